@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Fails when an arrow between crates points up.
+
+The order is that of the map in ARCHITECTURE.md: a crate may use only crates that stand below it, and the protocol
+cores stay free of DPDK and of an async runtime. Normal, build and dev dependencies count; a dependency behind a
+feature counts for the layering, and is allowed to reach DPDK only where OPTIONAL_DPDK says so.
+"""
+import json
+import subprocess
+import sys
+
+ORDER = ["sluice", "sim", "n4", "session", "worker", "transport", "rules", "flow", "packet", "pfcp", "dpdk", "dpdk-sys"]
+PURE = {"sim", "n4", "session", "transport", "rules", "flow", "packet", "pfcp"}
+NEVER_IN_PURE = {"dpdk", "dpdk-sys", "tokio"}
+APART = {("session", "worker"), ("session", "transport"), ("n4", "worker"), ("n4", "transport"), ("rules", "pfcp")}
+OPTIONAL_DPDK = {"worker"}
+
+
+def faults(packages):
+    rank = {name: place for place, name in enumerate(ORDER)}
+    for package in packages:
+        name = package["name"]
+        if name not in rank:
+            yield f"{name}: not in the map; add it to ORDER and to ARCHITECTURE.md"
+            continue
+        for dep in package["dependencies"]:
+            to = dep["name"]
+            kind = dep["kind"] or "normal"
+            if to in rank and rank[to] <= rank[name] and not (to == name and kind == "dev"):
+                yield f"{name} -> {to} ({kind}): points up"
+            # Tests may bring two cores together; the product may not.
+            if (name, to) in APART and kind != "dev":
+                yield f"{name} -> {to} ({kind}): these two meet only in sluice::upf"
+            if name in PURE and to in NEVER_IN_PURE:
+                yield f"{name} -> {to} ({kind}): {name} knows nothing of DPDK or an async runtime"
+            if name in OPTIONAL_DPDK and to in NEVER_IN_PURE and not dep["optional"]:
+                yield f"{name} -> {to} ({kind}): only behind the feature `dpdk`"
+
+
+def main():
+    metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--no-deps", "--format-version", "1"]))
+    found = sorted(faults(metadata["packages"]))
+    for fault in found:
+        print(f"arrow: {fault}", file=sys.stderr)
+    if not found:
+        print(f"arrows: {len(metadata['packages'])} crates, none points up")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
