@@ -1,0 +1,21 @@
+//! The other side of a user plane: an SMF, gNBs with their UEs, and a data network (DN).
+//!
+//! Everything here is sans-IO and deterministic: the caller passes the time and the bytes, and the same calls
+//! give the same results. One thread owns each object; nothing is shared but immutable tables behind `Arc`.
+//! [`Shard`] drives the user plane over any [`FramePort`], [`smf::Smf`] drives N4 over any datagram transport,
+//! and [`net`] runs both over the sockets of an operating system.
+//!
+//! The simulator is a judge, so it builds and checks the user plane's headers with its own few lines
+//! (`template`, `host`) and not with the crate that the user plane itself is made of. It does not configure a
+//! user plane, and it never answers on an address that it was not given.
+
+#![forbid(unsafe_code)]
+
+pub mod payload;
+pub mod schedule;
+mod sum;
+pub mod tracker;
+
+/// Time since an arbitrary epoch, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Nanos(pub u64);
