@@ -1,0 +1,63 @@
+//! `FlowEntry`: one decision, as the table holds it.
+
+use crate::flags::flags;
+use crate::{BlockRef, Direction};
+
+flags! {
+    /// What the fast path must know of a flow besides its slots.
+    FlowFlags(u16) {
+        /// The PDR's source interface is not Access; clear: uplink.
+        DOWNLINK = 1;
+        /// The outer header is removed (TS 29.244 §8.2.64).
+        REMOVES_OUTER = 1 << 1;
+    }
+}
+
+/// A decision: exact-match key -> slots of a session block. It lives until it is removed, ages, or its `generation`
+/// is no longer that of its block.
+///
+/// One cache line for IPv4, two for IPv6. The hit path reads it and does not write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct FlowEntry<K> {
+    /// What packets match.
+    pub key: K,
+    /// The QERs that apply: bit n is slot n.
+    pub qers: u64,
+    /// The URRs that count: bit n is slot n.
+    pub urrs: u64,
+    /// The session's block.
+    pub block: BlockRef,
+    /// The block's generation at the time of the decision; never 0 in a valid entry.
+    pub generation: u32,
+    /// Reserved for the line of what few flows have: NAT, inspection, mirror, an accelerator's handle. 0: none.
+    pub extension: u32,
+    /// How long it may idle, in ticks of 2^29 ns (0.54 s); at most 32767.
+    pub idle: u16,
+    /// What kind of flow this is.
+    pub flags: FlowFlags,
+    /// The slot of the PDR that matched, below 1000.
+    pub pdr: u16,
+    /// The slot of the forward.
+    pub forward: u8,
+    /// The slot of the QER whose mark packets get, or [`FlowEntry::NO_MARK`].
+    pub marking: u8,
+}
+
+impl<K> FlowEntry<K> {
+    /// In `marking`: no QER marks.
+    pub const NO_MARK: u8 = 0xff;
+
+    /// The direction of its packets.
+    #[inline]
+    pub const fn direction(&self) -> Direction {
+        if self.flags.contains(FlowFlags::DOWNLINK) {
+            Direction::Downlink
+        } else {
+            Direction::Uplink
+        }
+    }
+}
+
+const _: () = assert!(size_of::<FlowEntry<crate::FlowKey4>>() == 64);
+const _: () = assert!(size_of::<FlowEntry<crate::FlowKey6>>() == 128);

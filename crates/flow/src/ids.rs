@@ -1,0 +1,152 @@
+//! Newtypes for time and for the numbers by which the parts of a user plane name each other's objects.
+
+use core::ops::{Add, Sub};
+use core::time::Duration;
+
+/// A moment: nanoseconds since an arbitrary epoch that all callers of one program share. Arithmetic saturates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// The epoch.
+    pub const ZERO: Self = Self(0);
+    /// Later than every other moment; as a deadline: never.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The moment `millis` milliseconds after the epoch.
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(millis.saturating_mul(1_000_000))
+    }
+
+    /// The moment `secs` seconds after the epoch.
+    pub const fn from_secs(secs: u64) -> Self {
+        Self(secs.saturating_mul(1_000_000_000))
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Nanos {
+    type Output = Self;
+
+    fn add(self, later: Duration) -> Self {
+        Self(self.0.saturating_add(nanos(later)))
+    }
+}
+
+impl Sub<Duration> for Nanos {
+    type Output = Self;
+
+    fn sub(self, earlier: Duration) -> Self {
+        Self(self.0.saturating_sub(nanos(earlier)))
+    }
+}
+
+/// The nanoseconds of `duration`, or `u64::MAX` when there are more (584 years).
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Makes a newtype of an unsigned integer whose every value is valid.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($int:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(transparent)]
+        pub struct $name(pub $int);
+
+        impl $name {
+            /// The number as an index into an array.
+            #[inline]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+id! {
+    /// A worker: dense from 0.
+    WorkerId(u16)
+}
+id! {
+    /// A network instance: its place in the configuration, dense from 0.
+    InstanceId(u16)
+}
+id! {
+    /// A VRF, that is an address space: dense from 0.
+    VrfId(u16)
+}
+id! {
+    /// A port: its place in the configuration, dense from 0.
+    PortId(u16)
+}
+id! {
+    /// One of our own GTP-U addresses: dense from 0.
+    LocalId(u16)
+}
+id! {
+    /// A next hop with its layer 2 header, in every worker's array of adjacencies.
+    AdjacencyId(u32)
+}
+id! {
+    /// A session: a dense number that control allocates and uses again after the session's removal.
+    SessionIndex(u32)
+}
+id! {
+    /// One operation, by which its outcome is told. Each source of operations counts up from 1.
+    OpId(u64)
+}
+
+impl AdjacencyId {
+    /// No fixed next hop: the packet's own destination is looked up in the routes of the egress instance.
+    pub const BY_DESTINATION: Self = Self(u32::MAX);
+}
+
+/// Which way a packet goes, seen from the UE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// From the UE: the PDR's source interface is Access.
+    Uplink = 0,
+    /// To the UE: the PDR's source interface is any other.
+    Downlink = 1,
+}
+
+impl Direction {
+    /// Both, in the order of their numbers.
+    pub const BOTH: [Self; 2] = [Self::Uplink, Self::Downlink];
+
+    /// The other one.
+    pub const fn reverse(self) -> Self {
+        match self {
+            Self::Uplink => Self::Downlink,
+            Self::Downlink => Self::Uplink,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_saturates_at_both_ends() {
+        assert_eq!(Nanos::MAX + Duration::from_secs(1), Nanos::MAX);
+        assert_eq!(Nanos(5) - Duration::from_secs(1), Nanos::ZERO);
+        assert_eq!(Nanos(5).since(Nanos(7)), Duration::ZERO);
+        assert_eq!(Nanos::ZERO + Duration::MAX, Nanos::MAX);
+        assert_eq!(
+            Nanos::from_secs(2).since(Nanos::from_millis(500)),
+            Duration::from_millis(1500)
+        );
+    }
+}

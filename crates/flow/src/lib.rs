@@ -1,0 +1,26 @@
+//! What happens to a packet, decided once: flow keys, flow entries and session blocks.
+//!
+//! A [`FlowEntry`] maps an exact-match key to the slots of a session block that say what to do. A worker owns its
+//! table and its blocks; nothing here is shared between threads and nothing is allocated after start.
+//!
+//! This crate parses no packets, evaluates no rules and knows nothing of PFCP.
+
+#![deny(unsafe_code)]
+
+pub mod bucket;
+
+mod block;
+mod entry;
+mod flags;
+mod forward;
+mod ids;
+mod key;
+
+pub use block::{BlockImage, BlockRef, UrrCount};
+pub use bucket::{BUCKETS, Bucket};
+pub use entry::{FlowEntry, FlowFlags};
+pub use forward::{Forward, ForwardFlags, ForwardKind, Mark, OuterAddresses, Template};
+pub use ids::{
+    AdjacencyId, Direction, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, VrfId, WorkerId,
+};
+pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope};
