@@ -1,0 +1,44 @@
+# Two commands: `make run` and `make test`. Everything else is here for people who work on Sluice.
+
+CARGO  ?= cargo
+SLUICE := target/release/sluice
+DEMO   ?= --seconds 10 --sessions 10000
+
+.PHONY: run test unit interop lint bench fuzz clean setup-build setup-test build
+
+run: build               ## build, then forward packets for ten seconds with a live view
+	$(SLUICE) demo $(DEMO)
+
+test: unit interop       ## every test: crates, one-thread worlds, interop in network namespaces
+
+build: setup-build
+	$(CARGO) build --release --locked -p sluice
+
+unit: setup-test
+	$(CARGO) test --workspace --locked
+
+interop: setup-test build
+	SLUICE=$(CURDIR)/$(SLUICE) tests/interop/run
+
+lint:                    ## what CI checks besides the tests
+	$(CARGO) fmt --all --check
+	python3 tools/arrows.py
+	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
+	$(CARGO) deny --log-level error check licenses bans sources
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked
+
+bench: build             ## figures of this machine
+	$(SLUICE) bench floor
+
+fuzz:                    ## each fuzz target for a minute; needs a nightly toolchain and cargo-fuzz
+	tools/fuzz.sh 60
+
+clean:
+	$(CARGO) clean
+
+setup-build:
+	@tools/setup.sh build
+
+setup-test:
+	@tools/setup.sh test

@@ -1,0 +1,42 @@
+//! Integers that carry their bound in their type.
+
+use serde::{Deserialize, Deserializer, de};
+
+/// An integer of the configuration, `MIN..=MAX`; anything else is refused with the bound in the message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounded<const MIN: u64, const MAX: u64>(u64);
+
+impl<const MIN: u64, const MAX: u64> Bounded<MIN, MAX> {
+    /// A value known when the program is built.
+    ///
+    /// # Panics
+    /// While compiling, when `value` is outside the bound.
+    #[must_use]
+    pub const fn new(value: u64) -> Self {
+        assert!(MIN <= value && value <= MAX);
+        Self(value)
+    }
+
+    /// The value.
+    #[must_use]
+    pub const fn value(self) -> u64 {
+        self.0
+    }
+
+    /// The value as a size or an index.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = u64::deserialize(deserializer)?;
+        if (MIN..=MAX).contains(&value) {
+            Ok(Self(value))
+        } else {
+            Err(de::Error::custom(format_args!("{value} is outside {MIN}..={MAX}")))
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Network instances: which addresses and routes live on which port.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr::Spanned;
+
+use super::Bounded;
+
+/// One network instance.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceConfig {
+    /// The name in PFCP's Network Instance IE; SMFs may spell it plain or as DNS labels.
+    pub name: Spanned<String>,
+    /// What it is for.
+    pub roles: Vec<Role>,
+    /// The port it is on.
+    pub port: Spanned<String>,
+    /// VLAN id; absent: untagged.
+    #[serde(default)]
+    pub vlan: Option<Bounded<1, 4_094>>,
+    /// Routing table; instances of the same VRF route to each other's connected prefixes; 0.
+    #[serde(default)]
+    pub vrf: Option<Bounded<0, 1_023>>,
+    /// Our addresses with the prefix of the link: at most one of each family.
+    pub addresses: Vec<Spanned<Prefix>>,
+    /// Static routes.
+    #[serde(default)]
+    pub routes: Vec<RouteConfig>,
+}
+
+/// What an instance is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// gNBs (S1-U in 4G).
+    N3,
+    /// Data networks (SGi in 4G).
+    N6,
+    /// Other UPFs (S5/S8-U in 4G).
+    N9,
+    /// The SMF's own tunnel (N4-u).
+    N4u,
+}
+
+/// A static route.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RouteConfig {
+    /// Destination prefix.
+    pub to: Spanned<Prefix>,
+    /// Next hop, on one of the instance's links.
+    pub via: Spanned<IpAddr>,
+    /// The next hop's MAC address where it is not to be resolved by ARP or ND.
+    #[serde(default)]
+    pub mac: Option<Spanned<String>>,
+}
+
+/// An address with a prefix length, `10.0.0.1/24` or `2001:db8::1/64`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prefix {
+    /// The address, host bits included.
+    pub address: IpAddr,
+    /// Its length, 0 to 32 or 0 to 128.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// Whether `address` lies in the prefix.
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(ours), IpAddr::V4(other)) => {
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0);
+                (u32::from(ours) ^ u32::from(other)) & mask == 0
+            }
+            (IpAddr::V6(ours), IpAddr::V6(other)) => {
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
+                (u128::from(ours) ^ u128::from(other)) & mask == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("`{text}` is no address with a prefix length, such as 10.0.0.1/24");
+        let (address, length) = text.split_once('/').ok_or_else(fault)?;
+        let address: IpAddr = address.parse().map_err(|_| fault())?;
+        let length: u8 = length.parse().map_err(|_| fault())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        if length > most {
+            return Err(format!("`{text}`: prefix length {length} is outside 0..={most}"));
+        }
+        Ok(Self { address, length })
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl<'de> Deserialize<'de> for Prefix {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+/// Six octets in hexadecimal with colons.
+pub(super) fn parse_mac(text: &str) -> Option<[u8; 6]> {
+    let mut octets = [0; 6];
+    let mut parts = text.split(':');
+    for octet in &mut octets {
+        let part = parts.next().filter(|part| part.len() == 2)?;
+        *octet = u8::from_str_radix(part, 16).ok()?;
+    }
+    parts.next().is_none().then_some(octets)
+}

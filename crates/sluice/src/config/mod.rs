@@ -1,0 +1,72 @@
+//! The configuration file: one YAML document, one module for each configured resource.
+//!
+//! Reading is strict. An unknown field, a value outside its bound or a reference to something that does not exist
+//! is an error that names file, line, field, value and bound; nothing is guessed and nothing is silently dropped.
+//! Syntax and single values are checked while the file is read ([`Config::parse`]); what concerns several fields
+//! together is checked by [`Config::network`].
+
+mod bounded;
+mod error;
+mod instance;
+mod n4;
+mod network;
+mod port;
+mod system;
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+pub use bounded::Bounded;
+pub use error::ConfigError;
+pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
+pub use n4::{N4Config, NodeConfig, NodeName};
+pub use port::{Driver, PortConfig};
+pub use system::{DpdkConfig, LimitsConfig, WorkersConfig};
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Who this UPF is towards its SMFs.
+    pub node: NodeConfig,
+    /// The PFCP endpoint.
+    pub n4: N4Config,
+    /// Cores for packets.
+    #[serde(default)]
+    pub workers: WorkersConfig,
+    /// What tables are sized for.
+    #[serde(default)]
+    pub limits: LimitsConfig,
+    /// DPDK's environment.
+    #[serde(default)]
+    pub dpdk: DpdkConfig,
+    /// Ethernet ports, in the order of their ids.
+    pub ports: Vec<PortConfig>,
+    /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
+    pub instances: Vec<InstanceConfig>,
+}
+
+impl Config {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// The file cannot be read, or [`Config::parse`] refuses it.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// Reads and checks `text`; `file` names it in errors.
+    ///
+    /// # Errors
+    /// Syntax, an unknown field, a value outside its bound, a dangling reference: with file, line and column.
+    pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
+        let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
+        network::check(&config).map_err(|fault| fault.at(file, text))?;
+        Ok(config)
+    }
+}
+
+#[cfg(test)]
+mod tests;

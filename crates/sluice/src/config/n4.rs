@@ -1,0 +1,104 @@
+//! The node and its PFCP endpoint.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr::Spanned;
+
+use super::Bounded;
+
+/// Who this UPF is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeConfig {
+    /// Node ID in PFCP (TS 29.244 §8.2.38).
+    pub id: NodeName,
+}
+
+/// An IPv4 address, an IPv6 address or a fully qualified domain name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NodeName {
+    /// Node ID type 0.
+    Ipv4(Ipv4Addr),
+    /// Node ID type 1.
+    Ipv6(Ipv6Addr),
+    /// Node ID type 2; at most 253 characters in labels of 1 to 63.
+    Fqdn(String),
+}
+
+impl<'de> Deserialize<'de> for NodeName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.parse() {
+            Ok(IpAddr::V4(address)) => Ok(Self::Ipv4(address)),
+            Ok(IpAddr::V6(address)) => Ok(Self::Ipv6(address)),
+            Err(_) if is_domain_name(&text) => Ok(Self::Fqdn(text)),
+            Err(_) => Err(de::Error::custom(format_args!("`{text}` is no IP address and no domain name"))),
+        }
+    }
+}
+
+fn is_domain_name(text: &str) -> bool {
+    let label = |label: &str| {
+        (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    };
+    // Something of digits and dots alone is a mistyped address.
+    text.len() <= 253 && text.split('.').all(label) && text.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+/// The PFCP endpoint (TS 29.244).
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct N4Config {
+    /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
+    pub addresses: Vec<Spanned<IpAddr>>,
+    /// UDP port requests arrive on; 8805 (TS 29.244 §4.2.2).
+    #[serde(default = "N4Config::default_port")]
+    pub port: Bounded<1, 65_535>,
+    /// T1: milliseconds before one of our requests is sent again; 1000.
+    #[serde(default = "N4Config::default_t1")]
+    pub t1_ms: Bounded<50, 60_000>,
+    /// N1: how often one of our requests is sent in all; 3.
+    #[serde(default = "N4Config::default_n1")]
+    pub n1: Bounded<1, 10>,
+    /// Seconds between heartbeats to a peer that is silent; 10.
+    #[serde(default = "N4Config::default_heartbeat")]
+    pub heartbeat_s: Bounded<1, 3_600>,
+    /// Octets of responses kept to answer retransmissions; 16 MiB.
+    #[serde(default = "N4Config::default_cache")]
+    pub response_cache_bytes: Bounded<65_536, 1_073_741_824>,
+    /// Milliseconds a worker has to put a change live before the SMF is told that it failed; 500.
+    #[serde(default = "N4Config::default_deadline")]
+    pub apply_deadline_ms: Bounded<10, 10_000>,
+    /// Take F-TEIDs that an SMF of before R17 chose itself (free5GC, Open5GS without FTUP); false: cause 71.
+    #[serde(default)]
+    pub accept_cp_f_teids: bool,
+}
+
+impl N4Config {
+    const fn default_port() -> Bounded<1, 65_535> {
+        Bounded::new(8805)
+    }
+    const fn default_t1() -> Bounded<50, 60_000> {
+        Bounded::new(1_000)
+    }
+    const fn default_n1() -> Bounded<1, 10> {
+        Bounded::new(3)
+    }
+    const fn default_heartbeat() -> Bounded<1, 3_600> {
+        Bounded::new(10)
+    }
+    const fn default_cache() -> Bounded<65_536, 1_073_741_824> {
+        Bounded::new(16 << 20)
+    }
+    const fn default_deadline() -> Bounded<10, 10_000> {
+        Bounded::new(500)
+    }
+
+    /// T1 as a time.
+    #[must_use]
+    pub fn t1(&self) -> Duration {
+        Duration::from_millis(self.t1_ms.value())
+    }
+}

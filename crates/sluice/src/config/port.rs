@@ -1,0 +1,81 @@
+//! Ethernet ports.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::Bounded;
+
+/// One DPDK port.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortConfig {
+    /// What instances call it.
+    pub name: Spanned<String>,
+    /// Where its packets come from.
+    pub driver: Driver,
+    /// Largest IP packet, octets; 1500.
+    #[serde(default = "PortConfig::default_mtu")]
+    pub mtu: Bounded<1280, 9_216>,
+    /// Descriptors of each receive and transmit ring; 1024.
+    #[serde(default = "PortConfig::default_descriptors")]
+    pub descriptors: Bounded<64, 32_768>,
+}
+
+impl PortConfig {
+    const fn default_mtu() -> Bounded<1280, 9_216> {
+        Bounded::new(1500)
+    }
+    const fn default_descriptors() -> Bounded<64, 32_768> {
+        Bounded::new(1024)
+    }
+}
+
+/// The kinds of port.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Driver {
+    /// Rings in this process, for tests and the demo; nothing outside can reach it.
+    Memory {},
+    /// A kernel interface through packet sockets (`net_af_packet`); needs CAP_NET_RAW.
+    AfPacket {
+        /// The interface's name.
+        interface: String,
+    },
+    /// A kernel interface through AF_XDP (`net_af_xdp`); needs CAP_NET_ADMIN and CAP_BPF.
+    AfXdp {
+        /// The interface's name.
+        interface: String,
+        /// Copy packets even where the driver could lend its own memory; veth needs it.
+        #[serde(default)]
+        force_copy: bool,
+    },
+    /// Capture files (`net_pcap`): packets come from one and go to the other.
+    Pcap {
+        /// Capture to read.
+        rx: PathBuf,
+        /// Capture to write.
+        tx: PathBuf,
+    },
+    /// A physical NIC, or a virtual function of one, bound to a user-space driver.
+    Pci {
+        /// Its address, such as `0000:3b:00.1`.
+        address: String,
+    },
+}
+
+impl Driver {
+    /// Whether `address` is a PCI address: domain, bus, device, function in hexadecimal, the domain optional.
+    pub(super) fn is_pci_address(address: &str) -> bool {
+        let hex = |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let Some((rest, function)) = address.rsplit_once('.') else { return false };
+        let parts: Vec<&str> = rest.split(':').collect();
+        let (domain, bus, device) = match parts[..] {
+            [bus, device] => ("0000", bus, device),
+            [domain, bus, device] => (domain, bus, device),
+            _ => return false,
+        };
+        hex(domain, 4) && hex(bus, 2) && hex(device, 2) && matches!(function.as_bytes(), [b'0'..=b'7'])
+    }
+}

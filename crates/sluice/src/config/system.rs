@@ -1,0 +1,107 @@
+//! Workers, table sizes and DPDK's environment.
+
+use serde::Deserialize;
+
+use super::Bounded;
+
+/// Cores for packets.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkersConfig {
+    /// How many workers; each owns its sessions and polls its own queues on a core of its own; 1.
+    #[serde(default = "WorkersConfig::default_count")]
+    pub count: Bounded<1, 64>,
+    /// Cores to pin the workers to, in order; empty leaves it to the kernel.
+    #[serde(default)]
+    pub cores: Vec<Bounded<0, 1023>>,
+    /// Give every flow an entry of its own 5-tuple, even where a wider one would be correct.
+    #[serde(default)]
+    pub force_five_tuple: bool,
+    /// Packets that one burst may take through the slow path; 32.
+    #[serde(default = "WorkersConfig::default_slow_path")]
+    pub slow_path_per_burst: Bounded<1, 64>,
+}
+
+impl WorkersConfig {
+    const fn default_count() -> Bounded<1, 64> {
+        Bounded::new(1)
+    }
+    const fn default_slow_path() -> Bounded<1, 64> {
+        Bounded::new(32)
+    }
+}
+
+impl Default for WorkersConfig {
+    fn default() -> Self {
+        Self {
+            count: Self::default_count(),
+            cores: Vec::new(),
+            force_five_tuple: false,
+            slow_path_per_burst: Self::default_slow_path(),
+        }
+    }
+}
+
+/// What tables are sized for, in all workers together. Memory is taken at start.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// PFCP sessions; 10,000.
+    #[serde(default = "LimitsConfig::default_sessions")]
+    pub sessions: Bounded<1, 4_000_000>,
+    /// Flow entries for IPv4; 65,536.
+    #[serde(default = "LimitsConfig::default_flows")]
+    pub flows_ipv4: Bounded<1_024, 67_108_864>,
+    /// Flow entries for IPv6; 65,536.
+    #[serde(default = "LimitsConfig::default_flows")]
+    pub flows_ipv6: Bounded<1_024, 67_108_864>,
+}
+
+impl LimitsConfig {
+    const fn default_sessions() -> Bounded<1, 4_000_000> {
+        Bounded::new(10_000)
+    }
+    const fn default_flows() -> Bounded<1_024, 67_108_864> {
+        Bounded::new(65_536)
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self {
+            sessions: Self::default_sessions(),
+            flows_ipv4: Self::default_flows(),
+            flows_ipv6: Self::default_flows(),
+        }
+    }
+}
+
+/// DPDK's environment abstraction layer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DpdkConfig {
+    /// Take packet memory from huge pages; without, ordinary pages serve and no privilege is needed.
+    #[serde(default)]
+    pub huge_pages: bool,
+    /// Packet memory, MiB; 256.
+    #[serde(default = "DpdkConfig::default_memory")]
+    pub memory_mib: Bounded<64, 1_048_576>,
+    /// Packet buffers; 32,768.
+    #[serde(default = "DpdkConfig::default_buffers")]
+    pub buffers: Bounded<2_048, 16_777_216>,
+}
+
+impl DpdkConfig {
+    const fn default_memory() -> Bounded<64, 1_048_576> {
+        Bounded::new(256)
+    }
+    const fn default_buffers() -> Bounded<2_048, 16_777_216> {
+        Bounded::new(32_768)
+    }
+}
+
+impl Default for DpdkConfig {
+    fn default() -> Self {
+        Self { huge_pages: false, memory_mib: Self::default_memory(), buffers: Self::default_buffers() }
+    }
+}
