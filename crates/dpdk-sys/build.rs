@@ -1,0 +1,139 @@
+//! Finds DPDK through pkg-config, compiles the shim and generates the bindings.
+//!
+//! The distribution's own flags are used as they come (`-march` among them: DPDK's headers need it), so the
+//! library and what is built here agree about structures and instructions.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The oldest DPDK whose names this crate uses.
+const OLDEST: &str = "22.11";
+
+/// The libraries linked. Drivers are not: EAL loads them at run time; `net_ring` is for `rte_eth_from_rings`.
+const LIBRARIES: [&str; 6] = [
+    "rte_eal",
+    "rte_ethdev",
+    "rte_mbuf",
+    "rte_mempool",
+    "rte_net_ring",
+    "rte_ring",
+];
+
+/// Everything of DPDK that Sluice calls: nothing here may be `__rte_experimental`.
+const FUNCTIONS: [&str; 43] = [
+    "rte_eal_hotplug_add",
+    "rte_eal_hotplug_remove",
+    "rte_eal_init",
+    "rte_eth_allmulticast_enable",
+    "rte_eth_dev_adjust_nb_rx_tx_desc",
+    "rte_eth_dev_close",
+    "rte_eth_dev_configure",
+    "rte_eth_dev_get_mtu",
+    "rte_eth_dev_get_port_by_name",
+    "rte_eth_dev_info_get",
+    "rte_eth_dev_rss_hash_conf_get",
+    "rte_eth_dev_set_mtu",
+    "rte_eth_dev_socket_id",
+    "rte_eth_dev_start",
+    "rte_eth_dev_stop",
+    "rte_eth_from_rings",
+    "rte_eth_macaddr_get",
+    "rte_eth_promiscuous_disable",
+    "rte_eth_promiscuous_enable",
+    "rte_eth_promiscuous_get",
+    "rte_eth_rx_queue_setup",
+    "rte_eth_stats_get",
+    "rte_eth_stats_reset",
+    "rte_eth_tx_queue_setup",
+    "rte_get_tsc_hz",
+    "rte_mempool_avail_count",
+    "rte_pktmbuf_free_bulk",
+    "rte_pktmbuf_pool_create",
+    "rte_ring_create",
+    "rte_ring_free",
+    "rte_strerror",
+    "rte_thread_register",
+    "rte_thread_unregister",
+    "rte_version",
+    "shim_errno",
+    "shim_l.*",
+    "shim_mbuf_.*",
+    "shim_ring_.*",
+    "shim_rx_burst",
+    "shim_t.*",
+    "rte_eth_dev_is_valid_port",
+    "rte_eth_dev_set_link_up",
+    "rte_eth_dev_rss_reta_query",
+];
+
+fn main() {
+    for file in ["constants.h", "shim.c", "shim.h", "wrapper.h"] {
+        println!("cargo::rerun-if-changed=shim/{file}");
+    }
+    println!("cargo::rerun-if-env-changed=PKG_CONFIG_PATH");
+    pkg_config(&[&format!("--atleast-version={OLDEST}")]);
+    let flags: Vec<String> = pkg_config(&["--cflags"])
+        .split_whitespace()
+        .map(String::from)
+        .collect();
+    compile_shim(&flags);
+    generate(&flags);
+    println!(
+        "cargo::rustc-link-search=native={}",
+        pkg_config(&["--variable=libdir"]).trim()
+    );
+    for library in LIBRARIES {
+        println!("cargo::rustc-link-lib=dylib={library}");
+    }
+}
+
+/// Asks pkg-config about `libdpdk`; ends the build with the way out when there is none.
+fn pkg_config(arguments: &[&str]) -> String {
+    let out = Command::new("pkg-config").args(arguments).arg("libdpdk").output();
+    match out {
+        Ok(out) if out.status.success() => String::from_utf8(out.stdout).expect("pkg-config speaks UTF-8"),
+        _ => panic!("DPDK {OLDEST} or newer was not found by pkg-config: run `tools/setup.sh build`"),
+    }
+}
+
+fn compile_shim(flags: &[String]) {
+    let mut build = cc::Build::new();
+    build.file("shim/shim.c").warnings(true).flag("-std=gnu11");
+    // DPDK's headers are not ours to warn about.
+    for flag in flags {
+        match flag.strip_prefix("-I") {
+            Some(path) => build.flag("-isystem").flag(path),
+            None => build.flag(flag),
+        };
+    }
+    build.opt_level(3).compile("sluice_dpdk_shim");
+}
+
+fn generate(flags: &[String]) {
+    let mut builder = bindgen::Builder::default()
+        .header("shim/wrapper.h")
+        .clang_args(flags)
+        .rust_edition(bindgen::RustEdition::Edition2024)
+        .wrap_unsafe_ops(true)
+        .use_core()
+        .generate_comments(false)
+        .derive_debug(false)
+        .derive_default(false)
+        .prepend_enum_name(false)
+        // Its fields are reached by the offsets of constants.h, whatever the version nests them in.
+        .opaque_type("rte_mbuf")
+        .opaque_type("rte_mempool")
+        .opaque_type("rte_ring")
+        // Packed structures that hold aligned ones, which Rust refuses.
+        .opaque_type("rte_l2tpv2_combined_msg_hdr")
+        // Thread-local variables: bindgen would declare plain statics, and reading one crashes.
+        .blocklist_item("per_lcore_.*")
+        .allowlist_var("(MBUF|SHIM|MEMPOOL)_.*");
+    for function in FUNCTIONS {
+        builder = builder.allowlist_function(function);
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("bindings.rs");
+    let bindings = builder.generate().expect("bindgen reads DPDK's headers");
+    bindings.write_to_file(out).expect("OUT_DIR can be written");
+}

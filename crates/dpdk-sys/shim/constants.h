@@ -1,0 +1,82 @@
+/*
+ * DPDK's macros and field offsets as typed constants, for bindgen alone: a macro's type depends on its value,
+ * and the way a field of rte_mbuf nests in unions depends on DPDK's version.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+#define MBUF_OFFSET(name, field) static const size_t MBUF_##name = offsetof(struct rte_mbuf, field)
+MBUF_OFFSET(BUF_ADDR, buf_addr);
+MBUF_OFFSET(DATA_OFF, data_off);
+MBUF_OFFSET(REFCNT, refcnt);
+MBUF_OFFSET(NB_SEGS, nb_segs);
+MBUF_OFFSET(PORT, port);
+MBUF_OFFSET(OL_FLAGS, ol_flags);
+MBUF_OFFSET(PACKET_TYPE, packet_type);
+MBUF_OFFSET(PKT_LEN, pkt_len);
+MBUF_OFFSET(DATA_LEN, data_len);
+MBUF_OFFSET(VLAN_TCI, vlan_tci);
+MBUF_OFFSET(HASH_RSS, hash.rss);
+MBUF_OFFSET(BUF_LEN, buf_len);
+MBUF_OFFSET(NEXT, next);
+MBUF_OFFSET(TX_OFFLOAD, tx_offload);
+
+static const size_t MBUF_SIZE = sizeof(struct rte_mbuf);
+static const uint16_t MBUF_HEADROOM = RTE_PKTMBUF_HEADROOM;
+static const uint32_t MEMPOOL_CACHE_MAX = RTE_MEMPOOL_CACHE_MAX_SIZE;
+
+#define U64(name) static const uint64_t SHIM_##name = RTE_##name
+U64(MBUF_F_RX_VLAN);
+U64(MBUF_F_RX_VLAN_STRIPPED);
+U64(MBUF_F_RX_RSS_HASH);
+U64(MBUF_F_RX_FDIR_ID);
+U64(MBUF_F_RX_IP_CKSUM_MASK);
+U64(MBUF_F_RX_IP_CKSUM_BAD);
+U64(MBUF_F_RX_IP_CKSUM_GOOD);
+U64(MBUF_F_RX_L4_CKSUM_MASK);
+U64(MBUF_F_RX_L4_CKSUM_BAD);
+U64(MBUF_F_RX_L4_CKSUM_GOOD);
+U64(MBUF_F_TX_IP_CKSUM);
+U64(MBUF_F_TX_IPV4);
+U64(MBUF_F_TX_IPV6);
+U64(MBUF_F_TX_UDP_CKSUM);
+U64(MBUF_F_TX_TCP_CKSUM);
+
+U64(ETH_RX_OFFLOAD_VLAN_STRIP);
+U64(ETH_RX_OFFLOAD_IPV4_CKSUM);
+U64(ETH_RX_OFFLOAD_UDP_CKSUM);
+U64(ETH_RX_OFFLOAD_TCP_CKSUM);
+U64(ETH_RX_OFFLOAD_SCATTER);
+U64(ETH_RX_OFFLOAD_RSS_HASH);
+U64(ETH_TX_OFFLOAD_IPV4_CKSUM);
+U64(ETH_TX_OFFLOAD_UDP_CKSUM);
+U64(ETH_TX_OFFLOAD_TCP_CKSUM);
+U64(ETH_TX_OFFLOAD_MULTI_SEGS);
+U64(ETH_TX_OFFLOAD_MBUF_FAST_FREE);
+
+U64(ETH_RSS_IPV4);
+U64(ETH_RSS_FRAG_IPV4);
+U64(ETH_RSS_NONFRAG_IPV4_OTHER);
+U64(ETH_RSS_IPV6);
+U64(ETH_RSS_FRAG_IPV6);
+U64(ETH_RSS_NONFRAG_IPV6_OTHER);
+U64(ETH_RSS_NONFRAG_IPV4_UDP);
+U64(ETH_RSS_NONFRAG_IPV6_UDP);
+U64(ETH_RSS_NONFRAG_IPV4_TCP);
+U64(ETH_RSS_NONFRAG_IPV6_TCP);
+U64(ETH_RSS_GTPU);
+U64(ETH_RSS_LEVEL_OUTERMOST);
+U64(ETH_RSS_LEVEL_INNERMOST);
+
+#define U32(name) static const uint32_t SHIM_##name = RTE_##name
+U32(RING_NAMESIZE);
+U32(ETH_NAME_MAX_LEN);
+U32(ETH_MQ_RX_NONE);
+U32(ETH_MQ_RX_RSS);
+static const uint32_t SHIM_RING_F_SP_ENQ = RING_F_SP_ENQ;
+static const uint32_t SHIM_RING_F_SC_DEQ = RING_F_SC_DEQ;
+static const uint32_t SHIM_RING_F_EXACT_SZ = RING_F_EXACT_SZ;

@@ -1,0 +1,136 @@
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+
+#include <rte_cycles.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_ring.h>
+
+int shim_errno(void)
+{
+	return rte_errno;
+}
+
+uint32_t shim_lcore_id(void)
+{
+	return rte_lcore_id();
+}
+
+uint64_t shim_tsc(void)
+{
+	return rte_rdtsc();
+}
+
+int shim_thread_cpus(uint32_t *cpus, uint32_t cap)
+{
+	cpu_set_t set;
+	uint32_t n = 0;
+	int rc = pthread_getaffinity_np(pthread_self(), sizeof(set), &set);
+
+	if (rc != 0)
+		return -rc;
+	for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &set))
+			continue;
+		if (n < cap)
+			cpus[n] = cpu;
+		n++;
+	}
+	return (int)n;
+}
+
+int shim_thread_pin(uint32_t cpu)
+{
+	cpu_set_t set;
+
+	if (cpu >= CPU_SETSIZE)
+		return -EINVAL;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return -pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+static shim_log_sink log_sink;
+
+static ssize_t log_write(void *cookie, const char *text, size_t len)
+{
+	int level = rte_log_cur_msg_loglevel();
+
+	(void)cookie;
+	log_sink(level < 0 ? RTE_LOG_INFO : (uint32_t)level, text, len);
+	return (ssize_t)len;
+}
+
+int shim_log_to(shim_log_sink sink)
+{
+	cookie_io_functions_t io = {.write = log_write};
+	FILE *stream = fopencookie(NULL, "w", io);
+
+	if (stream == NULL)
+		return -1;
+	log_sink = sink;
+	/* Unbuffered: each line reaches the sink on the thread that logs it. */
+	setvbuf(stream, NULL, _IONBF, 0);
+	return rte_openlog_stream(stream);
+}
+
+struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool)
+{
+	return rte_pktmbuf_alloc(pool);
+}
+
+int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t n)
+{
+	return rte_pktmbuf_alloc_bulk(pool, mbufs, n);
+}
+
+void shim_mbuf_free(struct rte_mbuf *mbuf)
+{
+	rte_pktmbuf_free(mbuf);
+}
+
+uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_rx_burst(port, queue, mbufs, n);
+}
+
+uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
+{
+	return rte_eth_tx_burst(port, queue, mbufs, n);
+}
+
+uint32_t shim_ring_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *mbufs, uint32_t n)
+{
+	return rte_ring_enqueue_burst(ring, (void *const *)mbufs, n, NULL);
+}
+
+uint32_t shim_ring_dequeue_burst(struct rte_ring *ring, struct rte_mbuf **mbufs, uint32_t n)
+{
+	return rte_ring_dequeue_burst(ring, (void **)mbufs, n, NULL);
+}
+
+uint32_t shim_ring_count(const struct rte_ring *ring)
+{
+	return rte_ring_count(ring);
+}
+
+int shim_link_state(uint16_t port, struct shim_link *out)
+{
+	struct rte_eth_link link;
+	int rc = rte_eth_link_get_nowait(port, &link);
+
+	if (rc != 0)
+		return rc;
+	out->speed_mbps = link.link_speed;
+	out->up = link.link_status == RTE_ETH_LINK_UP;
+	out->full_duplex = link.link_duplex == RTE_ETH_LINK_FULL_DUPLEX;
+	return 0;
+}

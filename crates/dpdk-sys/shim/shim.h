@@ -1,0 +1,51 @@
+/*
+ * What DPDK offers only as inline functions, macros or thread-local variables, as plain functions.
+ * Nothing here is called once per packet on the fast path: the burst functions take a whole burst.
+ */
+#ifndef SLUICE_DPDK_SHIM_H
+#define SLUICE_DPDK_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rte_mbuf;
+struct rte_mempool;
+struct rte_ring;
+
+/* rte_errno of the calling thread. */
+int shim_errno(void);
+/* The calling thread's lcore id, UINT32_MAX when it has none. */
+uint32_t shim_lcore_id(void);
+/* The time stamp counter. */
+uint64_t shim_tsc(void);
+
+/* The CPUs that the calling thread may run on: fills at most `cap`, returns how many there are, or -errno. */
+int shim_thread_cpus(uint32_t *cpus, uint32_t cap);
+/* Binds the calling thread to one CPU: 0 or -errno. */
+int shim_thread_pin(uint32_t cpu);
+
+/* Sends DPDK's log lines to `sink`, on the thread that logs. 0 or -1. */
+typedef void (*shim_log_sink)(uint32_t level, const char *text, size_t len);
+int shim_log_to(shim_log_sink sink);
+
+struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool);
+/* All `n` or none: 0 or -ENOENT. */
+int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t n);
+void shim_mbuf_free(struct rte_mbuf *mbuf);
+
+uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
+
+uint32_t shim_ring_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *mbufs, uint32_t n);
+uint32_t shim_ring_dequeue_burst(struct rte_ring *ring, struct rte_mbuf **mbufs, uint32_t n);
+uint32_t shim_ring_count(const struct rte_ring *ring);
+
+struct shim_link {
+	uint32_t speed_mbps; /* UINT32_MAX: unknown */
+	uint8_t up;
+	uint8_t full_duplex;
+};
+/* The link's state as the driver last knew it, without waiting: 0 or -errno. */
+int shim_link_state(uint16_t port, struct shim_link *link);
+
+#endif

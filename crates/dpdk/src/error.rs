@@ -1,0 +1,113 @@
+//! What can go wrong, by whose fault it is. Packets have no errors: these are all of set-up and control.
+
+use std::ffi::CStr;
+use std::fmt;
+
+/// An errno value as DPDK gives it: positive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Errno(pub i32);
+
+impl Errno {
+    /// From a return value (`-errno`, or any other sign).
+    pub(crate) fn from_return(code: i32) -> Errno {
+        Errno(code.saturating_abs())
+    }
+
+    /// The calling thread's `rte_errno`.
+    pub(crate) fn last() -> Errno {
+        // SAFETY: reads a thread-local integer; no precondition.
+        Errno(unsafe { dpdk_sys::shim_errno() }.saturating_abs())
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: rte_strerror takes any number and returns a NUL-terminated text, static or in a buffer of
+        // this thread that stays until its next call; the text is used up before that.
+        let text = unsafe { CStr::from_ptr(dpdk_sys::rte_strerror(self.0)) };
+        write!(f, "{} (errno {})", text.to_string_lossy(), self.0)
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Why a set-up or control call failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// [`EalBuilder::init`](crate::EalBuilder::init) was called before in this process, well or not.
+    AlreadyInitialized,
+    /// The caller's value is outside its bound.
+    Config {
+        /// The setting, in the caller's words: `rx_queues`.
+        field: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        bound: String,
+    },
+    /// DPDK refused a resource (memory, an lcore id, a ring).
+    Resource {
+        /// What was asked for.
+        what: String,
+        /// DPDK's reason.
+        errno: Errno,
+        /// What DPDK logged meanwhile; may be empty.
+        log: String,
+    },
+    /// A port's driver refused.
+    Driver {
+        /// The port, by interface, file or address.
+        port: String,
+        /// What it was told to do: `open`, `configure`, `start`.
+        step: &'static str,
+        /// The driver's reason.
+        errno: Errno,
+        /// What the driver logged meanwhile; may be empty.
+        log: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn config(field: &'static str, value: impl fmt::Display, bound: impl Into<String>) -> Error {
+        Error::Config {
+            field,
+            value: value.to_string(),
+            bound: bound.into(),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let log = match self {
+            Error::AlreadyInitialized => return f.write_str("DPDK was initialised before in this process"),
+            Error::Config { field, value, bound } => {
+                return write!(f, "{field}: {value} is not allowed: {bound}");
+            }
+            Error::Resource { what, errno, log } => {
+                write!(f, "{what}: {errno}")?;
+                log
+            }
+            Error::Driver {
+                port,
+                step,
+                errno,
+                log,
+            } => {
+                write!(f, "port {port}: cannot {step}: {errno}")?;
+                log
+            }
+        };
+        if log.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; DPDK says: {log}")
+        }
+    }
+}
+
+impl std::error::Error for Error {}

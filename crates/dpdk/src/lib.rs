@@ -1,0 +1,39 @@
+//! A safe layer over the distribution's DPDK.
+//!
+//! Two rules keep it safe and fast:
+//!
+//! - **What exists is owned.** [`Eal`] is proof that DPDK runs; [`Mempool`], [`Port`] and the queues keep what
+//!   they rely on alive; an [`Mbuf`] or a [`Burst`] of them owns its buffers and gives them back when dropped.
+//! - **One foreign call per burst.** [`RxQueue::rx_burst`], [`TxQueue::tx_burst`] and the rings move up to
+//!   [`BURST_MAX`] packets at a time, and the fields of a buffer are read in place.
+//!
+//! A queue or a ring end belongs to one thread at a time: it is `Send`, so that it can be given to its worker,
+//! but not `Sync`, and its bursts take `&mut self`. Control (open, start, statistics) is for the thread that
+//! sets things up; DPDK's control calls on one port are serialised here.
+//!
+//! This crate knows nothing of what is in a packet, and it spawns no thread (EAL has one for interrupts).
+//! Of DPDK's own log it keeps what was said during a call that failed: that is the reason in [`Error`].
+
+mod burst;
+mod eal;
+mod error;
+mod lcore;
+mod log;
+mod mbuf;
+mod mempool;
+mod port;
+mod ring;
+pub mod testing;
+
+pub use burst::{BURST_MAX, Burst, Drain};
+pub use eal::{Eal, EalBuilder, PciAddress, tsc};
+pub use error::{Errno, Error};
+pub use lcore::{Registration, pin_current_thread};
+pub use log::{LogLevel, LogSink};
+pub use mbuf::{HEADROOM, Mbuf, Segments, flags};
+pub use mempool::{Mempool, PoolConfig};
+pub use port::{
+    Capabilities, Link, MemoryPeer, MemorySpec, Port, PortConfig, PortSpec, PortStats, Queues, RssConfig,
+    RssFields, RssStatus, RxQueue, TxQueue,
+};
+pub use ring::{Consumer, MultiProducer, Producer, mpsc, spsc};

@@ -1,0 +1,138 @@
+//! The ethdev behind a port and its queues: closed when the last of them is gone.
+
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use dpdk_sys as sys;
+
+use crate::error::{Errno, Error};
+use crate::mempool::Mempool;
+use crate::ring::RawRing;
+
+/// An ethdev and what it relies on.
+#[derive(Debug)]
+pub(super) struct Device {
+    pub(super) id: u16,
+    pub(super) label: String,
+    /// Where the device was plugged in, and its name there: to unplug it.
+    pub(super) plugged: (&'static CStr, CString),
+    /// DPDK's control calls on one port do not lock.
+    pub(super) control: Mutex<Held>,
+}
+
+/// What the driver refers to until it is closed.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    pub(super) pools: Vec<Mempool>,
+    pub(super) _rings: Vec<Arc<RawRing>>,
+}
+
+impl Device {
+    /// Plugs a device in and finds its port.
+    pub(super) fn plug(
+        bus: &'static CStr,
+        name: String,
+        arguments: String,
+        label: String,
+    ) -> Result<Device, Error> {
+        let nul = |text: String| {
+            CString::new(text.clone()).map_err(|_| Error::config("port", text, "no NUL octet"))
+        };
+        let (name, arguments) = (nul(name)?, nul(arguments)?);
+        // SAFETY: EAL runs (`Port::open` has it); the texts are NUL-terminated and copied.
+        let call = || unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
+        let (code, log) = crate::log::captured(call);
+        if code != 0 {
+            return Err(Error::Driver {
+                port: label,
+                step: "open",
+                errno: Errno::from_return(code),
+                log,
+            });
+        }
+        match find(&name) {
+            Ok(id) => Ok(Device {
+                id,
+                label,
+                plugged: (bus, name),
+                control: Mutex::default(),
+            }),
+            Err(errno) => {
+                unplug(bus, &name);
+                Err(Error::Driver {
+                    port: label,
+                    step: "open",
+                    errno,
+                    log,
+                })
+            }
+        }
+    }
+
+    pub(super) fn control(&self) -> MutexGuard<'_, Held> {
+        self.control
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Runs a call that returns 0 or -errno, with the control lock held.
+    pub(super) fn call(&self, step: &'static str, call: impl FnOnce(u16) -> i32) -> Result<(), Error> {
+        let _held = self.control();
+        self.call_locked(step, call)
+    }
+
+    /// As [`Device::call`], for a caller that holds the lock.
+    pub(super) fn call_locked(&self, step: &'static str, call: impl FnOnce(u16) -> i32) -> Result<(), Error> {
+        match crate::log::captured(|| call(self.id)) {
+            (0.., _) => Ok(()),
+            (code, log) => Err(Error::Driver {
+                port: self.label.clone(),
+                step,
+                errno: Errno::from_return(code),
+                log,
+            }),
+        }
+    }
+
+    pub(super) fn info(&self) -> Result<sys::rte_eth_dev_info, Error> {
+        let mut info = MaybeUninit::zeroed();
+        // SAFETY: the port is open; the call fills the structure.
+        self.call("describe itself", |id| unsafe {
+            sys::rte_eth_dev_info_get(id, info.as_mut_ptr())
+        })?;
+        // SAFETY: filled; and zeroes are a value of this structure too.
+        Ok(unsafe { info.assume_init() })
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let (bus, name) = &self.plugged;
+        let close = || {
+            // SAFETY: the port is open, and with the last handle gone no thread is in a call on it. Stopping a port
+            // that never started does nothing.
+            unsafe { sys::rte_eth_dev_stop(self.id) };
+            // SAFETY: as above; nothing uses the number afterwards.
+            unsafe { sys::rte_eth_dev_close(self.id) };
+            unplug(bus, name);
+        };
+        // Nobody is left to tell what a driver says now.
+        crate::log::captured(close);
+    }
+}
+
+fn unplug(bus: &CStr, name: &CStr) {
+    // SAFETY: EAL runs; the texts are NUL-terminated. A refusal leaves an unused device behind, which does no harm.
+    unsafe { sys::rte_eal_hotplug_remove(bus.as_ptr(), name.as_ptr()) };
+}
+
+/// The number of the port with DPDK's name `name`.
+pub(super) fn find(name: &CStr) -> Result<u16, Errno> {
+    let mut id = 0;
+    // SAFETY: EAL runs; the name is NUL-terminated, and `id` may be written.
+    match unsafe { sys::rte_eth_dev_get_port_by_name(name.as_ptr(), &mut id) } {
+        0 => Ok(id),
+        code => Err(Errno::from_return(code)),
+    }
+}

@@ -1,0 +1,92 @@
+//! The queues of a started port: each is one thread's, and moves a burst per foreign call.
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use dpdk_sys as sys;
+
+use super::config::{PortConfig, Queues};
+use super::device::Device;
+use crate::burst::Burst;
+
+/// A receive queue. It may be given to another thread, but is used by one at a time.
+#[derive(Debug)]
+pub struct RxQueue {
+    device: Arc<Device>,
+    queue: u16,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+/// A send queue. It may be given to another thread, but is used by one at a time.
+#[derive(Debug)]
+pub struct TxQueue {
+    device: Arc<Device>,
+    queue: u16,
+    _not_sync: PhantomData<Cell<()>>,
+}
+
+impl RxQueue {
+    /// Adds received packets to the end of the burst, as many as there are and fit; returns how many. Never waits.
+    #[inline]
+    pub fn rx_burst(&mut self, burst: &mut Burst) -> usize {
+        // SAFETY: the port is started and has this queue, and the exclusive borrow of the queue's only handle keeps
+        // other threads out. The driver stores at most `room` chains that it gives up.
+        unsafe {
+            burst.fill(|slots, room| sys::shim_rx_burst(self.device.id, self.queue, slots, room).into())
+        }
+    }
+
+    /// DPDK's number of the port.
+    pub fn port(&self) -> u16 {
+        self.device.id
+    }
+
+    /// The queue's number on its port.
+    pub fn queue(&self) -> u16 {
+        self.queue
+    }
+}
+
+impl TxQueue {
+    /// Sends packets from the front of the burst; returns how many. What the queue has no room for stays in the
+    /// burst: the caller tries again or drops it. Never waits.
+    ///
+    /// Some drivers hold sent packets back until they need the descriptors, so buffers come home late.
+    #[inline]
+    pub fn tx_burst(&mut self, burst: &mut Burst) -> usize {
+        // SAFETY: the port is started and has this queue, and the exclusive borrow of the queue's only handle keeps
+        // other threads out. The driver takes over as many packets, from the first on, as it returns.
+        unsafe {
+            burst.take_front(|slots, len| sys::shim_tx_burst(self.device.id, self.queue, slots, len).into())
+        }
+    }
+
+    /// DPDK's number of the port.
+    pub fn port(&self) -> u16 {
+        self.device.id
+    }
+
+    /// The queue's number on its port.
+    pub fn queue(&self) -> u16 {
+        self.queue
+    }
+}
+
+/// The handles of all queues of a port that was just started, which it does once.
+pub(super) fn all(device: &Arc<Device>, config: &PortConfig) -> Queues {
+    let rx = |queue| RxQueue {
+        device: device.clone(),
+        queue,
+        _not_sync: PhantomData,
+    };
+    let tx = |queue| TxQueue {
+        device: device.clone(),
+        queue,
+        _not_sync: PhantomData,
+    };
+    Queues {
+        rx: (0..config.rx_queues).map(rx).collect(),
+        tx: (0..config.tx_queues).map(tx).collect(),
+    }
+}

@@ -1,0 +1,231 @@
+//! What a port tells about itself. None of this is on a packet's way.
+
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+
+use dpdk_sys as sys;
+
+use super::Port;
+use super::device::Device;
+use super::rss::RssFields;
+use crate::error::Error;
+
+/// What a port's driver can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// The driver's name: `net_ring`, `net_ice`.
+    pub driver: String,
+    /// The most receive queues.
+    pub max_rx_queues: u16,
+    /// The most send queues.
+    pub max_tx_queues: u16,
+    /// Smallest MTU in octets.
+    pub min_mtu: u16,
+    /// Largest MTU in octets.
+    pub max_mtu: u16,
+    /// What receive-side scaling can hash.
+    pub rss: RssFields,
+    /// Octets of the Toeplitz key; 0 when there is none to set.
+    pub rss_key_size: u8,
+    /// Entries of the table from hash to queue; 0 when there is none.
+    pub rss_table_size: u16,
+    /// Whether received IPv4 header, UDP and TCP checksums are all checked.
+    pub rx_checksum: bool,
+    /// Whether IPv4 header, UDP and TCP checksums can all be filled in.
+    pub tx_checksum: bool,
+    /// Whether chained packets can be sent.
+    pub chained_tx: bool,
+}
+
+/// The state of a port's link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Whether packets can pass.
+    pub up: bool,
+    /// Speed in Mbit/s; None when unknown.
+    pub speed_mbps: Option<u32>,
+    /// Whether both directions work at once.
+    pub full_duplex: bool,
+}
+
+/// A port's own counters since it was opened or reset. What a driver does not count stays 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Octets received, from the Ethernet header on.
+    pub rx_octets: u64,
+    /// Packets that came while the receive queue was full.
+    pub rx_missed: u64,
+    /// Packets received with errors.
+    pub rx_errors: u64,
+    /// Packets lost because the pool was empty.
+    pub rx_no_buffer: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+    /// Octets sent, from the Ethernet header on.
+    pub tx_octets: u64,
+    /// Packets that could not be sent.
+    pub tx_errors: u64,
+}
+
+impl Port {
+    /// What the driver can do.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when it does not tell.
+    pub fn capabilities(&self) -> Result<Capabilities, Error> {
+        let info = self.device.info()?;
+        let rx = sys::SHIM_ETH_RX_OFFLOAD_IPV4_CKSUM
+            | sys::SHIM_ETH_RX_OFFLOAD_UDP_CKSUM
+            | sys::SHIM_ETH_RX_OFFLOAD_TCP_CKSUM;
+        let tx = sys::SHIM_ETH_TX_OFFLOAD_IPV4_CKSUM
+            | sys::SHIM_ETH_TX_OFFLOAD_UDP_CKSUM
+            | sys::SHIM_ETH_TX_OFFLOAD_TCP_CKSUM;
+        Ok(Capabilities {
+            driver: driver(&info),
+            max_rx_queues: info.max_rx_queues,
+            max_tx_queues: info.max_tx_queues,
+            min_mtu: info.min_mtu,
+            max_mtu: info.max_mtu,
+            rss: RssFields::of(&info),
+            rss_key_size: info.hash_key_size,
+            rss_table_size: info.reta_size,
+            rx_checksum: info.rx_offload_capa & rx == rx,
+            tx_checksum: info.tx_offload_capa & tx == tx,
+            chained_tx: info.tx_offload_capa & sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS != 0,
+        })
+    }
+
+    /// The port's Ethernet address.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when the driver does not tell.
+    pub fn mac(&self) -> Result<[u8; 6], Error> {
+        let mut address = sys::rte_ether_addr { addr_bytes: [0; 6] };
+        // SAFETY: the port is open; the address may be written.
+        self.device.call("tell its address", |id| unsafe {
+            sys::rte_eth_macaddr_get(id, &mut address)
+        })?;
+        Ok(address.addr_bytes)
+    }
+
+    /// The link's state as the driver last knew it, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when the driver does not tell.
+    pub fn link(&self) -> Result<Link, Error> {
+        let mut link = sys::shim_link {
+            speed_mbps: 0,
+            up: 0,
+            full_duplex: 0,
+        };
+        // SAFETY: the port is open; the structure may be written.
+        self.device.call("tell its link state", |id| unsafe {
+            sys::shim_link_state(id, &mut link)
+        })?;
+        let speed_mbps = (link.speed_mbps != 0 && link.speed_mbps != u32::MAX).then_some(link.speed_mbps);
+        Ok(Link {
+            up: link.up != 0,
+            speed_mbps,
+            full_duplex: link.full_duplex != 0,
+        })
+    }
+
+    /// The port's counters.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when the driver does not tell.
+    pub fn stats(&self) -> Result<PortStats, Error> {
+        // SAFETY: the structure is of integers only, for which zero is a value.
+        let mut raw: sys::rte_eth_stats = unsafe { MaybeUninit::zeroed().assume_init() };
+        // SAFETY: the port is open; the structure may be written.
+        let read = |id| unsafe { sys::rte_eth_stats_get(id, &mut raw) };
+        self.device.call("count", read)?;
+        Ok(PortStats {
+            rx_packets: raw.ipackets,
+            rx_octets: raw.ibytes,
+            rx_missed: raw.imissed,
+            rx_errors: raw.ierrors,
+            rx_no_buffer: raw.rx_nombuf,
+            tx_packets: raw.opackets,
+            tx_octets: raw.obytes,
+            tx_errors: raw.oerrors,
+        })
+    }
+
+    /// Sets the port's counters to 0.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when the driver cannot.
+    pub fn reset_stats(&self) -> Result<(), Error> {
+        // SAFETY: the port is open.
+        self.device
+            .call("reset its counters", |id| unsafe { sys::rte_eth_stats_reset(id) })
+    }
+
+    /// Largest layer-3 packet in octets.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when the driver does not tell.
+    pub fn mtu(&self) -> Result<u16, Error> {
+        mtu(&self.device)
+    }
+
+    /// Sets the largest layer-3 packet in octets, where the driver can while it runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when it cannot.
+    pub fn set_mtu(&self, mtu: u16) -> Result<(), Error> {
+        // SAFETY: the port is open.
+        self.device
+            .call("set its MTU", |id| unsafe { sys::rte_eth_dev_set_mtu(id, mtu) })
+    }
+
+    /// Whether frames to other stations' addresses are received.
+    pub fn is_promiscuous(&self) -> bool {
+        let _held = self.device.control();
+        // SAFETY: the port is open.
+        unsafe { sys::rte_eth_promiscuous_get(self.device.id) == 1 }
+    }
+
+    /// Receives frames to other stations' addresses, or no longer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Driver`] when the driver cannot.
+    pub fn set_promiscuous(&self, yes: bool) -> Result<(), Error> {
+        self.device.call("change what it receives", |id| match yes {
+            // SAFETY: the port is open.
+            true => unsafe { sys::rte_eth_promiscuous_enable(id) },
+            // SAFETY: the port is open.
+            false => unsafe { sys::rte_eth_promiscuous_disable(id) },
+        })
+    }
+}
+
+fn driver(info: &sys::rte_eth_dev_info) -> String {
+    if info.driver_name.is_null() {
+        return String::new();
+    }
+    // SAFETY: a driver's name is a NUL-terminated constant of the driver, which is loaded while its port is open.
+    unsafe { CStr::from_ptr(info.driver_name) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+pub(super) fn mtu(device: &Device) -> Result<u16, Error> {
+    let mut mtu = 0;
+    // SAFETY: the port is open; the number may be written.
+    device.call("tell its MTU", |id| unsafe {
+        sys::rte_eth_dev_get_mtu(id, &mut mtu)
+    })?;
+    Ok(mtu)
+}
