@@ -1,0 +1,106 @@
+//! Failures in part, and the features of few: L2TP, MBS, TSC, RDS, paging policies, Ethernet relocation.
+
+use crate::ie::*;
+
+groups! {
+    /// Partial Failure Information.
+    PartialFailureInformation = 272, "7.5.3.1-2" {
+        114 M failed_rule_id: FailedRuleId,
+        19 M failure_cause: Cause,
+        274 Mn offending_ie_information: OffendingIeInformation<'a>,
+    }
+
+    /// L2TP Tunnel Information.
+    L2tpTunnelInformation = 276, "7.5.2.1-2" {
+        280 M lns_address: LnsAddress,
+        313 O tunnel_password: TunnelPassword<'a>,
+        281 C tunnel_preference: TunnelPreference,
+    }
+
+    /// L2TP Session Information.
+    L2tpSessionInformation = 277, "7.5.2.1-3" {
+        282 O calling_number: CallingNumber<'a>,
+        283 O called_number: CalledNumber<'a>,
+        287 O maximum_receive_unit: MaximumReceiveUnit,
+        284 C l2tp_session_indications: L2tpSessionIndications,
+        278 O l2tp_user_authentication: L2tpUserAuthentication<'a>,
+    }
+
+    /// Created L2TP Session.
+    CreatedL2tpSession = 279, "7.5.3.1-3" {
+        285 On dns_server_address: DnsServerAddress,
+        286 On nbns_server_address: NbnsServerAddress,
+        280 O lns_address: LnsAddress,
+    }
+
+    /// MBS Session N4mb Control Information.
+    MbsSessionN4mbControlInformation = 300, "7.5.2.1-4" {
+        305 M mbs_session_identifier: MbsSessionIdentifier,
+        314 C area_session_id: AreaSessionId,
+        307 C mbsn4mbreq_flags: Mbsn4mbReqFlags,
+        306 C multicast_transport_information: MulticastTransportInformation,
+    }
+
+    /// MBS Session N4mb Information.
+    MbsSessionN4mbInformation = 303, "7.5.3.1-4" {
+        306 C multicast_transport_information: MulticastTransportInformation,
+    }
+
+    /// MBS Session N4 Control Information.
+    MbsSessionN4ControlInformation = 310, "7.5.2.1-5" {
+        305 M mbs_session_identifier: MbsSessionIdentifier,
+        314 C area_session_id: AreaSessionId,
+        306 C multicast_transport_information: MulticastTransportInformation,
+    }
+
+    /// MBS Session N4 Information.
+    MbsSessionN4Information = 311, "7.5.3.1-5" {
+        305 M mbs_session_identifier: MbsSessionIdentifier,
+        314 C area_session_id: AreaSessionId,
+        21 C n19mb_dl_tunnel_id: FTeid,
+        312 C mbsn4resp_flags: Mbsn4RespFlags,
+    }
+
+    /// DSCP to PPI Control Information.
+    DscpToPpiControlInformation = 316, "7.5.2.1-6" {
+        317 Mn dscp_to_ppi_mapping_information: DscpToPpiMappingInformation<'a>,
+        124 On qfi: Qfi,
+    }
+
+    /// Created Bridge Info for TSC.
+    CreatedBridgeInfoForTsc = 195, "7.5.3.6-1" {
+        196 C ds_tt_port_number: DsTtPortNumber,
+        198 C five_gs_user_plane_node: FiveGsUserPlaneNode,
+    }
+
+    /// TSC Management Information (Session Modification Request).
+    TscManagementInformation = 199, "7.5.4.18-1" {
+        202 O port_management_information_container: PortManagementInformationContainer<'a>,
+        266 O user_plane_node_management_information_container: UserPlaneNodeManagementInformationContainer<'a>,
+        197 C nw_tt_port_number: NwTtPortNumber,
+    }
+
+    /// TSC Management Information (Session Modification Response).
+    TscManagementInformationResponse = 200, "7.5.5.3-1" {
+        202 O port_management_information_container: PortManagementInformationContainer<'a>,
+        266 O user_plane_node_management_information_container: UserPlaneNodeManagementInformationContainer<'a>,
+        197 C nw_tt_port_number: NwTtPortNumber,
+    }
+
+    /// TSC Management Information (Session Report Request).
+    TscManagementInformationReport = 201, "7.5.8.5-1" {
+        202 O port_management_information_container: PortManagementInformationContainer<'a>,
+        266 O user_plane_node_management_information_container: UserPlaneNodeManagementInformationContainer<'a>,
+        197 C nw_tt_port_number: NwTtPortNumber,
+    }
+
+    /// Ethernet Context Information.
+    EthernetContextInformation = 254, "7.5.4.21-1" {
+        144 Mn mac_addresses_detected: MacAddressesDetected<'a>,
+    }
+
+    /// Provide RDS Configuration Information.
+    ProvideRdsConfigurationInformation = 261, "7.5.2.11-1" {
+        262 O rds_configuration_information: RdsConfigurationInformation,
+    }
+}

@@ -1,0 +1,152 @@
+//! The fields that leaf IEs are made of, and those that a flag makes present.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::error::{Fault, NoRoom};
+use crate::tlv::{Reader, Writer};
+
+/// Something of a definite form inside a leaf IE.
+pub trait Field<'a>: Sized {
+    /// Reads the field.
+    fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
+    /// Writes the field.
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+}
+
+macro_rules! number_fields {
+    ($($int:ident)*) => {$(
+        impl<'a> Field<'a> for $int {
+            #[inline]
+            fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
+                r.array().map($int::from_be_bytes)
+            }
+
+            #[inline]
+            fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+                w.array(self.to_be_bytes())
+            }
+        }
+    )*};
+}
+
+number_fields! { u8 u16 u32 u64 }
+
+impl<'a, const N: usize> Field<'a> for [u8; N] {
+    #[inline]
+    fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
+        r.array()
+    }
+
+    #[inline]
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        w.array(*self)
+    }
+}
+
+impl<'a> Field<'a> for Ipv4Addr {
+    #[inline]
+    fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
+        r.array::<4>().map(Self::from)
+    }
+
+    #[inline]
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        w.array(self.octets())
+    }
+}
+
+impl<'a> Field<'a> for Ipv6Addr {
+    #[inline]
+    fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
+        r.array::<16>().map(Self::from)
+    }
+
+    #[inline]
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        w.array(self.octets())
+    }
+}
+
+macro_rules! counted_octets {
+    ($($(#[$meta:meta])* $name:ident: $int:ident;)*) => {$(
+        $(#[$meta])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name<'a>(pub &'a [u8]);
+
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "\"{}\"", self.0.escape_ascii())
+            }
+        }
+
+        impl<'a> Field<'a> for $name<'a> {
+            #[inline]
+            fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
+                let length = $int::from_be_bytes(r.array()?);
+                r.take(usize::from(length)).map(Self)
+            }
+
+            #[inline]
+            fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+                let length = $int::try_from(self.0.len()).map_err(|_| NoRoom)?;
+                w.array(length.to_be_bytes())?;
+                w.bytes(self.0)
+            }
+        }
+    )*};
+}
+
+counted_octets! {
+    /// Octets behind a length of one octet: at most 255.
+    Octets8: u8;
+    /// Octets behind a length of two octets: at most 65,535.
+    Octets16: u16;
+}
+
+/// A field that a flag announces, or the flag alone.
+pub trait Flagged<'a>: Sized {
+    /// Reads what the flag announces.
+    fn read(r: &mut Reader<'a>, set: bool) -> Result<Self, Fault>;
+    /// Whether the flag is to be set.
+    fn is_set(&self) -> bool;
+    /// Writes what the flag announces.
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+}
+
+impl<'a> Flagged<'a> for bool {
+    #[inline]
+    fn read(_r: &mut Reader<'a>, set: bool) -> Result<Self, Fault> {
+        Ok(set)
+    }
+
+    #[inline]
+    fn is_set(&self) -> bool {
+        *self
+    }
+
+    #[inline]
+    fn write(&self, _w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        Ok(())
+    }
+}
+
+impl<'a, T: Field<'a>> Flagged<'a> for Option<T> {
+    #[inline]
+    fn read(r: &mut Reader<'a>, set: bool) -> Result<Self, Fault> {
+        if set { T::read(r).map(Some) } else { Ok(None) }
+    }
+
+    #[inline]
+    fn is_set(&self) -> bool {
+        self.is_some()
+    }
+
+    #[inline]
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        match self {
+            Some(field) => field.write(w),
+            None => Ok(()),
+        }
+    }
+}

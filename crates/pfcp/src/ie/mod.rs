@@ -1,0 +1,138 @@
+//! The leaf IEs of TS 29.244 R17, one type each, grouped by topic.
+//!
+//! A leaf is a small `Copy` value; what has no bound (names, filters, containers) borrows from the datagram.
+//! Values keep what is needed to write the same octets again, including how many octets a growing bit field had.
+//! Octets behind the fields that R17 knows are accepted and left to the message's [`Layout`](crate::Layout).
+//! Spare bits of enumerations are dropped on reading and written as zero (TS 29.244 §8.1.2).
+
+use crate::error::{Error, Fault, NoRoom};
+use crate::ie_type::IeType;
+use crate::tlv::{Reader, Writer};
+
+#[macro_use]
+mod tables;
+
+mod access;
+mod address;
+mod ethernet;
+mod fields;
+mod forwarding;
+mod mbs;
+mod node;
+mod qos;
+mod rule;
+mod tsc;
+mod usage;
+
+pub use access::*;
+pub use address::*;
+pub use ethernet::*;
+pub use fields::{Octets8, Octets16};
+pub use forwarding::*;
+pub use mbs::*;
+pub use node::*;
+pub use qos::*;
+pub use rule::*;
+pub use tsc::*;
+pub use usage::*;
+
+/// A value that can stand in one IE: a leaf or a grouped IE.
+pub trait Ie<'a>: Sized {
+    /// The IE's type (TS 29.244 §8.1.2).
+    const TYPE: IeType;
+
+    /// Reads the octets behind the IE's length field.
+    ///
+    /// # Errors
+    /// Cause and offending IE as TS 29.244 §7.6 wants them.
+    fn decode(value: &'a [u8]) -> Result<Self, Error>;
+
+    /// Writes what goes behind the IE's length field.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+
+    /// The octets of `value` behind what this release knows. Groups have none: there, a whole IE is unknown.
+    fn surplus(_value: &'a [u8]) -> &'a [u8] {
+        &[]
+    }
+
+    /// Writes the IE: type, length, value.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline]
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        let mark = w.begin(Self::TYPE)?;
+        self.write(w)?;
+        w.end(mark)
+    }
+
+    /// Writes the IE, and after it what `original`, the value it was read from, had beyond this release.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    fn put_like(&self, original: &'a [u8], w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        let mark = w.begin(Self::TYPE)?;
+        self.write(w)?;
+        w.bytes(Self::surplus(original))?;
+        w.end(mark)
+    }
+}
+
+/// A leaf IE: fields, no IEs inside.
+pub trait Leaf<'a>: Sized {
+    /// The IE's type (TS 29.244 §8.1.2).
+    const LEAF_TYPE: IeType;
+
+    /// Reads the fields, front to back. What `r` has left afterwards belongs to a newer release.
+    ///
+    /// # Errors
+    /// [`Fault::Short`] where a field is cut, [`Fault::Value`] where the value cannot be meant.
+    fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
+
+    /// Writes the fields, front to back.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+
+    /// Writes type, length and fields; leaves of a fixed size do it in one store.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline]
+    fn put_leaf(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        let mark = w.begin(Self::LEAF_TYPE)?;
+        self.write_fields(w)?;
+        w.end(mark)
+    }
+}
+
+impl<'a, T: Leaf<'a>> Ie<'a> for T {
+    const TYPE: IeType = T::LEAF_TYPE;
+
+    #[inline]
+    fn decode(value: &'a [u8]) -> Result<Self, Error> {
+        T::read(&mut Reader::new(value)).map_err(|fault| Error::at(fault, T::LEAF_TYPE, value.len()))
+    }
+
+    #[inline]
+    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        self.write_fields(w)
+    }
+
+    fn surplus(value: &'a [u8]) -> &'a [u8] {
+        let mut reader = Reader::new(value);
+        match T::read(&mut reader) {
+            Ok(_) => reader.rest(),
+            Err(_) => &[],
+        }
+    }
+
+    #[inline]
+    fn put(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+        self.put_leaf(w)
+    }
+}

@@ -1,0 +1,320 @@
+//! Type, length, value: the borrowed iterator over received octets and the writer into a caller's buffer.
+//!
+//! Nothing here allocates or keeps state beyond one message; a value is always a slice of the datagram.
+
+use crate::error::{Error, Fault, NoRoom};
+use crate::ie_type::IeType;
+
+/// One IE as it lies in a message (TS 29.244 §8.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tlv<'a> {
+    /// The IE's type.
+    pub ie_type: IeType,
+    /// The octets behind the length field. A vendor-specific IE's begin with the Enterprise ID.
+    pub value: &'a [u8],
+}
+
+impl<'a> Tlv<'a> {
+    /// The vendor's SMI Private Enterprise Code. `None` for an IE of 3GPP's, or where the two octets are missing.
+    pub fn enterprise_id(&self) -> Option<u16> {
+        match (self.ie_type.is_vendor_specific(), self.value) {
+            (true, [high, low, ..]) => Some(u16::from_be_bytes([*high, *low])),
+            _ => None,
+        }
+    }
+
+    /// The value without the Enterprise ID.
+    pub fn data(&self) -> &'a [u8] {
+        match self.enterprise_id() {
+            Some(_) => self.value.get(2..).unwrap_or_default(),
+            None => self.value,
+        }
+    }
+}
+
+/// The IEs in a message body or a grouped IE, in their order. Ends after the first error.
+#[derive(Clone, Copy, Debug)]
+pub struct Tlvs<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Tlvs<'a> {
+    /// Walks `body`, which holds IEs and nothing else.
+    pub const fn new(body: &'a [u8]) -> Self {
+        Self { rest: body }
+    }
+
+    /// What has not been walked yet.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The next IE.
+    ///
+    /// # Errors
+    /// Cause 68 when the IE's header or value is cut short (TS 29.244 §7.6.7).
+    #[inline(always)]
+    pub fn advance(&mut self) -> Result<Option<Tlv<'a>>, Error> {
+        let [t1, t2, l1, l2, behind @ ..] = self.rest else {
+            return self.end();
+        };
+        let ie_type = IeType(u16::from_be_bytes([*t1, *t2]));
+        let length = usize::from(u16::from_be_bytes([*l1, *l2]));
+        let Some((value, rest)) = behind.split_at_checked(length) else {
+            return self.overrun();
+        };
+        self.rest = rest;
+        Ok(Some(Tlv { ie_type, value }))
+    }
+
+    #[cold]
+    fn overrun(&mut self) -> Result<Option<Tlv<'a>>, Error> {
+        let rest = core::mem::take(&mut self.rest);
+        let [t1, t2, l1, l2, behind @ ..] = rest else {
+            return Ok(None);
+        };
+        let ie_type = IeType(u16::from_be_bytes([*t1, *t2]));
+        let left = u16::try_from(behind.len()).unwrap_or(u16::MAX);
+        Err(Error::overrun(
+            Some(ie_type),
+            u16::from_be_bytes([*l1, *l2]),
+            left,
+        ))
+    }
+
+    #[inline]
+    fn end(&mut self) -> Result<Option<Tlv<'a>>, Error> {
+        match core::mem::take(&mut self.rest) {
+            [] => Ok(None),
+            [t1, t2, rest @ ..] => {
+                let ie_type = IeType(u16::from_be_bytes([*t1, *t2]));
+                Err(Error::overrun(Some(ie_type), 0, rest.len() as u16))
+            }
+            [_] => Err(Error::overrun(None, 0, 1)),
+        }
+    }
+}
+
+impl<'a> Iterator for Tlvs<'a> {
+    type Item = Result<Tlv<'a>, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.advance().transpose()
+    }
+}
+
+/// Reads the fields of one IE's value, front to back.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+    length: usize,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `value` from its first octet.
+    #[inline]
+    pub const fn new(value: &'a [u8]) -> Self {
+        Self {
+            rest: value,
+            length: value.len(),
+        }
+    }
+
+    /// The octets not read yet.
+    #[inline]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Takes all octets that are left.
+    #[inline]
+    pub fn take_rest(&mut self) -> &'a [u8] {
+        core::mem::take(&mut self.rest)
+    }
+
+    /// The next `count` octets.
+    ///
+    /// # Errors
+    /// [`Fault::Short`] when fewer are left.
+    #[inline]
+    pub fn take(&mut self, count: usize) -> Result<&'a [u8], Fault> {
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(count)
+            .ok_or_else(|| self.short(count))?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    /// The next `N` octets.
+    ///
+    /// # Errors
+    /// [`Fault::Short`] when fewer are left.
+    #[inline]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(|| self.short(N))?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    #[cold]
+    fn short(&self, count: usize) -> Fault {
+        let need = self.length - self.rest.len() + count;
+        Fault::Short {
+            need: u16::try_from(need).unwrap_or(u16::MAX),
+        }
+    }
+
+    /// One octet.
+    ///
+    /// # Errors
+    /// [`Fault::Short`] at the end.
+    #[inline]
+    pub fn u8(&mut self) -> Result<u8, Fault> {
+        self.array::<1>().map(|[octet]| octet)
+    }
+
+    /// Two octets, most significant first.
+    ///
+    /// # Errors
+    /// [`Fault::Short`] when fewer are left.
+    #[inline]
+    pub fn u16(&mut self) -> Result<u16, Fault> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    /// Four octets, most significant first.
+    ///
+    /// # Errors
+    /// [`Fault::Short`] when fewer are left.
+    #[inline]
+    pub fn u32(&mut self) -> Result<u32, Fault> {
+        self.array().map(u32::from_be_bytes)
+    }
+}
+
+/// Where an IE or message that is being written began.
+#[derive(Debug)]
+#[must_use = "a begun IE has to be ended, else its length stays 0"]
+pub struct Mark(usize);
+
+/// Writes a message into a caller's buffer. Lengths are patched in when an IE ends.
+#[derive(Debug)]
+pub struct Writer<'b> {
+    buf: &'b mut [u8],
+    at: usize,
+}
+
+impl<'b> Writer<'b> {
+    /// Writes from the front of `buf`.
+    pub const fn new(buf: &'b mut [u8]) -> Self {
+        Self { buf, at: 0 }
+    }
+
+    /// Octets written so far.
+    pub const fn len(&self) -> usize {
+        self.at
+    }
+
+    /// Whether nothing has been written.
+    pub const fn is_empty(&self) -> bool {
+        self.at == 0
+    }
+
+    /// What has been written so far.
+    pub fn written(&self) -> &[u8] {
+        self.buf.get(..self.at).unwrap_or_default()
+    }
+
+    /// Appends `octets`.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline]
+    pub fn bytes(&mut self, octets: &[u8]) -> Result<(), NoRoom> {
+        let end = self.at + octets.len();
+        self.buf
+            .get_mut(self.at..end)
+            .ok_or(NoRoom)?
+            .copy_from_slice(octets);
+        self.at = end;
+        Ok(())
+    }
+
+    /// Appends an array, which the compiler turns into one store.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline(always)]
+    pub fn array<const N: usize>(&mut self, octets: [u8; N]) -> Result<(), NoRoom> {
+        let room = self
+            .buf
+            .get_mut(self.at..)
+            .and_then(<[u8]>::first_chunk_mut::<N>)
+            .ok_or(NoRoom)?;
+        *room = octets;
+        self.at += N;
+        Ok(())
+    }
+
+    /// Appends one octet.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer is full.
+    #[inline]
+    pub fn u8(&mut self, value: u8) -> Result<(), NoRoom> {
+        self.array([value])
+    }
+
+    /// Appends two octets, most significant first.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline]
+    pub fn u16(&mut self, value: u16) -> Result<(), NoRoom> {
+        self.array(value.to_be_bytes())
+    }
+
+    /// Appends four octets, most significant first.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline]
+    pub fn u32(&mut self, value: u32) -> Result<(), NoRoom> {
+        self.array(value.to_be_bytes())
+    }
+
+    /// Begins an IE: its type, and room for its length.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline]
+    pub fn begin(&mut self, ie_type: IeType) -> Result<Mark, NoRoom> {
+        let mark = Mark(self.at);
+        let [high, low] = ie_type.0.to_be_bytes();
+        self.array([high, low, 0, 0])?;
+        Ok(mark)
+    }
+
+    /// Ends the IE that began at `mark`, by setting its length.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the value is longer than 65,535 octets.
+    #[inline]
+    pub fn end(&mut self, mark: Mark) -> Result<(), NoRoom> {
+        let length = u16::try_from(self.at - mark.0 - 4).map_err(|_| NoRoom)?;
+        let field = self.buf.get_mut(mark.0 + 2..mark.0 + 4).ok_or(NoRoom)?;
+        field.copy_from_slice(&length.to_be_bytes());
+        Ok(())
+    }
+
+    /// Appends a whole IE.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    pub fn tlv(&mut self, tlv: &Tlv<'_>) -> Result<(), NoRoom> {
+        let mark = self.begin(tlv.ie_type)?;
+        self.bytes(tlv.value)?;
+        self.end(mark)
+    }
+}
