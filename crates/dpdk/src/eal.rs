@@ -124,7 +124,6 @@ pub struct EalBuilder {
     memory_mib: u32,
     main_cpus: Vec<u32>,
     pci: Vec<PciAddress>,
-    vdevs: Vec<String>,
     file_prefix: Option<String>,
     telemetry: bool,
     sink: LogSink,
@@ -138,7 +137,6 @@ impl Default for EalBuilder {
             memory_mib: 512,
             main_cpus: Vec::new(),
             pci: Vec::new(),
-            vdevs: Vec::new(),
             file_prefix: None,
             telemetry: false,
             sink: log::to_stderr,
@@ -177,12 +175,6 @@ impl EalBuilder {
     /// Adds a device to the PCI devices that may be used (default: none; then the bus is not even scanned).
     pub fn allow_pci(mut self, address: PciAddress) -> EalBuilder {
         self.pci.push(address);
-        self
-    }
-
-    /// Adds a virtual device by DPDK's arguments: `net_null0,size=64`. Prefer [`Port::open`](crate::Port::open).
-    pub fn vdev(mut self, arguments: impl Into<String>) -> EalBuilder {
-        self.vdevs.push(arguments.into());
         self
     }
 
@@ -249,7 +241,6 @@ impl EalBuilder {
                 .map(|prefix| format!("--file-prefix={prefix}")),
         );
         list.extend(self.pci.iter().map(|address| format!("--allow={address}")));
-        list.extend(self.vdevs.iter().map(|arguments| format!("--vdev={arguments}")));
         let with_nul = |text: String| {
             CString::new(text.clone()).map_err(|_| Error::config("EAL argument", text, "no NUL octet"))
         };

@@ -83,31 +83,61 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let log = match self {
-            Error::AlreadyInitialized => return f.write_str("DPDK was initialised before in this process"),
-            Error::Config { field, value, bound } => {
-                return write!(f, "{field}: {value} is not allowed: {bound}");
-            }
-            Error::Resource { what, errno, log } => {
-                write!(f, "{what}: {errno}")?;
-                log
-            }
+        match self {
+            Error::AlreadyInitialized => f.write_str("DPDK was initialised before in this process"),
+            Error::Config { field, value, bound } => write!(f, "{field}: {value} is not allowed: {bound}"),
+            Error::Resource { what, errno, log } => write!(f, "{what}: {}", Reason(*errno, log)),
             Error::Driver {
                 port,
                 step,
                 errno,
                 log,
             } => {
-                write!(f, "port {port}: cannot {step}: {errno}")?;
-                log
+                write!(f, "port {port}: cannot {step}: {}", Reason(*errno, log))
             }
-        };
-        if log.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "; DPDK says: {log}")
+        }
+    }
+}
+
+/// An errno with what was logged. Drivers return -1 for anything: then their words alone tell.
+struct Reason<'a>(Errno, &'a str);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason(errno, "") => write!(f, "{errno}"),
+            Reason(Errno(1), log) => f.write_str(log),
+            Reason(errno, log) => write!(f, "{errno}: {log}"),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(errno: i32, log: &str) -> String {
+        Error::Driver {
+            port: "p".into(),
+            step: "open",
+            errno: Errno(errno),
+            log: log.into(),
+        }
+        .to_string()
+    }
+
+    #[test]
+    fn the_drivers_words_come_with_what_is_known() {
+        assert_eq!(
+            refused(22, ""),
+            "port p: cannot open: Invalid argument (errno 22)"
+        );
+        assert_eq!(
+            refused(22, "no ring"),
+            "port p: cannot open: Invalid argument (errno 22): no ring"
+        );
+        assert_eq!(refused(1, "no ring"), "port p: cannot open: no ring");
+    }
+}

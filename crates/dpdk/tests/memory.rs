@@ -87,7 +87,6 @@ fn pool_shapes_are_bounded() {
     )
     .unwrap_err();
     assert!(matches!(error, Error::Resource { .. }), "{error}");
-    assert!(error.to_string().contains("Cannot allocate memory"), "{error}");
 }
 
 #[test]

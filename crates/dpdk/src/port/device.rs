@@ -1,5 +1,6 @@
 //! The ethdev behind a port and its queues: closed when the last of them is gone.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,6 +29,13 @@ pub(super) struct Held {
     pub(super) _rings: Vec<Arc<RawRing>>,
 }
 
+/// The ports that some `Device` owns.
+static OWNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+fn owned() -> MutexGuard<'static, BTreeSet<u16>> {
+    OWNED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 impl Device {
     /// Plugs a device in and finds its port.
     pub(super) fn plug(
@@ -36,37 +44,49 @@ impl Device {
         arguments: String,
         label: String,
     ) -> Result<Device, Error> {
-        let nul = |text: String| {
-            CString::new(text.clone()).map_err(|_| Error::config("port", text, "no NUL octet"))
-        };
-        let (name, arguments) = (nul(name)?, nul(arguments)?);
+        let (name, arguments) = (with_nul(name)?, with_nul(arguments)?);
         // SAFETY: EAL runs (`Port::open` has it); the texts are NUL-terminated and copied.
         let call = || unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
         let (code, log) = crate::log::captured(call);
-        if code != 0 {
-            return Err(Error::Driver {
+        let found = match code {
+            0 => find(&name),
+            code => Err(Errno::from_return(code)),
+        };
+        match found {
+            Ok(id) => Device::own(id, label, (bus, name), Held::default()),
+            Err(errno) => Err(Error::Driver {
                 port: label,
                 step: "open",
-                errno: Errno::from_return(code),
+                errno,
                 log,
-            });
+            }),
         }
-        match find(&name) {
-            Ok(id) => Ok(Device {
+    }
+
+    /// Finds the port of a device that is plugged in, or plugs it in.
+    pub(super) fn find_or_plug(bus: &'static CStr, name: String, label: String) -> Result<Device, Error> {
+        let text = with_nul(name.clone())?;
+        match find(&text) {
+            Ok(id) => Device::own(id, label, (bus, text), Held::default()),
+            Err(_) => Device::plug(bus, name, String::new(), label),
+        }
+    }
+
+    /// Takes over port `id`, of which there must be no other owner.
+    pub(super) fn own(
+        id: u16,
+        label: String,
+        plugged: (&'static CStr, CString),
+        held: Held,
+    ) -> Result<Device, Error> {
+        match owned().insert(id) {
+            true => Ok(Device {
                 id,
                 label,
-                plugged: (bus, name),
-                control: Mutex::default(),
+                plugged,
+                control: Mutex::new(held),
             }),
-            Err(errno) => {
-                unplug(bus, &name);
-                Err(Error::Driver {
-                    port: label,
-                    step: "open",
-                    errno,
-                    log,
-                })
-            }
+            false => Err(Error::config("port", label, "it is open already")),
         }
     }
 
@@ -109,22 +129,25 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let (bus, name) = &self.plugged;
+        // Held to the end: the number must not be given to another device before it is free here.
+        let mut owned = owned();
         let close = || {
             // SAFETY: the port is open, and with the last handle gone no thread is in a call on it. Stopping a port
             // that never started does nothing.
             unsafe { sys::rte_eth_dev_stop(self.id) };
             // SAFETY: as above; nothing uses the number afterwards.
             unsafe { sys::rte_eth_dev_close(self.id) };
-            unplug(bus, name);
+            // SAFETY: EAL runs; the texts are NUL-terminated. A refusal leaves an unused device behind.
+            unsafe { sys::rte_eal_hotplug_remove(bus.as_ptr(), name.as_ptr()) };
         };
         // Nobody is left to tell what a driver says now.
         crate::log::captured(close);
+        owned.remove(&self.id);
     }
 }
 
-fn unplug(bus: &CStr, name: &CStr) {
-    // SAFETY: EAL runs; the texts are NUL-terminated. A refusal leaves an unused device behind, which does no harm.
-    unsafe { sys::rte_eal_hotplug_remove(bus.as_ptr(), name.as_ptr()) };
+fn with_nul(text: String) -> Result<CString, Error> {
+    CString::new(text.clone()).map_err(|_| Error::config("port", text, "no NUL octet"))
 }
 
 /// The number of the port with DPDK's name `name`.

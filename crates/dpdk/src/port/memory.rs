@@ -2,7 +2,6 @@
 
 use std::ffi::CString;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use dpdk_sys as sys;
@@ -95,14 +94,13 @@ fn device(label: String, inward: &[Arc<RawRing>], outward: &[Arc<RawRing>]) -> R
     // The name that the driver gives its device.
     let plugged = CString::new(format!("net_ring_{label}")).expect("digits and letters have no NUL");
     let rings = inward.iter().chain(outward).cloned().collect();
-    let held = Mutex::new(Held {
-        pools: Vec::new(),
-        _rings: rings,
-    });
-    Ok(Device {
+    Device::own(
         id,
         label,
-        plugged: (c"vdev", plugged),
-        control: held,
-    })
+        (c"vdev", plugged),
+        Held {
+            pools: Vec::new(),
+            _rings: rings,
+        },
+    )
 }

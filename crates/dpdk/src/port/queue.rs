@@ -8,7 +8,7 @@ use dpdk_sys as sys;
 
 use super::config::{PortConfig, Queues};
 use super::device::Device;
-use crate::burst::Burst;
+use crate::burst::{BURST_MAX, Burst};
 
 /// A receive queue. It may be given to another thread, but is used by one at a time.
 #[derive(Debug)]
@@ -28,13 +28,22 @@ pub struct TxQueue {
 
 impl RxQueue {
     /// Adds received packets to the end of the burst, as many as there are and fit; returns how many. Never waits.
+    ///
+    /// Start with an empty burst: some drivers give nothing when fewer than 8 packets fit.
     #[inline]
     pub fn rx_burst(&mut self, burst: &mut Burst) -> usize {
+        self.rx_burst_limited(burst, BURST_MAX)
+    }
+
+    /// As [`RxQueue::rx_burst`], but takes at most `limit` packets.
+    #[inline]
+    pub fn rx_burst_limited(&mut self, burst: &mut Burst, limit: usize) -> usize {
+        // The bound makes the conversion exact.
+        let limit = limit.min(BURST_MAX) as u16;
+        let (port, queue) = (self.device.id, self.queue);
         // SAFETY: the port is started and has this queue, and the exclusive borrow of the queue's only handle keeps
         // other threads out. The driver stores at most `room` chains that it gives up.
-        unsafe {
-            burst.fill(|slots, room| sys::shim_rx_burst(self.device.id, self.queue, slots, room).into())
-        }
+        unsafe { burst.fill(|slots, room| sys::shim_rx_burst(port, queue, slots, room.min(limit)).into()) }
     }
 
     /// DPDK's number of the port.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use dpdk_sys as sys;
+
 use super::device::Device;
 use crate::eal::{Eal, PciAddress};
 use crate::error::Error;
@@ -19,30 +21,42 @@ pub enum PortSpec {
         /// Octets of each packet received, 1 to 65535.
         packet_size: u16,
     },
-    /// A kernel interface through `AF_PACKET` sockets: works everywhere, needs CAP_NET_RAW.
+    /// A kernel interface through `AF_PACKET` sockets: works everywhere, needs CAP_NET_RAW. Frames of up to 1518
+    /// octets. On a veth, switch the other end's offloads off (`ethtool -K PEER tx off`): the kernel hands over
+    /// what it has not segmented and not summed yet.
     AfPacket {
         /// The interface, in this process's network namespace.
         interface: String,
         /// Queues each way, 1 to 16. The kernel spreads received packets over them by their flow hash.
         queues: u16,
     },
-    /// A kernel interface through `AF_XDP` sockets: faster; needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and a kernel of 5.4 or later.
+    /// A kernel interface through `AF_XDP` sockets: faster; needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and a kernel
+    /// of 5.4 or later. Each queue keeps 2048 buffers of its pool for good, even when closed. What is said of veth
+    /// above holds here too.
     AfXdp {
         /// The interface, in this process's network namespace.
         interface: String,
         /// The interface's first queue to use.
         start_queue: u16,
-        /// Queues, one socket each. Packets that arrive on other queues of the interface go to the kernel.
+        /// Queues, one socket each, as many as the interface has combined channels (a veth: 1). Packets that arrive
+        /// on other queues of the interface go to the kernel.
         queues: u16,
         /// Copy even where the interface's driver could do without.
         force_copy: bool,
     },
-    /// Packets from and to capture files.
+    /// Packets from and to capture files, at least one of the two.
     Pcap {
         /// Packets received come from here; None: none come.
         rx: Option<PathBuf>,
         /// Packets sent go here, over what was there; None: they are thrown away.
         tx: Option<PathBuf>,
+    },
+    /// Any other virtual device of DPDK's, such as `net_memif0` with `role=server,id=0`.
+    Virtual {
+        /// The driver's name and something that makes it unique in this process: letters, digits and underscores.
+        name: String,
+        /// The driver's arguments, as DPDK documents them; passed on as they are.
+        arguments: String,
     },
     /// A physical NIC or a virtual function, bound to a driver that DPDK can use.
     Pci {
@@ -62,6 +76,7 @@ impl fmt::Display for PortSpec {
             PortSpec::AfPacket { interface, .. } => write!(f, "af_packet {interface}"),
             PortSpec::AfXdp { interface, .. } => write!(f, "af_xdp {interface}"),
             PortSpec::Pcap { rx, tx } => write!(f, "pcap rx {}, tx {}", path(rx), path(tx)),
+            PortSpec::Virtual { name, .. } => f.write_str(name),
             PortSpec::Pci { address } => write!(f, "pci {address}"),
         }
     }
@@ -83,10 +98,14 @@ impl PortSpec {
                 check_interface(interface)?;
                 check_queues(*queues, 1024)
             }
+            PortSpec::Pcap { rx: None, tx: None } => {
+                Err(Error::config("path", "none", "a file to read or to write"))
+            }
             PortSpec::Pcap { rx, tx } => [rx, tx]
                 .into_iter()
                 .flatten()
                 .try_for_each(|path| check_path(path)),
+            PortSpec::Virtual { name, .. } => check_name(name),
             PortSpec::Pci { address } if !eal.has_pci() => Err(Error::config(
                 "pci",
                 address,
@@ -120,7 +139,11 @@ impl PortSpec {
                 virtual_device("net_af_xdp", arguments, label)
             }
             PortSpec::Pcap { rx, tx } => virtual_device("net_pcap", pcap_arguments(rx, tx), label),
-            PortSpec::Pci { address } => pci_device(*address, label),
+            PortSpec::Virtual { name, arguments } => {
+                Device::plug(c"vdev", name.clone(), arguments.clone(), label)
+            }
+            // One that EAL found at its start is plugged in already.
+            PortSpec::Pci { address } => Device::find_or_plug(c"pci", address.to_string(), label),
         }
     }
 }
@@ -130,10 +153,6 @@ fn virtual_device(driver: &str, arguments: String, label: String) -> Result<Devi
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("{driver}_s{}", NEXT.fetch_add(1, Ordering::Relaxed));
     Device::plug(c"vdev", name, arguments, label)
-}
-
-fn pci_device(address: PciAddress, label: String) -> Result<Device, Error> {
-    Device::plug(c"pci", address.to_string(), String::new(), label)
 }
 
 fn pcap_arguments(rx: &Option<PathBuf>, tx: &Option<PathBuf>) -> String {
@@ -157,6 +176,19 @@ fn check_interface(name: &str) -> Result<(), Error> {
         name,
         "a kernel interface's name of 1 to 15 characters",
     ))
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let longest = sys::SHIM_ETH_NAME_MAX_LEN as usize - 1;
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+    match (1..=longest).contains(&name.len()) && name.bytes().all(allowed) {
+        true => Ok(()),
+        false => Err(Error::config(
+            "name",
+            name,
+            format!("1 to {longest} letters, digits and underscores"),
+        )),
+    }
 }
 
 fn check_queues(queues: u16, max: u16) -> Result<(), Error> {
