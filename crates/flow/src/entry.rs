@@ -1,5 +1,7 @@
 //! `FlowEntry`: one decision, as the table holds it.
 
+use zerocopy::FromZeros;
+
 use crate::flags::flags;
 use crate::{BlockRef, Direction};
 
@@ -17,7 +19,7 @@ flags! {
 /// is no longer that of its block.
 ///
 /// One cache line for IPv4, two for IPv6. The hit path reads it and does not write it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(C, align(64))]
 pub struct FlowEntry<K> {
     /// What packets match.

@@ -33,6 +33,10 @@ flags! {
         KEEP_EXTENSIONS = 1 << 2;
         /// NOCP with BUFF: control wants to hear of the first packet.
         NOTIFY = 1 << 3;
+        /// With `Drop`: the FAR says FORW into a tunnel, and no SMF has said which one yet.
+        NO_TUNNEL = 1 << 4;
+        /// With `Drop`: the FAR asks for what this node does not do.
+        UNSUPPORTED = 1 << 5;
     }
 }
 

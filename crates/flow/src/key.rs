@@ -7,7 +7,7 @@
 use core::fmt;
 use core::hash::Hash;
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::flags::flags;
 use crate::{LocalId, VrfId};
@@ -69,7 +69,7 @@ flags! {
 }
 
 /// What the table needs of a key. The octets are all there is to it: equal octets are equal keys.
-pub trait FlowKey: Copy + Eq + Hash + Default + fmt::Debug + 'static {
+pub trait FlowKey: Copy + Eq + Hash + Default + fmt::Debug + FromZeros + 'static {
     /// The octets as words, for hashing and comparing.
     type Words: AsRef<[u64]>;
 

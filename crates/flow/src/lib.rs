@@ -8,19 +8,28 @@
 #![deny(unsafe_code)]
 
 pub mod bucket;
+pub mod cycles;
+pub mod memory;
+pub mod prefetch;
 
 mod block;
 mod entry;
 mod flags;
 mod forward;
+mod hash;
 mod ids;
 mod key;
+mod table;
 
-pub use block::{BlockImage, BlockRef, UrrCount};
+pub use block::{
+    BlockError, BlockImage, BlockRef, Blocks, Flows, Installed, LiveBlock, ReplaceMap, SessionBlock, UrrCount,
+};
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};
 pub use forward::{Forward, ForwardFlags, ForwardKind, Mark, OuterAddresses, Template};
+pub use hash::Seed;
 pub use ids::{
     AdjacencyId, Direction, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, VrfId, WorkerId,
 };
 pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope};
+pub use table::{FlowTable, Full, Hit, Tick};

@@ -1,9 +1,21 @@
-//! A session block as control makes it, and as entries name it.
+//! Session blocks: everything that a session's packets read and write besides their flow entry.
+//!
+//! Control makes a [`BlockImage`]; the worker that owns the session copies it into its [`Blocks`]. A change of a FAR
+//! or a QER is then one write to one object, and no flow is touched. `docs/adr/0001` says why the lines are as they
+//! are, and where what is still to come goes.
 
-use crate::{Forward, Mark};
+mod allocator;
+mod blocks;
+mod lines;
+mod live;
+
+pub use blocks::{BlockError, Blocks, Flows, Installed, ReplaceMap};
+pub use live::{LiveBlock, SessionBlock};
+
+use crate::{Direction, Forward, Mark};
 
 /// Where a worker's slab holds a session block: the number of its first cache line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, zerocopy::FromZeros)]
 #[repr(transparent)]
 pub struct BlockRef(pub u32);
 
@@ -32,6 +44,21 @@ impl BlockImage {
     pub const MAX_QERS: usize = 64;
     /// URRs of one session.
     pub const MAX_URRS: usize = 64;
+
+    /// Whether it keeps the three bounds.
+    pub fn is_within_bounds(&self) -> bool {
+        self.forwards.len() <= Self::MAX_FORWARDS
+            && self.marks.len() <= Self::MAX_QERS
+            && usize::from(self.urrs) <= Self::MAX_URRS
+    }
+
+    /// The closed gates of one direction.
+    pub(crate) const fn closed(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Uplink => self.closed_ul,
+            Direction::Downlink => self.closed_dl,
+        }
+    }
 }
 
 /// What a URR has counted; octets are inner IP lengths. All numbers wrap, after centuries.

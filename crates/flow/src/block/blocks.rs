@@ -1,0 +1,389 @@
+//! `Blocks`: a worker's slab of session blocks.
+
+use core::fmt;
+
+use super::allocator::LineAllocator;
+use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS, Near};
+use super::{BlockImage, BlockRef, LiveBlock, SessionBlock};
+use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, prefetch};
+
+/// The bit that every generation has, and no first word of a line that is not a live face.
+const ALIVE: u32 = 1 << 31;
+
+/// A worker's session blocks. Nothing is allocated from the system after [`new`](Self::new).
+///
+/// Every installed block gets a *generation* that no other block of the slab had before; flow entries hold it, so that
+/// an entry whose block is gone, or was decided anew, is recognised by one comparison. There are 2^31 - 1 of them;
+/// then they start over. An entry could then be taken for valid only if it named the same line, got the same number
+/// a whole cycle ago, and saw no packet since: aging removes it after 4.9 hours at most, in which a cycle would take
+/// 120,000 installs a second.
+pub struct Blocks {
+    lines: Slab<Line>,
+    allocator: LineAllocator,
+    generation: u32,
+    cycles: u32,
+    len: usize,
+}
+
+/// Where a block is, and the generation to put into the flow entries that name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Installed {
+    /// The block.
+    pub block: BlockRef,
+    /// Its generation.
+    pub generation: u32,
+}
+
+/// Why a block is not installed or replaced. Nothing has changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockError {
+    /// No room for a block of this many lines.
+    Full {
+        /// 64 octets each.
+        lines: usize,
+    },
+    /// The image has more objects than a block may have.
+    OutOfBounds,
+    /// The block that is to be replaced does not exist.
+    Dead,
+}
+
+impl fmt::Display for BlockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full { lines } => write!(f, "no room for a session block of {lines} lines"),
+            Self::OutOfBounds => f.write_str("a session block has at most 250 forwards, 64 QERs and 64 URRs"),
+            Self::Dead => f.write_str("there is no such session block"),
+        }
+    }
+}
+
+impl core::error::Error for BlockError {}
+
+/// What becomes of the flow entries of a block that is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flows {
+    /// Packets are classified as before: entries stay valid, unless the block has to move to grow or shrink.
+    Keep,
+    /// All entries become invalid at the next packet.
+    Revoke,
+}
+
+/// Which URRs stay when a block is replaced: for each new slot the old slot whose counts it goes on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaceMap {
+    urrs: [Option<u8>; BlockImage::MAX_URRS],
+}
+
+impl ReplaceMap {
+    /// No URR stays.
+    pub const NONE: Self = Self {
+        urrs: [None; BlockImage::MAX_URRS],
+    };
+
+    /// The URRs that are in both lists stay. A list gives each slot's URR; what is beyond the 64th slot is ignored.
+    pub fn by_ids<T: PartialEq>(old: &[T], new: &[T]) -> Self {
+        let place = |id: &T| {
+            old.iter()
+                .take(BlockImage::MAX_URRS)
+                .position(|other| other == id)
+        };
+        let mut map = Self::NONE;
+        for (slot, id) in map.urrs.iter_mut().zip(new) {
+            *slot = place(id).map(|place| place as u8);
+        }
+        map
+    }
+
+    /// Whether the counts of `old` go on in a new slot; else they are final when the block is replaced.
+    pub fn keeps(&self, old: u8) -> bool {
+        self.urrs.contains(&Some(old))
+    }
+}
+
+impl Blocks {
+    /// Lines of a block with up to 4 FARs, 4 QERs and 2 URRs.
+    pub const TYPICAL_LINES: usize = 7;
+
+    /// Room for `sessions` blocks of `lines` lines each (64 octets a line), or as much of other lengths.
+    ///
+    /// # Errors
+    ///
+    /// When the memory cannot be had, or there would be more than 2^32 lines.
+    pub fn new(sessions: usize, lines: usize) -> Result<Self, OutOfMemory> {
+        let count = LineAllocator::lines_for(sessions, lines);
+        if u32::try_from(count).is_err() {
+            return Err(OutOfMemory {
+                octets: count.saturating_mul(64),
+            });
+        }
+        let allocator = LineAllocator::new(count);
+        Ok(Self {
+            lines: Slab::new(count)?,
+            allocator,
+            generation: ALIVE,
+            cycles: 0,
+            len: 0,
+        })
+    }
+
+    /// How many blocks there are.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no block.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How often the generations have started over.
+    pub const fn generation_cycles(&self) -> u32 {
+        self.cycles
+    }
+
+    /// What memory the slab got.
+    pub fn memory(&self) -> MemoryReport {
+        self.lines.report()
+    }
+
+    /// Adds the block of a session, with all counts zero.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError::Full`], [`BlockError::OutOfBounds`].
+    pub fn install(&mut self, session: SessionIndex, image: &BlockImage) -> Result<Installed, BlockError> {
+        self.install_with_meters(session, image, 0)
+    }
+
+    /// As `install`, with room for meters, which only the benchmark has so far.
+    pub(crate) fn install_with_meters(
+        &mut self,
+        session: SessionIndex,
+        image: &BlockImage,
+        meters: u8,
+    ) -> Result<Installed, BlockError> {
+        let counts = Counts::of(image, meters).ok_or(BlockError::OutOfBounds)?;
+        let lines = counts.lines();
+        let block = BlockRef(self.allocator.allocate(lines).ok_or(BlockError::Full { lines })?);
+        let generation = self.next_generation();
+        self.len += 1;
+        self.write(block, session, generation, counts, image);
+        Ok(Installed { block, generation })
+    }
+
+    /// Changes a session's block: the URRs of `carry` keep their counts, the others start from zero. The counts of
+    /// those that do not stay are to be read before. The block may move.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError::Full`], [`BlockError::OutOfBounds`], [`BlockError::Dead`].
+    pub fn replace(
+        &mut self,
+        block: BlockRef,
+        image: &BlockImage,
+        carry: &ReplaceMap,
+        flows: Flows,
+    ) -> Result<Installed, BlockError> {
+        let old = self.get(block).ok_or(BlockError::Dead)?;
+        let [session, generation, old_lines] =
+            [old.session().0, old.generation(), old.counts().lines() as u32];
+        let counts = Counts::of(image, old.counts().meters).ok_or(BlockError::OutOfBounds)?;
+        let carried = carry
+            .urrs
+            .map(|slot| slot.and_then(|slot| old.urr(slot)).unwrap_or_default());
+        let stays = LineAllocator::rounded(counts.lines()) == LineAllocator::rounded(old_lines as usize);
+        let installed = if !stays {
+            let new = self.install_with_meters(SessionIndex(session), image, counts.meters)?;
+            self.remove(block);
+            new
+        } else {
+            let generation = if flows == Flows::Keep {
+                generation
+            } else {
+                self.next_generation()
+            };
+            self.write(block, SessionIndex(session), generation, counts, image);
+            Installed { block, generation }
+        };
+        self.set_urrs(installed.block, counts, &carried);
+        Ok(installed)
+    }
+
+    /// Removes a block: its flow entries are stale from now on. Its final counts are to be read before. Tells whether
+    /// there was such a block.
+    pub fn remove(&mut self, block: BlockRef) -> bool {
+        if self.get(block).is_none() {
+            return false;
+        }
+        for direction in Direction::BOTH {
+            if let Some(face) = self.face_mut(block, direction) {
+                *face = Face::default();
+            }
+        }
+        self.allocator.free(block.0);
+        self.len -= 1;
+        true
+    }
+
+    /// A block to read; `None` when there is none.
+    pub fn get(&self, block: BlockRef) -> Option<SessionBlock<'_>> {
+        SessionBlock::new(self.lines.get(block.0 as usize..)?)
+    }
+
+    /// The block that `entry` names, for a packet of the entry's direction; `None` when the entry is stale.
+    #[inline(always)]
+    pub fn live<K>(&mut self, entry: &FlowEntry<K>) -> Option<LiveBlock<'_>> {
+        let lines = self.lines.get_mut(entry.block.0 as usize..)?;
+        LiveBlock::new(lines, entry.generation, entry.direction())
+    }
+
+    /// Asks for the lines that a packet of `entry` will need.
+    #[inline(always)]
+    pub fn prefetch<K>(&self, entry: &FlowEntry<K>) {
+        let first = entry.block.0 as usize;
+        if let Some(face) = self.lines.get(first + entry.direction() as usize) {
+            prefetch::read(face);
+        }
+        let counters = first + FACES + entry.urrs.trailing_zeros() as usize / 2;
+        if let Some(counters) = self.lines.get(counters) {
+            prefetch::write(counters);
+        }
+    }
+
+    /// Changes one forward. Tells whether there is such a block and slot.
+    pub fn set_forward(&mut self, block: BlockRef, slot: u8, forward: &Forward) -> bool {
+        let Some(counts) = self.get(block).map(|block| block.counts()) else {
+            return false;
+        };
+        if slot >= counts.forwards {
+            return false;
+        }
+        let line = block.0 as usize + counts.forwards_at() + usize::from(slot);
+        self.lines[line] = Line::of_forward(forward);
+        for direction in Direction::BOTH {
+            match self.face_mut(block, direction) {
+                Some(face) if face.near_slot == slot => face.near = Near::of(forward),
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// Opens and closes gates: bit n is the QER in slot n. Tells whether there is such a block.
+    pub fn set_closed(&mut self, block: BlockRef, closed_ul: u64, closed_dl: u64) -> bool {
+        if self.get(block).is_none() {
+            return false;
+        }
+        for (direction, closed) in Direction::BOTH.into_iter().zip([closed_ul, closed_dl]) {
+            if let Some(face) = self.face_mut(block, direction) {
+                face.closed = closed;
+            }
+        }
+        true
+    }
+
+    /// Writes all lines of a block, counts zero.
+    fn write(
+        &mut self,
+        block: BlockRef,
+        session: SessionIndex,
+        generation: u32,
+        counts: Counts,
+        image: &BlockImage,
+    ) {
+        let first = block.0 as usize;
+        let lines = &mut self.lines[first..first + counts.lines()];
+        lines[FACES..counts.forwards_at()].fill(Line::ZERO);
+        let (forwards, marks) = lines[counts.forwards_at()..].split_at_mut(usize::from(counts.forwards));
+        for (line, forward) in forwards.iter_mut().zip(&image.forwards) {
+            *line = Line::of_forward(forward);
+        }
+        for (line, chunk) in marks.iter_mut().zip(image.marks.chunks(MARKS_PER_LINE)) {
+            *line = Line::of_marks(chunk);
+        }
+        for direction in Direction::BOTH {
+            let face = lines[direction as usize].face_mut();
+            *face = Face {
+                session: session.0,
+                generation,
+                counts,
+                ..face_of(image, direction)
+            };
+        }
+    }
+
+    fn set_urrs(&mut self, block: BlockRef, counts: Counts, urrs: &[UrrCount]) {
+        let first = block.0 as usize + FACES;
+        for (slot, count) in urrs.iter().enumerate().take(usize::from(counts.urrs)) {
+            self.lines[first + slot / 2].counters_mut().set_urr(slot, *count);
+        }
+    }
+
+    fn face_mut(&mut self, block: BlockRef, direction: Direction) -> Option<&mut Face> {
+        self.lines
+            .get_mut(block.0 as usize + direction as usize)
+            .map(Line::face_mut)
+    }
+
+    fn next_generation(&mut self) -> u32 {
+        let next = self.generation.wrapping_add(1) | ALIVE;
+        if next == ALIVE {
+            self.cycles = self.cycles.wrapping_add(1);
+        }
+        self.generation = next.max(ALIVE + 1);
+        self.generation
+    }
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Blocks")
+            .field("len", &self.len)
+            .field("lines", &self.lines.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A face without identity.
+fn face_of(image: &BlockImage, direction: Direction) -> Face {
+    let near_slot = image.near[direction as usize];
+    let mut marks = [0; NEAR_MARKS];
+    marks
+        .iter_mut()
+        .zip(&image.marks)
+        .for_each(|(bits, mark): (_, &Mark)| *bits = mark.bits());
+    Face {
+        closed: image.closed(direction),
+        near_slot,
+        near: image
+            .forwards
+            .get(usize::from(near_slot))
+            .map(Near::of)
+            .unwrap_or_default(),
+        marks,
+        ..Face::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generations_start_over_without_meeting_zero() {
+        let mut blocks = Blocks::new(1, 3).unwrap();
+        blocks.generation = u32::MAX - 1;
+        let next: Vec<u32> = (0..3).map(|_| blocks.next_generation()).collect();
+        assert_eq!(next, [u32::MAX, ALIVE + 1, ALIVE + 2]);
+        assert_eq!(blocks.generation_cycles(), 1);
+    }
+
+    #[test]
+    fn a_map_by_ids_keeps_what_is_in_both() {
+        let map = ReplaceMap::by_ids(&[5, 6, 7], &[7, 9, 5]);
+        assert_eq!(map.urrs[..4], [Some(2), None, Some(0), None]);
+        assert_eq!([0, 1, 2, 3].map(|old| map.keeps(old)), [true, false, true, false]);
+    }
+}

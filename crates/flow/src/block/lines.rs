@@ -1,0 +1,442 @@
+//! The cache lines of a block, as they lie in memory.
+//!
+//! ```text
+//! line 0        face of uplink     generation, closed gates, near forward, first marks
+//! line 1        face of downlink   the same for the other direction
+//! counters      2 URRs a line      uplink and downlink packets and octets
+//! meters        reserved           2 a line (see docs/adr/0001)
+//! forwards      1 a line
+//! further marks 32 a line          only where the faces do not hold all
+//! ```
+//!
+//! In every kind of line but a live face, bit 63 of the first word is clear; every generation has that bit. So a
+//! reference to a face that is gone cannot take what lies there now for a face.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmute_mut, transmute_ref};
+
+use super::BlockImage;
+use crate::{
+    AdjacencyId, Direction, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, Template,
+    UrrCount,
+};
+
+// `Face::generation` is the upper half of the line's first word only then.
+const _: () = assert!(
+    cfg!(target_endian = "little"),
+    "the layout of session blocks is little-endian"
+);
+
+/// One cache line.
+#[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(64))]
+pub(super) struct Line([u64; 8]);
+
+impl Line {
+    pub(super) const ZERO: Self = Self([0; 8]);
+
+    #[inline(always)]
+    pub(super) fn face(&self) -> &Face {
+        transmute_ref!(&self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn face_mut(&mut self) -> &mut Face {
+        transmute_mut!(&mut self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn counters(&self) -> &Counters {
+        transmute_ref!(&self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn counters_mut(&mut self) -> &mut Counters {
+        transmute_mut!(&mut self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn forward(&self) -> &ForwardLine {
+        transmute_ref!(&self.0)
+    }
+
+    pub(super) fn of_forward(forward: &Forward) -> Self {
+        Self(transmute!(ForwardLine::of(forward)))
+    }
+
+    #[inline(always)]
+    pub(super) fn marks(&self) -> &[u16; MARKS_PER_LINE] {
+        transmute_ref!(&self.0)
+    }
+
+    pub(super) fn of_marks(marks: &[Mark]) -> Self {
+        let mut bits = [0; MARKS_PER_LINE];
+        bits.iter_mut()
+            .zip(marks)
+            .for_each(|(bits, mark)| *bits = mark.bits());
+        Self(transmute!(bits))
+    }
+}
+
+/// What every packet of one direction reads.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Face {
+    pub(super) session: u32,
+    /// 0: dead.
+    pub(super) generation: u32,
+    pub(super) closed: u64,
+    /// Reserved: the URRs whose quota is used up.
+    pub(super) stopped: u64,
+    pub(super) counts: Counts,
+    /// The slot that `near` is a copy of.
+    pub(super) near_slot: u8,
+    pub(super) reserved: [u8; 3],
+    pub(super) near: Near,
+    pub(super) marks: [u16; NEAR_MARKS],
+}
+
+/// How many of each object the block has: where its lines are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Counts {
+    pub(super) forwards: u8,
+    pub(super) marks: u8,
+    pub(super) urrs: u8,
+    pub(super) meters: u8,
+}
+
+/// Marks that a face holds itself.
+pub(super) const NEAR_MARKS: usize = 4;
+/// Marks in one of the lines that hold all of them where the faces do not.
+pub(super) const MARKS_PER_LINE: usize = 32;
+/// Lines of both faces.
+pub(super) const FACES: usize = 2;
+
+impl Counts {
+    /// `None` when the image breaks a bound.
+    pub(super) fn of(image: &BlockImage, meters: u8) -> Option<Self> {
+        if !image.is_within_bounds() {
+            return None;
+        }
+        let [forwards, marks] = [image.forwards.len() as u8, image.marks.len() as u8];
+        Some(Self {
+            forwards,
+            marks,
+            urrs: image.urrs,
+            meters,
+        })
+    }
+
+    /// Where the meters start, in lines from the block's start.
+    #[inline(always)]
+    pub(super) const fn meters_at(self) -> usize {
+        FACES + (self.urrs as usize).div_ceil(2)
+    }
+
+    /// Where the forwards start.
+    #[inline(always)]
+    pub(super) const fn forwards_at(self) -> usize {
+        self.meters_at() + (self.meters as usize).div_ceil(2)
+    }
+
+    /// Where the further marks start.
+    #[inline(always)]
+    pub(super) const fn marks_at(self) -> usize {
+        self.forwards_at() + self.forwards as usize
+    }
+
+    /// All of the block's lines.
+    pub(super) const fn lines(self) -> usize {
+        let marks = self.marks as usize;
+        self.marks_at()
+            + if marks > NEAR_MARKS {
+                marks.div_ceil(MARKS_PER_LINE)
+            } else {
+                0
+            }
+    }
+}
+
+/// The counters of two URRs: what packets write.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Counters(pub(super) [[Count; 2]; 2]);
+
+/// The counter of one URR in one direction.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Count {
+    pub(super) packets: u64,
+    pub(super) octets: u64,
+}
+
+impl Counters {
+    #[inline(always)]
+    pub(super) fn urr(&self, slot: usize) -> UrrCount {
+        let [ul, dl] = self.0[slot % 2];
+        UrrCount {
+            ul_packets: ul.packets,
+            ul_octets: ul.octets,
+            dl_packets: dl.packets,
+            dl_octets: dl.octets,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn set_urr(&mut self, slot: usize, count: UrrCount) {
+        let UrrCount {
+            ul_packets,
+            ul_octets,
+            dl_packets,
+            dl_octets,
+        } = count;
+        let uplink = Count {
+            packets: ul_packets,
+            octets: ul_octets,
+        };
+        self.0[slot % 2] = [
+            uplink,
+            Count {
+                packets: dl_packets,
+                octets: dl_octets,
+            },
+        ];
+    }
+
+    #[inline(always)]
+    pub(super) fn add(&mut self, slot: usize, direction: Direction, octets: u64) {
+        let count = &mut self.0[slot % 2][direction as usize];
+        count.packets = count.packets.wrapping_add(1);
+        count.octets = count.octets.wrapping_add(octets);
+    }
+}
+
+/// What the two forms of a forward have in common.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct ForwardHead {
+    adjacency: u32,
+    egress: u16,
+    flags: ForwardFlags,
+    /// On top of the first word: its upper bits are never set.
+    kind: u8,
+    teid: u32,
+    source_port: u16,
+    tos: u8,
+    /// Of the outer IP header: 4, 6, or 0 without a tunnel.
+    version: u8,
+}
+
+/// A forward beside a face. For an IPv6 tunnel the addresses are missing.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Near {
+    head: ForwardHead,
+    source: [u8; 4],
+    destination: [u8; 4],
+}
+
+/// A forward on its own line.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct ForwardLine {
+    head: ForwardHead,
+    source: [u8; 16],
+    destination: [u8; 16],
+    /// For a traffic manager's queue, a security association and a mirror.
+    reserved: [u8; 16],
+}
+
+impl ForwardHead {
+    fn of(forward: &Forward) -> Self {
+        let version = match forward.template.map(|template| template.addresses) {
+            Some(OuterAddresses::V4 { .. }) => 4,
+            Some(OuterAddresses::V6 { .. }) => 6,
+            None => 0,
+        };
+        let (teid, source_port, tos) = forward.template.map_or((0, 0, 0), |template| {
+            (template.teid, template.source_port, template.tos)
+        });
+        Self {
+            adjacency: forward.adjacency.0,
+            egress: forward.egress.0,
+            flags: forward.flags,
+            kind: forward.kind as u8,
+            teid,
+            source_port,
+            tos,
+            version,
+        }
+    }
+
+    #[inline(always)]
+    fn forward(&self, addresses: Option<OuterAddresses>) -> Forward {
+        Forward {
+            kind: kind_of_number(self.kind),
+            flags: self.flags,
+            egress: InstanceId(self.egress),
+            adjacency: AdjacencyId(self.adjacency),
+            template: addresses.map(|addresses| Template {
+                teid: self.teid,
+                addresses,
+                source_port: self.source_port,
+                tos: self.tos,
+            }),
+        }
+    }
+}
+
+/// `Drop` for a number that is no kind.
+#[inline(always)]
+const fn kind_of_number(number: u8) -> ForwardKind {
+    match number {
+        1 => ForwardKind::Buffer,
+        2 => ForwardKind::Tunnel,
+        3 => ForwardKind::Plain,
+        4 => ForwardKind::Punt,
+        _ => ForwardKind::Drop,
+    }
+}
+
+impl Near {
+    pub(super) fn of(forward: &Forward) -> Self {
+        let line = ForwardLine::of(forward);
+        let [source, destination] = [line.source_v4(), line.destination_v4()];
+        Self {
+            head: line.head,
+            source,
+            destination,
+        }
+    }
+
+    /// The forward, unless it has to be read from its own line.
+    #[inline(always)]
+    pub(super) fn forward(&self) -> Option<Forward> {
+        let addresses = match self.head.version {
+            0 => None,
+            4 => Some(OuterAddresses::V4 {
+                source: self.source,
+                destination: self.destination,
+            }),
+            _ => return None,
+        };
+        Some(self.head.forward(addresses))
+    }
+}
+
+impl ForwardLine {
+    fn of(forward: &Forward) -> Self {
+        let mut line = Self {
+            head: ForwardHead::of(forward),
+            ..Self::default()
+        };
+        match forward.template.map(|template| template.addresses) {
+            Some(OuterAddresses::V4 { source, destination }) => {
+                line.source[..4].copy_from_slice(&source);
+                line.destination[..4].copy_from_slice(&destination);
+            }
+            Some(OuterAddresses::V6 { source, destination }) => {
+                [line.source, line.destination] = [source, destination];
+            }
+            None => {}
+        }
+        line
+    }
+
+    pub(super) fn forward(&self) -> Forward {
+        let addresses = match self.head.version {
+            0 => None,
+            4 => Some(OuterAddresses::V4 {
+                source: self.source_v4(),
+                destination: self.destination_v4(),
+            }),
+            _ => Some(OuterAddresses::V6 {
+                source: self.source,
+                destination: self.destination,
+            }),
+        };
+        self.head.forward(addresses)
+    }
+
+    fn source_v4(&self) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.source;
+        [a, b, c, d]
+    }
+
+    fn destination_v4(&self) -> [u8; 4] {
+        let [a, b, c, d, ..] = self.destination;
+        [a, b, c, d]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_line_but_a_live_face_has_the_top_bit_of_its_first_word() {
+        let tunnel = Template::ipv6(u32::MAX, [0xff; 16], [0xff; 16]);
+        let forward = Forward {
+            kind: ForwardKind::Punt,
+            flags: ForwardFlags::from_bits(0xff),
+            egress: InstanceId(u16::MAX),
+            adjacency: AdjacencyId::BY_DESTINATION,
+            template: Some(tunnel),
+        };
+        let mark = Mark::NONE.with_qfi(63).with_rqi(true).with_ppi(7);
+        for line in [Line::of_forward(&forward), Line::of_marks(&[mark; 32])] {
+            assert_eq!(line.0[0] >> 63, 0);
+        }
+    }
+
+    #[test]
+    fn a_forward_comes_back_from_both_its_places() {
+        let mut forward = Forward {
+            kind: ForwardKind::Tunnel,
+            flags: ForwardFlags::NEEDS_MARKING,
+            egress: InstanceId(2),
+            adjacency: AdjacencyId(7),
+            template: Some(Template {
+                source_port: 9,
+                tos: 0xb8,
+                ..Template::ipv4(5, [10, 0, 0, 1], [10, 0, 0, 2])
+            }),
+        };
+        assert_eq!(Line::of_forward(&forward).forward().forward(), forward);
+        assert_eq!(Near::of(&forward).forward(), Some(forward));
+        forward.template = Some(Template::ipv6(5, [1; 16], [2; 16]));
+        assert_eq!(Line::of_forward(&forward).forward().forward(), forward);
+        assert_eq!(Near::of(&forward).forward(), None);
+        assert_eq!(Near::of(&Forward::DROP).forward(), Some(Forward::DROP));
+    }
+
+    #[test]
+    fn lines_follow_each_other_without_overlap() {
+        let counts = Counts {
+            forwards: 3,
+            marks: 5,
+            urrs: 3,
+            meters: 1,
+        };
+        assert_eq!(
+            (
+                counts.meters_at(),
+                counts.forwards_at(),
+                counts.marks_at(),
+                counts.lines()
+            ),
+            (4, 5, 8, 9)
+        );
+        assert_eq!(Counts { marks: 4, ..counts }.lines(), 8);
+        assert_eq!(
+            Counts {
+                forwards: 250,
+                marks: 64,
+                urrs: 64,
+                meters: 128
+            }
+            .lines(),
+            2 + 32 + 64 + 250 + 2
+        );
+    }
+}

@@ -1,0 +1,333 @@
+//! `Slab`: the large arrays of a worker, in memory that the kernel is asked to back with huge pages.
+//!
+//! A slab is zeroed, faulted in and of fixed length from its making on; whoever made it owns it. Where the system
+//! has no huge pages to give, or the array is small, it is ordinary memory: [`Slab::report`] tells which. Pages
+//! reserved in hugetlbfs are left to the packet buffers.
+//!
+//! The unsafe code of this module: a mapping, and a slice over it.
+
+#![allow(unsafe_code)]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Deref, DerefMut};
+use core::ptr::NonNull;
+
+use zerocopy::FromZeros;
+
+/// Octets of one huge page on the machines in use.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// The memory for a table cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfMemory {
+    /// How many octets were asked for.
+    pub octets: usize,
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} octets of memory cannot be had", self.octets)
+    }
+}
+
+impl core::error::Error for OutOfMemory {}
+
+/// What memory a slab, or several, got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// Octets in use by the arrays.
+    pub octets: usize,
+    /// Octets of them in mappings for which huge pages were asked.
+    pub advised: usize,
+    /// Octets of them that are in huge pages now, as the kernel tells.
+    pub huge: usize,
+}
+
+impl MemoryReport {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            octets: self.octets + other.octets,
+            advised: self.advised + other.advised,
+            huge: self.huge + other.huge,
+        }
+    }
+}
+
+impl fmt::Display for MemoryReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = (self.huge * 100).checked_div(self.octets).unwrap_or(0);
+        write!(
+            f,
+            "{:.1} MiB, {percent}% in huge pages",
+            self.octets as f64 / f64::from(1 << 20)
+        )
+    }
+}
+
+/// An array of fixed length whose items started as zeros.
+pub struct Slab<T> {
+    items: NonNull<T>,
+    len: usize,
+    /// The mapping that holds the items; without one, they are a boxed slice.
+    mapping: Option<Mapping>,
+    owns: PhantomData<T>,
+}
+
+// SAFETY: a slab owns its items as a boxed slice does, and its other fields are plain numbers.
+unsafe impl<T: Send> Send for Slab<T> {}
+// SAFETY: as above; shared access gives out shared slices only.
+unsafe impl<T: Sync> Sync for Slab<T> {}
+
+impl<T: FromZeros + Copy> Slab<T> {
+    /// `len` zeros.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives neither a mapping nor heap.
+    pub fn new(len: usize) -> Result<Self, OutOfMemory> {
+        let octets = len
+            .checked_mul(size_of::<T>())
+            .ok_or(OutOfMemory { octets: usize::MAX })?;
+        match Mapping::new(octets) {
+            Some(mapping) => Ok(Self {
+                items: mapping.start.cast(),
+                len,
+                mapping: Some(mapping),
+                owns: PhantomData,
+            }),
+            None => Self::on_heap(len).ok_or(OutOfMemory { octets }),
+        }
+    }
+
+    fn on_heap(len: usize) -> Option<Self> {
+        let items = <[T]>::new_box_zeroed_with_elems(len).ok()?;
+        let items = NonNull::new(Box::into_raw(items).cast::<T>())?;
+        Some(Self {
+            items,
+            len,
+            mapping: None,
+            owns: PhantomData,
+        })
+    }
+}
+
+impl<T> Slab<T> {
+    /// What memory this is. Asks the kernel: not for the packet path.
+    pub fn report(&self) -> MemoryReport {
+        let octets = self.len * size_of::<T>();
+        let Some(mapping) = &self.mapping else {
+            return MemoryReport {
+                octets,
+                ..MemoryReport::default()
+            };
+        };
+        MemoryReport {
+            octets,
+            advised: octets,
+            huge: mapping.huge_octets().min(octets),
+        }
+    }
+}
+
+impl<T> Deref for Slab<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `items` is the start of `len` initialised items (zeros are valid: `FromZeros`), aligned (a mapping
+        // is aligned to 2 MiB, a box to its items), owned by `self` until it is dropped.
+        unsafe { core::slice::from_raw_parts(self.items.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Slab<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as for `deref`; `&mut self` makes the access exclusive.
+        unsafe { core::slice::from_raw_parts_mut(self.items.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for Slab<T> {
+    fn drop(&mut self) {
+        // Items are `Copy` (only such slabs are made), so there is nothing to drop in them.
+        if self.mapping.is_none() {
+            let items = core::ptr::slice_from_raw_parts_mut(self.items.as_ptr(), self.len);
+            // SAFETY: without a mapping, `items` and `len` came from `Box::into_raw` and are given back once.
+            drop(unsafe { Box::from_raw(items) });
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Slab<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slab")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Readable and writable zeros between two inaccessible guards, so that the kernel's figures are about them alone.
+struct Mapping {
+    start: NonNull<u8>,
+    usable: usize,
+    reserved: NonNull<u8>,
+    reserved_len: usize,
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+impl Mapping {
+    /// `None` when it would not fill a huge page, or the kernel refuses.
+    fn new(octets: usize) -> Option<Self> {
+        if octets < HUGE_PAGE {
+            return None;
+        }
+        let usable = octets.checked_next_multiple_of(HUGE_PAGE)?;
+        // One page of slack to align in, and one for the guards.
+        let reserved_len = usable.checked_add(2 * HUGE_PAGE)?;
+        let reserved = reserve(reserved_len)?;
+        let gap = (HUGE_PAGE - reserved.as_ptr().addr() % HUGE_PAGE).max(1);
+        // SAFETY: `gap <= HUGE_PAGE`, so `gap + usable` lies within the `usable + 2 * HUGE_PAGE` reserved octets.
+        let start = unsafe { reserved.add(gap) };
+        let mapping = Self {
+            start,
+            usable,
+            reserved,
+            reserved_len,
+        };
+        mapping.open().then_some(mapping)
+    }
+
+    /// Makes the middle accessible, asks for huge pages, and faults all of it in.
+    fn open(&self) -> bool {
+        let start = self.start.as_ptr().cast();
+        // SAFETY: the range lies within this mapping, which nobody else knows yet.
+        let opened = unsafe { libc::mprotect(start, self.usable, libc::PROT_READ | libc::PROT_WRITE) } == 0;
+        if opened {
+            // SAFETY: as above. Both are advice: a kernel without either still gives zeros, on first touch.
+            unsafe {
+                libc::madvise(start, self.usable, libc::MADV_HUGEPAGE);
+                libc::madvise(start, self.usable, libc::MADV_POPULATE_WRITE);
+            }
+        }
+        opened
+    }
+
+    /// How much of it is in huge pages, by `/proc/self/smaps`; 0 when that cannot be read.
+    fn huge_octets(&self) -> usize {
+        let first = self.start.as_ptr().addr();
+        let within = first..first + self.usable;
+        std::fs::read_to_string("/proc/self/smaps").map_or(0, |smaps| smaps_huge(&smaps, &within))
+    }
+}
+
+/// Address space of `len` octets that cannot be accessed yet.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn reserve(len: usize) -> Option<NonNull<u8>> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory in use.
+    let start = unsafe { libc::mmap(core::ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        None
+    } else {
+        NonNull::new(start.cast())
+    }
+}
+
+/// The octets in huge pages of the areas of `smaps` that start in `within`.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn smaps_huge(smaps: &str, within: &core::ops::Range<usize>) -> usize {
+    let mut inside = false;
+    let mut octets = 0;
+    for line in smaps.lines() {
+        if let Some(kib) = line.strip_prefix("AnonHugePages:") {
+            let kib: usize = kib.trim().trim_end_matches(" kB").parse().unwrap_or(0);
+            octets += if inside { kib * 1024 } else { 0 };
+        } else if let Some(area) = area_start(line) {
+            inside = within.contains(&area);
+        }
+    }
+    octets
+}
+
+/// The first address of the area that `line` heads; `None` for the lines of its figures.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn area_start(line: &str) -> Option<usize> {
+    let (start, _) = line.split_once('-')?;
+    usize::from_str_radix(start, 16).ok()
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the whole reservation is ours and given back once; the slab that held slices of it is going.
+        unsafe { libc::munmap(self.reserved.as_ptr().cast(), self.reserved_len) };
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+impl Mapping {
+    fn new(_octets: usize) -> Option<Self> {
+        None
+    }
+
+    fn huge_octets(&self) -> usize {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slab_starts_as_zeros_and_keeps_what_is_written() {
+        for len in [0, 1, 1000, HUGE_PAGE / 8 + 5] {
+            let mut slab = Slab::<u64>::new(len).unwrap();
+            assert_eq!(slab.len(), len);
+            assert!(slab.iter().all(|&item| item == 0));
+            for (place, item) in slab.iter_mut().enumerate() {
+                *item = place as u64;
+            }
+            assert!(slab.iter().enumerate().all(|(place, &item)| item == place as u64));
+        }
+    }
+
+    #[test]
+    fn a_report_never_claims_more_than_there_is() {
+        let slab = Slab::<u64>::new(HUGE_PAGE).unwrap();
+        let report = slab.report();
+        assert_eq!(report.octets, 8 * HUGE_PAGE);
+        assert!(
+            report.huge <= report.advised && report.advised <= report.octets,
+            "{report}"
+        );
+        assert_eq!(
+            Slab::<u64>::new(3).unwrap().report(),
+            MemoryReport {
+                octets: 24,
+                advised: 0,
+                huge: 0
+            }
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_had_is_an_error() {
+        assert!(Slab::<u64>::new(usize::MAX / 4).is_err());
+        assert!(Slab::<u64>::new(1 << 58).is_err());
+    }
+
+    #[cfg(all(target_os = "linux", not(miri)))]
+    #[test]
+    fn smaps_is_read_for_the_areas_inside_only() {
+        let smaps = "7f00-8f00 rw-p 00000000 00:00 0 \nSize: 4 kB\nAnonHugePages:      2048 kB\nVmFlags: rd wr\n\
+                     9f00-af00 rw-p 00000000 00:00 0 \nAnonHugePages:      4096 kB\n";
+        assert_eq!(smaps_huge(smaps, &(0x7f00..0x8f00)), 2 << 20);
+        assert_eq!(smaps_huge(smaps, &(0x7000..0xa000)), 6 << 20);
+        assert_eq!(smaps_huge(smaps, &(0..1)), 0);
+    }
+}

@@ -1,0 +1,55 @@
+//! Prefetch hints: a line that is needed a few dozen packets later is asked for now.
+//!
+//! A hint changes nothing but time. Its unsafe code is the instruction itself, which faults on no address.
+
+#![allow(unsafe_code)]
+
+/// Asks for the first line of `item` to be read later.
+#[inline(always)]
+pub fn read<T: ?Sized>(item: &T) {
+    read_at(core::ptr::from_ref(item).cast());
+}
+
+/// Asks for the first line of `item` to be read and written later.
+#[inline(always)]
+pub fn write<T: ?Sized>(item: &T) {
+    write_at(core::ptr::from_ref(item).cast());
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn read_at(address: *const i8) {
+    use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: a prefetch does not fault and does not change memory, whatever the address.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline(always)]
+fn write_at(address: *const i8) {
+    use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+    // SAFETY: as for `read_at`; a processor without `prefetchw` takes it as a hint to read, or as nothing.
+    unsafe { _mm_prefetch::<_MM_HINT_ET0>(address) }
+}
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[inline(always)]
+fn read_at(address: *const i8) {
+    // SAFETY: a prefetch does not fault and does not change memory, whatever the address.
+    unsafe { core::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags)) }
+}
+
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+#[inline(always)]
+fn write_at(address: *const i8) {
+    // SAFETY: as for `read_at`.
+    unsafe { core::arch::asm!("prfm pstl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags)) }
+}
+
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[inline(always)]
+fn read_at(_address: *const i8) {}
+
+#[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[inline(always)]
+fn write_at(_address: *const i8) {}

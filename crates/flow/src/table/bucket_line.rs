@@ -1,0 +1,87 @@
+//! One bucket of the table: eight slots in one cache line.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::Tick;
+use super::probe::probe;
+
+/// Slots in a bucket.
+pub(super) const SLOTS: usize = 8;
+
+/// Eight tags, the ticks at which their flows expire, and where their entries are.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C, align(64))]
+pub(super) struct BucketLine {
+    /// 16 bits of the key's hash; 0: the slot is free.
+    tags: [u16; SLOTS],
+    expires: [u16; SLOTS],
+    entries: [u32; SLOTS],
+}
+
+const _: () = assert!(size_of::<BucketLine>() == 64);
+
+/// What one slot holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slot {
+    pub(super) tag: u16,
+    pub(super) expires: Tick,
+    pub(super) entry: u32,
+}
+
+impl BucketLine {
+    /// The slots with this tag, bit n for slot n; those that are free for tag 0.
+    #[inline(always)]
+    pub(super) fn matches(&self, tag: u16) -> u32 {
+        probe(&self.tags, tag)
+    }
+
+    /// The first free slot.
+    #[inline(always)]
+    pub(super) fn free_slot(&self) -> Option<usize> {
+        let free = self.matches(0);
+        (free != 0).then(|| free.trailing_zeros() as usize)
+    }
+
+    /// The number of the entry in `slot`.
+    #[inline(always)]
+    pub(super) fn entry(&self, slot: usize) -> u32 {
+        self.entries[slot % SLOTS]
+    }
+
+    pub(super) fn slot(&self, slot: usize) -> Slot {
+        let slot = slot % SLOTS;
+        Slot {
+            tag: self.tags[slot],
+            expires: Tick(self.expires[slot]),
+            entry: self.entries[slot],
+        }
+    }
+
+    pub(super) fn set(&mut self, slot: usize, content: Slot) {
+        let slot = slot % SLOTS;
+        self.tags[slot] = content.tag;
+        self.expires[slot] = content.expires.0;
+        self.entries[slot] = content.entry;
+    }
+
+    pub(super) fn clear(&mut self, slot: usize) {
+        self.tags[slot % SLOTS] = 0;
+    }
+
+    /// Puts off the expiry of `slot`. The line is written only when that changes something.
+    #[inline(always)]
+    pub(super) fn put_off(&mut self, slot: usize, expires: Tick) {
+        let slot = &mut self.expires[slot % SLOTS];
+        if *slot != expires.0 {
+            *slot = expires.0;
+        }
+    }
+
+    /// The occupied slots that expired before `now`, bit n for slot n.
+    pub(super) fn expired(&self, now: Tick) -> u32 {
+        (0..SLOTS).fold(0, |mask, slot| {
+            let gone = self.tags[slot] != 0 && Tick(self.expires[slot]).is_before(now);
+            mask | u32::from(gone) << slot
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! Lookup of a burst in stages, so that each packet's memory is on its way while the others are worked on.
+
+use super::bucket_line::BucketLine;
+use super::place::Home;
+use super::{FlowTable, Hit};
+use crate::{FlowEntry, FlowKey, prefetch};
+
+/// Keys in one pass.
+pub(super) const BURST: usize = 64;
+
+impl<K: FlowKey> FlowTable<K> {
+    /// Finds each key of `keys`, and writes its hit or miss to the same place of `hits`, which must not be shorter
+    /// (keys beyond its length are left out). `found` is called for each hit, in order, while the entry is at hand:
+    /// the place to prefetch what the entry names.
+    #[inline]
+    pub fn lookup_bulk(&self, keys: &[K], hits: &mut [Hit], mut found: impl FnMut(usize, &FlowEntry<K>)) {
+        for (pass, (keys, hits)) in keys.chunks(BURST).zip(hits.chunks_mut(BURST)).enumerate() {
+            self.lookup_burst(keys, hits, |place, entry| found(pass * BURST + place, entry));
+        }
+    }
+
+    #[inline]
+    fn lookup_burst(&self, keys: &[K], hits: &mut [Hit], mut found: impl FnMut(usize, &FlowEntry<K>)) {
+        let mut homes = [Home::default(); BURST];
+        for (home, key) in homes.iter_mut().zip(keys) {
+            *home = self.home(key);
+            self.prefetch_bucket(home.bucket);
+        }
+        self.probe_burst(&homes, keys.len(), hits);
+        for (place, ((hit, key), home)) in hits.iter_mut().zip(keys).zip(&homes).enumerate() {
+            let Some(entry) = self.entry(*hit) else { continue };
+            if entry.key == *key {
+                found(place, entry);
+                continue;
+            }
+            // Another key with the same tag: rare, so the rest of the slots are tried one by one.
+            *hit = self.find(key, *home);
+            if let Some(entry) = self.entry(*hit) {
+                found(place, entry);
+            }
+        }
+    }
+
+    /// Puts the first slot with the right tag into each hit: in the first bucket, else in the other one.
+    #[inline]
+    fn probe_burst(&self, homes: &[Home; BURST], len: usize, hits: &mut [Hit]) {
+        let mut elsewhere = [0u8; BURST];
+        let mut count = 0;
+        for (place, (home, hit)) in homes.iter().take(len).zip(hits.iter_mut()).enumerate() {
+            *hit = self.probe(home.bucket, home.tag);
+            if !hit.is_hit() {
+                self.prefetch_bucket(self.placement.other(home.bucket, home.tag));
+                elsewhere[count % BURST] = place as u8;
+                count += 1;
+            }
+        }
+        for &place in &elsewhere[..count.min(BURST)] {
+            let home = homes[usize::from(place) % BURST];
+            if let Some(hit) = hits.get_mut(usize::from(place)) {
+                *hit = self.probe(self.placement.other(home.bucket, home.tag), home.tag);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn probe(&self, bucket: u32, tag: u16) -> Hit {
+        let Some(line) = self.buckets.get(bucket as usize) else {
+            return Hit::MISS;
+        };
+        let matches = line.matches(tag);
+        if matches == 0 {
+            return Hit::MISS;
+        }
+        let slot = matches.trailing_zeros();
+        let entry = line.entry(slot as usize);
+        self.prefetch_entry(entry);
+        Hit { bucket, slot, entry }
+    }
+
+    #[inline(always)]
+    fn prefetch_bucket(&self, bucket: u32) {
+        if let Some(line) = self.buckets.get(bucket as usize) {
+            prefetch::write::<BucketLine>(line);
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch_entry(&self, entry: u32) {
+        let Some(entry) = self.entries.get(entry as usize) else {
+            return;
+        };
+        prefetch::read(entry);
+        if size_of::<FlowEntry<K>>() > 64 {
+            // The slots of a longer key's entry lie behind the key, on the next line.
+            prefetch::read(&entry.qers);
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! `FlowTable`: exact match from a flow's key to its entry, for millions of flows.
+//!
+//! A worker owns it. Buckets of eight slots fill one cache line each and hold 16 bits of hash, the expiry and the
+//! number of the entry; entries never move. A key has two buckets; an insert that finds both full moves at most
+//! [`FlowTable::MAX_MOVES`] slots (not entries) to their other buckets, after looking at no more than
+//! [`FlowTable::MAX_SEARCHED`] of them.
+//!
+//! It does not know whether an entry is stale: [`Blocks::live`](crate::Blocks::live) tells that.
+
+mod bucket_line;
+mod bulk;
+mod place;
+mod probe;
+mod search;
+#[cfg(test)]
+mod tests;
+mod tick;
+
+pub use tick::Tick;
+
+use core::fmt;
+
+use self::bucket_line::{BucketLine, SLOTS, Slot};
+use self::place::{Home, Placement};
+use crate::hash::Hasher;
+use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::{BlockRef, FlowEntry, FlowKey, Seed};
+
+/// The table of all flows with keys of one kind.
+pub struct FlowTable<K> {
+    hasher: Hasher,
+    placement: Placement,
+    buckets: Slab<BucketLine>,
+    entries: Slab<FlowEntry<K>>,
+    /// Entries below this have been used at least once.
+    touched: u32,
+    /// The first of the entries that were given back; the next is in its `block`.
+    free: u32,
+    len: usize,
+    hand: usize,
+    moves: u64,
+}
+
+/// Where a lookup found a flow. Good until an entry is removed or ages; inserts may move the slot, and then only
+/// [`FlowTable::touch`] loses it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hit {
+    bucket: u32,
+    slot: u32,
+    entry: u32,
+}
+
+impl Hit {
+    /// Found nowhere.
+    pub const MISS: Self = Self {
+        bucket: u32::MAX,
+        slot: 0,
+        entry: u32::MAX,
+    };
+
+    /// Whether a flow was found.
+    #[inline(always)]
+    pub const fn is_hit(self) -> bool {
+        self.entry != u32::MAX
+    }
+}
+
+/// No room for a flow, within the bounds of an insert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// As many flows as the table was made for.
+    Entries,
+    /// No chain of [`FlowTable::MAX_MOVES`] moves within [`FlowTable::MAX_SEARCHED`] buckets frees a slot.
+    Buckets,
+}
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Entries => "the flow table holds as many flows as it was made for",
+            Self::Buckets => "the flow table has no slot within the bounded number of moves",
+        })
+    }
+}
+
+impl core::error::Error for Full {}
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+impl<K: FlowKey> FlowTable<K> {
+    /// Slots that one insert moves, at most.
+    pub const MAX_MOVES: usize = search::MAX_MOVES;
+    /// Buckets that one insert reads, at most.
+    pub const MAX_SEARCHED: usize = search::MAX_SEARCHED;
+    /// Keys that one staged pass takes, and so the best length of a burst.
+    pub const BURST: usize = bulk::BURST;
+
+    /// A table for `flows` flows, whose slots are 95% in use when it holds them all. The seed must be random.
+    ///
+    /// # Errors
+    ///
+    /// When the memory cannot be had, or `flows` is above 2^31.
+    pub fn new(flows: usize, seed: Seed) -> Result<Self, OutOfMemory> {
+        if flows > 1 << 31 {
+            return Err(OutOfMemory {
+                octets: flows.saturating_mul(size_of::<FlowEntry<K>>()),
+            });
+        }
+        // 19/20 of the slots, and at least two buckets so that a key has a choice.
+        let buckets = (flows * 20).div_ceil(SLOTS * 19).max(2);
+        Self::with_buckets(flows, buckets, seed)
+    }
+
+    fn with_buckets(flows: usize, buckets: usize, seed: Seed) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            hasher: Hasher::new(seed),
+            placement: Placement::new(buckets as u32),
+            buckets: Slab::new(buckets)?,
+            entries: Slab::new(flows)?,
+            touched: 0,
+            free: NONE,
+            len: 0,
+            hand: 0,
+            moves: 0,
+        })
+    }
+
+    /// How many flows there are.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no flow.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many flows it was made for.
+    pub fn capacity(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// How many buckets the aging hand goes round.
+    pub fn buckets(&self) -> usize {
+        self.buckets.len()
+    }
+
+    /// How many slots all inserts together have moved.
+    pub const fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    /// What memory the table got.
+    pub fn memory(&self) -> MemoryReport {
+        self.buckets.report().plus(self.entries.report())
+    }
+
+    /// Finds one flow; bursts of them are found faster by [`lookup_bulk`](Self::lookup_bulk).
+    pub fn lookup(&self, key: &K) -> Hit {
+        self.find(key, self.home(key))
+    }
+
+    /// The entry of a hit; `None` for a miss.
+    #[inline(always)]
+    pub fn entry(&self, hit: Hit) -> Option<&FlowEntry<K>> {
+        self.entries.get(hit.entry as usize)
+    }
+
+    /// Puts off the aging of a flow that was just used.
+    #[inline(always)]
+    pub fn touch(&mut self, hit: Hit, now: Tick) {
+        let Some(entry) = self.entries.get(hit.entry as usize) else {
+            return;
+        };
+        let expires = now.after(entry.idle);
+        match self.buckets.get_mut(hit.bucket as usize) {
+            Some(line) if line.entry(hit.slot as usize) == hit.entry => {
+                line.put_off(hit.slot as usize, expires)
+            }
+            _ => {}
+        }
+    }
+
+    /// Changes how long a flow may idle from now on: after a TCP FIN or RST, say.
+    pub fn set_idle(&mut self, hit: Hit, idle: u16, now: Tick) {
+        if let Some(entry) = self.entries.get_mut(hit.entry as usize) {
+            entry.idle = idle.min(Tick::MAX_IDLE);
+            self.touch(hit, now);
+        }
+    }
+
+    /// Adds a flow, or replaces the one with the same key where it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`]: nothing has changed, but slots may have moved.
+    pub fn insert(&mut self, entry: FlowEntry<K>, now: Tick) -> Result<Hit, Full> {
+        let home = self.home(&entry.key);
+        let hit = self.find(&entry.key, home);
+        if let Some(old) = self.entries.get_mut(hit.entry as usize) {
+            *old = entry;
+            self.touch(hit, now);
+            return Ok(hit);
+        }
+        if self.free == NONE && self.touched as usize == self.entries.len() {
+            return Err(Full::Entries);
+        }
+        let (bucket, slot) = self.free_slot(home).ok_or(Full::Buckets)?;
+        let hit = Hit {
+            bucket,
+            slot: slot as u32,
+            entry: self.take_entry(),
+        };
+        let content = Slot {
+            tag: home.tag,
+            expires: now.after(entry.idle),
+            entry: hit.entry,
+        };
+        self.buckets[bucket as usize].set(slot, content);
+        self.entries[hit.entry as usize] = entry;
+        self.len += 1;
+        Ok(hit)
+    }
+
+    /// Takes a flow out.
+    pub fn remove(&mut self, key: &K) -> Option<FlowEntry<K>> {
+        let hit = self.lookup(key);
+        let entry = *self.entry(hit)?;
+        self.release(hit);
+        Some(entry)
+    }
+
+    /// Moves the aging hand over the next `buckets` buckets (one cache line each, of [`buckets`](Self::buckets)), and
+    /// removes the flows there that idled for longer than they may. `aged` gets each of them. Gives their number.
+    pub fn age(&mut self, now: Tick, buckets: usize, mut aged: impl FnMut(&FlowEntry<K>)) -> usize {
+        let before = self.len;
+        for _ in 0..buckets.min(self.buckets.len()) {
+            let bucket = self.hand;
+            self.hand = if bucket + 1 == self.buckets.len() {
+                0
+            } else {
+                bucket + 1
+            };
+            let mut expired = self.buckets[bucket].expired(now);
+            while expired != 0 {
+                let slot = expired.trailing_zeros();
+                let entry = self.buckets[bucket].entry(slot as usize);
+                if let Some(entry) = self.entries.get(entry as usize) {
+                    aged(entry);
+                }
+                self.release(Hit {
+                    bucket: bucket as u32,
+                    slot,
+                    entry,
+                });
+                expired &= expired - 1;
+            }
+        }
+        before - self.len
+    }
+
+    #[inline(always)]
+    fn home(&self, key: &K) -> Home {
+        self.placement.home(self.hasher.hash(key.words().as_ref()))
+    }
+
+    fn find(&self, key: &K, home: Home) -> Hit {
+        let hit = self.find_in(key, home.bucket, home.tag);
+        if hit.is_hit() {
+            return hit;
+        }
+        self.find_in(key, self.placement.other(home.bucket, home.tag), home.tag)
+    }
+
+    fn find_in(&self, key: &K, bucket: u32, tag: u16) -> Hit {
+        let Some(line) = self.buckets.get(bucket as usize) else {
+            return Hit::MISS;
+        };
+        let mut matches = line.matches(tag);
+        while matches != 0 {
+            let slot = matches.trailing_zeros();
+            let entry = line.entry(slot as usize);
+            if self
+                .entries
+                .get(entry as usize)
+                .is_some_and(|found| found.key == *key)
+            {
+                return Hit { bucket, slot, entry };
+            }
+            matches &= matches - 1;
+        }
+        Hit::MISS
+    }
+
+    /// A free slot in one of the two buckets of a key: the first bucket's if possible, since lookups start there.
+    fn free_slot(&mut self, home: Home) -> Option<(u32, usize)> {
+        let both = [home.bucket, self.placement.other(home.bucket, home.tag)];
+        for bucket in both {
+            if let Some(slot) = self.buckets[bucket as usize].free_slot() {
+                return Some((bucket, slot));
+            }
+        }
+        let (bucket, slot, moves) = search::make_room(&mut self.buckets, self.placement, both)?;
+        self.moves += moves as u64;
+        Some((bucket, slot))
+    }
+
+    /// The number of an entry that is free; there must be one.
+    fn take_entry(&mut self) -> u32 {
+        if self.free == NONE {
+            self.touched += 1;
+            return self.touched - 1;
+        }
+        let entry = self.free;
+        self.free = self.entries[entry as usize].block.0;
+        entry
+    }
+
+    fn release(&mut self, hit: Hit) {
+        self.buckets[hit.bucket as usize].clear(hit.slot as usize);
+        let entry = &mut self.entries[hit.entry as usize];
+        entry.generation = 0;
+        entry.block = BlockRef(self.free);
+        self.free = hit.entry;
+        self.len -= 1;
+    }
+}
+
+impl<K> fmt::Debug for FlowTable<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FlowTable")
+            .field("len", &self.len)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,127 @@
+//! Making room: a breadth-first search for the shortest chain of moves that frees a slot in one of two buckets.
+
+use super::bucket_line::{BucketLine, SLOTS};
+use super::place::Placement;
+use crate::memory::Slab;
+use crate::prefetch;
+
+/// Buckets that one insert looks at, at most.
+pub(super) const MAX_SEARCHED: usize = 256;
+/// Entries that one insert moves, at most: 2 + 16 + 128 buckets are within two moves, and a third reaches the rest.
+pub(super) const MAX_MOVES: usize = 3;
+
+/// A bucket that was reached by moving what is in `slot` of the bucket of node `parent`.
+#[derive(Clone, Copy, Default)]
+struct Node {
+    bucket: u32,
+    parent: u16,
+    slot: u8,
+    moves: u8,
+}
+
+/// The nodes reached so far, in the order of the number of moves.
+struct Search {
+    nodes: [Node; MAX_SEARCHED],
+    len: usize,
+}
+
+/// Frees a slot in one of the buckets `first` by moving entries to their other buckets: gives the bucket, the slot
+/// and the number of moves. `None` when there is no way within the bounds.
+pub(super) fn make_room(
+    buckets: &mut Slab<BucketLine>,
+    placement: Placement,
+    first: [u32; 2],
+) -> Option<(u32, usize, usize)> {
+    let mut search = Search {
+        nodes: [Node::default(); MAX_SEARCHED],
+        len: 0,
+    };
+    for bucket in first {
+        search.push(
+            buckets,
+            Node {
+                bucket,
+                ..Node::default()
+            },
+        );
+    }
+    let mut at = 0;
+    while at < search.len {
+        let node = search.nodes[at];
+        let line = buckets.get(node.bucket as usize)?;
+        if let Some(slot) = line.free_slot() {
+            return search.carry_out(buckets, at, slot);
+        }
+        if usize::from(node.moves) < MAX_MOVES {
+            search.expand(buckets, placement, at);
+        }
+        at += 1;
+    }
+    None
+}
+
+impl Search {
+    /// Adds the other buckets of everything in the bucket of node `at`.
+    fn expand(&mut self, buckets: &Slab<BucketLine>, placement: Placement, at: usize) {
+        let Node { bucket, moves, .. } = self.nodes[at];
+        for slot in 0..SLOTS {
+            let other = placement.other(bucket, buckets[bucket as usize].slot(slot).tag);
+            if !self.is_on_path(at, other) {
+                self.push(
+                    buckets,
+                    Node {
+                        bucket: other,
+                        parent: at as u16,
+                        slot: slot as u8,
+                        moves: moves + 1,
+                    },
+                );
+            }
+        }
+    }
+
+    fn push(&mut self, buckets: &Slab<BucketLine>, node: Node) {
+        if let Some(free) = self.nodes.get_mut(self.len) {
+            if let Some(line) = buckets.get(node.bucket as usize) {
+                prefetch::read(line);
+            }
+            *free = node;
+            self.len += 1;
+        }
+    }
+
+    /// Whether the chain of moves to node `at` passes `bucket`: each move must find what the search saw.
+    fn is_on_path(&self, mut at: usize, bucket: u32) -> bool {
+        loop {
+            let node = self.nodes[at];
+            if node.bucket == bucket {
+                return true;
+            }
+            if node.moves == 0 {
+                return false;
+            }
+            at = usize::from(node.parent);
+        }
+    }
+
+    /// Moves from the end of the chain to its start, so that no entry is ever missing from the table.
+    fn carry_out(
+        &self,
+        buckets: &mut Slab<BucketLine>,
+        mut at: usize,
+        mut free: usize,
+    ) -> Option<(u32, usize, usize)> {
+        let moves = usize::from(self.nodes[at].moves);
+        while self.nodes[at].moves > 0 {
+            let Node {
+                bucket, parent, slot, ..
+            } = self.nodes[at];
+            let from = self.nodes[usize::from(parent)].bucket as usize;
+            let moved = buckets.get(from)?.slot(slot.into());
+            buckets.get_mut(bucket as usize)?.set(free, moved);
+            buckets.get_mut(from)?.clear(slot.into());
+            (at, free) = (usize::from(parent), slot.into());
+        }
+        Some((self.nodes[at].bucket, free, moves))
+    }
+}

@@ -1,0 +1,224 @@
+//! The table against a `HashMap`, and under load.
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{FlowKey4, FlowKey6};
+
+/// A key of either kind from a small number, so that tests meet the same key again.
+trait TestKey: FlowKey {
+    fn numbered(number: u32) -> Self;
+}
+
+impl TestKey for FlowKey4 {
+    fn numbered(number: u32) -> Self {
+        Self {
+            teid: number >> 4,
+            ports: [number as u16 & 15, 53],
+            ..Self::default()
+        }
+    }
+}
+
+impl TestKey for FlowKey6 {
+    fn numbered(number: u32) -> Self {
+        let mut key = Self {
+            flow_label: number & 15,
+            ..Self::default()
+        };
+        key.destination[12..].copy_from_slice(&(number >> 4).to_be_bytes());
+        key
+    }
+}
+
+fn entry<K: TestKey>(number: u32, pdr: u16, idle: u16) -> FlowEntry<K> {
+    FlowEntry {
+        key: K::numbered(number),
+        pdr,
+        idle,
+        generation: 1,
+        ..FlowEntry::default()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert { number: u32, pdr: u16, idle: u16 },
+    Remove { number: u32 },
+    Use { number: u32 },
+    Age { ticks: u16, buckets: usize },
+}
+
+fn steps(numbers: u32) -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (0..numbers, any::<u16>(), 1u16..100).prop_map(|(number, pdr, idle)| Step::Insert { number, pdr, idle }),
+        2 => (0..numbers).prop_map(|number| Step::Remove { number }),
+        3 => (0..numbers).prop_map(|number| Step::Use { number }),
+        1 => (0u16..40, 0usize..40).prop_map(|(ticks, buckets)| Step::Age { ticks, buckets }),
+    ];
+    prop::collection::vec(step, 1..600)
+}
+
+/// A `HashMap` from a key's number to its entry's `pdr`, `idle` and the tick at which it expires.
+type Model = HashMap<u32, (u16, u16, Tick)>;
+
+struct Pair<K> {
+    table: FlowTable<K>,
+    model: Model,
+    now: Tick,
+}
+
+impl<K: TestKey> Pair<K> {
+    fn apply(&mut self, step: &Step) -> Result<(), TestCaseError> {
+        match *step {
+            Step::Insert { number, pdr, idle } => {
+                let is_new = !self.model.contains_key(&number);
+                match self.table.insert(entry(number, pdr, idle), self.now) {
+                    Ok(_) => drop(self.model.insert(number, (pdr, idle, self.now.after(idle)))),
+                    Err(Full::Entries) => prop_assert!(is_new && self.model.len() == self.table.capacity()),
+                    Err(Full::Buckets) => prop_assert!(is_new),
+                }
+            }
+            Step::Remove { number } => {
+                let removed = self.table.remove(&K::numbered(number)).map(|entry| entry.pdr);
+                prop_assert_eq!(removed, self.model.remove(&number).map(|(pdr, ..)| pdr));
+            }
+            Step::Use { number } => {
+                let hit = self.table.lookup(&K::numbered(number));
+                self.table.touch(hit, self.now);
+                if let Some((_, idle, expires)) = self.model.get_mut(&number) {
+                    *expires = self.now.after(*idle);
+                }
+            }
+            Step::Age { ticks, buckets } => self.age(ticks, buckets)?,
+        }
+        Ok(())
+    }
+
+    /// What ages must have expired; after a whole round nothing expired is left.
+    fn age(&mut self, ticks: u16, buckets: usize) -> Result<(), TestCaseError> {
+        self.now = self.now.after(ticks);
+        let mut aged = Vec::new();
+        let count = self.table.age(self.now, buckets, |entry| aged.push(entry.key));
+        prop_assert_eq!(count, aged.len());
+        let before = self.model.len();
+        let now = self.now;
+        self.model.retain(|&number, (_, _, expires)| {
+            let gone = aged.contains(&K::numbered(number));
+            assert!(!gone || expires.is_before(now), "{number} aged too early");
+            assert!(
+                gone || buckets < 40 || !expires.is_before(now),
+                "{number} was left by a whole round"
+            );
+            !gone
+        });
+        prop_assert_eq!(before - self.model.len(), count);
+        Ok(())
+    }
+
+    fn check(&self, numbers: u32) -> Result<(), TestCaseError> {
+        prop_assert_eq!(self.table.len(), self.model.len());
+        let keys: Vec<K> = (0..numbers).map(K::numbered).collect();
+        let mut hits = vec![Hit::MISS; keys.len()];
+        let mut found = Vec::new();
+        self.table
+            .lookup_bulk(&keys, &mut hits, |place, entry| found.push((place, entry.pdr)));
+        let mut expected: Vec<_> = self
+            .model
+            .iter()
+            .map(|(&number, &(pdr, ..))| (number as usize, pdr))
+            .collect();
+        expected.sort_unstable();
+        prop_assert_eq!(found, expected);
+        for (key, hit) in keys.iter().zip(&hits) {
+            prop_assert_eq!(self.table.lookup(key), *hit);
+            prop_assert_eq!(
+                self.table.entry(*hit).map(|entry| entry.key == *key),
+                hit.is_hit().then_some(true)
+            );
+        }
+        Ok(())
+    }
+}
+
+fn agrees<K: TestKey>(
+    flows: usize,
+    buckets: usize,
+    seed: [u64; 2],
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    const NUMBERS: u32 = 200;
+    let table = FlowTable::<K>::with_buckets(flows, buckets, Seed(seed)).unwrap();
+    let mut pair = Pair {
+        table,
+        model: Model::new(),
+        now: Tick(0xffc0),
+    };
+    for step in steps {
+        pair.apply(step)?;
+    }
+    pair.check(NUMBERS)
+}
+
+proptest! {
+    #[test]
+    fn ipv4_agrees_with_a_hash_map(flows in 1usize..150, buckets in 1usize..40, seed: [u64; 2], steps in steps(200)) {
+        agrees::<FlowKey4>(flows, buckets, seed, &steps)?;
+    }
+
+    #[test]
+    fn ipv6_agrees_with_a_hash_map(flows in 1usize..150, buckets in 1usize..40, seed: [u64; 2], steps in steps(200)) {
+        agrees::<FlowKey6>(flows, buckets, seed, &steps)?;
+    }
+}
+
+/// More entries than slots, so that the buckets are what fills up; for many seeds the first failure comes late, and
+/// what was inserted before is still there after all the moves.
+#[test]
+fn at_least_95_percent_of_the_slots_fill_before_the_first_failure() {
+    for seed in 0..10 {
+        for buckets in [64, 1000, 5003] {
+            let slots = buckets * SLOTS;
+            let mut table =
+                FlowTable::<FlowKey4>::with_buckets(slots + 1, buckets, Seed([seed, 77])).unwrap();
+            let held = (0..)
+                .take_while(|&n| table.insert(entry(n, n as u16, 10), Tick(0)).is_ok())
+                .count();
+            assert!(held * 100 >= slots * 95, "{held} of {slots}");
+            assert_eq!(table.len(), held);
+            assert!((0..held as u32).all(|number| {
+                let hit = table.lookup(&FlowKey4::numbered(number));
+                table.entry(hit).is_some_and(|entry| entry.pdr == number as u16)
+            }));
+        }
+    }
+}
+
+#[test]
+fn a_table_of_any_size_holds_what_it_was_made_for() {
+    for flows in [1, 2, 7, 8, 9, 100, 10_000] {
+        let mut table = FlowTable::<FlowKey6>::new(flows, Seed([5, flows as u64])).unwrap();
+        let held = (0..)
+            .take_while(|&number| table.insert(entry(number, 0, 10), Tick(0)).is_ok())
+            .count();
+        // A table of two buckets is a matter of luck, but not by much.
+        assert!(
+            held == flows || flows < 20 && held + 1 >= flows,
+            "{held} of {flows}"
+        );
+        assert!(held < flows || table.insert(entry(u32::MAX, 0, 10), Tick(0)) == Err(Full::Entries));
+    }
+}
+
+#[test]
+fn an_idle_time_that_is_cut_short_counts_from_now() {
+    let mut table = FlowTable::<FlowKey4>::new(10, Seed([0, 0])).unwrap();
+    let hit = table.insert(entry(1, 0, 1000), Tick(0)).unwrap();
+    table.set_idle(hit, 5, Tick(100));
+    let all = table.buckets();
+    assert_eq!(table.age(Tick(105), all, |_| {}), 0);
+    assert_eq!(table.age(Tick(106), all, |_| {}), 1);
+    assert!(table.is_empty());
+}

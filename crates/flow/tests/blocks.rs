@@ -1,0 +1,417 @@
+//! `Blocks` against a plain model, under generated images and changes.
+
+use flow::{
+    AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, Flows,
+    Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, ReplaceMap, SessionIndex, Template,
+    UrrCount,
+};
+use proptest::prelude::*;
+
+fn template() -> impl Strategy<Value = Template> {
+    let addresses = prop_oneof![
+        any::<([u8; 4], [u8; 4])>()
+            .prop_map(|(source, destination)| OuterAddresses::V4 { source, destination }),
+        any::<([u8; 16], [u8; 16])>()
+            .prop_map(|(source, destination)| OuterAddresses::V6 { source, destination }),
+    ];
+    (any::<u32>(), addresses, any::<u16>(), any::<u8>()).prop_map(|(teid, addresses, source_port, tos)| {
+        Template {
+            teid,
+            addresses,
+            source_port,
+            tos,
+        }
+    })
+}
+
+fn forward() -> impl Strategy<Value = Forward> {
+    let kind = prop::sample::select(vec![
+        ForwardKind::Drop,
+        ForwardKind::Buffer,
+        ForwardKind::Tunnel,
+        ForwardKind::Plain,
+        ForwardKind::Punt,
+    ]);
+    let template = prop::option::of(template());
+    (kind, any::<u8>(), any::<u16>(), any::<u32>(), template).prop_map(
+        |(kind, flags, egress, adjacency, template)| {
+            let [flags, egress] = [u16::from(flags), egress];
+            Forward {
+                kind,
+                flags: ForwardFlags::from_bits(flags as u8),
+                egress: InstanceId(egress),
+                adjacency: AdjacencyId(adjacency),
+                template,
+            }
+        },
+    )
+}
+
+fn mark() -> impl Strategy<Value = Mark> {
+    (0u8..64, any::<bool>(), 0u8..8)
+        .prop_map(|(qfi, rqi, ppi)| Mark::NONE.with_qfi(qfi).with_rqi(rqi).with_ppi(ppi))
+}
+
+/// Mostly what sessions look like, sometimes as large as can be.
+fn image() -> impl Strategy<Value = BlockImage> {
+    let forwards = prop_oneof![
+        4 => prop::collection::vec(forward(), 0..5),
+        1 => prop::collection::vec(forward(), 0..=BlockImage::MAX_FORWARDS),
+    ];
+    let marks =
+        prop_oneof![4 => prop::collection::vec(mark(), 0..5), 1 => prop::collection::vec(mark(), 0..=64)];
+    let urrs = prop_oneof![4 => 0u8..4, 1 => 0u8..=64];
+    (forwards, marks, urrs, any::<[u64; 2]>(), any::<[u8; 2]>()).prop_map(
+        |(forwards, marks, urrs, closed, near)| {
+            let near = near.map(|slot| slot % 6);
+            BlockImage {
+                forwards,
+                marks,
+                closed_ul: closed[0],
+                closed_dl: closed[1],
+                urrs,
+                near,
+            }
+        },
+    )
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Install(BlockImage),
+    Replace {
+        which: prop::sample::Index,
+        image: BlockImage,
+        stay: Vec<Option<u8>>,
+        flows: bool,
+    },
+    Remove(prop::sample::Index),
+    Count {
+        which: prop::sample::Index,
+        urrs: u64,
+        octets: u16,
+        downlink: bool,
+    },
+    SetForward {
+        which: prop::sample::Index,
+        slot: u8,
+        forward: Forward,
+    },
+    SetClosed {
+        which: prop::sample::Index,
+        closed: [u64; 2],
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let which = any::<prop::sample::Index>;
+    prop_oneof![
+        4 => image().prop_map(Step::Install),
+        2 => (which(), image(), prop::collection::vec(prop::option::of(0u8..70), 0..70), any::<bool>())
+            .prop_map(|(which, image, stay, flows)| Step::Replace { which, image, stay, flows }),
+        2 => which().prop_map(Step::Remove),
+        6 => (which(), any::<u64>(), any::<u16>(), any::<bool>())
+            .prop_map(|(which, urrs, octets, downlink)| Step::Count { which, urrs, octets, downlink }),
+        1 => (which(), 0u8..8, forward()).prop_map(|(which, slot, forward)| Step::SetForward { which, slot, forward }),
+        1 => (which(), any::<[u64; 2]>()).prop_map(|(which, closed)| Step::SetClosed { which, closed }),
+    ]
+}
+
+/// What a block should hold, and flow entries that are valid for it.
+struct Model {
+    block: BlockRef,
+    generation: u32,
+    session: SessionIndex,
+    image: BlockImage,
+    counts: Vec<UrrCount>,
+}
+
+impl Model {
+    fn entry(&self, direction: Direction) -> FlowEntry<FlowKey4> {
+        let flags = FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink);
+        FlowEntry {
+            block: self.block,
+            generation: self.generation,
+            flags,
+            ..FlowEntry::default()
+        }
+    }
+}
+
+struct World {
+    blocks: Blocks,
+    models: Vec<Model>,
+    gone: Vec<FlowEntry<FlowKey4>>,
+    generations: std::collections::HashSet<u32>,
+    sessions: u32,
+}
+
+impl World {
+    fn apply(&mut self, step: Step) -> Result<(), TestCaseError> {
+        if let Step::Install(image) = step {
+            return self.install(image);
+        }
+        if self.models.is_empty() {
+            return Ok(());
+        }
+        match step {
+            Step::Install(_) => {}
+            Step::Replace {
+                which,
+                image,
+                stay,
+                flows,
+            } => {
+                let flows = if flows { Flows::Keep } else { Flows::Revoke };
+                let at = which.index(self.models.len());
+                self.replace(at, image, &stay, flows)?;
+            }
+            Step::Remove(which) => {
+                let at = which.index(self.models.len());
+                let model = self.models.swap_remove(at);
+                self.gone
+                    .extend(Direction::BOTH.map(|direction| model.entry(direction)));
+                prop_assert!(self.blocks.remove(model.block));
+                prop_assert!(!self.blocks.remove(model.block));
+            }
+            Step::Count {
+                which,
+                urrs,
+                octets,
+                downlink,
+            } => {
+                let direction = Direction::BOTH[usize::from(downlink)];
+                let model = which.get_mut(&mut self.models);
+                let mut block = self.blocks.live(&model.entry(direction)).unwrap();
+                block.count(urrs, octets.into());
+                count(&mut model.counts, urrs, octets.into(), direction);
+            }
+            Step::SetForward { which, slot, forward } => {
+                let model = which.get_mut(&mut self.models);
+                let place = model.image.forwards.get_mut(usize::from(slot));
+                prop_assert_eq!(
+                    self.blocks.set_forward(model.block, slot, &forward),
+                    place.is_some()
+                );
+                place.map(|place| *place = forward);
+            }
+            Step::SetClosed { which, closed } => {
+                let model = which.get_mut(&mut self.models);
+                [model.image.closed_ul, model.image.closed_dl] = closed;
+                prop_assert!(self.blocks.set_closed(model.block, closed[0], closed[1]));
+            }
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, image: BlockImage) -> Result<(), TestCaseError> {
+        let session = SessionIndex(self.sessions);
+        self.sessions += 1;
+        match self.blocks.install(session, &image) {
+            Ok(installed) => {
+                prop_assert!(
+                    self.generations.insert(installed.generation),
+                    "a generation was used twice"
+                );
+                let counts = vec![UrrCount::default(); image.urrs.into()];
+                let flow::Installed { block, generation } = installed;
+                self.models.push(Model {
+                    block,
+                    generation,
+                    session,
+                    image,
+                    counts,
+                });
+            }
+            Err(error) => prop_assert!(matches!(error, BlockError::Full { .. }), "{}", error),
+        }
+        Ok(())
+    }
+
+    fn replace(
+        &mut self,
+        at: usize,
+        image: BlockImage,
+        stay: &[Option<u8>],
+        flows: Flows,
+    ) -> Result<(), TestCaseError> {
+        // Names for the old URRs, so that the map comes out as generated (slots from 64 up name no URR).
+        let old: Vec<u32> = (0..64).collect();
+        let new: Vec<u32> = stay
+            .iter()
+            .enumerate()
+            .map(|(n, slot)| slot.map_or(1000 + n as u32, u32::from))
+            .collect();
+        let map = ReplaceMap::by_ids(&old, &new);
+        let model = &mut self.models[at];
+        let before = Direction::BOTH.map(|direction| model.entry(direction));
+        match self.blocks.replace(model.block, &image, &map, flows) {
+            Err(error) => prop_assert!(matches!(error, BlockError::Full { .. }), "{}", error),
+            Ok(installed) => {
+                let was = |slot: usize| stay.get(slot).copied().flatten().filter(|&old| old < 64);
+                let count = |slot| was(slot).and_then(|old| model.counts.get(usize::from(old)).copied());
+                model.counts = (0..usize::from(image.urrs))
+                    .map(|slot| count(slot).unwrap_or_default())
+                    .collect();
+                let is_new = installed.generation != model.generation;
+                prop_assert!(!is_new || self.generations.insert(installed.generation));
+                prop_assert!(is_new || flows == Flows::Keep && installed.block == model.block);
+                if is_new {
+                    self.gone.extend(before);
+                }
+                (model.block, model.generation, model.image) = (installed.block, installed.generation, image);
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), TestCaseError> {
+        prop_assert_eq!(self.blocks.len(), self.models.len());
+        for entry in &self.gone {
+            prop_assert!(self.blocks.live(entry).is_none(), "a stale entry found a block");
+        }
+        for model in &self.models {
+            let block = self.blocks.get(model.block).unwrap();
+            prop_assert_eq!(
+                (block.session(), block.generation()),
+                (model.session, model.generation)
+            );
+            let counts: Vec<_> = (0..=255).map_while(|slot| block.urr(slot)).collect();
+            prop_assert_eq!(&counts, &model.counts);
+            for direction in Direction::BOTH {
+                self.check_live(model, direction)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a packet sees is what the image says, near or far; beyond it there is nothing.
+    fn check_live(&self, model: &Model, direction: Direction) -> Result<(), TestCaseError> {
+        let seen = self.blocks.get(model.block).unwrap();
+        let closed = [model.image.closed_ul, model.image.closed_dl][direction as usize];
+        prop_assert_eq!(seen.closed(direction), closed);
+        for slot in 0..=255u8 {
+            let forward = model
+                .image
+                .forwards
+                .get(usize::from(slot))
+                .copied()
+                .unwrap_or(Forward::DROP);
+            let mark = model
+                .image
+                .marks
+                .get(usize::from(slot))
+                .copied()
+                .unwrap_or(Mark::NONE);
+            prop_assert_eq!((seen.forward(slot), seen.mark(slot)), (forward, mark));
+        }
+        Ok(())
+    }
+}
+
+fn count(counts: &mut [UrrCount], urrs: u64, octets: u64, direction: Direction) {
+    for (slot, count) in counts.iter_mut().enumerate().take(64) {
+        if urrs >> slot & 1 == 0 {
+            continue;
+        }
+        let (packets, sum) = match direction {
+            Direction::Uplink => (&mut count.ul_packets, &mut count.ul_octets),
+            Direction::Downlink => (&mut count.dl_packets, &mut count.dl_octets),
+        };
+        *packets += 1;
+        *sum += octets;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    #[test]
+    fn blocks_agree_with_a_model(steps in prop::collection::vec(step(), 1..80)) {
+        let blocks = Blocks::new(8, Blocks::TYPICAL_LINES).unwrap();
+        let mut world =
+            World { blocks, models: Vec::new(), gone: Vec::new(), generations: Default::default(), sessions: 0 };
+        for step in steps {
+            world.apply(step)?;
+        }
+        world.check()?;
+    }
+
+    #[test]
+    fn a_packet_sees_what_a_query_sees(image in image(), qers: u64) {
+        let mut blocks = Blocks::new(1, 512).unwrap();
+        let installed = blocks.install(SessionIndex(3), &image).unwrap();
+        for direction in Direction::BOTH {
+            let flags = FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink);
+            let entry = FlowEntry::<FlowKey4> {
+                block: installed.block, generation: installed.generation, flags, ..FlowEntry::default()
+            };
+            let closed = blocks.get(installed.block).unwrap().closed(direction);
+            let live = blocks.live(&entry).unwrap();
+            prop_assert_eq!(live.is_closed(qers), closed & qers != 0);
+            let seen: Vec<_> = (0..=255).map(|slot| (live.forward(slot), live.mark(slot))).collect();
+            let block = blocks.get(installed.block).unwrap();
+            for (slot, seen) in (0..=255).zip(seen) {
+                prop_assert_eq!(seen, (block.forward(slot), block.mark(slot)));
+            }
+        }
+    }
+
+    /// Whatever an entry names, looking at it does no harm.
+    #[test]
+    fn an_entry_that_names_anything_is_stale(image in image(), block: u32, generation: u32, urrs: u64) {
+        let mut blocks = Blocks::new(2, 20).unwrap();
+        let installed = blocks.install(SessionIndex(0), &image).unwrap();
+        let entry = FlowEntry::<FlowKey4> { block: BlockRef(block), generation, urrs, ..FlowEntry::default() };
+        blocks.prefetch(&entry);
+        let is_it = block == installed.block.0 && generation == installed.generation;
+        prop_assert_eq!(blocks.live(&entry).is_some(), is_it);
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused_and_changes_nothing() {
+    let mut blocks = Blocks::new(1, Blocks::TYPICAL_LINES).unwrap();
+    let fits = BlockImage {
+        urrs: 64,
+        ..BlockImage::default()
+    };
+    let block = blocks.install(SessionIndex(0), &fits).unwrap().block;
+    let bad = [
+        BlockImage {
+            urrs: 65,
+            ..BlockImage::default()
+        },
+        BlockImage {
+            marks: vec![Mark::NONE; 65],
+            ..BlockImage::default()
+        },
+        BlockImage {
+            forwards: vec![Forward::DROP; 251],
+            ..BlockImage::default()
+        },
+    ];
+    for image in bad {
+        assert_eq!(
+            blocks.install(SessionIndex(1), &image),
+            Err(BlockError::OutOfBounds)
+        );
+        let replaced = blocks.replace(block, &image, &ReplaceMap::NONE, Flows::Keep);
+        assert_eq!(replaced, Err(BlockError::OutOfBounds));
+    }
+    assert_eq!((blocks.len(), blocks.get(block).unwrap().urrs()), (1, 64));
+    let none = blocks.replace(BlockRef(1), &fits, &ReplaceMap::NONE, Flows::Keep);
+    assert_eq!(none, Err(BlockError::Dead));
+}
+
+#[test]
+fn as_many_typical_blocks_as_promised_fit() {
+    let mut blocks = Blocks::new(1000, Blocks::TYPICAL_LINES).unwrap();
+    let image = BlockImage {
+        forwards: vec![Forward::DROP; 4],
+        marks: vec![Mark::NONE; 4],
+        urrs: 2,
+        ..BlockImage::default()
+    };
+    assert!((0..1000).all(|session| blocks.install(SessionIndex(session), &image).is_ok()));
+}
