@@ -193,7 +193,7 @@ impl World {
                     self.blocks.set_forward(model.block, slot, &forward),
                     place.is_some()
                 );
-                place.map(|place| *place = forward);
+                place.into_iter().for_each(|place| *place = forward);
             }
             Step::SetClosed { which, closed } => {
                 let model = which.get_mut(&mut self.models);

@@ -357,11 +357,12 @@ fn face_of(image: &BlockImage, direction: Direction) -> Face {
     Face {
         closed: image.closed(direction),
         near_slot,
-        near: image
-            .forwards
-            .get(usize::from(near_slot))
-            .map(Near::of)
-            .unwrap_or_default(),
+        near: Near::of(
+            image
+                .forwards
+                .get(usize::from(near_slot))
+                .unwrap_or(&Forward::DROP),
+        ),
         marks,
         ..Face::default()
     }
