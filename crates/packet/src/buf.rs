@@ -1,0 +1,171 @@
+//! The buffer that a packet lies in, seen from the packet's way.
+//!
+//! [`PacketBuf`] is what a worker needs of an mbuf: headers contiguous, room before them, a payload that may go on in
+//! a chain. [`VecBuf`] is the same over a vector, for tests, the simulator and slow replies. Neither knows the port.
+
+/// A packet in a buffer whose headers are contiguous and whose payload may be chained.
+pub trait PacketBuf {
+    /// The first, contiguous part: at least all headers.
+    fn data(&self) -> &[u8];
+
+    /// The first part, to be written.
+    fn data_mut(&mut self) -> &mut [u8];
+
+    /// Octets of the whole packet, over the whole chain: `len() >= data().len()`.
+    fn len(&self) -> usize;
+
+    /// Whether the packet has no octets.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Puts `n` octets, whose content is not defined, before the packet and returns them. `None` (and no change)
+    /// when [`headroom`](Self::headroom) is less: [`DropReason::NoHeadroom`](crate::DropReason::NoHeadroom).
+    fn prepend(&mut self, n: usize) -> Option<&mut [u8]>;
+
+    /// Takes `n` octets off the front. False (and no change) when the first part has fewer.
+    fn trim_front(&mut self, n: usize) -> bool;
+
+    /// Cuts the packet down to `len` octets. False (and no change) when it has fewer.
+    fn truncate(&mut self, len: usize) -> bool;
+
+    /// Puts `n` octets, whose content is not defined, behind the packet and returns them. `None` (and no change)
+    /// when there is no room.
+    fn append(&mut self, n: usize) -> Option<&mut [u8]>;
+
+    /// Octets that [`prepend`](Self::prepend) can put before the packet.
+    fn headroom(&self) -> usize;
+}
+
+/// A packet in a vector of its own, with headroom.
+#[derive(Clone)]
+pub struct VecBuf {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl VecBuf {
+    /// Headroom that [`VecBuf::new`] leaves, the same as an mbuf's (`RTE_PKTMBUF_HEADROOM`).
+    pub const HEADROOM: usize = 128;
+
+    /// The largest packet: what [`PacketBuf::append`] grows to.
+    pub const MAX_LEN: usize = 65_535;
+
+    /// A copy of `packet` with [`HEADROOM`](Self::HEADROOM) octets before it.
+    pub fn new(packet: &[u8]) -> Self {
+        Self::with_headroom(packet, Self::HEADROOM)
+    }
+
+    /// A copy of `packet` with `headroom` octets before it.
+    pub fn with_headroom(packet: &[u8], headroom: usize) -> Self {
+        let mut bytes = vec![0; headroom];
+        bytes.extend_from_slice(packet);
+        Self {
+            bytes,
+            start: headroom,
+        }
+    }
+}
+
+impl PacketBuf for VecBuf {
+    fn data(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    fn data_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start..).unwrap_or_default()
+    }
+
+    fn len(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
+        self.start = self.start.checked_sub(n)?;
+        self.bytes.get_mut(self.start..self.start + n)
+    }
+
+    fn trim_front(&mut self, n: usize) -> bool {
+        let fits = n <= self.len();
+        if fits {
+            self.start += n;
+        }
+        fits
+    }
+
+    fn truncate(&mut self, len: usize) -> bool {
+        let fits = len <= self.len();
+        if fits {
+            self.bytes.truncate(self.start + len);
+        }
+        fits
+    }
+
+    fn append(&mut self, n: usize) -> Option<&mut [u8]> {
+        if self.len().checked_add(n)? > Self::MAX_LEN {
+            return None;
+        }
+        let end = self.bytes.len();
+        self.bytes.resize(end + n, 0);
+        self.bytes.get_mut(end..)
+    }
+
+    fn headroom(&self) -> usize {
+        self.start
+    }
+}
+
+impl From<&[u8]> for VecBuf {
+    fn from(packet: &[u8]) -> Self {
+        Self::new(packet)
+    }
+}
+
+impl PartialEq for VecBuf {
+    /// Buffers are equal when their packets are; headroom does not matter.
+    fn eq(&self, other: &Self) -> bool {
+        self.data() == other.data()
+    }
+}
+
+impl Eq for VecBuf {}
+
+impl core::fmt::Debug for VecBuf {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "VecBuf({} octets ", self.len())?;
+        self.data()
+            .iter()
+            .try_for_each(|octet| write!(f, "{octet:02x}"))?;
+        f.write_str(")")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_come_off_and_go_on() {
+        let mut buf = VecBuf::new(b"outerinner");
+        assert_eq!((buf.len(), buf.headroom()), (10, 128));
+        assert!(buf.trim_front(5));
+        assert_eq!((buf.data(), buf.headroom()), (&b"inner"[..], 133));
+        buf.prepend(3).expect("there is headroom").copy_from_slice(b"new");
+        assert_eq!(buf.data(), b"newinner");
+        assert!(buf.truncate(4));
+        buf.append(2).expect("there is room").copy_from_slice(b"!!");
+        assert_eq!(buf, VecBuf::with_headroom(b"newi!!", 0));
+        assert!(!buf.is_empty());
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing() {
+        let mut buf = VecBuf::with_headroom(b"abc", 2);
+        assert!(buf.prepend(3).is_none());
+        assert!(!buf.trim_front(4));
+        assert!(!buf.truncate(4));
+        assert!(buf.append(VecBuf::MAX_LEN).is_none());
+        assert!(buf.append(usize::MAX).is_none());
+        assert_eq!((buf.data(), buf.headroom()), (&b"abc"[..], 2));
+    }
+}

@@ -1,0 +1,295 @@
+//! Ethernet and IEEE 802.1Q tags, single and stacked.
+
+use zerocopy::byteorder::network_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::{DropReason, MacAddr, VlanId};
+
+/// Octets of an Ethernet header without tags.
+pub const HEADER_LEN: usize = 14;
+/// Octets that a VLAN tag adds.
+pub const TAG_LEN: usize = 4;
+/// Most tags that are read: an S-TAG and a C-TAG.
+pub const MAX_TAGS: usize = 2;
+
+/// EtherTypes that a user plane meets.
+pub mod ether_type {
+    /// IPv4.
+    pub const IPV4: u16 = 0x0800;
+    /// ARP.
+    pub const ARP: u16 = 0x0806;
+    /// A C-TAG, or the only tag (IEEE 802.1Q).
+    pub const VLAN: u16 = 0x8100;
+    /// IPv6.
+    pub const IPV6: u16 = 0x86dd;
+    /// An S-TAG (IEEE 802.1Q, formerly 802.1ad).
+    pub const QINQ: u16 = 0x88a8;
+    /// Slow protocols: LACP and marker.
+    pub const SLOW: u16 = 0x8809;
+    /// Below this the field is an IEEE 802.3 length, and LLC follows.
+    pub const MIN: u16 = 0x0600;
+}
+
+/// An Ethernet header as it lies on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Header {
+    /// Destination.
+    pub dst: MacAddr,
+    /// Source.
+    pub src: MacAddr,
+    /// EtherType of what follows, or of the first tag.
+    pub ether_type: U16,
+}
+
+/// A VLAN tag as it lies on the wire, behind the EtherType that announced it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub struct Tag {
+    /// Priority, drop eligibility and VLAN identifier.
+    pub tci: U16,
+    /// EtherType of what follows.
+    pub ether_type: U16,
+}
+
+/// Tag control information: priority (3 bits), drop eligible (1 bit), VLAN identifier (12 bits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[repr(transparent)]
+pub struct Tci(pub u16);
+
+impl Tci {
+    /// A tag of priority 0 that is not drop eligible.
+    #[inline]
+    pub const fn new(vid: VlanId) -> Self {
+        Self(vid.get())
+    }
+
+    /// VLAN identifier.
+    #[inline]
+    pub const fn vid(self) -> VlanId {
+        VlanId::from_low_bits(self.0)
+    }
+
+    /// Priority code point, 0..=7.
+    #[inline]
+    pub const fn pcp(self) -> u8 {
+        (self.0 >> 13) as u8
+    }
+
+    /// Drop eligible indicator.
+    #[inline]
+    pub const fn dei(self) -> bool {
+        self.0 & 0x1000 != 0
+    }
+}
+
+/// The tags of a frame, the outer one first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Vlan {
+    /// The only tag, or the S-TAG.
+    pub outer: Tci,
+    /// The second tag.
+    pub inner: Option<Tci>,
+}
+
+/// What the layer 2 header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct L2 {
+    /// Octets before the payload: 14, 18 or 22.
+    pub len: u16,
+    /// EtherType of the payload; below [`ether_type::MIN`] it is an LLC frame.
+    pub ether_type: u16,
+    /// Up to two tags. A third is left in the payload, with `ether_type` saying so.
+    pub vlan: Option<Vlan>,
+}
+
+impl L2 {
+    /// Reads the Ethernet header and up to two tags at the start of `bytes`.
+    ///
+    /// # Errors
+    /// [`DropReason::TruncatedEthernet`].
+    #[inline]
+    pub fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
+        let header = bytes
+            .first_chunk::<HEADER_LEN>()
+            .ok_or(DropReason::TruncatedEthernet)?;
+        let ether_type = u16::from_be_bytes([header[12], header[13]]);
+        if is_tag(ether_type) {
+            return Self::parse_tags(bytes);
+        }
+        Ok(Self {
+            len: HEADER_LEN as u16,
+            ether_type,
+            vlan: None,
+        })
+    }
+
+    #[inline(never)]
+    fn parse_tags(bytes: &[u8]) -> Result<Self, DropReason> {
+        let (outer, ether_type) = read_tag(bytes, HEADER_LEN)?;
+        if !is_tag(ether_type) {
+            let vlan = Vlan { outer, inner: None };
+            return Ok(Self {
+                len: (HEADER_LEN + TAG_LEN) as u16,
+                ether_type,
+                vlan: Some(vlan),
+            });
+        }
+        let (inner, ether_type) = read_tag(bytes, HEADER_LEN + TAG_LEN)?;
+        let vlan = Vlan {
+            outer,
+            inner: Some(inner),
+        };
+        Ok(Self {
+            len: (HEADER_LEN + 2 * TAG_LEN) as u16,
+            ether_type,
+            vlan: Some(vlan),
+        })
+    }
+}
+
+/// Whether this EtherType announces a tag.
+#[inline]
+const fn is_tag(ether_type: u16) -> bool {
+    matches!(ether_type, ether_type::VLAN | ether_type::QINQ)
+}
+
+fn read_tag(bytes: &[u8], offset: usize) -> Result<(Tci, u16), DropReason> {
+    let rest = bytes.get(offset..).unwrap_or_default();
+    let (tag, _) = Tag::ref_from_prefix(rest).map_err(|_| DropReason::TruncatedEthernet)?;
+    Ok((Tci(tag.tci.get()), tag.ether_type.get()))
+}
+
+/// An Ethernet header with its tags, to be written before a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encap {
+    /// Destination.
+    pub dst: MacAddr,
+    /// Source.
+    pub src: MacAddr,
+    /// Tags: one is sent as a C-TAG (0x8100), two as S-TAG (0x88a8) and C-TAG.
+    pub vlan: Option<Vlan>,
+    /// EtherType of the payload.
+    pub ether_type: u16,
+}
+
+impl Encap {
+    /// Octets that [`write`](Self::write) fills: 14, 18 or 22.
+    #[inline]
+    pub const fn len(&self) -> usize {
+        match self.vlan {
+            None => HEADER_LEN,
+            Some(Vlan { inner: None, .. }) => HEADER_LEN + TAG_LEN,
+            Some(Vlan { inner: Some(_), .. }) => HEADER_LEN + 2 * TAG_LEN,
+        }
+    }
+
+    /// Never: there is no header without octets.
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// Writes the header to the start of `out`; `None` (and nothing useful written) when `out` is too short.
+    pub fn write(&self, out: &mut [u8]) -> Option<()> {
+        let first_type = match self.vlan {
+            None => self.ether_type,
+            Some(Vlan { inner: None, .. }) => ether_type::VLAN,
+            Some(Vlan { inner: Some(_), .. }) => ether_type::QINQ,
+        };
+        let header = Header {
+            dst: self.dst,
+            src: self.src,
+            ether_type: U16::new(first_type),
+        };
+        header.write_to_prefix(out).ok()?;
+        let Some(vlan) = self.vlan else { return Some(()) };
+        let tags = out.get_mut(HEADER_LEN..)?;
+        let after_outer = if vlan.inner.is_some() {
+            ether_type::VLAN
+        } else {
+            self.ether_type
+        };
+        write_tag(tags, vlan.outer, after_outer)?;
+        match vlan.inner {
+            Some(inner) => write_tag(tags.get_mut(TAG_LEN..)?, inner, self.ether_type),
+            None => Some(()),
+        }
+    }
+}
+
+fn write_tag(out: &mut [u8], tci: Tci, ether_type: u16) -> Option<()> {
+    Tag {
+        tci: U16::new(tci.0),
+        ether_type: U16::new(ether_type),
+    }
+    .write_to_prefix(out)
+    .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DST: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
+
+    fn round_trip(vlan: Option<Vlan>, octets: &[u8]) {
+        let encap = Encap {
+            dst: DST,
+            src: SRC,
+            vlan,
+            ether_type: ether_type::IPV6,
+        };
+        let mut out = [0; 22];
+        encap.write(&mut out).expect("22 octets are enough");
+        assert_eq!(&out[..encap.len()], octets);
+        let l2 = L2::parse(octets).expect("a whole header");
+        assert_eq!(
+            l2,
+            L2 {
+                len: octets.len() as u16,
+                ether_type: ether_type::IPV6,
+                vlan
+            }
+        );
+        let (header, _) = Header::ref_from_prefix(octets).expect("a whole header");
+        assert_eq!((header.dst, header.src), (DST, SRC));
+        for short in 0..octets.len() {
+            assert_eq!(L2::parse(&octets[..short]), Err(DropReason::TruncatedEthernet));
+            assert!(encap.write(&mut out[..short]).is_none());
+        }
+    }
+
+    #[test]
+    fn headers_with_no_one_and_two_tags() {
+        let macs = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+        let c_tag = Tci::new(VlanId::new(100).unwrap());
+        round_trip(None, &[&macs[..], &[0x86, 0xdd]].concat());
+        round_trip(
+            Some(Vlan {
+                outer: c_tag,
+                inner: None,
+            }),
+            &[&macs[..], &[0x81, 0, 0, 100, 0x86, 0xdd]].concat(),
+        );
+        round_trip(
+            Some(Vlan {
+                outer: Tci(0xb007),
+                inner: Some(c_tag),
+            }),
+            &[&macs[..], &[0x88, 0xa8, 0xb0, 7, 0x81, 0, 0, 100, 0x86, 0xdd]].concat(),
+        );
+        assert_eq!(
+            (Tci(0xb007).pcp(), Tci(0xb007).dei(), Tci(0xb007).vid().get()),
+            (5, true, 7)
+        );
+    }
+
+    #[test]
+    fn a_third_tag_stays_in_the_payload() {
+        let mut bytes = [0; 30];
+        bytes[12..26].copy_from_slice(&[0x81, 0, 0, 1, 0x81, 0, 0, 2, 0x81, 0, 0, 3, 0x08, 0]);
+        let l2 = L2::parse(&bytes).expect("a whole header");
+        assert_eq!((l2.len, l2.ether_type), (22, ether_type::VLAN));
+    }
+}
