@@ -12,6 +12,8 @@ flags! {
         DOWNLINK = 1;
         /// The outer header is removed (TS 29.244 §8.2.64).
         REMOVES_OUTER = 1 << 1;
+        /// The received PDU Session Container is not put into a next tunnel (TS 29.244 §8.2.64, octet 6).
+        DELETES_PSC = 1 << 2;
     }
 }
 
