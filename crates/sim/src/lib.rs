@@ -11,11 +11,18 @@
 
 #![forbid(unsafe_code)]
 
+mod dn;
+mod gnb;
+pub mod path;
 pub mod payload;
+pub mod report;
 pub mod schedule;
+pub mod shard;
+pub mod station;
 mod sum;
 pub mod tracker;
+pub mod traffic;
 
-/// Time since an arbitrary epoch, ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Nanos(pub u64);
+pub use flow::{Direction, Nanos};
+pub use report::Report;
+pub use shard::{FramePort, Shard, ShardConfig, Side};

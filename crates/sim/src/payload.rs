@@ -14,8 +14,8 @@
 //!
 //! Pure functions; no state.
 
-use crate::Nanos;
 use crate::sum::Sum;
+use crate::{Direction, Nanos};
 
 /// Octets of the measurement header: the shortest payload.
 pub const MIN: usize = 32;
@@ -25,15 +25,6 @@ pub const MAX: usize = 9216;
 const CLOSING: usize = 8;
 const MAGIC: u16 = 0x5a1c;
 const DOWNLINK: u32 = 1 << 31;
-
-/// Which way a user packet travels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From the UE to the data network.
-    Uplink,
-    /// From the data network to the UE.
-    Downlink,
-}
 
 /// The measurement header of one packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,6 +7,7 @@
 //! Owned by the thread that sends. It knows no clock: the caller passes the time.
 
 use crate::Nanos;
+use std::time::Duration;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -44,7 +45,7 @@ pub struct Limits {
     /// Most packets that wait; what is more is given up. Default 2^20.
     pub backlog: u64,
     /// How long after it came due a packet is still on time. Default 1 ms.
-    pub grace: Nanos,
+    pub grace: Duration,
 }
 
 impl Default for Limits {
@@ -52,7 +53,7 @@ impl Default for Limits {
         Limits {
             burst: 64,
             backlog: 1 << 20,
-            grace: Nanos(1_000_000),
+            grace: Duration::from_millis(1),
         }
     }
 }
@@ -70,7 +71,7 @@ pub struct Schedule {
 impl Schedule {
     /// A schedule of `rate` packets per second (at most 2^32) whose first interval starts at `start`.
     pub fn new(rate: u64, start: Nanos, limits: Limits) -> Schedule {
-        let overdue = Nanos(start.0.saturating_add(limits.grace.0));
+        let overdue = start + limits.grace;
         Schedule {
             limits,
             due: Metronome::new(rate, start),
@@ -187,7 +188,7 @@ mod tests {
         let limits = Limits {
             burst: u32::MAX,
             backlog: u64::MAX,
-            grace: Nanos(0),
+            grace: Duration::ZERO,
         };
         Schedule::new(rate, Nanos(0), limits)
     }
@@ -211,7 +212,7 @@ mod tests {
         let limits = Limits {
             burst: 10,
             backlog: 50,
-            grace: Nanos(1_000_000),
+            grace: Duration::from_millis(1),
         };
         let mut schedule = Schedule::new(1_000_000, Nanos(0), limits);
         assert_eq!(schedule.take(Nanos(10_000)), 10);
@@ -231,7 +232,7 @@ mod tests {
         let limits = Limits {
             burst: 10,
             backlog: 1000,
-            grace: Nanos(5_000),
+            grace: Duration::from_micros(5),
         };
         let mut schedule = Schedule::new(1_000_000, Nanos(0), limits);
         assert_eq!(schedule.take(Nanos(20_000)), 10);
@@ -280,7 +281,7 @@ mod tests {
             (burst, backlog, grace) in (1..100u32, 0..500u64, 0..100_000u64),
             steps in prop::collection::vec((0..100_000u64, 0..20u32), 1..200),
         ) {
-            let mut schedule = Schedule::new(rate, Nanos(7), Limits { burst, backlog, grace: Nanos(grace) });
+            let mut schedule = Schedule::new(rate, Nanos(7), Limits { burst, backlog, grace: Duration::from_nanos(grace) });
             let (mut now, mut sent) = (0, 0);
             for (step, refused) in steps {
                 now += step;

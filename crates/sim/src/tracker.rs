@@ -7,14 +7,13 @@
 //! A tracker belongs to one thread. Trackers of several threads are merged when they are done; a flow that
 //! arrived at two trackers then keeps its counts, but duplicates across them were not seen.
 
-use crate::Nanos;
 use hdrhistogram::Histogram;
 
 /// How far behind the newest packet of its flow a packet may be, packets.
 pub const WINDOW: u64 = 128;
 
 /// Longest latency that is told apart, ns; longer ones count as this.
-pub const LONGEST: Nanos = Nanos(60_000_000_000);
+pub const LONGEST: u64 = 60_000_000_000;
 
 /// What was counted, for one flow or for all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -107,7 +106,7 @@ impl Latency {
 
 /// A histogram of nanoseconds up to [`LONGEST`], exact to 1 %.
 pub(crate) fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST.0, 2).expect("1 <= longest / 2 and two digits are in range")
+    Histogram::new_with_bounds(1, LONGEST, 2).expect("1 <= longest / 2 and two digits are in range")
 }
 
 /// The receiver's state of one flow: one cache line.
@@ -252,6 +251,14 @@ impl Tracker {
         self.sent.get(flow as usize).copied().unwrap_or(0)
     }
 
+    /// Asks for the line that sending a packet of `flow` writes.
+    #[inline]
+    pub(crate) fn prefetch(&self, flow: u32) {
+        if let Some(sent) = self.sent.get(flow as usize) {
+            flow::prefetch::write(sent);
+        }
+    }
+
     /// The next packet of `flow` is on its way, with `octets` of inner IP packet.
     #[inline]
     pub fn sent(&mut self, flow: u32, octets: u32) {
@@ -262,9 +269,10 @@ impl Tracker {
         }
     }
 
-    /// A whole packet arrived where it belongs, `octets` of inner IP packet, `latency` after it was sent.
+    /// A whole packet arrived where it belongs, `octets` of inner IP packet, `latency` ns after it
+    /// was sent.
     #[inline]
-    pub fn received(&mut self, flow: u32, sequence: u64, octets: u32, latency: Nanos) -> Arrival {
+    pub fn received(&mut self, flow: u32, sequence: u64, octets: u32, latency: u64) -> Arrival {
         let Some(track) = self.tracks.get_mut(flow as usize) else {
             self.meter.foreign += 1;
             return Arrival::Unknown;
@@ -281,7 +289,7 @@ impl Tracker {
         }
         if matches!(arrival, Arrival::New | Arrival::Reordered) {
             self.meter.received_octets += u64::from(octets);
-            self.meter.latency.saturating_record(latency.0.min(LONGEST.0));
+            self.meter.latency.saturating_record(latency.min(LONGEST));
         }
         arrival
     }
@@ -379,7 +387,7 @@ mod tests {
         let mut tracker = Tracker::new(2);
         (0..10).for_each(|_| tracker.sent(1, 100));
         assert_eq!(tracker.next_sequence(1), 10);
-        let arrivals = [0, 1, 4, 3, 3, 9].map(|sequence| tracker.received(1, sequence, 100, Nanos(1000)));
+        let arrivals = [0, 1, 4, 3, 3, 9].map(|sequence| tracker.received(1, sequence, 100, 1000));
         use Arrival::{Duplicate, New, Reordered};
         assert_eq!(arrivals, [New, New, New, Reordered, Duplicate, New]);
         let counts = tracker.flow(1).unwrap();
@@ -403,7 +411,7 @@ mod tests {
     #[test]
     fn flows_out_of_range_are_foreign() {
         let mut tracker = Tracker::new(1);
-        assert_eq!(tracker.received(1, 0, 1, Nanos(1)), Arrival::Unknown);
+        assert_eq!(tracker.received(1, 0, 1, 1), Arrival::Unknown);
         tracker.sent(1, 1);
         tracker.misdirected(1);
         tracker.corrupted(Some(1));
@@ -422,14 +430,14 @@ mod tests {
     fn percentiles_are_exact_to_one_percent() {
         let mut tracker = Tracker::new(1);
         (0..1000).for_each(|n| {
-            tracker.received(0, n, 1, Nanos((n + 1) * 1000));
+            tracker.received(0, n, 1, (n + 1) * 1000);
         });
         let latency = tracker.meter().latency();
         let near = |found: u64, exact: u64| found.abs_diff(exact) * 100 <= exact;
         assert!(near(latency.p50, 500_000) && near(latency.p99, 990_000) && near(latency.p999, 999_000));
         assert_eq!(latency.count, 1000);
-        tracker.received(0, 1000, 1, Nanos(u64::MAX));
-        assert!(near(tracker.meter().latency().max, LONGEST.0));
+        tracker.received(0, 1000, 1, u64::MAX);
+        assert!(near(tracker.meter().latency().max, LONGEST));
         tracker.forget_latency();
         assert_eq!(tracker.meter().latency(), Latency::default());
     }
@@ -443,7 +451,7 @@ mod tests {
             let (mut tracker, mut naive) = (Tracker::new(1), Naive::default());
             for (at, step) in steps.iter().enumerate() {
                 let sequence = base + at as u64 + step;
-                tracker.received(0, sequence, 1, Nanos(1));
+                tracker.received(0, sequence, 1, 1);
                 naive.arrive(sequence);
             }
             prop_assert_eq!(tracker.flow(0), Some(naive.counts));
@@ -455,15 +463,15 @@ mod tests {
             let mut whole = Tracker::new(9);
             let (mut left, mut right) = (Tracker::new(4), Tracker::new(9));
             for &(flow, sequence) in &one {
-                left.received(flow, sequence, 10, Nanos(5));
+                left.received(flow, sequence, 10, 5);
                 left.sent(flow, 10);
             }
             for &(flow, sequence) in &two {
-                right.received(flow, sequence, 10, Nanos(7));
+                right.received(flow, sequence, 10, 7);
                 right.sent(flow, 10);
             }
             for &(flow, sequence) in one.iter().chain(&two) {
-                whole.received(flow, sequence, 10, Nanos(6));
+                whole.received(flow, sequence, 10, 6);
                 whole.sent(flow, 10);
             }
             left.merge(&right);

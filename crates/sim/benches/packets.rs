@@ -1,0 +1,84 @@
+//! What the simulator costs per packet: `cargo bench -p sim`. Prints nanoseconds; judges nothing.
+
+use packet::{Qfi, Teid};
+use sim::path::{Path, PathConfig};
+use sim::payload::Stamp;
+use sim::tracker::Tracker;
+use sim::{Direction, Nanos};
+use std::hint::black_box;
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
+const CHUNKS: u32 = 500;
+const CHUNK: u32 = 2_000;
+
+fn path(index: u32) -> Path {
+    Path::new(PathConfig {
+        session: index,
+        ue: Ipv4Addr::from_bits(0x0a2d_0000 + index).into(),
+        server: Ipv4Addr::new(198, 51, 100, 8).into(),
+        server_port: 5001,
+        ue_port: 40_000,
+        ue_ports: 1,
+        upf: (Ipv4Addr::new(192, 0, 2, 1).into(), Teid(0x1000 + index)),
+        gnb: (Ipv4Addr::new(192, 0, 2, 2).into(), Teid(0x2000 + index)),
+        qfi: Qfi::new(9),
+    })
+    .expect("the families agree")
+}
+
+/// Times `work`, called with round and flow, in an order that caches do not foresee. Prints the median over chunks,
+/// which a busy machine disturbs little.
+fn measure(name: &str, flows: u32, mut work: impl FnMut(u32, u32)) {
+    let mut flow = 1u32;
+    let mut chunks: Vec<u128> = (0..CHUNKS)
+        .map(|chunk| {
+            let start = Instant::now();
+            for round in chunk * CHUNK..(chunk + 1) * CHUNK {
+                flow = flow.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                work(round, ((u64::from(flow) * u64::from(flows)) >> 32) as u32);
+            }
+            start.elapsed().as_nanos()
+        })
+        .collect();
+    chunks.sort_unstable();
+    let nanos = chunks[chunks.len() / 2] as f64 / f64::from(CHUNK);
+    println!("{name:>28} {flows:>6} flows: {nanos:5.1} ns");
+}
+
+fn main() {
+    println!("one path: {} octets", size_of::<Path>());
+    for flows in [1, 100, 10_000] {
+        let paths: Vec<Path> = (0..flows).map(path).collect();
+        let mut packet = [0; 2048];
+        for size in [60usize, 600, 1400] {
+            let stamp = |round, flow| Stamp {
+                direction: Direction::Uplink,
+                flow,
+                sequence: u64::from(round),
+                sent: Nanos(u64::from(round)),
+            };
+            measure(&format!("write uplink, {size} octets"), flows, |round, flow| {
+                let path = &paths[flow as usize];
+                path.write_uplink(&stamp(round, flow), &mut packet[..size + 44])
+                    .expect("it fits");
+                black_box(&packet);
+            });
+            measure(&format!("write downlink, {size} octets"), flows, |round, flow| {
+                let path = &paths[flow as usize];
+                path.write_downlink(&stamp(round, flow), &mut packet[..size])
+                    .expect("it fits");
+                black_box(&packet);
+            });
+            measure(&format!("read payload, {size} octets"), flows, |_, _| {
+                black_box(sim::payload::read(black_box(&packet[28..size]))).expect("it is intact");
+            });
+        }
+        let mut tracker = Tracker::new(flows);
+        measure("track a packet", flows, |round, flow| {
+            let sequence = tracker.next_sequence(flow);
+            tracker.sent(flow, 600);
+            black_box(tracker.received(flow, sequence, 600, u64::from(round & 0xffff)));
+        });
+    }
+}
