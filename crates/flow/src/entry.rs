@@ -7,7 +7,7 @@ use crate::{BlockRef, Direction};
 
 flags! {
     /// What the fast path must know of a flow besides its slots.
-    FlowFlags(u16) {
+    FlowFlags(u8) {
         /// The PDR's source interface is not Access; clear: uplink.
         DOWNLINK = 1;
         /// The outer header is removed (TS 29.244 §8.2.64).
@@ -40,6 +40,8 @@ pub struct FlowEntry<K> {
     pub idle: u16,
     /// What kind of flow this is.
     pub flags: FlowFlags,
+    /// Reserved for meters: the first line of them from the block's start, as a hint for prefetching. 0: none.
+    pub meters: u8,
     /// The slot of the PDR that matched, below 1000.
     pub pdr: u16,
     /// The slot of the forward.
@@ -51,6 +53,38 @@ pub struct FlowEntry<K> {
 impl<K> FlowEntry<K> {
     /// In `marking`: no QER marks.
     pub const NO_MARK: u8 = 0xff;
+
+    /// The same decision for another key, of whatever kind.
+    pub fn with_key<L>(&self, key: L) -> FlowEntry<L> {
+        let &Self {
+            qers,
+            urrs,
+            block,
+            generation,
+            extension,
+            idle,
+            flags,
+            meters,
+            pdr,
+            forward,
+            marking,
+            ..
+        } = self;
+        FlowEntry {
+            key,
+            qers,
+            urrs,
+            block,
+            generation,
+            extension,
+            idle,
+            flags,
+            meters,
+            pdr,
+            forward,
+            marking,
+        }
+    }
 
     /// The direction of its packets.
     #[inline]

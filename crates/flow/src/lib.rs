@@ -9,6 +9,7 @@
 
 pub mod bucket;
 pub mod cycles;
+pub mod floor;
 pub mod memory;
 pub mod prefetch;
 

@@ -250,6 +250,13 @@ impl Blocks {
         if let Some(counters) = self.lines.get(counters) {
             prefetch::write(counters);
         }
+        if entry.meters != 0
+            && let Some(meters) = self
+                .lines
+                .get(first + usize::from(entry.meters) + entry.direction() as usize)
+        {
+            prefetch::write(meters);
+        }
     }
 
     /// Changes one forward. Tells whether there is such a block and slot.

@@ -68,6 +68,11 @@ impl Line {
         transmute_ref!(&self.0)
     }
 
+    #[inline(always)]
+    pub(super) fn words_mut(&mut self) -> &mut [u64; 8] {
+        &mut self.0
+    }
+
     pub(super) fn of_marks(marks: &[Mark]) -> Self {
         let mut bits = [0; MARKS_PER_LINE];
         bits.iter_mut()

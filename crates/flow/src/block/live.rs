@@ -59,6 +59,13 @@ impl<'a> LiveBlock<'a> {
         mark(self.face, self.objects, slot)
     }
 
+    /// The line of the block's first meters of this direction, as plain words.
+    #[inline(always)]
+    pub(crate) fn meter_words(&mut self) -> Option<&mut [u64; 8]> {
+        let line = self.face.counts.meters_at() - FACES + self.direction as usize;
+        self.objects.get_mut(line).map(Line::words_mut)
+    }
+
     /// Counts one packet of `octets` octets (of the inner IP packet) in these URRs.
     #[inline(always)]
     pub fn count(&mut self, urrs: u64, octets: u64) {

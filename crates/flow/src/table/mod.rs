@@ -63,6 +63,12 @@ impl Hit {
     pub const fn is_hit(self) -> bool {
         self.entry != u32::MAX
     }
+
+    /// The number of the entry, below the table's capacity for a hit.
+    #[inline(always)]
+    pub const fn entry_number(self) -> usize {
+        self.entry as usize
+    }
 }
 
 /// No room for a flow, within the bounds of an insert.

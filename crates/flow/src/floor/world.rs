@@ -1,0 +1,329 @@
+//! `World`: a table, blocks and frames, and the measured loop over them.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use super::frames::{self, Frame};
+use super::meters::{self, Meter};
+use super::{Built, Floor, Size, Work};
+use crate::memory::{OutOfMemory, Slab};
+use crate::{
+    AdjacencyId, BlockImage, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, FlowTable, Forward,
+    ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Seed, SessionIndex, Template, Tick, cycles,
+};
+
+/// Packets of a burst.
+const BURST: usize = 64;
+/// Meters that sessions share, as slices do.
+const SHARED_METERS: usize = 8;
+/// Next hops.
+const LINKS: usize = 64;
+/// The line of a block's first meters: after two faces and one line of counters.
+const METERS_AT: u8 = 3;
+
+/// Everything that the floors touch, made once for several measurements.
+pub struct World {
+    size: Size,
+    table: FlowTable<FlowKey4>,
+    blocks: Blocks,
+    frames: Slab<Frame>,
+    links: [[u8; 14]; LINKS],
+    shared: [Meter; SHARED_METERS],
+    random: u64,
+    built: Built,
+}
+
+impl World {
+    /// Packets of a round: the frames are made anew for each, outside the measured time.
+    pub const ROUND: usize = 16384;
+
+    /// A world with all its flows inserted.
+    ///
+    /// # Errors
+    ///
+    /// When the memory cannot be had.
+    pub fn new(size: Size) -> Result<Self, OutOfMemory> {
+        let size = Size {
+            flows: size.flows.max(2),
+            sessions: size.sessions.max(1),
+        };
+        let mut world = Self {
+            size,
+            table: FlowTable::new(size.flows as usize, Seed([0x5eed, size.flows.into()]))?,
+            blocks: Blocks::new(size.sessions as usize, BLOCK_LINES)?,
+            frames: frames::pool(Self::ROUND)?,
+            links: [[2; 14]; LINKS],
+            shared: [Meter::new(1 << 20, 1 << 40); SHARED_METERS],
+            random: 0x9e37_79b9_7f4a_7c15,
+            built: Built::default(),
+        };
+        world.insert_all()?;
+        Ok(world)
+    }
+
+    /// What making it took.
+    pub const fn built(&self) -> Built {
+        self.built
+    }
+
+    /// Measures for `duration`, in whole rounds and at least one.
+    pub fn measure(&mut self, work: Work, duration: Duration) -> Floor {
+        let mut floor = Floor {
+            best_round_nanos: u64::MAX,
+            ..Floor::default()
+        };
+        while Duration::from_nanos(floor.nanos) < duration || floor.packets == 0 {
+            self.fill();
+            let (start, ticks) = (Instant::now(), cycles::now());
+            for burst in 0..Self::ROUND / BURST {
+                self.burst(work, burst, &mut floor);
+            }
+            floor.cycles += cycles::now().wrapping_sub(ticks);
+            let nanos = start.elapsed().as_nanos() as u64;
+            floor.nanos += nanos;
+            floor.best_round_nanos = floor.best_round_nanos.min(nanos);
+            floor.packets += Self::ROUND as u64;
+        }
+        floor
+    }
+
+    fn insert_all(&mut self) -> Result<(), OutOfMemory> {
+        let out_of_memory = |_| OutOfMemory { octets: 0 };
+        let mut installed = Vec::new();
+        for session in 0..self.size.sessions {
+            let image = image(session);
+            let block = self.blocks.install_with_meters(SessionIndex(session), &image, 4);
+            installed.push(block.map_err(|_| OutOfMemory {
+                octets: 64 * BLOCK_LINES,
+            })?);
+        }
+        let start = Instant::now();
+        for number in 0..self.size.flows {
+            let session = self.session_of(number);
+            let entry = entry(number, session, installed[session as usize]);
+            self.table.insert(entry, Tick::default()).map_err(out_of_memory)?;
+        }
+        let insert_nanos = start.elapsed().as_nanos() as u64;
+        self.write_meters();
+        let memory = self.table.memory().plus(self.blocks.memory());
+        self.built = Built {
+            insert_nanos,
+            moves: self.table.moves(),
+            memory,
+        };
+        Ok(())
+    }
+
+    /// Gives every session's meters, through its first flows, a rate that hardly ever holds a packet back.
+    fn write_meters(&mut self) {
+        for number in 0..self.size.flows {
+            let key = frames::key(number, self.session_of(number));
+            let Some(entry) = self.table.entry(self.table.lookup(&key)) else {
+                continue;
+            };
+            let words = self
+                .blocks
+                .live(entry)
+                .and_then(|mut block| block.meter_words().copied());
+            if words.is_some_and(|words| words[3] == 0)
+                && let Some(mut block) = self.blocks.live(entry)
+                && let Some(words) = block.meter_words()
+            {
+                meters::write(words, [Meter::new(1 << 10, 1 << 20); 2]);
+            }
+        }
+    }
+
+    /// A session's flows are consecutive.
+    fn session_of(&self, number: u32) -> u32 {
+        (u64::from(number) * u64::from(self.size.sessions) / u64::from(self.size.flows)) as u32
+    }
+
+    /// New packets of random flows: bursts of uplink and downlink in turn.
+    fn fill(&mut self) {
+        for place in 0..Self::ROUND {
+            let pair = self.random_below(self.size.flows / 2);
+            let number = pair * 2 + (place / BURST % 2) as u32;
+            let key = frames::key(number, self.session_of(number));
+            self.frames[place].fill(&key, frames::direction(number));
+        }
+    }
+
+    fn random_below(&mut self, bound: u32) -> u32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (((self.random >> 32) * u64::from(bound)) >> 32) as u32
+    }
+
+    #[inline(never)]
+    fn burst(&mut self, work: Work, burst: usize, floor: &mut Floor) {
+        let now = cycles::now();
+        let direction = if burst.is_multiple_of(2) {
+            Direction::Uplink
+        } else {
+            Direction::Downlink
+        };
+        let frames = &mut self.frames[burst * BURST..(burst + 1) * BURST];
+        frames.iter().for_each(Frame::prefetch);
+        let mut keys = [FlowKey4::default(); BURST];
+        for (key, frame) in keys.iter_mut().zip(frames.iter()) {
+            *key = frame.parse(direction);
+        }
+        let mut hits = [Hit::MISS; BURST];
+        if work == Work::Lookup {
+            self.table.lookup_bulk(&keys, &mut hits, |_, _| floor.hits += 1);
+            for (hit, frame) in hits.iter().zip(frames) {
+                self.table.touch(*hit, tick(now));
+                frame.route(direction, &self.links[hit.entry_number() % LINKS]);
+            }
+            return;
+        }
+        self.table
+            .lookup_bulk(&keys, &mut hits, |_, entry| self.blocks.prefetch(entry));
+        let mut act = Act {
+            links: &self.links,
+            shared: &mut self.shared,
+            now,
+            direction,
+            work,
+        };
+        for (hit, frame) in hits.iter().zip(frames) {
+            self.table.touch(*hit, tick(now));
+            if let Some(entry) = self.table.entry(*hit) {
+                act.packet(&mut self.blocks, entry, frame, floor);
+            }
+        }
+    }
+}
+
+impl core::fmt::Debug for World {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("World")
+            .field("size", &self.size)
+            .field("built", &self.built)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The last stage of a burst.
+struct Act<'a> {
+    links: &'a [[u8; 14]; LINKS],
+    shared: &'a mut [Meter; SHARED_METERS],
+    now: u64,
+    direction: Direction,
+    work: Work,
+}
+
+impl Act<'_> {
+    #[inline(always)]
+    fn packet(
+        &mut self,
+        blocks: &mut Blocks,
+        entry: &FlowEntry<FlowKey4>,
+        frame: &mut Frame,
+        floor: &mut Floor,
+    ) {
+        let Some(mut block) = blocks.live(entry) else {
+            return;
+        };
+        floor.hits += 1;
+        if block.is_closed(entry.qers) {
+            return;
+        }
+        let octets = frame.length(self.direction);
+        let shared = &mut self.shared[block.session().index() % SHARED_METERS];
+        let green = block
+            .meter_words()
+            .is_some_and(|words| meters::pass(words, shared, self.now, octets));
+        if !green {
+            return;
+        }
+        floor.green += 1;
+        block.count(entry.urrs, octets);
+        // The slots of two equal forwards: one is near the face, the other is not.
+        let slot = entry.forward + if self.work == Work::FarForward { 2 } else { 0 };
+        let forward = block.forward(slot);
+        let link = &self.links[forward.adjacency.index() % LINKS];
+        match forward.kind {
+            ForwardKind::Tunnel => {
+                frame.encapsulate(self.direction, &forward, block.mark(entry.marking), link)
+            }
+            ForwardKind::Plain => frame.route(self.direction, link),
+            _ => {}
+        }
+    }
+}
+
+/// Lines of each block: faces, counters, meters of both directions, four forwards.
+const BLOCK_LINES: usize = 2 + 1 + 2 + 4;
+
+fn image(session: u32) -> BlockImage {
+    let adjacency = AdjacencyId(session % LINKS as u32);
+    let plain = Forward {
+        kind: ForwardKind::Plain,
+        adjacency,
+        ..Forward::DROP
+    };
+    let template = Template::ipv4(session + 1, [10, 0, 0, 1], [10, 1, 0, (session % 200) as u8]);
+    let tunnel = Forward {
+        kind: ForwardKind::Tunnel,
+        flags: ForwardFlags::NEEDS_MARKING,
+        egress: InstanceId(1),
+        adjacency,
+        template: Some(template),
+    };
+    BlockImage {
+        forwards: vec![plain, tunnel, plain, tunnel],
+        marks: vec![Mark::qfi_only(9), Mark::NONE],
+        urrs: 2,
+        near: [0, 1],
+        ..BlockImage::default()
+    }
+}
+
+fn entry(number: u32, session: u32, installed: crate::Installed) -> FlowEntry<FlowKey4> {
+    let direction = frames::direction(number);
+    FlowEntry {
+        key: frames::key(number, session),
+        qers: 0b11,
+        urrs: 0b11,
+        block: installed.block,
+        generation: installed.generation,
+        idle: 100,
+        flags: FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink),
+        meters: METERS_AT,
+        forward: direction as u8,
+        ..FlowEntry::default()
+    }
+}
+
+/// The tick of a time stamp, at the few GHz that counters run at.
+#[inline(always)]
+fn tick(now: u64) -> Tick {
+    Tick::of(crate::Nanos(now / 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_packet_of_a_small_world_is_a_hit_and_is_counted() {
+        let mut world = World::new(Size {
+            flows: 1000,
+            sessions: 10,
+        })
+        .unwrap();
+        for work in [Work::Lookup, Work::LineBudget, Work::FarForward] {
+            let floor = world.measure(work, Duration::ZERO);
+            assert_eq!(
+                (floor.packets, floor.hits),
+                (World::ROUND as u64, World::ROUND as u64)
+            );
+            assert_eq!(floor.best_round_nanos, floor.nanos);
+            let green = if work == Work::Lookup { 0 } else { floor.packets };
+            assert!(floor.green <= green && floor.green * 10 >= green * 9, "{floor:?}");
+        }
+    }
+}
