@@ -1,0 +1,223 @@
+//! Reads fields of a packet for the classifier, and notes which.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use flow::KeyFields;
+use packet::IpTuple;
+use packet::tuple::proto;
+
+use super::{PacketView, Side};
+use crate::model::SourceInterface;
+use crate::prefix::IpPrefix;
+use crate::ue;
+
+/// Bits of an IPv6 address that a key's ADDRESS holds.
+const KEY_PREFIX_BITS: u8 = 64;
+
+/// The session's UE addresses.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct UeAddresses {
+    prefixes: Vec<IpPrefix>,
+    /// An IPv6 prefix is longer than what a key's ADDRESS holds.
+    has_long: bool,
+}
+
+impl UeAddresses {
+    pub(super) fn new(prefixes: Vec<IpPrefix>) -> Self {
+        let has_long = prefixes.iter().any(is_long);
+        Self { prefixes, has_long }
+    }
+}
+
+fn is_long(prefix: &IpPrefix) -> bool {
+    !prefix.is_ipv4() && prefix.len() > KEY_PREFIX_BITS
+}
+
+/// Which way a PDR's packets go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Orientation {
+    /// From the UE: it is the source.
+    Uplink,
+    /// To the UE: it is the destination.
+    Downlink,
+}
+
+/// One end of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    Source,
+    Destination,
+}
+
+impl Orientation {
+    /// From Access is uplink, all else downlink, as SDF filters are written (TS 29.244 §5.2.1A.2A).
+    pub(super) fn of(interface: SourceInterface) -> Self {
+        if interface == SourceInterface::Access {
+            Self::Uplink
+        } else {
+            Self::Downlink
+        }
+    }
+
+    /// The UE's end.
+    pub(super) const fn ue_end(self) -> End {
+        match self {
+            Self::Uplink => End::Source,
+            Self::Downlink => End::Destination,
+        }
+    }
+
+    /// The other end.
+    pub(super) const fn remote_end(self) -> End {
+        match self {
+            Self::Uplink => End::Destination,
+            Self::Downlink => End::Source,
+        }
+    }
+}
+
+/// A packet whose fields can be had only together with a note of it.
+pub(super) struct Reads<'a> {
+    tuple: &'a IpTuple,
+    ue: &'a UeAddresses,
+    is_plain: bool,
+    fields: KeyFields,
+}
+
+impl<'a> Reads<'a> {
+    pub(super) fn new(packet: &PacketView<'a>, ue: &'a UeAddresses) -> Self {
+        let is_plain = matches!(packet.side, Side::Plain { .. });
+        let mut reads = Self {
+            tuple: packet.tuple,
+            ue,
+            is_plain,
+            fields: KeyFields::NONE,
+        };
+        if is_plain {
+            // The session itself was found by the destination.
+            reads.note_ue_address();
+        }
+        reads
+    }
+
+    /// What was read, as the fields of a key.
+    pub(super) fn fields(&self) -> KeyFields {
+        super::key::normal(self.fields)
+    }
+
+    pub(super) fn note(&mut self, fields: KeyFields) {
+        self.fields |= fields;
+    }
+
+    /// The source was, or will be, compared with the UE's addresses.
+    pub(super) fn note_source(&mut self) {
+        if self.is_plain {
+            self.note(KeyFields::TUPLE)
+        } else {
+            self.note_ue_address()
+        }
+    }
+
+    /// The address that ADDRESS stands for was compared with the UE's.
+    fn note_ue_address(&mut self) {
+        let is_long = self.ue.has_long && !self.is_ipv4();
+        self.note(if is_long {
+            KeyFields::TUPLE
+        } else {
+            KeyFields::ADDRESS
+        });
+    }
+
+    /// The IP version: part of every key, so nothing to note.
+    pub(super) fn is_ipv4(&self) -> bool {
+        self.tuple.addrs.is_v4()
+    }
+
+    /// Whether the address at `end` is in `prefix`.
+    pub(super) fn is_in(&mut self, end: End, prefix: &IpPrefix) -> bool {
+        if prefix.is_ipv4() != self.is_ipv4() {
+            return false;
+        }
+        if prefix.len() > 0 {
+            self.note_address(end, is_long(prefix));
+        }
+        prefix.contains(self.address(end))
+    }
+
+    /// Whether the address at `end` is the UE's: one of its prefixes, or link-local, as the source of what it sends.
+    /// True in a session that knows no UE address.
+    pub(super) fn is_ue(&mut self, end: End) -> bool {
+        let prefixes = &self.ue.prefixes;
+        if prefixes.is_empty() {
+            return true;
+        }
+        self.note_address(end, self.ue.has_long);
+        let address = self.address(end);
+        ue::owns(prefixes, address) || (end == End::Source && ue::is_link_local(prefixes, address))
+    }
+
+    fn note_address(&mut self, end: End, is_long: bool) {
+        let in_key = match end {
+            End::Source => !self.is_plain,
+            End::Destination => self.is_plain,
+        };
+        self.note(if in_key && !is_long {
+            KeyFields::ADDRESS
+        } else {
+            KeyFields::TUPLE
+        });
+    }
+
+    fn address(&self, end: End) -> IpAddr {
+        match end {
+            End::Source => self.tuple.addrs.src(),
+            End::Destination => self.tuple.addrs.dst(),
+        }
+    }
+
+    pub(super) fn protocol(&mut self) -> u8 {
+        self.note(KeyFields::TUPLE);
+        self.tuple.proto
+    }
+
+    /// The port at `end`; 0 in packets without ports, fragments behind the first among them.
+    pub(super) fn port(&mut self, end: End) -> u16 {
+        self.note(KeyFields::TUPLE);
+        match end {
+            End::Source => self.tuple.src_port,
+            End::Destination => self.tuple.dst_port,
+        }
+    }
+
+    /// Type of Service or Traffic Class.
+    pub(super) fn tos(&mut self) -> u8 {
+        self.note(KeyFields::TOS);
+        self.tuple.tos
+    }
+
+    /// The SPI of ESP or AH. Fragments behind the first have none.
+    pub(super) fn spi(&mut self) -> Option<u32> {
+        self.note(KeyFields::TUPLE | KeyFields::SPI);
+        has_spi(self.tuple).then_some(self.tuple.spi)
+    }
+
+    /// The flow label of an IPv6 packet.
+    pub(super) fn flow_label(&mut self) -> Option<u32> {
+        if self.is_ipv4() {
+            return None;
+        }
+        self.note(KeyFields::FLOW_LABEL);
+        Some(self.tuple.flow_label)
+    }
+}
+
+/// Whether the packet is ESP or AH. (A fragment of one has SPI 0, which no security association uses.)
+pub(super) fn has_spi(tuple: &IpTuple) -> bool {
+    matches!(tuple.proto, proto::ESP | proto::AH)
+}
+
+/// The prefix of an address that ADDRESS holds.
+pub(super) fn key_prefix(address: [u8; 16]) -> [u8; 16] {
+    let bits = u128::from_be_bytes(address) >> (128 - u32::from(KEY_PREFIX_BITS));
+    Ipv6Addr::from_bits(bits << (128 - u32::from(KEY_PREFIX_BITS))).octets()
+}

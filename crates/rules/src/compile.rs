@@ -1,0 +1,232 @@
+//! From a session's rules to what a worker runs, or to the first rule that cannot be run.
+//!
+//! Everything that can be refused is refused here: references to rules that do not exist, tunnels that are not ours,
+//! peers that no route leads to. A session either compiles whole or stays as it was (TS 29.244 §6.3.3).
+
+mod forward;
+
+pub(crate) use self::forward::plain_instance;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flow::{AdjacencyId, BlockImage, Bucket, Direction, Mark, SessionIndex};
+
+use crate::classifier::Classifier;
+use crate::image::{CompileError, CompileFault, Decision, SessionImage};
+use crate::model::{Gate, Pdr, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId};
+use crate::network::{InstanceId, Network, VrfId};
+use crate::prefix::IpPrefix;
+use crate::ue;
+
+/// PDRs of one session.
+pub const MAX_PDRS: usize = 1000;
+
+/// Where control keeps the next hops that forwards name.
+pub trait Adjacencies {
+    /// The number of the next hop `next_hop` on the link of `instance`, new or known; its link layer address may
+    /// still be unknown. `None` when there is no room for another.
+    fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId>;
+}
+
+/// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
+/// `bucket`, and its `classification_generation`, which
+/// [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
+///
+/// # Errors
+/// The first rule that cannot be run, and why.
+pub fn compile(
+    rules: &Arc<SessionRules>,
+    network: &Network,
+    adjacencies: &dyn Adjacencies,
+) -> Result<SessionImage, CompileError> {
+    check_limits(rules)?;
+    check_identity(rules)?;
+    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules))?;
+    let classifier = Classifier::new(rules, network)?;
+    let forwards = all(rules.fars(), |(_, far)| {
+        let failed = |reason| CompileError {
+            rule: far.id.into(),
+            reason,
+        };
+        forward::forward(far, rules, network, adjacencies).map_err(failed)
+    })?;
+    let block = BlockImage {
+        near: near(rules, &decisions),
+        forwards,
+        marks: rules.qers().iter().map(mark).collect(),
+        closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
+        closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
+        urrs: rules.urrs().len() as u8,
+    };
+    Ok(SessionImage {
+        session: SessionIndex::default(),
+        seid: 0,
+        bucket: Bucket::default(),
+        tunnels: classifier.tunnels().collect(),
+        classifier,
+        block,
+        urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
+        decisions,
+        ue_addresses: ue_addresses(rules, network),
+        ue_prefixes: rules.ue_prefixes(),
+        rules: Arc::clone(rules),
+        classification_generation: 0,
+    })
+}
+
+fn all<'a, R, T>(
+    rules: &'a [R],
+    one: impl FnMut((usize, &'a R)) -> Result<T, CompileError>,
+) -> Result<Vec<T>, CompileError> {
+    rules.iter().enumerate().map(one).collect()
+}
+
+fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
+    limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
+    limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
+    limit(rules.qers(), BlockImage::MAX_QERS, |qer| qer.id.into())?;
+    limit(rules.urrs(), BlockImage::MAX_URRS, |urr| urr.id.into())
+}
+
+fn limit<R>(rules: &[R], max: usize, id: impl Fn(&R) -> RuleRef) -> Result<(), CompileError> {
+    match rules.get(max) {
+        Some(surplus) => {
+            let reason = CompileFault::TooMany { max: max as u16 };
+            Err(CompileError {
+                rule: id(surplus),
+                reason,
+            })
+        }
+        None => Ok(()),
+    }
+}
+
+/// PDRs are there, and none of them tells the session: no packet could ever reach it (TS 29.244 §5.2.1).
+fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
+    let tells = |pdr: &Pdr| pdr.pdi.f_teid.is_some() || !pdr.pdi.ue_ip.is_empty();
+    match rules.pdrs().first() {
+        Some(first) if !rules.pdrs().iter().any(tells) => Err(CompileError {
+            rule: first.id.into(),
+            reason: CompileFault::Unreachable,
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules) -> Result<Decision, CompileError> {
+    let failed = |reason| CompileError {
+        rule: pdr.id.into(),
+        reason,
+    };
+    let missing = |rule: RuleRef| failed(CompileFault::Missing(rule));
+    if pdr
+        .outer_header_removal
+        .is_some_and(|removal| !removal.header.is_gtpu())
+    {
+        return Err(failed(CompileFault::UnsupportedRemoval));
+    }
+    let far = pdr.far.ok_or(failed(CompileFault::NoFar))?;
+    let forward = rules
+        .fars()
+        .iter()
+        .position(|rule| rule.id == far)
+        .ok_or(missing(far.into()))?;
+    let qer_slot = |&id: &QerId| {
+        rules
+            .qers()
+            .iter()
+            .position(|rule| rule.id == id)
+            .ok_or(missing(id.into()))
+    };
+    let urr_slot = |&id: &UrrId| {
+        rules
+            .urrs()
+            .iter()
+            .position(|rule| rule.id == id)
+            .ok_or(missing(id.into()))
+    };
+    let qers = pdr.qers.iter().map(qer_slot).collect::<Result<Vec<usize>, _>>()?;
+    let urrs = pdr.urrs.iter().map(urr_slot).collect::<Result<Vec<usize>, _>>()?;
+    let marking = qers
+        .iter()
+        .find(|&&slot| rules.qers().get(slot).is_some_and(|qer| qer.qfi.is_some()));
+    let is_uplink = pdr.pdi.source_interface == SourceInterface::Access;
+    Ok(Decision {
+        pdr: slot as u16,
+        forward: forward as u8,
+        qers: mask(&qers),
+        urrs: mask(&urrs),
+        marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
+        direction: if is_uplink {
+            Direction::Uplink
+        } else {
+            Direction::Downlink
+        },
+        removes_outer: pdr.pdi.f_teid.is_some() || pdr.outer_header_removal.is_some(),
+        deletes_psc: pdr
+            .outer_header_removal
+            .is_some_and(|removal| removal.deletes_psc),
+        source_check: ue::source_check(rules, pdr),
+    })
+}
+
+fn mask(slots: &[usize]) -> u64 {
+    slots.iter().fold(0, |mask, slot| mask | 1 << slot)
+}
+
+fn mark(qer: &Qer) -> Mark {
+    let mark = Mark::NONE.with_rqi(qer.rqi);
+    let mark = qer.qfi.map_or(mark, |qfi| mark.with_qfi(qfi.get()));
+    qer.ppi.map_or(mark, |ppi| mark.with_ppi(ppi.get()))
+}
+
+fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {
+    let closed: Vec<usize> = (0..)
+        .zip(qers)
+        .filter(|(_, qer)| gate(qer).is_closed())
+        .map(|(slot, _)| slot)
+        .collect();
+    mask(&closed)
+}
+
+/// The forward of the last PDR to be tried in each direction: the default one, which most packets come to.
+fn near(rules: &SessionRules, decisions: &[Decision]) -> [u8; 2] {
+    Direction::BOTH.map(|direction| {
+        let pdrs = rules
+            .pdrs()
+            .iter()
+            .zip(decisions)
+            .filter(|(_, decision)| decision.direction == direction);
+        pdrs.max_by_key(|(pdr, _)| pdr.precedence)
+            .map_or(0, |(_, decision)| decision.forward)
+    })
+}
+
+/// The addresses that plain packets reach the session by: those of PDRs for the data network's side. Where no such
+/// PDR names its network instance, they are valid in the address space of every instance towards a data network that
+/// comes first there.
+fn ue_addresses(rules: &SessionRules, network: &Network) -> Vec<(VrfId, IpPrefix)> {
+    let mut addresses: Vec<(VrfId, IpPrefix)> = Vec::new();
+    for pdr in rules
+        .pdrs()
+        .iter()
+        .filter(|pdr| pdr.pdi.f_teid.is_none() && is_plain(pdr))
+    {
+        let vrf = plain_instance(pdr.pdi.instance, network).map(|instance| instance.vrf);
+        let prefixes = pdr.pdi.ue_ip.iter().flat_map(|ue| ue.prefixes());
+        addresses.extend(prefixes.filter_map(|prefix| Some((vrf?, prefix))));
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+fn is_plain(pdr: &Pdr) -> bool {
+    !matches!(
+        pdr.pdi.source_interface,
+        SourceInterface::Access | SourceInterface::CpFunction
+    )
+}
+
+#[cfg(test)]
+mod tests;

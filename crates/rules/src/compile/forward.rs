@@ -1,0 +1,221 @@
+//! A FAR becomes a forward: where its packets leave, by which next hop, inside what.
+
+use std::net::IpAddr;
+
+use flow::{AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Template};
+use packet::Teid;
+
+use super::Adjacencies;
+use crate::image::CompileFault;
+use crate::model::{
+    DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, SessionRules,
+    SourceInterface, Verb,
+};
+use crate::network::{Instance, Network, Roles};
+
+/// Compiles one FAR (TS 29.244 §5.2.1, §8.2.26, §8.2.56).
+pub(super) fn forward(
+    far: &Far,
+    rules: &SessionRules,
+    network: &Network,
+    adjacencies: &dyn Adjacencies,
+) -> Result<Forward, CompileFault> {
+    let named = far.forwarding.and_then(|parameters| parameters.instance);
+    if let Some(unknown) = named.filter(|&id| network.instance(id).is_none()) {
+        return Err(CompileFault::UnknownInstance(unknown));
+    }
+    if let Some(unknown) = far.bar.filter(|&id| rules.bar(id).is_none()) {
+        return Err(CompileFault::Missing(unknown.into()));
+    }
+    match far.action.verb().ok_or(CompileFault::ApplyAction)? {
+        Verb::Drop => Ok(Forward::DROP),
+        Verb::MulticastAccept | Verb::MulticastDeny => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
+        Verb::Buffer => Ok(buffer(far)),
+        Verb::Forward => match far.forwarding {
+            None => Ok(drop_because(ForwardFlags::NO_TUNNEL)),
+            Some(parameters) => Egress {
+                parameters,
+                rules,
+                network,
+                adjacencies,
+            }
+            .forward(),
+        },
+    }
+}
+
+fn drop_because(flags: ForwardFlags) -> Forward {
+    Forward {
+        flags,
+        ..Forward::DROP
+    }
+}
+
+fn buffer(far: &Far) -> Forward {
+    let notify = far.action.contains(crate::model::ApplyAction::NOCP);
+    let flags = ForwardFlags::NONE.with_if(ForwardFlags::NOTIFY, notify);
+    Forward {
+        kind: ForwardKind::Buffer,
+        flags,
+        ..Forward::DROP
+    }
+}
+
+/// The instance that plain packets leave by or come from: the one that a rule names, if it leads to a data network,
+/// else the first that does. (SMFs write the DNN into every rule, those towards Access included, and the like.)
+pub(crate) fn plain_instance(named: Option<InstanceId>, network: &Network) -> Option<&Instance> {
+    let named = named.and_then(|id| network.instance(id));
+    named
+        .filter(|instance| instance.roles.intersects(Roles::N6))
+        .or_else(|| network.first_with(Roles::N6))
+}
+
+/// A FAR that forwards, with what its parameters leave open.
+struct Egress<'a> {
+    parameters: ForwardingParameters,
+    rules: &'a SessionRules,
+    network: &'a Network,
+    adjacencies: &'a dyn Adjacencies,
+}
+
+impl Egress<'_> {
+    fn forward(&self) -> Result<Forward, CompileFault> {
+        match (self.parameters.outer_header_creation, self.parameters.destination) {
+            (Some(header), _) => match peer(&header)? {
+                Some(peers) => self.tunnel(header.teid, &peers),
+                None => Ok(drop_because(ForwardFlags::NO_TUNNEL)),
+            },
+            (None, DestinationInterface::Access | DestinationInterface::CpFunction) => {
+                Ok(drop_because(ForwardFlags::NO_TUNNEL))
+            }
+            (None, _) => self.plain(),
+        }
+    }
+
+    fn plain(&self) -> Result<Forward, CompileFault> {
+        let instance =
+            plain_instance(self.parameters.instance, self.network).ok_or(CompileFault::NoEgress)?;
+        Ok(Forward {
+            kind: ForwardKind::Plain,
+            flags: ForwardFlags::NONE,
+            egress: instance.id,
+            adjacency: AdjacencyId::BY_DESTINATION,
+            template: None,
+        })
+    }
+
+    fn tunnel(&self, teid: Teid, peers: &[IpAddr]) -> Result<Forward, CompileFault> {
+        let own = |&peer: &IpAddr| {
+            self.source(peer)
+                .map(|(instance, source)| (instance, source, peer))
+        };
+        let (instance, source, peer) = peers.iter().find_map(own).ok_or(CompileFault::NoEgress)?;
+        let route = self
+            .network
+            .route(instance.vrf, peer)
+            .ok_or(CompileFault::NoRoute(peer))?;
+        let (egress, next_hop) = route;
+        let adjacency = self
+            .adjacencies
+            .resolve(egress, next_hop)
+            .ok_or(CompileFault::NoAdjacency(next_hop))?;
+        let mut template = template(teid, source, peer).ok_or(CompileFault::NoEgress)?;
+        template.tos = self
+            .parameters
+            .transport_level_marking
+            .map_or(0, |marking| marking.value & marking.mask);
+        let is_uplink = self.parameters.destination != DestinationInterface::Access;
+        let flags = ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS;
+        let flags = flags.with_if(ForwardFlags::UPLINK_CONTAINER, is_uplink);
+        Ok(Forward {
+            kind: ForwardKind::Tunnel,
+            flags,
+            egress,
+            adjacency,
+            template: Some(template),
+        })
+    }
+
+    /// This node's end of a tunnel to `peer`: the FAR's instance, else where the session's own tunnel on that side
+    /// ends, else the first instance for that side; each only if it has an address of the peer's family.
+    fn source(&self, peer: IpAddr) -> Option<(&Instance, IpAddr)> {
+        let own = |instance: &Instance| instance.address_towards(peer);
+        let named = self.parameters.instance.and_then(|id| self.network.instance(id));
+        let named = named.filter(|instance| instance.roles.intersects(Roles::GTPU));
+        let named = named.and_then(|instance| Some((instance, own(instance)?)));
+        named.or_else(|| self.session_tunnel(peer)).or_else(|| {
+            let by_role = |&roles: &Roles| {
+                let fitting = self
+                    .network
+                    .instances()
+                    .iter()
+                    .filter(move |one| one.roles.intersects(roles));
+                fitting
+                    .filter_map(|instance| Some((instance, own(instance)?)))
+                    .next()
+            };
+            roles_towards(self.parameters.destination)
+                .iter()
+                .find_map(by_role)
+        })
+    }
+
+    /// The address of the session's first tunnel from the side that this FAR sends to.
+    fn session_tunnel(&self, peer: IpAddr) -> Option<(&Instance, IpAddr)> {
+        let side = SourceInterface::from_value(self.parameters.destination.value());
+        let pdrs = self
+            .rules
+            .pdrs()
+            .iter()
+            .filter(|pdr| pdr.pdi.source_interface == side);
+        let ends = pdrs
+            .filter_map(|pdr| pdr.pdi.f_teid)
+            .flat_map(|f_teid| f_teid.addresses());
+        let mut fitting = ends.filter(|own| own.is_ipv4() == peer.is_ipv4());
+        let (own, instance) = fitting.find_map(|own| Some((own, self.network.local(own)?.0)))?;
+        Some((self.network.instance(instance)?, own))
+    }
+}
+
+/// The roles of an instance towards `destination`, the most likely first.
+fn roles_towards(destination: DestinationInterface) -> [Roles; 2] {
+    match destination {
+        DestinationInterface::Access => [Roles::N3, Roles::N9],
+        DestinationInterface::CpFunction => [Roles::N4U, Roles::GTPU],
+        _ => [Roles::N9, Roles::GTPU],
+    }
+}
+
+/// The peer's addresses in the order of liking. `None` when the SMF gives a place holder: TEID 0 or an address of
+/// all zeros, as some do before the gNB has answered.
+fn peer(header: &OuterHeaderCreation) -> Result<Option<Vec<IpAddr>>, CompileFault> {
+    if !header.kind.is_gtpu() {
+        return Err(CompileFault::UnsupportedHeader);
+    }
+    let v4 = header
+        .ipv4
+        .filter(|_| header.kind.contains(OuterHeaderKind::GTPU_IPV4))
+        .map(IpAddr::V4);
+    let v6 = header
+        .ipv6
+        .filter(|_| header.kind.contains(OuterHeaderKind::GTPU_IPV6))
+        .map(IpAddr::V6);
+    let mut peers: Vec<IpAddr> = v4.into_iter().chain(v6).collect();
+    if peers.is_empty() {
+        return Err(CompileFault::HeaderIncomplete);
+    }
+    peers.retain(|peer| !peer.is_unspecified());
+    Ok(Some(peers).filter(|peers| !peers.is_empty() && header.teid != Teid::ZERO))
+}
+
+fn template(teid: Teid, source: IpAddr, peer: IpAddr) -> Option<Template> {
+    match (source, peer) {
+        (IpAddr::V4(source), IpAddr::V4(peer)) => {
+            Some(Template::ipv4(teid.0, source.octets(), peer.octets()))
+        }
+        (IpAddr::V6(source), IpAddr::V6(peer)) => {
+            Some(Template::ipv6(teid.0, source.octets(), peer.octets()))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,234 @@
+//! What control hands to a worker: a session, compiled; and what the worker hands back: its final counts.
+//!
+//! Values only. Control makes a [`SessionImage`] with [`compile`](crate::compile::compile) and sends it in a
+//! [`SessionChange`], which the worker applies whole or not at all.
+
+use core::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flow::{BlockImage, Bucket};
+pub use flow::{Direction, SessionIndex, UrrCount};
+use packet::Teid;
+
+use crate::classifier::Classifier;
+use crate::model::{RuleRef, SdfFilterId, SessionRules, UrrId};
+use crate::network::{InstanceId, LocalId, VrfId};
+use crate::prefix::IpPrefix;
+use crate::ue;
+
+/// What happens to packets that a PDR detects: slots of the session's block. The flow key that it may be kept under
+/// is told with each match: [`Match::key`](crate::Match::key).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Decision {
+    /// The slot of the PDR, its place in [`SessionRules::pdrs`].
+    pub pdr: u16,
+    /// The slot of the forward, its place in [`BlockImage::forwards`].
+    pub forward: u8,
+    /// The QERs that a packet must pass: bit n is slot n.
+    pub qers: u64,
+    /// The URRs that a packet counts in: bit n is slot n.
+    pub urrs: u64,
+    /// The slot of the QER whose mark packets get, or [`Decision::NO_MARK`].
+    pub marking: u8,
+    /// Uplink if the PDR's source interface is Access.
+    pub direction: Direction,
+    /// Whether the tunnel that the packet came in comes off.
+    pub removes_outer: bool,
+    /// Whether the received PDU Session Container is *not* to be put into a next tunnel.
+    pub deletes_psc: bool,
+    /// Whose addresses the inner source may have; anything else is [`packet::DropReason::SpoofedSource`].
+    pub source_check: SourceCheck,
+}
+
+impl Decision {
+    /// In [`marking`](Self::marking): no QER marks.
+    pub const NO_MARK: u8 = 0xff;
+}
+
+/// Whose addresses an inner packet's source may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SourceCheck {
+    /// Anyone's: downlink, or relayed between gNBs, or a session without UE addresses.
+    Anyone,
+    /// The UE's: uplink.
+    Ue,
+    /// The UE's or an IPv6 link-local one: uplink to the control plane function, which hears router solicitations.
+    UeOrLinkLocal,
+}
+
+/// A session as a worker runs it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SessionImage {
+    /// The session's dense number.
+    pub session: SessionIndex,
+    /// The session's local SEID.
+    pub seid: u64,
+    /// The bucket that the session belongs to.
+    pub bucket: Bucket,
+    /// What it was compiled from.
+    pub rules: Arc<SessionRules>,
+    /// Finds the PDR of a packet.
+    pub classifier: Classifier,
+    /// The block: forwards by FAR slot, marks and gates by QER slot.
+    pub block: BlockImage,
+    /// The URR of each counter slot.
+    pub urr_ids: Vec<UrrId>,
+    /// What each PDR slot leads to.
+    pub decisions: Vec<Decision>,
+    /// The tunnels that lead to the session, each once.
+    pub tunnels: Vec<(LocalId, Teid)>,
+    /// The UE's addresses that plain packets reach the session by, each once.
+    pub ue_addresses: Vec<(VrfId, IpPrefix)>,
+    /// All the UE's addresses: what [`SourceCheck`] compares with, sorted.
+    pub ue_prefixes: Vec<IpPrefix>,
+    /// Another number than the image before means that decisions made by that one are no longer valid: the PDRs,
+    /// or what they refer to, changed. The same number means that no flow needs to be touched.
+    pub classification_generation: u32,
+}
+
+impl SessionImage {
+    /// Whether `check` lets a packet from `source` pass.
+    pub fn allows_source(&self, check: SourceCheck, source: IpAddr) -> bool {
+        ue::allows_source(&self.ue_prefixes, check, source)
+    }
+
+    /// Whether every decision that `older` made still holds: it has the same generation then, and no flow is
+    /// touched. Rules that changed without moving slots (a FAR, a gate, a mark) do not matter; those are read in the
+    /// block.
+    pub fn is_classified_like(&self, older: &Self) -> bool {
+        self.classifier == older.classifier
+            && self.decisions == older.decisions
+            && self.ue_prefixes == older.ue_prefixes
+            && slots_keep(self.rules.pdrs(), older.rules.pdrs(), |pdr| pdr.id)
+            && slots_keep(self.rules.fars(), older.rules.fars(), |far| far.id)
+            && slots_keep(self.rules.qers(), older.rules.qers(), |qer| qer.id)
+            && slots_keep(self.rules.urrs(), older.rules.urrs(), |urr| urr.id)
+    }
+}
+
+/// Whether every slot that both have belongs to the same rule.
+fn slots_keep<R, I: PartialEq>(new: &[R], old: &[R], id: impl Fn(&R) -> I) -> bool {
+    new.iter().zip(old).all(|(new, old)| id(new) == id(old))
+}
+
+/// One operation on a worker's sessions.
+#[derive(Clone, Debug)]
+pub enum SessionChange {
+    /// A session that the worker does not have.
+    Install(Box<SessionImage>),
+    /// A session that the worker has, by its index.
+    Replace(Box<SessionImage>),
+    /// The session goes.
+    Remove(SessionIndex),
+}
+
+impl SessionChange {
+    /// The session that changes.
+    pub fn session(&self) -> SessionIndex {
+        match self {
+            Self::Install(image) | Self::Replace(image) => image.session,
+            Self::Remove(session) => *session,
+        }
+    }
+}
+
+/// Final counts: of the URRs that a Replace took away, or of all of them after a Remove.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageSnapshot {
+    /// The session.
+    pub session: SessionIndex,
+    /// What each URR counted.
+    pub counters: Vec<(UrrId, UrrCount)>,
+}
+
+/// Rules that cannot be compiled: the rule to name in a Failed Rule ID, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CompileError {
+    /// The rule at fault.
+    pub rule: RuleRef,
+    /// What is wrong with it.
+    pub reason: CompileFault,
+}
+
+/// Why rules cannot be compiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CompileFault {
+    /// A PDR names no FAR (TS 29.244 Table 7.5.2.2-1).
+    NoFar,
+    /// A PDR names a rule that does not exist.
+    Missing(RuleRef),
+    /// A FAR has not exactly one of DROP, FORW, BUFF, IPMA and IPMD (TS 29.244 §8.2.26).
+    ApplyAction,
+    /// An SDF filter has only an id, which nothing defines (TS 29.244 §8.2.5).
+    UndefinedFilter(SdfFilterId),
+    /// A PDR's F-TEID has TEID 0 or no address.
+    FTeidIncomplete,
+    /// A PDR's F-TEID has an address that is no GTP-U address of this node.
+    NotLocal(IpAddr),
+    /// A PDR or FAR names a network instance that is not configured.
+    UnknownInstance(InstanceId),
+    /// No PDR of the session has an F-TEID or a UE address (TS 29.244 §5.2.1): nothing can lead to it.
+    Unreachable,
+    /// A FAR's Outer Header Creation asks for a header that this node does not make.
+    UnsupportedHeader,
+    /// A FAR's Outer Header Creation lacks the address or the TEID that its description announces.
+    HeaderIncomplete,
+    /// A PDR's Outer Header Removal removes a header that this node does not handle.
+    UnsupportedRemoval,
+    /// No network instance fits the FAR's destination interface, or none has an address of the peer's family.
+    NoEgress,
+    /// No route leads to the FAR's peer.
+    NoRoute(IpAddr),
+    /// There is no room for another next hop, this one.
+    NoAdjacency(IpAddr),
+    /// The session has more rules of this kind than `max`.
+    TooMany {
+        /// The most there may be.
+        max: u16,
+    },
+}
+
+impl CompileFault {
+    /// Whether the node's limits are at fault, not the request (TS 29.244 §8.2.1: cause 75).
+    pub const fn is_resource(self) -> bool {
+        matches!(self, Self::TooMany { .. } | Self::NoAdjacency(_))
+    }
+}
+
+impl fmt::Display for CompileFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoFar => f.write_str("names no FAR"),
+            Self::Missing(rule) => write!(f, "names {rule}, which does not exist"),
+            Self::ApplyAction => f.write_str("must have exactly one of DROP, FORW, BUFF, IPMA, IPMD"),
+            Self::UndefinedFilter(id) => write!(f, "uses SDF filter {id}, which nothing defines"),
+            Self::FTeidIncomplete => f.write_str("has an F-TEID with TEID 0 or without an address"),
+            Self::NotLocal(address) => {
+                write!(f, "has an F-TEID at {address}, which is not a GTP-U address here")
+            }
+            Self::UnknownInstance(id) => write!(f, "names network instance {id}, which is not configured"),
+            Self::Unreachable => {
+                f.write_str("identifies no session, nor does any other PDR: no F-TEID, no UE address")
+            }
+            Self::UnsupportedHeader => f.write_str("asks for an outer header other than GTP-U"),
+            Self::HeaderIncomplete => f.write_str("asks for an outer header without its address or TEID"),
+            Self::UnsupportedRemoval => f.write_str("removes an outer header other than GTP-U"),
+            Self::NoEgress => f.write_str("leaves by no configured network instance"),
+            Self::NoRoute(peer) => write!(f, "has the peer {peer}, to which no route leads"),
+            Self::NoAdjacency(hop) => write!(f, "has the next hop {hop}, for which there is no room"),
+            Self::TooMany { max } => write!(
+                f,
+                "is one more than the {max} of its kind that a session may have"
+            ),
+        }
+    }
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.rule, self.reason)
+    }
+}
+
+impl core::error::Error for CompileError {}

@@ -1,0 +1,220 @@
+//! The interpreter: what TS 29.244 says of one packet, with no cache, table or compiled form in between.
+//!
+//! It is the oracle. It shares the parsing of packets with the fast path and nothing else: matching, choosing the way
+//! out and building headers are written again, plainly, so that a mistake there shows as a difference. Slow on
+//! purpose; nothing in production calls it for traffic.
+//!
+//! What it leaves to others: finding the session, the link layer, the MTU, and who answers a packet that is dropped.
+
+mod arrival;
+mod build;
+mod detect;
+mod egress;
+
+use std::net::IpAddr;
+
+use flow::Direction;
+use packet::gtpu::MessageType;
+use packet::{DropReason, IpTuple};
+
+use self::arrival::{Arrival, Tunnelled};
+use self::egress::Way;
+use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, UrrId};
+use crate::network::{InstanceId, Network};
+
+/// What becomes of a packet.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// Where it goes, or why it does not.
+    pub outcome: Outcome,
+    /// The URRs that it counts in, in the order of the PDR. A packet that finds no route is counted; one that is
+    /// dropped for any other reason is not.
+    pub counted: Vec<Counted>,
+    /// The PDR that detected it.
+    pub pdr: Option<PdrId>,
+}
+
+/// Where a packet goes, or why it does not.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It leaves.
+    Forwarded {
+        /// The whole packet, from its outermost IP header on.
+        bytes: Vec<u8>,
+        /// The network instance that it leaves by.
+        egress: InstanceId,
+        /// The neighbour that it is handed to.
+        next_hop: IpAddr,
+    },
+    /// It is dropped.
+    Dropped(DropReason),
+}
+
+/// A packet in a URR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counted {
+    /// The rule.
+    pub urr: UrrId,
+    /// The length of the user's IP packet as received.
+    pub octets: u64,
+    /// Uplink if the PDR's source interface is Access.
+    pub direction: Direction,
+}
+
+/// Evaluates the rules of the packet's session for it. `packet` starts with its outermost IP header and came in by
+/// `ingress`; octets behind its IP length are padding.
+pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, packet: &[u8]) -> Verdict {
+    let mut verdict = Verdict {
+        outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
+        counted: Vec::new(),
+        pdr: None,
+    };
+    let session = Session { rules, network };
+    match session.walk(ingress, packet, &mut verdict) {
+        Ok(forwarded) => verdict.outcome = forwarded,
+        Err(reason) => verdict.outcome = Outcome::Dropped(reason),
+    }
+    verdict
+}
+
+/// A session in its network.
+#[derive(Clone, Copy)]
+struct Session<'a> {
+    rules: &'a SessionRules,
+    network: &'a Network,
+}
+
+impl<'a> Session<'a> {
+    fn walk(self, ingress: InstanceId, packet: &[u8], verdict: &mut Verdict) -> Result<Outcome, DropReason> {
+        let arrival = Arrival::parse(self.network, ingress, packet)?;
+        self.check_ownership(&arrival)?;
+        match &arrival {
+            Arrival::Tunnel(tunnel) if tunnel.message_type != MessageType::G_PDU => {
+                self.relay_signalling(tunnel, verdict)
+            }
+            _ => self.user_packet(&arrival, verdict),
+        }
+    }
+
+    /// Whether the packet belongs to this session at all (TS 29.244 §5.2.1, first step).
+    fn check_ownership(self, arrival: &Arrival<'_>) -> Result<(), DropReason> {
+        match arrival {
+            Arrival::Tunnel(tunnel) if self.owns_tunnel(tunnel) => Ok(()),
+            Arrival::Tunnel(_) => Err(DropReason::UnknownTeid),
+            Arrival::Plain { vrf, tuple, .. } if self.owns_address(*vrf, tuple.addrs.dst()) => Ok(()),
+            Arrival::Plain { .. } => Err(DropReason::UnknownUeAddress),
+        }
+    }
+
+    fn user_packet(self, arrival: &Arrival<'_>, verdict: &mut Verdict) -> Result<Outcome, DropReason> {
+        let tuple = arrival.user_tuple()?;
+        let pdr = self.detect(arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
+        verdict.pdr = Some(pdr.id);
+        self.check_source(pdr, &tuple)?;
+        let direction = direction(pdr);
+        if self.qers(pdr).any(|qer| gate_closed(qer, direction)) {
+            return Err(DropReason::GateClosed);
+        }
+        let way = self.way(pdr)?;
+        check_extensions(arrival, &way)?;
+        let mut user = arrival.user_packet(&tuple).to_vec();
+        if !(arrival.is_tunnelled() && matches!(way, Way::Tunnel(_))) {
+            build::decrement_ttl(&mut user)?;
+        }
+        let octets = u64::from(tuple.total_len);
+        verdict.counted = pdr
+            .urrs
+            .iter()
+            .map(|&urr| Counted {
+                urr,
+                octets,
+                direction,
+            })
+            .collect();
+        match way {
+            Way::Plain(instance) => self.leave_plain(instance, tuple.addrs.dst(), user),
+            Way::Tunnel(tunnel) => {
+                let extensions = self.extensions(arrival, pdr, tunnel.is_uplink);
+                self.leave_in(&tunnel, MessageType::G_PDU, &extensions, &user)
+            }
+        }
+    }
+
+    /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1,
+    /// NOTE 2), neither gated nor counted, since they are no user data.
+    fn relay_signalling(self, tunnel: &Tunnelled<'_>, verdict: &mut Verdict) -> Result<Outcome, DropReason> {
+        let pdr = self.detect_signalling(tunnel).ok_or(DropReason::NoMatchingPdr)?;
+        verdict.pdr = Some(pdr.id);
+        let Way::Tunnel(next) = self.way(pdr)? else {
+            return Err(DropReason::UnsupportedGtpuMessage);
+        };
+        if tunnel.unknown.refused_by_intermediate() {
+            return Err(DropReason::UnknownGtpuExtension);
+        }
+        let extensions = build::kept_extensions(tunnel, !deletes_psc(pdr));
+        self.leave_in(&next, tunnel.message_type, &extensions, tunnel.payload)
+    }
+
+    fn qers(self, pdr: &'a Pdr) -> impl Iterator<Item = &'a Qer> {
+        pdr.qers.iter().filter_map(move |&id| self.rules.qer(id))
+    }
+
+    /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the first QER
+    /// with a QFI calls for, else the received one; then the other received ones.
+    fn extensions(self, arrival: &Arrival<'_>, pdr: &'a Pdr, is_uplink: bool) -> Vec<build::Extension> {
+        let marking = self.qers(pdr).find(|qer| qer.qfi.is_some());
+        let mut extensions = Vec::new();
+        extensions.extend(marking.and_then(|qer| build::container(qer, is_uplink)));
+        if let Arrival::Tunnel(tunnel) = arrival {
+            let keeps_psc = extensions.is_empty() && !deletes_psc(pdr);
+            extensions.extend(build::kept_extensions(tunnel, keeps_psc));
+        }
+        extensions
+    }
+}
+
+fn direction(pdr: &Pdr) -> Direction {
+    match pdr.pdi.source_interface {
+        SourceInterface::Access => Direction::Uplink,
+        _ => Direction::Downlink,
+    }
+}
+
+fn gate_closed(qer: &Qer, direction: Direction) -> bool {
+    match direction {
+        Direction::Uplink => qer.gate_ul.is_closed(),
+        Direction::Downlink => qer.gate_dl.is_closed(),
+    }
+}
+
+fn deletes_psc(pdr: &Pdr) -> bool {
+    pdr.outer_header_removal
+        .is_some_and(|removal| removal.deletes_psc)
+}
+
+/// Extension headers that are not known here and must be (TS 29.281 §5.2.1).
+fn check_extensions(arrival: &Arrival<'_>, way: &Way) -> Result<(), DropReason> {
+    let Arrival::Tunnel(tunnel) = arrival else {
+        return Ok(());
+    };
+    let refused = match way {
+        Way::Tunnel(_) => tunnel.unknown.refused_by_intermediate(),
+        Way::Plain(_) => tunnel.unknown.refused_by_endpoint(),
+    };
+    if refused {
+        Err(DropReason::UnknownGtpuExtension)
+    } else {
+        Ok(())
+    }
+}
+
+/// The tuple's end of the UE: the source of what comes from Access.
+fn ue_end(interface: SourceInterface, tuple: &IpTuple) -> IpAddr {
+    match interface {
+        SourceInterface::Access => tuple.addrs.src(),
+        _ => tuple.addrs.dst(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

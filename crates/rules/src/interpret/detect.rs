@@ -1,0 +1,210 @@
+//! Which PDR detects a packet (TS 29.244 §5.2.1), and whether the UE may send from that address.
+
+use std::net::IpAddr;
+
+use packet::tuple::proto;
+use packet::{DropReason, IpTuple, Qfi};
+
+use super::arrival::{Arrival, Tunnelled};
+use super::{Session, ue_end};
+use crate::model::{DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
+use crate::network::{Roles, VrfId};
+use crate::sdf::{Address, Endpoint, FlowDescription};
+
+impl<'a> Session<'a> {
+    /// Whether a PDR names the tunnel.
+    pub(super) fn owns_tunnel(self, tunnel: &Tunnelled<'_>) -> bool {
+        self.rules.pdrs().iter().any(|pdr| names(pdr, tunnel))
+    }
+
+    /// Whether plain packets to `address` in `vrf` are for this session's UE.
+    pub(super) fn owns_address(self, vrf: VrfId, address: IpAddr) -> bool {
+        let plain = self.rules.pdrs().iter().filter(|pdr| pdr.pdi.f_teid.is_none());
+        plain
+            .filter(|pdr| is_from_data_network(pdr.pdi.source_interface))
+            .any(|pdr| {
+                let instances = || {
+                    self.network
+                        .instances()
+                        .iter()
+                        .filter(|one| one.roles.intersects(Roles::N6))
+                };
+                let named = instances().find(|instance| Some(instance.id) == pdr.pdi.instance);
+                let instance = named.or_else(|| instances().next());
+                instance.is_some_and(|instance| instance.vrf == vrf) && has_ue_address(pdr, address)
+            })
+    }
+
+    /// The first PDR that matches, by precedence, then by age.
+    pub(super) fn detect(self, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<&'a Pdr> {
+        let matching = self
+            .rules
+            .pdrs()
+            .iter()
+            .filter(|pdr| self.matches(pdr, arrival, tuple));
+        matching.min_by_key(|pdr| pdr.precedence)
+    }
+
+    /// The first PDR that names the tunnel of a message without a user packet, and its QFI if it has one.
+    pub(super) fn detect_signalling(self, tunnel: &Tunnelled<'_>) -> Option<&'a Pdr> {
+        let pdrs = self.rules.pdrs().iter().filter(|pdr| names(pdr, tunnel));
+        let pdrs = pdrs.filter(|pdr| tunnel.qfi.is_none() || has_qfi(pdr, tunnel.qfi));
+        pdrs.min_by_key(|pdr| pdr.precedence)
+    }
+
+    fn matches(self, pdr: &Pdr, arrival: &Arrival<'_>, tuple: &IpTuple) -> bool {
+        self.comes_from(pdr, arrival)
+            && self.comes_in(pdr, arrival)
+            && (pdr.pdi.ue_ip.is_empty() || has_ue_address(pdr, ue_end(pdr.pdi.source_interface, tuple)))
+            && (pdr.pdi.sdf_filters.is_empty()
+                || pdr
+                    .pdi
+                    .sdf_filters
+                    .iter()
+                    .any(|filter| self.fits(filter, pdr.pdi.source_interface, tuple)))
+    }
+
+    /// Whether the packet is from the PDI's source interface. A tunnel is from the interfaces that the PDRs with its
+    /// F-TEID say; a plain packet is from the data network.
+    fn comes_from(self, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
+        let interface = pdr.pdi.source_interface;
+        match arrival {
+            Arrival::Plain { .. } => is_from_data_network(interface),
+            Arrival::Tunnel(tunnel) => {
+                let same = |other: &&Pdr| other.pdi.source_interface == interface;
+                self.rules
+                    .pdrs()
+                    .iter()
+                    .filter(same)
+                    .any(|other| names(other, tunnel))
+            }
+        }
+    }
+
+    /// Whether the F-TEID, the network instance and the QFI agree.
+    fn comes_in(self, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
+        match arrival {
+            Arrival::Tunnel(tunnel) => {
+                (pdr.pdi.f_teid.is_none() || names(pdr, tunnel)) && has_qfi(pdr, tunnel.qfi)
+            }
+            Arrival::Plain { vrf, .. } => {
+                pdr.pdi.f_teid.is_none() && pdr.pdi.qfis.is_empty() && self.is_instance(pdr, *vrf)
+            }
+        }
+    }
+
+    fn is_instance(self, pdr: &Pdr, vrf: VrfId) -> bool {
+        let Some(id) = pdr.pdi.instance else { return true };
+        let named = self
+            .network
+            .instance(id)
+            .filter(|instance| instance.roles.intersects(Roles::N6));
+        let default = self
+            .network
+            .instances()
+            .iter()
+            .find(|instance| instance.roles.intersects(Roles::N6));
+        named.or(default).is_none_or(|instance| instance.vrf == vrf)
+    }
+
+    fn fits(self, filter: &SdfFilter, interface: SourceInterface, tuple: &IpTuple) -> bool {
+        let Some(filter) = self.rules.resolve(filter) else {
+            return false;
+        };
+        let has_spi = tuple.proto == proto::ESP || tuple.proto == proto::AH;
+        filter
+            .flow_description
+            .as_ref()
+            .is_none_or(|rule| self.describes(rule, interface, tuple))
+            && filter
+                .tos_traffic_class
+                .is_none_or(|class| class.matches(tuple.tos))
+            && filter.spi.is_none_or(|spi| has_spi && tuple.spi == spi)
+            && filter
+                .flow_label
+                .is_none_or(|label| !tuple.addrs.is_v4() && tuple.flow_label == label)
+    }
+
+    /// Flow Descriptions are for the downlink; for what comes from Access the sides are swapped (TS 29.244
+    /// §5.2.1A.2A).
+    fn describes(self, rule: &FlowDescription, interface: SourceInterface, tuple: &IpTuple) -> bool {
+        let (source, destination) = match interface {
+            SourceInterface::Access => (rule.ue_side(), rule.remote_side()),
+            _ => (rule.remote_side(), rule.ue_side()),
+        };
+        rule.protocol.is_none_or(|protocol| protocol == tuple.proto)
+            && self.is_at(source, tuple.addrs.src(), true)
+            && self.is_at(destination, tuple.addrs.dst(), false)
+            && (source.ports.is_empty() || source.ports.iter().any(|range| range.contains(tuple.src_port)))
+            && (destination.ports.is_empty()
+                || destination
+                    .ports
+                    .iter()
+                    .any(|range| range.contains(tuple.dst_port)))
+    }
+
+    fn is_at(self, side: &Endpoint, address: IpAddr, is_source: bool) -> bool {
+        match side.address {
+            Address::Any => true,
+            Address::Prefix(prefix) => prefix.contains(address),
+            Address::Assigned => {
+                let knows_ue = !self.rules.ue_prefixes().is_empty();
+                !knows_ue || self.is_ue(address) || (is_source && self.is_link_local(address))
+            }
+        }
+    }
+
+    fn is_ue(self, address: IpAddr) -> bool {
+        self.rules.pdrs().iter().any(|pdr| has_ue_address(pdr, address))
+    }
+
+    fn is_link_local(self, address: IpAddr) -> bool {
+        let has_ipv6 = self.rules.ue_prefixes().iter().any(|prefix| !prefix.is_ipv4());
+        has_ipv6 && matches!(address, IpAddr::V6(v6) if v6.segments()[0] & 0xffc0 == 0xfe80)
+    }
+
+    /// Refuses what the UE sends from another's address. Link-local ones are good only towards the control plane
+    /// function, which answers router solicitations. From Access to Access go packets *to* the UE.
+    pub(super) fn check_source(self, pdr: &Pdr, tuple: &IpTuple) -> Result<(), DropReason> {
+        if pdr.pdi.source_interface != SourceInterface::Access || self.rules.ue_prefixes().is_empty() {
+            return Ok(());
+        }
+        let far = pdr.far.and_then(|id| self.rules.far(id));
+        let destination = far
+            .and_then(|far| far.forwarding)
+            .map(|parameters| parameters.destination);
+        let source = tuple.addrs.src();
+        let allowed = match destination {
+            Some(DestinationInterface::Access) => true,
+            Some(DestinationInterface::CpFunction) => self.is_ue(source) || self.is_link_local(source),
+            _ => self.is_ue(source),
+        };
+        if allowed {
+            Ok(())
+        } else {
+            Err(DropReason::SpoofedSource)
+        }
+    }
+}
+
+fn is_from_data_network(interface: SourceInterface) -> bool {
+    interface != SourceInterface::Access && interface != SourceInterface::CpFunction
+}
+
+fn names(pdr: &Pdr, tunnel: &Tunnelled<'_>) -> bool {
+    let is_it =
+        |f_teid: FTeid| f_teid.teid == tunnel.teid && f_teid.addresses().any(|own| own == tunnel.local);
+    pdr.pdi.f_teid.is_some_and(is_it)
+}
+
+fn has_qfi(pdr: &Pdr, qfi: Option<Qfi>) -> bool {
+    pdr.pdi.qfis.is_empty() || qfi.is_some_and(|qfi| pdr.pdi.qfis.contains(&qfi))
+}
+
+fn has_ue_address(pdr: &Pdr, address: IpAddr) -> bool {
+    pdr.pdi
+        .ue_ip
+        .iter()
+        .flat_map(|ue| ue.prefixes())
+        .any(|prefix| prefix.contains(address))
+}

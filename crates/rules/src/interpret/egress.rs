@@ -1,0 +1,179 @@
+//! Where a FAR sends a packet: by which instance, to which neighbour, in which tunnel.
+
+use std::net::IpAddr;
+
+use packet::gtpu::MessageType;
+use packet::{DropReason, Teid};
+
+use super::build::{Extension, outer_headers};
+use super::{Outcome, Session};
+use crate::model::{
+    DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
+    Verb,
+};
+use crate::network::{Instance, InstanceId, Network, Roles};
+
+/// A FAR's way out.
+pub(super) enum Way {
+    /// As plain IP, by this instance.
+    Plain(InstanceId),
+    /// In a tunnel.
+    Tunnel(NextTunnel),
+}
+
+/// A tunnel to a peer.
+pub(super) struct NextTunnel {
+    pub(super) instance: InstanceId,
+    pub(super) source: IpAddr,
+    pub(super) peer: IpAddr,
+    pub(super) teid: Teid,
+    pub(super) tos: u8,
+    /// Away from the UE.
+    pub(super) is_uplink: bool,
+}
+
+impl Session<'_> {
+    /// What the PDR's FAR does (TS 29.244 §8.2.26).
+    pub(super) fn way(self, pdr: &Pdr) -> Result<Way, DropReason> {
+        let far = pdr
+            .far
+            .and_then(|id| self.rules.far(id))
+            .ok_or(DropReason::UnsupportedAction)?;
+        match far.action.verb() {
+            Some(Verb::Drop) => Err(DropReason::FarDrop),
+            Some(Verb::Buffer) => Err(DropReason::FarBuffer),
+            Some(Verb::Forward) => self.way_of(far.forwarding.ok_or(DropReason::FarNoTunnel)?),
+            _ => Err(DropReason::UnsupportedAction),
+        }
+    }
+
+    fn way_of(self, parameters: ForwardingParameters) -> Result<Way, DropReason> {
+        if let Some(header) = parameters.outer_header_creation {
+            return self.tunnel(parameters, header).map(Way::Tunnel);
+        }
+        match parameters.destination {
+            DestinationInterface::Access | DestinationInterface::CpFunction => Err(DropReason::FarNoTunnel),
+            _ => {
+                let mut n6 = self
+                    .network
+                    .instances()
+                    .iter()
+                    .filter(|instance| instance.roles.intersects(Roles::N6));
+                let named = n6
+                    .clone()
+                    .find(|instance| Some(instance.id) == parameters.instance);
+                let instance = named.or_else(|| n6.next()).ok_or(DropReason::UnsupportedAction)?;
+                Ok(Way::Plain(instance.id))
+            }
+        }
+    }
+
+    /// The tunnel that an Outer Header Creation asks for: IPv4 if it can be, and towards the peer's address that this
+    /// node has one of the same family for.
+    fn tunnel(self, to: ForwardingParameters, header: OuterHeaderCreation) -> Result<NextTunnel, DropReason> {
+        let mut peers: Vec<IpAddr> = Vec::new();
+        if header.kind.contains(OuterHeaderKind::GTPU_IPV4) {
+            peers.extend(header.ipv4.map(IpAddr::V4));
+        }
+        if header.kind.contains(OuterHeaderKind::GTPU_IPV6) {
+            peers.extend(header.ipv6.map(IpAddr::V6));
+        }
+        peers.retain(|peer| !peer.is_unspecified());
+        if peers.is_empty() || header.teid == Teid::ZERO {
+            return Err(DropReason::FarNoTunnel);
+        }
+        for peer in peers {
+            if let Some((instance, source)) = self.own_end(&to, peer) {
+                return Ok(NextTunnel {
+                    instance,
+                    source,
+                    peer,
+                    teid: header.teid,
+                    tos: to
+                        .transport_level_marking
+                        .map_or(0, |marking| marking.value & marking.mask),
+                    is_uplink: to.destination != DestinationInterface::Access,
+                });
+            }
+        }
+        Err(DropReason::UnsupportedAction)
+    }
+
+    /// This node's end of a tunnel: at the FAR's instance, else where the session's tunnel of that side ends, else at
+    /// the first instance of that side.
+    fn own_end(self, to: &ForwardingParameters, peer: IpAddr) -> Option<(InstanceId, IpAddr)> {
+        let family = |own: &IpAddr| own.is_ipv4() == peer.is_ipv4();
+        let at = |instance: &Instance| Some((instance.id, instance.addresses().find(family)?));
+        let named = to.instance.and_then(|id| self.network.instance(id));
+        if let Some(end) = named
+            .filter(|instance| instance.roles.intersects(Roles::GTPU))
+            .and_then(at)
+        {
+            return Some(end);
+        }
+        for pdr in self.rules.pdrs() {
+            let is_that_side =
+                pdr.pdi.source_interface == SourceInterface::from_value(to.destination.value());
+            let mut ends = pdr
+                .pdi
+                .f_teid
+                .into_iter()
+                .filter(|_| is_that_side)
+                .flat_map(|own| own.addresses());
+            if let Some(own) = ends.find(family) {
+                return Some((self.network.local(own)?.0, own));
+            }
+        }
+        let sides = match to.destination {
+            DestinationInterface::Access => [Roles::N3, Roles::N9],
+            DestinationInterface::CpFunction => [Roles::N4U, Roles::GTPU],
+            _ => [Roles::N9, Roles::GTPU],
+        };
+        sides
+            .into_iter()
+            .find_map(|side| first_at(self.network, side, at))
+    }
+
+    pub(super) fn leave_plain(
+        self,
+        instance: InstanceId,
+        destination: IpAddr,
+        bytes: Vec<u8>,
+    ) -> Result<Outcome, DropReason> {
+        let (egress, next_hop) = self.route(instance, destination)?;
+        Ok(Outcome::Forwarded {
+            bytes,
+            egress,
+            next_hop,
+        })
+    }
+
+    pub(super) fn leave_in(
+        self,
+        tunnel: &NextTunnel,
+        message_type: MessageType,
+        extensions: &[Extension],
+        payload: &[u8],
+    ) -> Result<Outcome, DropReason> {
+        let bytes = outer_headers(tunnel, message_type, extensions, payload)?;
+        let (egress, next_hop) = self.route(tunnel.instance, tunnel.peer)?;
+        Ok(Outcome::Forwarded {
+            bytes,
+            egress,
+            next_hop,
+        })
+    }
+
+    fn route(self, instance: InstanceId, destination: IpAddr) -> Result<(InstanceId, IpAddr), DropReason> {
+        let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
+        self.network.route(vrf, destination).ok_or(DropReason::NoRoute)
+    }
+}
+
+fn first_at<T>(network: &Network, roles: Roles, at: impl Fn(&Instance) -> Option<T>) -> Option<T> {
+    network
+        .instances()
+        .iter()
+        .filter(|instance| instance.roles.intersects(roles))
+        .find_map(at)
+}

@@ -1,0 +1,284 @@
+//! What an Update of a rule says: each field stays, is set, or goes (TS 29.244 §7.5.4).
+
+use packet::{Ppi, Qfi};
+
+use super::far::{ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation};
+use super::ids::{BarId, FarId, PdrId, QerId, UrrId};
+use super::pdr::{
+    FTeid, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface, TosTrafficClass, UeIpAddress,
+};
+use super::qer::{BitRates, Gate, Qer};
+use super::urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};
+use crate::network::InstanceId;
+
+/// What an update does to one optional field.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Edit<T> {
+    /// The IE is absent: the field stays.
+    #[default]
+    Keep,
+    /// The IE is there: its value is the new one.
+    Set(T),
+    /// The IE is there with length 0: the field goes.
+    Clear,
+}
+
+impl<T> Edit<T> {
+    /// Does it to `field`.
+    pub fn apply(self, field: &mut Option<T>) {
+        match self {
+            Self::Keep => {}
+            Self::Set(value) => *field = Some(value),
+            Self::Clear => *field = None,
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Edit<T> {
+    /// `None` keeps the field, as an absent IE does.
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Keep, Self::Set)
+    }
+}
+
+/// Replaces `field` by what was sent, if anything was.
+fn replace<T>(field: &mut T, sent: Option<T>) {
+    if let Some(value) = sent {
+        *field = value;
+    }
+}
+
+/// The PDI of an Update PDR, as received: `None` or `Keep` for IEs that are absent.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PdiUpdate {
+    /// Source Interface.
+    pub source_interface: Option<SourceInterface>,
+    /// Local F-TEID.
+    pub f_teid: Edit<FTeid>,
+    /// Network Instance.
+    pub instance: Edit<InstanceId>,
+    /// UE IP Addresses, all of them.
+    pub ue_ip: Option<Vec<UeIpAddress>>,
+    /// SDF Filters, all of them.
+    pub sdf_filters: Option<Vec<SdfFilter>>,
+    /// QFIs, all of them.
+    pub qfis: Option<Vec<Qfi>>,
+}
+
+impl PdiUpdate {
+    /// Whether this can stand as a PDI of its own. Every PDR identifies its session (TS 29.244 §5.2.1), so a PDI
+    /// with neither F-TEID nor UE address is a part of one.
+    pub const fn is_whole(&self) -> bool {
+        matches!(self.f_teid, Edit::Set(_)) || self.ue_ip.is_some()
+    }
+
+    /// Changes `pdi`. A whole PDI replaces it (TS 29.244 Table 7.5.4.2-1); of a part, as peers send it with a source
+    /// interface and the new SDF filters only, each field that is there replaces its like.
+    pub fn apply(self, pdi: &mut Pdi) {
+        if self.is_whole() {
+            *pdi = Pdi::new(pdi.source_interface);
+        }
+        replace(&mut pdi.source_interface, self.source_interface);
+        self.f_teid.apply(&mut pdi.f_teid);
+        self.instance.apply(&mut pdi.instance);
+        replace(&mut pdi.ue_ip, self.ue_ip);
+        replace(&mut pdi.sdf_filters, self.sdf_filters);
+        replace(&mut pdi.qfis, self.qfis);
+    }
+}
+
+/// An Update PDR (TS 29.244 Table 7.5.4.2-1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PdrUpdate {
+    /// The rule.
+    pub id: PdrId,
+    /// Outer Header Removal.
+    pub outer_header_removal: Edit<OuterHeaderRemoval>,
+    /// Precedence.
+    pub precedence: Option<Precedence>,
+    /// PDI.
+    pub pdi: Option<PdiUpdate>,
+    /// FAR ID.
+    pub far: Option<FarId>,
+    /// QER IDs, all of them.
+    pub qers: Option<Vec<QerId>>,
+    /// URR IDs, all of them.
+    pub urrs: Option<Vec<UrrId>>,
+}
+
+impl PdrUpdate {
+    /// Changes nothing yet.
+    pub const fn new(id: PdrId) -> Self {
+        Self {
+            id,
+            outer_header_removal: Edit::Keep,
+            precedence: None,
+            pdi: None,
+            far: None,
+            qers: None,
+            urrs: None,
+        }
+    }
+
+    pub(super) fn apply(self, pdr: &mut Pdr) {
+        self.outer_header_removal.apply(&mut pdr.outer_header_removal);
+        replace(&mut pdr.precedence, self.precedence);
+        if let Some(update) = self.pdi {
+            update.apply(&mut pdr.pdi);
+        }
+        Edit::from(self.far).apply(&mut pdr.far);
+        replace(&mut pdr.qers, self.qers);
+        replace(&mut pdr.urrs, self.urrs);
+    }
+}
+
+/// Update Forwarding Parameters (TS 29.244 Table 7.5.4.3-2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ForwardingParametersUpdate {
+    /// Destination Interface.
+    pub destination: Option<DestinationInterface>,
+    /// Network Instance.
+    pub instance: Edit<InstanceId>,
+    /// Outer Header Creation.
+    pub outer_header_creation: Edit<OuterHeaderCreation>,
+    /// Transport Level Marking.
+    pub transport_level_marking: Edit<TosTrafficClass>,
+}
+
+impl ForwardingParametersUpdate {
+    /// Changes `forwarding`, or makes it where a FAR had none: open5GS gives a FAR its first Forwarding Parameters
+    /// by an update. Access is the destination then if the update names none.
+    fn apply(self, forwarding: &mut Option<ForwardingParameters>) {
+        let parameters = forwarding.get_or_insert(ForwardingParameters::new(DestinationInterface::Access));
+        replace(&mut parameters.destination, self.destination);
+        self.instance.apply(&mut parameters.instance);
+        self.outer_header_creation
+            .apply(&mut parameters.outer_header_creation);
+        self.transport_level_marking
+            .apply(&mut parameters.transport_level_marking);
+    }
+}
+
+/// An Update FAR (TS 29.244 Table 7.5.4.3-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FarUpdate {
+    /// The rule.
+    pub id: FarId,
+    /// Apply Action.
+    pub action: Option<ApplyAction>,
+    /// Update Forwarding Parameters.
+    pub forwarding: Edit<ForwardingParametersUpdate>,
+    /// BAR ID.
+    pub bar: Edit<BarId>,
+}
+
+impl FarUpdate {
+    /// Changes nothing yet.
+    pub const fn new(id: FarId) -> Self {
+        Self {
+            id,
+            action: None,
+            forwarding: Edit::Keep,
+            bar: Edit::Keep,
+        }
+    }
+
+    pub(super) fn apply(self, far: &mut Far) {
+        replace(&mut far.action, self.action);
+        match self.forwarding {
+            Edit::Keep => {}
+            Edit::Set(update) => update.apply(&mut far.forwarding),
+            Edit::Clear => far.forwarding = None,
+        }
+        self.bar.apply(&mut far.bar);
+    }
+}
+
+/// An Update QER (TS 29.244 Table 7.5.4.5-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QerUpdate {
+    /// The rule.
+    pub id: QerId,
+    /// Gate Status: uplink, downlink.
+    pub gates: Option<(Gate, Gate)>,
+    /// QFI.
+    pub qfi: Edit<Qfi>,
+    /// RQI.
+    pub rqi: Option<bool>,
+    /// Paging Policy Indicator.
+    pub ppi: Edit<Ppi>,
+    /// Maximum Bitrate.
+    pub mbr: Edit<BitRates>,
+    /// Guaranteed Bitrate.
+    pub gbr: Edit<BitRates>,
+}
+
+impl QerUpdate {
+    /// Changes nothing yet.
+    pub const fn new(id: QerId) -> Self {
+        Self {
+            id,
+            gates: None,
+            qfi: Edit::Keep,
+            rqi: None,
+            ppi: Edit::Keep,
+            mbr: Edit::Keep,
+            gbr: Edit::Keep,
+        }
+    }
+
+    pub(super) fn apply(self, qer: &mut Qer) {
+        if let Some((ul, dl)) = self.gates {
+            qer.gate_ul = ul;
+            qer.gate_dl = dl;
+        }
+        self.qfi.apply(&mut qer.qfi);
+        replace(&mut qer.rqi, self.rqi);
+        self.ppi.apply(&mut qer.ppi);
+        self.mbr.apply(&mut qer.mbr);
+        self.gbr.apply(&mut qer.gbr);
+    }
+}
+
+/// An Update URR (TS 29.244 Table 7.5.4.4-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UrrUpdate {
+    /// The rule.
+    pub id: UrrId,
+    /// Measurement Method.
+    pub method: Option<MeasurementMethod>,
+    /// Reporting Triggers.
+    pub triggers: Option<ReportingTriggers>,
+    /// Volume Threshold.
+    pub volume_threshold: Edit<Volume>,
+    /// Volume Quota.
+    pub volume_quota: Edit<Volume>,
+    /// Time Threshold, seconds.
+    pub time_threshold: Edit<u32>,
+    /// Time Quota, seconds.
+    pub time_quota: Edit<u32>,
+}
+
+impl UrrUpdate {
+    /// Changes nothing yet.
+    pub const fn new(id: UrrId) -> Self {
+        Self {
+            id,
+            method: None,
+            triggers: None,
+            volume_threshold: Edit::Keep,
+            volume_quota: Edit::Keep,
+            time_threshold: Edit::Keep,
+            time_quota: Edit::Keep,
+        }
+    }
+
+    pub(super) fn apply(self, urr: &mut Urr) {
+        replace(&mut urr.method, self.method);
+        replace(&mut urr.triggers, self.triggers);
+        self.volume_threshold.apply(&mut urr.volume_threshold);
+        self.volume_quota.apply(&mut urr.volume_quota);
+        self.time_threshold.apply(&mut urr.time_threshold);
+        self.time_quota.apply(&mut urr.time_quota);
+    }
+}

@@ -1,0 +1,101 @@
+//! The numbers that rules go by. Each is unique within one session and one kind of rule (TS 29.244 §5.2.1).
+
+use core::fmt;
+
+/// Makes a newtype for the id of a rule.
+macro_rules! rule_id {
+    ($(#[$doc:meta])* $name:ident($int:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        #[repr(transparent)]
+        pub struct $name(pub $int);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+rule_id! {
+    /// A Packet Detection Rule (TS 29.244 §8.2.36), 0..=65535.
+    PdrId(u16)
+}
+rule_id! {
+    /// A Forwarding Action Rule (TS 29.244 §8.2.74). The top bit set names a rule predefined in the user plane.
+    FarId(u32)
+}
+rule_id! {
+    /// A QoS Enforcement Rule (TS 29.244 §8.2.75). The top bit set names a rule predefined in the user plane.
+    QerId(u32)
+}
+rule_id! {
+    /// A Usage Reporting Rule (TS 29.244 §8.2.54). The top bit set names a rule predefined in the user plane.
+    UrrId(u32)
+}
+rule_id! {
+    /// A Buffering Action Rule (TS 29.244 §8.2.57), 0..=255.
+    BarId(u8)
+}
+rule_id! {
+    /// An SDF filter that several PDRs of the session share (TS 29.244 §8.2.5).
+    SdfFilterId(u32)
+}
+
+/// A rule of a session by kind and id: what a Failed Rule ID names (TS 29.244 §8.2.80).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RuleRef {
+    /// A PDR.
+    Pdr(PdrId),
+    /// A FAR.
+    Far(FarId),
+    /// A QER.
+    Qer(QerId),
+    /// A URR.
+    Urr(UrrId),
+    /// A BAR.
+    Bar(BarId),
+}
+
+impl fmt::Display for RuleRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pdr(id) => write!(f, "PDR {id}"),
+            Self::Far(id) => write!(f, "FAR {id}"),
+            Self::Qer(id) => write!(f, "QER {id}"),
+            Self::Urr(id) => write!(f, "URR {id}"),
+            Self::Bar(id) => write!(f, "BAR {id}"),
+        }
+    }
+}
+
+impl From<PdrId> for RuleRef {
+    fn from(id: PdrId) -> Self {
+        Self::Pdr(id)
+    }
+}
+
+impl From<FarId> for RuleRef {
+    fn from(id: FarId) -> Self {
+        Self::Far(id)
+    }
+}
+
+impl From<QerId> for RuleRef {
+    fn from(id: QerId) -> Self {
+        Self::Qer(id)
+    }
+}
+
+impl From<UrrId> for RuleRef {
+    fn from(id: UrrId) -> Self {
+        Self::Urr(id)
+    }
+}
+
+impl From<BarId> for RuleRef {
+    fn from(id: BarId) -> Self {
+        Self::Bar(id)
+    }
+}

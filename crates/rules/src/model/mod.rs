@@ -1,0 +1,26 @@
+//! The rules of a PFCP session as owned values, named as in TS 29.244 and free of its encoding.
+//!
+//! `n4` makes them from IEs, `session` keeps one [`SessionRules`] for each session and edits it, `compile` turns it
+//! into what a worker runs. Nothing here knows the wire, a worker or a packet.
+
+mod edit;
+mod far;
+mod ids;
+mod pdr;
+mod qer;
+mod session_rules;
+mod urr;
+
+pub use edit::{Edit, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
+pub use far::{
+    ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
+    Verb,
+};
+pub use ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, UrrId};
+pub use pdr::{
+    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface,
+    TosTrafficClass, UeIpAddress,
+};
+pub use qer::{BitRates, BitsPerSecond, Gate, Qer};
+pub use session_rules::{EditError, EditFault, SessionRules};
+pub use urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};

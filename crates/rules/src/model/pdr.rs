@@ -1,0 +1,295 @@
+//! Packet Detection Rules and what they look for (TS 29.244 §5.2.1A, Tables 7.5.2.2-1 and 7.5.2.2-2).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use packet::{Qfi, Teid};
+
+use super::ids::{FarId, PdrId, QerId, SdfFilterId, UrrId};
+use crate::network::InstanceId;
+use crate::prefix::IpPrefix;
+use crate::sdf::FlowDescription;
+
+/// A PDR's place in the order of matching: **the lower value is tried first** (TS 29.244 §8.2.11).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Precedence(pub u32);
+
+impl Precedence {
+    /// Tried after all others: for a PDR that came without a precedence, as on Sxa.
+    pub const LOWEST: Self = Self(u32::MAX);
+}
+
+/// Where a packet comes from (TS 29.244 §8.2.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SourceInterface {
+    /// From the UE's side: uplink.
+    Access,
+    /// From the data network's side: downlink.
+    Core,
+    /// From the SGi-LAN or N6-LAN. Some SMFs say it where they mean the data network.
+    SgiLan,
+    /// From the control plane function, over N4-u or Sx-u.
+    CpFunction,
+    /// Another value, 4..=15.
+    Other(u8),
+}
+
+impl SourceInterface {
+    /// The interface with this value; only the low four bits count.
+    pub const fn from_value(value: u8) -> Self {
+        match value & 0x0f {
+            0 => Self::Access,
+            1 => Self::Core,
+            2 => Self::SgiLan,
+            3 => Self::CpFunction,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The value on the wire, 0..=15.
+    pub const fn value(self) -> u8 {
+        match self {
+            Self::Access => 0,
+            Self::Core => 1,
+            Self::SgiLan => 2,
+            Self::CpFunction => 3,
+            Self::Other(other) => other,
+        }
+    }
+}
+
+/// A local tunnel endpoint (TS 29.244 §8.2.3), already allocated: CHOOSE is the session's matter.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct FTeid {
+    /// The tunnel endpoint identifier.
+    pub teid: Teid,
+    /// The local IPv4 address, if the tunnel can be reached over IPv4.
+    pub ipv4: Option<Ipv4Addr>,
+    /// The local IPv6 address, if the tunnel can be reached over IPv6.
+    pub ipv6: Option<Ipv6Addr>,
+}
+
+impl FTeid {
+    /// The local addresses of the tunnel, IPv4 first: none, one or two.
+    pub fn addresses(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        self.ipv4
+            .map(IpAddr::V4)
+            .into_iter()
+            .chain(self.ipv6.map(IpAddr::V6))
+    }
+}
+
+/// A UE's address (TS 29.244 §8.2.62), already allocated.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct UeIpAddress {
+    /// The IPv4 address.
+    pub ipv4: Option<Ipv4Addr>,
+    /// The IPv6 prefix: an address in it, and its length in bits, 0..=128 (64 where the peer gave none).
+    pub ipv6: Option<(Ipv6Addr, u8)>,
+    /// The S/D bit. Kept, and not trusted: peers set it wrongly, and the source interface says what it would.
+    pub is_destination: bool,
+}
+
+impl UeIpAddress {
+    /// The addresses as prefixes: IPv4 as /32. An IPv6 length above 128 counts as 128.
+    pub fn prefixes(&self) -> impl Iterator<Item = IpPrefix> + use<> {
+        let v4 = self.ipv4.map(|address| IpPrefix::host(IpAddr::V4(address)));
+        let v6 = self
+            .ipv6
+            .and_then(|(address, len)| IpPrefix::new(IpAddr::V6(address), len.min(128)));
+        v4.into_iter().chain(v6)
+    }
+}
+
+/// A Type of Service (IPv4) or Traffic Class (IPv6) octet with the bits of it that count (TS 29.212 §5.3.15).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TosTrafficClass {
+    /// The octet.
+    pub value: u8,
+    /// Its bits that count.
+    pub mask: u8,
+}
+
+impl TosTrafficClass {
+    /// Whether `octet` has the wanted bits.
+    pub const fn matches(self, octet: u8) -> bool {
+        octet & self.mask == self.value & self.mask
+    }
+}
+
+/// A pattern over the user packet's headers (TS 29.244 §8.2.5). What is left out matches everything.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct SdfFilter {
+    /// The 5-tuple pattern, written for the downlink direction.
+    pub flow_description: Option<FlowDescription>,
+    /// The Type of Service or Traffic Class.
+    pub tos_traffic_class: Option<TosTrafficClass>,
+    /// The IPsec security parameter index.
+    pub spi: Option<u32>,
+    /// The IPv6 flow label, 0..=0xfffff.
+    pub flow_label: Option<u32>,
+    /// The number under which other PDRs of the session use the same filter. With nothing else set it *is* such a
+    /// use; with anything else set it defines the filter anew, for all that use it.
+    pub filter_id: Option<SdfFilterId>,
+}
+
+impl SdfFilter {
+    /// Whether anything but the id is set, so that the filter says what it matches.
+    pub const fn has_pattern(&self) -> bool {
+        self.flow_description.is_some()
+            || self.tos_traffic_class.is_some()
+            || self.spi.is_some()
+            || self.flow_label.is_some()
+    }
+}
+
+/// Packet Detection Information (TS 29.244 Table 7.5.2.2-2). Fields of different kinds must all match; of several
+/// values in one field any may; an empty field matches everything (§5.2.1).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Pdi {
+    /// Where the packet comes from.
+    pub source_interface: SourceInterface,
+    /// The tunnel that the packet comes in.
+    pub f_teid: Option<FTeid>,
+    /// The network instance that a packet without a tunnel comes from; a tunnel's is its local address's.
+    pub instance: Option<InstanceId>,
+    /// The UE's addresses: source of a packet from Access, destination of any other.
+    pub ue_ip: Vec<UeIpAddress>,
+    /// Patterns over the user packet.
+    pub sdf_filters: Vec<SdfFilter>,
+    /// QoS flows, as the PDU Session Container of the received packet names them.
+    pub qfis: Vec<Qfi>,
+}
+
+impl Pdi {
+    /// Detects everything from `source_interface`.
+    pub const fn new(source_interface: SourceInterface) -> Self {
+        Self {
+            source_interface,
+            f_teid: None,
+            instance: None,
+            ue_ip: Vec::new(),
+            sdf_filters: Vec::new(),
+            qfis: Vec::new(),
+        }
+    }
+}
+
+/// The header that comes off a detected packet (TS 29.244 Table 8.2.64-1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum OuterHeader {
+    /// GTP-U/UDP/IPv4 (0).
+    GtpuUdpIpv4,
+    /// GTP-U/UDP/IPv6 (1).
+    GtpuUdpIpv6,
+    /// UDP/IPv4 (2).
+    UdpIpv4,
+    /// UDP/IPv6 (3).
+    UdpIpv6,
+    /// IPv4 (4).
+    Ipv4,
+    /// IPv6 (5).
+    Ipv6,
+    /// GTP-U/UDP over either IP (6).
+    GtpuUdpIp,
+    /// The outer VLAN tag (7).
+    VlanPop,
+    /// Two VLAN tags (8).
+    VlanPopPop,
+}
+
+impl OuterHeader {
+    /// The header with this value; `None` from 9 on, which a request must not use (Table 8.2.64-1, NOTE 7).
+    pub const fn from_value(value: u8) -> Option<Self> {
+        Some(match value {
+            0 => Self::GtpuUdpIpv4,
+            1 => Self::GtpuUdpIpv6,
+            2 => Self::UdpIpv4,
+            3 => Self::UdpIpv6,
+            4 => Self::Ipv4,
+            5 => Self::Ipv6,
+            6 => Self::GtpuUdpIp,
+            7 => Self::VlanPop,
+            8 => Self::VlanPopPop,
+            _ => return None,
+        })
+    }
+
+    /// The value on the wire, 0..=8.
+    pub const fn value(self) -> u8 {
+        self as u8
+    }
+
+    /// Whether it is GTP-U over whichever IP.
+    pub const fn is_gtpu(self) -> bool {
+        matches!(self, Self::GtpuUdpIpv4 | Self::GtpuUdpIpv6 | Self::GtpuUdpIp)
+    }
+}
+
+/// Outer Header Removal (TS 29.244 §8.2.64).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct OuterHeaderRemoval {
+    /// What comes off.
+    pub header: OuterHeader,
+    /// Whether the received PDU Session Container is not to be put back into a next tunnel (octet 6, bit 1).
+    pub deletes_psc: bool,
+}
+
+/// A Packet Detection Rule (TS 29.244 Table 7.5.2.2-1).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Pdr {
+    /// Its number in the session.
+    pub id: PdrId,
+    /// Its place in the order of matching.
+    pub precedence: Precedence,
+    /// What it looks for.
+    pub pdi: Pdi,
+    /// What comes off a packet that it detects.
+    pub outer_header_removal: Option<OuterHeaderRemoval>,
+    /// What happens to the packet.
+    pub far: Option<FarId>,
+    /// The QoS rules that the packet must pass, all of them.
+    pub qers: Vec<QerId>,
+    /// The usage rules that the packet counts in, all of them.
+    pub urrs: Vec<UrrId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_and_headers_keep_their_values() {
+        for value in 0..16 {
+            assert_eq!(SourceInterface::from_value(value).value(), value);
+        }
+        assert_eq!(SourceInterface::from_value(0xf1), SourceInterface::Core);
+        for value in 0..=8 {
+            assert_eq!(
+                OuterHeader::from_value(value).map(OuterHeader::value),
+                Some(value)
+            );
+        }
+        assert_eq!(OuterHeader::from_value(9), None);
+    }
+
+    #[test]
+    fn a_ue_address_is_a_host_and_a_prefix() {
+        let ue = UeIpAddress {
+            ipv4: Some(Ipv4Addr::new(10, 45, 0, 2)),
+            ipv6: Some(("2001:db8:0:1::5".parse().unwrap(), 64)),
+            is_destination: true,
+        };
+        let prefixes: Vec<String> = ue.prefixes().map(|prefix| prefix.to_string()).collect();
+        assert_eq!(prefixes, ["10.45.0.2/32", "2001:db8:0:1::/64"]);
+    }
+
+    #[test]
+    fn only_masked_tos_bits_count() {
+        let class = TosTrafficClass {
+            value: 0xb8,
+            mask: 0xfc,
+        };
+        assert!(class.matches(0xbb));
+        assert!(!class.matches(0xb0));
+    }
+}

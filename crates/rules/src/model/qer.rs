@@ -1,0 +1,84 @@
+//! QoS Enforcement Rules (TS 29.244 §5.4, Table 7.5.2.5-1).
+
+use packet::{Ppi, Qfi};
+
+use super::ids::QerId;
+
+/// Whether packets pass in one direction (TS 29.244 §8.2.7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Gate {
+    /// They pass.
+    #[default]
+    Open,
+    /// They are discarded.
+    Closed,
+}
+
+impl Gate {
+    /// The gate with this two-bit value: every value but 0 is closed.
+    pub const fn from_value(value: u8) -> Self {
+        if value & 3 == 0 { Self::Open } else { Self::Closed }
+    }
+
+    /// Whether packets are discarded.
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Closed)
+    }
+}
+
+/// A rate in bits per second. On the wire it is in kilobits of 1000 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
+pub struct BitsPerSecond(pub u64);
+
+impl BitsPerSecond {
+    /// The rate of an MBR or GBR field in kbit/s (TS 29.244 §8.2.8, five octets). Saturates.
+    pub const fn from_kbit(kbit: u64) -> Self {
+        Self(kbit.saturating_mul(1000))
+    }
+}
+
+/// A pair of rates.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BitRates {
+    /// Uplink.
+    pub ul: BitsPerSecond,
+    /// Downlink.
+    pub dl: BitsPerSecond,
+}
+
+/// A QoS Enforcement Rule (TS 29.244 Table 7.5.2.5-1).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Qer {
+    /// Its number in the session.
+    pub id: QerId,
+    /// The uplink gate.
+    pub gate_ul: Gate,
+    /// The downlink gate.
+    pub gate_dl: Gate,
+    /// The QoS flow that forwarded packets are marked with.
+    pub qfi: Option<Qfi>,
+    /// Whether downlink packets carry the Reflective QoS Indication.
+    pub rqi: bool,
+    /// The Paging Policy Indicator of downlink packets.
+    pub ppi: Option<Ppi>,
+    /// The maximum bit rate; `None` is no limit, and 0 lets nothing pass. Kept; not enforced yet.
+    pub mbr: Option<BitRates>,
+    /// The guaranteed bit rate. Kept; not enforced yet.
+    pub gbr: Option<BitRates>,
+}
+
+impl Qer {
+    /// Lets everything pass and marks nothing.
+    pub const fn new(id: QerId) -> Self {
+        Self {
+            id,
+            gate_ul: Gate::Open,
+            gate_dl: Gate::Open,
+            qfi: None,
+            rqi: false,
+            ppi: None,
+            mbr: None,
+            gbr: None,
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! All rules of one session, and the edits that a PFCP request makes on them.
+//!
+//! An edit checks that ids are new or known; whether the rules hang together (a PDR's FAR exists, a tunnel's address
+//! is ours) is `compile`'s to say, once all edits of a request are made. So a caller edits a copy, compiles it, and
+//! throws the copy away on an error: all or nothing.
+
+use core::fmt;
+use std::collections::BTreeMap;
+
+use super::edit::{FarUpdate, PdrUpdate, QerUpdate, UrrUpdate};
+use super::far::{Bar, Far};
+use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, UrrId};
+use super::pdr::{Pdr, SdfFilter};
+use super::qer::Qer;
+use super::urr::Urr;
+use crate::prefix::IpPrefix;
+
+/// The rules of one session, in the order of their creation; each kind has unique ids.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SessionRules {
+    pdrs: Vec<Pdr>,
+    fars: Vec<Far>,
+    qers: Vec<Qer>,
+    urrs: Vec<Urr>,
+    bars: Vec<Bar>,
+    /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
+    shared_filters: BTreeMap<SdfFilterId, SdfFilter>,
+}
+
+/// An edit that cannot be made: which rule, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EditError {
+    /// The rule that the request named.
+    pub rule: RuleRef,
+    /// What is wrong with it.
+    pub fault: EditFault,
+}
+
+/// What is wrong with an edit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EditFault {
+    /// A rule to be created is there already.
+    Exists,
+    /// A rule to be changed or removed is not there.
+    Unknown,
+}
+
+impl fmt::Display for EditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.fault {
+            EditFault::Exists => write!(f, "{} exists already", self.rule),
+            EditFault::Unknown => write!(f, "{} does not exist", self.rule),
+        }
+    }
+}
+
+impl core::error::Error for EditError {}
+
+/// A kind of rule with an id, so that the edits are written once.
+trait Rule {
+    type Id: Copy + PartialEq + Into<RuleRef>;
+    fn id(&self) -> Self::Id;
+}
+
+macro_rules! rule {
+    ($($rule:ident $id:ident),*) => {
+        $(impl Rule for $rule {
+            type Id = $id;
+            fn id(&self) -> $id {
+                self.id
+            }
+        })*
+    };
+}
+
+rule!(Pdr PdrId, Far FarId, Qer QerId, Urr UrrId, Bar BarId);
+
+fn find<R: Rule>(rules: &[R], id: R::Id) -> Option<&R> {
+    rules.iter().find(|rule| rule.id() == id)
+}
+
+fn create<R: Rule>(rules: &mut Vec<R>, rule: R) -> Result<(), EditError> {
+    if find(rules, rule.id()).is_some() {
+        return Err(EditError {
+            rule: rule.id().into(),
+            fault: EditFault::Exists,
+        });
+    }
+    rules.push(rule);
+    Ok(())
+}
+
+fn update<R: Rule>(rules: &mut [R], id: R::Id, change: impl FnOnce(&mut R)) -> Result<(), EditError> {
+    let rule = rules.iter_mut().find(|rule| rule.id() == id);
+    rule.map(change).ok_or(EditError {
+        rule: id.into(),
+        fault: EditFault::Unknown,
+    })
+}
+
+fn remove<R: Rule>(rules: &mut Vec<R>, id: R::Id) -> Result<R, EditError> {
+    let place = rules.iter().position(|rule| rule.id() == id);
+    place.map(|at| rules.remove(at)).ok_or(EditError {
+        rule: id.into(),
+        fault: EditFault::Unknown,
+    })
+}
+
+impl SessionRules {
+    /// No rules.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The PDRs. A PDR's place here is its *slot*.
+    pub fn pdrs(&self) -> &[Pdr] {
+        &self.pdrs
+    }
+
+    /// The FARs. A FAR's place here is its *slot*.
+    pub fn fars(&self) -> &[Far] {
+        &self.fars
+    }
+
+    /// The QERs. A QER's place here is its *slot*.
+    pub fn qers(&self) -> &[Qer] {
+        &self.qers
+    }
+
+    /// The URRs. A URR's place here is its *slot*.
+    pub fn urrs(&self) -> &[Urr] {
+        &self.urrs
+    }
+
+    /// The BARs.
+    pub fn bars(&self) -> &[Bar] {
+        &self.bars
+    }
+
+    /// The PDR with this id.
+    pub fn pdr(&self, id: PdrId) -> Option<&Pdr> {
+        find(&self.pdrs, id)
+    }
+
+    /// The FAR with this id.
+    pub fn far(&self, id: FarId) -> Option<&Far> {
+        find(&self.fars, id)
+    }
+
+    /// The QER with this id.
+    pub fn qer(&self, id: QerId) -> Option<&Qer> {
+        find(&self.qers, id)
+    }
+
+    /// The URR with this id.
+    pub fn urr(&self, id: UrrId) -> Option<&Urr> {
+        find(&self.urrs, id)
+    }
+
+    /// The BAR with this id.
+    pub fn bar(&self, id: BarId) -> Option<&Bar> {
+        find(&self.bars, id)
+    }
+
+    /// The filter that `filter` stands for: itself, or the definition shared under its id. `None` when it has only
+    /// an id, and nothing has defined that.
+    pub fn resolve<'a>(&'a self, filter: &'a SdfFilter) -> Option<&'a SdfFilter> {
+        match filter.filter_id {
+            Some(id) => self.shared_filters.get(&id),
+            None => Some(filter),
+        }
+    }
+
+    /// The session's UE addresses, from all PDRs, sorted, each once.
+    pub fn ue_prefixes(&self) -> Vec<IpPrefix> {
+        let mut prefixes: Vec<IpPrefix> = self
+            .pdrs
+            .iter()
+            .flat_map(|pdr| &pdr.pdi.ue_ip)
+            .flat_map(|ue| ue.prefixes())
+            .collect();
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        prefixes
+    }
+
+    /// Adds a PDR (Create PDR).
+    ///
+    /// # Errors
+    /// [`EditFault::Exists`] when the id is taken; so for every `create_`.
+    pub fn create_pdr(&mut self, pdr: Pdr) -> Result<(), EditError> {
+        let filters = pdr.pdi.sdf_filters.clone();
+        create(&mut self.pdrs, pdr)?;
+        self.share_filters(filters);
+        Ok(())
+    }
+
+    /// Adds a FAR (Create FAR).
+    pub fn create_far(&mut self, far: Far) -> Result<(), EditError> {
+        create(&mut self.fars, far)
+    }
+
+    /// Adds a QER (Create QER).
+    pub fn create_qer(&mut self, qer: Qer) -> Result<(), EditError> {
+        create(&mut self.qers, qer)
+    }
+
+    /// Adds a URR (Create URR).
+    pub fn create_urr(&mut self, urr: Urr) -> Result<(), EditError> {
+        create(&mut self.urrs, urr)
+    }
+
+    /// Adds a BAR (Create BAR).
+    pub fn create_bar(&mut self, bar: Bar) -> Result<(), EditError> {
+        create(&mut self.bars, bar)
+    }
+
+    /// Changes a PDR (Update PDR).
+    ///
+    /// # Errors
+    /// [`EditFault::Unknown`] when there is no such rule; so for every `update_` and `remove_`.
+    pub fn update_pdr(&mut self, change: PdrUpdate) -> Result<(), EditError> {
+        let filters = change
+            .pdi
+            .as_ref()
+            .and_then(|pdi| pdi.sdf_filters.clone())
+            .unwrap_or_default();
+        update(&mut self.pdrs, change.id, |pdr| change.apply(pdr))?;
+        self.share_filters(filters);
+        Ok(())
+    }
+
+    /// Changes a FAR (Update FAR).
+    pub fn update_far(&mut self, change: FarUpdate) -> Result<(), EditError> {
+        update(&mut self.fars, change.id, |far| change.apply(far))
+    }
+
+    /// Changes a QER (Update QER).
+    pub fn update_qer(&mut self, change: QerUpdate) -> Result<(), EditError> {
+        update(&mut self.qers, change.id, |qer| change.apply(qer))
+    }
+
+    /// Changes a URR (Update URR).
+    pub fn update_urr(&mut self, change: UrrUpdate) -> Result<(), EditError> {
+        update(&mut self.urrs, change.id, |urr| change.apply(urr))
+    }
+
+    /// Replaces a BAR by one with the same id (Update BAR).
+    pub fn update_bar(&mut self, bar: Bar) -> Result<(), EditError> {
+        update(&mut self.bars, bar.id, |old| *old = bar)
+    }
+
+    /// Takes a PDR out (Remove PDR).
+    pub fn remove_pdr(&mut self, id: PdrId) -> Result<Pdr, EditError> {
+        let removed = remove(&mut self.pdrs, id)?;
+        self.forget_unused_filters();
+        Ok(removed)
+    }
+
+    /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile.
+    pub fn remove_far(&mut self, id: FarId) -> Result<Far, EditError> {
+        remove(&mut self.fars, id)
+    }
+
+    /// Takes a QER out, and off the PDRs that name it (Remove QER).
+    pub fn remove_qer(&mut self, id: QerId) -> Result<Qer, EditError> {
+        let removed = remove(&mut self.qers, id)?;
+        for pdr in &mut self.pdrs {
+            pdr.qers.retain(|&named| named != id);
+        }
+        Ok(removed)
+    }
+
+    /// Takes a URR out, and off the PDRs that name it (Remove URR).
+    pub fn remove_urr(&mut self, id: UrrId) -> Result<Urr, EditError> {
+        let removed = remove(&mut self.urrs, id)?;
+        for pdr in &mut self.pdrs {
+            pdr.urrs.retain(|&named| named != id);
+        }
+        Ok(removed)
+    }
+
+    /// Takes a BAR out, and off the FARs that name it (Remove BAR).
+    pub fn remove_bar(&mut self, id: BarId) -> Result<Bar, EditError> {
+        let removed = remove(&mut self.bars, id)?;
+        for far in &mut self.fars {
+            far.bar = far.bar.filter(|&named| named != id);
+        }
+        Ok(removed)
+    }
+
+    /// Notes the definitions among `filters`; the latest one of an id is everyone's.
+    fn share_filters(&mut self, filters: Vec<SdfFilter>) {
+        for filter in filters {
+            if let (Some(id), true) = (filter.filter_id, filter.has_pattern()) {
+                self.shared_filters.insert(id, filter);
+            }
+        }
+        self.forget_unused_filters();
+    }
+
+    fn forget_unused_filters(&mut self) {
+        let pdrs = &self.pdrs;
+        self.shared_filters.retain(|&id, _| {
+            pdrs.iter().any(|pdr| {
+                pdr.pdi
+                    .sdf_filters
+                    .iter()
+                    .any(|filter| filter.filter_id == Some(id))
+            })
+        });
+    }
+}

@@ -1,0 +1,429 @@
+//! Rules at random.
+
+use std::net::Ipv4Addr;
+
+use packet::{Ppi, Qfi, Teid};
+use proptest::prelude::*;
+
+use super::packets::TEIDS;
+use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
+use crate::model::{
+    ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate, ForwardingParameters,
+    ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval,
+    Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId,
+    SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId,
+};
+use crate::network::InstanceId;
+
+/// Flow Descriptions that some generated packets match.
+const DESCRIPTIONS: [&str; 12] = [
+    "permit out ip from any to assigned",
+    "permit out ip from any to any",
+    "permit out 17 from any 53 to assigned",
+    "permit out 6 from 192.0.2.0/24 80,1000-2000 to assigned",
+    "permit out ip from 198.51.100.7 to 10.45.0.2",
+    "permit out 58 from ff02::2/128 to assigned",
+    "permit out ip from 2001:db8:ffff::/64 to assigned 80",
+    "permit out ip from 2001:db8:ffff::1 to 2001:db8:45:2::/64",
+    "permit out ip from any to 2001:db8:45:2::1",
+    "permit out 50 from any to any",
+    "permit in 17 from assigned 80 to any 53",
+    "permit out ip from any 0-65535 to any",
+];
+
+const FARS: u32 = 8;
+const QERS: u32 = 4;
+const URRS: u32 = 3;
+
+fn any_filter() -> impl Strategy<Value = SdfFilter> {
+    let description = prop::option::weighted(0.8, prop::sample::select(&DESCRIPTIONS[..]));
+    let tos = prop::option::weighted(
+        0.15,
+        prop::sample::select(&[(0xb8u8, 0xfcu8), (0xb8, 0xff), (0, 0)][..]),
+    );
+    let spi = prop::option::weighted(0.1, prop::sample::select(&[0x0050_0050u32, 0][..]));
+    let label = prop::option::weighted(0.1, 0..2u32);
+    let id = prop::option::weighted(0.3, 0..2u32);
+    (description, tos, spi, label, id).prop_map(|(description, tos, spi, flow_label, id)| SdfFilter {
+        flow_description: description.map(|text| text.parse().expect("a description")),
+        tos_traffic_class: tos.map(|(value, mask)| TosTrafficClass { value, mask }),
+        spi,
+        flow_label,
+        filter_id: id.map(SdfFilterId),
+    })
+}
+
+fn any_f_teid() -> impl Strategy<Value = FTeid> {
+    let local = prop_oneof![3 => Just(N3_ADDRESS), 1 => Just(N9_ADDRESS)];
+    (prop::sample::select(&TEIDS[..]), local, any::<bool>()).prop_map(|(teid, local, dual)| {
+        let ipv6 = (dual && local == N3_ADDRESS).then(|| "2001:db8:3::1".parse().expect("an address"));
+        FTeid {
+            teid: Teid(teid),
+            ipv4: Some(local),
+            ipv6,
+        }
+    })
+}
+
+fn any_ue_ip() -> impl Strategy<Value = UeIpAddress> {
+    let v4 = prop::option::weighted(
+        0.8,
+        prop_oneof![4 => Just(UE), 1 => Just(Ipv4Addr::new(10, 45, 0, 3))],
+    );
+    let v6 = prop::option::weighted(
+        0.7,
+        prop_oneof![8 => Just(64u8), 1 => Just(56), 1 => Just(127), 1 => Just(128)],
+    );
+    (v4, v6, any::<bool>()).prop_map(|(ipv4, len, is_destination)| UeIpAddress {
+        ipv4,
+        ipv6: len.map(|len| (UE_V6, len)),
+        is_destination,
+    })
+}
+
+fn any_source() -> impl Strategy<Value = SourceInterface> {
+    prop_oneof![
+        4 => Just(SourceInterface::Access),
+        4 => Just(SourceInterface::Core),
+        1 => Just(SourceInterface::SgiLan),
+        1 => Just(SourceInterface::CpFunction),
+    ]
+}
+
+fn any_pdi() -> impl Strategy<Value = Pdi> {
+    let f_teid = prop_oneof![2 => any_f_teid().prop_map(Some), 1 => Just(None)];
+    let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
+    let ue_ip = prop_oneof![1 => Just(Vec::new()), 2 => prop::collection::vec(any_ue_ip(), 1..3)];
+    let filters = prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(any_filter(), 1..4)];
+    let qfi = (8..11u8).prop_map(Qfi::from_low_bits);
+    let qfis = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(qfi, 1..3)];
+    (any_source(), f_teid, instance, ue_ip, filters, qfis).prop_map(
+        |(source_interface, f_teid, instance, ue_ip, sdf_filters, qfis)| Pdi {
+            source_interface,
+            // Downlink packets mostly come without a tunnel.
+            f_teid: f_teid
+                .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
+            instance,
+            ue_ip,
+            sdf_filters,
+            qfis,
+        },
+    )
+}
+
+fn any_pdr() -> impl Strategy<Value = Pdr> {
+    let removal = prop::option::weighted(
+        0.7,
+        (prop::sample::select(&[0u8, 1, 6][..]), prop::bool::weighted(0.2)),
+    );
+    let qers = prop::collection::vec(0..QERS, 0..3);
+    let urrs = prop::collection::hash_set(0..URRS, 0..3);
+    (0..4u32, any_pdi(), removal, 0..FARS, qers, urrs).prop_map(
+        |(precedence, pdi, removal, far, qers, urrs)| Pdr {
+            id: PdrId(0),
+            precedence: Precedence(precedence),
+            pdi,
+            outer_header_removal: removal.map(|(header, deletes_psc)| OuterHeaderRemoval {
+                header: OuterHeader::from_value(header).expect("a header"),
+                deletes_psc,
+            }),
+            far: Some(FarId(far)),
+            qers: qers.into_iter().map(QerId).collect(),
+            urrs: urrs.into_iter().map(UrrId).collect(),
+        },
+    )
+}
+
+fn any_header() -> impl Strategy<Value = OuterHeaderCreation> {
+    let peers = [
+        GNB,
+        Ipv4Addr::new(10, 200, 1, 1),
+        Ipv4Addr::new(10, 209, 1, 1),
+        Ipv4Addr::UNSPECIFIED,
+    ];
+    let kinds = [1u16, 1, 1, 2, 3, 0x101].map(OuterHeaderKind);
+    (
+        prop::sample::select(kinds.to_vec()),
+        0..4u32,
+        prop::sample::select(peers.to_vec()),
+    )
+        .prop_map(|(kind, teid, peer)| OuterHeaderCreation {
+            kind,
+            teid: Teid(teid),
+            ipv4: kind.contains(OuterHeaderKind::GTPU_IPV4).then_some(peer),
+            ipv6: kind
+                .contains(OuterHeaderKind::GTPU_IPV6)
+                .then(|| "2001:db8:200::1".parse().expect("an address")),
+            port: None,
+        })
+}
+
+fn any_destination() -> impl Strategy<Value = DestinationInterface> {
+    prop_oneof![
+        4 => Just(DestinationInterface::Access),
+        4 => Just(DestinationInterface::Core),
+        1 => Just(DestinationInterface::SgiLan),
+        1 => Just(DestinationInterface::CpFunction),
+    ]
+}
+
+fn any_parameters() -> impl Strategy<Value = ForwardingParameters> {
+    let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
+    let marking = prop::option::weighted(0.2, (any::<u8>(), prop::sample::select(&[0xfcu8, 0xff][..])));
+    (
+        any_destination(),
+        instance,
+        prop::option::of(any_header()),
+        marking,
+    )
+        .prop_map(
+            |(destination, instance, outer_header_creation, marking)| ForwardingParameters {
+                destination,
+                instance,
+                outer_header_creation,
+                transport_level_marking: marking.map(|(value, mask)| TosTrafficClass { value, mask }),
+            },
+        )
+}
+
+fn any_action() -> impl Strategy<Value = ApplyAction> {
+    prop_oneof![
+        10 => Just(ApplyAction::FORW),
+        1 => Just(ApplyAction::DROP),
+        1 => Just(ApplyAction::BUFF.with(ApplyAction::NOCP)),
+        1 => Just(ApplyAction::IPMA),
+    ]
+}
+
+fn any_far() -> impl Strategy<Value = Far> {
+    let parameters = prop::option::weighted(0.95, any_parameters());
+    (
+        any_action(),
+        parameters,
+        prop::option::weighted(0.1, Just(BarId(1))),
+    )
+        .prop_map(|(action, forwarding, bar)| Far {
+            id: FarId(0),
+            action,
+            forwarding,
+            bar,
+        })
+}
+
+fn any_gate() -> impl Strategy<Value = Gate> {
+    prop_oneof![7 => Just(Gate::Open), 1 => Just(Gate::Closed)]
+}
+
+fn any_qer() -> impl Strategy<Value = Qer> {
+    let qfi = prop::option::of((8..11u8).prop_map(Qfi::from_low_bits));
+    let ppi = prop::option::weighted(0.3, (0..8u8).prop_map(Ppi::from_low_bits));
+    (any_gate(), any_gate(), qfi, any::<bool>(), ppi).prop_map(|(gate_ul, gate_dl, qfi, rqi, ppi)| Qer {
+        gate_ul,
+        gate_dl,
+        qfi,
+        rqi,
+        ppi,
+        ..Qer::new(QerId(0))
+    })
+}
+
+/// Rules that mostly compile in [`network`](super::network): references are to rules that exist, tunnels are this
+/// node's, peers can be reached. (An SDF filter id without a definition still occurs.)
+pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
+    let pdrs = prop::collection::vec(any_pdr(), 1..7);
+    let fars = prop::collection::vec(any_far(), FARS as usize);
+    let qers = prop::collection::vec(any_qer(), QERS as usize);
+    (pdrs, fars, qers).prop_map(|(pdrs, fars, qers)| assemble(pdrs, fars, qers))
+}
+
+fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>) -> SessionRules {
+    let mut rules = SessionRules::new();
+    let mut made = Vec::new();
+    for (id, pdr) in (1..).zip(pdrs) {
+        made.push(rules.create_pdr(Pdr { id: PdrId(id), ..pdr }));
+    }
+    for (id, far) in (0..).zip(fars) {
+        made.push(rules.create_far(Far { id: FarId(id), ..far }));
+    }
+    for (id, qer) in (0..).zip(qers) {
+        made.push(rules.create_qer(Qer { id: QerId(id), ..qer }));
+    }
+    made.extend((0..URRS).map(|id| rules.create_urr(Urr::volume(UrrId(id)))));
+    made.push(rules.create_bar(Bar {
+        id: BarId(1),
+        notification_delay: None,
+        suggested_packets: None,
+    }));
+    made.into_iter()
+        .collect::<Result<(), _>>()
+        .expect("ids are unique");
+    rules
+}
+
+/// Rules that may contradict themselves in any way that the types allow.
+pub fn any_rules() -> impl Strategy<Value = SessionRules> {
+    let twist = (0..14u8, any::<u32>());
+    (runnable_rules(), prop::collection::vec(twist, 0..4)).prop_map(|(mut rules, twists)| {
+        for (kind, number) in twists {
+            // A twist that finds no rule to twist changes nothing.
+            let _ = twist_rules(&mut rules, kind, number);
+        }
+        rules
+    })
+}
+
+fn twist_rules(rules: &mut SessionRules, kind: u8, number: u32) -> Result<(), crate::model::EditError> {
+    let pdr = PdrId((number % 7) as u16);
+    let far = FarId(number % FARS);
+    let mut change = PdrUpdate::new(pdr);
+    let mut pdi = PdiUpdate::default();
+    match kind {
+        0 => change.far = Some(FarId(number)),
+        1 => change.qers = Some(vec![QerId(number)]),
+        2 => change.urrs = Some(vec![UrrId(number)]),
+        3 => {
+            pdi.f_teid = Edit::Set(FTeid {
+                teid: Teid(0),
+                ipv4: Some(N3_ADDRESS),
+                ipv6: None,
+            })
+        }
+        4 => {
+            pdi.f_teid = Edit::Set(FTeid {
+                teid: Teid(7),
+                ipv4: None,
+                ipv6: None,
+            })
+        }
+        5 => {
+            pdi.f_teid = Edit::Set(FTeid {
+                teid: Teid(7),
+                ipv4: Some(number.into()),
+                ipv6: None,
+            })
+        }
+        6 => pdi.instance = Edit::Set(InstanceId(number as u16)),
+        7 => {
+            pdi.ue_ip = Some(vec![UeIpAddress {
+                ipv4: None,
+                ipv6: Some((UE_V6, number as u8)),
+                is_destination: true,
+            }])
+        }
+        8 => {
+            change.outer_header_removal = Edit::Set(OuterHeaderRemoval {
+                header: OuterHeader::VlanPop,
+                deletes_psc: true,
+            })
+        }
+        9 => return rules.remove_far(far).map(drop),
+        10 => {
+            return rules.update_far(FarUpdate {
+                action: Some(ApplyAction(number as u16)),
+                ..FarUpdate::new(far)
+            });
+        }
+        11 => return rules.update_far(with_header(far, number)),
+        12 => {
+            return rules.update_far(FarUpdate {
+                bar: Edit::Set(BarId(9)),
+                ..FarUpdate::new(far)
+            });
+        }
+        _ => return rules.remove_pdr(pdr).map(drop),
+    }
+    change.pdi = Some(pdi);
+    rules.update_pdr(change)
+}
+
+fn with_header(far: FarId, number: u32) -> FarUpdate {
+    let header = OuterHeaderCreation {
+        kind: OuterHeaderKind(number as u16),
+        teid: Teid(number),
+        ipv4: (number & 1 != 0).then_some(number.into()),
+        ipv6: None,
+        port: None,
+    };
+    let parameters = ForwardingParametersUpdate {
+        outer_header_creation: Edit::Set(header),
+        ..ForwardingParametersUpdate::default()
+    };
+    FarUpdate {
+        forwarding: Edit::Set(parameters),
+        ..FarUpdate::new(far)
+    }
+}
+
+/// One change such as a running session gets: handover, idle, gate, new filter, rules come and go. A change that
+/// names a rule that is not there is an error of the edit, and changes nothing.
+pub fn any_edit() -> impl Strategy<Value = Edited> {
+    let far = (0..FARS, any_far()).prop_map(|(id, far)| Edited::Far(Far { id: FarId(id), ..far }));
+    let qer = (0..QERS, any_qer()).prop_map(|(id, qer)| Edited::Qer(Qer { id: QerId(id), ..qer }));
+    let pdr = (1..7u16, any_pdr()).prop_map(|(id, pdr)| Edited::Pdr(Pdr { id: PdrId(id), ..pdr }));
+    let removed = (1..7u16).prop_map(|id| Edited::RemovePdr(PdrId(id)));
+    let removed_qer = (0..QERS).prop_map(|id| Edited::RemoveQer(QerId(id)));
+    let removed_urr = (0..URRS).prop_map(|id| Edited::RemoveUrr(UrrId(id)));
+    prop_oneof![4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr]
+}
+
+/// One change of a session's rules.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Edited {
+    /// The FAR with this id becomes this.
+    Far(Far),
+    /// The QER with this id becomes this.
+    Qer(Qer),
+    /// The PDR with this id becomes this, or is created.
+    Pdr(Pdr),
+    /// The PDR goes.
+    RemovePdr(PdrId),
+    /// The QER goes.
+    RemoveQer(QerId),
+    /// The URR goes.
+    RemoveUrr(UrrId),
+}
+
+impl Edited {
+    /// Makes the change.
+    ///
+    /// # Errors
+    /// The rule is not there.
+    pub fn apply(&self, rules: &mut SessionRules) -> Result<(), crate::model::EditError> {
+        match self {
+            Self::Far(far) => rules.update_far(whole_far(far)),
+            Self::Qer(qer) => rules.update_qer(QerUpdate {
+                id: qer.id,
+                gates: Some((qer.gate_ul, qer.gate_dl)),
+                qfi: qer.qfi.map_or(Edit::Clear, Edit::Set),
+                rqi: Some(qer.rqi),
+                ppi: qer.ppi.map_or(Edit::Clear, Edit::Set),
+                mbr: Edit::Keep,
+                gbr: Edit::Keep,
+            }),
+            Self::Pdr(pdr) => {
+                if rules.pdr(pdr.id).is_some() {
+                    rules.remove_pdr(pdr.id)?;
+                }
+                rules.create_pdr(pdr.clone())
+            }
+            Self::RemovePdr(id) => rules.remove_pdr(*id).map(drop),
+            Self::RemoveQer(id) => rules.remove_qer(*id).map(drop),
+            Self::RemoveUrr(id) => rules.remove_urr(*id).map(drop),
+        }
+    }
+}
+
+fn whole_far(far: &Far) -> FarUpdate {
+    let parameters = far.forwarding.map(|to| ForwardingParametersUpdate {
+        destination: Some(to.destination),
+        instance: to.instance.map_or(Edit::Clear, Edit::Set),
+        outer_header_creation: to.outer_header_creation.map_or(Edit::Clear, Edit::Set),
+        transport_level_marking: to.transport_level_marking.map_or(Edit::Clear, Edit::Set),
+    });
+    FarUpdate {
+        id: far.id,
+        action: Some(far.action),
+        forwarding: parameters.map_or(Edit::Clear, Edit::Set),
+        bar: far.bar.map_or(Edit::Clear, Edit::Set),
+    }
+}

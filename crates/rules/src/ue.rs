@@ -1,0 +1,44 @@
+//! Whose address a packet's source is: the check against UEs that send from another's address.
+
+use std::net::IpAddr;
+
+use crate::image::SourceCheck;
+use crate::model::{DestinationInterface, Pdr, SessionRules, SourceInterface};
+use crate::prefix::IpPrefix;
+
+/// Whether `source` is one of the UE's addresses `prefixes`.
+pub fn owns(prefixes: &[IpPrefix], source: IpAddr) -> bool {
+    prefixes.iter().any(|prefix| prefix.contains(source))
+}
+
+/// Whether `source` is in fe80::/10 and the UE has IPv6 at all.
+pub fn is_link_local(prefixes: &[IpPrefix], source: IpAddr) -> bool {
+    let has_ipv6 = prefixes.iter().any(|prefix| !prefix.is_ipv4());
+    has_ipv6 && matches!(source, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+/// Whether `check` lets a packet from `source` pass, in a session whose UE has the addresses `prefixes`.
+pub fn allows_source(prefixes: &[IpPrefix], check: SourceCheck, source: IpAddr) -> bool {
+    match check {
+        SourceCheck::Anyone => true,
+        SourceCheck::Ue => owns(prefixes, source),
+        SourceCheck::UeOrLinkLocal => owns(prefixes, source) || is_link_local(prefixes, source),
+    }
+}
+
+/// What packets that `pdr` detects may have as source. From Access to Access is indirect forwarding between gNBs:
+/// downlink packets, whose source is not the UE (TS 29.244 §8.2.24, NOTE 3).
+pub fn source_check(rules: &SessionRules, pdr: &Pdr) -> SourceCheck {
+    if pdr.pdi.source_interface != SourceInterface::Access || rules.ue_prefixes().is_empty() {
+        return SourceCheck::Anyone;
+    }
+    let forwarding = pdr
+        .far
+        .and_then(|id| rules.far(id))
+        .and_then(|far| far.forwarding);
+    match forwarding.map(|parameters| parameters.destination) {
+        Some(DestinationInterface::Access) => SourceCheck::Anyone,
+        Some(DestinationInterface::CpFunction) => SourceCheck::UeOrLinkLocal,
+        _ => SourceCheck::Ue,
+    }
+}
