@@ -18,6 +18,7 @@ pub mod payload;
 pub mod report;
 pub mod schedule;
 pub mod shard;
+pub mod smf;
 pub mod station;
 mod sum;
 pub mod tracker;
