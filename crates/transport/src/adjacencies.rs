@@ -1,0 +1,180 @@
+//! What a worker puts before a packet that leaves: each worker's mirror of Control's [`Neighbours`](crate::Neighbours).
+//!
+//! A worker owns it, and changes it by Control's commands alone. It has a place for every slot from the start, so
+//! that nothing is allocated later. It asks nobody anything.
+
+use std::net::IpAddr;
+
+use flow::{AdjacencyId, InstanceId, PortId};
+use hashbrown::HashMap;
+use packet::{MacAddr, VlanId};
+
+use crate::AdjacencyChange;
+
+/// How we look like on the link of one network instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The instance.
+    pub instance: InstanceId,
+    /// The port that its frames leave by.
+    pub port: PortId,
+    /// The 802.1Q tag of its frames.
+    pub vlan: Option<VlanId>,
+    /// The port's address.
+    pub mac: MacAddr,
+    /// Our IPv4 address on the link.
+    pub ipv4: Option<std::net::Ipv4Addr>,
+    /// Our IPv6 address on the link.
+    pub ipv6: Option<std::net::Ipv6Addr>,
+}
+
+/// The Ethernet header towards one neighbour, but for the EtherType of what follows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adjacency {
+    /// Destination, source, and the VLAN tag if `length` is 16.
+    header: [u8; 16],
+    length: u8,
+    resolved: bool,
+    port: PortId,
+}
+
+impl Adjacency {
+    /// Frames of `interface` to the station `mac`.
+    pub fn resolved(interface: &Interface, mac: MacAddr) -> Self {
+        let mut header = [0; 16];
+        header[..6].copy_from_slice(&mac.0);
+        header[6..12].copy_from_slice(&interface.mac.0);
+        let length = match interface.vlan {
+            Some(vlan) => {
+                header[12..14].copy_from_slice(&0x8100_u16.to_be_bytes());
+                header[14..16].copy_from_slice(&vlan.get().to_be_bytes());
+                16
+            }
+            None => 12,
+        };
+        Self {
+            header,
+            length,
+            resolved: true,
+            port: interface.port,
+        }
+    }
+
+    /// A neighbour of `interface` that is not known yet, or not any more.
+    pub fn unresolved(interface: &Interface) -> Self {
+        Self {
+            resolved: false,
+            ..Self::resolved(interface, MacAddr::ZERO)
+        }
+    }
+
+    /// Whether frames can be sent.
+    #[inline]
+    pub fn is_resolved(&self) -> bool {
+        self.resolved
+    }
+
+    /// The port to send by.
+    #[inline]
+    pub fn port(&self) -> PortId {
+        self.port
+    }
+
+    /// Destination, source and VLAN tag: 12 or 16 octets; the EtherType comes next.
+    #[inline]
+    pub fn header(&self) -> &[u8] {
+        &self.header[..usize::from(self.length.min(16))]
+    }
+}
+
+/// Adjacencies by slot, and slots by neighbour.
+pub struct Adjacencies {
+    slots: Box<[Option<Adjacency>]>,
+    index: HashMap<(InstanceId, IpAddr), AdjacencyId, foldhash::fast::RandomState>,
+}
+
+impl Adjacencies {
+    /// Room for `capacity` neighbours (`NeighboursConfig::capacity`).
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            slots: vec![None; capacity].into_boxed_slice(),
+            index: HashMap::with_capacity_and_hasher(capacity, foldhash::fast::RandomState::default()),
+        }
+    }
+
+    /// Carries out Control's change. False, and no change, when its slot is beyond the capacity.
+    pub fn apply(&mut self, change: &AdjacencyChange) -> bool {
+        let Some(slot) = self.slots.get_mut(change.id.0 as usize) else {
+            return false;
+        };
+        *slot = change.adjacency;
+        match change.adjacency {
+            Some(_) => self.index.insert((change.instance, change.address), change.id),
+            None => self.index.remove(&(change.instance, change.address)),
+        };
+        true
+    }
+
+    /// What is in a slot; `None` also for a slot that does not exist.
+    #[inline]
+    pub fn at(&self, id: AdjacencyId) -> Option<&Adjacency> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    /// The slot of a neighbour.
+    pub fn find(&self, instance: InstanceId, address: IpAddr) -> Option<AdjacencyId> {
+        self.index.get(&(instance, address)).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(vlan: Option<u16>) -> Interface {
+        Interface {
+            instance: InstanceId(1),
+            port: PortId(2),
+            vlan: vlan.and_then(VlanId::new),
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            ipv4: None,
+            ipv6: None,
+        }
+    }
+
+    #[test]
+    fn the_header_has_the_tag_of_the_instance() {
+        let peer = MacAddr([2, 0, 0, 0, 0, 9]);
+        let plain = Adjacency::resolved(&interface(None), peer);
+        assert_eq!(plain.header(), [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1]);
+        let tagged = Adjacency::resolved(&interface(Some(300)), peer);
+        assert_eq!(
+            tagged.header(),
+            [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x81, 0, 1, 44]
+        );
+        assert_eq!(tagged.port(), PortId(2));
+        assert!(tagged.is_resolved() && !Adjacency::unresolved(&interface(None)).is_resolved());
+    }
+
+    #[test]
+    fn changes_come_and_go() {
+        let mut adjacencies = Adjacencies::new(4);
+        let adjacency = Some(Adjacency::resolved(&interface(None), MacAddr([2, 0, 0, 0, 0, 9])));
+        let address = IpAddr::from([192, 0, 2, 9]);
+        let mut change = AdjacencyChange {
+            id: AdjacencyId(3),
+            instance: InstanceId(1),
+            address,
+            adjacency,
+        };
+        assert!(adjacencies.apply(&change));
+        assert_eq!(adjacencies.find(InstanceId(1), address), Some(AdjacencyId(3)));
+        assert_eq!(adjacencies.at(AdjacencyId(3)), adjacency.as_ref());
+        change.adjacency = None;
+        assert!(adjacencies.apply(&change));
+        assert_eq!(adjacencies.find(InstanceId(1), address), None);
+        assert_eq!(adjacencies.at(AdjacencyId(3)), None);
+        change.id = AdjacencyId(4);
+        assert!(!adjacencies.apply(&change));
+    }
+}

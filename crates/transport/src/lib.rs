@@ -1,0 +1,17 @@
+//! Getting IP packets across a link: neighbours, adjacencies, routes, and answers for our own addresses. Sans-IO.
+//!
+//! [`Neighbours`] is Control's and decides who is where; [`Adjacencies`] and [`Routes`] are each worker's own copies;
+//! [`replies`] has no state at all. Nothing here reads a clock, opens a socket or knows of sessions.
+
+#![forbid(unsafe_code)]
+
+mod adjacencies;
+mod neighbours;
+pub mod replies;
+mod routes;
+mod solicit;
+
+pub use adjacencies::{Adjacencies, Adjacency, Interface};
+pub use neighbours::{AdjacencyChange, Heard, Neighbours, NeighboursConfig, NeighboursFull};
+pub use routes::{Hop, Routes, Via};
+pub use solicit::Transmit;

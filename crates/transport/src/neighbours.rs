@@ -1,0 +1,522 @@
+//! Which link layer address a next hop has: ARP (RFC 826, RFC 5227) and Neighbour Discovery (RFC 4861) as one state
+//! machine.
+//!
+//! Control owns it. Workers tell what they heard ([`Neighbours::heard`]) and what they lack ([`Neighbours::resolve`]);
+//! what comes out are frames to send ([`Neighbours::poll_transmit`]) and changes for every worker's
+//! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: a packet without a
+//! neighbour is dropped and counted by the worker.
+//!
+//! Nobody on the link can put an entry in, nor change one: only an answer to a question that is open is believed.
+//! While an entry is good, a different address is not taken over; it starts a check of the known one, at most one a
+//! second, and only when that fails is the question put to all. Static entries never change.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use flow::{AdjacencyId, InstanceId, Nanos};
+use packet::MacAddr;
+
+use crate::solicit::{self, Transmit};
+use crate::{Adjacency, Interface};
+
+/// Times and bounds of neighbour resolution.
+#[derive(Clone, Copy, Debug)]
+pub struct NeighboursConfig {
+    /// Time between questions. Default 1 s (RFC 4861 §10, `RETRANS_TIMER`).
+    pub retry: Duration,
+    /// Questions before an entry counts as unreachable. Default 3 (RFC 4861 §10, `MAX_MULTICAST_SOLICIT`).
+    pub attempts: u8,
+    /// How long an answer is believed before it is checked. Default 30 s (RFC 4861 §10, `REACHABLE_TIME`).
+    pub reachable: Duration,
+    /// How long an unreachable neighbour is left alone. Default 5 s.
+    pub hold: Duration,
+    /// Entries, static and gateways included. Default 16,384.
+    pub capacity: usize,
+    /// Frames that wait in [`Neighbours::poll_transmit`]; more are not made until it is emptied. Default 1,024.
+    pub transmits: usize,
+}
+
+impl Default for NeighboursConfig {
+    fn default() -> Self {
+        Self {
+            retry: Duration::from_secs(1),
+            attempts: 3,
+            reachable: Duration::from_secs(30),
+            hold: Duration::from_secs(5),
+            capacity: 16_384,
+            transmits: 1_024,
+        }
+    }
+}
+
+/// The table has as many entries as [`NeighboursConfig::capacity`] allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighboursFull;
+
+impl std::fmt::Display for NeighboursFull {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the neighbour table is full")
+    }
+}
+
+impl std::error::Error for NeighboursFull {}
+
+/// How a neighbour's address was heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// An ARP reply or a solicited Neighbour Advertisement, addressed to us.
+    Answer,
+    /// Anything else that names its sender: a question, an announcement.
+    Unsolicited,
+}
+
+/// A change to tell every worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdjacencyChange {
+    /// The slot that changes.
+    pub id: AdjacencyId,
+    /// The instance whose neighbour it is.
+    pub instance: InstanceId,
+    /// The neighbour.
+    pub address: IpAddr,
+    /// What to put on the wire; `None` takes the entry away.
+    pub adjacency: Option<Adjacency>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Configured, for ever.
+    Static(MacAddr),
+    /// Never answered, or not any more: ask everyone. `asked` questions so far, the next (or the giving up) at `at`.
+    Incomplete { asked: u8, at: Nanos },
+    /// Did not answer: left alone until `at`.
+    Failed { at: Nanos },
+    /// Good until `at`. `conflict` is the earliest time at which another station's claim starts a check.
+    Reachable {
+        mac: MacAddr,
+        at: Nanos,
+        conflict: Nanos,
+    },
+    /// In use while it is checked: the first `attempts` questions go to the known station, the next to everyone.
+    Checking { mac: MacAddr, asked: u8, at: Nanos },
+}
+
+struct Entry {
+    instance: InstanceId,
+    address: IpAddr,
+    /// A rule or a route refers to the slot, so it is never given to another neighbour.
+    pinned: bool,
+    state: State,
+}
+
+impl Entry {
+    fn deadline(&self) -> Option<Nanos> {
+        match self.state {
+            State::Static(_) => None,
+            State::Incomplete { at, .. }
+            | State::Failed { at }
+            | State::Reachable { at, .. }
+            | State::Checking { at, .. } => Some(at),
+        }
+    }
+
+    fn mac(&self) -> Option<MacAddr> {
+        match self.state {
+            State::Static(mac) | State::Reachable { mac, .. } | State::Checking { mac, .. } => Some(mac),
+            State::Incomplete { .. } | State::Failed { .. } => None,
+        }
+    }
+}
+
+/// The neighbours of every instance, and what is being asked about them.
+pub struct Neighbours {
+    config: NeighboursConfig,
+    interfaces: Vec<Interface>,
+    /// By [`AdjacencyId`]; `None` is free.
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    index: HashMap<(InstanceId, IpAddr), AdjacencyId>,
+    transmits: VecDeque<Transmit>,
+    changes: VecDeque<AdjacencyChange>,
+    /// No entry's deadline is earlier.
+    next: Option<Nanos>,
+}
+
+impl Neighbours {
+    /// No entries yet; `interfaces` says how we look like on each instance's link.
+    pub fn new(config: NeighboursConfig, interfaces: Vec<Interface>) -> Self {
+        Self {
+            config,
+            interfaces,
+            entries: Vec::new(),
+            free: Vec::new(),
+            index: HashMap::new(),
+            transmits: VecDeque::new(),
+            changes: VecDeque::new(),
+            next: None,
+        }
+    }
+
+    /// A neighbour whose address is configured. It replaces what was learnt.
+    ///
+    /// # Errors
+    /// [`NeighboursFull`].
+    pub fn add_static(
+        &mut self,
+        instance: InstanceId,
+        address: IpAddr,
+        mac: MacAddr,
+    ) -> Result<AdjacencyId, NeighboursFull> {
+        let id = self.slot(instance, address, true, State::Static(mac))?;
+        self.set(id, State::Static(mac));
+        self.publish(id);
+        Ok(id)
+    }
+
+    /// The neighbour that a rule or a route sends to, asked for from now on and kept for ever.
+    ///
+    /// # Errors
+    /// [`NeighboursFull`].
+    pub fn pin(
+        &mut self,
+        now: Nanos,
+        instance: InstanceId,
+        address: IpAddr,
+    ) -> Result<AdjacencyId, NeighboursFull> {
+        self.ask_for(now, instance, address, true)
+    }
+
+    /// A worker lacks this neighbour. An unreachable one is not asked for again before its hold is over.
+    ///
+    /// # Errors
+    /// [`NeighboursFull`].
+    pub fn resolve(
+        &mut self,
+        now: Nanos,
+        instance: InstanceId,
+        address: IpAddr,
+    ) -> Result<AdjacencyId, NeighboursFull> {
+        self.ask_for(now, instance, address, false)
+    }
+
+    /// The slot of a neighbour that is in the table.
+    pub fn find(&self, instance: InstanceId, address: IpAddr) -> Option<AdjacencyId> {
+        self.index.get(&(instance, address)).copied()
+    }
+
+    /// Whether frames can be sent to the neighbour now.
+    pub fn is_resolved(&self, id: AdjacencyId) -> bool {
+        self.entry(id).is_some_and(|entry| entry.mac().is_some())
+    }
+
+    /// Entries in the table.
+    pub fn len(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Whether the table is empty.
+    pub fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// A worker heard that `address` is at `mac`. Of entries that are not in the table nothing is learnt.
+    pub fn heard(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr, how: Heard) {
+        if !mac.is_station() {
+            return;
+        }
+        let Some(id) = self.find(instance, address) else {
+            return;
+        };
+        let Some(entry) = self.entry(id) else { return };
+        let (known, believed) = (entry.mac(), self.believe(now, entry.state, mac, how));
+        let Some(state) = believed else { return };
+        self.set(id, state);
+        if self.entry(id).and_then(Entry::mac) != known {
+            self.publish(id);
+        }
+    }
+
+    /// The state after `mac` was heard, or `None` when it changes nothing.
+    fn believe(&self, now: Nanos, state: State, mac: MacAddr, how: Heard) -> Option<State> {
+        let reachable = State::Reachable {
+            mac,
+            at: now + self.config.reachable,
+            conflict: now,
+        };
+        let answer = how == Heard::Answer;
+        match state {
+            State::Static(_) => None,
+            State::Incomplete { .. } => answer.then_some(reachable),
+            State::Failed { .. } => Some(State::Incomplete { asked: 0, at: now }),
+            State::Reachable {
+                mac: known, conflict, ..
+            } if known == mac => Some(State::Reachable {
+                mac,
+                at: now + self.config.reachable,
+                conflict,
+            }),
+            State::Reachable {
+                mac: known, conflict, ..
+            } => {
+                let check = State::Checking {
+                    mac: known,
+                    asked: 0,
+                    at: now,
+                };
+                (conflict <= now).then_some(check)
+            }
+            State::Checking { mac: known, .. } if known == mac => {
+                let conflict = now + self.config.retry;
+                Some(State::Reachable {
+                    mac,
+                    at: now + self.config.reachable,
+                    conflict,
+                })
+            }
+            // Only once the known station kept silent is another one believed.
+            State::Checking { asked, .. } => (answer && asked > self.config.attempts).then_some(reachable),
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) may have something to do.
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        self.next
+    }
+
+    /// Asks again, gives up, checks what is old: whatever is due at `now`.
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        if self.next.is_none_or(|next| next > now) {
+            return;
+        }
+        for slot in 0..self.entries.len() {
+            let id = AdjacencyId(slot as u32);
+            if self
+                .entry(id)
+                .and_then(Entry::deadline)
+                .is_some_and(|at| at <= now)
+            {
+                self.advance(now, id);
+            }
+        }
+        self.next = self.entries.iter().flatten().filter_map(Entry::deadline).min();
+    }
+
+    /// The next frame to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    /// The next change to tell every worker, in order.
+    pub fn poll_change(&mut self) -> Option<AdjacencyChange> {
+        self.changes.pop_front()
+    }
+
+    /// Tells the links which addresses are ours (gratuitous ARP, RFC 5227 §3; unsolicited advertisement, RFC 4861
+    /// §7.2.6), so that switches and neighbours forget an earlier owner. For a start or a take-over.
+    pub fn announce(&mut self) {
+        for interface in self.interfaces.clone() {
+            let ipv4 = interface
+                .ipv4
+                .map(|address| solicit::gratuitous_arp(&interface, address));
+            let ipv6 = interface
+                .ipv6
+                .map(|address| solicit::unsolicited_advertisement(&interface, address));
+            ipv4.into_iter().chain(ipv6).for_each(|frame| self.send(frame));
+        }
+    }
+
+    fn advance(&mut self, now: Nanos, id: AdjacencyId) {
+        let Some(entry) = self.entry(id) else { return };
+        let (attempts, again) = (self.config.attempts, now + self.config.retry);
+        match entry.state {
+            State::Static(_) => {}
+            State::Incomplete { asked, .. } if asked >= attempts => self.give_up(now, id),
+            State::Incomplete { asked, .. } => {
+                self.set(
+                    id,
+                    State::Incomplete {
+                        asked: asked + 1,
+                        at: again,
+                    },
+                );
+                self.ask(id, None);
+            }
+            State::Failed { .. } if entry.pinned => {
+                self.set(id, State::Incomplete { asked: 1, at: again });
+                self.ask(id, None);
+            }
+            State::Failed { .. } => self.remove(id),
+            State::Reachable { mac, .. } => {
+                self.set(
+                    id,
+                    State::Checking {
+                        mac,
+                        asked: 1,
+                        at: again,
+                    },
+                );
+                self.ask(id, Some(mac));
+            }
+            State::Checking { asked, .. } if asked >= attempts.saturating_mul(2) => self.give_up(now, id),
+            State::Checking { mac, asked, .. } => {
+                self.set(
+                    id,
+                    State::Checking {
+                        mac,
+                        asked: asked + 1,
+                        at: again,
+                    },
+                );
+                self.ask(id, (asked < attempts).then_some(mac));
+            }
+        }
+    }
+
+    fn give_up(&mut self, now: Nanos, id: AdjacencyId) {
+        let known = self.is_resolved(id);
+        self.set(
+            id,
+            State::Failed {
+                at: now + self.config.hold,
+            },
+        );
+        if known {
+            self.publish(id);
+        }
+    }
+
+    fn ask_for(
+        &mut self,
+        now: Nanos,
+        instance: InstanceId,
+        address: IpAddr,
+        pinned: bool,
+    ) -> Result<AdjacencyId, NeighboursFull> {
+        let known = self.find(instance, address).is_some();
+        let id = self.slot(instance, address, pinned, State::Incomplete { asked: 0, at: now })?;
+        if !known {
+            self.publish(id);
+            self.advance(now, id);
+        }
+        Ok(id)
+    }
+
+    /// The entry's slot, made with `state` when there is none.
+    fn slot(
+        &mut self,
+        instance: InstanceId,
+        address: IpAddr,
+        pinned: bool,
+        state: State,
+    ) -> Result<AdjacencyId, NeighboursFull> {
+        if let Some(id) = self.find(instance, address) {
+            if let Some(entry) = self.entry_mut(id) {
+                entry.pinned |= pinned;
+            }
+            return Ok(id);
+        }
+        if self.index.len() >= self.config.capacity {
+            self.evict()?;
+        }
+        let slot = self.free.pop().unwrap_or(self.entries.len() as u32);
+        let entry = Entry {
+            instance,
+            address,
+            pinned,
+            state,
+        };
+        match self.entries.get_mut(slot as usize) {
+            Some(place) => *place = Some(entry),
+            None => self.entries.push(Some(entry)),
+        }
+        self.index.insert((instance, address), AdjacencyId(slot));
+        self.set(AdjacencyId(slot), state);
+        Ok(AdjacencyId(slot))
+    }
+
+    /// Makes room: an unreachable neighbour that no rule refers to goes.
+    fn evict(&mut self) -> Result<(), NeighboursFull> {
+        let failed = |entry: &Entry| !entry.pinned && matches!(entry.state, State::Failed { .. });
+        let slot = self
+            .entries
+            .iter()
+            .position(|entry| entry.as_ref().is_some_and(failed));
+        self.remove(AdjacencyId(slot.ok_or(NeighboursFull)? as u32));
+        Ok(())
+    }
+
+    fn remove(&mut self, id: AdjacencyId) {
+        let Some(entry) = self.entries.get_mut(id.0 as usize).and_then(Option::take) else {
+            return;
+        };
+        self.index.remove(&(entry.instance, entry.address));
+        self.free.push(id.0);
+        let (instance, address) = (entry.instance, entry.address);
+        self.changes.push_back(AdjacencyChange {
+            id,
+            instance,
+            address,
+            adjacency: None,
+        });
+    }
+
+    fn publish(&mut self, id: AdjacencyId) {
+        let Some(entry) = self.entry(id) else { return };
+        let Some(interface) = self.interface(entry.instance) else {
+            return;
+        };
+        let (instance, address) = (entry.instance, entry.address);
+        let adjacency = Some(match entry.mac() {
+            Some(mac) => Adjacency::resolved(interface, mac),
+            None => Adjacency::unresolved(interface),
+        });
+        self.changes.push_back(AdjacencyChange {
+            id,
+            instance,
+            address,
+            adjacency,
+        });
+    }
+
+    /// Asks `to`, or everyone, for the entry's address.
+    fn ask(&mut self, id: AdjacencyId, to: Option<MacAddr>) {
+        let Some(entry) = self.entry(id) else { return };
+        let Some(interface) = self.interface(entry.instance) else {
+            return;
+        };
+        if let Some(frame) = solicit::question(interface, entry.address, to) {
+            self.send(frame);
+        }
+    }
+
+    fn send(&mut self, frame: Transmit) {
+        if self.transmits.len() < self.config.transmits {
+            self.transmits.push_back(frame);
+        }
+    }
+
+    fn interface(&self, instance: InstanceId) -> Option<&Interface> {
+        self.interfaces
+            .iter()
+            .find(|interface| interface.instance == instance)
+    }
+
+    fn entry(&self, id: AdjacencyId) -> Option<&Entry> {
+        self.entries.get(id.0 as usize)?.as_ref()
+    }
+
+    fn entry_mut(&mut self, id: AdjacencyId) -> Option<&mut Entry> {
+        self.entries.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    fn set(&mut self, id: AdjacencyId, state: State) {
+        let Some(entry) = self.entry_mut(id) else { return };
+        entry.state = state;
+        let deadline = entry.deadline();
+        self.next = self.next.into_iter().chain(deadline).min();
+    }
+}
+
+#[cfg(test)]
+mod tests;

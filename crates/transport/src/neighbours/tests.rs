@@ -1,0 +1,209 @@
+use std::net::Ipv4Addr;
+
+use flow::PortId;
+
+use super::*;
+
+const N6: InstanceId = InstanceId(1);
+const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x66]);
+
+fn peer() -> IpAddr {
+    IpAddr::from([192, 0, 2, 9])
+}
+
+fn at(seconds: u64) -> Nanos {
+    Nanos::from_secs(seconds)
+}
+
+fn neighbours(capacity: usize) -> Neighbours {
+    let interface = Interface {
+        instance: N6,
+        port: PortId(0),
+        vlan: None,
+        mac: MacAddr([2, 0, 0, 0, 0, 1]),
+        ipv4: Some(Ipv4Addr::new(192, 0, 2, 1)),
+        ipv6: None,
+    };
+    Neighbours::new(
+        NeighboursConfig {
+            capacity,
+            ..NeighboursConfig::default()
+        },
+        vec![interface],
+    )
+}
+
+/// Lets time pass second by second; the destinations of the frames that were sent.
+fn run(table: &mut Neighbours, from: u64, to: u64) -> Vec<MacAddr> {
+    let mut sent = Vec::new();
+    for second in from..=to {
+        table.handle_timeout(at(second));
+        while let Some(frame) = table.poll_transmit() {
+            sent.push(MacAddr(
+                frame.bytes[..6].try_into().expect("a frame has a destination"),
+            ));
+        }
+    }
+    sent
+}
+
+fn last_change(table: &mut Neighbours) -> Option<AdjacencyChange> {
+    std::iter::from_fn(|| table.poll_change()).last()
+}
+
+fn mac_of(change: Option<AdjacencyChange>) -> Option<[u8; 6]> {
+    let adjacency = change?.adjacency.filter(Adjacency::is_resolved)?;
+    adjacency.header()[..6].try_into().ok()
+}
+
+#[test]
+fn an_answer_resolves_and_an_announcement_does_not() {
+    let mut table = neighbours(8);
+    let id = table.resolve(at(0), N6, peer()).expect("there is room");
+    assert_eq!(run(&mut table, 0, 0), [MacAddr::BROADCAST]);
+    assert!(last_change(&mut table).is_some_and(|change| change.adjacency.is_some_and(|a| !a.is_resolved())));
+    table.heard(at(0), N6, peer(), OTHER, Heard::Unsolicited);
+    assert!(!table.is_resolved(id));
+    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    assert!(table.is_resolved(id));
+    assert_eq!(mac_of(last_change(&mut table)), Some(PEER.0));
+}
+
+#[test]
+fn nobody_is_learnt_who_was_not_asked_for() {
+    let mut table = neighbours(8);
+    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    table.heard(at(0), N6, peer(), PEER, Heard::Unsolicited);
+    assert!(table.is_empty());
+    assert_eq!(table.poll_change(), None);
+}
+
+#[test]
+fn a_silent_neighbour_is_given_up_and_forgotten() {
+    let mut table = neighbours(8);
+    let id = table.resolve(at(0), N6, peer()).expect("there is room");
+    assert_eq!(run(&mut table, 0, 3), [MacAddr::BROADCAST; 3]);
+    assert!(!table.is_resolved(id));
+    assert_eq!(table.len(), 1);
+    table.resolve(at(4), N6, peer()).expect("it is there");
+    assert_eq!(run(&mut table, 4, 8), []);
+    assert_eq!(table.len(), 0);
+    assert!(last_change(&mut table).is_some_and(|change| change.adjacency.is_none()));
+    assert_eq!(table.poll_timeout(), None);
+}
+
+#[test]
+fn a_silent_gateway_is_asked_for_ever() {
+    let mut table = neighbours(8);
+    let id = table.pin(at(0), N6, peer()).expect("there is room");
+    assert!(run(&mut table, 0, 100).len() > 30);
+    assert_eq!(table.find(N6, peer()), Some(id));
+    table.heard(at(100), N6, peer(), PEER, Heard::Unsolicited);
+    assert_eq!(run(&mut table, 100, 100), [MacAddr::BROADCAST]);
+    table.heard(at(100), N6, peer(), PEER, Heard::Answer);
+    assert!(table.is_resolved(id));
+}
+
+#[test]
+fn what_is_known_is_checked_before_it_is_doubted() {
+    let mut table = neighbours(8);
+    table.resolve(at(0), N6, peer()).expect("there is room");
+    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    run(&mut table, 0, 0);
+    assert_eq!(run(&mut table, 1, 29), []);
+    assert_eq!(run(&mut table, 30, 31), [PEER; 2]);
+    table.heard(at(31), N6, peer(), PEER, Heard::Answer);
+    assert_eq!(run(&mut table, 32, 60), []);
+    assert_eq!(
+        run(&mut table, 61, 66),
+        [
+            PEER,
+            PEER,
+            PEER,
+            MacAddr::BROADCAST,
+            MacAddr::BROADCAST,
+            MacAddr::BROADCAST
+        ]
+    );
+    assert!(last_change(&mut table).is_some_and(|change| change.adjacency.is_some_and(|a| a.is_resolved())));
+    run(&mut table, 67, 67);
+    assert!(last_change(&mut table).is_some_and(|change| change.adjacency.is_some_and(|a| !a.is_resolved())));
+}
+
+#[test]
+fn a_spoofer_cannot_take_over_a_neighbour_that_answers() {
+    let mut table = neighbours(8);
+    table.pin(at(0), N6, peer()).expect("there is room");
+    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    run(&mut table, 0, 0);
+    last_change(&mut table);
+    for second in 1..100 {
+        table.heard(at(second), N6, peer(), OTHER, Heard::Answer);
+        table.heard(at(second), N6, peer(), OTHER, Heard::Unsolicited);
+        for to in run(&mut table, second, second) {
+            assert_eq!(to, PEER);
+            table.heard(at(second), N6, peer(), PEER, Heard::Answer);
+        }
+    }
+    assert_eq!(last_change(&mut table), None);
+}
+
+#[test]
+fn a_neighbour_that_moved_is_found_again() {
+    let mut table = neighbours(8);
+    table.resolve(at(0), N6, peer()).expect("there is room");
+    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    table.heard(at(10), N6, peer(), OTHER, Heard::Unsolicited);
+    let mut second = 10;
+    while !run(&mut table, second, second).contains(&MacAddr::BROADCAST) || second == 10 {
+        second += 1;
+        assert!(second < 20, "everyone is asked within ten seconds");
+    }
+    table.heard(at(second), N6, peer(), OTHER, Heard::Answer);
+    assert_eq!(mac_of(last_change(&mut table)), Some(OTHER.0));
+}
+
+#[test]
+fn static_entries_never_change() {
+    let mut table = neighbours(8);
+    let id = table.add_static(N6, peer(), PEER).expect("there is room");
+    assert_eq!(mac_of(last_change(&mut table)), Some(PEER.0));
+    table.heard(at(1), N6, peer(), OTHER, Heard::Answer);
+    table.heard(at(1), N6, peer(), OTHER, Heard::Unsolicited);
+    assert_eq!(run(&mut table, 0, 100), []);
+    assert_eq!(table.poll_change(), None);
+    assert_eq!(table.pin(at(1), N6, peer()), Ok(id));
+}
+
+#[test]
+fn a_full_table_forgets_the_unreachable_first_and_then_refuses() {
+    let mut table = neighbours(2);
+    let host = |last| IpAddr::from([192, 0, 2, last]);
+    table.resolve(at(0), N6, host(1)).expect("there is room");
+    table.pin(at(0), N6, host(2)).expect("there is room");
+    assert_eq!(table.resolve(at(0), N6, host(3)), Err(NeighboursFull));
+    run(&mut table, 0, 4);
+    table.resolve(at(4), N6, host(3)).expect("host 1 was unreachable");
+    assert_eq!(
+        (table.find(N6, host(1)), table.find(N6, host(2)).is_some()),
+        (None, true)
+    );
+}
+
+#[test]
+fn groups_are_no_neighbours() {
+    let mut table = neighbours(8);
+    let id = table.resolve(at(0), N6, peer()).expect("there is room");
+    for mac in [MacAddr::BROADCAST, MacAddr::ZERO, MacAddr([1, 0, 0, 0, 0, 1])] {
+        table.heard(at(0), N6, peer(), mac, Heard::Answer);
+    }
+    assert!(!table.is_resolved(id));
+}
+
+#[test]
+fn our_addresses_are_announced_to_everyone() {
+    let mut table = neighbours(8);
+    table.announce();
+    assert_eq!(run(&mut table, 0, 0), [MacAddr::BROADCAST]);
+}

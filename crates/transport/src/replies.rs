@@ -1,0 +1,350 @@
+//! Answers to packets for our own addresses, built where the packet lies: ARP, Neighbour Discovery, ICMP echo.
+//!
+//! Stateless: the worker that met the packet owns the buffer and sends it back by the port it came from. Each
+//! function checks what it reads; `None` or an error leaves the packet unusable, to be dropped. What a packet *says*
+//! (who is where) is returned for [`Neighbours`](crate::Neighbours), which decides whether to believe it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use packet::checksum::{self, Sum};
+use packet::tuple::proto;
+use packet::{DropReason, MacAddr, PacketBuf};
+
+use crate::{Heard, solicit};
+
+/// Octets of an ARP packet for IPv4 over Ethernet.
+const ARP_LEN: usize = 28;
+const ARP_REQUEST: u16 = 1;
+const ARP_REPLY: u16 = 2;
+const ECHO_REQUEST: u8 = 8;
+const ECHO_REPLY: u8 = 0;
+const ECHO_REQUEST_V6: u8 = 128;
+const ECHO_REPLY_V6: u8 = 129;
+const NEIGHBOUR_SOLICITATION: u8 = 135;
+const NEIGHBOUR_ADVERTISEMENT: u8 = 136;
+/// The hop limit that shows that no router forwarded a discovery message (RFC 4861 §7.1).
+const ON_LINK: u8 = 255;
+/// The hop limit and TTL of our own packets.
+const TTL: u8 = 64;
+const IPV6_HEADER: usize = 40;
+
+/// What a neighbour said about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its station.
+    pub mac: MacAddr,
+    /// Whether it was answering us.
+    pub how: Heard,
+}
+
+/// An ARP or discovery message, dealt with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The frame is now our answer, to be sent back by the port it came from; else it has done its work.
+    pub answer: bool,
+    /// What it told.
+    pub sighting: Option<Sighting>,
+}
+
+/// Deals with the ARP packet at octet `l3` of `frame` (RFC 826). A question for `ours` becomes the answer.
+///
+/// # Errors
+/// [`DropReason::TruncatedArp`], [`DropReason::BadArp`] (also for a sender that is a group, or is we ourselves),
+/// [`DropReason::NotForUs`].
+pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<Outcome, DropReason> {
+    let arp = frame
+        .get_mut(l3..)
+        .and_then(|arp| arp.first_chunk_mut::<ARP_LEN>());
+    let arp = arp.ok_or(DropReason::TruncatedArp)?;
+    let [h0, h1, p0, p1, h_len, p_len, op0, op1, ..] = *arp;
+    let sender = MacAddr([arp[8], arp[9], arp[10], arp[11], arp[12], arp[13]]);
+    let from = Ipv4Addr::new(arp[14], arp[15], arp[16], arp[17]);
+    let about = Ipv4Addr::new(arp[24], arp[25], arp[26], arp[27]);
+    if [h0, h1, p0, p1, h_len, p_len] != [0, 1, 8, 0, 6, 4]
+        || !sender.is_station()
+        || sender == mac
+        || from == ours
+    {
+        return Err(DropReason::BadArp);
+    }
+    let operation = u16::from_be_bytes([op0, op1]);
+    let how = match operation {
+        ARP_REPLY if about == ours => Heard::Answer,
+        ARP_REQUEST | ARP_REPLY => Heard::Unsolicited,
+        _ => return Err(DropReason::BadArp),
+    };
+    let probe = from.is_unspecified();
+    let sighting = (!probe).then_some(Sighting {
+        address: from.into(),
+        mac: sender,
+        how,
+    });
+    if operation != ARP_REQUEST || about != ours {
+        let told = sighting.filter(|_| how == Heard::Answer || from == about);
+        return if told.is_some() {
+            Ok(Outcome {
+                answer: false,
+                sighting: told,
+            })
+        } else {
+            Err(DropReason::NotForUs)
+        };
+    }
+    arp[6..8].copy_from_slice(&ARP_REPLY.to_be_bytes());
+    arp[18..24].copy_from_slice(&sender.0);
+    arp[24..28].copy_from_slice(&from.octets());
+    arp[8..14].copy_from_slice(&mac.0);
+    arp[14..18].copy_from_slice(&ours.octets());
+    turn_round(frame, sender, mac)?;
+    Ok(Outcome {
+        answer: true,
+        sighting,
+    })
+}
+
+/// Makes the echo request for one of our IPv4 addresses at octet `l3`, whose ICMP header is at `l4`, the reply
+/// (RFC 792).
+///
+/// # Errors
+/// [`DropReason::TruncatedIcmp`]; [`DropReason::NotForUs`] for other ICMP messages.
+pub fn echo_v4(frame: &mut [u8], l3: usize, l4: usize, mac: MacAddr) -> Result<(), DropReason> {
+    swap_icmp_type(frame, l4, ECHO_REQUEST, ECHO_REPLY)?;
+    let ip = frame
+        .get_mut(l3..l4)
+        .filter(|ip| ip.len() >= 20)
+        .ok_or(DropReason::TruncatedIpv4)?;
+    let (source, destination) = ip[12..20].split_at_mut(4);
+    source.swap_with_slice(destination);
+    ip[8] = TTL;
+    ip[10..12].fill(0);
+    let sum = checksum::of(ip);
+    ip[10..12].copy_from_slice(&sum.to_be_bytes());
+    send_back(frame, mac)
+}
+
+/// Makes the echo request for one of our IPv6 addresses at octet `l3`, whose ICMPv6 header is at `l4`, the reply
+/// (RFC 4443 §4.2).
+///
+/// # Errors
+/// As [`echo_v4`].
+pub fn echo_v6(frame: &mut [u8], l3: usize, l4: usize, mac: MacAddr) -> Result<(), DropReason> {
+    swap_icmp_type(frame, l4, ECHO_REQUEST_V6, ECHO_REPLY_V6)?;
+    let ip = frame
+        .get_mut(l3..)
+        .filter(|ip| ip.len() >= IPV6_HEADER)
+        .ok_or(DropReason::TruncatedIpv6)?;
+    let (source, destination) = ip[8..40].split_at_mut(16);
+    source.swap_with_slice(destination);
+    ip[7] = TTL;
+    send_back(frame, mac)
+}
+
+/// Whether an ICMPv6 message of this type belongs to Neighbour Discovery.
+pub fn is_discovery(kind: u8) -> bool {
+    (133..=137).contains(&kind)
+}
+
+/// Deals with the discovery message whose IPv6 header is at octet `l3` and whose ICMPv6 header is at `l4`
+/// (RFC 4861 §7). A solicitation for `ours` becomes the advertisement.
+///
+/// # Errors
+/// [`DropReason::NotForUs`] for what is not ours or was not sent on the link, [`DropReason::TruncatedIcmp`],
+/// [`DropReason::BadIpLength`] for a wrong checksum or a bad option.
+pub fn discovery<B: PacketBuf>(
+    buf: &mut B,
+    l3: usize,
+    l4: usize,
+    ours: Ipv6Addr,
+    mac: MacAddr,
+) -> Result<Outcome, DropReason> {
+    let frame = buf.data();
+    let ip = frame
+        .get(l3..)
+        .and_then(|ip| ip.first_chunk::<IPV6_HEADER>())
+        .ok_or(DropReason::TruncatedIpv6)?;
+    let (source, destination, end) = (address(ip, 8), address(ip, 24), end_of(ip, l3));
+    let message = frame
+        .get(l4..end)
+        .filter(|message| message.len() >= 24)
+        .ok_or(DropReason::TruncatedIcmp)?;
+    if ip[7] != ON_LINK || message[1] != 0 {
+        return Err(DropReason::NotForUs);
+    }
+    let sum = Sum::default().pseudo_v6(
+        source.octets(),
+        destination.octets(),
+        proto::ICMPV6,
+        message.len() as u16,
+    );
+    if sum.bytes(message).folded() != 0xffff {
+        return Err(DropReason::TruncatedIcmp);
+    }
+    let target = address(message, 8);
+    match message[0] {
+        NEIGHBOUR_SOLICITATION if target == ours && source != ours => {
+            let asker = link_layer_address(message, 1);
+            advertise(buf, l3, l4, ours, mac)?;
+            let sighting = asker.filter(|_| !source.is_unspecified()).map(|mac| Sighting {
+                address: source.into(),
+                mac,
+                how: Heard::Unsolicited,
+            });
+            Ok(Outcome {
+                answer: true,
+                sighting,
+            })
+        }
+        NEIGHBOUR_ADVERTISEMENT if target != ours => {
+            let solicited = message[4] & 0x40 != 0 && destination == ours;
+            let how = if solicited {
+                Heard::Answer
+            } else {
+                Heard::Unsolicited
+            };
+            let mac = link_layer_address(message, 2)
+                .or_else(|| source_mac(frame))
+                .ok_or(DropReason::NotForUs)?;
+            Ok(Outcome {
+                answer: false,
+                sighting: Some(Sighting {
+                    address: target.into(),
+                    mac,
+                    how,
+                }),
+            })
+        }
+        _ => Err(DropReason::NotForUs),
+    }
+}
+
+/// Whether `group` is one in which the owner of `ours` listens for questions: its solicited-node group or all nodes.
+pub fn listens_to(ours: Ipv6Addr, group: Ipv6Addr) -> bool {
+    group == solicit::solicited_node(ours) || group == Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)
+}
+
+/// Writes the advertisement of `ours` over the solicitation (RFC 4861 §7.2.4).
+fn advertise<B: PacketBuf>(
+    buf: &mut B,
+    l3: usize,
+    l4: usize,
+    ours: Ipv6Addr,
+    mac: MacAddr,
+) -> Result<(), DropReason> {
+    /// Solicited and override.
+    const FLAGS: u8 = 0x60;
+    const LEN: usize = 32;
+    // An extension header before the message is gone in the answer.
+    let (_, whole) = (l4, l3 + IPV6_HEADER + LEN);
+    resize(buf, whole)?;
+    let frame = buf.data_mut();
+    let asker = source_mac(frame).ok_or(DropReason::NotForUs)?;
+    let packet = frame.get_mut(l3..whole).ok_or(DropReason::TruncatedIpv6)?;
+    let source = address(packet, 8);
+    // Duplicate address detection asks from no address and is told to all nodes.
+    let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+    let (to, flags) = if source.is_unspecified() {
+        (all_nodes, FLAGS & 0x20)
+    } else {
+        (source, FLAGS)
+    };
+    packet[4..8].copy_from_slice(&[0, LEN as u8, proto::ICMPV6, ON_LINK]);
+    packet[8..24].copy_from_slice(&ours.octets());
+    packet[24..40].copy_from_slice(&to.octets());
+    let message = &mut packet[IPV6_HEADER..];
+    message[..8].copy_from_slice(&[NEIGHBOUR_ADVERTISEMENT, 0, 0, 0, flags, 0, 0, 0]);
+    message[8..24].copy_from_slice(&ours.octets());
+    message[24..26].copy_from_slice(&[2, 1]);
+    message[26..32].copy_from_slice(&mac.0);
+    let sum = Sum::default()
+        .pseudo_v6(ours.octets(), to.octets(), proto::ICMPV6, LEN as u16)
+        .bytes(message)
+        .checksum();
+    message[2..4].copy_from_slice(&sum.to_be_bytes());
+    let station = if to == all_nodes {
+        solicit::multicast_mac(all_nodes)
+    } else {
+        asker
+    };
+    turn_round(frame, station, mac)
+}
+
+/// Makes the packet `len` octets long.
+fn resize<B: PacketBuf>(buf: &mut B, len: usize) -> Result<(), DropReason> {
+    match len.checked_sub(buf.len()) {
+        Some(more) if more > 0 => buf.append(more).map(|_| ()).ok_or(DropReason::NoHeadroom),
+        _ if buf.truncate(len) => Ok(()),
+        _ => Err(DropReason::NoHeadroom),
+    }
+}
+
+/// Changes an ICMP type and the checksum with it; the message may be longer than its first part.
+fn swap_icmp_type(frame: &mut [u8], l4: usize, from: u8, to: u8) -> Result<(), DropReason> {
+    let icmp = frame
+        .get_mut(l4..)
+        .and_then(|icmp| icmp.first_chunk_mut::<8>())
+        .ok_or(DropReason::TruncatedIcmp)?;
+    if icmp[0] != from || icmp[1] != 0 {
+        return Err(DropReason::NotForUs);
+    }
+    let sum = u16::from_be_bytes([icmp[2], icmp[3]]);
+    let sum = checksum::update_word(sum, u16::from_be_bytes([from, 0]), u16::from_be_bytes([to, 0]));
+    icmp[0] = to;
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    Ok(())
+}
+
+/// Addresses the frame to the station it came from.
+///
+/// # Errors
+/// [`DropReason::TruncatedEthernet`], [`DropReason::MartianSource`] when that is a group.
+pub fn send_back(frame: &mut [u8], mac: MacAddr) -> Result<(), DropReason> {
+    let from = source_mac(frame).ok_or(DropReason::MartianSource)?;
+    turn_round(frame, from, mac)
+}
+
+fn turn_round(frame: &mut [u8], to: MacAddr, from: MacAddr) -> Result<(), DropReason> {
+    let header = frame
+        .first_chunk_mut::<12>()
+        .ok_or(DropReason::TruncatedEthernet)?;
+    header[..6].copy_from_slice(&to.0);
+    header[6..].copy_from_slice(&from.0);
+    Ok(())
+}
+
+/// The station that sent the frame, unless it is none.
+fn source_mac(frame: &[u8]) -> Option<MacAddr> {
+    let [_, _, _, _, _, _, mac @ ..] = *frame.first_chunk::<12>()?;
+    Some(MacAddr(mac)).filter(|mac| mac.is_station())
+}
+
+/// The address at octet `at`; unspecified beyond the end.
+fn address(bytes: &[u8], at: usize) -> Ipv6Addr {
+    let octets = bytes.get(at..).and_then(|rest| rest.first_chunk::<16>());
+    octets.map_or(Ipv6Addr::UNSPECIFIED, |octets| Ipv6Addr::from(*octets))
+}
+
+/// Where the packet ends whose header `ip` is at `l3`.
+fn end_of(ip: &[u8; IPV6_HEADER], l3: usize) -> usize {
+    l3 + IPV6_HEADER + usize::from(u16::from_be_bytes([ip[4], ip[5]]))
+}
+
+/// The link layer address option of this kind in a solicitation or advertisement (RFC 4861 §4.6.1).
+fn link_layer_address(message: &[u8], kind: u8) -> Option<MacAddr> {
+    let mut options = message.get(24..)?;
+    while let [found, units, ..] = *options {
+        let (option, rest) = options
+            .split_at_checked(usize::from(units) * 8)
+            .filter(|_| units > 0)?;
+        if found == kind && units == 1 {
+            let mac = MacAddr(option[2..8].try_into().ok()?);
+            return Some(mac).filter(|mac| mac.is_station());
+        }
+        options = rest;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;
