@@ -1,0 +1,265 @@
+//! Stage `act`: what was decided is done.
+//!
+//! Gates, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by `lookup`. The
+//! order of the checks is that of `rules::interpret`, so that a packet which fails several is dropped for the same
+//! reason: gate, action, extension headers, TTL; then it counts; then route and neighbour.
+
+use std::net::IpAddr;
+
+use flow::{AdjacencyId, Blocks, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, Nanos, PortId};
+use packet::build::Marking;
+use packet::gtpu::MessageType;
+use packet::{Addrs, DropReason, PacketBuf, ipv4, ipv6};
+use transport::{Adjacencies, Adjacency, Routes, Via};
+
+use crate::descriptor::{Descriptor, Fate, Kind, Verdict};
+use crate::encap::{self, Chain, Into, Optional};
+use crate::notices::Notices;
+use crate::places::Places;
+use crate::stats::Stats;
+
+/// What the stage works with.
+pub(crate) struct Act<'a> {
+    pub places: &'a Places,
+    pub adjacencies: &'a Adjacencies,
+    pub routes: &'a Routes,
+    pub blocks: &'a mut Blocks,
+    pub notices: &'a mut Notices,
+    pub stats: &'a mut Stats,
+    pub chain: &'a mut Chain,
+    pub now: Nanos,
+}
+
+/// The way out of a packet.
+struct Exit {
+    adjacency: Adjacency,
+    /// The largest IP packet on that way.
+    mtu: u16,
+}
+
+impl Act<'_> {
+    /// Does with each packet of a burst what its verdict says.
+    pub fn act<B: PacketBuf>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
+        for (buf, descriptor) in burst.iter_mut().zip(descriptors) {
+            if !descriptor.is_open_user() {
+                continue;
+            }
+            let done = match (descriptor.kind, &descriptor.verdict) {
+                (Kind::Relayed, Some(verdict)) => self.relay(buf, descriptor, verdict),
+                (_, Some(verdict)) => self.user_packet(buf, descriptor, verdict),
+                (_, None) => Err(DropReason::NoMatchingPdr),
+            };
+            descriptor.fate = match done {
+                Ok(port) => Fate::Send(port),
+                Err(reason) => Fate::Drop(reason),
+            };
+        }
+    }
+
+    #[inline]
+    fn user_packet<B: PacketBuf>(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+        verdict: &Verdict,
+    ) -> Result<PortId, DropReason> {
+        let tuple = descriptor.tuple.as_ref().ok_or(DropReason::NoMatchingPdr)?;
+        let octets = usize::from(tuple.total_len);
+        let direction = verdict.direction();
+        self.stats.directions[direction as usize].matched.add(octets);
+        let block = self.blocks.live(verdict).ok_or(DropReason::NoMatchingPdr)?;
+        if block.is_closed(verdict.qers) {
+            return Err(DropReason::GateClosed);
+        }
+        let forward = block.forward(verdict.forward);
+        let mark = block.mark(verdict.marking);
+        check_action(&forward)?;
+        check_extensions(&forward, descriptor)?;
+        let routed = forward.kind == ForwardKind::Plain || descriptor.gtpu.is_none();
+        if routed && tuple.ttl <= 1 {
+            return Err(DropReason::TtlExpired);
+        }
+        let exit = self.exit(&forward, &tuple.addrs);
+        if !matches!(exit, Err(DropReason::NoNeighbour))
+            && let Some(mut block) = self.blocks.live(verdict)
+        {
+            block.count(verdict.urrs, octets as u64);
+        }
+        let exit = exit?;
+        let marking = encap::marking(&forward, mark);
+        let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC);
+        let optional = self.optional(buf, descriptor, &forward, marking, keeps_psc)?;
+        cut_out(buf, descriptor.user_offset.into(), octets)?;
+        if routed {
+            decrement_ttl(buf.data_mut(), &tuple.addrs)?;
+        }
+        self.put_on(
+            buf,
+            &forward,
+            &exit,
+            optional,
+            MessageType::G_PDU,
+            tuple.addrs.is_v4(),
+        )?;
+        self.stats.directions[direction as usize].forwarded.add(octets);
+        Ok(exit.adjacency.port())
+    }
+
+    /// End Marker and Tunnel Status: from tunnel to tunnel, neither gated nor counted.
+    #[cold]
+    fn relay<B: PacketBuf>(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+        verdict: &Verdict,
+    ) -> Result<PortId, DropReason> {
+        let forward = self
+            .blocks
+            .live(verdict)
+            .ok_or(DropReason::NoMatchingPdr)?
+            .forward(verdict.forward);
+        let gtpu = descriptor
+            .gtpu
+            .as_ref()
+            .ok_or(DropReason::UnsupportedGtpuMessage)?;
+        check_action(&forward)?;
+        if forward.kind != ForwardKind::Tunnel {
+            return Err(DropReason::UnsupportedGtpuMessage);
+        }
+        check_extensions(&forward, descriptor)?;
+        let exit = self.exit(&forward, &gtpu.outer.addrs)?;
+        let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC);
+        let optional = self.optional(buf, descriptor, &forward, None, keeps_psc)?;
+        cut_out(buf, gtpu.payload_offset.into(), gtpu.payload_len.into())?;
+        self.put_on(buf, &forward, &exit, optional, gtpu.message_type, false)?;
+        Ok(exit.adjacency.port())
+    }
+
+    /// What the next GTP-U header has behind its mandatory part.
+    #[inline]
+    fn optional<B: PacketBuf>(
+        &mut self,
+        buf: &B,
+        descriptor: &Descriptor,
+        forward: &Forward,
+        marking: Option<Marking>,
+        keeps_psc: bool,
+    ) -> Result<Optional, DropReason> {
+        match &descriptor.gtpu {
+            Some(gtpu) if forward.flags.contains(ForwardFlags::KEEP_EXTENSIONS) => {
+                self.chain.collect(buf.data(), gtpu, marking, keeps_psc)
+            }
+            _ => Ok(marking.map_or(Optional::None, Optional::Marking)),
+        }
+    }
+
+    #[inline]
+    fn put_on<B: PacketBuf>(
+        &self,
+        buf: &mut B,
+        forward: &Forward,
+        exit: &Exit,
+        optional: Optional,
+        message_type: MessageType,
+        is_v4: bool,
+    ) -> Result<(), DropReason> {
+        let (adjacency, mtu) = (&exit.adjacency, exit.mtu);
+        match &forward.template {
+            None => encap::plain(buf, adjacency, mtu, is_v4),
+            Some(template) => Into {
+                template,
+                adjacency,
+                mtu,
+                message_type,
+            }
+            .put_on(buf, optional, self.chain),
+        }
+    }
+
+    /// Where the packet leaves, and in whose name.
+    #[inline]
+    fn exit(&mut self, forward: &Forward, addrs: &Addrs) -> Result<Exit, DropReason> {
+        let (instance, id) = if forward.adjacency == AdjacencyId::BY_DESTINATION {
+            self.route(forward.egress, addrs.dst())?
+        } else {
+            (forward.egress, forward.adjacency)
+        };
+        let adjacency = self
+            .adjacencies
+            .at(id)
+            .filter(|adjacency| adjacency.is_resolved())
+            .ok_or(DropReason::NoNeighbour)?;
+        let mtu = self.places.at(instance).map_or(u16::MAX, |place| place.mtu);
+        Ok(Exit {
+            adjacency: *adjacency,
+            mtu,
+        })
+    }
+
+    /// The way of a plain packet; a next hop that nobody has asked for yet is asked for.
+    #[inline]
+    fn route(
+        &mut self,
+        egress: InstanceId,
+        destination: IpAddr,
+    ) -> Result<(InstanceId, AdjacencyId), DropReason> {
+        let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
+        let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
+        let (next_hop, id) = match hop.via {
+            Via::Gateway { address, adjacency } => (address, adjacency),
+            Via::Connected => (destination, self.adjacencies.find(hop.instance, destination)),
+        };
+        let Some(id) = id else {
+            self.notices.ask(self.stats, hop.instance, next_hop, self.now);
+            return Err(DropReason::NoNeighbour);
+        };
+        Ok((hop.instance, id))
+    }
+}
+
+#[inline]
+fn check_action(forward: &Forward) -> Result<(), DropReason> {
+    match forward.kind {
+        ForwardKind::Tunnel | ForwardKind::Plain => Ok(()),
+        ForwardKind::Buffer => Err(DropReason::FarBuffer),
+        ForwardKind::Punt => Err(DropReason::UnsupportedAction),
+        ForwardKind::Drop if forward.flags.contains(ForwardFlags::NO_TUNNEL) => Err(DropReason::FarNoTunnel),
+        ForwardKind::Drop if forward.flags.contains(ForwardFlags::UNSUPPORTED) => {
+            Err(DropReason::UnsupportedAction)
+        }
+        ForwardKind::Drop => Err(DropReason::FarDrop),
+    }
+}
+
+/// Extension headers that are not known here and must be (TS 29.281 §5.2.1).
+#[inline]
+fn check_extensions(forward: &Forward, descriptor: &Descriptor) -> Result<(), DropReason> {
+    let Some(gtpu) = &descriptor.gtpu else {
+        return Ok(());
+    };
+    let refused = match forward.kind {
+        ForwardKind::Tunnel => gtpu.unknown.refused_by_intermediate(),
+        _ => gtpu.unknown.refused_by_endpoint(),
+    };
+    if refused {
+        Err(DropReason::UnknownGtpuExtension)
+    } else {
+        Ok(())
+    }
+}
+
+/// Leaves `octets` octets from `offset` on: what comes before is taken off, padding behind it cut off.
+#[inline]
+fn cut_out<B: PacketBuf>(buf: &mut B, offset: usize, octets: usize) -> Result<(), DropReason> {
+    let cut = buf.trim_front(offset) && buf.truncate(octets);
+    if cut { Ok(()) } else { Err(DropReason::BadIpLength) }
+}
+
+#[inline]
+fn decrement_ttl(packet: &mut [u8], addrs: &Addrs) -> Result<(), DropReason> {
+    if addrs.is_v4() {
+        ipv4::decrement_ttl(packet)
+    } else {
+        ipv6::decrement_hop_limit(packet)
+    }
+}

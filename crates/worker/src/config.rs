@@ -1,0 +1,77 @@
+//! What a worker is made with.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{Seed, WorkerId};
+use packet::MacAddr;
+use rules::network::Network;
+
+use crate::BURST;
+
+/// How one worker is to work. Everything is fixed from its start.
+#[derive(Clone, Debug)]
+pub struct WorkerConfig {
+    /// Which worker it is, below `workers`.
+    pub id: WorkerId,
+    /// How many workers there are, at least 1.
+    pub workers: u16,
+    /// The configured world.
+    pub network: Arc<Network>,
+    /// The ports' link layer addresses, by port.
+    pub macs: Vec<MacAddr>,
+    /// Session indices of the whole program are below this. Default 65,536.
+    pub max_sessions: usize,
+    /// Sessions that this worker may own. Default: `max_sessions`.
+    pub own_sessions: usize,
+    /// IPv4 flow entries. Default 262,144.
+    pub max_flows_v4: usize,
+    /// IPv6 flow entries. Default 65,536.
+    pub max_flows_v6: usize,
+    /// Neighbours of the whole program: `NeighboursConfig::capacity`. Default 16,384.
+    pub max_adjacencies: usize,
+    /// Tunnels and UE addresses each that do not lie in their session's bucket. Default 65,536; unused with one worker.
+    pub max_exceptions: usize,
+    /// Packets of one burst that may take the slow path. Default 64: all.
+    pub slow_path_budget: u16,
+    /// Commands applied in one poll. Default 32.
+    pub commands_per_poll: usize,
+    /// How long a flow entry may idle. Default 300 s; 0.54 s to 4.9 hours.
+    pub idle: Duration,
+    /// Buckets of each flow table that one poll looks at for aging. Default 4.
+    pub aging_per_poll: usize,
+    /// Every flow entry has the 5-tuple in its key, also where a wider one would do: for measurements.
+    pub force_five_tuple: bool,
+    /// Error Indications a second. Default 100; 0 for none.
+    pub error_indications: u32,
+    /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
+    pub notifications: u32,
+    /// The secret of the hash functions. Must be random outside tests.
+    pub seed: Seed,
+}
+
+impl WorkerConfig {
+    /// The defaults for worker `id` of `workers`.
+    pub fn new(id: WorkerId, workers: u16, network: Arc<Network>, macs: Vec<MacAddr>, seed: Seed) -> Self {
+        Self {
+            id,
+            workers,
+            network,
+            macs,
+            max_sessions: 65_536,
+            own_sessions: 65_536,
+            max_flows_v4: 262_144,
+            max_flows_v6: 65_536,
+            max_adjacencies: 16_384,
+            max_exceptions: 65_536,
+            slow_path_budget: BURST as u16,
+            commands_per_poll: 32,
+            idle: Duration::from_secs(300),
+            aging_per_poll: 4,
+            force_five_tuple: false,
+            error_indications: 100,
+            notifications: 10,
+            seed,
+        }
+    }
+}

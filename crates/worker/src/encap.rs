@@ -1,0 +1,404 @@
+//! The headers that go on: outer IP, UDP and GTP-U of a tunnel, and Ethernet.
+//!
+//! The IPv4 outer header is written here in one piece; it is the same, octet for octet, as
+//! [`packet::build::GtpuTemplate`] makes, which serves IPv6.
+
+use flow::{Forward, ForwardFlags, Mark, OuterAddresses, Template};
+use packet::build::{GtpuEncap, GtpuTemplate, Marking, PerPacket, fill_udp_checksum};
+use packet::checksum::Sum;
+use packet::eth::ether_type;
+use packet::gtpu::{self, Comprehension, ExtensionHeader, ExtensionType, MessageType, flags};
+use packet::psc::PduType;
+use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, udp};
+use transport::Adjacency;
+
+/// Octets of IPv4, UDP and the mandatory part of GTP-U.
+const OUTER_V4: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
+/// The longest optional part of a GTP-U header that is relayed, octets.
+const MAX_OPTIONAL: usize = 1024;
+
+/// What comes between the mandatory GTP-U header and the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Optional {
+    /// Nothing.
+    None,
+    /// A PDU Session Container alone.
+    Marking(Marking),
+    /// What lies in the [`Chain`].
+    Chain,
+}
+
+/// The container that a QER's mark asks for in a tunnel.
+#[inline]
+pub(crate) fn marking(forward: &Forward, mark: Mark) -> Option<Marking> {
+    let qfi = Qfi::from_low_bits(
+        mark.qfi()
+            .filter(|_| forward.flags.contains(ForwardFlags::NEEDS_MARKING))?,
+    );
+    if forward.flags.contains(ForwardFlags::UPLINK_CONTAINER) {
+        return Some(Marking::uplink(qfi));
+    }
+    let ppi = mark.ppi().map(Ppi::from_low_bits);
+    Some(Marking {
+        pdu_type: PduType::Downlink,
+        qfi,
+        rqi: mark.rqi(),
+        ppi,
+    })
+}
+
+/// A chain of extension headers, and the four optional octets before it, for a packet that is relayed.
+pub(crate) struct Chain {
+    octets: [u8; MAX_OPTIONAL],
+    len: usize,
+    /// Where the type of the next header goes.
+    next: usize,
+}
+
+impl Chain {
+    /// Nothing yet.
+    pub const fn new() -> Self {
+        Self {
+            octets: [0; MAX_OPTIONAL],
+            len: 0,
+            next: 0,
+        }
+    }
+
+    /// Collects what a message of `frame` has on in the next tunnel (TS 29.244 Table 8.2.64-1, NOTE 2): the container
+    /// of `marking`, else the received one if `keeps_psc`; then the others, except unknown ones that a node in the
+    /// middle takes out.
+    ///
+    /// # Errors
+    /// [`DropReason::NoHeadroom`] when the chain is longer than fits.
+    pub fn collect(
+        &mut self,
+        frame: &[u8],
+        gtpu: &GtpuFrame,
+        marking: Option<Marking>,
+        keeps_psc: bool,
+    ) -> Result<Optional, DropReason> {
+        let relays_psc = marking.is_none() && keeps_psc && gtpu.qfi.is_some();
+        if !gtpu.has_other_extensions && !relays_psc {
+            return Ok(marking.map_or(Optional::None, Optional::Marking));
+        }
+        self.build(frame, gtpu, marking, relays_psc)
+    }
+
+    #[cold]
+    fn build(
+        &mut self,
+        frame: &[u8],
+        gtpu: &GtpuFrame,
+        marking: Option<Marking>,
+        relays_psc: bool,
+    ) -> Result<Optional, DropReason> {
+        let received = gtpu.message(frame)?.extensions;
+        (self.len, self.next) = (gtpu::OPTIONAL_LEN, gtpu::OPTIONAL_LEN - 1);
+        self.octets[..gtpu::OPTIONAL_LEN].fill(0);
+        if let Some(marking) = marking {
+            let octets = marking.octets();
+            // Four optional octets and one of length come before the content, the next type after it.
+            self.push(
+                ExtensionType::PDU_SESSION_CONTAINER,
+                octets.get(5..marking.len() - 1).unwrap_or_default(),
+            )?;
+        }
+        if relays_psc && let Some(content) = received.find(ExtensionType::PDU_SESSION_CONTAINER) {
+            self.push(ExtensionType::PDU_SESSION_CONTAINER, content)?;
+        }
+        for header in received.into_iter().filter(goes_on) {
+            self.push(header.kind, header.content)?;
+        }
+        let is_empty = self.len == gtpu::OPTIONAL_LEN;
+        Ok(if is_empty { Optional::None } else { Optional::Chain })
+    }
+
+    fn push(&mut self, kind: ExtensionType, content: &[u8]) -> Result<(), DropReason> {
+        let len = content.len() + 2;
+        let room = self
+            .octets
+            .get_mut(self.len..self.len + len)
+            .ok_or(DropReason::NoHeadroom)?;
+        let (first, rest) = room.split_first_mut().ok_or(DropReason::NoHeadroom)?;
+        let (content_room, next) = rest
+            .split_at_mut_checked(content.len())
+            .ok_or(DropReason::NoHeadroom)?;
+        *first = (len / 4) as u8;
+        content_room.copy_from_slice(content);
+        next.fill(0);
+        self.octets[self.next] = kind.0;
+        self.len += len;
+        self.next = self.len - 1;
+        Ok(())
+    }
+
+    fn octets(&self) -> &[u8] {
+        self.octets.get(..self.len).unwrap_or_default()
+    }
+}
+
+/// Whether a node between two tunnels passes the header on; the PDU Session Container is a matter of its own.
+fn goes_on(header: &ExtensionHeader<'_>) -> bool {
+    let unknown = !header.kind.is_known();
+    header.kind != ExtensionType::PDU_SESSION_CONTAINER
+        && !(unknown && header.kind.comprehension() == Comprehension::DiscardIfUnknown)
+}
+
+/// Puts Ethernet before a plain packet.
+///
+/// # Errors
+/// [`DropReason::TooBig`] when it is longer than `mtu`, [`DropReason::NoHeadroom`].
+#[inline]
+pub(crate) fn plain<B: PacketBuf>(
+    buf: &mut B,
+    adjacency: &Adjacency,
+    mtu: u16,
+    is_v4: bool,
+) -> Result<(), DropReason> {
+    if buf.len() > usize::from(mtu) {
+        return Err(DropReason::TooBig);
+    }
+    let l2 = adjacency.header();
+    let room = buf.prepend(l2.len() + 2).ok_or(DropReason::NoHeadroom)?;
+    write_l2(room, l2, if is_v4 { ether_type::IPV4 } else { ether_type::IPV6 })
+}
+
+#[inline]
+fn write_l2(room: &mut [u8], l2: &[u8], kind: u16) -> Result<(), DropReason> {
+    let (addresses, rest) = room
+        .split_at_mut_checked(l2.len())
+        .ok_or(DropReason::NoHeadroom)?;
+    addresses.copy_from_slice(l2);
+    rest.copy_from_slice(&kind.to_be_bytes());
+    Ok(())
+}
+
+/// A message that goes into a tunnel.
+pub(crate) struct Into<'a> {
+    /// The tunnel.
+    pub template: &'a Template,
+    /// The neighbour that it leads over.
+    pub adjacency: &'a Adjacency,
+    /// The largest IP packet on the way.
+    pub mtu: u16,
+    /// What kind of message.
+    pub message_type: MessageType,
+}
+
+impl Into<'_> {
+    /// Puts all headers before the payload in `buf`.
+    ///
+    /// # Errors
+    /// [`DropReason::TooBig`], [`DropReason::NoHeadroom`].
+    #[inline]
+    pub fn put_on<B: PacketBuf>(
+        &self,
+        buf: &mut B,
+        optional: Optional,
+        chain: &Chain,
+    ) -> Result<(), DropReason> {
+        let marking = match optional {
+            Optional::Marking(marking) => marking.octets(),
+            _ => [0; 12],
+        };
+        let octets = match optional {
+            Optional::None => &[][..],
+            Optional::Marking(kind) => marking.get(..kind.len()).unwrap_or_default(),
+            Optional::Chain => chain.octets(),
+        };
+        match self.template.addresses {
+            OuterAddresses::V4 { source, destination } => self.put_on_v4(buf, octets, source, destination),
+            OuterAddresses::V6 { source, destination } => self.put_on_v6(buf, octets, source, destination),
+        }
+    }
+
+    #[inline]
+    fn put_on_v4<B: PacketBuf>(
+        &self,
+        buf: &mut B,
+        optional: &[u8],
+        source: [u8; 4],
+        destination: [u8; 4],
+    ) -> Result<(), DropReason> {
+        let l2 = self.adjacency.header();
+        let total = OUTER_V4 + optional.len() + buf.len();
+        if total > usize::from(self.mtu) {
+            return Err(DropReason::TooBig);
+        }
+        let outer = self.outer_v4(total as u16, !optional.is_empty(), source, destination);
+        let room = buf
+            .prepend(l2.len() + 2 + OUTER_V4 + optional.len())
+            .ok_or(DropReason::NoHeadroom)?;
+        let (head, rest) = room
+            .split_at_mut_checked(l2.len() + 2)
+            .ok_or(DropReason::NoHeadroom)?;
+        write_l2(head, l2, ether_type::IPV4)?;
+        let (fixed, variable) = rest
+            .split_at_mut_checked(OUTER_V4)
+            .ok_or(DropReason::NoHeadroom)?;
+        fixed.copy_from_slice(&outer);
+        variable.copy_from_slice(optional);
+        Ok(())
+    }
+
+    /// The headers of an IPv4 packet of `total` octets: TTL 64, DF, identification 0, no UDP checksum.
+    #[inline]
+    fn outer_v4(&self, total: u16, extended: bool, source: [u8; 4], destination: [u8; 4]) -> [u8; OUTER_V4] {
+        let Template {
+            teid,
+            source_port,
+            tos,
+            ..
+        } = *self.template;
+        let [l0, l1] = total.to_be_bytes();
+        let [u0, u1] = (total - ipv4::HEADER_LEN as u16).to_be_bytes();
+        let [g0, g1] = (total - OUTER_V4 as u16).to_be_bytes();
+        let [p0, p1] = source_port.to_be_bytes();
+        let [q0, q1] = gtpu::PORT.to_be_bytes();
+        let [t0, t1, t2, t3] = teid.to_be_bytes();
+        let [c0, c1] = checksum_v4(tos, total, source, destination).to_be_bytes();
+        let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (source, destination);
+        let flags = if extended {
+            flags::VERSION_1 | flags::E
+        } else {
+            flags::VERSION_1
+        };
+        [
+            0x45,
+            tos,
+            l0,
+            l1,
+            0,
+            0,
+            0x40,
+            0,
+            64,
+            17,
+            c0,
+            c1,
+            s0,
+            s1,
+            s2,
+            s3,
+            d0,
+            d1,
+            d2,
+            d3, // IPv4
+            p0,
+            p1,
+            q0,
+            q1,
+            u0,
+            u1,
+            0,
+            0, // UDP
+            flags,
+            self.message_type.0,
+            g0,
+            g1,
+            t0,
+            t1,
+            t2,
+            t3, // GTP-U
+        ]
+    }
+
+    #[cold]
+    fn put_on_v6<B: PacketBuf>(
+        &self,
+        buf: &mut B,
+        optional: &[u8],
+        src: [u8; 16],
+        dst: [u8; 16],
+    ) -> Result<(), DropReason> {
+        let encap = GtpuEncap {
+            src_port: self.template.source_port,
+            tos: self.template.tos,
+            ..GtpuEncap::new(Addrs::V6 { src, dst }, Teid(self.template.teid))
+        };
+        let template = GtpuTemplate::new(&encap);
+        let (inner_len, l2) = (buf.len(), self.adjacency.header());
+        let outer_len = template.header_len(None) + optional.len();
+        if outer_len + inner_len > usize::from(self.mtu) {
+            return Err(DropReason::TooBig);
+        }
+        let payload = whole_sum(buf);
+        let room = buf
+            .prepend(l2.len() + 2 + outer_len)
+            .ok_or(DropReason::NoHeadroom)?;
+        let (head, outer) = room
+            .split_at_mut_checked(l2.len() + 2)
+            .ok_or(DropReason::NoHeadroom)?;
+        write_l2(head, l2, ether_type::IPV6)?;
+        let start = outer.len().saturating_sub(optional.len());
+        outer
+            .get_mut(start..)
+            .ok_or(DropReason::NoHeadroom)?
+            .copy_from_slice(optional);
+        let flags = if optional.is_empty() { 0 } else { flags::E };
+        let packet = PerPacket {
+            message_type: self.message_type,
+            ..PerPacket::default()
+        };
+        template.apply_optional(outer, inner_len, flags, &packet)?;
+        match payload {
+            Some(payload) => fill_udp_checksum(outer, payload),
+            // A chained buffer: the tunnel goes without (RFC 6935).
+            None => Ok(()),
+        }
+    }
+}
+
+/// The sum over a packet that lies in one piece.
+fn whole_sum<B: PacketBuf>(buf: &B) -> Option<Sum> {
+    (buf.data().len() == buf.len()).then(|| Sum::default().bytes(buf.data()))
+}
+
+/// The checksum of an outer IPv4 header (RFC 791 §3.1).
+#[inline]
+fn checksum_v4(tos: u8, total: u16, source: [u8; 4], destination: [u8; 4]) -> u16 {
+    // Version and length, TOS; DF; TTL 64 and protocol UDP.
+    let fixed = 0x4500 + u32::from(tos) + 0x4000 + 0x4011;
+    let halves = |address: [u8; 4]| {
+        let bits = u32::from_be_bytes(address);
+        (bits >> 16) + (bits & 0xffff)
+    };
+    let sum = fixed + u32::from(total) + halves(source) + halves(destination);
+    let sum = (sum & 0xffff) + (sum >> 16);
+    !((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::VecBuf;
+    use packet::checksum;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_short_way_makes_what_the_template_makes(
+            source: [u8; 4], destination: [u8; 4], teid: u32, source_port: u16, tos: u8, len in 0usize..2000,
+            qfi in proptest::option::of(0u8..64)
+        ) {
+            let marking = qfi.map(|qfi| Marking::downlink(Qfi::from_low_bits(qfi)));
+            let template = Template { source_port, tos, ..Template::ipv4(teid, source, destination) };
+            let interface = crate::places::tests::interface();
+            let adjacency = Adjacency::resolved(&interface, packet::MacAddr([2; 6]));
+            let into = Into { template: &template, adjacency: &adjacency, mtu: 9000, message_type: MessageType::G_PDU };
+            let mut buf = VecBuf::new(&vec![7; len]);
+            let optional = marking.map_or(Optional::None, Optional::Marking);
+            into.put_on(&mut buf, optional, &Chain::new()).expect("there is room");
+
+            let addrs = Addrs::V4 { src: source, dst: destination };
+            let encap = GtpuEncap { src_port: source_port, tos, ..GtpuEncap::new(addrs, Teid(teid)) };
+            let slow = GtpuTemplate::new(&encap);
+            let mut headers = vec![0; slow.header_len(marking)];
+            slow.apply(&mut headers, len, marking).expect("it fits");
+            prop_assert_eq!(&buf.data()[14..14 + headers.len()], &headers[..]);
+            prop_assert!(checksum::is_right(&headers[..20]));
+        }
+    }
+}

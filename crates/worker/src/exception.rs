@@ -1,0 +1,170 @@
+//! Packets for ourselves: ARP, Neighbour Discovery, ICMP echo, GTP-U path management.
+//!
+//! Answered in the packet's own buffer where that is possible; what they tell goes to Control as an event. Any
+//! worker answers for all of our addresses. Not fast, and not allowed to be slow: no allocation, no unbounded work.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use packet::checksum::Sum;
+use packet::gtpu::{ErrorIndication, MessageType};
+use packet::{DropReason, GtpuFrame, IpFrame, PacketBuf};
+use transport::replies;
+
+use crate::answer::{Frame, Message};
+use crate::descriptor::{Descriptor, Fate, Kind};
+use crate::notices::Notices;
+use crate::parse::is_icmp;
+use crate::places::{Local, Place, Places};
+use crate::stats::Stats;
+use crate::{Event, Ingress};
+
+/// The first octet of ICMPv6 discovery messages lies here in the message.
+const TYPE: usize = 0;
+
+/// What the exception path works with.
+pub(crate) struct Exceptions<'a> {
+    pub places: &'a Places,
+    pub notices: &'a mut Notices,
+    pub stats: &'a mut Stats,
+}
+
+impl Exceptions<'_> {
+    /// Deals with every packet of a burst that is for ourselves.
+    pub fn handle<B: PacketBuf + Ingress>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
+        for (buf, descriptor) in burst.iter_mut().zip(descriptors) {
+            if !descriptor.is_open() || descriptor.kind.is_user() {
+                continue;
+            }
+            descriptor.fate = match self.one(buf, descriptor) {
+                Ok(true) => {
+                    self.stats.answered += 1;
+                    Fate::Send(buf.ingress())
+                }
+                Ok(false) => Fate::Consumed,
+                Err(reason) => Fate::Drop(reason),
+            };
+        }
+    }
+
+    /// Whether the packet is now the answer to itself.
+    fn one<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<bool, DropReason> {
+        let places = self.places;
+        let place = places
+            .at(descriptor.instance)
+            .ok_or(DropReason::VlanNotConfigured)?;
+        match descriptor.kind {
+            Kind::Arp(l3) => {
+                let ours = place.interface.ipv4.ok_or(DropReason::NotForUs)?;
+                let outcome = replies::arp(buf.data_mut(), l3.into(), ours, place.interface.mac)?;
+                Ok(self.sighted(place, outcome))
+            }
+            Kind::Host(ip, local) => self.host(buf, place, &ip, local),
+            Kind::Signalling => {
+                let gtpu = descriptor
+                    .gtpu
+                    .as_ref()
+                    .ok_or(DropReason::UnsupportedGtpuMessage)?;
+                self.signalling(buf, place, gtpu, descriptor.local)
+            }
+            Kind::None | Kind::Tunnelled | Kind::Relayed | Kind::Plain => Err(DropReason::NotForUs),
+        }
+    }
+
+    fn sighted(&mut self, place: &Place, outcome: replies::Outcome) -> bool {
+        if let Some(seen) = outcome.sighting {
+            let (address, mac, how) = (seen.address, seen.mac, seen.how);
+            let event = Event::Neighbour {
+                instance: place.instance(),
+                address,
+                mac,
+                how,
+            };
+            self.notices.tell(self.stats, event);
+        }
+        outcome.answer
+    }
+
+    /// IP for one of our addresses, or for a group.
+    fn host<B: PacketBuf>(
+        &mut self,
+        buf: &mut B,
+        place: &Place,
+        ip: &IpFrame,
+        local: Option<Local>,
+    ) -> Result<bool, DropReason> {
+        let (l3, l4) = (ip.ip_offset(), ip.l4_offset());
+        if !is_icmp(ip) {
+            return Err(DropReason::NotForUs);
+        }
+        let kind = *buf.data().get(l4 + TYPE).ok_or(DropReason::TruncatedIcmp)?;
+        match ip.tuple.addrs.dst() {
+            IpAddr::V6(destination) if replies::is_discovery(kind) => {
+                let ours = place.interface.ipv6.ok_or(DropReason::NotForUs)?;
+                if !is_discovery_for(ours, destination) {
+                    return Err(DropReason::NotForUs);
+                }
+                let outcome = replies::discovery(buf, l3, l4, ours, place.interface.mac)?;
+                Ok(self.sighted(place, outcome))
+            }
+            _ if local.is_none() || ip.tuple.addrs.has_martian_source() => Err(DropReason::NotForUs),
+            IpAddr::V4(_) => replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
+            IpAddr::V6(_) => replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
+        }
+    }
+
+    /// A GTP-U message that belongs to no tunnel.
+    fn signalling<B: PacketBuf>(
+        &mut self,
+        buf: &mut B,
+        place: &Place,
+        gtpu: &GtpuFrame,
+        local: Option<Local>,
+    ) -> Result<bool, DropReason> {
+        let local = local.ok_or(DropReason::NotForUs)?;
+        verify(buf, gtpu)?;
+        let peer = gtpu.outer.addrs.src();
+        match gtpu.message_type {
+            MessageType::ECHO_REQUEST if gtpu.unknown.refused_by_endpoint() => {
+                Err(DropReason::UnknownGtpuExtension)
+            }
+            MessageType::ECHO_REQUEST => {
+                let mac = place.interface.mac;
+                let frame = Frame::back(buf.data(), gtpu, mac, Message::EchoResponse)?;
+                frame.put_into(buf).map(|()| true)
+            }
+            MessageType::ECHO_RESPONSE => {
+                let sequence = gtpu.sequence.unwrap_or(0);
+                self.notices.tell(
+                    self.stats,
+                    Event::EchoResponse {
+                        peer,
+                        local: local.id,
+                        sequence,
+                    },
+                );
+                Ok(false)
+            }
+            MessageType::ERROR_INDICATION => {
+                let message = ErrorIndication::read(&gtpu.message(buf.data())?)?;
+                let (peer, teid) = (message.peer, message.teid);
+                self.notices
+                    .tell(self.stats, Event::ErrorIndication { peer, teid });
+                Ok(false)
+            }
+            MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(false),
+            _ => Err(DropReason::UnsupportedGtpuMessage),
+        }
+    }
+}
+
+fn is_discovery_for(ours: Ipv6Addr, destination: Ipv6Addr) -> bool {
+    destination == ours || replies::listens_to(ours, destination)
+}
+
+/// The UDP checksum of a message that is believed: a user packet has one of its own, this has not.
+fn verify<B: PacketBuf>(buf: &B, gtpu: &GtpuFrame) -> Result<(), DropReason> {
+    if buf.data().len() < buf.len() {
+        return Err(DropReason::BadUdpLength);
+    }
+    gtpu.verify_udp_checksum(buf.data(), Sum::default(), true)
+}

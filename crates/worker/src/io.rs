@@ -1,0 +1,46 @@
+//! Where a worker's packets come from and go to.
+
+use flow::{PortId, WorkerId};
+use packet::PacketBuf;
+
+use crate::Batch;
+
+/// A buffer that remembers by which port its packet came in; it goes along when the packet is handed over.
+pub trait Ingress {
+    /// The port by which the packet came in.
+    fn ingress(&self) -> PortId;
+
+    /// Notes the port by which the packet came in.
+    fn set_ingress(&mut self, port: PortId);
+}
+
+/// One worker's queues: one of each port, its inbox, and the inboxes of the others.
+///
+/// Nothing blocks. What cannot be sent stays in the caller's batch, so that the caller counts it.
+pub trait Io {
+    /// What a packet lies in.
+    type Buf: PacketBuf + Ingress;
+
+    /// How many ports there are; they are numbered from 0.
+    fn ports(&self) -> usize;
+
+    /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set.
+    fn rx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
+
+    /// Sends the packets of `out` by `port`. Those that found no room stay in `out`, in order.
+    fn tx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
+
+    /// An empty buffer with headroom, for a packet of our own. `None` when the pool is empty.
+    fn alloc(&mut self) -> Option<Self::Buf>;
+
+    /// Puts the packets of `out` into the inbox of the worker `to`. Those that found no room stay in `out`.
+    fn hand_over(&mut self, to: WorkerId, out: &mut Batch<Self::Buf>);
+
+    /// Takes packets that other workers handed over, as many as `out` has room for.
+    fn inbox(&mut self, out: &mut Batch<Self::Buf>);
+
+    /// Frees packets that go no further. Better for a pool than one by one.
+    fn free(&mut self, out: &mut Batch<Self::Buf>) {
+        out.clear();
+    }
+}

@@ -1,0 +1,46 @@
+//! The packet path: one [`Worker`] per core, each a plain function from bursts of packets and commands to packets and
+//! events.
+//!
+//! A worker owns its sessions, flows and counters and shares nothing; it meets others through bounded queues alone
+//! ([`link`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log, and after the
+//! start no allocation on the way of established flows. The stages are files named after a packet's way: `rx` (in
+//! [`Io`]), `parse`, `steer` (with `exception`, for packets to ourselves), `lookup`, `slow`, `act`, `tx`.
+//!
+//! What the rules mean is decided by crate `rules`; who is on the link by crate `transport` in Control. Nothing is
+//! buffered for idle UEs, reassembled or fragmented here.
+
+#![forbid(unsafe_code)]
+
+mod act;
+mod allowance;
+mod answer;
+mod batch;
+mod config;
+mod descriptor;
+mod encap;
+mod exception;
+mod flows;
+mod io;
+mod link;
+mod lookup;
+mod map;
+pub mod mem;
+mod notices;
+mod parse;
+mod places;
+mod sessions;
+mod slow;
+mod stats;
+mod steer;
+mod steering;
+mod tx;
+mod ue_map;
+mod worker;
+
+pub use batch::{BURST, Batch};
+pub use config::WorkerConfig;
+pub use io::{Ingress, Io};
+pub use link::{ApplyError, Command, ControlLink, Event, Link, SteerChange, link};
+pub use places::interface;
+pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
+pub use worker::{PollReport, Worker};

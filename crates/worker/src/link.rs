@@ -1,0 +1,209 @@
+//! The link between Control and one worker: commands to it, events from it.
+//!
+//! Both ways are single-producer single-consumer rings of fixed size (`rtrb`: wait-free, no allocation after it is
+//! made, a plain load and store each on this hardware; a multi-producer channel would pay for what nobody needs). In
+//! the daemon the two ends are on two threads, in the one-thread world on one.
+//!
+//! Commands are applied in order, at the boundary of a burst. Every command with an [`OpId`] has exactly one event
+//! that answers it, and a command is not taken while its answer has no room: Control slows down, packets do not.
+
+use std::net::IpAddr;
+
+use flow::{Bucket, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
+use packet::{MacAddr, Teid};
+use rtrb::{Consumer, Producer, RingBuffer};
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::prefix::IpPrefix;
+use transport::{AdjacencyChange, Heard};
+
+/// What Control tells a worker.
+#[derive(Debug)]
+pub enum Command {
+    /// A session comes, changes or goes; whole or not at all. Answered by [`Event::Applied`].
+    Session {
+        /// The operation.
+        op: OpId,
+        /// What to do.
+        change: SessionChange,
+    },
+    /// Which worker owns what. Told to every worker.
+    Steer(SteerChange),
+    /// A neighbour came, changed or went. Told to every worker.
+    Adjacency(AdjacencyChange),
+    /// A frame to send as it is; dropped and counted when the port has no room.
+    Transmit {
+        /// The port.
+        port: PortId,
+        /// The frame, from the Ethernet header on.
+        bytes: Box<[u8]>,
+    },
+    /// Everything before has taken effect once this is answered, by [`Event::Fenced`].
+    Fence {
+        /// The operation.
+        op: OpId,
+    },
+    /// What a session's URRs have counted so far. Answered by [`Event::Queried`].
+    Query {
+        /// The operation.
+        op: OpId,
+        /// The session.
+        session: SessionIndex,
+    },
+}
+
+/// A change of what belongs to which worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SteerChange {
+    /// A bucket moves.
+    Bucket {
+        /// The bucket.
+        bucket: Bucket,
+        /// Its worker from now on.
+        owner: WorkerId,
+    },
+    /// A tunnel that does not lie in its session's bucket. `None` takes the exception away.
+    Tunnel {
+        /// The local address.
+        local: LocalId,
+        /// The TEID.
+        teid: Teid,
+        /// The worker that owns its session.
+        owner: Option<WorkerId>,
+    },
+    /// A UE address that does not lie in its session's bucket. `None` takes the exception away.
+    Address {
+        /// The address space.
+        vrf: VrfId,
+        /// The address or prefix.
+        prefix: IpPrefix,
+        /// The worker that owns its session.
+        owner: Option<WorkerId>,
+    },
+}
+
+/// Why a worker did not apply a session change. None of it happens when Control keeps its books.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplyError {
+    /// The session's index is beyond the worker's limit.
+    NoSuchSlot,
+    /// Install: the session is there already.
+    Exists,
+    /// Replace, Remove, Query: the session is not there.
+    NotFound,
+    /// There is no memory for the session's block.
+    NoBlock,
+    /// The session has more FARs, QERs or URRs than a block holds.
+    OutOfBounds,
+    /// A tunnel or UE address belongs to another session of this worker.
+    Taken,
+    /// The tables of tunnels or UE addresses are full.
+    TableFull,
+}
+
+impl std::fmt::Display for ApplyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchSlot => "the session's index is beyond the worker's limit",
+            Self::Exists => "the session is there already",
+            Self::NotFound => "the session is not there",
+            Self::OutOfBounds => "the session has more rules than a block holds",
+            Self::NoBlock => "the worker has no memory for the session's block",
+            Self::Taken => "a tunnel or UE address belongs to another session",
+            Self::TableFull => "the worker's table of tunnels or UE addresses is full",
+        })
+    }
+}
+
+impl std::error::Error for ApplyError {}
+
+/// What a worker tells Control.
+#[derive(Debug)]
+pub enum Event {
+    /// A session change was applied, or not.
+    Applied {
+        /// The operation.
+        op: OpId,
+        /// Final counts of what went away, if anything counted did.
+        outcome: Result<Option<UsageSnapshot>, ApplyError>,
+        /// The image that is no longer in use (after a failure: the new one), for Control to free.
+        retired: Option<Box<SessionImage>>,
+    },
+    /// All commands before the fence have taken effect.
+    Fenced {
+        /// The operation.
+        op: OpId,
+    },
+    /// What a session's URRs have counted.
+    Queried {
+        /// The operation.
+        op: OpId,
+        /// The counts.
+        outcome: Result<UsageSnapshot, ApplyError>,
+    },
+    /// Somebody on a link said where an address is.
+    Neighbour {
+        /// The instance whose link it is.
+        instance: InstanceId,
+        /// The address.
+        address: IpAddr,
+        /// The station.
+        mac: MacAddr,
+        /// How it was said.
+        how: Heard,
+    },
+    /// A packet waits for no one: this next hop has no adjacency yet.
+    Resolve {
+        /// The instance that the next hop is on.
+        instance: InstanceId,
+        /// The next hop.
+        address: IpAddr,
+    },
+    /// A peer has no context for a tunnel that we send into (TS 29.281 §7.3.1).
+    ErrorIndication {
+        /// The peer's address, as its Error Indication gives it.
+        peer: IpAddr,
+        /// The peer's TEID.
+        teid: Teid,
+    },
+    /// A peer answered an Echo Request (TS 29.281 §7.2.2).
+    EchoResponse {
+        /// The peer.
+        peer: IpAddr,
+        /// Our address that it answered to.
+        local: LocalId,
+        /// The sequence number.
+        sequence: u16,
+    },
+}
+
+/// The worker's ends.
+pub struct Link {
+    /// Commands from Control.
+    pub commands: Consumer<Command>,
+    /// Events to Control.
+    pub events: Producer<Event>,
+}
+
+/// Control's ends.
+pub struct ControlLink {
+    /// Commands to the worker.
+    pub commands: Producer<Command>,
+    /// Events from the worker.
+    pub events: Consumer<Event>,
+}
+
+/// A link with room for so many commands and events.
+pub fn link(commands: usize, events: usize) -> (ControlLink, Link) {
+    let (command_producer, command_consumer) = RingBuffer::new(commands);
+    let (event_producer, event_consumer) = RingBuffer::new(events);
+    (
+        ControlLink {
+            commands: command_producer,
+            events: event_consumer,
+        },
+        Link {
+            commands: command_consumer,
+            events: event_producer,
+        },
+    )
+}

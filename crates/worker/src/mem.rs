@@ -1,0 +1,324 @@
+//! Packet I/O in memory: for tests, the one-thread world, the demo and the simulator.
+//!
+//! A [`Wires`] has one queue for each worker and port towards the workers, one for each port away from them, and an
+//! inbox for each worker. Queues are bounded and shared under a lock; they cross threads, though they are made for
+//! worlds on one. Buffers that a worker frees it uses again, so that a warm world allocates nothing.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flow::{PortId, WorkerId};
+use packet::{PacketBuf, VecBuf};
+
+use crate::{Batch, Ingress, Io};
+
+/// A packet in a vector, with the port it came in by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemBuf {
+    buf: VecBuf,
+    port: PortId,
+}
+
+impl MemBuf {
+    /// A copy of `packet`.
+    pub fn new(packet: &[u8]) -> Self {
+        Self {
+            buf: VecBuf::new(packet),
+            port: PortId(0),
+        }
+    }
+
+    /// The packet's octets.
+    pub fn bytes(&self) -> &[u8] {
+        self.buf.data()
+    }
+}
+
+impl From<VecBuf> for MemBuf {
+    fn from(buf: VecBuf) -> Self {
+        Self { buf, port: PortId(0) }
+    }
+}
+
+impl Ingress for MemBuf {
+    fn ingress(&self) -> PortId {
+        self.port
+    }
+
+    fn set_ingress(&mut self, port: PortId) {
+        self.port = port;
+    }
+}
+
+impl PacketBuf for MemBuf {
+    #[inline]
+    fn data(&self) -> &[u8] {
+        self.buf.data()
+    }
+
+    #[inline]
+    fn data_mut(&mut self) -> &mut [u8] {
+        self.buf.data_mut()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    #[inline]
+    fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
+        self.buf.prepend(n)
+    }
+
+    #[inline]
+    fn trim_front(&mut self, n: usize) -> bool {
+        self.buf.trim_front(n)
+    }
+
+    #[inline]
+    fn truncate(&mut self, len: usize) -> bool {
+        self.buf.truncate(len)
+    }
+
+    fn append(&mut self, n: usize) -> Option<&mut [u8]> {
+        self.buf.append(n)
+    }
+
+    #[inline]
+    fn headroom(&self) -> usize {
+        self.buf.headroom()
+    }
+}
+
+/// A bounded queue of packets with any number of ends.
+#[derive(Clone)]
+pub struct Queue {
+    packets: Arc<Mutex<VecDeque<MemBuf>>>,
+    depth: usize,
+}
+
+impl Queue {
+    /// Room for `depth` packets.
+    pub fn new(depth: usize) -> Self {
+        Self {
+            packets: Arc::new(Mutex::new(VecDeque::with_capacity(depth))),
+            depth,
+        }
+    }
+
+    /// Adds a packet at the end, or gives it back.
+    ///
+    /// # Errors
+    /// The packet, when the queue is full.
+    pub fn push(&self, packet: MemBuf) -> Result<(), MemBuf> {
+        let mut packets = self.lock();
+        if packets.len() >= self.depth {
+            return Err(packet);
+        }
+        packets.push_back(packet);
+        Ok(())
+    }
+
+    /// Takes the first packet.
+    pub fn pop(&self) -> Option<MemBuf> {
+        self.lock().pop_front()
+    }
+
+    /// Packets in the queue.
+    pub fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Whether the queue is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Moves what fits from `batch` to the end of the queue.
+    fn take_from(&self, batch: &mut Batch<MemBuf>) {
+        let mut packets = self.lock();
+        let room = self.depth.saturating_sub(packets.len());
+        packets.extend(batch.drain_front(room));
+    }
+
+    /// Moves what fits from the front of the queue to `batch`.
+    fn give_to(&self, batch: &mut Batch<MemBuf>) {
+        let mut packets = self.lock();
+        let some = batch.room().min(packets.len());
+        packets.drain(..some).for_each(|packet| drop(batch.push(packet)));
+    }
+
+    /// A panic of another holder leaves whole packets behind, so its poison means nothing.
+    fn lock(&self) -> MutexGuard<'_, VecDeque<MemBuf>> {
+        self.packets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The outside ends of every port.
+#[derive(Clone)]
+pub struct Wires {
+    /// By worker, then port: what each worker receives.
+    to: Vec<Vec<Queue>>,
+    /// By port: what all workers send.
+    from: Vec<Queue>,
+}
+
+impl Wires {
+    /// Wires for so many workers and ports with queues of `depth` packets, and each worker's ends of them.
+    pub fn new(workers: usize, ports: usize, depth: usize) -> (Self, Vec<MemIo>) {
+        let queues = |count: usize| (0..count).map(|_| Queue::new(depth)).collect::<Vec<_>>();
+        let wires = Self {
+            to: (0..workers).map(|_| queues(ports)).collect(),
+            from: queues(ports),
+        };
+        let inboxes = queues(workers);
+        let io = |worker: usize| MemIo {
+            rx: wires.to[worker].clone(),
+            tx: wires.from.clone(),
+            inboxes: inboxes.clone(),
+            worker,
+            pool: Vec::with_capacity(depth),
+        };
+        let ios = (0..workers).map(io).collect();
+        (wires, ios)
+    }
+
+    /// The queue of what `worker` receives by `port`: the NIC has placed the packet.
+    ///
+    /// # Panics
+    /// When there is no such worker or port.
+    pub fn to(&self, worker: WorkerId, port: PortId) -> &Queue {
+        &self.to[worker.index()][port.index()]
+    }
+
+    /// The queue of what the workers sent by `port`.
+    ///
+    /// # Panics
+    /// When there is no such port.
+    pub fn from(&self, port: PortId) -> &Queue {
+        &self.from[port.index()]
+    }
+}
+
+/// One worker's ends of the [`Wires`].
+pub struct MemIo {
+    rx: Vec<Queue>,
+    tx: Vec<Queue>,
+    inboxes: Vec<Queue>,
+    worker: usize,
+    /// Freed buffers, for [`Io::alloc`].
+    pool: Vec<MemBuf>,
+}
+
+impl Io for MemIo {
+    type Buf = MemBuf;
+
+    fn ports(&self) -> usize {
+        self.rx.len()
+    }
+
+    fn rx(&mut self, port: PortId, out: &mut Batch<MemBuf>) {
+        let before = out.len();
+        if let Some(queue) = self.rx.get(port.index()) {
+            queue.give_to(out);
+        }
+        out[before..].iter_mut().for_each(|buf| buf.set_ingress(port));
+    }
+
+    fn tx(&mut self, port: PortId, out: &mut Batch<MemBuf>) {
+        if let Some(queue) = self.tx.get(port.index()) {
+            queue.take_from(out);
+        }
+    }
+
+    fn alloc(&mut self) -> Option<MemBuf> {
+        Some(match self.pool.pop() {
+            Some(used) => renewed(used),
+            None => MemBuf::new(&[]),
+        })
+    }
+
+    fn hand_over(&mut self, to: WorkerId, out: &mut Batch<MemBuf>) {
+        if let Some(queue) = self.inboxes.get(to.index()) {
+            queue.take_from(out);
+        }
+    }
+
+    fn inbox(&mut self, out: &mut Batch<MemBuf>) {
+        if let Some(queue) = self.inboxes.get(self.worker) {
+            queue.give_to(out);
+        }
+    }
+
+    fn free(&mut self, out: &mut Batch<MemBuf>) {
+        for buf in out.drain() {
+            if self.pool.len() < self.pool.capacity() {
+                self.pool.push(buf);
+            }
+        }
+    }
+}
+
+/// An empty buffer with headroom in the memory of `used`.
+fn renewed(mut used: MemBuf) -> MemBuf {
+    used.truncate(0);
+    let missing = VecBuf::HEADROOM.saturating_sub(used.headroom());
+    let has_room = used.append(missing).is_some() && used.trim_front(missing);
+    if has_room { used } else { MemBuf::new(&[]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_cross_with_their_port_and_what_finds_no_room_stays() {
+        let (wires, mut ios) = Wires::new(2, 2, 3);
+        for n in 0..3 {
+            wires
+                .to(WorkerId(1), PortId(1))
+                .push(MemBuf::new(&[n]))
+                .expect("there is room");
+        }
+        assert!(wires.to(WorkerId(1), PortId(1)).push(MemBuf::new(&[9])).is_err());
+        let mut batch = Batch::new();
+        ios[1].rx(PortId(1), &mut batch);
+        assert!(batch.iter().all(|buf| buf.ingress() == PortId(1)));
+        ios[1].tx(PortId(0), &mut batch);
+        assert!(batch.is_empty());
+        batch.push(MemBuf::new(&[7])).expect("there is room");
+        ios[1].tx(PortId(0), &mut batch);
+        assert_eq!(batch.len(), 1);
+        assert_eq!(
+            wires.from(PortId(0)).pop().map(|buf| buf.bytes().to_vec()),
+            Some(vec![0])
+        );
+    }
+
+    #[test]
+    fn inboxes_keep_the_ingress() {
+        let (_, mut ios) = Wires::new(2, 1, 8);
+        let mut batch = Batch::new();
+        let mut buf = MemBuf::new(b"x");
+        buf.set_ingress(PortId(5));
+        batch.push(buf).expect("there is room");
+        ios[0].hand_over(WorkerId(1), &mut batch);
+        ios[0].inbox(&mut batch);
+        assert!(batch.is_empty());
+        ios[1].inbox(&mut batch);
+        assert_eq!(batch[0].ingress(), PortId(5));
+    }
+
+    #[test]
+    fn freed_buffers_come_back_empty_with_headroom() {
+        let (_, mut ios) = Wires::new(1, 1, 8);
+        let mut batch = Batch::new();
+        let mut buf = MemBuf::new(b"long enough");
+        buf.prepend(100).expect("there is headroom");
+        batch.push(buf).expect("there is room");
+        ios[0].free(&mut batch);
+        let buf = ios[0].alloc().expect("there is memory");
+        assert_eq!((buf.len(), buf.headroom()), (0, VecBuf::HEADROOM));
+    }
+}

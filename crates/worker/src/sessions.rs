@@ -1,0 +1,294 @@
+//! The sessions that a worker owns: found by tunnel and by UE address, with their compiled rules and blocks.
+//!
+//! The worker owns them and changes them between bursts, by Control's commands, whole or not at all. Nothing here
+//! matches packets; [`slow`](crate::slow) does, with what it finds here.
+
+use flow::{BlockError, Blocks, Flows, LocalId, ReplaceMap, SessionBlock, SessionIndex, VrfId};
+use packet::Teid;
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::prefix::IpPrefix;
+
+use crate::ApplyError;
+use crate::map::FixedMap;
+use crate::ue_map::UeMap;
+
+/// A session in its place.
+pub(crate) struct Slot {
+    /// What Control compiled.
+    pub image: Box<SessionImage>,
+    /// Its block and the generation of valid flow entries.
+    pub installed: flow::Installed,
+}
+
+/// All sessions of a worker.
+pub(crate) struct Sessions {
+    /// By [`SessionIndex`].
+    slots: Box<[Option<Slot>]>,
+    tunnels: FixedMap<(LocalId, Teid)>,
+    addresses: UeMap,
+    pub(crate) blocks: Blocks,
+    count: usize,
+}
+
+/// What became of a change, and what Control is to free.
+pub(crate) struct Applied {
+    pub outcome: Result<Option<UsageSnapshot>, ApplyError>,
+    pub retired: Option<Box<SessionImage>>,
+}
+
+impl Sessions {
+    /// Room for sessions with an index below `max_sessions`, of which this worker owns at most `own`.
+    ///
+    /// # Errors
+    /// When the memory for the blocks cannot be had.
+    pub fn new(max_sessions: usize, own: usize) -> Result<Self, flow::memory::OutOfMemory> {
+        Ok(Self {
+            slots: (0..max_sessions).map(|_| None).collect(),
+            // A session has one or two tunnels and one address of each family; a few have more.
+            tunnels: FixedMap::new(own * 2 + 64),
+            addresses: UeMap::new(own + own / 4 + 64),
+            blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?,
+            count: 0,
+        })
+    }
+
+    /// How many sessions there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// The session with this index.
+    #[inline]
+    pub fn at(&self, session: SessionIndex) -> Option<&Slot> {
+        self.slots.get(session.index())?.as_ref()
+    }
+
+    /// The session that a tunnel leads to.
+    #[inline]
+    pub fn by_tunnel(&self, local: LocalId, teid: Teid) -> Option<&Slot> {
+        self.at(SessionIndex(self.tunnels.at(&(local, teid))?))
+    }
+
+    /// The session of a UE address.
+    #[inline]
+    pub fn by_address(&self, vrf: VrfId, address: std::net::IpAddr) -> Option<&Slot> {
+        self.at(SessionIndex(self.addresses.lookup(vrf, address)?))
+    }
+
+    /// Carries out a change, whole or not at all.
+    pub fn apply(&mut self, change: SessionChange) -> Applied {
+        match change {
+            SessionChange::Install(image) => match self.check_install(&image) {
+                Ok(()) => self.install(image),
+                Err(error) => Applied {
+                    outcome: Err(error),
+                    retired: Some(image),
+                },
+            },
+            SessionChange::Replace(image) => match self.check_replace(&image) {
+                Ok(()) => self.replace(image),
+                Err(error) => Applied {
+                    outcome: Err(error),
+                    retired: Some(image),
+                },
+            },
+            SessionChange::Remove(session) => match self.remove(session) {
+                Some((usage, image)) => Applied {
+                    outcome: Ok(usage),
+                    retired: Some(image),
+                },
+                None => Applied {
+                    outcome: Err(ApplyError::NotFound),
+                    retired: None,
+                },
+            },
+        }
+    }
+
+    /// What a session's URRs have counted.
+    pub fn usage(&self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
+        let slot = self.at(session).ok_or(ApplyError::NotFound)?;
+        let counters = self.counters(slot, |_| true);
+        Ok(UsageSnapshot { session, counters })
+    }
+
+    fn check_install(&self, image: &SessionImage) -> Result<(), ApplyError> {
+        match self.slots.get(image.session.index()) {
+            None => Err(ApplyError::NoSuchSlot),
+            Some(Some(_)) => Err(ApplyError::Exists),
+            Some(None) => self.check_keys(image),
+        }
+    }
+
+    fn check_replace(&self, image: &SessionImage) -> Result<(), ApplyError> {
+        self.at(image.session).ok_or(ApplyError::NotFound)?;
+        self.check_keys(image)
+    }
+
+    /// Whether all tunnels and addresses of `image` are its own or free, and there is room for them.
+    fn check_keys(&self, image: &SessionImage) -> Result<(), ApplyError> {
+        let mut room = [
+            self.tunnels.room(),
+            self.addresses.room_v4(),
+            self.addresses.room_v6(),
+        ];
+        let tunnels = image.tunnels.iter().map(|key| (self.tunnels.at(key), 0));
+        let addresses = image.ue_addresses.iter().map(|&(vrf, prefix)| {
+            let table = if prefix.is_ipv4() { 1 } else { 2 };
+            (self.addresses.at(vrf, prefix), table)
+        });
+        for (owner, table) in tunnels.chain(addresses) {
+            match owner {
+                Some(owner) if owner == image.session.0 => {}
+                Some(_) => return Err(ApplyError::Taken),
+                None => room[table] = room[table].checked_sub(1).ok_or(ApplyError::TableFull)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn install(&mut self, image: Box<SessionImage>) -> Applied {
+        let installed = match self.blocks.install(image.session, &image.block) {
+            Ok(installed) => installed,
+            Err(error) => {
+                return Applied {
+                    outcome: Err(fault(error)),
+                    retired: Some(image),
+                };
+            }
+        };
+        self.add_keys(&image);
+        let place = image.session.index();
+        self.slots[place] = Some(Slot { image, installed });
+        self.count += 1;
+        Applied {
+            outcome: Ok(None),
+            retired: None,
+        }
+    }
+
+    fn replace(&mut self, image: Box<SessionImage>) -> Applied {
+        let Some(slot) = self.at(image.session) else {
+            return Applied {
+                outcome: Err(ApplyError::NotFound),
+                retired: Some(image),
+            };
+        };
+        let carry = ReplaceMap::by_ids(&slot.image.urr_ids, &image.urr_ids);
+        let same = slot.image.classification_generation == image.classification_generation;
+        let flows = if same { Flows::Keep } else { Flows::Revoke };
+        let last = self.counters(slot, |urr| !carry.keeps(urr));
+        let installed = match self
+            .blocks
+            .replace(slot.installed.block, &image.block, &carry, flows)
+        {
+            Ok(installed) => installed,
+            Err(error) => {
+                return Applied {
+                    outcome: Err(fault(error)),
+                    retired: Some(image),
+                };
+            }
+        };
+        let session = image.session;
+        self.change_keys(session, &image);
+        let old = self.slots[session.index()].replace(Slot { image, installed });
+        let usage = (!last.is_empty()).then_some(UsageSnapshot {
+            session,
+            counters: last,
+        });
+        Applied {
+            outcome: Ok(usage),
+            retired: old.map(|slot| slot.image),
+        }
+    }
+
+    fn remove(&mut self, session: SessionIndex) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
+        let counters = self.counters(self.at(session)?, |_| true);
+        let Slot { image, installed } = self.slots[session.index()].take()?;
+        self.blocks.remove(installed.block);
+        self.count -= 1;
+        for key in &image.tunnels {
+            self.tunnels.remove(key);
+        }
+        for &(vrf, prefix) in &image.ue_addresses {
+            self.addresses.remove(vrf, prefix);
+        }
+        let usage = (!counters.is_empty()).then_some(UsageSnapshot { session, counters });
+        Some((usage, image))
+    }
+
+    /// The counts of the URR slots that `wanted` names.
+    fn counters(
+        &self,
+        slot: &Slot,
+        wanted: impl Fn(u8) -> bool,
+    ) -> Vec<(rules::model::UrrId, flow::UrrCount)> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let count = |block: &SessionBlock<'_>, place: usize| block.urr(place as u8).unwrap_or_default();
+        let ids = slot
+            .image
+            .urr_ids
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| wanted(*place as u8));
+        ids.map(|(place, id)| (*id, count(&block, place))).collect()
+    }
+
+    /// Takes away the keys that the session has and `image` has not, and adds those of `image`.
+    fn change_keys(&mut self, session: SessionIndex, image: &SessionImage) {
+        if let Some(slot) = self.slots[session.index()].as_ref() {
+            let old = &slot.image;
+            for key in old.tunnels.iter().filter(|key| !image.tunnels.contains(key)) {
+                self.tunnels.remove(key);
+            }
+            for key in old
+                .ue_addresses
+                .iter()
+                .filter(|key| !image.ue_addresses.contains(key))
+            {
+                self.addresses.remove(key.0, key.1);
+            }
+        }
+        self.add_keys(image);
+    }
+
+    /// Adds the keys of `image`; [`check_keys`](Self::check_keys) has seen that they fit.
+    fn add_keys(&mut self, image: &SessionImage) {
+        for key in &image.tunnels {
+            let _ = self.tunnels.insert(*key, image.session.0);
+        }
+        for &(vrf, prefix) in &image.ue_addresses {
+            self.revoke_around(image.session, vrf, prefix);
+            let _ = self.addresses.insert(vrf, prefix, image.session.0);
+        }
+    }
+
+    /// A session whose prefix holds `prefix` may have flows to addresses that now belong to `session`: they end.
+    fn revoke_around(&mut self, session: SessionIndex, vrf: VrfId, prefix: IpPrefix) {
+        let around = self
+            .addresses
+            .lookup(vrf, prefix.address())
+            .filter(|other| *other != session.0);
+        let slot = around
+            .and_then(|other| self.slots.get_mut(other as usize))
+            .and_then(Option::as_mut);
+        let Some(slot) = slot else { return };
+        let carry = ReplaceMap::by_ids(&slot.image.urr_ids, &slot.image.urr_ids);
+        let replaced = self
+            .blocks
+            .replace(slot.installed.block, &slot.image.block, &carry, Flows::Revoke);
+        // Of the same size, it stays where it is: there is always room.
+        slot.installed = replaced.unwrap_or(slot.installed);
+    }
+}
+
+fn fault(error: BlockError) -> ApplyError {
+    match error {
+        BlockError::Full { .. } => ApplyError::NoBlock,
+        BlockError::OutOfBounds => ApplyError::OutOfBounds,
+        BlockError::Dead => ApplyError::NotFound,
+    }
+}

@@ -1,0 +1,152 @@
+//! Stage `slow`: the first packets of flows, and messages that never have a flow.
+//!
+//! Finds the session, matches its PDRs, and writes the decision down as a flow entry, within a budget for each burst;
+//! over budget a packet is dropped and counted. Decisions are `rules`'; nothing is cached that
+//! [`Classifier`](rules::classifier::Classifier) did not call correct for the key.
+
+use flow::{Direction, FlowFlags, KeyFields, Tick};
+use packet::DropReason;
+use rules::classifier::Side;
+use rules::image::Decision;
+
+use crate::descriptor::{Descriptor, Fate, Verdict};
+use crate::flows::Flows;
+use crate::sessions::{Sessions, Slot};
+use crate::stats::Stats;
+
+/// What the slow path is allowed, and how it writes entries.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlowPath {
+    /// Packets for each burst.
+    pub budget: u16,
+    /// Every entry has the 5-tuple in its key, for measurements.
+    pub force_five_tuple: bool,
+    /// How long an entry may idle, in ticks.
+    pub idle: u16,
+}
+
+impl SlowPath {
+    /// Decides about every open user packet that has no verdict; how many it was.
+    pub fn decide(
+        &self,
+        sessions: &Sessions,
+        flows: &mut Flows,
+        stats: &mut Stats,
+        descriptors: &mut [Descriptor],
+        now: Tick,
+    ) -> usize {
+        let mut left = self.budget;
+        for descriptor in descriptors {
+            if !descriptor.is_open_user() || descriptor.verdict.is_some() {
+                continue;
+            }
+            if left == 0 {
+                descriptor.fate = Fate::Drop(DropReason::SlowPathBudget);
+                continue;
+            }
+            left -= 1;
+            match decide(sessions, descriptor) {
+                Ok((verdict, shape)) => {
+                    let verdict = Verdict {
+                        idle: self.idle,
+                        ..verdict
+                    };
+                    descriptor.verdict = Some(verdict);
+                    self.write_down(flows, stats, descriptor, &verdict, shape, now);
+                }
+                Err(reason) => descriptor.fate = Fate::Drop(reason),
+            }
+        }
+        usize::from(self.budget - left)
+    }
+
+    fn write_down(
+        &self,
+        flows: &mut Flows,
+        stats: &mut Stats,
+        descriptor: &Descriptor,
+        verdict: &Verdict,
+        shape: Option<KeyFields>,
+        now: Tick,
+    ) {
+        let (Some(shape), Some(view)) = (shape, descriptor.view()) else {
+            stats.bypassed += 1;
+            return;
+        };
+        let shape = shape.with_if(KeyFields::TUPLE, self.force_five_tuple);
+        if flows.insert(shape, &view, verdict, now) {
+            stats.installed += 1;
+        } else {
+            stats.not_installed += 1;
+        }
+    }
+}
+
+/// The decision about one packet, and the fields of the widest key that it is right for; `None` when it is right for
+/// this packet alone.
+fn decide(sessions: &Sessions, descriptor: &Descriptor) -> Result<(Verdict, Option<KeyFields>), DropReason> {
+    let slot = session(sessions, descriptor)?;
+    if let Some(defect) = descriptor.defect {
+        return Err(defect);
+    }
+    let Some(view) = descriptor.view() else {
+        let pdr = signalling_pdr(slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
+        return Ok((verdict(slot, decision(slot, pdr)?), None));
+    };
+    let found = slot
+        .image
+        .classifier
+        .classify(&view)
+        .ok_or(DropReason::NoMatchingPdr)?;
+    let decision = decision(slot, found.slot)?;
+    if !slot
+        .image
+        .allows_source(decision.source_check, view.tuple.addrs.src())
+    {
+        return Err(DropReason::SpoofedSource);
+    }
+    Ok((verdict(slot, decision), Some(found.key)))
+}
+
+fn session<'a>(sessions: &'a Sessions, descriptor: &Descriptor) -> Result<&'a Slot, DropReason> {
+    match descriptor.side {
+        Side::Tunnel { local, teid, .. } => sessions.by_tunnel(local, teid).ok_or(DropReason::UnknownTeid),
+        Side::Plain { vrf } => {
+            let destination = descriptor.tuple.as_ref().map(|tuple| tuple.addrs.dst());
+            let slot = destination.and_then(|address| sessions.by_address(vrf, address));
+            slot.ok_or(DropReason::UnknownUeAddress)
+        }
+    }
+}
+
+fn signalling_pdr(slot: &Slot, side: Side) -> Option<u16> {
+    match side {
+        Side::Tunnel { local, teid, qfi } => slot.image.classifier.classify_signalling(local, teid, qfi),
+        Side::Plain { .. } => None,
+    }
+}
+
+fn decision(slot: &Slot, pdr: u16) -> Result<&Decision, DropReason> {
+    slot.image
+        .decisions
+        .get(usize::from(pdr))
+        .ok_or(DropReason::NoMatchingPdr)
+}
+
+fn verdict(slot: &Slot, decision: &Decision) -> Verdict {
+    let downlink = decision.direction == Direction::Downlink;
+    Verdict {
+        qers: decision.qers,
+        urrs: decision.urrs,
+        block: slot.installed.block,
+        generation: slot.installed.generation,
+        flags: FlowFlags::NONE
+            .with_if(FlowFlags::DOWNLINK, downlink)
+            .with_if(FlowFlags::REMOVES_OUTER, decision.removes_outer)
+            .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc),
+        pdr: decision.pdr,
+        forward: decision.forward,
+        marking: decision.marking,
+        ..Verdict::default()
+    }
+}

@@ -1,0 +1,199 @@
+//! What a worker counts. Plain numbers that only ever grow (and wrap after centuries); the worker owns and writes
+//! them, whoever polls it reads them between polls.
+
+use flow::Direction;
+use packet::DropReason;
+
+/// Packets and octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Octets: whole frames for ports, inner IP lengths for directions.
+    pub octets: u64,
+}
+
+impl Count {
+    #[inline]
+    pub(crate) fn add(&mut self, octets: usize) {
+        self.packets += 1;
+        self.octets += octets as u64;
+    }
+}
+
+/// What went one way through sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionStats {
+    /// User packets that matched a PDR.
+    pub matched: Count,
+    /// User packets that were forwarded.
+    pub forwarded: Count,
+}
+
+/// What one port carried for this worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PortStats {
+    /// Frames received.
+    pub rx: Count,
+    /// Frames sent.
+    pub tx: Count,
+}
+
+/// The stages of a packet's way, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stage {
+    /// Taking a burst from a port or the inbox.
+    Rx,
+    /// Reading its headers.
+    Parse,
+    /// Finding the worker that it belongs to.
+    Steer,
+    /// Finding its flow entry.
+    Lookup,
+    /// Deciding about it for the first time.
+    Slow,
+    /// Doing what was decided.
+    Act,
+    /// Sending, handing over, freeing.
+    Tx,
+}
+
+impl Stage {
+    /// All stages, in order.
+    pub const ALL: [Self; 7] = [
+        Self::Rx,
+        Self::Parse,
+        Self::Steer,
+        Self::Lookup,
+        Self::Slow,
+        Self::Act,
+        Self::Tx,
+    ];
+
+    /// The stage's name as a metric label.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Rx => "rx",
+            Self::Parse => "parse",
+            Self::Steer => "steer",
+            Self::Lookup => "lookup",
+            Self::Slow => "slow",
+            Self::Act => "act",
+            Self::Tx => "tx",
+        }
+    }
+}
+
+/// What one stage did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StageStats {
+    /// Bursts.
+    pub calls: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Ticks of [`flow::cycles`] spent.
+    pub ticks: u64,
+}
+
+/// Everything a worker counts.
+///
+/// Each packet is accounted once: what came in (`rx`, `inbox`, `originated`) is what went out (`tx`, `handed_over`),
+/// was dropped (`drops`) or consumed (`consumed`), but for what the worker still holds between two polls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stats {
+    /// By port.
+    pub ports: Vec<PortStats>,
+    /// By [`Direction`].
+    pub directions: [DirectionStats; 2],
+    /// By [`DropReason`].
+    pub drops: [u64; DropReason::COUNT],
+    /// By [`Stage`].
+    pub stages: [StageStats; 7],
+    /// Packets that other workers handed over.
+    pub inbox: u64,
+    /// Packets handed over to other workers.
+    pub handed_over: u64,
+    /// Packets that did their work here: ARP replies, error indications and the like.
+    pub consumed: u64,
+    /// Packets of our own: error indications, notifications, what control sends.
+    pub originated: u64,
+    /// Packets answered in the same buffer: ARP, ND, ICMP echo, GTP-U echo. They count in `tx`, too.
+    pub answered: u64,
+    /// Packets that found their flow entry.
+    pub hits: u64,
+    /// Packets that found no flow entry, and which can have one.
+    pub misses: u64,
+    /// Packets that found an entry of an older generation.
+    pub stale: u64,
+    /// Packets that never have an entry: End Marker, Tunnel Status.
+    pub bypassed: u64,
+    /// Flow entries made.
+    pub installed: u64,
+    /// Decisions that found no room for an entry; the packet went on all the same.
+    pub not_installed: u64,
+    /// Flow entries removed because they idled or were stale.
+    pub aged: u64,
+    /// Events that found no room on their way to control.
+    pub events_lost: u64,
+    /// Steering exceptions that found no room: their packets take the way of their bucket.
+    pub exceptions_lost: u64,
+}
+
+impl Stats {
+    /// All zero, for so many ports.
+    pub fn new(ports: usize) -> Self {
+        Self {
+            ports: vec![PortStats::default(); ports],
+            directions: Default::default(),
+            drops: [0; DropReason::COUNT],
+            stages: Default::default(),
+            inbox: 0,
+            handed_over: 0,
+            consumed: 0,
+            originated: 0,
+            answered: 0,
+            hits: 0,
+            misses: 0,
+            stale: 0,
+            bypassed: 0,
+            installed: 0,
+            not_installed: 0,
+            aged: 0,
+            events_lost: 0,
+            exceptions_lost: 0,
+        }
+    }
+
+    /// One direction's counts.
+    pub fn direction(&self, direction: Direction) -> &DirectionStats {
+        &self.directions[direction as usize]
+    }
+
+    /// Packets dropped for `reason`.
+    pub fn dropped(&self, reason: DropReason) -> u64 {
+        self.drops[reason.index()]
+    }
+
+    /// Frames received by all ports.
+    pub fn rx(&self) -> u64 {
+        self.ports.iter().map(|port| port.rx.packets).sum()
+    }
+
+    /// Frames sent by all ports.
+    pub fn tx(&self) -> u64 {
+        self.ports.iter().map(|port| port.tx.packets).sum()
+    }
+
+    /// Packets that came in and are neither out, dropped nor consumed: what the worker must be holding.
+    pub fn unaccounted(&self) -> i64 {
+        let entered = self.rx() + self.inbox + self.originated;
+        let left = self.tx() + self.handed_over + self.consumed + self.drops.iter().sum::<u64>();
+        entered.wrapping_sub(left) as i64
+    }
+
+    #[inline]
+    pub(crate) fn drop(&mut self, reason: DropReason) {
+        self.drops[reason.index()] += 1;
+    }
+}

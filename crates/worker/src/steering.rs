@@ -1,0 +1,158 @@
+//! Which worker owns a packet: the bucket of its TEID or UE address, and exceptions.
+//!
+//! Every worker has its own copy, changed by Control's commands; a copy that lags sends a packet to a worker that
+//! does not know its session, never to two.
+
+use std::net::IpAddr;
+
+use flow::{BUCKETS, Bucket, LocalId, VrfId, WorkerId, bucket};
+use packet::Teid;
+
+use crate::SteerChange;
+use crate::map::FixedMap;
+use crate::ue_map::UeMap;
+
+/// The table of buckets and what lies elsewhere.
+pub(crate) struct Steering {
+    buckets: [WorkerId; BUCKETS],
+    tunnels: FixedMap<(LocalId, Teid)>,
+    addresses: UeMap,
+}
+
+impl Steering {
+    /// Buckets dealt out to `workers` in turn; room for `exceptions` of each kind.
+    pub fn new(workers: u16, exceptions: usize) -> Self {
+        let owner = |bucket: usize| WorkerId(bucket as u16 % workers.max(1));
+        Self {
+            buckets: std::array::from_fn(owner),
+            tunnels: FixedMap::new(exceptions),
+            addresses: UeMap::new(exceptions),
+        }
+    }
+
+    /// Carries out a change. False when there is no room for an exception.
+    pub fn apply(&mut self, change: SteerChange) -> bool {
+        match change {
+            SteerChange::Bucket { bucket, owner } => self.buckets[bucket.index()] = owner,
+            SteerChange::Tunnel {
+                local,
+                teid,
+                owner: None,
+            } => {
+                self.tunnels.remove(&(local, teid));
+            }
+            SteerChange::Tunnel {
+                local,
+                teid,
+                owner: Some(owner),
+            } => {
+                return self.tunnels.insert((local, teid), owner.0.into()).is_ok();
+            }
+            SteerChange::Address {
+                vrf,
+                prefix,
+                owner: None,
+            } => self.addresses.remove(vrf, prefix),
+            SteerChange::Address {
+                vrf,
+                prefix,
+                owner: Some(owner),
+            } => {
+                return self.addresses.insert(vrf, prefix, owner.0.into()).is_ok();
+            }
+        }
+        true
+    }
+
+    /// The owner of a tunnel.
+    #[inline]
+    pub fn of_tunnel(&self, local: LocalId, teid: Teid) -> WorkerId {
+        if !self.tunnels.is_empty()
+            && let Some(owner) = self.tunnels.at(&(local, teid))
+        {
+            return WorkerId(owner as u16);
+        }
+        self.of_bucket(bucket::of_teid(teid.0))
+    }
+
+    /// The owner of a UE address.
+    #[inline]
+    pub fn of_address(&self, vrf: VrfId, address: IpAddr) -> WorkerId {
+        if !self.addresses.is_empty()
+            && let Some(owner) = self.addresses.lookup(vrf, address)
+        {
+            return WorkerId(owner as u16);
+        }
+        self.of_bucket(bucket_of(address))
+    }
+
+    #[inline]
+    fn of_bucket(&self, bucket: Bucket) -> WorkerId {
+        self.buckets[bucket.index()]
+    }
+}
+
+/// The bucket of a UE address.
+#[inline]
+fn bucket_of(address: IpAddr) -> Bucket {
+    match address {
+        IpAddr::V4(address) => bucket::of_ipv4(address.octets()),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, e, f, g, h, ..] = address.octets();
+            bucket::of_ipv6_prefix([a, b, c, d, e, f, g, h])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exceptions_come_before_buckets() {
+        let mut steering = Steering::new(2, 8);
+        let (local, teid, vrf) = (LocalId(0), Teid(77), VrfId(0));
+        let address = IpAddr::from([10, 45, 0, 1]);
+        for owner in [WorkerId(1), WorkerId(0)] {
+            steering.apply(SteerChange::Bucket {
+                bucket: bucket::of_teid(77),
+                owner,
+            });
+            steering.apply(SteerChange::Bucket {
+                bucket: bucket::of_ipv4([10, 45, 0, 1]),
+                owner,
+            });
+            assert_eq!(
+                (steering.of_tunnel(local, teid), steering.of_address(vrf, address)),
+                (owner, owner)
+            );
+        }
+        let (owner, prefix) = (Some(WorkerId(1)), IpPrefix::host(address));
+        assert!(steering.apply(SteerChange::Tunnel { local, teid, owner }));
+        assert!(steering.apply(SteerChange::Address { vrf, prefix, owner }));
+        assert_eq!(steering.of_tunnel(local, teid), WorkerId(1));
+        assert_eq!(steering.of_tunnel(LocalId(1), teid), WorkerId(0));
+        assert_eq!(steering.of_address(vrf, address), WorkerId(1));
+        steering.apply(SteerChange::Tunnel {
+            local,
+            teid,
+            owner: None,
+        });
+        steering.apply(SteerChange::Address {
+            vrf,
+            prefix,
+            owner: None,
+        });
+        assert_eq!(steering.of_tunnel(local, teid), WorkerId(0));
+        assert_eq!(steering.of_address(vrf, address), WorkerId(0));
+    }
+
+    use rules::prefix::IpPrefix;
+
+    #[test]
+    fn buckets_are_dealt_out_to_all_workers() {
+        let steering = Steering::new(3, 0);
+        let share = |worker: u16| steering.buckets.iter().filter(|owner| owner.0 == worker).count();
+        assert_eq!([share(0), share(1), share(2)], [171, 171, 170]);
+    }
+}

@@ -1,0 +1,364 @@
+//! The worker: its state, and one poll of it.
+
+use flow::memory::OutOfMemory;
+use flow::{Nanos, PortId, Tick, cycles};
+use packet::{DropReason, PacketBuf};
+use rtrb::Consumer;
+use transport::{Adjacencies, AdjacencyChange, Routes};
+
+use crate::act::Act;
+use crate::allowance::Allowance;
+use crate::answer::{Frame, Message};
+use crate::batch::{BURST, Batch};
+use crate::descriptor::{Descriptor, Fate, Kind};
+use crate::encap::Chain;
+use crate::exception::Exceptions;
+use crate::flows::Flows;
+use crate::io::Io;
+use crate::lookup::lookup;
+use crate::notices::Notices;
+use crate::parse::parse;
+use crate::places::Places;
+use crate::sessions::Sessions;
+use crate::slow::SlowPath;
+use crate::stats::{Stage, Stats};
+use crate::steer::steer;
+use crate::steering::Steering;
+use crate::tx::Outgoing;
+use crate::{Command, Event, Link, WorkerConfig};
+
+/// One worker: everything that a packet's way needs, owned by one thread.
+pub struct Worker<I: Io> {
+    config: WorkerConfig,
+    io: I,
+    commands: Consumer<Command>,
+    notices: Notices,
+    places: Places,
+    steering: Steering,
+    adjacencies: Adjacencies,
+    routes: Routes,
+    sessions: Sessions,
+    flows: Flows,
+    slow: SlowPath,
+    error_indications: Allowance,
+    notifications: Allowance,
+    stats: Stats,
+    burst: Batch<I::Buf>,
+    descriptors: Vec<Descriptor>,
+    outgoing: Outgoing<I::Buf>,
+    chain: Chain,
+}
+
+/// What one poll did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PollReport {
+    /// Packets taken from ports and the inbox.
+    pub rx: u64,
+    /// Packets sent by ports.
+    pub tx: u64,
+    /// Commands applied.
+    pub commands: usize,
+}
+
+impl PollReport {
+    /// Whether the poll found nothing to do.
+    pub fn is_idle(&self) -> bool {
+        self.rx == 0 && self.tx == 0 && self.commands == 0
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// A worker with no sessions. All of its memory is allocated here.
+    ///
+    /// # Errors
+    /// When the memory of the tables cannot be had.
+    pub fn new(config: WorkerConfig, io: I, link: Link) -> Result<Self, OutOfMemory> {
+        let exceptions = if config.workers > 1 {
+            config.max_exceptions
+        } else {
+            0
+        };
+        let slow = SlowPath {
+            budget: config.slow_path_budget,
+            force_five_tuple: config.force_five_tuple,
+            idle: Tick::idle(config.idle),
+        };
+        Ok(Self {
+            commands: link.commands,
+            notices: Notices::new(link.events),
+            places: Places::new(&config.network, &config.macs),
+            steering: Steering::new(config.workers, exceptions),
+            adjacencies: Adjacencies::new(config.max_adjacencies),
+            routes: Routes::new(&config.network),
+            sessions: Sessions::new(config.max_sessions, config.own_sessions)?,
+            flows: Flows::new(config.max_flows_v4, config.max_flows_v6, config.seed)?,
+            slow,
+            error_indications: Allowance::new(config.error_indications),
+            notifications: Allowance::new(config.notifications),
+            stats: Stats::new(io.ports()),
+            burst: Batch::new(),
+            descriptors: vec![Descriptor::NEW; BURST],
+            outgoing: Outgoing::new(io.ports(), config.workers.into()),
+            chain: Chain::new(),
+            io,
+            config,
+        })
+    }
+
+    /// Applies waiting commands, then takes one burst from the inbox and one from each port all the way.
+    pub fn poll(&mut self, now: Nanos) -> PollReport {
+        let (rx, tx) = (self.stats.rx() + self.stats.inbox, self.stats.tx());
+        let commands = self.apply_commands();
+        self.receive(None, now);
+        for port in 0..self.io.ports() {
+            self.receive(Some(PortId(port as u16)), now);
+        }
+        self.stats.aged += self.flows.age(Tick::of(now), self.config.aging_per_poll) as u64;
+        self.outgoing.flush(&mut self.io, &mut self.stats);
+        PollReport {
+            rx: self.stats.rx() + self.stats.inbox - rx,
+            tx: self.stats.tx() - tx,
+            commands,
+        }
+    }
+
+    /// What it has counted since its start.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Flow entries in its tables.
+    pub fn flows(&self) -> usize {
+        self.flows.len()
+    }
+
+    /// Sessions that it owns.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Its packet I/O.
+    pub fn io_mut(&mut self) -> &mut I {
+        &mut self.io
+    }
+
+    fn apply_commands(&mut self) -> usize {
+        let mut applied = 0;
+        while applied < self.config.commands_per_poll && self.notices.has_room() {
+            let Ok(command) = self.commands.pop() else { break };
+            self.apply(command);
+            applied += 1;
+        }
+        applied
+    }
+
+    fn apply(&mut self, command: Command) {
+        match command {
+            Command::Session { op, change } => {
+                let applied = self.sessions.apply(change);
+                let event = Event::Applied {
+                    op,
+                    outcome: applied.outcome,
+                    retired: applied.retired,
+                };
+                self.notices.answer(&mut self.stats, event);
+            }
+            Command::Fence { op } => self.notices.answer(&mut self.stats, Event::Fenced { op }),
+            Command::Query { op, session } => {
+                let outcome = self.sessions.usage(session);
+                self.notices
+                    .answer(&mut self.stats, Event::Queried { op, outcome });
+            }
+            Command::Steer(change) => {
+                if !self.steering.apply(change) {
+                    self.stats.exceptions_lost += 1;
+                }
+            }
+            Command::Adjacency(change) => self.apply_adjacency(&change),
+            Command::Transmit { port, bytes } => self.transmit(port, &bytes),
+        }
+    }
+
+    fn apply_adjacency(&mut self, change: &AdjacencyChange) {
+        if self.adjacencies.apply(change) {
+            let id = change.adjacency.is_some().then_some(change.id);
+            self.routes.bind(change.instance, change.address, id);
+        }
+    }
+
+    fn transmit(&mut self, port: PortId, bytes: &[u8]) {
+        self.stats.originated += 1;
+        let Some(mut buf) = self.io.alloc() else {
+            return self.stats.drop(DropReason::NoBuffer);
+        };
+        match buf.append(bytes.len()) {
+            Some(room) => {
+                room.copy_from_slice(bytes);
+                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+            }
+            None => self.stats.drop(DropReason::NoBuffer),
+        }
+    }
+
+    /// One burst from a port, or from the inbox, all the way.
+    fn receive(&mut self, port: Option<PortId>, now: Nanos) {
+        let mut clock = cycles::now();
+        match port {
+            Some(port) => self.io.rx(port, &mut self.burst),
+            None => self.io.inbox(&mut self.burst),
+        }
+        let packets = self.burst.len();
+        if packets == 0 {
+            return;
+        }
+        self.count_received(port);
+        self.lap(Stage::Rx, packets, &mut clock);
+        let tick = Tick::of(now);
+        let descriptors = &mut self.descriptors[..packets];
+        descriptors.fill(Descriptor {
+            from_inbox: port.is_none(),
+            ..Descriptor::NEW
+        });
+        parse(&self.places, &self.burst, descriptors);
+        self.lap(Stage::Parse, packets, &mut clock);
+        self.steer(packets);
+        self.lap(Stage::Steer, packets, &mut clock);
+        let descriptors = &mut self.descriptors[..packets];
+        lookup(
+            &mut self.flows,
+            &mut self.sessions.blocks,
+            &mut self.stats,
+            descriptors,
+            tick,
+        );
+        self.lap(Stage::Lookup, packets, &mut clock);
+        let descriptors = &mut self.descriptors[..packets];
+        let decided = self.slow.decide(
+            &self.sessions,
+            &mut self.flows,
+            &mut self.stats,
+            descriptors,
+            tick,
+        );
+        self.lap(Stage::Slow, decided, &mut clock);
+        self.act(packets, now);
+        self.lap(Stage::Act, packets, &mut clock);
+        self.answer_strangers(packets, now);
+        let descriptors = &self.descriptors[..packets];
+        self.outgoing
+            .sort(&mut self.io, &mut self.stats, &mut self.burst, descriptors);
+        self.outgoing.flush(&mut self.io, &mut self.stats);
+        self.lap(Stage::Tx, packets, &mut clock);
+    }
+
+    fn count_received(&mut self, port: Option<PortId>) {
+        let packets = self.burst.len() as u64;
+        match port.and_then(|port| self.stats.ports.get_mut(port.index())) {
+            Some(stats) => {
+                stats.rx.packets += packets;
+                stats.rx.octets += self.burst.iter().map(|buf| buf.len() as u64).sum::<u64>();
+            }
+            None => self.stats.inbox += packets,
+        }
+    }
+
+    /// The time since the last lap belongs to `stage`.
+    #[inline]
+    fn lap(&mut self, stage: Stage, packets: usize, clock: &mut u64) {
+        let now = cycles::now();
+        let stats = &mut self.stats.stages[stage as usize];
+        stats.calls += u64::from(packets > 0);
+        stats.packets += packets as u64;
+        stats.ticks += now.wrapping_sub(*clock);
+        *clock = now;
+    }
+
+    fn steer(&mut self, packets: usize) {
+        let descriptors = &mut self.descriptors[..packets];
+        if self.config.workers > 1 {
+            steer(&self.steering, self.config.id, descriptors);
+        }
+        if descriptors
+            .iter()
+            .any(|descriptor| descriptor.is_open() && !descriptor.kind.is_user())
+        {
+            let mut exceptions = Exceptions {
+                places: &self.places,
+                notices: &mut self.notices,
+                stats: &mut self.stats,
+            };
+            exceptions.handle(&mut self.burst, descriptors);
+        }
+    }
+
+    fn act(&mut self, packets: usize, now: Nanos) {
+        let mut act = Act {
+            places: &self.places,
+            adjacencies: &self.adjacencies,
+            routes: &self.routes,
+            blocks: &mut self.sessions.blocks,
+            notices: &mut self.notices,
+            stats: &mut self.stats,
+            chain: &mut self.chain,
+            now,
+        };
+        act.act(&mut self.burst, &mut self.descriptors[..packets]);
+    }
+
+    /// Tells peers why their packets go no further, as far as the allowances reach.
+    fn answer_strangers(&mut self, packets: usize, now: Nanos) {
+        for place in 0..packets {
+            match self.descriptors[place].fate {
+                Fate::Drop(DropReason::UnknownTeid) if self.error_indications.has_any() => {
+                    self.indicate_error(place, now);
+                }
+                Fate::Drop(DropReason::UnknownGtpuExtension) if self.notifications.has_any() => {
+                    self.notify(place, now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// An Error Indication, for a G-PDU in a tunnel that is not there (TS 29.281 §7.3.1).
+    fn indicate_error(&mut self, place: usize, now: Nanos) {
+        let descriptor = &self.descriptors[place];
+        let (Some(gtpu), Some(local)) = (&descriptor.gtpu, descriptor.local) else {
+            return;
+        };
+        let wanted = matches!(descriptor.kind, Kind::Tunnelled) && gtpu.teid.0 != 0;
+        if wanted && self.error_indications.take(now) {
+            let message = Message::ErrorIndication(gtpu.teid, local.address);
+            self.originate(place, message);
+        }
+    }
+
+    /// A Supported Extension Headers Notification (TS 29.281 §7.2.3).
+    fn notify(&mut self, place: usize, now: Nanos) {
+        let answerable = matches!(self.descriptors[place].kind, Kind::Tunnelled | Kind::Signalling);
+        if answerable && self.notifications.take(now) {
+            self.originate(place, Message::SupportedExtensionHeaders);
+        }
+    }
+
+    /// Sends a message back where the packet at `place` came from.
+    fn originate(&mut self, place: usize, message: Message) {
+        let descriptor = &self.descriptors[place];
+        let (Some(gtpu), Some(home)) = (&descriptor.gtpu, self.places.at(descriptor.instance)) else {
+            return;
+        };
+        let packet = &self.burst[place];
+        let Ok(frame) = Frame::back(packet.data(), gtpu, home.interface.mac, message) else {
+            return;
+        };
+        let port = home.interface.port;
+        self.stats.originated += 1;
+        let Some(mut buf) = self.io.alloc() else {
+            return self.stats.drop(DropReason::NoBuffer);
+        };
+        match frame.put_into(&mut buf) {
+            Ok(()) => self.outgoing.send(&mut self.io, &mut self.stats, port, buf),
+            Err(reason) => self.stats.drop(reason),
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! A world on one thread for the tests of the packet path: workers over memory, and the least of a Control.
+
+#![allow(dead_code, reason = "each test uses its part")]
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{AdjacencyId, InstanceId, Nanos, OpId, PortId, Seed, SessionIndex, WorkerId};
+use packet::MacAddr;
+use rules::compile::{Adjacencies, compile};
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::network::Network;
+use rules::testing::{self, NumberedHops};
+use rules::{CompileError, SessionRules};
+use transport::{Adjacency, AdjacencyChange};
+use worker::mem::{MemBuf, MemIo, Wires};
+use worker::{ApplyError, Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
+
+/// The station at the other end of every link that sends to us.
+pub const PEER_MAC: MacAddr = MacAddr([2, 0xee, 0, 0, 0, 0x99]);
+
+/// Every next hop that a packet in the test network may take.
+const NEXT_HOPS: [(u16, &str); 9] = [
+    (0, "10.0.3.254"),
+    (0, "2001:db8:3::fe"),
+    (0, "10.0.3.7"),
+    (1, "10.0.6.254"),
+    (1, "2001:db8:6::fe"),
+    (1, "10.0.6.9"),
+    (2, "10.0.9.254"),
+    (3, "10.1.6.254"),
+    (3, "10.1.6.9"),
+];
+
+/// Our address on a port.
+pub fn our_mac(port: u16) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 1, port as u8])
+}
+
+/// The station that the tests put at a next hop.
+pub fn mac_of(instance: InstanceId, next_hop: IpAddr) -> MacAddr {
+    let id = NumberedHops
+        .resolve(instance, next_hop)
+        .expect("it numbers every next hop");
+    MacAddr([2, 0, 0, 1, (id.0 >> 8) as u8, id.0 as u8])
+}
+
+/// `packet` in an Ethernet frame to our port, padded as Ethernet asks for.
+pub fn frame(port: u16, packet: &[u8]) -> Vec<u8> {
+    let ether_type: [u8; 2] = if packet.first().is_some_and(|first| first >> 4 == 6) {
+        [0x86, 0xdd]
+    } else {
+        [8, 0]
+    };
+    let mut frame = [&our_mac(port).0[..], &PEER_MAC.0, &ether_type, packet].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// Workers, their links and wires.
+pub struct World {
+    pub network: Arc<Network>,
+    pub workers: Vec<Worker<MemIo>>,
+    pub controls: Vec<ControlLink>,
+    pub wires: Wires,
+    pub now: Nanos,
+    next_op: u64,
+    generation: u32,
+}
+
+impl World {
+    /// One worker in the network of `rules::testing`, with every next hop known.
+    pub fn new() -> Self {
+        Self::with(testing::network(), 1, |_| {})
+    }
+
+    /// So many workers in `network`, configured by `configure`.
+    pub fn with(network: Network, workers: u16, configure: impl Fn(&mut WorkerConfig)) -> Self {
+        let network = Arc::new(network);
+        let ports = network
+            .instances()
+            .iter()
+            .map(|instance| instance.port.0 + 1)
+            .max()
+            .unwrap_or(0);
+        let (wires, ios) = Wires::new(workers.into(), ports.into(), 1024);
+        let macs: Vec<MacAddr> = (0..ports).map(our_mac).collect();
+        let mut world = Self {
+            network: Arc::clone(&network),
+            workers: Vec::new(),
+            controls: Vec::new(),
+            wires,
+            now: Nanos::from_secs(1),
+            next_op: 0,
+            generation: 0,
+        };
+        for (id, io) in ios.into_iter().enumerate() {
+            let mut config = WorkerConfig::new(
+                WorkerId(id as u16),
+                workers,
+                Arc::clone(&network),
+                macs.clone(),
+                Seed([7, 9]),
+            );
+            (config.max_sessions, config.own_sessions) = (4096, 4096);
+            (config.max_flows_v4, config.max_flows_v6) = (8192, 8192);
+            (config.max_adjacencies, config.max_exceptions) = (1024, 64);
+            configure(&mut config);
+            let (control, end) = link(256, 256);
+            world
+                .workers
+                .push(Worker::new(config, io, end).expect("there is memory"));
+            world.controls.push(control);
+        }
+        for (instance, address) in NEXT_HOPS {
+            world.meet(InstanceId(instance), address.parse().expect("an address"));
+        }
+        world
+    }
+
+    /// Tells all workers where a next hop is, if its instance exists.
+    pub fn meet(&mut self, instance: InstanceId, address: IpAddr) {
+        let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
+        let Some(configured) = self.network.instance(instance) else {
+            return;
+        };
+        let adjacency = Adjacency::resolved(&interface(configured, &macs), mac_of(instance, address));
+        let id = NumberedHops
+            .resolve(instance, address)
+            .expect("it numbers every next hop");
+        self.tell_all(|| {
+            Command::Adjacency(AdjacencyChange {
+                id,
+                instance,
+                address,
+                adjacency: Some(adjacency),
+            })
+        });
+    }
+
+    /// Tells all workers something, and lets them apply it.
+    pub fn tell_all(&mut self, command: impl Fn() -> Command) {
+        for control in &mut self.controls {
+            control
+                .commands
+                .push(command())
+                .expect("there is room for commands");
+        }
+        self.poll();
+    }
+
+    /// Polls every worker once; time passes.
+    pub fn poll(&mut self) {
+        self.now = self.now + Duration::from_micros(10);
+        for worker in &mut self.workers {
+            worker.poll(self.now);
+        }
+    }
+
+    /// Tells one worker something with an answer, and lets it apply it.
+    pub fn ask(&mut self, worker: usize, command: impl FnOnce(OpId) -> Command) -> Event {
+        self.next_op += 1;
+        let command = command(OpId(self.next_op));
+        self.controls[worker]
+            .commands
+            .push(command)
+            .expect("there is room for commands");
+        self.poll();
+        loop {
+            let event = self.controls[worker].events.pop().expect("an answer");
+            match event {
+                Event::Applied { op, .. } | Event::Fenced { op } | Event::Queried { op, .. } => {
+                    assert_eq!(op, OpId(self.next_op));
+                    return event;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Applies a session change on one worker.
+    pub fn apply(
+        &mut self,
+        worker: usize,
+        change: SessionChange,
+    ) -> Result<Option<UsageSnapshot>, ApplyError> {
+        match self.ask(worker, |op| Command::Session { op, change }) {
+            Event::Applied { outcome, .. } => outcome,
+            other => panic!("not an answer to a session change: {other:?}"),
+        }
+    }
+
+    /// What a session has counted.
+    pub fn query(&mut self, worker: usize, session: SessionIndex) -> UsageSnapshot {
+        match self.ask(worker, |op| Command::Query { op, session }) {
+            Event::Queried { outcome, .. } => outcome.expect("the session is there"),
+            other => panic!("not an answer to a query: {other:?}"),
+        }
+    }
+
+    /// Compiles `rules` as session `session`, following `before`.
+    pub fn image(
+        &mut self,
+        session: u32,
+        rules: &Arc<SessionRules>,
+        before: Option<&SessionImage>,
+    ) -> Result<Box<SessionImage>, CompileError> {
+        let mut image = compile(rules, &self.network, &NumberedHops)?;
+        image.session = SessionIndex(session);
+        image.seid = u64::from(session) + 1;
+        image.classification_generation = match before {
+            Some(before) if before.is_classified_like(&image) => before.classification_generation,
+            _ => {
+                self.generation += 1;
+                self.generation
+            }
+        };
+        Ok(Box::new(image))
+    }
+
+    /// Compiles and installs a session on worker 0.
+    pub fn install(&mut self, session: u32, rules: SessionRules) -> Box<SessionImage> {
+        let image = self.image(session, &Arc::new(rules), None).expect("it compiles");
+        self.apply(0, SessionChange::Install(image.clone()))
+            .expect("it is installed");
+        image
+    }
+
+    /// Lets `packet`, from its IP header on, come in by `port` at worker 0, and what goes out for it.
+    pub fn send(&mut self, port: u16, packet: &[u8]) -> Vec<(PortId, Vec<u8>)> {
+        self.send_frame(0, port, &frame(port, packet))
+    }
+
+    /// Lets a frame come in at a worker, and what goes out for it.
+    pub fn send_frame(&mut self, worker: u16, port: u16, frame: &[u8]) -> Vec<(PortId, Vec<u8>)> {
+        let queue = self.wires.to(WorkerId(worker), PortId(port));
+        queue.push(MemBuf::new(frame)).expect("there is room on the wire");
+        self.poll();
+        self.poll();
+        self.take()
+    }
+
+    /// Whatever has gone out since.
+    pub fn take(&mut self) -> Vec<(PortId, Vec<u8>)> {
+        let mut out = Vec::new();
+        let ports = self
+            .network
+            .instances()
+            .iter()
+            .map(|instance| instance.port.0 + 1)
+            .max()
+            .unwrap_or(0);
+        for port in (0..ports).map(PortId) {
+            while let Some(buf) = self.wires.from(port).pop() {
+                out.push((port, buf.bytes().to_vec()));
+            }
+        }
+        out
+    }
+
+    /// Sums of a count over all workers' drops.
+    pub fn drops(&self) -> Vec<u64> {
+        let mut drops = vec![0; packet::DropReason::COUNT];
+        for worker in &self.workers {
+            drops
+                .iter_mut()
+                .zip(worker.stats().drops)
+                .for_each(|(sum, count)| *sum += count);
+        }
+        drops
+    }
+
+    /// The one reason for which a packet was dropped since `before`.
+    pub fn dropped_since(&self, before: &[u64]) -> Option<packet::DropReason> {
+        let reasons = packet::DropReason::ALL.into_iter();
+        let more: Vec<_> = reasons
+            .filter(|reason| self.drops()[reason.index()] > before[reason.index()])
+            .collect();
+        assert!(more.len() < 2, "one packet, several reasons: {more:?}");
+        more.first().copied()
+    }
+
+    /// Asserts that every packet that came in is accounted exactly once.
+    pub fn assert_conserved(&self) {
+        for worker in &self.workers {
+            assert_eq!(worker.stats().unaccounted(), 0, "{:?}", worker.stats());
+        }
+    }
+}
+
+/// An adjacency id of the numbered next hops.
+pub fn hop(instance: u16, last: u8) -> AdjacencyId {
+    AdjacencyId(u32::from(instance) << 8 | u32::from(last))
+}

@@ -1,0 +1,175 @@
+//! The engine against the interpreter: random rules, random packets, with the cache cold, warm and stale.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use flow::{Direction, SessionIndex, UrrCount};
+use proptest::prelude::*;
+use rules::SessionRules;
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::interpret::{Outcome, interpret};
+use rules::model::UrrId;
+use rules::testing::{self, Edited, Sent, any_edit, any_sent, runnable_rules};
+
+use common::{World, mac_of};
+
+/// What happens to the session and its packets.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The packet with this number (of those drawn) comes in.
+    Packet(prop::sample::Index),
+    /// The rules change.
+    Edit(Edited),
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => any::<prop::sample::Index>().prop_map(Step::Packet),
+        1 => any_edit().prop_map(Step::Edit),
+    ]
+}
+
+/// The session in the engine, and what the interpreter says that it has counted.
+struct Trial {
+    world: World,
+    rules: Arc<SessionRules>,
+    image: Box<SessionImage>,
+    counts: BTreeMap<UrrId, UrrCount>,
+}
+
+impl Trial {
+    fn start(rules: SessionRules, force_five_tuple: bool) -> Option<Self> {
+        let mut world = World::with(testing::network(), 1, |config| {
+            (config.error_indications, config.notifications) = (0, 0);
+            config.force_five_tuple = force_five_tuple;
+        });
+        let rules = Arc::new(rules);
+        let image = world.image(3, &rules, None).ok()?;
+        world
+            .apply(0, SessionChange::Install(image.clone()))
+            .expect("there is room");
+        Some(Self {
+            world,
+            rules,
+            image,
+            counts: BTreeMap::new(),
+        })
+    }
+
+    fn packet(&mut self, sent: &Sent) {
+        let before = self.world.drops();
+        let out = self.world.send(sent.ingress.0, &sent.bytes);
+        let verdict = interpret(&self.rules, &self.world.network, sent.ingress, &sent.bytes);
+        match verdict.outcome {
+            Outcome::Forwarded {
+                bytes,
+                egress,
+                next_hop,
+            } => {
+                let dropped = self.world.dropped_since(&before);
+                assert_eq!(dropped, None, "the interpreter forwards");
+                let [(port, frame)] = &out[..] else {
+                    panic!("one packet in, {} out", out.len())
+                };
+                assert_eq!(port.0, egress.0, "each instance has its own port");
+                assert_eq!(
+                    frame[..6],
+                    mac_of(egress, next_hop).0,
+                    "the next hop is {next_hop}"
+                );
+                assert_eq!(hex(&frame[14..]), hex(&bytes));
+            }
+            Outcome::Dropped(reason) => {
+                assert_eq!(self.world.dropped_since(&before), Some(reason));
+                assert!(out.is_empty(), "the interpreter drops: {reason}");
+            }
+        }
+        for counted in verdict.counted {
+            let count = self.counts.entry(counted.urr).or_default();
+            let (packets, octets) = match counted.direction {
+                Direction::Uplink => (&mut count.ul_packets, &mut count.ul_octets),
+                Direction::Downlink => (&mut count.dl_packets, &mut count.dl_octets),
+            };
+            *packets += 1;
+            *octets += counted.octets;
+        }
+    }
+
+    fn edit(&mut self, edit: &Edited) {
+        let mut rules = SessionRules::clone(&self.rules);
+        if edit.apply(&mut rules).is_err() {
+            return;
+        }
+        let rules = Arc::new(rules);
+        let Ok(image) = self.world.image(3, &rules, Some(&self.image)) else {
+            return;
+        };
+        let last = self
+            .world
+            .apply(0, SessionChange::Replace(image.clone()))
+            .expect("there is room");
+        let gone = |id: &UrrId| !image.urr_ids.contains(id);
+        let expected: BTreeMap<_, _> = self
+            .image
+            .urr_ids
+            .iter()
+            .filter(|id| gone(id))
+            .map(|id| (*id, self.count(*id)))
+            .collect();
+        assert_eq!(counters(last), expected);
+        self.counts.retain(|id, _| !gone(id));
+        (self.rules, self.image) = (rules, image);
+    }
+
+    fn count(&self, id: UrrId) -> UrrCount {
+        self.counts.get(&id).copied().unwrap_or_default()
+    }
+
+    fn finish(mut self) {
+        let expected: BTreeMap<_, _> = self
+            .image
+            .urr_ids
+            .iter()
+            .map(|id| (*id, self.count(*id)))
+            .collect();
+        let counted = self.world.query(0, SessionIndex(3));
+        assert_eq!(counters(Some(counted)), expected);
+        let last = self
+            .world
+            .apply(0, SessionChange::Remove(SessionIndex(3)))
+            .expect("it is there");
+        assert_eq!(counters(last), expected);
+        self.world.assert_conserved();
+    }
+}
+
+fn counters(usage: Option<UsageSnapshot>) -> BTreeMap<UrrId, UrrCount> {
+    usage.into_iter().flat_map(|usage| usage.counters).collect()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_engine_does_what_the_interpreter_says(
+        rules in runnable_rules(),
+        packets in prop::collection::vec(any_sent(), 1..6),
+        steps in prop::collection::vec(any_step(), 1..40),
+        force_five_tuple: bool,
+    ) {
+        let Some(mut trial) = Trial::start(rules, force_five_tuple) else { return Ok(()) };
+        for step in &steps {
+            match step {
+                Step::Packet(index) => trial.packet(index.get(&packets)),
+                Step::Edit(edit) => trial.edit(edit),
+            }
+        }
+        trial.finish();
+    }
+}
