@@ -54,6 +54,8 @@ pub struct GtpuFrame {
     pub teid: Teid,
     /// Sequence number, when S is set.
     pub sequence: Option<u16>,
+    /// N-PDU number, when PN is set.
+    pub npdu: Option<u8>,
     /// Octets before the GTP-U header, from the start of the frame.
     pub gtpu_offset: u16,
     /// Octets before the user packet or the information elements, from the start of the frame.
@@ -64,7 +66,7 @@ pub struct GtpuFrame {
     pub qfi: Option<Qfi>,
     /// What else the PDU Session Container says.
     pub psc: Option<psc::Summary>,
-    /// Whether there are extension headers besides one PDU Session Container: a relay has to copy them.
+    /// Whether there are extension headers besides one PDU Session Container.
     pub has_other_extensions: bool,
     /// Which kinds of unknown extension headers there are.
     pub unknown: Unknown,
@@ -173,6 +175,7 @@ struct Tunnel {
     payload_offset: usize,
     payload_len: usize,
     sequence: Option<u16>,
+    npdu: Option<u8>,
     qfi: Option<Qfi>,
     psc: Option<psc::Summary>,
     has_other_extensions: bool,
@@ -202,8 +205,6 @@ impl GtpuFrame {
         } else {
             Tunnel::parse(gtpu, available, flags, length)?
         };
-        // Sums of offsets stay below 22 + 65,535 + 8 only because each was checked against what was received, which
-        // a frame's 16-bit IP length bounds.
         let offset = |at: usize| u16::try_from(at).map_err(|_| DropReason::BadIpLength);
         Ok(Self {
             l2_len: ip.l2_len,
@@ -212,6 +213,7 @@ impl GtpuFrame {
             message_type: MessageType(message_type),
             teid: Teid(u32::from_be_bytes([t0, t1, t2, t3])),
             sequence: tunnel.sequence,
+            npdu: tunnel.npdu,
             gtpu_offset: offset(gtpu_offset)?,
             payload_offset: offset(gtpu_offset + tunnel.payload_offset)?,
             payload_len: tunnel.payload_len as u16,
@@ -220,6 +222,13 @@ impl GtpuFrame {
             has_other_extensions: tunnel.has_other_extensions,
             unknown: tunnel.unknown,
         })
+    }
+
+    /// Whether a relay has to copy more than a PDU Session Container, with
+    /// [`relay_optional_part`](crate::build::relay_optional_part).
+    #[inline]
+    pub const fn has_more_to_relay(&self) -> bool {
+        self.has_other_extensions || self.sequence.is_some() || self.npdu.is_some()
     }
 
     /// The optional part of the header and the extension headers, as they were received: empty when there are none.
@@ -274,6 +283,7 @@ impl Tunnel {
             payload_offset: gtpu::HEADER_LEN,
             payload_len,
             sequence: None,
+            npdu: None,
             qfi: None,
             psc: None,
             has_other_extensions: false,
@@ -310,11 +320,12 @@ impl Tunnel {
         let message = Message::parse(gtpu, available)?;
         let container = message.extensions.find(ExtensionType::PDU_SESSION_CONTAINER);
         let container = container.map(psc::Summary::parse).transpose()?;
-        let extensions = message.extensions.count();
+        let extensions = message.extensions.iter().count();
         Ok(Self {
             payload_offset: message.payload_offset,
             payload_len: message.payload_len,
             sequence: message.sequence,
+            npdu: message.npdu,
             qfi: container.map(|(qfi, _)| qfi),
             psc: container.map(|(_, summary)| summary),
             has_other_extensions: extensions > usize::from(container.is_some()),

@@ -4,9 +4,11 @@
 //! caller's buffer; [`packet`] builds vectors.
 
 pub mod packet;
+mod relay;
 mod reply;
 mod template;
 
+pub use relay::{RelayedContainer, relay_optional_part};
 pub use reply::{
     Envelope, Signalling, echo_request, echo_response, end_marker, error_indication,
     supported_extension_headers_notification,

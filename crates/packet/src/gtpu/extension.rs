@@ -174,13 +174,21 @@ impl<'a> ExtensionHeaders<'a> {
     }
 
     /// The content of the first header of this type.
-    pub fn find(mut self, kind: ExtensionType) -> Option<&'a [u8]> {
-        Iterator::find(&mut self, |header| header.kind == kind).map(|header| header.content)
+    pub fn find(self, kind: ExtensionType) -> Option<&'a [u8]> {
+        self.into_iter()
+            .find(|header| header.kind == kind)
+            .map(|header| header.content)
+    }
+
+    /// The headers, in their order.
+    pub fn iter(&self) -> ExtensionIter<'a> {
+        ExtensionIter(*self)
     }
 
     /// Which kinds of unknown headers are among them.
     pub fn unknown(self) -> Unknown {
-        self.fold(Unknown::NONE, |unknown, header| unknown.with(header.kind))
+        self.into_iter()
+            .fold(Unknown::NONE, |unknown, header| unknown.with(header.kind))
     }
 
     /// The octets of the chain, from the first length octet on.
@@ -198,15 +206,28 @@ fn split(kind: ExtensionType, bytes: &[u8]) -> Option<(ExtensionHeader<'_>, Exte
     Some((ExtensionHeader { kind, content }, ExtensionType(*next), rest))
 }
 
-impl<'a> Iterator for ExtensionHeaders<'a> {
+impl<'a> IntoIterator for ExtensionHeaders<'a> {
+    type Item = ExtensionHeader<'a>;
+    type IntoIter = ExtensionIter<'a>;
+
+    fn into_iter(self) -> ExtensionIter<'a> {
+        ExtensionIter(self)
+    }
+}
+
+/// The headers of a chain, in their order.
+#[derive(Clone, Debug)]
+pub struct ExtensionIter<'a>(ExtensionHeaders<'a>);
+
+impl<'a> Iterator for ExtensionIter<'a> {
     type Item = ExtensionHeader<'a>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.next == ExtensionType::NONE {
+        if self.0.next == ExtensionType::NONE {
             return None;
         }
-        let (header, next, rest) = split(self.next, self.bytes)?;
-        *self = Self { next, bytes: rest };
+        let (header, next, bytes) = split(self.0.next, self.0.bytes)?;
+        self.0 = ExtensionHeaders { next, bytes };
         Some(header)
     }
 }
@@ -241,7 +262,10 @@ mod tests {
         let bytes = [1, 0x12, 0x34, 0x85, 2, 0, 9, 0, 0, 0, 0, 0x41, 1, 7, 7, 0, 0x45];
         let (chain, len) = ExtensionHeaders::parse(0x40, &bytes).expect("a whole chain");
         assert_eq!(len, 16);
-        let headers: Vec<_> = chain.map(|header| (header.kind.0, header.content)).collect();
+        let headers: Vec<_> = chain
+            .into_iter()
+            .map(|header| (header.kind.0, header.content))
+            .collect();
         assert_eq!(
             headers,
             [

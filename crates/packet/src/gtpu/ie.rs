@@ -67,7 +67,7 @@ pub struct PrivateExtension<'a> {
 }
 
 /// The information elements of a message, one after the other. Ends after an error.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ies<'a>(&'a [u8]);
 
 impl<'a> Ies<'a> {

@@ -7,7 +7,8 @@ mod extension;
 mod ie;
 
 pub use extension::{
-    Comprehension, ExtensionHeader, ExtensionHeaders, ExtensionType, SUPPORTED_EXTENSIONS, Unknown,
+    Comprehension, ExtensionHeader, ExtensionHeaders, ExtensionIter, ExtensionType, SUPPORTED_EXTENSIONS,
+    Unknown,
 };
 pub use ie::{ErrorIndication, Ie, IeType, Ies, PrivateExtension};
 
