@@ -216,7 +216,7 @@ impl Detector {
             tunnels: tunnels(&pdr.pdi, network)?,
             vrf: vrf(&pdr.pdi, network)?,
             qfis: pdr.pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
-            ue_ip: pdr.pdi.ue_ip.iter().flat_map(|ue| ue.prefixes()).collect(),
+            ue_ip: pdr.pdi.ue_prefixes().collect(),
             filters: filters.collect::<Result<_, _>>()?,
             source_check: ue::source_check(rules, pdr),
         })

@@ -103,7 +103,7 @@ fn limit<R>(rules: &[R], max: usize, id: impl Fn(&R) -> RuleRef) -> Result<(), C
 
 /// PDRs are there, and none of them tells the session: no packet could ever reach it (TS 29.244 §5.2.1).
 fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
-    let tells = |pdr: &Pdr| pdr.pdi.f_teid.is_some() || !pdr.pdi.ue_ip.is_empty();
+    let tells = |pdr: &Pdr| pdr.pdi.f_teid.is_some() || pdr.pdi.ue_prefixes().next().is_some();
     match rules.pdrs().first() {
         Some(first) if !rules.pdrs().iter().any(tells) => Err(CompileError {
             rule: first.id.into(),
@@ -213,7 +213,7 @@ fn ue_addresses(rules: &SessionRules, network: &Network) -> Vec<(VrfId, IpPrefix
         .filter(|pdr| pdr.pdi.f_teid.is_none() && is_plain(pdr))
     {
         let vrf = plain_instance(pdr.pdi.instance, network).map(|instance| instance.vrf);
-        let prefixes = pdr.pdi.ue_ip.iter().flat_map(|ue| ue.prefixes());
+        let prefixes = pdr.pdi.ue_prefixes();
         addresses.extend(prefixes.filter_map(|prefix| Some((vrf?, prefix))));
     }
     addresses.sort_unstable();

@@ -27,7 +27,7 @@ use crate::network::{InstanceId, Network};
 pub struct Verdict {
     /// Where it goes, or why it does not.
     pub outcome: Outcome,
-    /// The URRs that it counts in, in the order of the PDR. A packet that finds no route is counted; one that is
+    /// The URRs that it counts in, in the order of their slots. A packet that finds no route is counted; one that is
     /// dropped for any other reason is not.
     pub counted: Vec<Counted>,
     /// The PDR that detected it.
@@ -122,11 +122,10 @@ impl<'a> Session<'a> {
             build::decrement_ttl(&mut user)?;
         }
         let octets = u64::from(tuple.total_len);
-        verdict.counted = pdr
-            .urrs
-            .iter()
-            .map(|&urr| Counted {
-                urr,
+        let urrs = self.rules.urrs().iter().filter(|urr| pdr.urrs.contains(&urr.id));
+        verdict.counted = urrs
+            .map(|urr| Counted {
+                urr: urr.id,
                 octets,
                 direction,
             })

@@ -1,1 +1,694 @@
-//! Compiling.
+//! What compiles, what does not and why, and that forwards say what the interpreter does.
+
+use std::net::Ipv4Addr;
+
+use flow::{Forward, ForwardFlags, ForwardKind, OuterAddresses};
+use packet::{DropReason, Qfi, Teid};
+use proptest::prelude::*;
+
+use super::*;
+use crate::image::SourceCheck;
+use crate::interpret::{Outcome, Verdict, interpret};
+use crate::model::{
+    ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate, ForwardingParameters,
+    ForwardingParametersUpdate, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi,
+    PdiUpdate, PdrId, PdrUpdate, Qer, QerUpdate, TosTrafficClass, Urr,
+};
+use crate::testing::{
+    self, GNB, N3, N6, N9, NumberedHops, OTHER_N6, any_edit, any_rules, any_sent, runnable_rules,
+};
+
+fn session() -> SessionRules {
+    testing::pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(0x2001), GNB))
+}
+
+fn compiled(rules: &SessionRules) -> Result<SessionImage, CompileError> {
+    compile(&Arc::new(rules.clone()), &testing::network(), &NumberedHops)
+}
+
+fn image(rules: &SessionRules) -> SessionImage {
+    compiled(rules).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn refusal(rules: &SessionRules) -> (RuleRef, CompileFault) {
+    let error = compiled(rules).expect_err("rules that cannot be run");
+    (error.rule, error.reason)
+}
+
+/// A FAR in place of the one that the downlink uses.
+fn with_far(action: ApplyAction, forwarding: Option<ForwardingParameters>) -> SessionRules {
+    let mut rules = session();
+    rules.remove_far(FarId(2)).unwrap();
+    rules
+        .create_far(Far {
+            id: FarId(2),
+            action,
+            forwarding,
+            bar: None,
+        })
+        .unwrap();
+    rules
+}
+
+fn forwarding(destination: DestinationInterface, header: Option<OuterHeaderCreation>) -> SessionRules {
+    let parameters = ForwardingParameters {
+        outer_header_creation: header,
+        ..ForwardingParameters::new(destination)
+    };
+    with_far(ApplyAction::FORW, Some(parameters))
+}
+
+fn far_2(rules: &SessionRules) -> Forward {
+    image(rules).block.forwards[1]
+}
+
+#[test]
+fn a_pdu_session_compiles_to_slots_and_addresses() {
+    let image = image(&session());
+    let [ul, dl] = image.decisions[..] else {
+        panic!("two PDRs")
+    };
+    assert_eq!((ul.forward, ul.qers, ul.urrs, ul.marking), (0, 1, 1, 0));
+    assert_eq!(
+        (ul.direction, ul.removes_outer, ul.source_check),
+        (Direction::Uplink, true, SourceCheck::Ue)
+    );
+    assert_eq!(
+        (dl.direction, dl.removes_outer, dl.source_check),
+        (Direction::Downlink, false, SourceCheck::Anyone)
+    );
+    assert_eq!(image.block.near, [0, 1]);
+    assert_eq!(image.block.marks, [Mark::qfi_only(9)]);
+    assert_eq!(image.urr_ids, [UrrId(1)]);
+    assert_eq!(image.tunnels, [(crate::network::LocalId(0), Teid(0x1001))]);
+    let ue = [
+        IpPrefix::host(testing::UE.into()),
+        "2001:db8:45:2::/64".parse().unwrap(),
+    ];
+    assert_eq!(image.ue_addresses, ue.map(|prefix| (VrfId(0), prefix)));
+    let plain = image.block.forwards[0];
+    assert_eq!((plain.kind, plain.egress), (ForwardKind::Plain, N6));
+    let tunnel = image.block.forwards[1];
+    assert_eq!(
+        (tunnel.kind, tunnel.egress, tunnel.adjacency),
+        (ForwardKind::Tunnel, N3, AdjacencyId(7))
+    );
+    let template = flow::Template::ipv4(0x2001, [10, 0, 3, 1], GNB.octets());
+    assert_eq!(tunnel.template, Some(template));
+    assert_eq!(
+        tunnel.flags,
+        ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS
+    );
+}
+
+#[test]
+fn a_peer_behind_a_router_is_reached_by_it() {
+    let far_away = OuterHeaderCreation::gtpu_ipv4(Teid(1), Ipv4Addr::new(10, 200, 7, 7));
+    assert_eq!(
+        far_2(&forwarding(DestinationInterface::Access, Some(far_away))).adjacency,
+        AdjacencyId(254)
+    );
+    let mut network = testing::network().instances().to_vec();
+    network[1].routes.clear();
+    let network = Network::new(network).unwrap();
+    let lost = OuterHeaderCreation::gtpu_ipv4(Teid(1), Ipv4Addr::new(203, 0, 113, 1));
+    let rules = forwarding(DestinationInterface::Access, Some(lost));
+    let error = compile(&Arc::new(rules), &network, &NumberedHops).unwrap_err();
+    assert_eq!(
+        error.reason,
+        CompileFault::NoRoute(Ipv4Addr::new(203, 0, 113, 1).into())
+    );
+    assert_eq!(
+        error.to_string(),
+        "FAR 2 has the peer 203.0.113.1, to which no route leads"
+    );
+}
+
+#[test]
+fn what_cannot_be_forwarded_yet_is_dropped_and_says_so() {
+    use DestinationInterface::{Access, Core, CpFunction};
+    let placeholder = |teid, peer| Some(OuterHeaderCreation::gtpu_ipv4(Teid(teid), peer));
+    for rules in [
+        forwarding(Access, None),
+        forwarding(CpFunction, None),
+        forwarding(Access, placeholder(0, GNB)),
+        forwarding(Access, placeholder(5, Ipv4Addr::UNSPECIFIED)),
+        with_far(ApplyAction::FORW, None),
+    ] {
+        let forward = far_2(&rules);
+        assert_eq!(
+            (forward.kind, forward.flags),
+            (ForwardKind::Drop, ForwardFlags::NO_TUNNEL)
+        );
+    }
+    let accept = far_2(&with_far(ApplyAction::IPMA, None));
+    assert_eq!(
+        (accept.kind, accept.flags),
+        (ForwardKind::Drop, ForwardFlags::UNSUPPORTED)
+    );
+    assert_eq!(far_2(&with_far(ApplyAction::DROP, None)), Forward::DROP);
+    let buffer = far_2(&with_far(ApplyAction::BUFF.with(ApplyAction::NOCP), None));
+    assert_eq!(
+        (buffer.kind, buffer.flags),
+        (ForwardKind::Buffer, ForwardFlags::NOTIFY)
+    );
+    assert_eq!(far_2(&forwarding(Core, None)).kind, ForwardKind::Plain);
+}
+
+#[test]
+fn the_way_out_is_the_named_instance_if_it_fits() {
+    let to = |destination, instance, header| {
+        let mut parameters = ForwardingParameters::new(destination);
+        parameters.instance = Some(instance);
+        parameters.outer_header_creation = header;
+        far_2(&with_far(ApplyAction::FORW, Some(parameters)))
+    };
+    let peer = Some(OuterHeaderCreation::gtpu_ipv4(
+        Teid(7),
+        Ipv4Addr::new(10, 209, 1, 1),
+    ));
+    let source = |forward: Forward| match forward.template.map(|template| template.addresses) {
+        Some(OuterAddresses::V4 { source, .. }) => Ipv4Addr::from(source),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(to(DestinationInterface::Core, OTHER_N6, None).egress, OTHER_N6);
+    // N3 leads to no data network, so this names the wrong one.
+    assert_eq!(to(DestinationInterface::Core, N3, None).egress, N6);
+    assert_eq!(
+        source(to(DestinationInterface::Access, N9, peer)),
+        testing::N9_ADDRESS
+    );
+    // A DNN in a rule towards Access: the session's own tunnel says the address.
+    assert_eq!(
+        source(to(DestinationInterface::Access, N6, peer)),
+        testing::N3_ADDRESS
+    );
+    let uplink = to(DestinationInterface::Core, N6, peer);
+    assert_eq!((source(uplink), uplink.egress), (testing::N9_ADDRESS, N9));
+    assert!(uplink.flags.contains(ForwardFlags::UPLINK_CONTAINER));
+}
+
+#[test]
+fn both_families_are_offered_and_ipv4_is_taken() {
+    let kind = OuterHeaderKind::GTPU_IPV4.with(OuterHeaderKind::GTPU_IPV6);
+    let v6 = "2001:db8:200::1".parse().ok();
+    let both = OuterHeaderCreation {
+        kind,
+        ipv6: v6,
+        ..OuterHeaderCreation::gtpu_ipv4(Teid(7), GNB)
+    };
+    let addresses = |header| {
+        far_2(&forwarding(DestinationInterface::Access, Some(header)))
+            .template
+            .unwrap()
+            .addresses
+    };
+    assert!(matches!(addresses(both), OuterAddresses::V4 { .. }));
+    let v6_only = OuterHeaderCreation {
+        kind: OuterHeaderKind::GTPU_IPV6,
+        ipv4: None,
+        ..both
+    };
+    assert!(matches!(addresses(v6_only), OuterAddresses::V6 { .. }));
+}
+
+#[test]
+fn transport_level_marking_is_masked() {
+    let mut parameters = ForwardingParameters::new(DestinationInterface::Access);
+    parameters.outer_header_creation = Some(OuterHeaderCreation::gtpu_ipv4(Teid(7), GNB));
+    parameters.transport_level_marking = Some(TosTrafficClass {
+        value: 0xbb,
+        mask: 0xfc,
+    });
+    let forward = far_2(&with_far(ApplyAction::FORW, Some(parameters)));
+    assert_eq!(forward.template.map(|template| template.tos), Some(0xb8));
+}
+
+#[test]
+fn a_missing_reference_names_the_rule_and_what_it_misses() {
+    let mut rules = session();
+    rules.remove_far(FarId(2)).unwrap();
+    assert_eq!(
+        refusal(&rules),
+        (PdrId(2).into(), CompileFault::Missing(FarId(2).into()))
+    );
+    let update = |change: fn(&mut PdrUpdate)| {
+        let mut rules = session();
+        let mut update = PdrUpdate::new(PdrId(1));
+        change(&mut update);
+        rules.update_pdr(update).unwrap();
+        refusal(&rules)
+    };
+    let pdr = RuleRef::Pdr(PdrId(1));
+    assert_eq!(
+        update(|pdr| pdr.qers = Some(vec![QerId(8)])),
+        (pdr, CompileFault::Missing(QerId(8).into()))
+    );
+    assert_eq!(
+        update(|pdr| pdr.urrs = Some(vec![UrrId(8)])),
+        (pdr, CompileFault::Missing(UrrId(8).into()))
+    );
+    let mut rules = session();
+    let mut far = FarUpdate::new(FarId(1));
+    far.bar = Edit::Set(BarId(3));
+    rules.update_far(far).unwrap();
+    assert_eq!(
+        refusal(&rules),
+        (FarId(1).into(), CompileFault::Missing(BarId(3).into()))
+    );
+    rules
+        .create_bar(Bar {
+            id: BarId(3),
+            notification_delay: Some(2),
+            suggested_packets: None,
+        })
+        .unwrap();
+    assert!(compiled(&rules).is_ok());
+    rules.remove_bar(BarId(3)).unwrap();
+    assert!(compiled(&rules).is_ok());
+}
+
+#[test]
+fn a_pdr_must_have_a_far_and_some_pdr_must_tell_the_session() {
+    let mut rules = session();
+    let mut pdr = testing::pdr(9, 1, Pdi::new(SourceInterface::Core), 1);
+    pdr.far = None;
+    rules.create_pdr(pdr.clone()).unwrap();
+    assert_eq!(refusal(&rules), (PdrId(9).into(), CompileFault::NoFar));
+    let mut rules = SessionRules::new();
+    assert_eq!(compiled(&rules).map(|image| image.decisions.len()), Ok(0));
+    pdr.far = Some(FarId(1));
+    rules.create_pdr(pdr).unwrap();
+    assert_eq!(refusal(&rules), (PdrId(9).into(), CompileFault::Unreachable));
+}
+
+#[test]
+fn tunnels_must_be_whole_and_ours() {
+    let with_f_teid = |f_teid| {
+        let mut rules = session();
+        let mut update = PdrUpdate::new(PdrId(1));
+        update.pdi = Some(PdiUpdate {
+            f_teid: Edit::Set(f_teid),
+            ..PdiUpdate::default()
+        });
+        rules.update_pdr(update).unwrap();
+        refusal(&rules)
+    };
+    let f_teid = |teid, ipv4| FTeid {
+        teid: Teid(teid),
+        ipv4,
+        ipv6: None,
+    };
+    let pdr = RuleRef::Pdr(PdrId(1));
+    let n6 = Ipv4Addr::new(10, 0, 6, 1);
+    assert_eq!(with_f_teid(f_teid(7, None)), (pdr, CompileFault::FTeidIncomplete));
+    assert_eq!(
+        with_f_teid(f_teid(0, Some(testing::N3_ADDRESS))),
+        (pdr, CompileFault::FTeidIncomplete)
+    );
+    assert_eq!(
+        with_f_teid(f_teid(7, Some(GNB))),
+        (pdr, CompileFault::NotLocal(GNB.into()))
+    );
+    assert_eq!(
+        with_f_teid(f_teid(7, Some(n6))),
+        (pdr, CompileFault::NotLocal(n6.into()))
+    );
+}
+
+#[test]
+fn headers_that_are_not_made_here_are_refused() {
+    let header = |kind, ipv4| OuterHeaderCreation {
+        kind,
+        ipv4,
+        ..OuterHeaderCreation::gtpu_ipv4(Teid(7), GNB)
+    };
+    let fault = |header| refusal(&forwarding(DestinationInterface::Core, Some(header)));
+    let far = RuleRef::Far(FarId(2));
+    let udp = header(OuterHeaderKind::UDP_IPV4, Some(GNB));
+    assert_eq!(fault(udp), (far, CompileFault::UnsupportedHeader));
+    assert_eq!(
+        fault(header(OuterHeaderKind::default(), Some(GNB))),
+        (far, CompileFault::UnsupportedHeader)
+    );
+    assert_eq!(
+        fault(header(OuterHeaderKind::GTPU_IPV4, None)),
+        (far, CompileFault::HeaderIncomplete)
+    );
+    let v6 = OuterHeaderCreation {
+        ipv6: "2001:db8::1".parse().ok(),
+        ..header(OuterHeaderKind::GTPU_IPV6, None)
+    };
+    let mut instances = testing::network().instances().to_vec();
+    instances
+        .iter_mut()
+        .for_each(|instance| (instance.ipv6, instance.routes) = (None, Vec::new()));
+    let ipv4_only = Network::new(instances).unwrap();
+    let rules = Arc::new(forwarding(DestinationInterface::Core, Some(v6)));
+    let error = compile(&rules, &ipv4_only, &NumberedHops).unwrap_err();
+    assert_eq!((error.rule, error.reason), (far, CompileFault::NoEgress));
+    let mut rules = session();
+    let mut update = PdrUpdate::new(PdrId(1));
+    let removal = OuterHeaderRemoval {
+        header: OuterHeader::UdpIpv4,
+        deletes_psc: false,
+    };
+    update.outer_header_removal = Edit::Set(removal);
+    rules.update_pdr(update).unwrap();
+    assert_eq!(
+        refusal(&rules),
+        (PdrId(1).into(), CompileFault::UnsupportedRemoval)
+    );
+}
+
+#[test]
+fn an_action_must_be_one() {
+    let far = RuleRef::Far(FarId(2));
+    let both = ApplyAction::DROP.with(ApplyAction::FORW);
+    assert_eq!(refusal(&with_far(both, None)), (far, CompileFault::ApplyAction));
+    assert_eq!(
+        refusal(&with_far(ApplyAction::default(), None)),
+        (far, CompileFault::ApplyAction)
+    );
+}
+
+#[test]
+fn unknown_instances_are_named() {
+    let unknown = InstanceId(77);
+    let mut parameters = ForwardingParameters::new(DestinationInterface::Core);
+    parameters.instance = Some(unknown);
+    let rules = with_far(ApplyAction::DROP, Some(parameters));
+    assert_eq!(
+        refusal(&rules),
+        (FarId(2).into(), CompileFault::UnknownInstance(unknown))
+    );
+    let mut rules = session();
+    let mut update = PdrUpdate::new(PdrId(2));
+    update.pdi = Some(PdiUpdate {
+        instance: Edit::Set(unknown),
+        ..PdiUpdate::default()
+    });
+    rules.update_pdr(update).unwrap();
+    assert_eq!(
+        refusal(&rules),
+        (PdrId(2).into(), CompileFault::UnknownInstance(unknown))
+    );
+}
+
+#[test]
+fn a_session_is_bounded() {
+    let mut rules = session();
+    for id in 2..=64 {
+        rules.create_qer(Qer::new(QerId(id))).unwrap();
+        rules.create_urr(Urr::volume(UrrId(id))).unwrap();
+    }
+    assert!(compiled(&rules).is_ok());
+    rules.create_urr(Urr::volume(UrrId(65))).unwrap();
+    assert_eq!(
+        refusal(&rules),
+        (UrrId(65).into(), CompileFault::TooMany { max: 64 })
+    );
+    rules.create_qer(Qer::new(QerId(65))).unwrap();
+    assert_eq!(
+        refusal(&rules),
+        (QerId(65).into(), CompileFault::TooMany { max: 64 })
+    );
+    for id in 3..=251 {
+        let drop = Far {
+            id: FarId(id),
+            action: ApplyAction::DROP,
+            forwarding: None,
+            bar: None,
+        };
+        rules.create_far(drop).unwrap();
+    }
+    assert_eq!(
+        refusal(&rules),
+        (FarId(251).into(), CompileFault::TooMany { max: 250 })
+    );
+    for id in 3..=1001 {
+        rules
+            .create_pdr(testing::pdr(id, 1, Pdi::new(SourceInterface::Core), 1))
+            .unwrap();
+    }
+    assert_eq!(
+        refusal(&rules),
+        (PdrId(1001).into(), CompileFault::TooMany { max: 1000 })
+    );
+    assert!(CompileFault::TooMany { max: 1 }.is_resource());
+}
+
+#[test]
+fn no_room_for_a_next_hop_is_a_lack_of_resources() {
+    struct Full;
+    impl Adjacencies for Full {
+        fn resolve(&self, _: InstanceId, _: IpAddr) -> Option<AdjacencyId> {
+            None
+        }
+    }
+    let error = compile(&Arc::new(session()), &testing::network(), &Full).unwrap_err();
+    assert_eq!(
+        (error.rule, error.reason),
+        (FarId(2).into(), CompileFault::NoAdjacency(GNB.into()))
+    );
+    assert!(error.reason.is_resource());
+}
+
+#[test]
+fn a_handover_a_gate_and_idleness_keep_all_flows() {
+    let mut rules = session();
+    let before = image(&rules);
+    let header = OuterHeaderCreation::gtpu_ipv4(Teid(0x3001), Ipv4Addr::new(10, 200, 0, 9));
+    let to = ForwardingParametersUpdate {
+        outer_header_creation: Edit::Set(header),
+        ..Default::default()
+    };
+    rules
+        .update_far(FarUpdate {
+            forwarding: Edit::Set(to),
+            ..FarUpdate::new(FarId(2))
+        })
+        .unwrap();
+    assert!(image(&rules).is_classified_like(&before));
+    let idle = ApplyAction::BUFF.with(ApplyAction::NOCP);
+    rules
+        .update_far(FarUpdate {
+            action: Some(idle),
+            ..FarUpdate::new(FarId(2))
+        })
+        .unwrap();
+    assert!(image(&rules).is_classified_like(&before));
+    let gates = Some((Gate::Closed, Gate::Closed));
+    rules
+        .update_qer(QerUpdate {
+            gates,
+            ..QerUpdate::new(QerId(1))
+        })
+        .unwrap();
+    let closed = image(&rules);
+    assert!(closed.is_classified_like(&before));
+    assert_eq!((closed.block.closed_ul, closed.block.closed_dl), (1, 1));
+    // A second QoS flow is another classification, and so is a QER that starts to mark.
+    rules
+        .update_qer(QerUpdate {
+            qfi: Edit::Clear,
+            ..QerUpdate::new(QerId(1))
+        })
+        .unwrap();
+    assert!(!image(&rules).is_classified_like(&before));
+    rules
+        .update_qer(QerUpdate {
+            qfi: Edit::Set(Qfi::from_low_bits(9)),
+            ..QerUpdate::new(QerId(1))
+        })
+        .unwrap();
+    assert!(image(&rules).is_classified_like(&before));
+    rules
+        .create_pdr(testing::pdr(9, 1, Pdi::new(SourceInterface::Core), 1))
+        .unwrap();
+    assert!(!image(&rules).is_classified_like(&before));
+}
+
+#[test]
+fn a_rule_that_goes_from_the_middle_moves_slots() {
+    let mut rules = session();
+    rules.create_qer(Qer::new(QerId(2))).unwrap();
+    rules.create_urr(Urr::volume(UrrId(2))).unwrap();
+    let before = image(&rules);
+    let mut fewer = rules.clone();
+    fewer.remove_urr(UrrId(2)).unwrap();
+    assert!(
+        image(&fewer).is_classified_like(&before),
+        "the last slot was not in use"
+    );
+    rules.remove_urr(UrrId(1)).unwrap();
+    assert!(!image(&rules).is_classified_like(&before));
+}
+
+#[test]
+fn plain_addresses_are_valid_where_their_pdr_says() {
+    let mut rules = session();
+    let mut update = PdrUpdate::new(PdrId(2));
+    update.pdi = Some(PdiUpdate {
+        instance: Edit::Set(OTHER_N6),
+        ..PdiUpdate::default()
+    });
+    rules.update_pdr(update.clone()).unwrap();
+    assert!(image(&rules).ue_addresses.iter().all(|(vrf, _)| *vrf == VrfId(1)));
+    update.pdi = Some(PdiUpdate {
+        instance: Edit::Set(N3),
+        ..PdiUpdate::default()
+    });
+    rules.update_pdr(update).unwrap();
+    assert!(image(&rules).ue_addresses.iter().all(|(vrf, _)| *vrf == VrfId(0)));
+}
+
+/// What a forward makes of a packet, if nothing else stops it.
+fn expected(forward: &Forward) -> Option<DropReason> {
+    match forward.kind {
+        ForwardKind::Drop if forward.flags.contains(ForwardFlags::NO_TUNNEL) => Some(DropReason::FarNoTunnel),
+        ForwardKind::Drop if forward.flags.contains(ForwardFlags::UNSUPPORTED) => {
+            Some(DropReason::UnsupportedAction)
+        }
+        ForwardKind::Drop => Some(DropReason::FarDrop),
+        ForwardKind::Buffer => Some(DropReason::FarBuffer),
+        _ => None,
+    }
+}
+
+/// The outer header of a packet that left in a tunnel is the template's.
+fn is_of_template(forward: &Forward, bytes: &[u8]) -> bool {
+    let Some(template) = forward.template else {
+        return false;
+    };
+    match template.addresses {
+        OuterAddresses::V4 { source, destination } => {
+            bytes[12..16] == source
+                && bytes[16..20] == destination
+                && bytes[32..36] == template.teid.to_be_bytes()
+                && bytes[1] == template.tos
+        }
+        OuterAddresses::V6 { source, destination } => {
+            bytes[8..24] == source
+                && bytes[24..40] == destination
+                && bytes[52..56] == template.teid.to_be_bytes()
+                && bytes[0] << 4 | bytes[1] >> 4 == template.tos
+        }
+    }
+}
+
+fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCaseError> {
+    let Some(slot) = image
+        .rules
+        .pdrs()
+        .iter()
+        .position(|pdr| Some(pdr.id) == verdict.pdr)
+    else {
+        return Ok(());
+    };
+    let decision = image.decisions[slot];
+    let forward = image.block.forwards[usize::from(decision.forward)];
+    let closed = match decision.direction {
+        Direction::Uplink => image.block.closed_ul,
+        Direction::Downlink => image.block.closed_dl,
+    };
+    match &verdict.outcome {
+        Outcome::Dropped(DropReason::SpoofedSource) => {
+            prop_assert_ne!(decision.source_check, SourceCheck::Anyone)
+        }
+        Outcome::Dropped(DropReason::GateClosed) => prop_assert_ne!(closed & decision.qers, 0),
+        Outcome::Dropped(reason) if expected(&forward).is_some() => {
+            prop_assert_eq!(Some(*reason), expected(&forward))
+        }
+        Outcome::Dropped(reason) => prop_assert!(
+            matches!(
+                reason,
+                DropReason::TtlExpired
+                    | DropReason::UnknownGtpuExtension
+                    | DropReason::NoRoute
+                    | DropReason::UnsupportedGtpuMessage
+            ),
+            "{reason}"
+        ),
+        Outcome::Forwarded {
+            bytes,
+            egress,
+            next_hop,
+        } => {
+            prop_assert_eq!(expected(&forward), None);
+            if forward.kind == ForwardKind::Tunnel {
+                prop_assert!(is_of_template(&forward, bytes));
+                prop_assert_eq!(forward.egress, *egress);
+                prop_assert_eq!(NumberedHops.resolve(*egress, *next_hop), Some(forward.adjacency));
+            } else {
+                prop_assert_eq!(forward.adjacency, AdjacencyId::BY_DESTINATION);
+            }
+        }
+    }
+    if !verdict.counted.is_empty() {
+        prop_assert_eq!(closed & decision.qers, 0);
+        let counted = (0..)
+            .zip(&image.urr_ids)
+            .filter(|(slot, _)| decision.urrs >> slot & 1 != 0)
+            .map(|(_, id)| *id);
+        prop_assert_eq!(
+            counted.collect::<Vec<_>>(),
+            verdict.counted.iter().map(|one| one.urr).collect::<Vec<_>>()
+        );
+        prop_assert!(
+            verdict
+                .counted
+                .iter()
+                .all(|one| one.direction == decision.direction)
+        );
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn any_rules_compile_or_name_a_rule(rules in any_rules(), sent in any_sent()) {
+        if let Err(error) = compiled(&rules) {
+            prop_assert!(!error.to_string().is_empty());
+        }
+        // Nor does the interpreter fall over rules that do not compile.
+        let _ = interpret(&rules, &testing::network(), sent.ingress, &sent.bytes);
+    }
+
+    #[test]
+    fn slots_lead_where_the_interpreter_goes(
+        rules in runnable_rules(),
+        packets in prop::collection::vec(any_sent(), 1..12),
+    ) {
+        let Ok(image) = compiled(&rules) else { return Ok(()) };
+        let network = testing::network();
+        for sent in packets {
+            check_against(&image, &interpret(&rules, &network, sent.ingress, &sent.bytes))?;
+        }
+    }
+
+    #[test]
+    fn images_that_are_classified_alike_decide_alike(
+        rules in runnable_rules(),
+        edits in prop::collection::vec(any_edit(), 1..4),
+        packets in prop::collection::vec(any_sent(), 1..12),
+    ) {
+        let mut after = rules.clone();
+        for edit in edits {
+            // An edit of a rule that an earlier one removed changes nothing.
+            let _ = edit.apply(&mut after);
+        }
+        let (Ok(old), Ok(new)) = (compiled(&rules), compiled(&after)) else { return Ok(()) };
+        prop_assert!(old.is_classified_like(&old));
+        if new.is_classified_like(&old) {
+            let network = testing::network();
+            for sent in packets {
+                let [before, now] = [&rules, &after].map(|rules| interpret(rules, &network, sent.ingress, &sent.bytes));
+                prop_assert_eq!(before.pdr, now.pdr);
+                check_against(&new, &now)?;
+            }
+        }
+    }
+}

@@ -55,7 +55,8 @@ impl<'a> Session<'a> {
     fn matches(self, pdr: &Pdr, arrival: &Arrival<'_>, tuple: &IpTuple) -> bool {
         self.comes_from(pdr, arrival)
             && self.comes_in(pdr, arrival)
-            && (pdr.pdi.ue_ip.is_empty() || has_ue_address(pdr, ue_end(pdr.pdi.source_interface, tuple)))
+            && (pdr.pdi.ue_prefixes().next().is_none()
+                || has_ue_address(pdr, ue_end(pdr.pdi.source_interface, tuple)))
             && (pdr.pdi.sdf_filters.is_empty()
                 || pdr
                     .pdi
@@ -202,9 +203,5 @@ fn has_qfi(pdr: &Pdr, qfi: Option<Qfi>) -> bool {
 }
 
 fn has_ue_address(pdr: &Pdr, address: IpAddr) -> bool {
-    pdr.pdi
-        .ue_ip
-        .iter()
-        .flat_map(|ue| ue.prefixes())
-        .any(|prefix| prefix.contains(address))
+    pdr.pdi.ue_prefixes().any(|prefix| prefix.contains(address))
 }

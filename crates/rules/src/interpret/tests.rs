@@ -1,1 +1,553 @@
-//! Interpreting.
+//! Packets octet by octet through sessions as real SMFs make them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use packet::{Ppi, Qfi, Teid};
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::{
+    ApplyAction, DestinationInterface, Edit, FTeid, FarId, FarUpdate, ForwardingParameters, Gate,
+    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrUpdate, QerId,
+    QerUpdate, SdfFilter, UeIpAddress,
+};
+use crate::testing::{
+    self, GNB, N3, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6, UserPacket, any_rules, any_sent,
+    tunnelled,
+};
+
+const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 6, 254));
+
+fn session() -> SessionRules {
+    testing::pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(0x2001), GNB))
+}
+
+fn uplink_user() -> UserPacket {
+    UserPacket::udp(UE, REMOTE, 4000, 53)
+}
+
+fn downlink_user() -> UserPacket {
+    UserPacket::udp(REMOTE, UE, 53, 4000)
+}
+
+fn from_gnb(teid: u32, user: &[u8]) -> Vec<u8> {
+    tunnelled(N3_ADDRESS, teid, 255, Some([0x10, 9]), &[], user)
+}
+
+fn uplink(rules: &SessionRules, user: &UserPacket) -> Verdict {
+    interpret(rules, &testing::network(), N3, &from_gnb(0x1001, &user.bytes()))
+}
+
+fn downlink(rules: &SessionRules, user: &UserPacket) -> Verdict {
+    interpret(rules, &testing::network(), N6, &user.bytes())
+}
+
+fn one_hop_on(user: &UserPacket) -> Vec<u8> {
+    UserPacket {
+        ttl: user.ttl - 1,
+        ..user.clone()
+    }
+    .bytes()
+}
+
+fn forwarded(verdict: Verdict) -> (Vec<u8>, InstanceId, IpAddr) {
+    match verdict.outcome {
+        Outcome::Forwarded {
+            bytes,
+            egress,
+            next_hop,
+        } => (bytes, egress, next_hop),
+        Outcome::Dropped(reason) => panic!("dropped: {reason}"),
+    }
+}
+
+fn dropped(verdict: &Verdict) -> Option<DropReason> {
+    match verdict.outcome {
+        Outcome::Dropped(reason) => Some(reason),
+        Outcome::Forwarded { .. } => None,
+    }
+}
+
+#[test]
+fn uplink_leaves_its_tunnel_one_hop_older_and_is_counted() {
+    let verdict = uplink(&session(), &uplink_user());
+    assert_eq!(verdict.pdr, Some(PdrId(1)));
+    // 20 octets of IPv4 and 40 behind it.
+    let counted = Counted {
+        urr: UrrId(1),
+        octets: 60,
+        direction: Direction::Uplink,
+    };
+    assert_eq!(verdict.counted, [counted]);
+    assert_eq!(forwarded(verdict), (one_hop_on(&uplink_user()), N6, ROUTER));
+}
+
+#[test]
+fn downlink_enters_its_tunnel_with_a_container() {
+    let verdict = downlink(&session(), &downlink_user());
+    assert_eq!(
+        verdict.counted,
+        [Counted {
+            urr: UrrId(1),
+            octets: 60,
+            direction: Direction::Downlink
+        }]
+    );
+    let (bytes, egress, next_hop) = forwarded(verdict);
+    assert_eq!((egress, next_hop), (N3, IpAddr::V4(GNB)));
+    let outer = "45000068000040004011207e\
+                 0a0003010a000307\
+                 0868086800540000\
+                 34ff004400002001\
+                 00000085\
+                 01000900";
+    let (headers, user) = bytes.split_at(44);
+    assert_eq!(hex(headers), outer);
+    assert_eq!(user, one_hop_on(&downlink_user()));
+}
+
+fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
+}
+
+#[test]
+fn ipv6_users_go_both_ways_over_ipv4() {
+    let remote: Ipv6Addr = "2001:db8:ffff::1".parse().unwrap();
+    let ue = Ipv6Addr::from_bits(UE_V6.to_bits() | 0xbeef);
+    let up = UserPacket::udp(ue, remote, 4000, 53);
+    let (bytes, egress, next_hop) = forwarded(uplink(&session(), &up));
+    assert_eq!(
+        (bytes, egress, next_hop),
+        (one_hop_on(&up), N6, "2001:db8:6::fe".parse().unwrap())
+    );
+    let down = UserPacket::udp(remote, ue, 53, 4000);
+    let (bytes, egress, _) = forwarded(downlink(&session(), &down));
+    assert_eq!((&bytes[44..], egress), (&one_hop_on(&down)[..], N3));
+}
+
+#[test]
+fn rqi_and_ppi_of_the_qer_are_in_the_container() {
+    let mut rules = session();
+    let change = QerUpdate {
+        rqi: Some(true),
+        ppi: Edit::Set(Ppi::from_low_bits(5)),
+        ..QerUpdate::new(QerId(1))
+    };
+    rules.update_qer(change).unwrap();
+    let (bytes, ..) = forwarded(downlink(&rules, &downlink_user()));
+    assert_eq!(
+        hex(&bytes[32..52]),
+        "0000200100000085".to_owned() + "0200c9a000000000" + "4500003c"
+    );
+}
+
+#[test]
+fn without_a_qfi_there_is_no_container() {
+    let mut rules = session();
+    rules
+        .update_qer(QerUpdate {
+            qfi: Edit::Clear,
+            ..QerUpdate::new(QerId(1))
+        })
+        .unwrap();
+    let (bytes, ..) = forwarded(downlink(&rules, &downlink_user()));
+    assert_eq!(hex(&bytes[28..36]), "30ff003c00002001");
+    assert_eq!(bytes[36..], one_hop_on(&downlink_user()));
+}
+
+#[test]
+fn an_outer_ipv6_header_has_a_udp_checksum() {
+    let header = OuterHeaderCreation {
+        kind: OuterHeaderKind::GTPU_IPV6,
+        ipv4: None,
+        ipv6: "2001:db8:200::1".parse().ok(),
+        ..OuterHeaderCreation::gtpu_ipv4(Teid(0x2001), GNB)
+    };
+    let (bytes, egress, next_hop) =
+        forwarded(downlink(&testing::pdu_session(0x1001, header), &downlink_user()));
+    assert_eq!((egress, next_hop), (N3, "2001:db8:3::fe".parse().unwrap()));
+    assert_eq!(hex(&bytes[..8]), "6000000000541140");
+    let sum = packet::checksum::Sum::default();
+    let addresses = |at: usize| <[u8; 16]>::try_from(&bytes[at..at + 16]).unwrap();
+    let sum = sum
+        .pseudo_v6(addresses(8), addresses(24), 17, 84)
+        .bytes(&bytes[40..]);
+    assert_eq!(sum.checksum(), 0);
+}
+
+#[test]
+fn a_ue_may_not_send_from_anothers_address() {
+    let foreign = UserPacket::udp(Ipv4Addr::new(10, 45, 0, 3), REMOTE, 4000, 53);
+    let verdict = uplink(&session(), &foreign);
+    assert_eq!(
+        (dropped(&verdict), verdict.pdr),
+        (Some(DropReason::SpoofedSource), Some(PdrId(1)))
+    );
+    let link_local: Ipv6Addr = "fe80::1".parse().unwrap();
+    let solicitation = UserPacket::udp(link_local, "ff02::2".parse::<Ipv6Addr>().unwrap(), 0, 0);
+    assert_eq!(
+        dropped(&uplink(&session(), &solicitation)),
+        Some(DropReason::SpoofedSource)
+    );
+}
+
+#[test]
+fn router_solicitations_reach_the_control_plane() {
+    // open5GS: an uplink PDR for ff02::2 with a FAR towards CP-Function, on the TEID of the session.
+    let mut rules = session();
+    let mut pdi = Pdi::new(SourceInterface::Access);
+    pdi.f_teid = Some(testing::f_teid(0x1001));
+    let description = "permit out 58 from ff02::2/128 to assigned".parse().ok();
+    pdi.sdf_filters = vec![SdfFilter {
+        flow_description: description,
+        ..SdfFilter::default()
+    }];
+    rules.create_pdr(testing::pdr(7, 1, pdi, 7)).unwrap();
+    let mut to_smf = ForwardingParameters::new(DestinationInterface::CpFunction);
+    to_smf.outer_header_creation = Some(OuterHeaderCreation::gtpu_ipv4(
+        Teid(0x77),
+        Ipv4Addr::new(10, 0, 3, 77),
+    ));
+    rules.create_far(testing::forward(7, to_smf)).unwrap();
+    let link_local: Ipv6Addr = "fe80::1".parse().unwrap();
+    let all_routers: Ipv6Addr = "ff02::2".parse().unwrap();
+    let solicitation = UserPacket {
+        proto: 58,
+        ..UserPacket::udp(link_local, all_routers, 0, 0)
+    };
+    let verdict = uplink(&rules, &solicitation);
+    assert_eq!(verdict.pdr, Some(PdrId(7)));
+    // What the gNB put around it stays: no QER says otherwise.
+    let (bytes, ..) = forwarded(verdict);
+    assert_eq!(
+        hex(&bytes[28..44]),
+        "34ff00580000007700000085".to_owned() + "01100900"
+    );
+}
+
+#[test]
+fn indirect_forwarding_carries_packets_to_the_ue() {
+    // From the source gNB to the target gNB: Access to Access, and the inner source is a server (TS 29.244 §8.2.24).
+    let mut rules = session();
+    let mut pdi = Pdi::new(SourceInterface::Access);
+    pdi.f_teid = Some(testing::f_teid(0x1002));
+    rules.create_pdr(testing::pdr(7, 1, pdi, 2)).unwrap();
+    let packet = from_gnb(0x1002, &downlink_user().bytes());
+    let (bytes, ..) = forwarded(interpret(&rules, &testing::network(), N3, &packet));
+    assert_eq!(
+        bytes[bytes.len() - 60..],
+        downlink_user().bytes(),
+        "from tunnel to tunnel the TTL stays"
+    );
+}
+
+#[test]
+fn a_closed_gate_stops_one_direction_and_counts_nothing() {
+    let mut rules = session();
+    let gates = Some((Gate::Open, Gate::Closed));
+    rules
+        .update_qer(QerUpdate {
+            gates,
+            ..QerUpdate::new(QerId(1))
+        })
+        .unwrap();
+    let verdict = downlink(&rules, &downlink_user());
+    assert_eq!(
+        (dropped(&verdict), verdict.counted.len()),
+        (Some(DropReason::GateClosed), 0)
+    );
+    assert_eq!(dropped(&uplink(&rules, &uplink_user())), None);
+}
+
+#[test]
+fn a_far_that_does_not_forward_says_why() {
+    for (action, reason) in [
+        (ApplyAction::DROP, DropReason::FarDrop),
+        (ApplyAction::BUFF.with(ApplyAction::NOCP), DropReason::FarBuffer),
+        (ApplyAction::IPMD, DropReason::UnsupportedAction),
+    ] {
+        let mut rules = session();
+        rules
+            .update_far(FarUpdate {
+                action: Some(action),
+                ..FarUpdate::new(FarId(2))
+            })
+            .unwrap();
+        let verdict = downlink(&rules, &downlink_user());
+        assert_eq!((dropped(&verdict), verdict.counted.len()), (Some(reason), 0));
+    }
+    let mut rules = session();
+    rules
+        .update_far(FarUpdate {
+            forwarding: Edit::Clear,
+            ..FarUpdate::new(FarId(2))
+        })
+        .unwrap();
+    assert_eq!(
+        dropped(&downlink(&rules, &downlink_user())),
+        Some(DropReason::FarNoTunnel)
+    );
+}
+
+#[test]
+fn a_packet_at_its_last_hop_ends_here() {
+    for ttl in [0, 1] {
+        let verdict = uplink(&session(), &UserPacket { ttl, ..uplink_user() });
+        assert_eq!(
+            (dropped(&verdict), verdict.counted.len()),
+            (Some(DropReason::TtlExpired), 0)
+        );
+        let verdict = downlink(
+            &session(),
+            &UserPacket {
+                ttl,
+                ..downlink_user()
+            },
+        );
+        assert_eq!(dropped(&verdict), Some(DropReason::TtlExpired));
+    }
+}
+
+#[test]
+fn what_belongs_to_no_one_is_told_apart() {
+    let network = testing::network();
+    let unknown = interpret(
+        &session(),
+        &network,
+        N3,
+        &from_gnb(0x1009, &uplink_user().bytes()),
+    );
+    assert_eq!(dropped(&unknown), Some(DropReason::UnknownTeid));
+    let at_n9 = tunnelled(N9_ADDRESS, 0x1001, 255, None, &[], &uplink_user().bytes());
+    assert_eq!(
+        dropped(&interpret(&session(), &network, N9, &at_n9)),
+        Some(DropReason::UnknownTeid)
+    );
+    let stranger = UserPacket::udp(REMOTE, Ipv4Addr::new(10, 45, 0, 3), 53, 4000);
+    assert_eq!(
+        dropped(&downlink(&session(), &stranger)),
+        Some(DropReason::UnknownUeAddress)
+    );
+    let elsewhere = interpret(&session(), &network, OTHER_N6, &downlink_user().bytes());
+    assert_eq!(dropped(&elsewhere), Some(DropReason::UnknownUeAddress));
+    let echo = tunnelled(N3_ADDRESS, 0, 1, None, &[], &[]);
+    let verdict = interpret(&session(), &network, N3, &echo);
+    assert_eq!(dropped(&verdict), Some(DropReason::UnsupportedGtpuMessage));
+}
+
+#[test]
+fn a_packet_that_no_pdr_detects_is_dropped() {
+    let mut rules = session();
+    let mut update = PdrUpdate::new(PdrId(1));
+    update.pdi = Some(PdiUpdate {
+        qfis: Some(vec![Qfi::from_low_bits(8)]),
+        ..PdiUpdate::default()
+    });
+    rules.update_pdr(update).unwrap();
+    let verdict = uplink(&rules, &uplink_user());
+    assert_eq!(
+        (dropped(&verdict), verdict.pdr),
+        (Some(DropReason::NoMatchingPdr), None)
+    );
+}
+
+#[test]
+fn padding_is_not_forwarded() {
+    let mut plain = downlink_user().bytes();
+    plain.extend([0; 9]);
+    let verdict = interpret(&session(), &testing::network(), N6, &plain);
+    assert_eq!(
+        forwarded(verdict),
+        forwarded(downlink(&session(), &downlink_user()))
+    );
+    let mut inner = uplink_user().bytes();
+    inner.extend([0; 3]);
+    let verdict = interpret(&session(), &testing::network(), N3, &from_gnb(0x1001, &inner));
+    assert_eq!(forwarded(verdict), forwarded(uplink(&session(), &uplink_user())));
+}
+
+/// An intermediate UPF: N3 to N9 and back, without QERs.
+fn relay(deletes_psc: bool) -> SessionRules {
+    let mut up = Pdi::new(SourceInterface::Access);
+    up.f_teid = Some(testing::f_teid(0x1001));
+    let mut down = Pdi::new(SourceInterface::Core);
+    down.f_teid = Some(FTeid {
+        teid: Teid(0x1002),
+        ipv4: Some(N9_ADDRESS),
+        ipv6: None,
+    });
+    let mut rules = SessionRules::new();
+    for (id, pdi) in [(1, up), (2, down)] {
+        let mut pdr = testing::pdr(id, 255, pdi, id.into());
+        pdr.outer_header_removal = Some(OuterHeaderRemoval {
+            header: OuterHeader::GtpuUdpIp,
+            deletes_psc,
+        });
+        rules.create_pdr(pdr).unwrap();
+    }
+    let psa = OuterHeaderCreation::gtpu_ipv4(Teid(0x3001), Ipv4Addr::new(10, 209, 0, 1));
+    let gnb = OuterHeaderCreation::gtpu_ipv4(Teid(0x2001), GNB);
+    for (id, destination, header) in [
+        (1, DestinationInterface::Core, psa),
+        (2, DestinationInterface::Access, gnb),
+    ] {
+        let mut parameters = ForwardingParameters::new(destination);
+        parameters.outer_header_creation = Some(header);
+        rules.create_far(testing::forward(id, parameters)).unwrap();
+    }
+    rules
+}
+
+#[test]
+fn a_relay_keeps_containers_and_other_extensions() {
+    let network = testing::network();
+    let others = [
+        (0x20, vec![1, 2]),
+        (0x41, vec![9, 9]),
+        (0x9f, vec![3, 4, 5, 6, 7, 8]),
+    ];
+    let packet = tunnelled(
+        N3_ADDRESS,
+        0x1001,
+        255,
+        Some([0x10, 9]),
+        &others,
+        &uplink_user().bytes(),
+    );
+    let (bytes, egress, next_hop) = forwarded(interpret(&relay(false), &network, N3, &packet));
+    assert_eq!((egress, next_hop), (N9, "10.0.9.254".parse().unwrap()));
+    // The unknown type 0x41 is one that an intermediate node takes out; 0x9f goes on.
+    assert_eq!(
+        hex(&bytes[36..56]),
+        "00000085".to_owned() + "01100920" + "0101029f" + "0203040506070800"
+    );
+    assert_eq!(bytes[56..], uplink_user().bytes());
+
+    let packet = tunnelled(
+        N9_ADDRESS,
+        0x1002,
+        255,
+        Some([0x00, 0x49]),
+        &[],
+        &downlink_user().bytes(),
+    );
+    let (bytes, ..) = forwarded(interpret(&relay(true), &network, N9, &packet));
+    assert_eq!(
+        hex(&bytes[28..36]),
+        "30ff003c00002001",
+        "the container was to be deleted"
+    );
+    let (bytes, ..) = forwarded(interpret(&relay(false), &network, N9, &packet));
+    assert_eq!(hex(&bytes[36..44]), "00000085".to_owned() + "01004900");
+}
+
+#[test]
+fn an_extension_that_must_be_understood_stops_the_packet() {
+    let network = testing::network();
+    let packet = |kind| {
+        tunnelled(
+            N3_ADDRESS,
+            0x1001,
+            255,
+            None,
+            &[(kind, vec![0, 0])],
+            &uplink_user().bytes(),
+        )
+    };
+    let reason = |rules: &SessionRules, kind| dropped(&interpret(rules, &network, N3, &packet(kind)));
+    assert_eq!(reason(&session(), 0x9f), Some(DropReason::UnknownGtpuExtension));
+    assert_eq!(reason(&session(), 0xdf), Some(DropReason::UnknownGtpuExtension));
+    assert_eq!(reason(&session(), 0x1f), None);
+    assert_eq!(reason(&relay(false), 0x9f), None);
+    assert_eq!(
+        reason(&relay(false), 0xdf),
+        Some(DropReason::UnknownGtpuExtension)
+    );
+}
+
+#[test]
+fn end_markers_and_tunnel_status_keep_their_type() {
+    let network = testing::network();
+    for kind in [253, 254] {
+        let packet = tunnelled(N9_ADDRESS, 0x1002, kind, Some([0, 9]), &[], &[0xe6, 0x01]);
+        let verdict = interpret(&relay(false), &network, N9, &packet);
+        assert!(verdict.counted.is_empty());
+        let (bytes, egress, _) = forwarded(verdict);
+        assert_eq!(egress, N3);
+        assert_eq!(
+            hex(&bytes[28..]),
+            format!("34{kind:02x}000a00002001") + "00000085" + "01000900" + "e601"
+        );
+        // Where the tunnel ends, so do they.
+        let packet = tunnelled(N3_ADDRESS, 0x1001, kind, None, &[], &[]);
+        let verdict = interpret(&session(), &network, N3, &packet);
+        assert_eq!(dropped(&verdict), Some(DropReason::UnsupportedGtpuMessage));
+    }
+}
+
+#[test]
+fn n9_uplink_with_a_qer_has_an_uplink_container() {
+    let mut rules = relay(false);
+    rules
+        .create_qer(Qer {
+            qfi: Qfi::new(5),
+            rqi: true,
+            ..Qer::new(QerId(1))
+        })
+        .unwrap();
+    let mut update = PdrUpdate::new(PdrId(1));
+    update.qers = Some(vec![QerId(1)]);
+    rules.update_pdr(update).unwrap();
+    let (bytes, ..) = forwarded(uplink(&rules, &uplink_user()));
+    assert_eq!(hex(&bytes[36..44]), "00000085".to_owned() + "01100500");
+}
+
+#[test]
+fn a_wrong_s_d_bit_does_not_matter() {
+    // SD-Core sends S/D = 0 on the downlink too.
+    let mut rules = session();
+    let mut update = PdrUpdate::new(PdrId(2));
+    let ue = UeIpAddress {
+        is_destination: false,
+        ..testing::ue_ip()
+    };
+    update.pdi = Some(PdiUpdate {
+        ue_ip: Some(vec![ue]),
+        ..PdiUpdate::default()
+    });
+    rules.update_pdr(update).unwrap();
+    assert_eq!(dropped(&downlink(&rules, &downlink_user())), None);
+}
+
+proptest! {
+    #[test]
+    fn random_mutated_and_truncated_packets_do_no_harm(
+        rules in any_rules(),
+        sent in any_sent(),
+        octet: u8,
+        at in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = sent.bytes;
+        let place = at.index(bytes.len());
+        bytes[place] = octet;
+        bytes.truncate(cut.index(bytes.len() + 1));
+        let verdict = interpret(&rules, &testing::network(), sent.ingress, &bytes);
+        prop_assert!(verdict.pdr.is_some() || verdict.counted.is_empty());
+    }
+
+    #[test]
+    fn random_octets_do_no_harm(rules in any_rules(), bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        let _ = interpret(&rules, &testing::network(), N3, &bytes);
+    }
+
+    #[test]
+    fn what_leaves_can_be_taken_apart_again(rules in any_rules(), sent in any_sent()) {
+        let network = testing::network();
+        if let Outcome::Forwarded { bytes, .. } = interpret(&rules, &network, sent.ingress, &sent.bytes).outcome {
+            let tuple = IpTuple::parse(&bytes, bytes.len());
+            prop_assert_eq!(tuple.map(|tuple| usize::from(tuple.total_len)), Ok(bytes.len()));
+        }
+    }
+}

@@ -24,3 +24,6 @@ pub use pdr::{
 pub use qer::{BitRates, BitsPerSecond, Gate, Qer};
 pub use session_rules::{EditError, EditFault, SessionRules};
 pub use urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};
+
+#[cfg(test)]
+mod tests;

@@ -172,6 +172,11 @@ impl Pdi {
             qfis: Vec::new(),
         }
     }
+
+    /// All its UE addresses as prefixes. None where the field is empty, or holds no address.
+    pub fn ue_prefixes(&self) -> impl Iterator<Item = IpPrefix> + '_ {
+        self.ue_ip.iter().flat_map(|ue| ue.prefixes())
+    }
 }
 
 /// The header that comes off a detected packet (TS 29.244 Table 8.2.64-1).

@@ -173,12 +173,7 @@ impl SessionRules {
 
     /// The session's UE addresses, from all PDRs, sorted, each once.
     pub fn ue_prefixes(&self) -> Vec<IpPrefix> {
-        let mut prefixes: Vec<IpPrefix> = self
-            .pdrs
-            .iter()
-            .flat_map(|pdr| &pdr.pdi.ue_ip)
-            .flat_map(|ue| ue.prefixes())
-            .collect();
+        let mut prefixes: Vec<IpPrefix> = self.pdrs.iter().flat_map(|pdr| pdr.pdi.ue_prefixes()).collect();
         prefixes.sort_unstable();
         prefixes.dedup();
         prefixes

@@ -1,5 +1,6 @@
 //! Packets, octet by octet: no builder of the product is used, so that none is tested against itself.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use packet::tuple::proto;
@@ -119,12 +120,19 @@ fn checksum(header: &[u8]) -> u16 {
 }
 
 /// A packet as it reaches the node: from its outermost IP header on.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Sent {
     /// The network instance that it comes in by.
     pub ingress: InstanceId,
     /// Its octets.
     pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "instance {}: ", self.ingress)?;
+        self.bytes.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
 }
 
 /// `payload` in GTP-U in UDP in IPv4, as a peer sends it to `local`: with a PDU Session Container if `container`

@@ -1,0 +1,289 @@
+//! Edits as requests make them.
+
+use packet::{Qfi, Teid};
+
+use super::*;
+use crate::network::InstanceId;
+use crate::testing::{self, GNB};
+
+fn session() -> SessionRules {
+    testing::pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(0x2001), GNB))
+}
+
+fn exists(rule: impl Into<RuleRef>) -> Result<(), EditError> {
+    Err(EditError {
+        rule: rule.into(),
+        fault: EditFault::Exists,
+    })
+}
+
+fn unknown<T>(rule: impl Into<RuleRef>) -> Result<T, EditError> {
+    Err(EditError {
+        rule: rule.into(),
+        fault: EditFault::Unknown,
+    })
+}
+
+const BAR: Bar = Bar {
+    id: BarId(1),
+    notification_delay: None,
+    suggested_packets: None,
+};
+
+#[test]
+fn a_rule_that_exists_is_not_created_again() {
+    let mut rules = session();
+    rules.create_bar(BAR).unwrap();
+    let before = rules.clone();
+    let pdr = before.pdrs()[0].clone();
+    assert_eq!(rules.create_pdr(pdr), exists(PdrId(1)));
+    assert_eq!(rules.create_far(before.fars()[0]), exists(FarId(1)));
+    assert_eq!(rules.create_qer(before.qers()[0]), exists(QerId(1)));
+    assert_eq!(rules.create_urr(before.urrs()[0]), exists(UrrId(1)));
+    assert_eq!(rules.create_bar(BAR), exists(BarId(1)));
+    assert_eq!(rules, before);
+}
+
+#[test]
+fn a_rule_that_does_not_exist_is_named() {
+    // free5gc/free5gc #483, #746: Update and Remove of unknown rules.
+    let mut rules = session();
+    let before = rules.clone();
+    assert_eq!(rules.update_pdr(PdrUpdate::new(PdrId(9))), unknown(PdrId(9)));
+    assert_eq!(rules.update_far(FarUpdate::new(FarId(9))), unknown(FarId(9)));
+    assert_eq!(rules.update_qer(QerUpdate::new(QerId(9))), unknown(QerId(9)));
+    assert_eq!(rules.update_urr(UrrUpdate::new(UrrId(9))), unknown(UrrId(9)));
+    assert_eq!(rules.update_bar(BAR), unknown(BarId(1)));
+    assert_eq!(rules.remove_pdr(PdrId(9)), unknown(PdrId(9)));
+    assert_eq!(rules.remove_far(FarId(9)), unknown(FarId(9)));
+    assert_eq!(rules.remove_qer(QerId(9)), unknown(QerId(9)));
+    assert_eq!(rules.remove_urr(UrrId(9)), unknown(UrrId(9)));
+    assert_eq!(rules.remove_bar(BarId(9)), unknown(BarId(9)));
+    assert_eq!(rules, before);
+    let error = rules.remove_bar(BarId(9)).unwrap_err();
+    assert_eq!(error.to_string(), "BAR 9 does not exist");
+}
+
+#[test]
+fn an_empty_update_changes_nothing() {
+    let mut rules = session();
+    rules.create_bar(BAR).unwrap();
+    let before = rules.clone();
+    rules
+        .update_pdr(PdrUpdate {
+            pdi: Some(PdiUpdate::default()),
+            ..PdrUpdate::new(PdrId(1))
+        })
+        .unwrap();
+    let parameters = ForwardingParametersUpdate::default();
+    rules
+        .update_far(FarUpdate {
+            forwarding: Edit::Set(parameters),
+            ..FarUpdate::new(FarId(2))
+        })
+        .unwrap();
+    rules.update_qer(QerUpdate::new(QerId(1))).unwrap();
+    rules.update_urr(UrrUpdate::new(UrrId(1))).unwrap();
+    assert_eq!(rules, before);
+}
+
+#[test]
+fn a_pdi_that_identifies_the_session_replaces_the_old_one() {
+    let mut rules = session();
+    let qfis = Some(vec![Qfi::from_low_bits(9)]);
+    let with = |pdi| PdrUpdate {
+        pdi: Some(pdi),
+        ..PdrUpdate::new(PdrId(1))
+    };
+    rules
+        .update_pdr(with(PdiUpdate {
+            qfis,
+            ..PdiUpdate::default()
+        }))
+        .unwrap();
+    let f_teid = Edit::Set(testing::f_teid(7));
+    rules
+        .update_pdr(with(PdiUpdate {
+            f_teid,
+            ..PdiUpdate::default()
+        }))
+        .unwrap();
+    let pdi = &rules.pdr(PdrId(1)).unwrap().pdi;
+    assert_eq!((pdi.f_teid, pdi.qfis.len()), (Some(testing::f_teid(7)), 0));
+    assert_eq!(pdi.source_interface, SourceInterface::Access);
+}
+
+#[test]
+fn a_part_of_a_pdi_leaves_the_rest() {
+    // open5GS: source interface and SDF filters only.
+    let mut rules = session();
+    let filter = SdfFilter {
+        flow_description: "permit out ip from 192.0.2.1 to assigned".parse().ok(),
+        ..SdfFilter::default()
+    };
+    let part = PdiUpdate {
+        source_interface: Some(SourceInterface::Access),
+        sdf_filters: Some(vec![filter.clone()]),
+        instance: Edit::Set(InstanceId(0)),
+        ..PdiUpdate::default()
+    };
+    rules
+        .update_pdr(PdrUpdate {
+            pdi: Some(part),
+            ..PdrUpdate::new(PdrId(1))
+        })
+        .unwrap();
+    let pdi = &rules.pdr(PdrId(1)).unwrap().pdi;
+    assert_eq!(pdi.f_teid, Some(testing::f_teid(0x1001)));
+    assert_eq!(
+        (&pdi.sdf_filters[..], pdi.instance),
+        (&[filter][..], Some(InstanceId(0)))
+    );
+    let part = PdiUpdate {
+        instance: Edit::Clear,
+        sdf_filters: Some(Vec::new()),
+        ..PdiUpdate::default()
+    };
+    rules
+        .update_pdr(PdrUpdate {
+            pdi: Some(part),
+            ..PdrUpdate::new(PdrId(1))
+        })
+        .unwrap();
+    let pdi = &rules.pdr(PdrId(1)).unwrap().pdi;
+    assert_eq!((pdi.sdf_filters.len(), pdi.instance), (0, None));
+}
+
+#[test]
+fn all_of_a_pdr_can_be_changed() {
+    let mut rules = session();
+    let removal = OuterHeaderRemoval {
+        header: OuterHeader::GtpuUdpIp,
+        deletes_psc: true,
+    };
+    let update = PdrUpdate {
+        id: PdrId(1),
+        outer_header_removal: Edit::Set(removal),
+        precedence: Some(Precedence(7)),
+        pdi: None,
+        far: Some(FarId(2)),
+        qers: Some(Vec::new()),
+        urrs: Some(vec![UrrId(3)]),
+    };
+    rules.update_pdr(update).unwrap();
+    let pdr = rules.pdr(PdrId(1)).unwrap();
+    assert_eq!(
+        (pdr.outer_header_removal, pdr.precedence, pdr.far),
+        (Some(removal), Precedence(7), Some(FarId(2)))
+    );
+    assert_eq!((pdr.qers.len(), &pdr.urrs[..]), (0, &[UrrId(3)][..]));
+}
+
+#[test]
+fn forwarding_parameters_merge_go_and_come() {
+    let mut rules = session();
+    let header = OuterHeaderCreation::gtpu_ipv4(Teid(9), GNB);
+    let update = |parameters| FarUpdate {
+        forwarding: parameters,
+        ..FarUpdate::new(FarId(2))
+    };
+    let only_header = ForwardingParametersUpdate {
+        outer_header_creation: Edit::Set(header),
+        ..Default::default()
+    };
+    rules.update_far(update(Edit::Set(only_header))).unwrap();
+    let forwarding = |rules: &SessionRules| rules.far(FarId(2)).unwrap().forwarding;
+    let expected = ForwardingParameters {
+        outer_header_creation: Some(header),
+        ..ForwardingParameters::new(DestinationInterface::Access)
+    };
+    assert_eq!(forwarding(&rules), Some(expected));
+    rules.update_far(update(Edit::Clear)).unwrap();
+    assert_eq!(forwarding(&rules), None);
+    // open5GS gives the FAR of an idle session its first parameters by an update.
+    rules.update_far(update(Edit::Set(only_header))).unwrap();
+    assert_eq!(forwarding(&rules), Some(expected));
+}
+
+#[test]
+fn qers_urrs_and_bars_change_field_by_field() {
+    let mut rules = session();
+    let rates = BitRates {
+        ul: BitsPerSecond::from_kbit(10),
+        dl: BitsPerSecond(0),
+    };
+    let gates = Some((Gate::Closed, Gate::Open));
+    rules
+        .update_qer(QerUpdate {
+            gates,
+            mbr: Edit::Set(rates),
+            ..QerUpdate::new(QerId(1))
+        })
+        .unwrap();
+    let qer = rules.qer(QerId(1)).unwrap();
+    assert_eq!(
+        (qer.gate_ul, qer.gate_dl, qer.mbr),
+        (Gate::Closed, Gate::Open, Some(rates))
+    );
+    assert_eq!((qer.qfi.map(Qfi::get), rates.ul.0), (Some(9), 10_000));
+    let volume = Volume {
+        total: Some(5),
+        ..Volume::default()
+    };
+    let update = UrrUpdate {
+        volume_quota: Edit::Set(volume),
+        time_quota: Edit::Set(60),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    rules.update_urr(update).unwrap();
+    let urr = rules.urr(UrrId(1)).unwrap();
+    assert_eq!(
+        (urr.volume_quota, urr.time_quota, urr.method),
+        (Some(volume), Some(60), MeasurementMethod::VOLUM)
+    );
+    rules.create_bar(BAR).unwrap();
+    rules
+        .update_bar(Bar {
+            notification_delay: Some(4),
+            ..BAR
+        })
+        .unwrap();
+    assert_eq!(rules.bar(BarId(1)).unwrap().notification_delay, Some(4));
+}
+
+#[test]
+fn what_goes_is_taken_off_the_rules_that_name_it() {
+    let mut rules = session();
+    rules.create_bar(BAR).unwrap();
+    rules
+        .update_far(FarUpdate {
+            bar: Edit::Set(BarId(1)),
+            ..FarUpdate::new(FarId(2))
+        })
+        .unwrap();
+    rules.remove_qer(QerId(1)).unwrap();
+    rules.remove_urr(UrrId(1)).unwrap();
+    rules.remove_bar(BarId(1)).unwrap();
+    assert!(
+        rules
+            .pdrs()
+            .iter()
+            .all(|pdr| pdr.qers.is_empty() && pdr.urrs.is_empty())
+    );
+    assert_eq!(rules.far(FarId(2)).unwrap().bar, None);
+}
+
+#[test]
+fn ids_may_be_large_and_sparse() {
+    // free5GC draws them from pools of the whole UPF.
+    let mut rules = session();
+    let pdr = testing::pdr(65_535, 1, Pdi::new(SourceInterface::Core), u32::MAX);
+    rules.create_pdr(pdr).unwrap();
+    rules
+        .create_far(testing::forward(
+            u32::MAX,
+            ForwardingParameters::new(DestinationInterface::Core),
+        ))
+        .unwrap();
+    assert!(rules.pdr(PdrId(65_535)).is_some() && rules.far(FarId(u32::MAX)).is_some());
+}
