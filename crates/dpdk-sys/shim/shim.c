@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <rte_cycles.h>
 #include <rte_errno.h>
@@ -12,6 +14,8 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
+#include <rte_mbuf_pool_ops.h>
+#include <rte_mempool.h>
 #include <rte_ring.h>
 
 int shim_errno(void)
@@ -80,6 +84,62 @@ int shim_log_to(shim_log_sink sink)
 	/* Unbuffered: each line reaches the sink on the thread that logs it. */
 	setvbuf(stream, NULL, _IONBF, 0);
 	return rte_openlog_stream(stream);
+}
+
+#define LARGE_PAGE ((size_t)2 << 20)
+
+/* Zeroed memory, aligned to a large page. NULL when there is none. */
+static void *large_map(size_t len)
+{
+	uint8_t *start = mmap(NULL, len + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (start == MAP_FAILED)
+		return NULL;
+	start = RTE_PTR_ALIGN_CEIL(start, LARGE_PAGE);
+	/* Without large pages it is only slower. */
+	(void)madvise(start, len, MADV_HUGEPAGE);
+	return start;
+}
+
+/* Gives an empty pool its buffers: 0 or -errno. */
+static int pool_fill(struct rte_mempool *pool, uint16_t room)
+{
+	struct rte_pktmbuf_pool_private private = {.mbuf_data_room_size = room};
+	struct rte_mempool_objsz sizes;
+	size_t len = (size_t)rte_mempool_calc_obj_size(pool->elt_size, pool->flags, &sizes) * pool->size;
+	void *start;
+	int rc = rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL);
+
+	if (rc != 0)
+		return rc;
+	rte_pktmbuf_pool_init(pool, &private);
+	len = RTE_ALIGN_CEIL(len, LARGE_PAGE);
+	start = large_map(len);
+	if (start == NULL)
+		return -ENOMEM;
+	/* The memory is never given back: a pool lives as long as the process. */
+	rc = rte_mempool_populate_virt(pool, start, len, (size_t)sysconf(_SC_PAGESIZE), NULL, NULL);
+	if (rc < 0)
+		return rc;
+	rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+	return pool->populated_size == pool->size ? 0 : -ENOMEM;
+}
+
+struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cache, uint16_t room, int socket)
+{
+	uint32_t size = sizeof(struct rte_mbuf) + room;
+	struct rte_mempool *pool = rte_mempool_create_empty(name, n, size, cache, sizeof(struct rte_pktmbuf_pool_private),
+							    socket, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+	int rc;
+
+	if (pool == NULL)
+		return NULL;
+	rc = pool_fill(pool, room);
+	if (rc == 0)
+		return pool;
+	rte_mempool_free(pool);
+	rte_errno = -rc;
+	return NULL;
 }
 
 struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool)

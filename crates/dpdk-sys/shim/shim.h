@@ -28,6 +28,13 @@ int shim_thread_pin(uint32_t cpu);
 typedef void (*shim_log_sink)(uint32_t level, const char *text, size_t len);
 int shim_log_to(shim_log_sink sink);
 
+/*
+ * A pool of packet buffers as rte_pktmbuf_pool_create makes it, but in ordinary memory of this process, one buffer
+ * right after the other, in large pages where the kernel has some. Only the processor can reach it. NULL with
+ * rte_errno set.
+ */
+struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cache, uint16_t room, int socket);
+
 struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool);
 /* All `n` or none: 0 or -ENOENT. */
 int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t n);

@@ -17,6 +17,7 @@ use crate::log::{self, LogSink};
 #[derive(Debug)]
 pub struct Eal {
     pci: bool,
+    hugepages: bool,
     tsc_hz: u64,
     _private: (),
 }
@@ -44,6 +45,16 @@ impl Eal {
     /// Whether devices on the PCI bus can be opened.
     pub fn has_pci(&self) -> bool {
         self.pci
+    }
+
+    /// Whether EAL's memory is in hugepages.
+    pub fn has_hugepages(&self) -> bool {
+        self.hugepages
+    }
+
+    /// Whether the buffers of pools must be where devices can reach them: in EAL's own memory.
+    pub(crate) fn serves_devices(&self) -> bool {
+        self.pci || self.hugepages
     }
 
     /// DPDK's version: `DPDK 22.11.11`.
@@ -158,8 +169,9 @@ impl EalBuilder {
         self
     }
 
-    /// Packet memory in MiB, at least 16 (default: 512). Without hugepages this is a fixed limit, and costs only
-    /// what is touched; with hugepages it is what is reserved at once, and EAL may take more later.
+    /// EAL's memory in MiB, at least 16 (default: 512), for rings, queues and what drivers need. Pools are in it only
+    /// with hugepages or PCI. Without hugepages it is a fixed limit, and costs only what is touched; with hugepages it
+    /// is what is reserved at once, and EAL may take more later.
     pub fn memory_mib(mut self, mib: u32) -> EalBuilder {
         self.memory_mib = mib;
         self
@@ -215,6 +227,7 @@ impl EalBuilder {
         let tsc_hz = unsafe { dpdk_sys::rte_get_tsc_hz() };
         Ok(EAL.get_or_init(|| Eal {
             pci: !self.pci.is_empty(),
+            hugepages: self.hugepages,
             tsc_hz,
             _private: (),
         }))

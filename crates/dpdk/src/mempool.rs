@@ -1,5 +1,9 @@
 //! Pools of packet buffers. All buffers of a pool exist from its creation on: nothing is allocated later.
 //!
+//! With hugepages or PCI the buffers are in EAL's memory, where devices can reach them. Otherwise they are in ordinary
+//! memory, in large pages as far as the kernel gives them: EAL's own would be in small pages with one buffer each,
+//! all at the same offset, where they push each other out of the first-level cache.
+//!
 //! DPDK cannot tell when the last buffer has come home for good, so a pool's memory is never given back to the
 //! system: a dropped pool waits, and is used again for the next one of the same shape once all its buffers are
 //! back. Buffers may therefore outlive every handle of their pool.
@@ -107,12 +111,12 @@ impl Mempool {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] for a shape out of bounds; [`Error::Resource`] when EAL's memory does not hold it.
-    pub fn new(_eal: &Eal, config: PoolConfig) -> Result<Mempool, Error> {
+    /// [`Error::Config`] for a shape out of bounds; [`Error::Resource`] when there is no memory for it.
+    pub fn new(eal: &Eal, config: PoolConfig) -> Result<Mempool, Error> {
         config.check()?;
         let pool = match reuse(&config) {
             Some(pool) => pool,
-            None => create(&config)?,
+            None => create(eal, &config)?,
         };
         Ok(Mempool(Arc::new(Handle { pool, config })))
     }
@@ -178,15 +182,18 @@ fn reuse(config: &PoolConfig) -> Option<Pool> {
     Some(resting.swap_remove(index).1)
 }
 
-fn create(config: &PoolConfig) -> Result<Pool, Error> {
+fn create(eal: &Eal, config: &PoolConfig) -> Result<Pool, Error> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = format!("sluice{}", NEXT.fetch_add(1, Ordering::Relaxed));
     let name = CString::new(name).expect("digits and letters have no NUL");
     let socket = config.socket.map_or(-1, i32::from);
     let room = config.data_room + sys::MBUF_HEADROOM;
-    // SAFETY: EAL runs (the caller of `Mempool::new` showed it); the name is NUL-terminated and copied.
-    let call = || unsafe {
-        sys::rte_pktmbuf_pool_create(name.as_ptr(), config.buffers, config.cache, 0, room, socket)
+    let (name, buffers, cache) = (name.as_ptr(), config.buffers, config.cache);
+    let call = || match eal.serves_devices() {
+        // SAFETY: EAL runs; the name is NUL-terminated and copied.
+        true => unsafe { sys::rte_pktmbuf_pool_create(name, buffers, cache, 0, room, socket) },
+        // SAFETY: as above.
+        false => unsafe { sys::shim_pool_create(name, buffers, cache, room, socket) },
     };
     let (pool, log) = crate::log::captured(call);
     NonNull::new(pool).map(Pool).ok_or_else(|| {

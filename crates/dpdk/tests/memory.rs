@@ -81,7 +81,7 @@ fn pool_shapes_are_bounded() {
     let error = Mempool::new(
         eal(),
         PoolConfig {
-            buffers: 4_000_000,
+            buffers: 200_000_000,
             ..base
         },
     )

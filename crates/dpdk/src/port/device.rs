@@ -16,6 +16,8 @@ use crate::ring::RawRing;
 pub(super) struct Device {
     pub(super) id: u16,
     pub(super) label: String,
+    /// The Ethernet address.
+    pub(super) mac: [u8; 6],
     /// Where the device was plugged in, and its name there: to unplug it.
     pub(super) plugged: (&'static CStr, CString),
     /// DPDK's control calls on one port do not lock.
@@ -79,15 +81,23 @@ impl Device {
         plugged: (&'static CStr, CString),
         held: Held,
     ) -> Result<Device, Error> {
-        match owned().insert(id) {
-            true => Ok(Device {
-                id,
-                label,
-                plugged,
-                control: Mutex::new(held),
-            }),
-            false => Err(Error::config("port", label, "it is open already")),
+        if !owned().insert(id) {
+            return Err(Error::config("port", label, "it is open already"));
         }
+        let mut device = Device {
+            id,
+            label,
+            mac: [0; 6],
+            plugged,
+            control: Mutex::new(held),
+        };
+        let mut address = sys::rte_ether_addr { addr_bytes: [0; 6] };
+        // SAFETY: the port is open; the address may be written.
+        device.call("tell its address", |id| unsafe {
+            sys::rte_eth_macaddr_get(id, &mut address)
+        })?;
+        device.mac = address.addr_bytes;
+        Ok(device)
     }
 
     pub(super) fn control(&self) -> MutexGuard<'_, Held> {

@@ -42,7 +42,7 @@ impl Port {
     /// the driver's own words when it refuses.
     pub fn open(eal: &Eal, spec: &PortSpec) -> Result<Port, Error> {
         spec.check(eal)?;
-        Ok(Port::from_device(spec.open()?))
+        Ok(Port::from_device(spec.open(eal)?))
     }
 
     /// Makes a port whose other side is in this process: what the peer sends the port receives, and the reverse.

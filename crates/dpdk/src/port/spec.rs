@@ -41,7 +41,8 @@ pub enum PortSpec {
         /// Queues, one socket each, as many as the interface has combined channels (a veth: 1). Packets that arrive
         /// on other queues of the interface go to the kernel.
         queues: u16,
-        /// Copy even where the interface's driver could do without.
+        /// Copy even where the interface's driver could do without. So it is without hugepages in any case: the
+        /// driver cannot take a buffer that lies across two small pages.
         force_copy: bool,
     },
     /// Packets from and to capture files, at least one of the two.
@@ -116,7 +117,7 @@ impl PortSpec {
     }
 
     /// Opens it, after `check`.
-    pub(super) fn open(&self) -> Result<Device, Error> {
+    pub(super) fn open(&self, eal: &Eal) -> Result<Device, Error> {
         let label = self.to_string();
         match self {
             PortSpec::Null { packet_size } => {
@@ -133,7 +134,11 @@ impl PortSpec {
                 queues,
                 force_copy,
             } => {
-                let force = if *force_copy { ",force_copy=1" } else { "" };
+                let force = if *force_copy || !eal.has_hugepages() {
+                    ",force_copy=1"
+                } else {
+                    ""
+                };
                 let arguments =
                     format!("iface={interface},start_queue={start_queue},queue_count={queues}{force}");
                 virtual_device("net_af_xdp", arguments, label)

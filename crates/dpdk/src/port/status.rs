@@ -98,18 +98,9 @@ impl Port {
         })
     }
 
-    /// The port's Ethernet address.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Driver`] when the driver does not tell.
-    pub fn mac(&self) -> Result<[u8; 6], Error> {
-        let mut address = sys::rte_ether_addr { addr_bytes: [0; 6] };
-        // SAFETY: the port is open; the address may be written.
-        self.device.call("tell its address", |id| unsafe {
-            sys::rte_eth_macaddr_get(id, &mut address)
-        })?;
-        Ok(address.addr_bytes)
+    /// The port's Ethernet address when it was opened.
+    pub fn mac(&self) -> [u8; 6] {
+        self.device.mac
     }
 
     /// The link's state as the driver last knew it, without waiting.

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Installs from the distribution what is missing, without asking questions, as root or through sudo:
+#
+#   tools/setup.sh build    what it takes to build and run Sluice
+#   tools/setup.sh test     that, and what its tests and checks need
+#
+# It looks before it acts: where nothing is missing it changes nothing and needs no network. Rust is not its business.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+DPDK_OLDEST=22.11
+GO_OLDEST=1.21 # tests/interop/smf/go.mod
+CARGO_DENY=0.20.2
+REQUIREMENTS=tests/interop/requirements.txt
+
+missing=()
+
+main() {
+    case "${1:-}" in
+        build | test) ;;
+        *) fail "usage: tools/setup.sh build|test" ;;
+    esac
+    need_build
+    [ "$1" = build ] || need_test
+    install_packages
+    [ "$1" = build ] || complete_tests
+}
+
+need_build() {
+    have cargo || fail "cargo was not found: install Rust, for example from https://rustup.rs"
+    have cc || missing+=(build-essential)
+    have pkg-config || missing+=(pkg-config)
+    # Its dependencies bring the libraries and all drivers.
+    pkg-config --atleast-version="$DPDK_OLDEST" libdpdk 2>/dev/null || missing+=(libdpdk-dev)
+    compgen -G "/usr/lib/llvm-*/lib/libclang*.so*" >/dev/null || missing+=(libclang-dev)
+}
+
+need_test() {
+    have ip || missing+=(iproute2)
+    have ping || missing+=(iputils-ping)
+    have tcpdump || missing+=(tcpdump)
+    have tshark || missing+=(tshark)
+    python3 -c "import ensurepip, venv" 2>/dev/null || missing+=(python3-venv)
+    new_enough_go || missing+=(golang-go)
+}
+
+# What does not come from the distribution.
+complete_tests() {
+    make_venv
+    have cargo-deny || cargo install -q --locked "cargo-deny@$CARGO_DENY"
+}
+
+have() {
+    command -v "$1" >/dev/null
+}
+
+fail() {
+    echo "tools/setup.sh: $1" >&2
+    exit 1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    elif have sudo; then
+        sudo "$@"
+    else
+        fail "not root, and there is no sudo to run: $*"
+    fi
+}
+
+# Whether version $1 is at least $2.
+at_least() {
+    [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]
+}
+
+new_enough_go() {
+    have go && at_least "$(go env GOVERSION | sed 's/^go//')" "$GO_OLDEST"
+}
+
+install_packages() {
+    [ ${#missing[@]} -gt 0 ] || return 0
+    have apt-get || fail "install these, or what your distribution calls them: ${missing[*]}"
+    as_root apt-get -q update
+    [[ " ${missing[*]} " != *" golang-go "* ]] || add_backports
+    echo "installing ${missing[*]}"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install "${missing[@]}"
+}
+
+# Debian 12 has Go 1.19, its backports have newer ones: Go is taken from there, and nothing else.
+add_backports() {
+    local candidate codename mirror
+    candidate=$(apt-cache policy golang-go | sed -n 's/^ *Candidate: \([0-9]*:\)\?\([0-9.]*\).*/\2/p')
+    ! at_least "${candidate:-0}" "$GO_OLDEST" || return 0
+    # shellcheck source=/dev/null
+    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    # shellcheck disable=SC2016 # for apt-get to expand
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $codename" 'Created-By: Packages' | head -n 1)
+    echo "deb $mirror $codename-backports main" | as_root tee /etc/apt/sources.list.d/sluice-backports.list
+    as_root apt-get -q update
+    missing=("${missing[@]/%golang-go/golang-go/$codename-backports}" "golang-src/$codename-backports")
+}
+
+# Scapy and pytest, in .venv: made anew when the list has changed, or Python has.
+make_venv() {
+    if cmp -s "$REQUIREMENTS" .venv/requirements.txt && .venv/bin/python -c "import pytest, scapy" 2>/dev/null; then
+        return 0
+    fi
+    python3 -m venv --clear .venv
+    .venv/bin/pip install -q --disable-pip-version-check --no-deps -r "$REQUIREMENTS"
+    cp "$REQUIREMENTS" .venv/
+}
+
+main "$@"
