@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod bucket;
+pub mod contract;
 pub mod cycles;
 pub mod floor;
 pub mod memory;

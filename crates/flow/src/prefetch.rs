@@ -10,6 +10,34 @@ pub fn read<T: ?Sized>(item: &T) {
     read_at(core::ptr::from_ref(item).cast());
 }
 
+/// Asks for item `index` of `items` to be read later; an index beyond the end is as good as none.
+#[inline(always)]
+pub fn nth<T>(items: &[T], index: usize) {
+    read_at(items.as_ptr().wrapping_add(index).cast());
+}
+
+/// Asks for the second line of item `index` of `items`, if an item has two.
+#[inline(always)]
+pub fn nth_second_line<T>(items: &[T], index: usize) {
+    if size_of::<T>() > 64 {
+        read_at(items.as_ptr().wrapping_add(index).cast::<i8>().wrapping_add(64));
+    }
+}
+
+/// Asks for item `index` of `items` to be read and written later; an index beyond the end is as good as none.
+#[inline(always)]
+pub fn nth_to_write<T>(items: &[T], index: usize) {
+    write_at(items.as_ptr().wrapping_add(index).cast());
+}
+
+/// Asks for one of two items to be read later, by a condition that is hard to predict.
+#[inline(always)]
+pub fn either<T, U>(condition: bool, items: (&[T], usize), others: (&[U], usize)) {
+    let item = items.0.as_ptr().wrapping_add(items.1).cast::<i8>();
+    let other = others.0.as_ptr().wrapping_add(others.1).cast::<i8>();
+    read_at(core::hint::select_unpredictable(condition, item, other));
+}
+
 /// Asks for the first line of `item` to be read and written later.
 #[inline(always)]
 pub fn write<T: ?Sized>(item: &T) {

@@ -243,20 +243,23 @@ impl Blocks {
     #[inline(always)]
     pub fn prefetch<K>(&self, entry: &FlowEntry<K>) {
         let first = entry.block.0 as usize;
-        if let Some(face) = self.lines.get(first + entry.direction() as usize) {
-            prefetch::read(face);
+        let direction = entry.direction() as usize;
+        prefetch::nth(&self.lines, first + direction);
+        if entry.urrs != 0 {
+            prefetch::nth_to_write(
+                &self.lines,
+                first + FACES + entry.urrs.trailing_zeros() as usize / 2,
+            );
         }
-        let counters = first + FACES + entry.urrs.trailing_zeros() as usize / 2;
-        if let Some(counters) = self.lines.get(counters) {
-            prefetch::write(counters);
+        if entry.meters != 0 {
+            prefetch::nth_to_write(&self.lines, first + usize::from(entry.meters) + direction);
         }
-        if entry.meters != 0
-            && let Some(meters) = self
-                .lines
-                .get(first + usize::from(entry.meters) + entry.direction() as usize)
-        {
-            prefetch::write(meters);
-        }
+    }
+
+    /// Asks for another line of the block that `entry` names.
+    #[inline(always)]
+    pub(crate) fn prefetch_line<K>(&self, entry: &FlowEntry<K>, line: usize) {
+        prefetch::nth(&self.lines, entry.block.0 as usize + line);
     }
 
     /// Changes one forward. Tells whether there is such a block and slot.

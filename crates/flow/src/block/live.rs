@@ -147,7 +147,10 @@ impl<'a> SessionBlock<'a> {
 /// A mask of the `count` lowest bits.
 #[inline(always)]
 const fn below(count: u8) -> u64 {
-    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+    match u64::MAX.checked_shr(64 - count as u32) {
+        Some(mask) => mask,
+        None => 0,
+    }
 }
 
 fn far_forward(face: &Face, objects: &[Line], slot: u8) -> Forward {

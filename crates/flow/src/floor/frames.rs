@@ -189,7 +189,7 @@ impl Frame {
         outer[30..32].copy_from_slice(&(length + 8).to_be_bytes());
         outer[32..36].copy_from_slice(&template.teid.to_be_bytes());
         outer[42] = mark.qfi().unwrap_or(0);
-        let checksum = header_checksum(outer);
+        let checksum = template_checksum(template.tos, length + OUTER as u16, source, destination);
         outer[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 
@@ -201,14 +201,13 @@ impl Frame {
     }
 }
 
-/// The checksum of an IPv4 header of 20 octets, whose checksum field is zero.
+/// The checksum of the IPv4 header in `OUTER_TEMPLATE` with these fields.
 #[inline(always)]
-fn header_checksum(header: &[u8; OUTER]) -> u16 {
-    let words = header[..20].as_chunks::<2>().0;
-    let sum: u32 = words
-        .iter()
-        .map(|&word| u32::from(u16::from_be_bytes(word)))
-        .sum();
+const fn template_checksum(tos: u8, length: u16, source: [u8; 4], destination: [u8; 4]) -> u16 {
+    const FIXED: u32 = 0x4500 + 0x4000 + 0x4011;
+    let [source, destination] = [u32::from_be_bytes(source), u32::from_be_bytes(destination)];
+    let addresses = (source >> 16) + (source & 0xffff) + (destination >> 16) + (destination & 0xffff);
+    let sum = FIXED + tos as u32 + length as u32 + addresses;
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
@@ -249,10 +248,13 @@ mod tests {
         let start = HEADROOM - OUTER;
         let outer: &[u8; OUTER] = frames[0].0[start + ETHERNET..].first_chunk().unwrap();
         assert_eq!((outer[32..36].to_vec(), outer[42]), (vec![0, 0, 0xab, 0xcd], 9));
+        let words = outer[..20]
+            .chunks(2)
+            .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
         assert_eq!(
-            header_checksum(outer),
+            words.sum::<u32>() % 0xffff,
             0,
-            "the checksum over a header with its checksum is zero"
+            "the words of a header with its checksum sum up to zero"
         );
     }
 }

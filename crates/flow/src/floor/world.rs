@@ -171,29 +171,37 @@ impl World {
             *key = frame.parse(direction);
         }
         let mut hits = [Hit::MISS; BURST];
-        if work == Work::Lookup {
-            self.table.lookup_bulk(&keys, &mut hits, |_, _| floor.hits += 1);
-            for (hit, frame) in hits.iter().zip(frames) {
-                self.table.touch(*hit, tick(now));
-                frame.route(direction, &self.links[hit.entry_number() % LINKS]);
-            }
-            return;
-        }
-        self.table
-            .lookup_bulk(&keys, &mut hits, |_, entry| self.blocks.prefetch(entry));
         let mut act = Act {
             links: &self.links,
             shared: &mut self.shared,
             now,
             direction,
             work,
+            hits: 0,
+            green: 0,
         };
-        for (hit, frame) in hits.iter().zip(frames) {
-            self.table.touch(*hit, tick(now));
-            if let Some(entry) = self.table.entry(*hit) {
-                act.packet(&mut self.blocks, entry, frame, floor);
+        if work == Work::Lookup {
+            self.table.lookup_bulk(&keys, &mut hits, |_, _| act.hits += 1);
+            for (hit, frame) in hits.iter().zip(frames) {
+                self.table.touch(*hit, tick(now));
+                frame.route(direction, &self.links[hit.entry_number() % LINKS]);
+            }
+        } else {
+            self.table.lookup_bulk(&keys, &mut hits, |_, entry| {
+                self.blocks.prefetch(entry);
+                if work == Work::FarForward {
+                    self.blocks
+                        .prefetch_line(entry, FORWARDS_AT + usize::from(far(entry.forward)));
+                }
+            });
+            for (hit, frame) in hits.iter().zip(frames) {
+                if let Some(entry) = self.table.visit(*hit, tick(now)) {
+                    act.packet(&mut self.blocks, entry, frame);
+                }
             }
         }
+        floor.hits += act.hits;
+        floor.green += act.green;
     }
 }
 
@@ -213,21 +221,17 @@ struct Act<'a> {
     now: u64,
     direction: Direction,
     work: Work,
+    hits: u64,
+    green: u64,
 }
 
 impl Act<'_> {
     #[inline(always)]
-    fn packet(
-        &mut self,
-        blocks: &mut Blocks,
-        entry: &FlowEntry<FlowKey4>,
-        frame: &mut Frame,
-        floor: &mut Floor,
-    ) {
+    fn packet(&mut self, blocks: &mut Blocks, entry: &FlowEntry<FlowKey4>, frame: &mut Frame) {
         let Some(mut block) = blocks.live(entry) else {
             return;
         };
-        floor.hits += 1;
+        self.hits += 1;
         if block.is_closed(entry.qers) {
             return;
         }
@@ -239,10 +243,13 @@ impl Act<'_> {
         if !green {
             return;
         }
-        floor.green += 1;
+        self.green += 1;
         block.count(entry.urrs, octets);
-        // The slots of two equal forwards: one is near the face, the other is not.
-        let slot = entry.forward + if self.work == Work::FarForward { 2 } else { 0 };
+        let slot = if self.work == Work::FarForward {
+            far(entry.forward)
+        } else {
+            entry.forward
+        };
         let forward = block.forward(slot);
         let link = &self.links[forward.adjacency.index() % LINKS];
         match forward.kind {
@@ -255,8 +262,15 @@ impl Act<'_> {
     }
 }
 
-/// Lines of each block: faces, counters, meters of both directions, four forwards.
-const BLOCK_LINES: usize = 2 + 1 + 2 + 4;
+/// The first line of a block's forwards, after the meters of both directions.
+const FORWARDS_AT: usize = METERS_AT as usize + 2;
+/// Lines of a block with four forwards.
+const BLOCK_LINES: usize = FORWARDS_AT + 4;
+
+/// The slot of the forward that equals the one in `near`, and is not near the face.
+const fn far(near: u8) -> u8 {
+    near + 2
+}
 
 fn image(session: u32) -> BlockImage {
     let adjacency = AdjacencyId(session % LINKS as u32);

@@ -1,6 +1,7 @@
 //! Lookup of a burst in stages, so that each packet's memory is on its way while the others are worked on.
 
-use super::bucket_line::BucketLine;
+use core::hint::select_unpredictable;
+
 use super::place::Home;
 use super::{FlowTable, Hit};
 use crate::{FlowEntry, FlowKey, prefetch};
@@ -24,11 +25,14 @@ impl<K: FlowKey> FlowTable<K> {
         let mut homes = [Home::default(); BURST];
         for (home, key) in homes.iter_mut().zip(keys) {
             *home = self.home(key);
-            self.prefetch_bucket(home.bucket);
+            prefetch::nth_to_write(&self.buckets, home.bucket as usize);
         }
         self.probe_burst(&homes, keys.len(), hits);
         for (place, ((hit, key), home)) in hits.iter_mut().zip(keys).zip(&homes).enumerate() {
-            let Some(entry) = self.entry(*hit) else { continue };
+            let Some(entry) = self.entry(*hit) else {
+                *hit = Hit::MISS;
+                continue;
+            };
             if entry.key == *key {
                 found(place, entry);
                 continue;
@@ -48,16 +52,20 @@ impl<K: FlowKey> FlowTable<K> {
         let mut count = 0;
         for (place, (home, hit)) in homes.iter().take(len).zip(hits.iter_mut()).enumerate() {
             *hit = self.probe(home.bucket, home.tag);
-            if !hit.is_hit() {
-                self.prefetch_bucket(self.placement.other(home.bucket, home.tag));
-                elsewhere[count % BURST] = place as u8;
-                count += 1;
-            }
+            // Which of the two comes next is hard to predict: no branch here.
+            let other = self.placement.other(home.bucket, home.tag);
+            let entry = (&*self.entries, hit.entry as usize);
+            prefetch::either(hit.is_hit(), entry, (&*self.buckets, other as usize));
+            prefetch::nth_second_line(&self.entries, hit.entry as usize);
+            elsewhere[count % BURST] = place as u8;
+            count += usize::from(!hit.is_hit());
         }
         for &place in &elsewhere[..count.min(BURST)] {
             let home = homes[usize::from(place) % BURST];
             if let Some(hit) = hits.get_mut(usize::from(place)) {
                 *hit = self.probe(self.placement.other(home.bucket, home.tag), home.tag);
+                prefetch::nth(&self.entries, hit.entry as usize);
+                prefetch::nth_second_line(&self.entries, hit.entry as usize);
             }
         }
     }
@@ -68,31 +76,8 @@ impl<K: FlowKey> FlowTable<K> {
             return Hit::MISS;
         };
         let matches = line.matches(tag);
-        if matches == 0 {
-            return Hit::MISS;
-        }
         let slot = matches.trailing_zeros();
-        let entry = line.entry(slot as usize);
-        self.prefetch_entry(entry);
-        Hit { bucket, slot, entry }
-    }
-
-    #[inline(always)]
-    fn prefetch_bucket(&self, bucket: u32) {
-        if let Some(line) = self.buckets.get(bucket as usize) {
-            prefetch::write::<BucketLine>(line);
-        }
-    }
-
-    #[inline(always)]
-    fn prefetch_entry(&self, entry: u32) {
-        let Some(entry) = self.entries.get(entry as usize) else {
-            return;
-        };
-        prefetch::read(entry);
-        if size_of::<FlowEntry<K>>() > 64 {
-            // The slots of a longer key's entry lie behind the key, on the next line.
-            prefetch::read(&entry.qers);
-        }
+        let entry = select_unpredictable(matches != 0, line.entry(slot as usize), Hit::MISS.entry);
+        Hit::new(bucket, slot, entry)
     }
 }

@@ -45,16 +45,15 @@ pub struct FlowTable<K> {
 /// [`FlowTable::touch`] loses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hit {
-    bucket: u32,
-    slot: u32,
+    /// The slot, counted over all buckets.
+    place: u32,
     entry: u32,
 }
 
 impl Hit {
     /// Found nowhere.
     pub const MISS: Self = Self {
-        bucket: u32::MAX,
-        slot: 0,
+        place: u32::MAX,
         entry: u32::MAX,
     };
 
@@ -62,6 +61,24 @@ impl Hit {
     #[inline(always)]
     pub const fn is_hit(self) -> bool {
         self.entry != u32::MAX
+    }
+
+    #[inline(always)]
+    const fn new(bucket: u32, slot: u32, entry: u32) -> Self {
+        Self {
+            place: bucket.wrapping_mul(SLOTS as u32).wrapping_add(slot),
+            entry,
+        }
+    }
+
+    #[inline(always)]
+    const fn bucket(self) -> usize {
+        self.place as usize / SLOTS
+    }
+
+    #[inline(always)]
+    const fn slot(self) -> usize {
+        self.place as usize % SLOTS
     }
 
     /// The number of the entry, below the table's capacity for a hit.
@@ -173,19 +190,23 @@ impl<K: FlowKey> FlowTable<K> {
         self.entries.get(hit.entry as usize)
     }
 
-    /// Puts off the aging of a flow that was just used.
+    /// The entry of a hit that a packet now uses: its aging is put off. `None` for a miss.
     #[inline(always)]
-    pub fn touch(&mut self, hit: Hit, now: Tick) {
-        let Some(entry) = self.entries.get(hit.entry as usize) else {
-            return;
-        };
-        let expires = now.after(entry.idle);
-        match self.buckets.get_mut(hit.bucket as usize) {
-            Some(line) if line.entry(hit.slot as usize) == hit.entry => {
-                line.put_off(hit.slot as usize, expires)
+    pub fn visit(&mut self, hit: Hit, now: Tick) -> Option<&FlowEntry<K>> {
+        let entry = self.entries.get(hit.entry as usize)?;
+        match self.buckets.get_mut(hit.bucket()) {
+            Some(line) if line.entry(hit.slot()) == hit.entry => {
+                line.put_off(hit.slot(), now.after(entry.idle))
             }
             _ => {}
         }
+        Some(entry)
+    }
+
+    /// Puts off the aging of a flow that was just used.
+    #[inline(always)]
+    pub fn touch(&mut self, hit: Hit, now: Tick) {
+        self.visit(hit, now);
     }
 
     /// Changes how long a flow may idle from now on: after a TCP FIN or RST, say.
@@ -213,11 +234,7 @@ impl<K: FlowKey> FlowTable<K> {
             return Err(Full::Entries);
         }
         let (bucket, slot) = self.free_slot(home).ok_or(Full::Buckets)?;
-        let hit = Hit {
-            bucket,
-            slot: slot as u32,
-            entry: self.take_entry(),
-        };
+        let hit = Hit::new(bucket, slot as u32, self.take_entry());
         let content = Slot {
             tag: home.tag,
             expires: now.after(entry.idle),
@@ -255,11 +272,7 @@ impl<K: FlowKey> FlowTable<K> {
                 if let Some(entry) = self.entries.get(entry as usize) {
                     aged(entry);
                 }
-                self.release(Hit {
-                    bucket: bucket as u32,
-                    slot,
-                    entry,
-                });
+                self.release(Hit::new(bucket as u32, slot, entry));
                 expired &= expired - 1;
             }
         }
@@ -292,7 +305,7 @@ impl<K: FlowKey> FlowTable<K> {
                 .get(entry as usize)
                 .is_some_and(|found| found.key == *key)
             {
-                return Hit { bucket, slot, entry };
+                return Hit::new(bucket, slot, entry);
             }
             matches &= matches - 1;
         }
@@ -324,7 +337,7 @@ impl<K: FlowKey> FlowTable<K> {
     }
 
     fn release(&mut self, hit: Hit) {
-        self.buckets[hit.bucket as usize].clear(hit.slot as usize);
+        self.buckets[hit.bucket()].clear(hit.slot());
         let entry = &mut self.entries[hit.entry as usize];
         entry.generation = 0;
         entry.block = BlockRef(self.free);

@@ -1,0 +1,394 @@
+//! The FlowOp contract: how flows and what they name are given to whoever runs the fast path.
+//!
+//! The local backend is the typed methods of [`FlowTable`](crate::FlowTable) and [`Blocks`](crate::Blocks); these
+//! types are what the same calls look like on the way to a backend elsewhere (a SmartNIC, a program in the kernel,
+//! another core). There is no such backend yet, so nothing here is encoded or sent.
+//!
+//! # What a backend promises
+//!
+//! - Requests of one session take effect in the order in which they were given; of different sessions, in any order.
+//! - A request takes effect whole or not at all; its [`Reply`] says which, once.
+//! - [`FlowOp::Fence`] is answered when no packet can meet anything older than what was given before it.
+//! - `Update` and `Remove` answer with final counts. Every packet is counted exactly once, here or there, within the
+//!   backend's [`Exactness`].
+//! - A limit on a counter acts by itself, at the packet that reaches it: the event may come later.
+//! - A request with an [`Epoch`] other than the backend's is refused. The epoch changes when the backend loses its
+//!   state ([`Event::BackendReset`]), so that no request meant for the old state meets the new.
+//!
+//! # What it does not promise
+//!
+//! A session that needs a key field, an action or an exactness that a backend lacks stays in software. A meter has
+//! one home: a flow goes to a backend only with all its meters. BUFF always traps to the host.
+
+use crate::entry::FlowFlags;
+use crate::flags::flags;
+use crate::{Direction, FlowKey4, FlowKey6, Forward, KeyFields, Mark, OpId, SessionIndex, UrrCount};
+
+/// Which life of a backend's state a request is meant for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Epoch(pub u32);
+
+/// One request to a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// By which the reply is known.
+    pub id: OpId,
+    /// The life of the backend's state that it is meant for.
+    pub epoch: Epoch,
+    /// The session whose order it keeps.
+    pub session: SessionIndex,
+    /// What to do.
+    pub op: FlowOp,
+}
+
+/// What can be asked of a backend.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FlowOp {
+    /// Add an object that is not there.
+    Install(Object),
+    /// Change an object that is there.
+    Update(Object),
+    /// Take an object away; a flow with its counts.
+    Remove(ObjectId),
+    /// Read counts, which go on.
+    Query(ObjectId),
+    /// Answer when everything before it, of this session, is what every packet meets.
+    Fence,
+}
+
+/// A flow's key, of any kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AnyKey {
+    /// IPv4.
+    V4(FlowKey4),
+    /// IPv6.
+    V6(FlowKey6),
+}
+
+impl AnyKey {
+    /// Which fields take part.
+    pub const fn fields(&self) -> KeyFields {
+        match self {
+            Self::V4(key) => key.fields,
+            Self::V6(key) => key.fields,
+        }
+    }
+}
+
+/// A decision: a [`FlowEntry`](crate::FlowEntry) without what is the local backend's own affair. The slots are those
+/// of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// What packets match.
+    pub key: AnyKey,
+    /// The QERs that apply.
+    pub qers: u64,
+    /// The URRs that count.
+    pub urrs: u64,
+    /// How long it may idle, in ticks.
+    pub idle: u16,
+    /// What kind of flow this is.
+    pub flags: FlowFlags,
+    /// The slot of the forward.
+    pub forward: u8,
+    /// The slot of the QER that marks, if any.
+    pub marking: Option<u8>,
+}
+
+/// Something that a backend holds for a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Object {
+    /// A flow.
+    Flow(Flow),
+    /// A FAR.
+    Forward {
+        /// Its slot.
+        slot: u8,
+        /// What it does.
+        forward: Forward,
+    },
+    /// A QER's marking and gates.
+    Qer {
+        /// Its slot.
+        slot: u8,
+        /// What it marks packets with.
+        mark: Mark,
+        /// Its closed gates, by [`Direction`].
+        closed: [bool; 2],
+    },
+    /// A URR's counter.
+    Counter {
+        /// Its slot.
+        slot: u8,
+        /// Where it raises [`Event::Watermark`], once: octets of both directions together.
+        watermark: Option<u64>,
+        /// Where it acts.
+        limit: Option<CounterLimit>,
+    },
+}
+
+/// The name of what a backend holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ObjectId {
+    /// A flow.
+    Flow(AnyKey),
+    /// The forward in a slot.
+    Forward(u8),
+    /// The QER in a slot: marking, gates, and the meters of both directions.
+    Qer(u8),
+    /// The counter in a slot.
+    Counter(u8),
+    /// The mirror in a slot. Reserved.
+    Mirror(u8),
+    /// All that the session has.
+    Session,
+}
+
+/// What a counter does by itself when it reaches a number of octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterLimit {
+    /// Octets of both directions together.
+    pub octets: u64,
+    /// What happens with the packet that reaches it, and all later ones.
+    pub action: LimitAction,
+}
+
+/// The actions of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitAction {
+    /// Nothing: [`Event::Limit`] is raised.
+    Event,
+    /// They go to the slow path.
+    Trap,
+    /// They are dropped.
+    Drop,
+}
+
+/// The one answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The request's.
+    pub id: OpId,
+    /// What became of it.
+    pub outcome: Result<Outcome, Refusal>,
+}
+
+/// What a request that took effect gives back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing to tell.
+    Done,
+    /// Counts by slot: final ones for `Update` and `Remove`, passing ones for `Query`.
+    Counts(Vec<(u8, UrrCount)>),
+}
+
+/// Why a request took no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It asks for what is not among the [`Capabilities`].
+    Unsupported,
+    /// No room.
+    Full,
+    /// `Install` of what is there.
+    Exists,
+    /// `Update`, `Remove` or `Query` of what is not there.
+    Missing,
+    /// It was meant for another epoch.
+    OtherEpoch,
+}
+
+/// What a backend tells without being asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A flow idled for too long and is gone.
+    Aged {
+        /// Whose it was.
+        session: SessionIndex,
+        /// Which it was.
+        key: AnyKey,
+        /// Its final counts by slot, where the backend counts by flow.
+        counts: Vec<(u8, UrrCount)>,
+    },
+    /// A counter passed its watermark. Raised once for each watermark that is set.
+    Watermark {
+        /// Whose it is.
+        session: SessionIndex,
+        /// Which it is.
+        counter: u8,
+    },
+    /// A counter reached its limit, which acts since then.
+    Limit {
+        /// Whose it is.
+        session: SessionIndex,
+        /// Which it is.
+        counter: u8,
+        /// The direction of the packet that reached it.
+        direction: Direction,
+    },
+    /// A packet that matched nothing went to the slow path.
+    Miss {
+        /// What it would have matched.
+        key: AnyKey,
+    },
+    /// The backend lost its state: nothing that it was given is there any more.
+    BackendReset {
+        /// The epoch of the new, empty state.
+        epoch: Epoch,
+    },
+}
+
+flags! {
+    /// What a backend can do with a packet.
+    Actions(u16) {
+        /// Removes the outer GTP-U, UDP and IP header.
+        DECAPSULATE = 1;
+        /// Adds an outer header over IPv4.
+        ENCAPSULATE_V4 = 1 << 1;
+        /// Adds an outer header over IPv6.
+        ENCAPSULATE_V6 = 1 << 2;
+        /// Adds a PDU Session Container.
+        MARK = 1 << 3;
+        /// From tunnel to tunnel, with extension headers created again.
+        KEEP_EXTENSIONS = 1 << 4;
+        /// Drops at closed gates.
+        GATE = 1 << 5;
+        /// Polices to a rate. Reserved.
+        METER = 1 << 6;
+        /// Copies to a mirror. Reserved.
+        MIRROR = 1 << 7;
+        /// Rewrites addresses and ports. Reserved.
+        NAT = 1 << 8;
+    }
+}
+
+/// Which octets a backend counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByteBasis {
+    /// The inner IP packet, as charging wants it.
+    InnerIp,
+    /// The frame as it came or went: the difference per packet has to be known and taken off.
+    Frame,
+}
+
+/// How exactly a backend counts when it loses its state, or a flow moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exactness {
+    /// Every packet is counted once.
+    Exact,
+    /// At most so many packets may be lost from the counts.
+    Bounded {
+        /// Packets.
+        loss: u32,
+    },
+}
+
+/// What a backend can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Fields that may take part in a key.
+    pub key_fields: KeyFields,
+    /// What it can do with a packet.
+    pub actions: Actions,
+    /// IPv4 flows that it can hold.
+    pub ipv4_flows: u32,
+    /// IPv6 flows that it can hold.
+    pub ipv6_flows: u32,
+    /// Sessions that it can hold.
+    pub sessions: u32,
+    /// URRs that one flow may count in.
+    pub counters_per_flow: u8,
+    /// QERs that one flow may pass.
+    pub qers_per_flow: u8,
+    /// What octets mean.
+    pub byte_basis: ByteBasis,
+    /// Whether counters can have watermarks and limits.
+    pub limits: bool,
+    /// Whether `Fence` is answered.
+    pub fence: bool,
+    /// How exactly it counts.
+    pub exactness: Exactness,
+}
+
+impl Capabilities {
+    /// What the local backend can do when its tables have these sizes. It has no meters, mirrors or limits yet.
+    pub const fn local(ipv4_flows: u32, ipv6_flows: u32, sessions: u32) -> Self {
+        Self {
+            key_fields: KeyFields::from_bits(0x3f),
+            actions: Actions::from_bits(0x3f),
+            ipv4_flows,
+            ipv6_flows,
+            sessions,
+            counters_per_flow: 64,
+            qers_per_flow: 64,
+            byte_basis: ByteBasis::InnerIp,
+            limits: false,
+            fence: true,
+            exactness: Exactness::Exact,
+        }
+    }
+
+    /// Whether `flow`, which needs `actions`, can be given to it.
+    pub const fn can_hold(&self, flow: &Flow, actions: Actions) -> bool {
+        let room = match flow.key {
+            AnyKey::V4(_) => self.ipv4_flows > 0,
+            AnyKey::V6(_) => self.ipv6_flows > 0,
+        };
+        room && self.key_fields.contains(flow.key.fields())
+            && self.actions.contains(actions)
+            && flow.urrs.count_ones() <= self.counters_per_flow as u32
+            && flow.qers.count_ones() <= self.qers_per_flow as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_that_needs_more_stays_in_software() {
+        let flow = Flow {
+            key: AnyKey::V4(FlowKey4 {
+                fields: KeyFields::TUPLE | KeyFields::QFI,
+                ..FlowKey4::default()
+            }),
+            qers: 0b11,
+            urrs: 0b101,
+            idle: 1,
+            flags: FlowFlags::DOWNLINK,
+            forward: 0,
+            marking: Some(0),
+        };
+        let actions = Actions::ENCAPSULATE_V4 | Actions::MARK | Actions::GATE;
+        let local = Capabilities::local(1000, 1000, 10);
+        assert!(local.can_hold(&flow, actions));
+        assert!(!local.can_hold(&flow, actions | Actions::METER));
+        assert!(
+            !Capabilities {
+                counters_per_flow: 1,
+                ..local
+            }
+            .can_hold(&flow, actions)
+        );
+        assert!(
+            !Capabilities {
+                qers_per_flow: 1,
+                ..local
+            }
+            .can_hold(&flow, actions)
+        );
+        assert!(
+            !Capabilities {
+                key_fields: KeyFields::TUPLE,
+                ..local
+            }
+            .can_hold(&flow, actions)
+        );
+        assert!(
+            !Capabilities {
+                ipv4_flows: 0,
+                ..local
+            }
+            .can_hold(&flow, actions)
+        );
+    }
+}
