@@ -3,7 +3,7 @@
 //! Pure functions over shared paths; the shard that received a packet counts it.
 
 use crate::Direction;
-use crate::path::{Arrived, Path, Wrong};
+use crate::path::{Arrived, Check, Path, Wrong};
 
 /// Checks a packet that came out towards the data network, from its IP header on: from the UE to the server, and
 /// each octet as the UE sent it but for `hops` of TTL.
@@ -14,5 +14,5 @@ pub(crate) fn see<'a>(paths: &[Path], packet: &'a [u8], hops: u8) -> Result<Arri
     if arrived.stamp.direction != Direction::Uplink {
         return Err(Wrong::Misdirected(arrived.stamp.flow));
     }
-    path.check(&arrived, hops).map(|()| arrived)
+    path.check(&arrived, Check::Exact { hops }).map(|()| arrived)
 }

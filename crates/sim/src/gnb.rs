@@ -3,7 +3,7 @@
 //! Pure functions over shared paths; the shard that received a packet counts it.
 
 use crate::Direction;
-use crate::path::{Arrived, GTPU_PORT, Path, Wrong, udp_datagram};
+use crate::path::{Arrived, Check, GTPU_PORT, Path, Wrong, udp_datagram};
 use crate::sum::Sum;
 use packet::{Qfi, Teid};
 use std::net::IpAddr;
@@ -168,14 +168,13 @@ impl Message<'_> {
     }
 }
 
-/// Checks a G-PDU that came to a gNB: in its tunnel, with its QFI, and each octet of the inner packet as the server
-/// sent it but for `hops` of TTL.
+/// Checks a G-PDU that came to a gNB: in its tunnel, with its QFI, and the inner packet as the server sent it.
 #[inline]
 pub(crate) fn see<'a>(
     paths: &[Path],
     gnb: IpAddr,
     message: &Message<'a>,
-    hops: u8,
+    check: Check,
 ) -> Result<Arrived<'a>, Wrong> {
     let arrived = Arrived::read(message.body)?;
     let path = paths.get(arrived.stamp.flow as usize).ok_or(Wrong::Foreign)?;
@@ -184,7 +183,7 @@ pub(crate) fn see<'a>(
     if arrived.stamp.direction != Direction::Downlink || !in_its_tunnel {
         return Err(Wrong::Misdirected(arrived.stamp.flow));
     }
-    path.check(&arrived, hops).map(|()| arrived)
+    path.check(&arrived, check).map(|()| arrived)
 }
 
 /// The answer to an echo request (TS 29.281 §7.2.2): a GTP-U message with the Recovery information element.

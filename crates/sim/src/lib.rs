@@ -13,6 +13,7 @@
 
 mod dn;
 mod gnb;
+pub mod net;
 pub mod path;
 pub mod payload;
 pub mod report;
@@ -20,6 +21,7 @@ pub mod schedule;
 pub mod shard;
 pub mod smf;
 pub mod station;
+mod stream;
 mod sum;
 pub mod tracker;
 pub mod traffic;

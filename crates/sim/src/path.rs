@@ -12,6 +12,7 @@ use crate::station::Family;
 use crate::sum::Sum;
 use packet::{Qfi, Teid};
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// UDP port of GTP-U (TS 29.281 §4.4.2.3).
 pub const GTPU_PORT: u16 = 2152;
@@ -170,6 +171,15 @@ pub(crate) fn udp_datagram(packet: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((packet, packet.get(at..)?))
 }
 
+/// How closely a packet that arrived is looked at. The payload is looked at octet by octet in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// Each octet of the headers, `hops` routers after it was sent.
+    Exact { hops: u8 },
+    /// Addresses and ports: an operating system made the headers.
+    Addresses,
+}
+
 /// What is wrong with a packet that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wrong {
@@ -210,7 +220,12 @@ impl Path {
 
     /// Octets of the shortest inner packet of this path that can carry a measurement.
     pub fn shortest(&self) -> usize {
-        usize::from(self.downlink.length) + payload::MIN
+        self.inner_headers() + payload::MIN
+    }
+
+    /// Octets of the inner IP and UDP headers.
+    pub fn inner_headers(&self) -> usize {
+        usize::from(self.downlink.length)
     }
 
     /// Octets of the outer IP packet that carries an inner one of `inner` octets uplink.
@@ -285,15 +300,20 @@ impl Path {
         )
     }
 
-    /// Checks an inner packet that arrived, `hops` routers after it was sent: it was sent along this path, nothing
-    /// was changed on its way but what a router has to change.
+    /// Checks the headers of an inner packet that arrived: it was sent along this path, and with an exact check
+    /// nothing was changed on its way but what a router has to change.
     #[inline]
-    pub(crate) fn check(&self, arrived: &Arrived, hops: u8) -> Result<(), Wrong> {
+    pub(crate) fn check(&self, arrived: &Arrived, check: Check) -> Result<(), Wrong> {
         let Arrived { stamp, packet, sum } = *arrived;
         let (up, down) = (&self.uplink, &self.downlink);
         let (head, sums) = match stamp.direction {
             Direction::Uplink => (&up.head[usize::from(up.outer_length)..], &up.sums),
             Direction::Downlink => (&down.head[..], &down.sums),
+        };
+        let hops = if let Check::Exact { hops } = check {
+            hops
+        } else {
+            0
         };
         let patch = Patch::new(stamp.direction, stamp.sequence, sums, packet.len(), hops);
         let mut expected = [0; INNER_MAX];
@@ -303,14 +323,16 @@ impl Path {
         if packet.get(..expected.len()) == Some(expected) {
             return Ok(());
         }
-        let addresses = if expected.len() == 20 + UDP_LENGTH {
-            12..20
+        let (addresses, ports) = if expected.len() == 28 {
+            (12..20, 20..24)
         } else {
-            8..40
+            (8..40, 40..44)
         };
-        match packet.get(addresses.clone()) == Some(&expected[addresses]) {
-            true => Err(Wrong::Corrupted(Some(stamp.flow))),
-            false => Err(Wrong::Misdirected(stamp.flow)),
+        let agree = |range: Range<usize>| packet.get(range.clone()) == expected.get(range);
+        match (agree(addresses), agree(ports), check) {
+            (true, true, Check::Addresses) => Ok(()),
+            (true, _, _) => Err(Wrong::Corrupted(Some(stamp.flow))),
+            (false, _, _) => Err(Wrong::Misdirected(stamp.flow)),
         }
     }
 

@@ -50,7 +50,7 @@ pub enum Fault {
     DamagedBody(Stamp),
 }
 
-/// Writes the payload of `stamp` over all of `payload` (cut at [`MAX`]); `None` if it is shorter than [`MIN`].
+/// Writes the payload of `stamp` over all of `payload`; `None` if that is shorter than [`MIN`] or longer than [`MAX`].
 pub fn write(stamp: &Stamp, payload: &mut [u8]) -> Option<()> {
     write_summed(stamp, payload).map(drop)
 }
@@ -59,12 +59,13 @@ pub fn write(stamp: &Stamp, payload: &mut [u8]) -> Option<()> {
 #[inline]
 pub(crate) fn write_summed(stamp: &Stamp, payload: &mut [u8]) -> Option<Sum> {
     let (header, body) = payload.split_first_chunk_mut::<MIN>()?;
-    let length = body.len().min(MAX - MIN);
+    let length = body.len();
+    let pattern = PATTERN.get(..length).filter(|_| length <= MAX - MIN)?;
     let words = words(stamp, MIN + length);
     for (place, word) in header.as_chunks_mut::<8>().0.iter_mut().zip(words) {
         *place = word.to_be_bytes();
     }
-    body[..length].copy_from_slice(&PATTERN[..length]);
+    body.copy_from_slice(pattern);
     let mut sum = words
         .iter()
         .fold(Sum::default(), |sum, word| sum.eight(*word))

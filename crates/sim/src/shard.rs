@@ -7,22 +7,18 @@
 //! The thread that polls a shard owns it. After [`Shard::new`] the packets' way allocates nothing.
 
 use crate::gnb::{self, Kind, Received};
-use crate::path::{Arrived, GTPU_PORT, Path, Wrong, datagram};
-use crate::payload::Stamp;
+use crate::path::{Check, GTPU_PORT, Path, Wrong, datagram};
 use crate::report::{Events, Totals};
-use crate::schedule::Schedule;
-use crate::station::{Family, Frame, IPV4, IPV6, Station, StationConfig};
+use crate::station::{Family, Frame, IPV4, IPV6, LinkHeader, Station, StationConfig};
+use crate::stream::Stream;
 use crate::tracker::Tracker;
-use crate::traffic::{Order, Random, Sizes, Traffic};
+use crate::traffic::Traffic;
 use crate::{Direction, Nanos, dn};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// Most frames taken from one side by one poll.
 pub const RECEIVE_MOST: usize = 256;
-
-/// How many packets ahead cache lines are asked for.
-const AHEAD: usize = 16;
 
 /// A side of the user plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,19 +102,6 @@ impl std::fmt::Display for ShardError {
 
 impl std::error::Error for ShardError {}
 
-/// What is sent and received in one direction.
-#[derive(Debug)]
-struct Stream {
-    direction: Direction,
-    tracker: Tracker,
-    schedule: Schedule,
-    order: Order,
-    sizes: Sizes,
-    random: Random,
-    /// Times that the link had no room.
-    full: u64,
-}
-
 /// One thread's share of the simulator.
 #[derive(Debug)]
 pub struct Shard {
@@ -172,8 +155,8 @@ impl Shard {
         self.running = self.is_ready();
         if self.running {
             let (uplink, downlink) = self.traffic.rates();
-            self.uplink.schedule = Schedule::new(uplink, now, self.traffic.limits);
-            self.downlink.schedule = Schedule::new(downlink, now, self.traffic.limits);
+            self.uplink.start(uplink, now);
+            self.downlink.start(downlink, now);
         }
         self.running
     }
@@ -206,8 +189,8 @@ impl Shard {
         send_answers(&mut self.gnb, Side::Access, port);
         send_answers(&mut self.dn, Side::Core, port);
         if self.running {
-            self.uplink.send(now, &self.paths, &self.gnb, port);
-            self.downlink.send(now, &self.paths, &self.dn, port);
+            send_uplink(&mut self.uplink, now, &self.paths, &self.gnb, port);
+            send_downlink(&mut self.downlink, now, &self.paths, &self.dn, port);
         }
         port.flush();
     }
@@ -243,7 +226,7 @@ impl Shard {
         };
         match received {
             Some(Received { to, message, .. }) if message.kind == Kind::GPdu => {
-                let seen = gnb::see(&self.paths, to, &message, self.hops);
+                let seen = gnb::see(&self.paths, to, &message, Check::Exact { hops: self.hops });
                 self.downlink.count(now, seen);
             }
             Some(received) => self.see_path_message(&frame, &received),
@@ -292,103 +275,28 @@ impl Shard {
     }
 }
 
-impl Stream {
-    fn new(direction: Direction, flows: u32, share: Range<u32>, traffic: &Traffic) -> Stream {
-        let sizes = match direction {
-            Direction::Uplink => &traffic.uplink_sizes,
-            Direction::Downlink => &traffic.downlink_sizes,
+/// Sends what is due uplink.
+fn send_uplink<P: FramePort>(stream: &mut Stream, now: Nanos, paths: &[Path], gnb: &Station, port: &mut P) {
+    stream.send_due(now, paths, |path, stamp, inner| {
+        let Some(link) = gnb.link(path.outer_family()).map(LinkHeader::octets) else {
+            return false;
         };
-        Stream {
-            direction,
-            tracker: Tracker::new(flows),
-            schedule: Schedule::new(0, Nanos(0), traffic.limits),
-            order: Order::new(share),
-            sizes: sizes.clone(),
-            random: Random::new(traffic.seed ^ direction as u64),
-            full: 0,
-        }
-    }
+        port.send(Side::Access, link.len() + path.uplink_length(inner), |frame| {
+            write(frame, link, |packet| path.write_uplink(stamp, packet));
+        })
+    });
+}
 
-    fn send<P: FramePort>(&mut self, now: Nanos, paths: &[Path], station: &Station, port: &mut P) {
-        let due = self.schedule.take(now);
-        let mut sent = 0;
-        while sent < due {
-            let mut flows = [0; AHEAD];
-            let ahead = AHEAD.min((due - sent) as usize);
-            let flows = self.pick(paths, &mut flows[..ahead]);
-            for flow in flows {
-                if self.send_one(now, *flow, paths, station, port).is_none() {
-                    self.schedule.give_back(due - sent);
-                    self.full += 1;
-                    return;
-                }
-                sent += 1;
-            }
-        }
-    }
-
-    /// Whose turn it is, with their cache lines asked for.
-    #[inline]
-    fn pick<'f>(&mut self, paths: &[Path], flows: &'f mut [u32]) -> &'f [u32] {
-        for flow in flows.iter_mut() {
-            *flow = self.order.next(&mut self.random).unwrap_or(0);
-            if let Some(path) = paths.get(*flow as usize) {
-                path.prefetch(self.direction);
-                self.tracker.prefetch(*flow);
-            }
-        }
-        flows
-    }
-
-    /// `None` if there was no room; the flow whose turn it was then loses its turn, not a sequence number.
-    #[inline]
-    fn send_one<P: FramePort>(
-        &mut self,
-        now: Nanos,
-        flow: u32,
-        paths: &[Path],
-        station: &Station,
-        port: &mut P,
-    ) -> Option<()> {
-        let path = paths.get(flow as usize)?;
-        let inner = self.sizes.pick(&mut self.random).max(path.shortest());
-        let sequence = self.tracker.next_sequence(flow);
-        let stamp = Stamp {
-            direction: self.direction,
-            flow,
-            sequence,
-            sent: now,
+/// Sends what is due downlink.
+fn send_downlink<P: FramePort>(stream: &mut Stream, now: Nanos, paths: &[Path], dn: &Station, port: &mut P) {
+    stream.send_due(now, paths, |path, stamp, inner| {
+        let Some(link) = dn.link(path.inner_family()).map(LinkHeader::octets) else {
+            return false;
         };
-        let sent = match self.direction {
-            Direction::Uplink => {
-                let link = station.link(path.outer_family())?.octets();
-                port.send(Side::Access, link.len() + path.uplink_length(inner), |frame| {
-                    write(frame, link, |packet| path.write_uplink(&stamp, packet));
-                })
-            }
-            Direction::Downlink => {
-                let link = station.link(path.inner_family())?.octets();
-                port.send(Side::Core, link.len() + inner, |frame| {
-                    write(frame, link, |packet| path.write_downlink(&stamp, packet));
-                })
-            }
-        };
-        sent.then(|| self.tracker.sent(flow, inner as u32))
-    }
-
-    #[inline]
-    fn count(&mut self, now: Nanos, seen: Result<Arrived, Wrong>) {
-        match seen {
-            Ok(Arrived { stamp, packet, .. }) => {
-                let latency = now.0.saturating_sub(stamp.sent.0);
-                self.tracker
-                    .received(stamp.flow, stamp.sequence, packet.len() as u32, latency);
-            }
-            Err(Wrong::Corrupted(flow)) => self.tracker.corrupted(flow),
-            Err(Wrong::Misdirected(flow)) => self.tracker.misdirected(flow),
-            Err(Wrong::Foreign) => self.tracker.foreign(),
-        }
-    }
+        port.send(Side::Core, link.len() + inner, |frame| {
+            write(frame, link, |packet| path.write_downlink(stamp, packet));
+        })
+    });
 }
 
 #[inline]

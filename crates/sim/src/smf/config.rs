@@ -15,11 +15,11 @@ pub enum PduType {
 }
 
 impl PduType {
-    pub(super) fn has_ipv4(self) -> bool {
+    pub(crate) fn has_ipv4(self) -> bool {
         self != PduType::Ipv6
     }
 
-    pub(super) fn has_ipv6(self) -> bool {
+    pub(crate) fn has_ipv6(self) -> bool {
         self != PduType::Ipv4
     }
 }

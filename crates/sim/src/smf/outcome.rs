@@ -108,6 +108,14 @@ impl Session {
         uplink_ipv6: None,
     };
 
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<Failure> {
+        match self.stage {
+            Stage::Failed(failure) => Some(failure),
+            _ => None,
+        }
+    }
+
     pub(super) fn is_at_peer(&self) -> bool {
         matches!(self.stage, Stage::HalfUp | Stage::Up)
     }

@@ -74,14 +74,18 @@ impl Upf {
             Message::SessionModificationRequest(request) => {
                 let far = request.update_far.first().unwrap();
                 let parameters = far.update_forwarding_parameters.unwrap();
-                let session = self.sessions.get_mut(&seid).unwrap();
+                let Some(session) = self.sessions.get_mut(&seid) else {
+                    return unknown(sequence);
+                };
                 session.1 =
                     far.apply_action == Some(ApplyAction::FORW) && parameters.outer_header_creation.is_some();
                 let header = Header::session(MessageType(0), session.0, sequence);
                 bytes(&SessionModificationResponse::new(ok), header)
             }
             Message::SessionDeletionRequest(_) => {
-                let (cp, forwards) = self.sessions.remove(&seid).unwrap();
+                let Some((cp, forwards)) = self.sessions.remove(&seid) else {
+                    return unknown(sequence);
+                };
                 assert!(forwards, "a session was deleted before its tunnel was known");
                 let volume = VolumeMeasurement {
                     uplink: Some(10),
@@ -147,6 +151,12 @@ impl Upf {
         };
         bytes(&response, header)
     }
+}
+
+fn unknown(sequence: SequenceNumber) -> Vec<u8> {
+    let cause = Cause::SESSION_CONTEXT_NOT_FOUND;
+    let header = Header::session(MessageType(0), Seid(0), sequence);
+    bytes(&SessionModificationResponse::new(cause), header)
 }
 
 fn bytes<'a>(body: &impl Body<'a>, header: Header) -> Vec<u8> {

@@ -1,0 +1,288 @@
+//! The simulator over the sockets of an operating system, against any user plane.
+//!
+//! The SMF is a UDP socket on N4, each gNB is one on its GTP-U address, each server is one in the data network, to
+//! which the UEs' addresses are routed through the user plane. The operating system makes the outer headers uplink
+//! and the IP headers downlink, so those are checked by addresses and ports; payloads are checked octet by octet.
+//!
+//! One thread, no unsafe code, no raw sockets. A run is bounded in rate and time, stops by itself, and sends to no
+//! address but those in its [`Config`].
+
+mod config;
+mod user_plane;
+
+pub use config::{Config, MAX_DRAIN, MAX_GNB_SOCKETS, MAX_RATE, MAX_TIME};
+
+use crate::smf::{ConfigError, Failure, Progress, Servers, Smf, State};
+use crate::{Nanos, Report};
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use user_plane::UserPlane;
+
+/// Most datagrams taken from one socket before the others have their turn.
+const RECEIVE_MOST: usize = 256;
+/// Longest datagram.
+const LONGEST: usize = 65_535;
+/// How long to sleep when there is nothing to do.
+const NAP: Duration = Duration::from_micros(100);
+
+/// Why a run ended early.
+#[derive(Debug)]
+pub enum Error {
+    /// A value is out of bounds.
+    Config(ConfigError),
+    /// A socket could not be bound.
+    Bind {
+        /// Where.
+        address: SocketAddr,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The N4 socket failed.
+    N4(io::Error),
+    /// The association failed.
+    Association(Failure),
+    /// No session came up; why the first one did not.
+    NoSession(Option<Failure>),
+    /// A session's F-TEID is not at the user plane's N3 address.
+    ForeignTunnel(IpAddr),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Config(error) => error.fmt(f),
+            Error::Bind { address, error } => write!(f, "cannot bind {address}: {error}"),
+            Error::N4(error) => write!(f, "N4: {error}"),
+            Error::Association(failure) => write!(f, "the association failed: {failure}"),
+            Error::NoSession(Some(failure)) => write!(f, "no session came up: {failure}"),
+            Error::NoSession(None) => f.write_str("no session came up"),
+            Error::ForeignTunnel(address) => {
+                write!(
+                    f,
+                    "the UPF chose an F-TEID at {address}, which is not the N3 address that was given"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What came of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Outcome {
+    /// The user plane.
+    pub report: Report,
+    /// N4, after the release.
+    pub n4: Progress,
+}
+
+/// Where a run is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    SettingUp,
+    Sending { until: Nanos },
+    Draining { until: Nanos },
+    Releasing,
+    Over,
+}
+
+/// A run, step by step. [`run`] does all of it.
+#[derive(Debug)]
+pub struct Run {
+    config: Config,
+    smf: Smf,
+    n4: UdpSocket,
+    user_plane: UserPlane,
+    phase: Phase,
+    /// How long traffic was sent.
+    sent_for: Duration,
+    buffer: Vec<u8>,
+}
+
+impl Run {
+    /// Binds the sockets and sends the association request.
+    pub fn new(config: Config, now: Nanos) -> Result<Run, Error> {
+        config.validate().map_err(Error::Config)?;
+        let n4 = bind(config.n4)?;
+        let user_plane = UserPlane::bind(&config)?;
+        let mut smf = Smf::new(config.smf.clone()).map_err(Error::Config)?;
+        smf.start(now);
+        let (phase, sent_for, buffer) = (Phase::SettingUp, Duration::ZERO, vec![0; LONGEST]);
+        Ok(Run {
+            config,
+            smf,
+            n4,
+            user_plane,
+            phase,
+            sent_for,
+            buffer,
+        })
+    }
+
+    /// Does what can be done without waiting. Whether anything was done; the run is over when
+    /// [`outcome`](Run::outcome) says so.
+    pub fn step(&mut self, now: Nanos) -> Result<bool, Error> {
+        let mut busy = self.step_n4(now)?;
+        busy |= self.user_plane.receive(now, &mut self.buffer);
+        match self.phase {
+            Phase::SettingUp => self.set_up(now)?,
+            Phase::Sending { until } if now < until => busy |= self.user_plane.send(now),
+            Phase::Sending { .. } => {
+                self.phase = Phase::Draining {
+                    until: now + self.config.drain,
+                }
+            }
+            Phase::Draining { until } if now < until => (),
+            Phase::Draining { .. } => {
+                self.smf.release(now);
+                self.phase = Phase::Releasing;
+            }
+            Phase::Releasing if matches!(self.smf.state(), State::Released | State::Failed(_)) => {
+                self.phase = Phase::Over;
+            }
+            Phase::Releasing | Phase::Over => (),
+        }
+        Ok(busy)
+    }
+
+    /// What came of it; `None` while the run goes on.
+    pub fn outcome(&self) -> Option<Outcome> {
+        let over = self.phase == Phase::Over;
+        over.then(|| Outcome {
+            report: self.report(),
+            n4: self.smf.progress(),
+        })
+    }
+
+    /// The user plane so far.
+    pub fn report(&self) -> Report {
+        Report::new(
+            self.user_plane.sessions(),
+            self.sent_for,
+            &self.user_plane.totals(),
+        )
+    }
+
+    /// N4 so far.
+    pub fn progress(&self) -> Progress {
+        self.smf.progress()
+    }
+
+    /// Where the SMF's socket is bound.
+    pub fn n4_address(&self) -> io::Result<SocketAddr> {
+        self.n4.local_addr()
+    }
+
+    fn step_n4(&mut self, now: Nanos) -> Result<bool, Error> {
+        let mut busy = false;
+        for _ in 0..RECEIVE_MOST {
+            let Some((length, from)) = receive(&self.n4, &mut self.buffer).map_err(Error::N4)? else {
+                break;
+            };
+            if from.ip() == self.config.upf_n4.ip() {
+                self.smf.handle(now, &self.buffer[..length]);
+                busy = true;
+            }
+        }
+        if self.smf.poll_timeout().is_some_and(|at| at <= now) {
+            self.smf.handle_timeout(now);
+        }
+        while let Some(datagram) = self.smf.poll_transmit() {
+            // A datagram that cannot be sent now is lost like any other; it is sent again after T1.
+            send(&self.n4, &datagram, self.config.upf_n4).map_err(Error::N4)?;
+            busy = true;
+        }
+        Ok(busy)
+    }
+
+    fn set_up(&mut self, now: Nanos) -> Result<(), Error> {
+        match self.smf.state() {
+            State::Failed(failure) => return Err(Error::Association(failure)),
+            State::Established => (),
+            _ => return Ok(()),
+        }
+        let (ipv4, ipv6, port) = self.user_plane.servers();
+        let (ue_port, ue_ports) = (self.config.ue_port, self.config.ue_ports);
+        let paths = self.smf.paths(&Servers {
+            ipv4,
+            ipv6,
+            port,
+            ue_port,
+            ue_ports,
+        });
+        if let Some(path) = paths.iter().find(|path| path.upf.0 != self.config.upf_n3) {
+            return Err(Error::ForeignTunnel(path.upf.0));
+        }
+        if paths.is_empty() {
+            return Err(Error::NoSession(
+                self.smf.sessions().iter().find_map(|session| session.failure()),
+            ));
+        }
+        self.user_plane.start(&self.config, &paths, now)?;
+        self.sent_for = self.config.time;
+        self.phase = Phase::Sending {
+            until: now + self.config.time,
+        };
+        Ok(())
+    }
+}
+
+/// Sets sessions up, sends and checks traffic, releases all, and tells what came of it.
+pub fn run(config: Config) -> Result<Outcome, Error> {
+    let start = Instant::now();
+    let now = || Nanos(u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX));
+    let mut run = Run::new(config, now())?;
+    loop {
+        let busy = run.step(now())?;
+        if let Some(outcome) = run.outcome() {
+            return Ok(outcome);
+        }
+        if !busy {
+            std::thread::sleep(NAP);
+        }
+    }
+}
+
+fn bind(address: SocketAddr) -> Result<UdpSocket, Error> {
+    let socket = UdpSocket::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    socket.map_err(|error| Error::Bind { address, error })
+}
+
+/// The next datagram, if there is one. An ICMP error that came back for an earlier one is not an error of this
+/// socket: it is skipped.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Option<(usize, SocketAddr)>> {
+    match socket.recv_from(buffer) {
+        Ok(received) => Ok(Some(received)),
+        Err(error) if is_passing(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Sends a datagram; false when there is no room now.
+fn send(socket: &UdpSocket, datagram: &[u8], to: SocketAddr) -> io::Result<bool> {
+    match socket.send_to(datagram, to) {
+        Ok(_) => Ok(true),
+        Err(error) if is_passing(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted, NetworkUnreachable, WouldBlock,
+    };
+    // ENOBUFS, when a link's queue is full, has no kind of its own.
+    let no_buffers = error.raw_os_error() == Some(105);
+    let passing = [
+        ConnectionRefused,
+        ConnectionReset,
+        HostUnreachable,
+        Interrupted,
+        NetworkUnreachable,
+        WouldBlock,
+    ];
+    no_buffers || passing.contains(&error.kind())
+}
