@@ -1,0 +1,239 @@
+//! Requests that have been answered, and requests in work: what makes a retransmission harmless (TS 29.244 §6.4).
+//!
+//! An answer is kept at least as long as the peer may retransmit, and is sent again byte for byte. A retransmission is
+//! byte-identical by §6.4; so a request with the number of an earlier one and another content is a new request, of a
+//! peer that has restarted and counts from the beginning again. Bounded in octets; the oldest answers go first.
+
+use flow::Nanos;
+use session::{Keyed, Ticket, keyed};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What tells requests apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct RequestKey {
+    pub(crate) peer: SocketAddr,
+    /// 24 bits.
+    pub(crate) sequence: u32,
+    pub(crate) message_type: u8,
+}
+
+/// What a request turns out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Never seen.
+    New,
+    /// In work: its answer will come.
+    InWork,
+    /// Answered so.
+    Answered(Arc<[u8]>),
+}
+
+#[derive(Debug)]
+enum State {
+    InWork(Ticket),
+    Answered { bytes: Arc<[u8]>, until: Nanos },
+}
+
+#[derive(Debug)]
+struct Entry {
+    digest: u64,
+    state: State,
+}
+
+/// Octets that an entry takes beside the answer, about.
+const OVERHEAD: usize = 160;
+
+/// Requests by key.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    entries: Keyed<RequestKey, Entry>,
+    /// Answered entries, the oldest first.
+    order: VecDeque<(Nanos, RequestKey)>,
+    octets: usize,
+    max_octets: usize,
+    age: Duration,
+    evicted: u64,
+}
+
+impl Answers {
+    /// Keeps answers for `age`, and no more than `max_octets` of them.
+    pub(crate) fn new(seed: u64, max_octets: usize, age: Duration) -> Answers {
+        Answers {
+            entries: keyed(seed),
+            order: VecDeque::new(),
+            octets: 0,
+            max_octets,
+            age,
+            evicted: 0,
+        }
+    }
+
+    /// Whether this request, with a digest of its content, is a retransmission.
+    pub(crate) fn look_up(&mut self, now: Nanos, key: &RequestKey, digest: u64) -> Known {
+        self.expire(now);
+        match self.entries.get(key) {
+            Some(Entry { digest: known, state }) if *known == digest => match state {
+                State::InWork(_) => Known::InWork,
+                State::Answered { bytes, .. } => Known::Answered(Arc::clone(bytes)),
+            },
+            _ => Known::New,
+        }
+    }
+
+    /// Notes that a request is in work.
+    pub(crate) fn begin(&mut self, key: RequestKey, digest: u64, ticket: Ticket) {
+        self.forget(&key);
+        self.entries.insert(
+            key,
+            Entry {
+                digest,
+                state: State::InWork(ticket),
+            },
+        );
+    }
+
+    /// Notes the answer to the request that `ticket` began, unless another request has taken its number since.
+    pub(crate) fn finish(&mut self, now: Nanos, key: RequestKey, ticket: Ticket, bytes: Arc<[u8]>) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
+        if !matches!(entry.state, State::InWork(known) if known == ticket) {
+            return;
+        }
+        let until = now + self.age;
+        self.octets += bytes.len() + OVERHEAD;
+        entry.state = State::Answered { bytes, until };
+        self.order.push_back((until, key));
+        while self.octets > self.max_octets && self.drop_oldest() {
+            self.evicted += 1;
+        }
+    }
+
+    /// Octets in use, about.
+    pub(crate) fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// How many answers went before their time for want of room.
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        while self.order.front().is_some_and(|(until, _)| *until <= now) && self.drop_oldest() {}
+    }
+
+    fn drop_oldest(&mut self) -> bool {
+        let Some((until, key)) = self.order.pop_front() else {
+            return false;
+        };
+        let same =
+            |entry: &Entry| matches!(entry.state, State::Answered { until: known, .. } if known == until);
+        if self.entries.get(&key).is_some_and(same) {
+            self.forget(&key);
+        }
+        true
+    }
+
+    fn forget(&mut self, key: &RequestKey) {
+        if let Some(Entry {
+            state: State::Answered { bytes, .. },
+            ..
+        }) = self.entries.remove(key)
+        {
+            self.octets -= bytes.len() + OVERHEAD;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AGE: Duration = Duration::from_secs(10);
+
+    fn key(sequence: u32) -> RequestKey {
+        RequestKey {
+            peer: "192.0.2.1:8805".parse().unwrap(),
+            sequence,
+            message_type: 50,
+        }
+    }
+
+    fn answer(octets: usize) -> Arc<[u8]> {
+        vec![7; octets].into()
+    }
+
+    #[test]
+    fn a_request_is_new_then_in_work_then_answered_then_new_again() {
+        let mut answers = Answers::new(1, 10_000, AGE);
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        answers.begin(key(1), 5, Ticket(1));
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::InWork);
+        answers.finish(Nanos::from_secs(1), key(1), Ticket(1), answer(3));
+        assert_eq!(
+            answers.look_up(Nanos::from_secs(10), &key(1), 5),
+            Known::Answered(answer(3))
+        );
+        assert_eq!(answers.look_up(Nanos::from_secs(11), &key(1), 5), Known::New);
+        assert_eq!((answers.entries.len(), answers.octets()), (0, 0));
+    }
+
+    #[test]
+    fn another_content_under_the_same_number_is_another_request() {
+        let mut answers = Answers::new(1, 10_000, AGE);
+        answers.begin(key(1), 5, Ticket(1));
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 6), Known::New);
+        answers.begin(key(1), 6, Ticket(2));
+        answers.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
+        assert_eq!(
+            answers.look_up(Nanos::ZERO, &key(1), 6),
+            Known::InWork,
+            "the first one's answer is not the second's"
+        );
+        answers.finish(Nanos::ZERO, key(1), Ticket(2), answer(4));
+        assert_eq!(
+            answers.look_up(Nanos::ZERO, &key(1), 6),
+            Known::Answered(answer(4))
+        );
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(2), 6), Known::New);
+    }
+
+    #[test]
+    fn the_cache_is_bounded_in_octets() {
+        let mut answers = Answers::new(1, 1_000, AGE);
+        for sequence in 0..100 {
+            answers.begin(key(sequence), 5, Ticket(u64::from(sequence)));
+            answers.finish(
+                Nanos::ZERO,
+                key(sequence),
+                Ticket(u64::from(sequence)),
+                answer(40),
+            );
+            assert!(answers.octets() <= 1_000);
+        }
+        assert_eq!(answers.evicted(), 95);
+        assert_eq!(
+            answers.look_up(Nanos::ZERO, &key(99), 5),
+            Known::Answered(answer(40))
+        );
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(94), 5), Known::New);
+    }
+
+    #[test]
+    fn an_answer_under_a_reused_number_lives_its_own_life() {
+        let mut answers = Answers::new(1, 10_000, AGE);
+        answers.begin(key(1), 5, Ticket(1));
+        answers.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
+        answers.begin(key(1), 6, Ticket(2));
+        answers.finish(Nanos::from_secs(5), key(1), Ticket(2), answer(4));
+        assert_eq!(
+            answers.look_up(Nanos::from_secs(12), &key(1), 6),
+            Known::Answered(answer(4))
+        );
+        assert_eq!(answers.octets(), 4 + OVERHEAD);
+    }
+}

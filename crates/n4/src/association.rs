@@ -1,0 +1,148 @@
+//! Associations: the control plane functions that we serve (TS 29.244 §6.2.6).
+//!
+//! An association is its peer's Node ID. Addresses say only where our own requests go.
+
+use flow::Nanos;
+use pfcp::ie::{CpFunctionFeatures, RecoveryTimeStamp};
+use session::AssociationId;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::node::NodeName;
+
+/// One association.
+#[derive(Clone, Debug)]
+pub struct Association {
+    /// Our number for it.
+    pub id: AssociationId,
+    /// The peer.
+    pub node: NodeName,
+    /// When the peer started.
+    pub recovery: RecoveryTimeStamp,
+    /// What the peer can do.
+    pub features: CpFunctionFeatures,
+    /// Where the set-up came from.
+    pub peer: SocketAddr,
+    /// The address of ours that it reached.
+    pub local: SocketAddr,
+    /// Since when.
+    pub since: Nanos,
+    /// Whether the last heartbeat was answered; true before the first.
+    pub reachable: bool,
+}
+
+/// All associations.
+#[derive(Debug, Default)]
+pub(crate) struct Associations {
+    by_id: BTreeMap<AssociationId, Association>,
+    by_node: BTreeMap<NodeName, AssociationId>,
+    last: u32,
+}
+
+impl Associations {
+    pub(crate) fn by_node(&self, node: &NodeName) -> Option<&Association> {
+        self.by_id.get(self.by_node.get(node)?)
+    }
+
+    pub(crate) fn get(&self, id: AssociationId) -> Option<&Association> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Association> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Association> {
+        self.by_id.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// A number for an association with `node`: that of the one it has, else a new one.
+    pub(crate) fn id_for(&mut self, node: &NodeName) -> AssociationId {
+        match self.by_node.get(node) {
+            Some(id) => *id,
+            None => {
+                self.last = self.last.wrapping_add(1);
+                AssociationId(self.last)
+            }
+        }
+    }
+
+    /// Sets an association up, in the place of an earlier one with the same number.
+    pub(crate) fn put(&mut self, association: Association) {
+        self.by_node.insert(association.node.clone(), association.id);
+        self.by_id.insert(association.id, association);
+    }
+
+    pub(crate) fn remove(&mut self, id: AssociationId) {
+        if let Some(association) = self.by_id.remove(&id) {
+            self.by_node.remove(&association.node);
+        }
+    }
+
+    /// The association that a datagram without a Node ID comes from: the one that was set up from the same address
+    /// and port, else the only one from the same address.
+    pub(crate) fn by_source(&self, source: SocketAddr) -> Option<&Association> {
+        let exact = self.iter().find(|association| association.peer == source);
+        exact.or_else(|| {
+            let mut near = self
+                .iter()
+                .filter(|association| association.peer.ip() == source.ip());
+            near.next().filter(|_| near.next().is_none())
+        })
+    }
+
+    /// Whether any association was set up from this address.
+    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+        self.iter().any(|association| association.peer.ip() == address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn association(associations: &mut Associations, node: &str, peer: &str) -> AssociationId {
+        let node = NodeName::fqdn(node).unwrap();
+        let id = associations.id_for(&node);
+        associations.put(Association {
+            id,
+            node,
+            recovery: RecoveryTimeStamp(1),
+            features: CpFunctionFeatures::from_bits(0),
+            peer: peer.parse().unwrap(),
+            local: "192.0.2.9:8805".parse().unwrap(),
+            since: Nanos::ZERO,
+            reachable: true,
+        });
+        id
+    }
+
+    #[test]
+    fn a_peer_is_its_node_id_and_a_heartbeat_is_told_by_its_source() {
+        let mut all = Associations::default();
+        let a = association(&mut all, "a", "192.0.2.1:8805");
+        let b = association(&mut all, "b", "192.0.2.1:9805");
+        let c = association(&mut all, "c", "192.0.2.3:8805");
+        let from = |source: &str| {
+            all.by_source(source.parse().unwrap())
+                .map(|association| association.id)
+        };
+        assert_eq!(from("192.0.2.1:9805"), Some(b));
+        assert_eq!(from("192.0.2.1:1"), None, "a or b");
+        assert_eq!(from("192.0.2.3:1"), Some(c));
+        assert_eq!(from("192.0.2.4:8805"), None);
+        assert_eq!(association(&mut all, "a", "192.0.2.7:8805"), a);
+        assert_eq!(all.len(), 3);
+        all.remove(a);
+        assert!(all.by_node(&NodeName::fqdn("a").unwrap()).is_none());
+        assert_ne!(
+            association(&mut all, "a", "192.0.2.7:8805"),
+            a,
+            "numbers are not used twice"
+        );
+    }
+}

@@ -1,0 +1,67 @@
+//! What an operator sets.
+
+use std::time::Duration;
+
+use crate::node::NodeName;
+
+/// What a rule gets whose Network Instance names none that is configured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownInstance {
+    /// The request is refused with cause 73: traffic does not go where nobody said it should.
+    #[default]
+    Refuse,
+    /// The rule is served as if it named none.
+    Default,
+}
+
+/// The configuration of an endpoint.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who we are (TS 29.244 §8.2.38).
+    pub node: NodeName,
+    /// When this process started, seconds since 1970: the Recovery Time Stamp, the same for the life of the process.
+    pub recovery_unix: u64,
+    /// What seconds since 1970 [`flow::Nanos::ZERO`] is, for the times in usage reports.
+    pub clock_unix: u64,
+    /// T1: how long a request of ours waits for its response before it is sent again. Default 1 s.
+    pub t1: Duration,
+    /// N1: how often it is sent again. Default 3.
+    pub n1: u32,
+    /// How long an answer is kept for retransmissions of the request: at least the peers' N1 times T1. Default 40 s.
+    pub answer_age: Duration,
+    /// Octets that kept answers may take. Default 64 MiB.
+    pub answer_octets: usize,
+    /// Requests about sessions that may be in work at a time; more are answered with cause 74. Default 20,000.
+    pub max_in_work: usize,
+    /// Associations at most; more are refused with cause 75. Default 1,000.
+    pub max_associations: usize,
+    /// How often each peer gets a Heartbeat Request; `None`: never. Default 10 s.
+    pub heartbeat_interval: Option<Duration>,
+    /// The port that our own requests go to (TS 29.244 §4.2.2). Default 8805.
+    pub peer_port: u16,
+    /// Network instances that are not configured.
+    pub unknown_instance: UnknownInstance,
+    /// Sessions.
+    pub sessions: session::Config,
+}
+
+impl Config {
+    /// The defaults, for a node with so many workers.
+    pub fn new(node: NodeName, workers: u16) -> Config {
+        Config {
+            node,
+            recovery_unix: 0,
+            clock_unix: 0,
+            t1: Duration::from_secs(1),
+            n1: 3,
+            answer_age: Duration::from_secs(40),
+            answer_octets: 64 << 20,
+            max_in_work: 20_000,
+            max_associations: 1_000,
+            heartbeat_interval: Some(Duration::from_secs(10)),
+            peer_port: pfcp::PORT,
+            unknown_instance: UnknownInstance::Refuse,
+            sessions: session::Config::for_workers(workers),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What the endpoint counts. Nothing of a datagram is ever logged.
+
+/// Events since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Datagrams that are too short for a header, or that stop making sense, and were dropped in silence.
+    pub malformed: u64,
+    /// Messages of another version, answered with Version Not Supported.
+    pub other_version: u64,
+    /// Messages of unknown type, or that nobody may send to a user plane function, dropped in silence.
+    pub unexpected: u64,
+    /// Requests answered for the first time.
+    pub answered: u64,
+    /// Among them those that were rejected.
+    pub rejected: u64,
+    /// Retransmissions answered from the cache.
+    pub replayed: u64,
+    /// Retransmissions of requests in work, passed over.
+    pub in_work: u64,
+    /// Responses that no request waits for.
+    pub unmatched_responses: u64,
+    /// Requests of ours sent, without retransmissions.
+    pub requests: u64,
+    /// Retransmissions of ours.
+    pub retransmissions: u64,
+    /// Requests of ours that were never answered.
+    pub unanswered: u64,
+    /// Peers found to have restarted by their Recovery Time Stamp.
+    pub peer_restarts: u64,
+    /// Responses that could not be encoded: a bug.
+    pub unencodable: u64,
+}

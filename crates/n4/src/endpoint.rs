@@ -1,0 +1,360 @@
+//! The PFCP endpoint of a user plane function: datagrams and time in, datagrams and effects out.
+//!
+//! Owned by control. It holds the associations, the answers for retransmissions, our own requests and the sessions.
+//! The checks of a received message are made in the order of TS 29.244 §7.6: header, version, length, type, then
+//! retransmission, then IEs, then association, then session.
+
+use flow::{Nanos, OpId};
+use packet::Teid;
+use pfcp::message::{Body, Message};
+use pfcp::{Frame, Frames, Header, HeaderError, MessageType, SequenceNumber};
+use rules::compile::Adjacencies;
+use rules::image::UsageSnapshot;
+use rules::network::Network;
+use session::{AssociationId, Effect, Keyed, Persist, Random, Seid, Sessions, Ticket, WorkerFault, keyed};
+use std::collections::VecDeque;
+use std::hash::BuildHasher;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crate::answers::{Answers, Known, RequestKey};
+use crate::association::{Association, Associations};
+use crate::cause::Reject;
+use crate::config::Config;
+use crate::counters::Counters;
+use crate::requests::{Purpose, Requests};
+use crate::serve_session::InWork;
+use crate::transmit::Transmit;
+
+/// Octets of the longest PFCP message, and then some.
+const SCRATCH: usize = 1 << 16;
+
+/// The endpoint.
+pub struct Endpoint {
+    pub(crate) config: Config,
+    pub(crate) network: Arc<Network>,
+    pub(crate) sessions: Sessions,
+    pub(crate) associations: Associations,
+    pub(crate) answers: Answers,
+    pub(crate) requests: Requests,
+    pub(crate) in_work: Keyed<Ticket, InWork>,
+    pub(crate) last_ticket: u64,
+    /// Associations by the time of their next heartbeat.
+    pub(crate) heartbeats: VecDeque<(Nanos, AssociationId)>,
+    /// Error Indications being reported.
+    pub(crate) reporting: Keyed<(Seid, IpAddr, Teid), ()>,
+    pub(crate) transmits: VecDeque<Transmit>,
+    pub(crate) counters: Counters,
+    scratch: Box<[u8]>,
+    digests: foldhash::quality::SeedableRandomState,
+}
+
+/// The two ends of a datagram.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    /// The peer's.
+    pub(crate) from: SocketAddr,
+    /// Ours.
+    pub(crate) to: SocketAddr,
+}
+
+/// A request on its way to its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) path: Path,
+    pub(crate) header: Header,
+    pub(crate) key: RequestKey,
+    pub(crate) digest: u64,
+}
+
+impl Endpoint {
+    /// An endpoint without associations. `random` decides every identifier and every hash.
+    pub fn new(
+        config: Config,
+        network: Arc<Network>,
+        adjacencies: Box<dyn Adjacencies + Send>,
+        store: Box<dyn Persist + Send>,
+        mut random: Random,
+    ) -> Endpoint {
+        let seeds = [0; 5].map(|_: u64| random.next_u64());
+        let [a, b, c, d, e] = seeds;
+        let start = random.next_u32();
+        Endpoint {
+            sessions: Sessions::new(
+                config.sessions.clone(),
+                Arc::clone(&network),
+                adjacencies,
+                store,
+                random.split(),
+            ),
+            associations: Associations::default(),
+            answers: Answers::new(a, config.answer_octets, config.answer_age),
+            requests: Requests::new(b, config.t1, config.n1, start),
+            in_work: keyed(c),
+            last_ticket: 0,
+            heartbeats: VecDeque::new(),
+            reporting: keyed(d),
+            transmits: VecDeque::new(),
+            counters: Counters::default(),
+            scratch: vec![0; SCRATCH].into(),
+            digests: foldhash::quality::SeedableRandomState::with_seed(
+                e,
+                foldhash::SharedSeed::global_fixed(),
+            ),
+            network,
+            config,
+        }
+    }
+
+    /// A datagram has come from `from`, at our address `to` (that which the sender used, not a wildcard).
+    pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        self.counters.datagrams += 1;
+        let path = Path { from, to };
+        for frame in Frames::new(datagram) {
+            match frame {
+                Ok(frame) => self.handle_message(now, path, &frame),
+                Err(error) => self.handle_header_error(path, error, datagram),
+            }
+        }
+        self.settle(now);
+    }
+
+    /// To be called when [`poll_timeout`](Endpoint::poll_timeout) has come.
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        self.sessions.handle_timeout(now);
+        let (again, failed) = self.requests.handle_timeout(now);
+        self.counters.retransmissions += again.len() as u64;
+        self.transmits.extend(again);
+        failed.iter().for_each(|request| self.unanswered(request.purpose));
+        self.send_heartbeats(now);
+        self.settle(now);
+    }
+
+    /// When [`handle_timeout`](Endpoint::handle_timeout) is to be called next.
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        let heartbeat = self.heartbeats.front().map(|(at, _)| *at);
+        [
+            self.sessions.poll_timeout(),
+            self.requests.poll_timeout(),
+            heartbeat,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next datagram to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.transmits.pop_front()
+    }
+
+    /// The next command for a worker; see [`Effect`].
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.sessions.poll_effect()
+    }
+
+    /// A worker has answered an operation of an [`Effect`].
+    pub fn handle_applied(
+        &mut self,
+        now: Nanos,
+        op: OpId,
+        result: Result<Option<UsageSnapshot>, WorkerFault>,
+    ) {
+        self.sessions.applied(now, op, result);
+        self.settle(now);
+    }
+
+    /// The sessions, for views.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The associations, for views, in the order of their numbers.
+    pub fn associations(&self) -> impl Iterator<Item = &Association> {
+        self.associations.iter()
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Octets that kept answers take, about; and how many answers went early for want of room.
+    pub fn answer_cache(&self) -> (usize, u64) {
+        (self.answers.octets(), self.answers.evicted())
+    }
+
+    /// Requests that peers wait for, and requests of ours that peers have yet to answer.
+    pub fn outstanding(&self) -> (usize, usize) {
+        (self.in_work.len(), self.requests.len())
+    }
+
+    /// What the header check found (TS 29.244 §7.6.2 to §7.6.5).
+    fn handle_header_error(&mut self, path: Path, error: HeaderError, datagram: &[u8]) {
+        match error {
+            HeaderError::Version { sequence, .. } => {
+                self.counters.other_version += 1;
+                let message_type = datagram.get(1).map(|octet| MessageType(*octet));
+                if message_type != Some(MessageType::VERSION_NOT_SUPPORTED_RESPONSE) {
+                    let header = Header::node(MessageType::VERSION_NOT_SUPPORTED_RESPONSE, sequence);
+                    self.send(path, &header, &pfcp::message::VersionNotSupportedResponse::new());
+                }
+            }
+            HeaderError::Length { header, .. } if is_served(header.message_type) => {
+                self.reject(path, &header, None, Reject::of(pfcp::ie::Cause::INVALID_LENGTH));
+            }
+            HeaderError::TooShort { .. } | HeaderError::Length { .. } => self.counters.malformed += 1,
+            HeaderError::UnknownType { .. } => self.counters.unexpected += 1,
+            HeaderError::NoSeid { .. } => self.counters.malformed += 1,
+        }
+    }
+
+    fn handle_message(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
+        match frame.header.message_type {
+            MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(path, frame),
+            response @ (MessageType::HEARTBEAT_RESPONSE | MessageType::SESSION_REPORT_RESPONSE) => {
+                self.handle_response(now, path, response, frame);
+            }
+            request if is_served(request) => self.handle_request(now, path, frame),
+            _ => self.counters.unexpected += 1,
+        }
+    }
+
+    fn handle_request(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
+        let key = RequestKey {
+            peer: path.from,
+            sequence: frame.header.sequence.get(),
+            message_type: frame.header.message_type.0,
+        };
+        let digest = self
+            .digests
+            .hash_one((frame.header.seid.map(|seid| seid.0), frame.body));
+        match self.answers.look_up(now, &key, digest) {
+            Known::Answered(bytes) => {
+                self.counters.replayed += 1;
+                self.transmits.push_back(Transmit {
+                    from: path.to,
+                    to: path.from,
+                    bytes,
+                });
+            }
+            Known::InWork => self.counters.in_work += 1,
+            Known::New => {
+                let request = Request {
+                    path,
+                    header: frame.header,
+                    key,
+                    digest,
+                };
+                match Message::decode(frame) {
+                    Ok(message) => self.serve(now, request, &message),
+                    Err(error) => self.reject(path, &frame.header, cp_seid(frame), Reject::from(error)),
+                }
+            }
+        }
+    }
+
+    fn handle_response(&mut self, now: Nanos, path: Path, response: MessageType, frame: &Frame<'_>) {
+        let sequence = frame.header.sequence.get();
+        match self.requests.answered(path.from, sequence, response.0) {
+            None => self.counters.unmatched_responses += 1,
+            Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(association, frame),
+            Some(Purpose::Report(seid, peer, teid)) => {
+                self.reporting.remove(&(seid, peer, teid));
+            }
+        }
+        self.settle(now);
+    }
+
+    /// Ends what sessions have come to an end with.
+    fn settle(&mut self, now: Nanos) {
+        while let Some(outcome) = self.sessions.poll_outcome() {
+            self.serve_outcome(now, outcome);
+        }
+    }
+
+    /// A number for a request on a session.
+    pub(crate) fn new_ticket(&mut self) -> Ticket {
+        self.last_ticket += 1;
+        Ticket(self.last_ticket)
+    }
+
+    /// Encodes a message; `None`, and counted, if it is longer than a message may be.
+    pub(crate) fn encode<'m, B: Body<'m>>(&mut self, header: &Header, body: &B) -> Option<Arc<[u8]>> {
+        let length = body.encode(header, &mut self.scratch).ok();
+        let bytes = length
+            .and_then(|length| self.scratch.get(..length))
+            .map(Arc::from);
+        self.counters.unencodable += u64::from(bytes.is_none());
+        bytes
+    }
+
+    /// Sends an answer that is not kept: making it again gives the same.
+    pub(crate) fn send<'m, B: Body<'m>>(
+        &mut self,
+        path: Path,
+        header: &Header,
+        body: &B,
+    ) -> Option<Arc<[u8]>> {
+        let bytes = self.encode(header, body)?;
+        self.transmits.push_back(Transmit {
+            from: path.to,
+            to: path.from,
+            bytes: Arc::clone(&bytes),
+        });
+        Some(bytes)
+    }
+
+    /// Sends a request of ours.
+    pub(crate) fn send_request<'m, B: Body<'m>>(
+        &mut self,
+        now: Nanos,
+        path: Path,
+        seid: Option<pfcp::Seid>,
+        purpose: Purpose,
+        body: &B,
+    ) {
+        let sequence = self.requests.next_sequence(path.from);
+        let mut header = Header::node(B::MESSAGE_TYPE, SequenceNumber::new(sequence));
+        header.seid = seid;
+        let Some(bytes) = self.encode(&header, body) else {
+            return;
+        };
+        let transmit = Transmit {
+            from: path.to,
+            to: path.from,
+            bytes,
+        };
+        self.transmits.push_back(transmit.clone());
+        self.requests
+            .sent(now, sequence, B::MESSAGE_TYPE.0, purpose, transmit);
+        self.counters.requests += 1;
+    }
+}
+
+/// Requests that a control plane function may send to a user plane function. (Heartbeat is served apart.)
+fn is_served(message_type: MessageType) -> bool {
+    matches!(
+        message_type,
+        MessageType::PFD_MANAGEMENT_REQUEST
+            | MessageType::ASSOCIATION_SETUP_REQUEST
+            | MessageType::ASSOCIATION_UPDATE_REQUEST
+            | MessageType::ASSOCIATION_RELEASE_REQUEST
+            | MessageType::SESSION_SET_DELETION_REQUEST
+            | MessageType::SESSION_SET_MODIFICATION_REQUEST
+            | MessageType::SESSION_ESTABLISHMENT_REQUEST
+            | MessageType::SESSION_MODIFICATION_REQUEST
+            | MessageType::SESSION_DELETION_REQUEST
+    )
+}
+
+/// The SEID to answer an Establishment with that could not be read to its end: from the first CP F-SEID in it.
+fn cp_seid(frame: &Frame<'_>) -> Option<pfcp::Seid> {
+    use pfcp::ie::{FSeid, Ie};
+    if frame.header.message_type != MessageType::SESSION_ESTABLISHMENT_REQUEST {
+        return None;
+    }
+    let tlvs = pfcp::tlv::Tlvs::new(frame.body);
+    let found = tlvs.flatten().find(|tlv| tlv.ie_type == pfcp::IeType::F_SEID)?;
+    FSeid::decode(found.value).ok().map(|f_seid| f_seid.seid)
+}

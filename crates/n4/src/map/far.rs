@@ -1,0 +1,219 @@
+//! FARs, QERs and BARs (TS 29.244 Tables 7.5.2.3-1, 7.5.2.5-1, 7.5.2.6-1 and their updates).
+
+use pfcp::group::{self, CreateBar, CreateFar, CreateQer, UpdateBar, UpdateFar, UpdateQer};
+use pfcp::ie::{self, Cause};
+use pfcp::{Edit as WireEdit, IeType};
+use rules::model::{
+    ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, Far, FarId, FarUpdate,
+    ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation, OuterHeaderKind, Qer, QerId,
+    QerUpdate, TosTrafficClass,
+};
+
+use super::{Context, edit, refuse_if};
+use crate::cause::Reject;
+
+/// Actions that this node does not do.
+const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::DUPL
+    .with(ApplyAction::IPMA)
+    .with(ApplyAction::IPMD)
+    .with(ApplyAction::DFRT)
+    .with(ApplyAction::EDRT)
+    .with(ApplyAction::FSSM)
+    .with(ApplyAction::MBSU);
+
+pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, Reject> {
+    let id = FarId(far.far_id.0);
+    let reject = Reject::rule(id);
+    let unsupported = [
+        far.redundant_transmission_forwarding_parameters.is_some(),
+        far.mbs_multicast_parameters.is_some(),
+        !far.add_mbs_unicast_parameters.is_empty(),
+    ];
+    refuse_if(&unsupported, reject)?;
+    let sent = far.forwarding_parameters.as_ref();
+    Ok(Far {
+        id,
+        action: apply_action(far.apply_action, reject)?,
+        forwarding: sent
+            .map(|sent| forwarding_parameters(sent, reject, context))
+            .transpose()?,
+        bar: far.bar_id.map(|bar| BarId(bar.0)),
+    })
+}
+
+pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpdate, Reject> {
+    let id = FarId(far.far_id.0);
+    let reject = Reject::rule(id);
+    let unsupported = [
+        matches!(
+            far.redundant_transmission_forwarding_parameters,
+            Some(WireEdit::Set(_))
+        ),
+        !far.add_mbs_unicast_parameters.is_empty(),
+    ];
+    refuse_if(&unsupported, reject)?;
+    let sent = far.update_forwarding_parameters.as_ref();
+    let forwarding = sent
+        .map(|sent| forwarding_update(sent, reject, context))
+        .transpose()?;
+    Ok(FarUpdate {
+        id,
+        action: far
+            .apply_action
+            .map(|action| apply_action(action, reject))
+            .transpose()?,
+        forwarding: Edit::from(forwarding),
+        bar: edit(far.bar_id, |bar| BarId(bar.0)),
+    })
+}
+
+fn apply_action(sent: ie::ApplyAction, reject: Reject) -> Result<ApplyAction, Reject> {
+    let action = ApplyAction(sent.bits() as u16);
+    refuse_if(&[action.0 & UNSUPPORTED_ACTIONS.0 != 0], reject)?;
+    Ok(action)
+}
+
+fn forwarding_parameters(
+    sent: &group::ForwardingParameters<'_>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<ForwardingParameters, Reject> {
+    let unsupported = [
+        sent.redirect_information.is_some(),
+        sent.header_enrichment.is_some(),
+        sent.proxying.is_some(),
+        sent.ip_address_and_port_number_replacement.is_some(),
+    ];
+    refuse_if(&unsupported, reject)?;
+    refuse_if(&[sent.forwarding_policy.is_some()], unknown_policy(reject))?;
+    Ok(ForwardingParameters {
+        destination: DestinationInterface::from_value(sent.destination_interface.0),
+        instance: context.instance(sent.network_instance, reject)?,
+        outer_header_creation: sent.outer_header_creation.map(outer_header_creation),
+        transport_level_marking: sent.transport_level_marking.map(marking),
+    })
+}
+
+fn forwarding_update(
+    sent: &group::UpdateForwardingParameters<'_>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<ForwardingParametersUpdate, Reject> {
+    let unsupported = [
+        matches!(sent.redirect_information, Some(WireEdit::Set(_))),
+        matches!(sent.header_enrichment, Some(WireEdit::Set(_))),
+        matches!(
+            sent.ip_address_and_port_number_replacement,
+            Some(WireEdit::Set(_))
+        ),
+    ];
+    refuse_if(&unsupported, reject)?;
+    refuse_if(
+        &[matches!(sent.forwarding_policy, Some(WireEdit::Set(_)))],
+        unknown_policy(reject),
+    )?;
+    let instance = match sent.network_instance {
+        None => Edit::Keep,
+        Some(WireEdit::Remove) => Edit::Clear,
+        Some(WireEdit::Set(name)) => Edit::from(context.instance(Some(name), reject)?),
+    };
+    Ok(ForwardingParametersUpdate {
+        destination: sent
+            .destination_interface
+            .map(|to| DestinationInterface::from_value(to.0)),
+        instance,
+        outer_header_creation: edit(sent.outer_header_creation, outer_header_creation),
+        transport_level_marking: edit(sent.transport_level_marking, marking),
+    })
+}
+
+/// No forwarding policy is configured, so that every one is unknown.
+fn unknown_policy(reject: Reject) -> Reject {
+    reject
+        .because(Cause::INVALID_FORWARDING_POLICY)
+        .offends(IeType::FORWARDING_POLICY)
+}
+
+fn outer_header_creation(sent: ie::OuterHeaderCreation) -> OuterHeaderCreation {
+    OuterHeaderCreation {
+        kind: OuterHeaderKind(sent.description.swap_bytes()),
+        teid: packet::Teid(sent.teid.map_or(0, |teid| teid.0)),
+        ipv4: sent.ipv4,
+        ipv6: sent.ipv6,
+        port: sent.port,
+    }
+}
+
+fn marking(sent: ie::TransportLevelMarking) -> TosTrafficClass {
+    let [value, mask] = sent.0;
+    TosTrafficClass { value, mask }
+}
+
+pub(super) fn create_qer(qer: &CreateQer<'_>) -> Qer {
+    Qer {
+        id: QerId(qer.qer_id.0),
+        gate_ul: gate(qer.gate_status.uplink_closed),
+        gate_dl: gate(qer.gate_status.downlink_closed),
+        qfi: qer.qfi.and_then(|qfi| packet::Qfi::new(qfi.0)),
+        rqi: qer.rqi.is_some_and(|rqi| rqi.contains(ie::Rqi::RQI)),
+        ppi: qer
+            .paging_policy_indicator
+            .and_then(|ppi| packet::Ppi::new(ppi.0)),
+        mbr: qer.mbr.map(|mbr| rates(mbr.uplink, mbr.downlink)),
+        gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
+    }
+}
+
+pub(super) fn update_qer(qer: &UpdateQer<'_>) -> QerUpdate {
+    let gates = qer
+        .gate_status
+        .map(|gates| (gate(gates.uplink_closed), gate(gates.downlink_closed)));
+    let rqi = qer
+        .rqi
+        .map(|rqi| rqi.value().is_some_and(|rqi| rqi.contains(ie::Rqi::RQI)));
+    QerUpdate {
+        id: QerId(qer.qer_id.0),
+        gates,
+        qfi: edit(qer.qfi, |qfi| packet::Qfi::from_low_bits(qfi.0)),
+        rqi,
+        ppi: edit(qer.paging_policy_indicator, |ppi| {
+            packet::Ppi::from_low_bits(ppi.0)
+        }),
+        mbr: edit(qer.mbr, |mbr| rates(mbr.uplink, mbr.downlink)),
+        gbr: edit(qer.gbr, |gbr| rates(gbr.uplink, gbr.downlink)),
+    }
+}
+
+fn gate(closed: bool) -> Gate {
+    if closed { Gate::Closed } else { Gate::Open }
+}
+
+fn rates(ul: u64, dl: u64) -> BitRates {
+    BitRates {
+        ul: BitsPerSecond::from_kbit(ul),
+        dl: BitsPerSecond::from_kbit(dl),
+    }
+}
+
+pub(super) fn create_bar(bar: &CreateBar<'_>) -> Bar {
+    Bar {
+        id: BarId(bar.bar_id.0),
+        notification_delay: bar.downlink_data_notification_delay.map(|delay| delay.0),
+        suggested_packets: bar.suggested_buffering_packets_count.map(|count| count.0),
+    }
+}
+
+/// The whole BAR after the update. (Nothing is buffered yet: a parameter that an update leaves out is not kept.)
+pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Bar {
+    Bar {
+        id: BarId(bar.bar_id.0),
+        notification_delay: bar
+            .downlink_data_notification_delay
+            .and_then(WireEdit::value)
+            .map(|delay| delay.0),
+        suggested_packets: bar
+            .suggested_buffering_packets_count
+            .and_then(WireEdit::value)
+            .map(|count| count.0),
+    }
+}

@@ -1,0 +1,61 @@
+//! From IEs to the rules of [`rules::model`].
+//!
+//! Pure functions. What this node does not do is refused here, rule by rule, so that "accepted" stays true; optional
+//! IEs that only inform (names, priorities, hints) are passed over. What is accepted and not acted upon yet is listed
+//! with the compliance tables.
+
+mod far;
+mod pdr;
+mod request;
+mod usage;
+
+pub(crate) use request::{establishment, modification};
+
+use pfcp::ie::NetworkInstance;
+use rules::network::{InstanceId, Network};
+
+use crate::cause::Reject;
+use crate::config::UnknownInstance;
+
+/// What mapping needs to know of the node.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) unknown_instance: UnknownInstance,
+}
+
+impl Context<'_> {
+    /// The instance that `name` names. Peers send it in DNS labels, as plain text, or empty for none.
+    fn instance(
+        &self,
+        name: Option<NetworkInstance<'_>>,
+        rejected: Reject,
+    ) -> Result<Option<InstanceId>, Reject> {
+        let Some(NetworkInstance(name)) = name.filter(|name| !name.0.is_empty()) else {
+            return Ok(None);
+        };
+        match (self.network.instance_by_name(name), self.unknown_instance) {
+            (Some(instance), _) => Ok(Some(instance.id)),
+            (None, UnknownInstance::Default) => Ok(None),
+            (None, UnknownInstance::Refuse) => Err(rejected.offends(pfcp::IeType::NETWORK_INSTANCE)),
+        }
+    }
+}
+
+/// Refuses a rule, with `reject`, if one of the IEs is there that ask for what this node does not do.
+fn refuse_if(unsupported: &[bool], reject: Reject) -> Result<(), Reject> {
+    if unsupported.contains(&true) {
+        Err(reject)
+    } else {
+        Ok(())
+    }
+}
+
+/// The parameter of an Update as the rules take it: absent keeps, null length clears, a value sets.
+fn edit<T, U>(sent: Option<pfcp::Edit<T>>, map: impl FnOnce(T) -> U) -> rules::model::Edit<U> {
+    match sent {
+        None => rules::model::Edit::Keep,
+        Some(pfcp::Edit::Remove) => rules::model::Edit::Clear,
+        Some(pfcp::Edit::Set(value)) => rules::model::Edit::Set(map(value)),
+    }
+}

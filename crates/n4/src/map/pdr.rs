@@ -1,0 +1,232 @@
+//! Create PDR, Update PDR and what they detect (TS 29.244 Tables 7.5.2.2-1, 7.5.2.2-2 and 7.5.4.2-1).
+
+use pfcp::group::{self, CreatePdr, UpdatePdr};
+use pfcp::ie::{self, Cause, FTeid};
+use pfcp::{Edit as WireEdit, IeType, Repeated};
+use rules::model::{
+    Edit, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, SdfFilter,
+    SdfFilterId, SourceInterface, TosTrafficClass, UeIpAddress,
+};
+use rules::model::{FarId, QerId, UrrId};
+use rules::sdf::FlowDescription;
+use session::Choose;
+
+use super::{Context, refuse_if};
+use crate::cause::Reject;
+
+/// A PDR, and the F-TEID that is wanted for it.
+pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, Option<Choose>), Reject> {
+    let id = PdrId(pdr.pdr_id.0);
+    let reject = Reject::rule(id);
+    let unsupported = [
+        !pdr.activate_predefined_rules.is_empty(),
+        pdr.activation_time.is_some(),
+        pdr.deactivation_time.is_some(),
+        pdr.mar_id.is_some(),
+        pdr.packet_replication_and_detection_carry_on_information
+            .is_some(),
+        !pdr.ip_multicast_addressing_info.is_empty(),
+        pdr.mptcp_applicable_indication.is_some(),
+        pdr.transport_delay_reporting.is_some(),
+    ];
+    refuse_if(&unsupported, reject)?;
+    let (pdi, choose) = detection(&pdr.pdi, id, context)?;
+    let removal = pdr
+        .outer_header_removal
+        .map(|removal| outer_header_removal(removal, reject))
+        .transpose()?;
+    let pdr = Pdr {
+        id,
+        precedence: pdr
+            .precedence
+            .map_or(Precedence::LOWEST, |precedence| Precedence(precedence.0)),
+        pdi,
+        outer_header_removal: removal,
+        far: pdr.far_id.map(|far| FarId(far.0)),
+        qers: pdr.qer_id.iter().map(|qer| QerId(qer.0)).collect(),
+        urrs: pdr.urr_id.iter().map(|urr| UrrId(urr.0)).collect(),
+    };
+    Ok((pdr, choose))
+}
+
+/// An update of a PDR, and the F-TEID that is wanted for it.
+pub(super) fn update(
+    pdr: &UpdatePdr<'_>,
+    context: Context<'_>,
+) -> Result<(PdrUpdate, Option<Choose>), Reject> {
+    let id = PdrId(pdr.pdr_id.0);
+    let reject = Reject::rule(id);
+    let unsupported = [
+        !pdr.activate_predefined_rules.is_empty(),
+        !pdr.deactivate_predefined_rules.is_empty(),
+        matches!(pdr.activation_time, Some(WireEdit::Set(_))),
+        matches!(pdr.deactivation_time, Some(WireEdit::Set(_))),
+        !pdr.ip_multicast_addressing_info.is_empty(),
+        matches!(pdr.transport_delay_reporting, Some(WireEdit::Set(_))),
+    ];
+    refuse_if(&unsupported, reject)?;
+    let detected = pdr
+        .pdi
+        .as_ref()
+        .map(|pdi| detection(pdi, id, context))
+        .transpose()?;
+    let choose = detected.as_ref().and_then(|(_, choose)| *choose);
+    let pdi = detected
+        .zip(pdr.pdi.as_ref())
+        .map(|((detected, _), sent)| pdi_update(detected, sent));
+    let outer_header_removal = match pdr.outer_header_removal {
+        None => Edit::Keep,
+        Some(WireEdit::Remove) => Edit::Clear,
+        Some(WireEdit::Set(removal)) => Edit::Set(outer_header_removal(removal, reject)?),
+    };
+    let update = PdrUpdate {
+        outer_header_removal,
+        precedence: pdr.precedence.map(|precedence| Precedence(precedence.0)),
+        pdi,
+        far: pdr.far_id.and_then(WireEdit::value).map(|far| FarId(far.0)),
+        qers: list(&pdr.qer_id, pdr.qer_id.iter().map(|qer| QerId(qer.0))),
+        urrs: list(&pdr.urr_id, pdr.urr_id.iter().map(|urr| UrrId(urr.0))),
+        ..PdrUpdate::new(id)
+    };
+    Ok((update, choose))
+}
+
+/// A list in an update: all its members, none if it came with a null length, `None` if it did not come.
+fn list<T, U>(sent: &Repeated<'_, T>, members: impl Iterator<Item = U>) -> Option<Vec<U>> {
+    (!sent.is_empty() || sent.removes_all()).then(|| members.collect())
+}
+
+fn pdi_update(detected: Pdi, sent: &group::Pdi<'_>) -> PdiUpdate {
+    PdiUpdate {
+        source_interface: Some(detected.source_interface),
+        f_teid: Edit::from(detected.f_teid),
+        instance: Edit::from(detected.instance),
+        ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
+        sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_iter()),
+        qfis: list(&sent.qfi, detected.qfis.into_iter()),
+    }
+}
+
+fn detection(pdi: &group::Pdi<'_>, id: PdrId, context: Context<'_>) -> Result<(Pdi, Option<Choose>), Reject> {
+    let reject = Reject::rule(id);
+    refuse_unsupported(pdi, reject)?;
+    let (f_teid, choose) = match pdi.local_f_teid {
+        None => (None, None),
+        Some(FTeid::Choose { v4, v6, choose_id }) => (
+            None,
+            Some(Choose {
+                pdr: id,
+                ipv4: v4,
+                ipv6: v6,
+                id: choose_id,
+            }),
+        ),
+        Some(FTeid::Endpoint { teid, ipv4, ipv6 }) => (
+            Some(rules::model::FTeid {
+                teid: packet::Teid(teid.0),
+                ipv4,
+                ipv6,
+            }),
+            None,
+        ),
+    };
+    let detected = Pdi {
+        source_interface: SourceInterface::from_value(pdi.source_interface.0),
+        f_teid,
+        instance: context.instance(pdi.network_instance, reject)?,
+        ue_ip: pdi
+            .ue_ip_address
+            .iter()
+            .map(|ue| ue_ip_address(ue, reject))
+            .collect::<Result<_, _>>()?,
+        sdf_filters: sdf_filters(&pdi.sdf_filter)?,
+        qfis: pdi.qfi.iter().filter_map(|qfi| packet::Qfi::new(qfi.0)).collect(),
+    };
+    Ok((detected, choose))
+}
+
+fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject> {
+    let unsupported = [
+        pdi.local_ingress_tunnel.is_some(),
+        pdi.redundant_transmission_detection_parameters.is_some(),
+        !pdi.traffic_endpoint_id.is_empty(),
+        pdi.application_id.is_some(),
+        pdi.ethernet_pdu_session_information.is_some(),
+        !pdi.ethernet_packet_filter.is_empty(),
+        !pdi.framed_route.is_empty(),
+        !pdi.framed_ipv6_route.is_empty(),
+        !pdi.ip_multicast_addressing_info.is_empty(),
+        !pdi.dns_query_filter.is_empty(),
+        pdi.mbs_session_identifier.is_some(),
+    ];
+    refuse_if(&unsupported, reject)
+}
+
+/// UE addresses come from the control plane: UEIP is not among our features.
+fn ue_ip_address(ue: ie::UeIpAddress, reject: Reject) -> Result<UeIpAddress, Reject> {
+    if ue.choose_v4 || ue.choose_v6 {
+        return Err(reject
+            .because(Cause::SERVICE_NOT_SUPPORTED)
+            .offends(IeType::UE_IP_ADDRESS));
+    }
+    let delegated = ue
+        .ipv6_prefix_delegation_bits
+        .map(|bits| 64u8.saturating_sub(bits));
+    let length = ue
+        .ipv6_prefix_length
+        .or(delegated)
+        .filter(|bits| *bits > 0)
+        .unwrap_or(64);
+    if length > 128 {
+        return Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::UE_IP_ADDRESS));
+    }
+    Ok(UeIpAddress {
+        ipv4: ue.ipv4,
+        ipv6: ue.ipv6.map(|address| (address, length)),
+        is_destination: ue.is_destination,
+    })
+}
+
+/// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule
+/// would match more than it was meant to.
+fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
+    let filters = sent
+        .iter()
+        .map(|filter| sdf_filter(&filter))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(filters
+        .into_iter()
+        .filter(|filter| filter.has_pattern() || filter.filter_id.is_some())
+        .collect())
+}
+
+fn sdf_filter(sent: &ie::SdfFilter<'_>) -> Result<SdfFilter, Reject> {
+    let bad = Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::SDF_FILTER);
+    let described = sent.flow_description.filter(|text| !text.0.is_empty());
+    let flow_description = described
+        .map(|text| FlowDescription::parse(text.0))
+        .transpose()
+        .map_err(|_| bad)?;
+    Ok(SdfFilter {
+        flow_description,
+        tos_traffic_class: sent
+            .tos_traffic_class
+            .map(|[value, mask]| TosTrafficClass { value, mask }),
+        spi: sent.security_parameter_index,
+        flow_label: sent
+            .flow_label
+            .map(|[a, b, c]| u32::from_be_bytes([0, a & 0x0f, b, c])),
+        filter_id: sent.sdf_filter_id.map(SdfFilterId),
+    })
+}
+
+fn outer_header_removal(sent: ie::OuterHeaderRemoval, reject: Reject) -> Result<OuterHeaderRemoval, Reject> {
+    let bad = reject
+        .because(Cause::MANDATORY_IE_INCORRECT)
+        .offends(IeType::OUTER_HEADER_REMOVAL);
+    let header = OuterHeader::from_value(sent.description).ok_or(bad)?;
+    Ok(OuterHeaderRemoval {
+        header,
+        deletes_psc: sent.deletes_pdu_session_container(),
+    })
+}

@@ -1,0 +1,207 @@
+//! Whole requests (TS 29.244 Tables 7.5.2.1-1 and 7.5.4.1-1).
+
+use pfcp::IeType;
+use pfcp::ie::{Cause, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
+use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
+use rules::model::{BarId, FarId, PdrId, QerId, UrrId};
+use session::{Changes, Query};
+
+use super::{Context, far, pdr, usage};
+use crate::cause::Reject;
+
+/// The rules of a new session.
+pub(crate) fn establishment(
+    request: &SessionEstablishmentRequest<'_>,
+    context: Context<'_>,
+) -> Result<Changes, Reject> {
+    let unsupported = [
+        (
+            !request.create_traffic_endpoint.is_empty(),
+            IeType::CREATE_TRAFFIC_ENDPOINT,
+        ),
+        (!request.create_mar.is_empty(), IeType::CREATE_MAR),
+        (!request.create_srr.is_empty(), IeType::CREATE_SRR),
+        (
+            request.create_bridge_info_for_tsc.is_some(),
+            IeType::CREATE_BRIDGE_INFO_FOR_TSC,
+        ),
+        (
+            request.provide_atsss_control_information.is_some(),
+            IeType::PROVIDE_ATSSS_CONTROL_INFORMATION,
+        ),
+        (
+            !request.l2tp_tunnel_information.is_empty(),
+            IeType::L2TP_TUNNEL_INFORMATION,
+        ),
+        (
+            request.l2tp_session_information.is_some(),
+            IeType::L2TP_SESSION_INFORMATION,
+        ),
+        (request.pdn_type.is_some_and(is_not_ip), IeType::PDN_TYPE),
+    ];
+    refuse(&unsupported)?;
+    let mut changes = Changes {
+        create_urrs: request.create_urr.iter().map(|urr| usage::create(&urr)).collect(),
+        create_qers: request
+            .create_qer
+            .iter()
+            .map(|qer| far::create_qer(&qer))
+            .collect(),
+        create_bars: request.create_bar.iter().map(far::create_bar).collect(),
+        restores: request
+            .pfcpsereq_flags
+            .is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI)),
+        ..Changes::default()
+    };
+    for created in &request.create_far {
+        changes.create_fars.push(far::create(&created, context)?);
+    }
+    for created in &request.create_pdr {
+        add_pdr(&mut changes, pdr::create(&created, context)?);
+    }
+    Ok(changes)
+}
+
+/// The changes of a session.
+pub(crate) fn modification(
+    request: &SessionModificationRequest<'_>,
+    context: Context<'_>,
+) -> Result<Changes, Reject> {
+    let unsupported = [
+        (
+            !request.create_traffic_endpoint.is_empty(),
+            IeType::CREATE_TRAFFIC_ENDPOINT,
+        ),
+        (
+            !request.update_traffic_endpoint.is_empty(),
+            IeType::UPDATE_TRAFFIC_ENDPOINT,
+        ),
+        (
+            !request.remove_traffic_endpoint.is_empty(),
+            IeType::REMOVE_TRAFFIC_ENDPOINT,
+        ),
+        (!request.create_mar.is_empty(), IeType::CREATE_MAR),
+        (!request.update_mar.is_empty(), IeType::UPDATE_MAR),
+        (!request.remove_mar.is_empty(), IeType::REMOVE_MAR),
+        (!request.create_srr.is_empty(), IeType::CREATE_SRR),
+        (!request.update_srr.is_empty(), IeType::UPDATE_SRR),
+        (!request.remove_srr.is_empty(), IeType::REMOVE_SRR),
+        (
+            request.ethernet_context_information.is_some(),
+            IeType::ETHERNET_CONTEXT_INFORMATION,
+        ),
+        (
+            request.provide_atsss_control_information.is_some(),
+            IeType::PROVIDE_ATSSS_CONTROL_INFORMATION,
+        ),
+        (
+            !request.tsc_management_information.is_empty(),
+            IeType::TSC_MANAGEMENT_INFORMATION_SESSION_MODIFICATION,
+        ),
+    ];
+    refuse(&unsupported)?;
+    let mut changes = removals(request);
+    changes.query = query(request);
+    create_and_update(&mut changes, request);
+    for created in &request.create_far {
+        changes.create_fars.push(far::create(&created, context)?);
+    }
+    for created in &request.create_pdr {
+        add_pdr(&mut changes, pdr::create(&created, context)?);
+    }
+    for updated in &request.update_far {
+        changes.update_fars.push(far::update(&updated, context)?);
+    }
+    for updated in &request.update_pdr {
+        let (update, choose) = pdr::update(&updated, context)?;
+        changes.update_pdrs.push(update);
+        changes.choose.extend(choose);
+    }
+    Ok(changes)
+}
+
+fn removals(request: &SessionModificationRequest<'_>) -> Changes {
+    Changes {
+        remove_pdrs: request
+            .remove_pdr
+            .iter()
+            .map(|removed| PdrId(removed.pdr_id.0))
+            .collect(),
+        remove_fars: request
+            .remove_far
+            .iter()
+            .map(|removed| FarId(removed.far_id.0))
+            .collect(),
+        remove_qers: request
+            .remove_qer
+            .iter()
+            .map(|removed| QerId(removed.qer_id.0))
+            .collect(),
+        remove_urrs: request
+            .remove_urr
+            .iter()
+            .map(|removed| UrrId(removed.urr_id.0))
+            .collect(),
+        remove_bars: request
+            .remove_bar
+            .iter()
+            .map(|removed| BarId(removed.bar_id.0))
+            .collect(),
+        ..Changes::default()
+    }
+}
+
+/// Rules in which nothing can be unsupported.
+fn create_and_update(changes: &mut Changes, request: &SessionModificationRequest<'_>) {
+    changes
+        .create_urrs
+        .extend(request.create_urr.iter().map(|urr| usage::create(&urr)));
+    changes
+        .create_qers
+        .extend(request.create_qer.iter().map(|qer| far::create_qer(&qer)));
+    changes
+        .create_bars
+        .extend(request.create_bar.iter().map(far::create_bar));
+    changes
+        .update_urrs
+        .extend(request.update_urr.iter().map(|urr| usage::update(&urr)));
+    changes
+        .update_qers
+        .extend(request.update_qer.iter().map(|qer| far::update_qer(&qer)));
+    changes
+        .update_bars
+        .extend(request.update_bar.iter().map(far::update_bar));
+}
+
+fn query(request: &SessionModificationRequest<'_>) -> Query {
+    let asked: Vec<UrrId> = request
+        .query_urr
+        .iter()
+        .map(|query| UrrId(query.urr_id.0))
+        .collect();
+    let all = request
+        .pfcpsmreq_flags
+        .is_some_and(|flags| flags.contains(PfcpSmReqFlags::QAURR));
+    match (all, asked.is_empty()) {
+        (true, _) => Query::All,
+        (false, true) => Query::Nothing,
+        (false, false) => Query::These(asked),
+    }
+}
+
+fn add_pdr(changes: &mut Changes, (pdr, choose): (rules::model::Pdr, Option<session::Choose>)) {
+    changes.create_pdrs.push(pdr);
+    changes.choose.extend(choose);
+}
+
+fn is_not_ip(pdn_type: PdnType) -> bool {
+    matches!(pdn_type, PdnType::NON_IP | PdnType::ETHERNET)
+}
+
+/// Refuses a request for what this node does not do at all (cause 76).
+fn refuse(unsupported: &[(bool, IeType)]) -> Result<(), Reject> {
+    match unsupported.iter().find(|(there, _)| *there) {
+        Some((_, ie_type)) => Err(Reject::ie(Cause::SERVICE_NOT_SUPPORTED, *ie_type)),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,406 @@
+//! Procedures about sessions (TS 29.244 §6.3): from the request to the sessions, and back to the response.
+
+use flow::Nanos;
+use packet::Teid;
+use pfcp::group::{
+    CreatedPdr, ErrorIndicationReport, UsageReportSessionDeletion, UsageReportSessionModification,
+};
+use pfcp::ie::{
+    Cause, EndTime, FSeid, FTeid, OffendingIe, PdrId, PfcpSeReqFlags, QueryUrrReference, ReportType,
+    StartTime, UrSeqn, UrrId, UsageReportTrigger, VolumeMeasurement,
+};
+use pfcp::message::{
+    SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
+    SessionModificationRequest, SessionModificationResponse, SessionReportRequest,
+};
+use pfcp::{Header, MessageType, Repeated};
+use rules::model::MeasurementMethod;
+use session::{AssociationId, CpFSeid, Done, Outcome, Refusal, ReportCause, Seid, UsageReport};
+use std::net::IpAddr;
+
+use crate::cause::{Reject, reject};
+use crate::endpoint::{Endpoint, Path, Request};
+use crate::map::{self, Context};
+use crate::requests::Purpose;
+use crate::serve::Rejection;
+
+/// A request that sessions are at work on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InWork {
+    request: Request,
+    /// The peer's SEID, for a rejection.
+    cp_seid: u64,
+    /// Whether a session is being restored.
+    restores: bool,
+    /// Query URR Reference, to be repeated in reports.
+    reference: Option<QueryUrrReference>,
+}
+
+impl Endpoint {
+    /// Session Establishment (TS 29.244 §6.3.2.3): all of it or nothing.
+    pub(crate) fn serve_establishment(
+        &mut self,
+        now: Nanos,
+        request: Request,
+        sent: &SessionEstablishmentRequest<'_>,
+    ) {
+        let cp = cp_f_seid(sent.cp_f_seid);
+        let association = match self.establishing(sent) {
+            Ok(association) => association,
+            Err(reject) => {
+                return self.reject(request.path, &request.header, Some(sent.cp_f_seid.seid), reject);
+            }
+        };
+        if let Some(recovery) = sent.recovery_time_stamp {
+            self.observe_recovery(association, recovery);
+        }
+        match map::establishment(sent, self.context()) {
+            Err(reject) => self.reject(request.path, &request.header, Some(sent.cp_f_seid.seid), reject),
+            Ok(changes) => {
+                let flags = sent.pfcpsereq_flags;
+                let restores = flags.is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI));
+                let ticket = self.begin(InWork {
+                    request,
+                    cp_seid: cp.seid,
+                    restores,
+                    reference: None,
+                });
+                self.sessions.establish(now, ticket, association, cp, changes);
+            }
+        }
+    }
+
+    fn establishing(&self, sent: &SessionEstablishmentRequest<'_>) -> Result<AssociationId, Reject> {
+        let association = self.association_of(sent.node_id)?;
+        self.check_load()?;
+        Ok(association)
+    }
+
+    /// Session Modification (TS 29.244 §6.3.3.3).
+    pub(crate) fn serve_modification(
+        &mut self,
+        now: Nanos,
+        request: Request,
+        sent: &SessionModificationRequest<'_>,
+    ) {
+        let (seid, cp) = match self.addressed(request) {
+            Ok(addressed) => addressed,
+            Err(reject) => return self.reject(request.path, &request.header, None, reject),
+        };
+        let changes = self
+            .check_load()
+            .and_then(|()| map::modification(sent, self.context()));
+        match changes {
+            Err(reject) => self.reject(request.path, &request.header, Some(pfcp::Seid(cp.seid)), reject),
+            Ok(changes) => {
+                let reference = sent.query_urr_reference;
+                let ticket = self.begin(InWork {
+                    request,
+                    cp_seid: cp.seid,
+                    restores: false,
+                    reference,
+                });
+                self.sessions
+                    .modify(now, ticket, seid, sent.cp_f_seid.map(cp_f_seid), changes);
+            }
+        }
+    }
+
+    /// Session Deletion (TS 29.244 §6.3.4.3). Served however many requests are in work: it makes room.
+    pub(crate) fn serve_deletion(&mut self, now: Nanos, request: Request) {
+        match self.addressed(request) {
+            Err(reject) => self.reject(request.path, &request.header, None, reject),
+            Ok((seid, cp)) => {
+                let ticket = self.begin(InWork {
+                    request,
+                    cp_seid: cp.seid,
+                    restores: false,
+                    reference: None,
+                });
+                self.sessions.delete(now, ticket, seid);
+            }
+        }
+    }
+
+    /// The session that a request's header names. A stranger without a session of ours has no association either.
+    fn addressed(&self, request: Request) -> Result<(Seid, CpFSeid), Reject> {
+        let seid = Seid(request.header.seid.unwrap_or_default().0);
+        match self.sessions.session(seid) {
+            Some(session) => Ok((seid, session.cp())),
+            None if self.associations.knows(request.path.from.ip()) => {
+                Err(Reject::of(Cause::SESSION_CONTEXT_NOT_FOUND))
+            }
+            None => Err(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION)),
+        }
+    }
+
+    fn check_load(&self) -> Result<(), Reject> {
+        if self.in_work.len() < self.config.max_in_work {
+            Ok(())
+        } else {
+            Err(Reject::of(Cause::PFCP_ENTITY_IN_CONGESTION))
+        }
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context {
+            network: &self.network,
+            unknown_instance: self.config.unknown_instance,
+        }
+    }
+
+    fn begin(&mut self, in_work: InWork) -> session::Ticket {
+        let ticket = self.new_ticket();
+        self.answers
+            .begin(in_work.request.key, in_work.request.digest, ticket);
+        self.in_work.insert(ticket, in_work);
+        ticket
+    }
+
+    /// A session is done with a request.
+    pub(crate) fn serve_outcome(&mut self, now: Nanos, outcome: Outcome) {
+        let Some(in_work) = self.in_work.remove(&outcome.ticket) else {
+            return;
+        };
+        let Some(message_type) = in_work.request.header.message_type.response() else {
+            return;
+        };
+        let sequence = in_work.request.header.sequence;
+        let seid = match &outcome.result {
+            Ok(done) => done.cp.seid,
+            Err(Refusal::NotFound | Refusal::Gone) => 0,
+            Err(_) => in_work.cp_seid,
+        };
+        let header = Header::session(message_type, pfcp::Seid(seid), sequence);
+        let bytes = match outcome.result {
+            Ok(done) => self.send_done(&header, &in_work, &done),
+            Err(refusal) => self.send_refusal(&header, &in_work, refusal),
+        };
+        self.counters.answered += 1;
+        if let Some(bytes) = bytes {
+            self.answers
+                .finish(now, in_work.request.key, outcome.ticket, bytes);
+        }
+    }
+
+    fn send_refusal(
+        &mut self,
+        header: &Header,
+        in_work: &InWork,
+        refusal: Refusal,
+    ) -> Option<std::sync::Arc<[u8]>> {
+        self.counters.rejected += 1;
+        let Reject {
+            cause,
+            offending,
+            rule,
+        } = reject(refusal, in_work.restores);
+        let node = self.config.node.clone();
+        let offending = offending.map(OffendingIe::new);
+        let rejection = Rejection {
+            node: &node,
+            cause,
+            offending,
+            rule,
+        };
+        self.send_session_rejection(in_work.request.path, header, rejection)
+    }
+
+    pub(crate) fn send_session_rejection(
+        &mut self,
+        path: Path,
+        header: &Header,
+        Rejection {
+            node,
+            cause,
+            offending,
+            rule,
+        }: Rejection<'_>,
+    ) -> Option<std::sync::Arc<[u8]>> {
+        match header.message_type {
+            MessageType::SESSION_ESTABLISHMENT_RESPONSE => {
+                let mut response = SessionEstablishmentResponse::new(node.as_ie(), cause);
+                response.offending_ie = offending;
+                response.failed_rule_id = rule;
+                self.send(path, header, &response)
+            }
+            MessageType::SESSION_MODIFICATION_RESPONSE => {
+                let mut response = SessionModificationResponse::new(cause);
+                response.offending_ie = offending;
+                response.failed_rule_id = rule;
+                self.send(path, header, &response)
+            }
+            MessageType::SESSION_DELETION_RESPONSE => {
+                let mut response = SessionDeletionResponse::new(cause);
+                response.offending_ie = offending;
+                self.send(path, header, &response)
+            }
+            _ => None,
+        }
+    }
+
+    fn send_done(&mut self, header: &Header, in_work: &InWork, done: &Done) -> Option<std::sync::Arc<[u8]>> {
+        let path = in_work.request.path;
+        let cause = Cause::REQUEST_ACCEPTED;
+        let created: Vec<CreatedPdr<'_>> = done.created.iter().map(created_pdr).collect();
+        match header.message_type {
+            MessageType::SESSION_ESTABLISHMENT_RESPONSE => {
+                let node = self.config.node.clone();
+                let mut response = SessionEstablishmentResponse::new(node.as_ie(), cause);
+                response.up_f_seid = Some(up_f_seid(done.seid, path.to.ip()));
+                response.created_pdr = Repeated::new(&created);
+                self.send(path, header, &response)
+            }
+            MessageType::SESSION_MODIFICATION_RESPONSE => {
+                let clock = self.config.clock_unix;
+                let report = |usage| modification_report(usage, clock, in_work.reference);
+                let usage: Vec<_> = done.usage.iter().map(report).collect();
+                let mut response = SessionModificationResponse::new(cause);
+                response.created_pdr = Repeated::new(&created);
+                response.usage_report = Repeated::new(&usage);
+                self.send(path, header, &response)
+            }
+            _ => {
+                let clock = self.config.clock_unix;
+                let usage: Vec<_> = done
+                    .usage
+                    .iter()
+                    .map(|usage| deletion_report(usage, clock))
+                    .collect();
+                let mut response = SessionDeletionResponse::new(cause);
+                response.usage_report = Repeated::new(&usage);
+                self.send(path, header, &response)
+            }
+        }
+    }
+
+    /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. The session's control plane is
+    /// told (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4), once at a time for each tunnel.
+    pub fn handle_error_indication(&mut self, now: Nanos, peer: IpAddr, teid: Teid) {
+        let Some(session) = self.sessions.session_by_remote(peer, teid) else {
+            return;
+        };
+        let (seid, cp, association) = (session.seid(), session.cp(), session.association());
+        let Some(association) = self.associations.get(association) else {
+            return;
+        };
+        let Some(address) = address_of(cp, association.local.ip()) else {
+            return;
+        };
+        let path = self.path_to(association, address);
+        if self.reporting.insert((seid, peer, teid), ()).is_some() {
+            return;
+        }
+        let remote = [FTeid::Endpoint {
+            teid: pfcp::ie::Teid(teid.0),
+            ipv4: v4(peer),
+            ipv6: v6(peer),
+        }];
+        let mut report = SessionReportRequest::new(ReportType::ERIR);
+        report.error_indication_report = Some(ErrorIndicationReport::new(Repeated::new(&remote)));
+        self.send_request(
+            now,
+            path,
+            Some(pfcp::Seid(cp.seid)),
+            Purpose::Report(seid, peer, teid),
+            &report,
+        );
+    }
+}
+
+/// The control plane's address for a session, of the family of `like` if it has one.
+fn address_of(cp: CpFSeid, like: IpAddr) -> Option<IpAddr> {
+    let (ipv4, ipv6) = (cp.ipv4.map(IpAddr::V4), cp.ipv6.map(IpAddr::V6));
+    if like.is_ipv4() { ipv4 } else { ipv6 }
+}
+
+fn cp_f_seid(sent: FSeid) -> CpFSeid {
+    CpFSeid {
+        seid: sent.seid.0,
+        ipv4: sent.ipv4,
+        ipv6: sent.ipv6,
+    }
+}
+
+/// Our F-SEID, at the address that the request reached.
+fn up_f_seid(seid: Seid, address: IpAddr) -> FSeid {
+    FSeid {
+        seid: pfcp::Seid(seid.0),
+        ipv4: v4(address),
+        ipv6: v6(address),
+    }
+}
+
+fn v4(address: IpAddr) -> Option<std::net::Ipv4Addr> {
+    match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    }
+}
+
+fn v6(address: IpAddr) -> Option<std::net::Ipv6Addr> {
+    match address {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(address) => Some(address),
+    }
+}
+
+fn created_pdr((pdr, f_teid): &(rules::model::PdrId, rules::model::FTeid)) -> CreatedPdr<'static> {
+    let mut created = CreatedPdr::new(PdrId(pdr.0));
+    let teid = pfcp::ie::Teid(f_teid.teid.0);
+    created.local_f_teid = Some(FTeid::Endpoint {
+        teid,
+        ipv4: f_teid.ipv4,
+        ipv6: f_teid.ipv6,
+    });
+    created
+}
+
+fn trigger(cause: ReportCause) -> UsageReportTrigger {
+    let trigger = match cause {
+        ReportCause::Termination => UsageReportTrigger::TERMR,
+        ReportCause::Immediate => UsageReportTrigger::IMMER,
+    };
+    trigger.on_octets(3)
+}
+
+fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
+    let count = usage.count;
+    usage
+        .method
+        .contains(MeasurementMethod::VOLUM)
+        .then(|| VolumeMeasurement {
+            total: Some(count.ul_octets.wrapping_add(count.dl_octets)),
+            uplink: Some(count.ul_octets),
+            downlink: Some(count.dl_octets),
+            ..VolumeMeasurement::default()
+        })
+}
+
+/// Seconds since 1970 of a moment.
+fn unix(clock: u64, moment: Nanos) -> u64 {
+    clock.wrapping_add(moment.0 / 1_000_000_000)
+}
+
+fn modification_report(
+    usage: &UsageReport,
+    clock: u64,
+    reference: Option<QueryUrrReference>,
+) -> UsageReportSessionModification<'static> {
+    let mut report =
+        UsageReportSessionModification::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
+    report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
+    report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
+    report.volume_measurement = volume(usage);
+    report.query_urr_reference = reference.filter(|_| usage.cause == ReportCause::Immediate);
+    report
+}
+
+fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSessionDeletion<'static> {
+    let mut report =
+        UsageReportSessionDeletion::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
+    report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
+    report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
+    report.volume_measurement = volume(usage);
+    report
+}

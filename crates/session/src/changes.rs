@@ -1,0 +1,116 @@
+//! What one request changes in a session's rules, free of PFCP's encoding.
+
+use rules::model::{
+    Bar, BarId, EditError, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId, QerUpdate, SessionRules,
+    Urr, UrrId, UrrUpdate,
+};
+
+/// A request for an F-TEID of the user plane's choice (TS 29.244 §8.2.3, CH = 1) for one PDR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choose {
+    /// The PDR, among those that the same request creates or updates.
+    pub pdr: PdrId,
+    /// V4: an IPv4 address is wanted. With neither V4 nor V6 the user plane answers what it likes; with both, what it
+    /// has.
+    pub ipv4: bool,
+    /// V6: an IPv6 address is wanted.
+    pub ipv6: bool,
+    /// CHOOSE ID: PDRs with the same one share an F-TEID.
+    pub id: Option<u8>,
+}
+
+/// Which URRs are to be reported at once (TS 29.244 §5.2.2.3).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Query {
+    /// None.
+    #[default]
+    Nothing,
+    /// These (Query URR); each must exist.
+    These(Vec<UrrId>),
+    /// All (QAURR).
+    All,
+}
+
+/// The changes of one request. They are made in the order of the fields: removals, creations, updates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "the fields are named as the IEs of TS 29.244 Table 7.5.4.1-1"
+)]
+pub struct Changes {
+    pub remove_pdrs: Vec<PdrId>,
+    pub remove_fars: Vec<FarId>,
+    pub remove_qers: Vec<QerId>,
+    pub remove_urrs: Vec<UrrId>,
+    pub remove_bars: Vec<BarId>,
+    pub create_fars: Vec<Far>,
+    pub create_qers: Vec<Qer>,
+    pub create_urrs: Vec<Urr>,
+    pub create_bars: Vec<Bar>,
+    pub create_pdrs: Vec<Pdr>,
+    pub update_fars: Vec<FarUpdate>,
+    pub update_qers: Vec<QerUpdate>,
+    pub update_urrs: Vec<UrrUpdate>,
+    pub update_bars: Vec<Bar>,
+    pub update_pdrs: Vec<PdrUpdate>,
+    /// F-TEIDs wanted for PDRs above; their `f_teid` is then ignored.
+    pub choose: Vec<Choose>,
+    /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
+    pub restores: bool,
+    /// Reports wanted, computed before anything above changes.
+    pub query: Query,
+}
+
+impl Changes {
+    /// Whether no rule changes.
+    pub fn leaves_rules(&self) -> bool {
+        *self
+            == Changes {
+                query: self.query.clone(),
+                ..Changes::default()
+            }
+    }
+
+    /// Makes the changes.
+    ///
+    /// # Errors
+    /// The first rule that cannot be created, updated or removed; `rules` is then to be thrown away.
+    pub fn make(self, rules: &mut SessionRules) -> Result<(), EditError> {
+        self.remove(rules)
+            .and_then(|changes| changes.create(rules))
+            .and_then(|changes| changes.update(rules))
+    }
+
+    fn remove(self, rules: &mut SessionRules) -> Result<Changes, EditError> {
+        each(&self.remove_pdrs, |id| rules.remove_pdr(*id).map(drop))?;
+        each(&self.remove_fars, |id| rules.remove_far(*id).map(drop))?;
+        each(&self.remove_qers, |id| rules.remove_qer(*id).map(drop))?;
+        each(&self.remove_urrs, |id| rules.remove_urr(*id).map(drop))?;
+        each(&self.remove_bars, |id| rules.remove_bar(*id).map(drop))?;
+        Ok(self)
+    }
+
+    fn create(mut self, rules: &mut SessionRules) -> Result<Changes, EditError> {
+        each(self.create_fars.drain(..), |far| rules.create_far(far))?;
+        each(self.create_qers.drain(..), |qer| rules.create_qer(qer))?;
+        each(self.create_urrs.drain(..), |urr| rules.create_urr(urr))?;
+        each(self.create_bars.drain(..), |bar| rules.create_bar(bar))?;
+        each(self.create_pdrs.drain(..), |pdr| rules.create_pdr(pdr))?;
+        Ok(self)
+    }
+
+    fn update(mut self, rules: &mut SessionRules) -> Result<(), EditError> {
+        each(self.update_fars.drain(..), |far| rules.update_far(far))?;
+        each(self.update_qers.drain(..), |qer| rules.update_qer(qer))?;
+        each(self.update_urrs.drain(..), |urr| rules.update_urr(urr))?;
+        each(self.update_bars.drain(..), |bar| rules.update_bar(bar))?;
+        each(self.update_pdrs.drain(..), |pdr| rules.update_pdr(pdr))
+    }
+}
+
+fn each<T>(
+    items: impl IntoIterator<Item = T>,
+    edit: impl FnMut(T) -> Result<(), EditError>,
+) -> Result<(), EditError> {
+    items.into_iter().try_for_each(edit)
+}

@@ -1,0 +1,157 @@
+//! F-TEIDs that the user plane allocates (TS 29.244 §5.5.3, §8.2.3).
+//!
+//! The address that is answered is that of the PDR's network instance if that one ends tunnels, else of the instance
+//! whose role goes with the source interface: SMFs name the data network's instance on access PDRs too. PDRs with the
+//! same CHOOSE ID share an F-TEID within a message, and (by configuration) across the messages of a session, as SMFs
+//! with one N3 tunnel per PDU session expect.
+
+use flow::{Bucket, InstanceId, LocalId, SessionIndex};
+use packet::Teid;
+use rules::model::{Edit, FTeid, Pdi, PdiUpdate, PdrId, PdrUpdate, SessionRules, SourceInterface};
+use rules::network::{Instance, Network, Roles};
+use std::net::IpAddr;
+
+use crate::changes::{Changes, Choose};
+use crate::refusal::{Refusal, RuleFault};
+use crate::tunnels::{Tunnel, Tunnels};
+
+/// What shares an F-TEID: a CHOOSE ID means one tunnel per side and network instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Share {
+    id: u8,
+    source: SourceInterface,
+    instance: Option<InstanceId>,
+}
+
+/// The F-TEIDs that a session's CHOOSE IDs stand for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shared(Vec<(Share, FTeid)>);
+
+impl Shared {
+    /// Forgets F-TEIDs that no PDR of `rules` uses any more.
+    pub(crate) fn retain_used(&mut self, rules: &SessionRules) {
+        self.0
+            .retain(|(_, chosen)| rules.pdrs().iter().any(|pdr| pdr.pdi.f_teid == Some(*chosen)));
+    }
+
+    fn get(&self, share: Share) -> Option<FTeid> {
+        self.0
+            .iter()
+            .find(|(known, _)| *known == share)
+            .map(|(_, chosen)| *chosen)
+    }
+}
+
+/// One request's allocations.
+pub(crate) struct Allocation<'a> {
+    pub(crate) network: &'a Network,
+    pub(crate) tunnels: &'a mut Tunnels,
+    pub(crate) session: SessionIndex,
+    /// The session's bucket; without one the first TEID drawn decides.
+    pub(crate) bucket: Option<Bucket>,
+    /// The rules before the request.
+    pub(crate) rules: &'a SessionRules,
+    pub(crate) shared: Shared,
+    /// Allocated so far, for the response.
+    pub(crate) created: Vec<(PdrId, FTeid)>,
+    /// Drawn so far, to be undone if the request fails.
+    pub(crate) drawn: Vec<Tunnel>,
+}
+
+impl Allocation<'_> {
+    /// Gives every PDR that wants one its F-TEID.
+    pub(crate) fn fill(&mut self, changes: &mut Changes) -> Result<(), Refusal> {
+        for choose in std::mem::take(&mut changes.choose) {
+            if let Some(pdr) = changes.create_pdrs.iter_mut().find(|pdr| pdr.id == choose.pdr) {
+                let chosen = self.choose(choose, &pdr.pdi)?;
+                pdr.pdi.f_teid = Some(chosen);
+                self.created.push((choose.pdr, chosen));
+            } else if let Some(update) = changes.update_pdrs.iter_mut().find(|pdr| pdr.id == choose.pdr) {
+                self.keep(update)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// An update that says CHOOSE keeps the F-TEID that the PDR has.
+    fn keep(&self, update: &mut PdrUpdate) -> Result<(), Refusal> {
+        let has = self.rules.pdr(update.id).and_then(|pdr| pdr.pdi.f_teid);
+        match (has, &mut update.pdi) {
+            (Some(f_teid), Some(PdiUpdate { f_teid: wanted, .. })) => *wanted = Edit::Set(f_teid),
+            (None, Some(_)) => return Err(Refusal::rule(update.id, RuleFault::ChooseInUpdate)),
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self, choose: Choose, pdi: &Pdi) -> Result<FTeid, Refusal> {
+        let share = choose.id.map(|id| Share {
+            id,
+            source: pdi.source_interface,
+            instance: pdi.instance,
+        });
+        if let Some(known) = share.and_then(|share| self.shared.get(share)) {
+            return Ok(known);
+        }
+        let (locals, mut chosen) = local_addresses(self.network, choose, pdi)
+            .ok_or(Refusal::rule(choose.pdr, RuleFault::NoLocalAddress))?;
+        chosen.teid = self
+            .tunnels
+            .draw(&locals, self.bucket, self.session)
+            .map_err(|_| Refusal::NoResources)?;
+        self.bucket.get_or_insert(flow::bucket::of_teid(chosen.teid.0));
+        self.drawn
+            .extend(locals.iter().map(|local| (*local, chosen.teid)));
+        self.shared.0.extend(share.map(|share| (share, chosen)));
+        Ok(chosen)
+    }
+}
+
+/// The addresses to answer with; the TEID is still 0.
+fn local_addresses(network: &Network, choose: Choose, pdi: &Pdi) -> Option<(Vec<LocalId>, FTeid)> {
+    let any = !choose.ipv4 && !choose.ipv6;
+    candidates(network, pdi).into_iter().find_map(|instance| {
+        let ipv4 = instance
+            .ipv4
+            .map(|(address, _)| address)
+            .filter(|_| choose.ipv4 || any);
+        let ipv6 = instance.ipv6.map(|(address, _)| address);
+        let ipv6 = ipv6.filter(|_| choose.ipv6 || (any && ipv4.is_none()));
+        let addresses = ipv4.map(IpAddr::V4).into_iter().chain(ipv6.map(IpAddr::V6));
+        let locals: Vec<LocalId> = addresses
+            .filter_map(|own| network.local(own))
+            .map(|(_, id)| id)
+            .collect();
+        (!locals.is_empty()).then_some((
+            locals,
+            FTeid {
+                teid: Teid::ZERO,
+                ipv4,
+                ipv6,
+            },
+        ))
+    })
+}
+
+/// The instances that could answer, the best first.
+fn candidates<'n>(network: &'n Network, pdi: &Pdi) -> Vec<&'n Instance> {
+    let tunnelled = |instance: &&Instance| instance.roles.intersects(Roles::GTPU);
+    let named = pdi.instance.and_then(|id| network.instance(id)).filter(tunnelled);
+    let of_roles = preference(pdi.source_interface).into_iter().flat_map(|role| {
+        network
+            .instances()
+            .iter()
+            .filter(move |instance| instance.roles.intersects(role))
+    });
+    named.into_iter().chain(of_roles).collect()
+}
+
+/// Roles that go with a source interface, the best first.
+fn preference(source: SourceInterface) -> Vec<Roles> {
+    match source {
+        SourceInterface::Access => vec![Roles::N3, Roles::N9],
+        SourceInterface::Core | SourceInterface::SgiLan => vec![Roles::N9, Roles::N3],
+        SourceInterface::CpFunction => vec![Roles::N4U, Roles::N3, Roles::N9],
+        SourceInterface::Other(_) => vec![Roles::GTPU],
+    }
+}

@@ -1,0 +1,344 @@
+//! How sessions end and how changes are given up: deletion, removal behind the peer's back, deadlines, rollback.
+
+use flow::{Nanos, SessionIndex};
+use rules::image::SessionChange;
+use std::sync::Arc;
+
+use crate::addresses::UeAddress;
+use crate::effect::{CpFSeid, Deadline, Done, Remote, Ticket};
+use crate::progress::Role;
+use crate::refusal::Refusal;
+use crate::session::{Change, Live, Session, State, Work};
+use crate::sessions::Sessions;
+use crate::steering::{SteerChange, SteerKey, keys};
+use crate::tunnels::Tunnel;
+use crate::usage::UsageReport;
+
+impl Sessions {
+    /// When [`handle_timeout`](Sessions::handle_timeout) is to be called next.
+    pub fn poll_timeout(&self) -> Option<Nanos> {
+        self.deadlines.front().map(|deadline| deadline.at)
+    }
+
+    /// Gives up what is late.
+    pub fn handle_timeout(&mut self, now: Nanos) {
+        while let Some(deadline) = self
+            .deadlines
+            .front()
+            .copied()
+            .filter(|deadline| deadline.at <= now)
+        {
+            self.deadlines.pop_front();
+            self.expire(now, deadline);
+        }
+    }
+
+    /// Refuses a request that is still waiting or under way.
+    fn expire(
+        &mut self,
+        now: Nanos,
+        Deadline {
+            session: index,
+            ticket,
+            ..
+        }: Deadline,
+    ) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        if let Some(place) = session
+            .waiting
+            .iter()
+            .position(|waiting| waiting.ticket == ticket)
+        {
+            session.waiting.remove(place);
+            return self.refuse(ticket, Refusal::TooLate);
+        }
+        match &session.state {
+            State::Changing(change) if change.ticket == ticket => match change.work {
+                Work::Modify(_) => self.roll_back(now, index),
+                Work::Establish(_) | Work::Delete => self.kill_because(index, Refusal::TooLate),
+            },
+            _ => {}
+        }
+    }
+
+    /// Gives a modification up and brings the worker back to what is live.
+    fn roll_back(&mut self, now: Nanos, index: SessionIndex) {
+        self.last_change += 1;
+        let id = self.last_change;
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
+            return;
+        };
+        let Change {
+            ticket,
+            sent,
+            work: Work::Modify(prepared),
+            ..
+        } = *change
+        else {
+            return;
+        };
+        self.refuse(ticket, Refusal::TooLate);
+        if !sent {
+            return self.next_request(now, index);
+        }
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        session.live.generation = prepared.live.generation.wrapping_add(1);
+        session.state = State::RollingBack {
+            id,
+            claimed: prepared.claimed,
+            addresses: prepared.addresses,
+        };
+        let (seid, bucket, live) = (session.seid, session.bucket, session.live.clone());
+        match self.compile(Arc::clone(&live.rules)) {
+            Ok(mut image) => {
+                image.session = index;
+                image.seid = seid.0;
+                image.bucket = bucket;
+                image.classification_generation = live.generation;
+                let change = SessionChange::Replace(Box::new(image));
+                self.send(index, id, Role::Replace, self.config.owner(bucket), change);
+            }
+            Err(_) => self.kill(index),
+        }
+    }
+
+    /// The worker runs what is live again.
+    pub(crate) fn rolled_back(&mut self, now: Nanos, index: SessionIndex) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        if let State::RollingBack {
+            claimed, addresses, ..
+        } = std::mem::replace(&mut session.state, State::Settled)
+        {
+            self.let_go(now, index, &claimed, &addresses);
+            self.next_request(now, index);
+        }
+    }
+
+    /// The peer's request to delete is done.
+    pub(crate) fn deleted(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        ticket: Ticket,
+        usage: Vec<UsageReport>,
+    ) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
+        let waiting = std::mem::take(&mut session.waiting);
+        self.follow_remotes(index, &live.remotes(), &[]);
+        self.let_go(now, index, &live.tunnels, &live.addresses);
+        self.forget(index);
+        self.store.remove(seid);
+        self.done(
+            ticket,
+            Done {
+                seid,
+                cp,
+                created: Vec::new(),
+                usage,
+            },
+        );
+        waiting
+            .iter()
+            .for_each(|waiting| self.refuse(waiting.ticket, Refusal::NotFound));
+    }
+
+    /// Removes a session without telling its owner.
+    pub(crate) fn kill(&mut self, index: SessionIndex) {
+        self.kill_because(index, Refusal::Gone);
+    }
+
+    /// Removes a session and refuses what is under way or waits. Its tunnels and addresses are anybody's from now on;
+    /// its index only when the worker has confirmed.
+    fn kill_because(&mut self, index: SessionIndex, refusal: Refusal) {
+        self.last_change += 1;
+        let id = self.last_change;
+        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
+            return;
+        };
+        let ended = session.end(id);
+        let (seid, worker) = (session.seid, session.bucket);
+        self.follow_remotes(index, &ended.live.remotes(), &[]);
+        self.unsteer(index, &ended.tunnels, &ended.addresses);
+        self.unlink(index);
+        self.store.remove(seid);
+        ended
+            .tickets
+            .iter()
+            .for_each(|ticket| self.refuse(*ticket, refusal));
+        if !ended.removal_sent {
+            self.send(
+                index,
+                id,
+                Role::Remove,
+                self.config.owner(worker),
+                SessionChange::Remove(index),
+            );
+        }
+    }
+
+    /// The worker has confirmed the removal of a session that nobody else knows any more.
+    pub(crate) fn bury(&mut self, now: Nanos, index: SessionIndex) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        if let State::Dying {
+            tunnels, addresses, ..
+        } = std::mem::replace(&mut session.state, State::Settled)
+        {
+            self.free(now, index, &tunnels, &addresses);
+            self.clear(index);
+        }
+    }
+
+    /// Ends the steering of these values and frees them.
+    pub(crate) fn let_go(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        tunnels: &[Tunnel],
+        addresses: &[UeAddress],
+    ) {
+        self.unsteer(index, tunnels, addresses);
+        self.free(now, index, tunnels, addresses);
+    }
+
+    /// Ends the exceptions for these values, where they are still the session's.
+    fn unsteer(&mut self, index: SessionIndex, tunnels: &[Tunnel], addresses: &[UeAddress]) {
+        let Some(session) = self.slots.get(index.index()).and_then(Option::as_ref) else {
+            return;
+        };
+        let bucket = session.bucket;
+        let astray = keys(tunnels, addresses).filter(|key| self.config.workers > 1 && key.bucket() != bucket);
+        let ours = astray.filter(|key| self.holder(*key) == Some(index));
+        let ends: Vec<SteerChange> = ours.map(|key| SteerChange::Remove { key }).collect();
+        self.steer(&ends);
+    }
+
+    fn free(&mut self, now: Nanos, index: SessionIndex, tunnels: &[Tunnel], addresses: &[UeAddress]) {
+        tunnels
+            .iter()
+            .for_each(|tunnel| self.tunnels.release(now, *tunnel, index));
+        addresses
+            .iter()
+            .for_each(|address| self.addresses.release(*address, index));
+    }
+
+    fn holder(&self, key: SteerKey) -> Option<SessionIndex> {
+        match key {
+            SteerKey::Tunnel(local, teid) => self.tunnels.holder((local, teid)),
+            SteerKey::Address(vrf, prefix) => self.addresses.holder((vrf, prefix)),
+        }
+    }
+
+    /// Peers' tunnel endpoints that lead to the session, before and after a change.
+    pub(crate) fn follow_remotes(&mut self, index: SessionIndex, before: &[Remote], after: &[Remote]) {
+        for remote in before {
+            if self.by_remote.get(remote) == Some(&index) {
+                self.by_remote.remove(remote);
+            }
+        }
+        self.by_remote.extend(after.iter().map(|remote| (*remote, index)));
+    }
+
+    /// The control plane knows the session by another F-SEID from now on.
+    pub(crate) fn move_owner(&mut self, index: SessionIndex, cp: CpFSeid) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        let (association, old) = (session.association, std::mem::replace(&mut session.cp, cp));
+        if self.by_owner.get(&(association, old)) == Some(&index) {
+            self.by_owner.remove(&(association, old));
+        }
+        self.by_owner.insert((association, cp), index);
+    }
+
+    /// A session that no worker has any more is forgotten altogether.
+    pub(crate) fn forget(&mut self, index: SessionIndex) {
+        self.unlink(index);
+        self.clear(index);
+    }
+
+    /// Peers can address the session no more.
+    fn unlink(&mut self, index: SessionIndex) {
+        let Some(session) = self.slots.get(index.index()).and_then(Option::as_ref) else {
+            return;
+        };
+        let owner = (session.association, session.cp);
+        self.by_seid.remove(&session.seid);
+        if self.by_owner.get(&owner) == Some(&index) {
+            self.by_owner.remove(&owner);
+        }
+    }
+
+    fn clear(&mut self, index: SessionIndex) {
+        if self.slots.get_mut(index.index()).and_then(Option::take).is_some() {
+            self.indexes.give_back(index);
+        }
+    }
+}
+
+/// What a session leaves behind.
+struct Ended {
+    live: Live,
+    tunnels: Vec<Tunnel>,
+    addresses: Vec<UeAddress>,
+    /// Requests that are to be refused.
+    tickets: Vec<Ticket>,
+    /// Whether a Remove is on its way already.
+    removal_sent: bool,
+}
+
+impl Session {
+    /// Turns to dying, under the number `id`, or that of a removal under way.
+    fn end(&mut self, id: u64) -> Ended {
+        let live = std::mem::take(&mut self.live);
+        let (mut tunnels, mut addresses) = (live.tunnels.clone(), live.addresses.clone());
+        let mut tickets: Vec<Ticket> = self.waiting.drain(..).map(|waiting| waiting.ticket).collect();
+        let mut removal = None;
+        match std::mem::replace(&mut self.state, State::Settled) {
+            State::Changing(change) => {
+                tickets.insert(0, change.ticket);
+                match change.work {
+                    Work::Delete => removal = Some(change.id),
+                    Work::Establish(prepared) | Work::Modify(prepared) => {
+                        tunnels.extend(prepared.claimed);
+                        addresses.extend(prepared.addresses);
+                    }
+                }
+            }
+            State::RollingBack {
+                claimed,
+                addresses: taken,
+                ..
+            } => {
+                tunnels.extend(claimed);
+                addresses.extend(taken);
+            }
+            State::Settled | State::Dying { .. } => {}
+        }
+        self.state = State::Dying {
+            id: removal.unwrap_or(id),
+            tunnels: tunnels.clone(),
+            addresses: addresses.clone(),
+        };
+        Ended {
+            live,
+            tunnels,
+            addresses,
+            tickets,
+            removal_sent: removal.is_some(),
+        }
+    }
+}

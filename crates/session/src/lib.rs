@@ -1,0 +1,38 @@
+//! PFCP sessions without PFCP: the life of sessions, who owns what, and changes that take effect whole or not at all.
+//!
+//! [`Sessions`] belongs to control, one thread. Sans-IO: requests go in with a [`Ticket`], [`Effect`]s for the workers
+//! and [`Outcome`]s for the requester are polled out, time is passed in. It knows [`rules::model`] and not the wire,
+//! and has no sockets, threads or clock.
+
+#![forbid(unsafe_code)]
+
+mod addresses;
+mod changes;
+mod choose;
+mod effect;
+mod ending;
+mod indexes;
+mod keyed;
+mod persist;
+mod prepare;
+mod progress;
+mod random;
+mod refusal;
+mod session;
+mod sessions;
+mod steering;
+mod tunnels;
+mod usage;
+
+pub use addresses::UeAddress;
+pub use changes::{Changes, Choose, Query};
+pub use effect::{AssociationId, CpFSeid, Done, Effect, Outcome, Seid, Ticket, WorkerFault};
+pub use keyed::{Keyed, keyed};
+pub use persist::{KeepNothing, Persist};
+pub use random::Random;
+pub use refusal::{Refusal, RuleFault};
+pub use session::SessionView;
+pub use sessions::{Config, Count, Sessions};
+pub use steering::{SteerChange, SteerKey};
+pub use tunnels::Tunnel;
+pub use usage::{ReportCause, UsageReport};

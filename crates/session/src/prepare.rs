@@ -1,0 +1,263 @@
+//! From a request to a compiled change: everything that can be refused is refused here, before a worker hears of it.
+
+use flow::{Bucket, SessionIndex};
+use rules::compile::compile;
+use rules::image::SessionImage;
+use rules::model::{FTeid, PdrId, SessionRules, SourceInterface, UrrId};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::addresses::UeAddress;
+use crate::changes::{Changes, Query};
+use crate::choose::{Allocation, Shared};
+use crate::effect::Seid;
+use crate::refusal::{Refusal, RuleFault};
+use crate::session::{Live, Prepared};
+use crate::sessions::Sessions;
+use crate::steering::prefix_bucket;
+use crate::tunnels::Tunnel;
+use crate::usage::ReportCause;
+
+/// The session that a request is about, as it is before.
+pub(crate) struct Subject<'a> {
+    pub(crate) index: SessionIndex,
+    pub(crate) seid: Seid,
+    /// `None` before the session is established: the request decides.
+    pub(crate) bucket: Option<Bucket>,
+    pub(crate) live: &'a Live,
+    pub(crate) shared: Shared,
+}
+
+type Ready = (Bucket, Box<SessionImage>, Prepared);
+
+/// The URRs that `query` wants reported.
+pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, ReportCause)>, Refusal> {
+    let urrs: Vec<UrrId> = match query {
+        Query::Nothing => Vec::new(),
+        Query::These(urrs) => urrs.clone(),
+        Query::All => live.urrs().collect(),
+    };
+    match urrs.iter().find(|urr| live.rules.urr(**urr).is_none()) {
+        Some(unknown) => Err(Refusal::rule(*unknown, RuleFault::UnknownUrr)),
+        None => Ok(urrs
+            .into_iter()
+            .map(|urr| (urr, ReportCause::Immediate))
+            .collect()),
+    }
+}
+
+/// The URRs that both have and that only the old rules' PDRs use: their usage ends (TS 29.244 §5.2.2.3.1).
+fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, ReportCause)> {
+    let used = |rules: &SessionRules, urr| rules.pdrs().iter().any(|pdr| pdr.urrs.contains(&urr));
+    let both = live.urrs().filter(|urr| next.urr(*urr).is_some());
+    let lost = both.filter(|urr| used(&live.rules, *urr) && !used(next, *urr));
+    lost.map(|urr| (urr, ReportCause::Termination)).collect()
+}
+
+/// The bucket of the first UE address that `changes` brings, IPv4 before IPv6.
+fn home(changes: &Changes) -> Option<Bucket> {
+    let addresses = || {
+        changes
+            .create_pdrs
+            .iter()
+            .flat_map(|pdr| &pdr.pdi.ue_ip)
+            .flat_map(|ue| ue.prefixes())
+    };
+    addresses()
+        .find(|prefix| prefix.is_ipv4())
+        .or_else(|| addresses().next())
+        .map(prefix_bucket)
+}
+
+impl Sessions {
+    /// Allocates, edits, compiles and claims; on an error nothing is left behind.
+    pub(crate) fn prepare(&mut self, subject: Subject<'_>, mut changes: Changes) -> Result<Ready, Refusal> {
+        self.check_chosen(subject.live, &changes)?;
+        let mut allocation = Allocation {
+            network: &self.network,
+            tunnels: &mut self.tunnels,
+            session: subject.index,
+            bucket: subject.bucket.or_else(|| home(&changes)),
+            rules: &subject.live.rules,
+            shared: if self.config.choose_id_spans_session {
+                subject.shared
+            } else {
+                Shared::default()
+            },
+            created: Vec::new(),
+            drawn: Vec::new(),
+        };
+        let filled = allocation.fill(&mut changes);
+        let Allocation {
+            bucket,
+            shared,
+            created,
+            drawn,
+            ..
+        } = allocation;
+        let mut prepared = Prepared {
+            created,
+            shared,
+            claimed: drawn,
+            ..Prepared::default()
+        };
+        let built =
+            filled.and_then(|()| self.build(subject.index, subject.seid, bucket, subject.live, changes));
+        let built = built.and_then(|image| {
+            self.claim(subject.index, &image, &mut prepared)?;
+            Ok(image)
+        });
+        match built {
+            Ok(image) => {
+                prepared.queried = dissociated(subject.live, &image.rules);
+                prepared.live = Live::of(&image);
+                prepared.shared.retain_used(&image.rules);
+                Ok((image.bucket, image, prepared))
+            }
+            Err(refusal) => {
+                self.unclaim(subject.index, &prepared);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// F-TEIDs that the control plane chose must be allowed, or be the session's already.
+    fn check_chosen(&self, live: &Live, changes: &Changes) -> Result<(), Refusal> {
+        if self.config.accept_cp_f_teids || changes.restores {
+            return Ok(());
+        }
+        let known = |chosen: &FTeid| {
+            live.rules
+                .pdrs()
+                .iter()
+                .any(|pdr| pdr.pdi.f_teid == Some(*chosen))
+        };
+        let chooses = |id: PdrId| changes.choose.iter().any(|choose| choose.pdr == id);
+        let created = changes.create_pdrs.iter().filter(|pdr| !chooses(pdr.id));
+        let created = created.filter_map(|pdr| Some((pdr.id, pdr.pdi.f_teid?)));
+        let updated = changes
+            .update_pdrs
+            .iter()
+            .filter_map(|pdr| match pdr.pdi.as_ref()?.f_teid {
+                rules::model::Edit::Set(f_teid) => Some((pdr.id, f_teid)),
+                _ => None,
+            });
+        match created.chain(updated).find(|(_, f_teid)| !known(f_teid)) {
+            Some((id, _)) => Err(Refusal::rule(id, RuleFault::ChosenByPeer)),
+            None => Ok(()),
+        }
+    }
+
+    fn build(
+        &mut self,
+        index: SessionIndex,
+        seid: Seid,
+        bucket: Option<Bucket>,
+        live: &Live,
+        changes: Changes,
+    ) -> Result<Box<SessionImage>, Refusal> {
+        let mut rules = SessionRules::clone(&live.rules);
+        changes.make(&mut rules)?;
+        let mut image = self.compile(Arc::new(rules))?;
+        image.session = index;
+        image.seid = seid.0;
+        image.bucket = match (bucket, image.tunnels.first()) {
+            (Some(bucket), _) => bucket,
+            (None, Some((_, teid))) => flow::bucket::of_teid(teid.0),
+            (None, None) => Bucket::of_rss_hash(self.random.next_u32()),
+        };
+        let before = self.compile(Arc::clone(&live.rules));
+        let alike = before.is_ok_and(|before| image.is_classified_like(&before));
+        image.classification_generation = live.generation.wrapping_add(u32::from(!alike));
+        Ok(Box::new(image))
+    }
+
+    pub(crate) fn compile(&self, rules: Arc<SessionRules>) -> Result<SessionImage, Refusal> {
+        Ok(compile(&rules, &self.network, &*self.adjacencies)?)
+    }
+
+    /// Takes the tunnels and UE addresses of `image` that the session does not have yet.
+    fn claim(
+        &mut self,
+        index: SessionIndex,
+        image: &SessionImage,
+        prepared: &mut Prepared,
+    ) -> Result<(), Refusal> {
+        for tunnel in &image.tunnels {
+            let holder = self.tunnels.holder(*tunnel);
+            if holder == Some(index) {
+                continue;
+            }
+            if holder.is_some_and(|holder| !self.has_lost(holder)) {
+                return Err(Refusal::rule(
+                    pdr_of_tunnel(image, &self.network, *tunnel),
+                    RuleFault::TunnelTaken,
+                ));
+            }
+            self.tunnels.give(*tunnel, index);
+            prepared.claimed.push(*tunnel);
+        }
+        for address in &image.ue_addresses {
+            let holder = self.addresses.holder(*address);
+            if holder == Some(index) {
+                continue;
+            }
+            if holder.is_some_and(|holder| !self.has_lost(holder)) {
+                return Err(Refusal::rule(
+                    pdr_of_address(image, *address),
+                    RuleFault::AddressTaken,
+                ));
+            }
+            self.addresses.give(*address, index);
+            prepared.addresses.push(*address);
+        }
+        Ok(())
+    }
+
+    /// Whether the session is on its way out, so that another may have what it held.
+    fn has_lost(&self, index: SessionIndex) -> bool {
+        self.slots
+            .get(index.index())
+            .and_then(Option::as_ref)
+            .is_none_or(|session| session.is_dying())
+    }
+
+    /// Gives back what a change took that never reached a worker.
+    fn unclaim(&mut self, index: SessionIndex, prepared: &Prepared) {
+        prepared
+            .claimed
+            .iter()
+            .for_each(|tunnel| self.tunnels.undo(*tunnel, index));
+        prepared
+            .addresses
+            .iter()
+            .for_each(|address| self.addresses.release(*address, index));
+    }
+}
+
+/// The first PDR with this tunnel, to be named in a refusal.
+fn pdr_of_tunnel(image: &SessionImage, network: &rules::network::Network, (local, teid): Tunnel) -> PdrId {
+    let is_local = |address: IpAddr| network.local(address).is_some_and(|(_, id)| id == local);
+    let mut pdrs = image.rules.pdrs().iter();
+    let found = pdrs.find(|pdr| {
+        pdr.pdi
+            .f_teid
+            .is_some_and(|own| own.teid == teid && own.addresses().any(is_local))
+    });
+    found.map_or(PdrId(0), |pdr| pdr.id)
+}
+
+/// The first PDR that plain packets with this UE address come to, to be named in a refusal.
+fn pdr_of_address(image: &SessionImage, (_, prefix): UeAddress) -> PdrId {
+    let mut pdrs = image.rules.pdrs().iter().filter(|pdr| pdr.pdi.f_teid.is_none());
+    let found = pdrs.find(|pdr| {
+        let is_plain = pdr.pdi.source_interface != SourceInterface::Access;
+        is_plain
+            && pdr
+                .pdi
+                .ue_ip
+                .iter()
+                .any(|ue| ue.prefixes().any(|own| own == prefix))
+    });
+    found.map_or(PdrId(0), |pdr| pdr.id)
+}

@@ -1,0 +1,296 @@
+//! From a prepared change to its outcome: effects out, confirmations in, deadlines.
+//!
+//! A change that is given up is followed by its undoing on the same worker: a Remove after an Install, a Replace by what
+//! is live after a Replace. Workers apply in order, so that a late confirmation leaves no ghost.
+
+use flow::{Nanos, OpId, SessionIndex, WorkerId};
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::model::{FTeid, PdrId};
+
+use crate::effect::{Done, Effect, WorkerFault};
+use crate::refusal::Refusal;
+use crate::session::{Change, Prepared, Session, SessionView, State, Work};
+use crate::sessions::Sessions;
+use crate::steering::{SteerChange, keys};
+use crate::usage::{Counted, ReportCause, UsageReport};
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Install,
+    Replace,
+    Remove,
+    Query,
+    Fence,
+}
+
+/// An operation that a worker has yet to answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Op {
+    session: SessionIndex,
+    /// The number of the change, rollback or removal that it belongs to.
+    change: u64,
+    role: Role,
+}
+
+impl Sessions {
+    /// Sends the change under way to the workers; it is done at once if there is nothing to send.
+    pub(crate) fn apply(&mut self, now: Nanos, index: SessionIndex, image: Option<Box<SessionImage>>) {
+        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
+            return;
+        };
+        let State::Changing(change) = &session.state else {
+            return;
+        };
+        let Change { id, work, .. } = &**change;
+        let (id, worker) = (*id, self.config.owner(session.bucket));
+        let role = work.role();
+        let queries = work
+            .prepared()
+            .is_some_and(|prepared| !prepared.queried.is_empty());
+        let astray = work
+            .prepared()
+            .map(|prepared| self.exceptions_of(session, prepared))
+            .unwrap_or_default();
+        let mut pending = 0;
+        if queries {
+            let op = self.new_op(index, id, Role::Query);
+            self.effects.push_back(Effect::Query {
+                worker,
+                op,
+                session: index,
+            });
+            pending += 1;
+        }
+        let change = match role {
+            Role::Remove => Some(SessionChange::Remove(index)),
+            Role::Install => image.map(SessionChange::Install),
+            _ => image.map(SessionChange::Replace),
+        };
+        if let Some(change) = change {
+            self.send(index, id, role, worker, change);
+            pending += 1;
+        }
+        pending += self.steer_all(index, id, &astray);
+        if let Some(change) = self.session_mut(index).and_then(|session| session.change(id)) {
+            change.pending = pending;
+        }
+        self.finish_if_complete(now, index, id);
+    }
+
+    /// Sends one change of a session to its worker.
+    pub(crate) fn send(
+        &mut self,
+        index: SessionIndex,
+        id: u64,
+        role: Role,
+        worker: WorkerId,
+        change: SessionChange,
+    ) {
+        let op = self.new_op(index, id, role);
+        self.effects.push_back(Effect::Apply { worker, op, change });
+    }
+
+    /// What must be steered by exception, of what a change took.
+    fn exceptions_of(&self, session: &Session, prepared: &Prepared) -> Vec<SteerChange> {
+        let bucket = session.bucket;
+        let keys = keys(&prepared.claimed, &prepared.addresses);
+        let astray = keys.filter(|key| self.config.workers > 1 && key.bucket() != bucket);
+        astray.map(|key| SteerChange::Add { key, bucket }).collect()
+    }
+
+    /// Tells all workers, with a fence behind. Answers the number of operations.
+    fn steer_all(&mut self, index: SessionIndex, id: u64, changes: &[SteerChange]) -> u32 {
+        if changes.is_empty() {
+            return 0;
+        }
+        self.steer(changes);
+        for worker in 0..self.config.workers {
+            let op = self.new_op(index, id, Role::Fence);
+            self.effects.push_back(Effect::Fence {
+                worker: WorkerId(worker),
+                op,
+            });
+        }
+        u32::from(self.config.workers)
+    }
+
+    /// Tells all workers.
+    pub(crate) fn steer(&mut self, changes: &[SteerChange]) {
+        for worker in (0..self.config.workers).map(WorkerId) {
+            self.effects.extend(changes.iter().map(|change| Effect::Steer {
+                worker,
+                change: *change,
+            }));
+        }
+    }
+
+    fn new_op(&mut self, session: SessionIndex, change: u64, role: Role) -> OpId {
+        self.last_op += 1;
+        let op = OpId(self.last_op);
+        self.ops.insert(
+            op,
+            Op {
+                session,
+                change,
+                role,
+            },
+        );
+        op
+    }
+
+    /// A worker has answered an operation. Answers to operations that nobody waits for any more only matter for the
+    /// usage that they carry.
+    pub fn applied(&mut self, now: Nanos, op: OpId, result: Result<Option<UsageSnapshot>, WorkerFault>) {
+        let Some(op) = self.ops.remove(&op) else { return };
+        let index = op.session;
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        match &mut session.state {
+            State::Changing(change) if change.id == op.change => {
+                change.pending = change.pending.saturating_sub(1);
+                match result {
+                    Ok(usage) => session.account(now, op.role, usage),
+                    Err(fault) => change.fault = Some(fault),
+                }
+                self.finish_if_complete(now, index, op.change);
+            }
+            State::RollingBack { id, .. } if *id == op.change && op.role == Role::Replace => {
+                self.rolled_back(now, index);
+            }
+            State::Dying { id, .. } if *id == op.change => self.bury(now, index),
+            State::RollingBack { .. } if op.role == Role::Replace => session.carry(result),
+            _ => {}
+        }
+    }
+
+    fn finish_if_complete(&mut self, now: Nanos, index: SessionIndex, id: u64) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        if session.change(id).is_none_or(|change| change.pending > 0) {
+            return;
+        }
+        let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
+            return;
+        };
+        match (change.fault, change.work) {
+            (_, Work::Delete) => self.deleted(now, index, change.ticket, change.reports),
+            (None, Work::Establish(prepared) | Work::Modify(prepared)) => {
+                let created = self.commit(now, index, prepared);
+                if let Some(view) = self.view(index) {
+                    let (seid, cp) = (view.seid(), view.cp());
+                    self.done(
+                        change.ticket,
+                        Done {
+                            seid,
+                            cp,
+                            created,
+                            usage: change.reports,
+                        },
+                    );
+                }
+            }
+            (Some(fault), Work::Modify(prepared)) => {
+                self.let_go(now, index, &prepared.claimed, &prepared.addresses);
+                self.refuse(change.ticket, refusal(fault));
+            }
+            (Some(fault), Work::Establish(prepared)) => {
+                self.let_go(now, index, &prepared.claimed, &prepared.addresses);
+                self.forget(index);
+                self.refuse(change.ticket, refusal(fault));
+            }
+        }
+        self.next_request(now, index);
+    }
+
+    /// What the change prepared is live now. Answers the F-TEIDs that it created.
+    fn commit(&mut self, now: Nanos, index: SessionIndex, prepared: Prepared) -> Vec<(PdrId, FTeid)> {
+        let Some(session) = self.session_mut(index) else {
+            return Vec::new();
+        };
+        let before = std::mem::replace(&mut session.live, prepared.live.clone());
+        session.shared = prepared.shared;
+        session.usage.follow(now, prepared.live.urrs());
+        if let Some(cp) = prepared.cp {
+            self.move_owner(index, cp);
+        }
+        let gone = before.without(&prepared.live);
+        self.let_go(now, index, &gone.0, &gone.1);
+        self.follow_remotes(index, &before.remotes(), &prepared.live.remotes());
+        if let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) {
+            self.store.store(SessionView::new(session));
+        }
+        prepared.created
+    }
+}
+
+impl Session {
+    /// Reports the usage that a worker's answer to one operation of the change under way brings.
+    fn account(&mut self, now: Nanos, role: Role, usage: Option<UsageSnapshot>) {
+        let State::Changing(change) = &mut self.state else {
+            return;
+        };
+        let counters = usage.map(|usage| usage.counters).unwrap_or_default();
+        let find = |urr| {
+            counters
+                .iter()
+                .find(|(id, _)| *id == urr)
+                .map(|(_, count)| *count)
+        };
+        let rules = &self.live.rules;
+        let counted = |urr, count| {
+            let method = rules.urr(urr).map(|urr| urr.method).unwrap_or_default();
+            Counted { urr, method, count }
+        };
+        let book = &mut self.usage;
+        let reports: Vec<UsageReport> = match (role, &change.work) {
+            (Role::Query, Work::Modify(prepared)) => {
+                let asked = prepared.queried.iter();
+                let known = asked.filter_map(|(urr, cause)| Some((counted(*urr, find(*urr)?), *cause)));
+                known
+                    .filter_map(|(counted, cause)| book.report_if_any(now, counted, cause))
+                    .collect()
+            }
+            (Role::Replace, Work::Modify(prepared)) => {
+                let removed = counters
+                    .iter()
+                    .filter(|(urr, _)| prepared.live.rules.urr(*urr).is_none());
+                let removed = removed.map(|(urr, count)| counted(*urr, *count));
+                removed
+                    .filter_map(|count| book.report_if_any(now, count, ReportCause::Termination))
+                    .collect()
+            }
+            (Role::Remove, Work::Delete) => {
+                let all = self
+                    .live
+                    .urrs()
+                    .map(|urr| counted(urr, find(urr).unwrap_or_default()));
+                all.map(|counted| book.report(now, counted, ReportCause::Termination))
+                    .collect()
+            }
+            _ => Vec::new(),
+        };
+        change.reports.extend(reports);
+    }
+
+    /// Keeps what URRs counted that a change, given up since, took away late.
+    fn carry(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
+        for (urr, count) in result
+            .ok()
+            .flatten()
+            .map(|usage| usage.counters)
+            .unwrap_or_default()
+        {
+            self.usage.carry(urr, count);
+        }
+    }
+}
+
+fn refusal(fault: WorkerFault) -> Refusal {
+    match fault {
+        WorkerFault::NoSpace => Refusal::NoResources,
+        WorkerFault::Failed => Refusal::Worker,
+    }
+}

@@ -1,0 +1,244 @@
+//! One session: what is live in its worker, and the change that is under way.
+
+use flow::{Bucket, SessionIndex};
+use packet::Teid;
+use rules::image::SessionImage;
+use rules::model::{FTeid, PdrId, SessionRules, UrrId};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::addresses::UeAddress;
+use crate::changes::Changes;
+use crate::choose::Shared;
+use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
+use crate::progress::Role;
+use crate::tunnels::Tunnel;
+use crate::usage::{ReportCause, UsageBook, UsageReport};
+
+/// What a worker runs, as far as control needs it again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Live {
+    pub(crate) rules: Arc<SessionRules>,
+    pub(crate) tunnels: Vec<Tunnel>,
+    pub(crate) addresses: Vec<UeAddress>,
+    pub(crate) generation: u32,
+}
+
+impl Live {
+    pub(crate) fn of(image: &SessionImage) -> Live {
+        Live {
+            rules: Arc::clone(&image.rules),
+            tunnels: image.tunnels.clone(),
+            addresses: image.ue_addresses.clone(),
+            generation: image.classification_generation,
+        }
+    }
+
+    /// The URRs, in the order of their slots.
+    pub(crate) fn urrs(&self) -> impl Iterator<Item = UrrId> + Clone + '_ {
+        self.rules.urrs().iter().map(|urr| urr.id)
+    }
+
+    /// The tunnels and UE addresses that these have and `after` has not.
+    pub(crate) fn without(&self, after: &Live) -> (Vec<Tunnel>, Vec<UeAddress>) {
+        let tunnels = self.tunnels.iter().filter(|old| !after.tunnels.contains(old));
+        let addresses = self.addresses.iter().filter(|old| !after.addresses.contains(old));
+        (tunnels.copied().collect(), addresses.copied().collect())
+    }
+
+    /// The peers' tunnel endpoints that packets are sent to.
+    pub(crate) fn remotes(&self) -> Vec<Remote> {
+        let fars = self.rules.fars().iter();
+        let headers = fars.filter_map(|far| far.forwarding.and_then(|to| to.outer_header_creation));
+        let gtpu = headers.filter(|header| header.kind.is_gtpu() && header.teid != Teid::ZERO);
+        let both = gtpu.flat_map(|header| {
+            let v4 = header.ipv4.map(IpAddr::V4);
+            v4.into_iter()
+                .chain(header.ipv6.map(IpAddr::V6))
+                .map(move |peer| (peer, header.teid))
+        });
+        both.collect()
+    }
+}
+
+/// A change that is compiled and has what it needs, ready to be applied.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    pub(crate) live: Live,
+    /// What this change allocated, for the response.
+    pub(crate) created: Vec<(PdrId, FTeid)>,
+    pub(crate) shared: Shared,
+    /// Tunnels that this change took.
+    pub(crate) claimed: Vec<Tunnel>,
+    /// UE addresses that this change took.
+    pub(crate) addresses: Vec<UeAddress>,
+    /// URRs to report when the worker answers the query.
+    pub(crate) queried: Vec<(UrrId, ReportCause)>,
+    pub(crate) cp: Option<CpFSeid>,
+}
+
+/// What is under way.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Install.
+    Establish(Prepared),
+    /// Replace; or a query alone.
+    Modify(Prepared),
+    /// Remove.
+    Delete,
+}
+
+impl Work {
+    pub(crate) fn role(&self) -> Role {
+        match self {
+            Work::Establish(_) => Role::Install,
+            Work::Modify(_) => Role::Replace,
+            Work::Delete => Role::Remove,
+        }
+    }
+
+    pub(crate) fn prepared(&self) -> Option<&Prepared> {
+        match self {
+            Work::Establish(prepared) | Work::Modify(prepared) => Some(prepared),
+            Work::Delete => None,
+        }
+    }
+}
+
+/// A request under way: its operations are with the workers.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) id: u64,
+    pub(crate) ticket: Ticket,
+    pub(crate) work: Work,
+    /// Whether the worker has got rules to apply.
+    pub(crate) sent: bool,
+    /// Operations not yet answered.
+    pub(crate) pending: u32,
+    pub(crate) fault: Option<WorkerFault>,
+    pub(crate) reports: Vec<UsageReport>,
+}
+
+/// Where a session stands.
+#[derive(Debug)]
+pub(crate) enum State {
+    /// Nothing is under way.
+    Settled,
+    /// A request is.
+    Changing(Box<Change>),
+    /// A request was given up; the worker is on its way back to what is live. Then `claimed` and `addresses` are free.
+    RollingBack {
+        id: u64,
+        claimed: Vec<Tunnel>,
+        addresses: Vec<UeAddress>,
+    },
+    /// The session is gone for everybody but the worker, which has yet to confirm the removal. Then `tunnels` and
+    /// `addresses` are free.
+    Dying {
+        id: u64,
+        tunnels: Vec<Tunnel>,
+        addresses: Vec<UeAddress>,
+    },
+}
+
+/// A request that waits for the one before it.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    pub(crate) ticket: Ticket,
+    pub(crate) request: WaitingRequest,
+}
+
+#[derive(Debug)]
+pub(crate) enum WaitingRequest {
+    Modify {
+        changes: Box<Changes>,
+        cp: Option<CpFSeid>,
+    },
+    Delete,
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) index: SessionIndex,
+    pub(crate) seid: Seid,
+    pub(crate) association: AssociationId,
+    pub(crate) cp: CpFSeid,
+    pub(crate) bucket: Bucket,
+    pub(crate) live: Live,
+    pub(crate) shared: Shared,
+    pub(crate) usage: UsageBook,
+    pub(crate) state: State,
+    pub(crate) waiting: VecDeque<Waiting>,
+}
+
+impl Session {
+    pub(crate) fn is_dying(&self) -> bool {
+        matches!(self.state, State::Dying { .. })
+    }
+
+    /// The change with this number, if it is the one under way.
+    pub(crate) fn change(&mut self, id: u64) -> Option<&mut Change> {
+        match &mut self.state {
+            State::Changing(change) if change.id == id => Some(change),
+            _ => None,
+        }
+    }
+}
+
+/// A session as an operator sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionView<'a> {
+    session: &'a Session,
+}
+
+impl<'a> SessionView<'a> {
+    pub(crate) fn new(session: &'a Session) -> SessionView<'a> {
+        SessionView { session }
+    }
+
+    /// The local SEID.
+    pub fn seid(&self) -> Seid {
+        self.session.seid
+    }
+
+    /// The number that workers know it by.
+    pub fn index(&self) -> SessionIndex {
+        self.session.index
+    }
+
+    /// The association that owns it.
+    pub fn association(&self) -> AssociationId {
+        self.session.association
+    }
+
+    /// The control plane's F-SEID.
+    pub fn cp(&self) -> CpFSeid {
+        self.session.cp
+    }
+
+    /// The bucket that it lives in.
+    pub fn bucket(&self) -> Bucket {
+        self.session.bucket
+    }
+
+    /// The rules that are live in the worker.
+    pub fn rules(&self) -> &'a SessionRules {
+        &self.session.live.rules
+    }
+
+    /// The tunnels that lead to it.
+    pub fn tunnels(&self) -> &'a [Tunnel] {
+        &self.session.live.tunnels
+    }
+
+    /// The UE addresses that plain packets reach it by.
+    pub fn ue_addresses(&self) -> &'a [UeAddress] {
+        &self.session.live.addresses
+    }
+
+    /// Whether a request is under way.
+    pub fn is_changing(&self) -> bool {
+        !matches!(self.session.state, State::Settled)
+    }
+}

@@ -1,0 +1,434 @@
+//! All sessions: requests in, effects and outcomes out.
+//!
+//! Owned by control. Requests of one session are served one after the other; those of different sessions at the same
+//! time. A request is prepared on a copy of the rules, sent to the owning worker, and told as done when the worker (and,
+//! where steering changed, every worker) has confirmed: "accepted" means live.
+
+use flow::{BUCKETS, Bucket, Nanos, OpId, SessionIndex, WorkerId};
+use rules::compile::Adjacencies;
+use rules::network::Network;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use packet::Teid;
+
+use crate::addresses::Addresses;
+use crate::changes::Changes;
+use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Effect, Outcome, Remote, Seid, Ticket};
+use crate::indexes::Indexes;
+use crate::keyed::{Keyed, keyed};
+use crate::persist::Persist;
+use crate::prepare::Subject;
+use crate::progress::Op;
+use crate::random::Random;
+use crate::refusal::Refusal;
+use crate::session::{Change, Live, Prepared, Session, SessionView, State, Waiting, WaitingRequest, Work};
+use crate::tunnels::Tunnels;
+
+/// What sessions are allowed and how long things take.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Sessions at most.
+    pub max_sessions: u32,
+    /// How many workers there are, from number 0.
+    pub workers: u16,
+    /// The worker of each bucket: 512 entries, each below `workers`.
+    pub owners: Vec<WorkerId>,
+    /// How long a released TEID is not given to another session.
+    pub quarantine: Duration,
+    /// How long a request may take, from its arrival, before it is refused and undone.
+    pub deadline: Duration,
+    /// Whether the control plane may choose F-TEIDs (TS 29.244 §5.5.1 says no; many SMFs do).
+    pub accept_cp_f_teids: bool,
+    /// Whether a CHOOSE ID means the same F-TEID in all messages of a session, not in one message only.
+    pub choose_id_spans_session: bool,
+    /// Requests that may wait for one session, beside the one under way.
+    pub max_waiting: usize,
+}
+
+impl Config {
+    /// For `workers` workers (at least 1) that share the buckets evenly.
+    pub fn for_workers(workers: u16) -> Config {
+        let workers = workers.max(1);
+        Config {
+            max_sessions: 1_000_000,
+            workers,
+            owners: (0..BUCKETS)
+                .map(|bucket| WorkerId((bucket % usize::from(workers)) as u16))
+                .collect(),
+            quarantine: Duration::from_secs(60),
+            deadline: Duration::from_secs(1),
+            accept_cp_f_teids: false,
+            choose_id_spans_session: true,
+            max_waiting: 8,
+        }
+    }
+
+    /// The worker that owns `bucket`.
+    pub fn owner(&self, bucket: Bucket) -> WorkerId {
+        self.owners.get(bucket.index()).copied().unwrap_or_default()
+    }
+}
+
+/// How many of what there are, for operators and for tests that look for leaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Sessions that peers can address.
+    pub sessions: usize,
+    /// Session indexes in use, which includes sessions whose removal a worker has yet to confirm.
+    pub indexes: usize,
+    /// Tunnels held.
+    pub tunnels: usize,
+    /// UE addresses held.
+    pub addresses: usize,
+    /// Operations that workers have yet to answer.
+    pub ops: usize,
+}
+
+/// All sessions of the node.
+pub struct Sessions {
+    pub(crate) config: Config,
+    pub(crate) network: Arc<Network>,
+    pub(crate) adjacencies: Box<dyn Adjacencies + Send>,
+    pub(crate) store: Box<dyn Persist + Send>,
+    pub(crate) random: Random,
+    pub(crate) slots: Vec<Option<Box<Session>>>,
+    pub(crate) indexes: Indexes,
+    pub(crate) by_seid: Keyed<Seid, SessionIndex>,
+    pub(crate) by_owner: Keyed<(AssociationId, CpFSeid), SessionIndex>,
+    pub(crate) by_remote: Keyed<Remote, SessionIndex>,
+    pub(crate) tunnels: Tunnels,
+    pub(crate) addresses: Addresses,
+    pub(crate) ops: Keyed<OpId, Op>,
+    pub(crate) last_op: u64,
+    pub(crate) last_change: u64,
+    pub(crate) deadlines: VecDeque<Deadline>,
+    pub(crate) effects: VecDeque<Effect>,
+    pub(crate) outcomes: VecDeque<Outcome>,
+}
+
+impl Sessions {
+    /// No sessions. `random` decides every identifier.
+    pub fn new(
+        config: Config,
+        network: Arc<Network>,
+        adjacencies: Box<dyn Adjacencies + Send>,
+        store: Box<dyn Persist + Send>,
+        mut random: Random,
+    ) -> Sessions {
+        Sessions {
+            indexes: Indexes::new(config.max_sessions),
+            by_seid: keyed(random.next_u64()),
+            by_owner: keyed(random.next_u64()),
+            by_remote: keyed(random.next_u64()),
+            tunnels: Tunnels::new(config.quarantine, random.split()),
+            addresses: Addresses::new(random.next_u64()),
+            ops: keyed(random.next_u64()),
+            slots: Vec::new(),
+            last_op: 0,
+            last_change: 0,
+            deadlines: VecDeque::new(),
+            effects: VecDeque::new(),
+            outcomes: VecDeque::new(),
+            config,
+            network,
+            adjacencies,
+            store,
+            random,
+        }
+    }
+
+    /// Sets a session up. A session that the same association has under the same F-SEID is removed first: its owner has
+    /// evidently lost it. The outcome comes from [`poll_outcome`](Sessions::poll_outcome).
+    pub fn establish(
+        &mut self,
+        now: Nanos,
+        ticket: Ticket,
+        association: AssociationId,
+        cp: CpFSeid,
+        changes: Changes,
+    ) {
+        if let Some(lost) = self.by_owner.get(&(association, cp)).copied() {
+            self.kill(lost);
+        }
+        if let Err(refusal) = self.begin_establish(now, ticket, (association, cp), changes) {
+            self.refuse(ticket, refusal);
+        }
+    }
+
+    fn begin_establish(
+        &mut self,
+        now: Nanos,
+        ticket: Ticket,
+        (association, cp): (AssociationId, CpFSeid),
+        changes: Changes,
+    ) -> Result<(), Refusal> {
+        let index = self.indexes.take().ok_or(Refusal::NoResources)?;
+        let seid = self.new_seid();
+        let subject = Subject {
+            index,
+            seid,
+            bucket: None,
+            live: &Live::default(),
+            shared: Default::default(),
+        };
+        let (bucket, image, prepared) = match self.prepare(subject, changes) {
+            Ok(ready) => ready,
+            Err(refusal) => {
+                self.indexes.give_back(index);
+                return Err(refusal);
+            }
+        };
+        let session = Session {
+            index,
+            seid,
+            association,
+            cp,
+            bucket,
+            live: Live::default(),
+            shared: Default::default(),
+            usage: Default::default(),
+            state: State::Settled,
+            waiting: VecDeque::new(),
+        };
+        self.put(session);
+        self.start(now, index, ticket, Work::Establish(prepared), Some(image));
+        Ok(())
+    }
+
+    /// Changes a session's rules, and its control plane's F-SEID if one is given.
+    pub fn modify(&mut self, now: Nanos, ticket: Ticket, seid: Seid, cp: Option<CpFSeid>, changes: Changes) {
+        let request = WaitingRequest::Modify {
+            changes: Box::new(changes),
+            cp,
+        };
+        self.submit(now, seid, Waiting { ticket, request });
+    }
+
+    /// Removes a session; the outcome has the final usage of every URR.
+    pub fn delete(&mut self, now: Nanos, ticket: Ticket, seid: Seid) {
+        self.submit(
+            now,
+            seid,
+            Waiting {
+                ticket,
+                request: WaitingRequest::Delete,
+            },
+        );
+    }
+
+    fn submit(&mut self, now: Nanos, seid: Seid, waiting: Waiting) {
+        let ticket = waiting.ticket;
+        let Some(index) = self.by_seid.get(&seid).copied() else {
+            return self.refuse(ticket, Refusal::NotFound);
+        };
+        let most = self.config.max_waiting;
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        if session.waiting.len() >= most {
+            return self.refuse(ticket, Refusal::Busy);
+        }
+        session.waiting.push_back(waiting);
+        self.deadlines.push_back(Deadline {
+            at: now + self.config.deadline,
+            session: index,
+            ticket,
+        });
+        self.next_request(now, index);
+    }
+
+    /// Serves the requests that wait for a session until one is under way.
+    pub(crate) fn next_request(&mut self, now: Nanos, index: SessionIndex) {
+        while let Some(session) = self.session_mut(index) {
+            if !matches!(session.state, State::Settled) {
+                return;
+            }
+            let Some(Waiting { ticket, request }) = session.waiting.pop_front() else {
+                return;
+            };
+            match request {
+                WaitingRequest::Delete => self.start(now, index, ticket, Work::Delete, None),
+                WaitingRequest::Modify { changes, cp } => {
+                    if let Err(refusal) = self.begin_modify(now, index, ticket, cp, *changes) {
+                        self.refuse(ticket, refusal);
+                    }
+                }
+            }
+        }
+    }
+
+    fn begin_modify(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        ticket: Ticket,
+        cp: Option<CpFSeid>,
+        changes: Changes,
+    ) -> Result<(), Refusal> {
+        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
+            return Err(Refusal::NotFound);
+        };
+        let (live, shared) = (session.live.clone(), session.shared.clone());
+        let queried = crate::prepare::queried(&live, &changes.query)?;
+        let (image, mut prepared) = if changes.leaves_rules() {
+            (
+                None,
+                Prepared {
+                    live,
+                    shared,
+                    ..Prepared::default()
+                },
+            )
+        } else {
+            let subject = Subject {
+                index,
+                seid: session.seid,
+                bucket: Some(session.bucket),
+                live: &live,
+                shared,
+            };
+            let (_, image, prepared) = self.prepare(subject, changes)?;
+            (Some(image), prepared)
+        };
+        prepared.queried.extend(queried);
+        prepared.cp = cp;
+        self.start(now, index, ticket, Work::Modify(prepared), image);
+        Ok(())
+    }
+
+    /// Removes those sessions of an association that `go` says of, without telling the association, and refuses what
+    /// waits for them. Answers how many.
+    pub fn remove_association(&mut self, association: AssociationId, go: impl Fn(&CpFSeid) -> bool) -> usize {
+        let theirs = self.slots.iter().flatten();
+        let theirs = theirs.filter(|session| session.association == association && !session.is_dying());
+        let going: Vec<SessionIndex> = theirs
+            .filter(|session| go(&session.cp))
+            .map(|session| session.index)
+            .collect();
+        going.iter().for_each(|index| self.kill(*index));
+        going.len()
+    }
+
+    /// The next command for a worker.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.effects.pop_front()
+    }
+
+    /// The next outcome of a request.
+    pub fn poll_outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.pop_front()
+    }
+
+    /// The session with this local SEID.
+    pub fn session(&self, seid: Seid) -> Option<SessionView<'_>> {
+        self.view(*self.by_seid.get(&seid)?)
+    }
+
+    /// The session with this index, unless only a worker still knows it.
+    pub fn view(&self, index: SessionIndex) -> Option<SessionView<'_>> {
+        let session = self.slots.get(index.index())?.as_deref()?;
+        (!session.is_dying()).then_some(SessionView::new(session))
+    }
+
+    /// The session that sends packets to this tunnel endpoint of a peer.
+    pub fn session_by_remote(&self, peer: IpAddr, teid: Teid) -> Option<SessionView<'_>> {
+        self.view(*self.by_remote.get(&(peer, teid))?)
+    }
+
+    /// All sessions, in the order of their indexes.
+    pub fn iter(&self) -> impl Iterator<Item = SessionView<'_>> {
+        self.slots
+            .iter()
+            .flatten()
+            .filter(|session| !session.is_dying())
+            .map(|session| SessionView::new(session))
+    }
+
+    /// How many of what there are.
+    pub fn count(&self) -> Count {
+        Count {
+            sessions: self.by_seid.len(),
+            indexes: self.indexes.in_use(),
+            tunnels: self.tunnels.held(),
+            addresses: self.addresses.held(),
+            ops: self.ops.len(),
+        }
+    }
+
+    pub(crate) fn session_mut(&mut self, index: SessionIndex) -> Option<&mut Session> {
+        self.slots.get_mut(index.index())?.as_deref_mut()
+    }
+
+    pub(crate) fn refuse(&mut self, ticket: Ticket, refusal: Refusal) {
+        self.outcomes.push_back(Outcome {
+            ticket,
+            result: Err(refusal),
+        });
+    }
+
+    pub(crate) fn done(&mut self, ticket: Ticket, done: Done) {
+        self.outcomes.push_back(Outcome {
+            ticket,
+            result: Ok(done),
+        });
+    }
+
+    fn new_seid(&mut self) -> Seid {
+        loop {
+            let seid = Seid(self.random.next_u64());
+            if seid.0 != 0 && !self.by_seid.contains_key(&seid) {
+                return seid;
+            }
+        }
+    }
+
+    fn put(&mut self, session: Session) {
+        let at = session.index.index();
+        self.by_seid.insert(session.seid, session.index);
+        self.by_owner
+            .insert((session.association, session.cp), session.index);
+        if self.slots.len() <= at {
+            self.slots.resize_with(at + 1, || None);
+        }
+        if let Some(slot) = self.slots.get_mut(at) {
+            *slot = Some(Box::new(session));
+        }
+    }
+
+    /// Begins a change: the deadline of an establishment runs from now, that of others from their arrival.
+    fn start(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        ticket: Ticket,
+        work: Work,
+        image: Option<Box<rules::image::SessionImage>>,
+    ) {
+        if matches!(work, Work::Establish(_)) {
+            self.deadlines.push_back(Deadline {
+                at: now + self.config.deadline,
+                session: index,
+                ticket,
+            });
+        }
+        self.last_change += 1;
+        let id = self.last_change;
+        let sent = image.is_some();
+        let change = Change {
+            id,
+            ticket,
+            work,
+            sent,
+            pending: 0,
+            fault: None,
+            reports: Vec::new(),
+        };
+        if let Some(session) = self.session_mut(index) {
+            session.state = State::Changing(Box::new(change));
+            self.apply(now, index, image);
+        }
+    }
+}

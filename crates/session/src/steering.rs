@@ -1,0 +1,75 @@
+//! Steering: which worker gets the packets of a tunnel or UE address whose own bucket is not the session's.
+//!
+//! A value that the user plane draws lies in the session's bucket, and the bucket table alone finds the owner. The
+//! rest (TEIDs that a peer chose, the second address of a dual-stack UE) is told to every worker as an exception, by
+//! bucket and not by worker, so that it stays right when buckets move.
+
+use flow::{Bucket, LocalId, VrfId, bucket};
+use packet::Teid;
+use rules::prefix::IpPrefix;
+use std::net::IpAddr;
+
+use crate::addresses::UeAddress;
+use crate::tunnels::Tunnel;
+
+/// What a packet is steered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SteerKey {
+    /// A GTP-U packet: our address and the TEID.
+    Tunnel(LocalId, Teid),
+    /// A plain packet: the address space and the UE's address.
+    Address(VrfId, IpPrefix),
+}
+
+impl SteerKey {
+    /// The bucket that the value itself lies in.
+    pub fn bucket(self) -> Bucket {
+        match self {
+            SteerKey::Tunnel(_, teid) => bucket::of_teid(teid.0),
+            SteerKey::Address(_, prefix) => prefix_bucket(prefix),
+        }
+    }
+}
+
+/// The keys of these tunnels and UE addresses.
+pub(crate) fn keys<'a>(
+    tunnels: &'a [Tunnel],
+    addresses: &'a [UeAddress],
+) -> impl Iterator<Item = SteerKey> + 'a {
+    let tunnels = tunnels
+        .iter()
+        .map(|(local, teid)| SteerKey::Tunnel(*local, *teid));
+    tunnels.chain(
+        addresses
+            .iter()
+            .map(|(vrf, prefix)| SteerKey::Address(*vrf, *prefix)),
+    )
+}
+
+/// The bucket of a UE address or prefix.
+pub fn prefix_bucket(prefix: IpPrefix) -> Bucket {
+    match prefix.address() {
+        IpAddr::V4(v4) => bucket::of_ipv4(v4.octets()),
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, e, f, g, h, ..] = v6.octets();
+            bucket::of_ipv6_prefix([a, b, c, d, e, f, g, h])
+        }
+    }
+}
+
+/// A change of one worker's exceptions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SteerChange {
+    /// Packets with this key belong to the owner of `bucket`. Overrides an earlier exception of the same key.
+    Add {
+        /// What to look at.
+        key: SteerKey,
+        /// Whose owner gets the packet.
+        bucket: Bucket,
+    },
+    /// The exception for this key is over.
+    Remove {
+        /// What to look at no more.
+        key: SteerKey,
+    },
+}

@@ -1,0 +1,203 @@
+//! Usage of a session's URRs between the workers' counters and the reports.
+//!
+//! Workers count; control keeps, per URR, how much of the count has been reported, the number of the next report and
+//! since when the current measurement runs. Each packet is reported exactly once. Thresholds and quotas are not acted
+//! upon here.
+
+use flow::{Nanos, UrrCount};
+use rules::model::{MeasurementMethod, UrrId};
+use std::collections::BTreeMap;
+
+/// Why a report is made (TS 29.244 §8.2.41).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReportCause {
+    /// TERMR: the session ends, the URR is removed or has lost its last PDR.
+    Termination,
+    /// IMMER: the control plane asked.
+    Immediate,
+}
+
+/// The usage of one URR since its last report (TS 29.244 §5.2.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageReport {
+    /// The URR.
+    pub urr: UrrId,
+    /// What the URR measures.
+    pub method: MeasurementMethod,
+    /// UR-SEQN: 0 for the URR's first report, then one more each.
+    pub sequence: u32,
+    /// Why.
+    pub cause: ReportCause,
+    /// What was counted.
+    pub count: UrrCount,
+    /// When the measurement began.
+    pub start: Nanos,
+    /// When it ended.
+    pub end: Nanos,
+}
+
+/// A worker's count of one URR, since its slot began.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pub(crate) urr: UrrId,
+    pub(crate) method: MeasurementMethod,
+    pub(crate) count: UrrCount,
+}
+
+/// One URR's account.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    /// The part of the worker's count that was reported.
+    reported: UrrCount,
+    /// Counted in a worker's slot that is gone, and not reported.
+    carried: UrrCount,
+    next: u32,
+    since: Nanos,
+}
+
+/// The accounts of one session.
+#[derive(Debug, Default)]
+pub(crate) struct UsageBook {
+    accounts: BTreeMap<UrrId, Account>,
+}
+
+impl UsageBook {
+    /// Opens an account for each of `urrs` that has none, and closes those of URRs that are gone.
+    pub(crate) fn follow(&mut self, now: Nanos, urrs: impl Iterator<Item = UrrId> + Clone) {
+        for urr in urrs.clone() {
+            self.accounts.entry(urr).or_insert(Account {
+                since: now,
+                ..Account::default()
+            });
+        }
+        self.accounts
+            .retain(|known, _| urrs.clone().any(|urr| urr == *known));
+    }
+
+    /// Reports what was counted since the last report, and starts the next measurement.
+    pub(crate) fn report(&mut self, now: Nanos, counted: Counted, cause: ReportCause) -> UsageReport {
+        let account = self.accounts.entry(counted.urr).or_default();
+        let report = UsageReport {
+            urr: counted.urr,
+            method: counted.method,
+            sequence: account.next,
+            cause,
+            count: sum(difference(counted.count, account.reported), account.carried),
+            start: account.since,
+            end: now,
+        };
+        *account = Account {
+            reported: counted.count,
+            carried: UrrCount::default(),
+            next: account.next.wrapping_add(1),
+            since: now,
+        };
+        report
+    }
+
+    /// The same, unless there is nothing to report: then no number is used up.
+    pub(crate) fn report_if_any(
+        &mut self,
+        now: Nanos,
+        counted: Counted,
+        cause: ReportCause,
+    ) -> Option<UsageReport> {
+        let account = self.accounts.get(&counted.urr).copied().unwrap_or_default();
+        let fresh = sum(difference(counted.count, account.reported), account.carried);
+        (!is_null(fresh)).then(|| self.report(now, counted, cause))
+    }
+
+    /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.
+    pub(crate) fn carry(&mut self, urr: UrrId, counted: UrrCount) {
+        if let Some(account) = self.accounts.get_mut(&urr) {
+            account.carried = sum(account.carried, difference(counted, account.reported));
+            account.reported = UrrCount::default();
+        }
+    }
+}
+
+/// Whether nothing was counted.
+fn is_null(count: UrrCount) -> bool {
+    count.ul_packets == 0 && count.dl_packets == 0
+}
+
+fn sum(a: UrrCount, b: UrrCount) -> UrrCount {
+    combine(a, b, u64::wrapping_add)
+}
+
+fn difference(a: UrrCount, b: UrrCount) -> UrrCount {
+    combine(a, b, u64::wrapping_sub)
+}
+
+fn combine(a: UrrCount, b: UrrCount, op: fn(u64, u64) -> u64) -> UrrCount {
+    UrrCount {
+        ul_packets: op(a.ul_packets, b.ul_packets),
+        ul_octets: op(a.ul_octets, b.ul_octets),
+        dl_packets: op(a.dl_packets, b.dl_packets),
+        dl_octets: op(a.dl_octets, b.dl_octets),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URR: UrrId = UrrId(1);
+
+    fn counted(packets: u64) -> Counted {
+        Counted {
+            urr: URR,
+            method: MeasurementMethod::VOLUM,
+            count: count(packets),
+        }
+    }
+
+    fn count(packets: u64) -> UrrCount {
+        UrrCount {
+            ul_packets: packets,
+            ul_octets: packets * 100,
+            ..UrrCount::default()
+        }
+    }
+
+    #[test]
+    fn each_packet_is_reported_once_and_reports_are_numbered() {
+        let mut book = UsageBook::default();
+        book.follow(Nanos::from_secs(1), [URR].into_iter());
+        let first = book.report(Nanos::from_secs(2), counted(5), ReportCause::Immediate);
+        let last = book.report(Nanos::from_secs(3), counted(7), ReportCause::Termination);
+        assert_eq!(
+            (first.sequence, first.count, first.start),
+            (0, count(5), Nanos::from_secs(1))
+        );
+        assert_eq!(
+            (last.sequence, last.count, last.start),
+            (1, count(2), Nanos::from_secs(2))
+        );
+    }
+
+    #[test]
+    fn what_a_lost_slot_counted_is_carried_into_the_next_report() {
+        let mut book = UsageBook::default();
+        book.follow(Nanos::ZERO, [URR].into_iter());
+        book.report(Nanos::ZERO, counted(5), ReportCause::Immediate);
+        book.carry(URR, count(9));
+        let report = book.report(Nanos::ZERO, counted(1), ReportCause::Termination);
+        assert_eq!(report.count, count(4 + 1));
+    }
+
+    #[test]
+    fn a_urr_that_is_created_anew_starts_anew() {
+        let mut book = UsageBook::default();
+        book.follow(Nanos::ZERO, [URR].into_iter());
+        book.report(Nanos::ZERO, counted(5), ReportCause::Immediate);
+        book.follow(Nanos::ZERO, [].into_iter());
+        book.follow(Nanos::from_secs(9), [URR].into_iter());
+        let report = book.report(Nanos::from_secs(9), counted(1), ReportCause::Termination);
+        assert_eq!(
+            (report.sequence, report.count, report.start),
+            (0, count(1), Nanos::from_secs(9))
+        );
+        assert!(is_null(UrrCount::default()) && !is_null(report.count));
+    }
+}

@@ -1,0 +1,240 @@
+//! Workers as far as control sees them: they apply effects in order, count, and answer.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flow::{AdjacencyId, Bucket, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId};
+use rules::compile::Adjacencies;
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::model::UrrId;
+use rules::network::{Instance, Network, Roles, Route};
+use session::{Effect, SteerChange, SteerKey, WorkerFault};
+
+/// What a worker answers to an operation.
+pub type Answer = (OpId, Result<Option<UsageSnapshot>, WorkerFault>);
+
+/// One worker.
+#[derive(Default)]
+pub struct Worker {
+    pub queue: VecDeque<Effect>,
+    pub sessions: BTreeMap<SessionIndex, SessionImage>,
+    pub counts: BTreeMap<(SessionIndex, UrrId), UrrCount>,
+    pub steering: BTreeMap<SteerKey, Bucket>,
+    /// Sessions that fit; more are refused.
+    pub room: Option<usize>,
+    /// Every Replace fails from now on.
+    pub refuses_replace: bool,
+    /// Generations seen: a Replace that touches no flow keeps the number.
+    pub generations: Vec<u32>,
+}
+
+/// All workers of the node.
+pub struct Fleet {
+    pub workers: Vec<Worker>,
+}
+
+impl Fleet {
+    pub fn new(workers: u16) -> Fleet {
+        Fleet {
+            workers: (0..workers).map(|_| Worker::default()).collect(),
+        }
+    }
+
+    pub fn push(&mut self, effect: Effect) {
+        self.worker(effect.worker()).queue.push_back(effect);
+    }
+
+    pub fn worker(&mut self, worker: WorkerId) -> &mut Worker {
+        &mut self.workers[worker.index()]
+    }
+
+    /// Lets every worker do all it has to, and answers for them.
+    pub fn run(&mut self) -> Vec<Answer> {
+        let workers = self.workers.iter_mut();
+        workers
+            .flat_map(|worker| std::iter::from_fn(|| worker.step()).flatten().collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// The session images of all workers.
+    pub fn images(&self) -> Vec<&SessionImage> {
+        self.workers
+            .iter()
+            .flat_map(|worker| worker.sessions.values())
+            .collect()
+    }
+
+    /// Counts packets in a URR of the session with this index, as the worker that has it does.
+    pub fn count(&mut self, session: SessionIndex, urr: UrrId, count: UrrCount) {
+        let worker = self
+            .workers
+            .iter_mut()
+            .find(|worker| worker.sessions.contains_key(&session))
+            .unwrap();
+        let slot = worker.counts.entry((session, urr)).or_default();
+        slot.ul_packets += count.ul_packets;
+        slot.ul_octets += count.ul_octets;
+        slot.dl_packets += count.dl_packets;
+        slot.dl_octets += count.dl_octets;
+    }
+
+    /// That no worker has anything of any session.
+    pub fn assert_empty(&self) {
+        for worker in &self.workers {
+            assert!(
+                worker.sessions.is_empty(),
+                "sessions left: {:?}",
+                worker.sessions.keys()
+            );
+            assert!(worker.steering.is_empty(), "steering left: {:?}", worker.steering);
+            assert!(
+                worker.counts.is_empty(),
+                "counts left: {:?}",
+                worker.counts.keys()
+            );
+        }
+    }
+}
+
+impl Worker {
+    /// Does one effect; `Some(None)` for one that is not answered.
+    pub fn step(&mut self) -> Option<Option<Answer>> {
+        Some(match self.queue.pop_front()? {
+            Effect::Apply { op, change, .. } => Some((op, self.apply(change))),
+            Effect::Query { op, session, .. } => {
+                let counters = self.counts_of(session, |_| true);
+                Some((op, Ok(Some(UsageSnapshot { session, counters }))))
+            }
+            Effect::Fence { op, .. } => Some((op, Ok(None))),
+            Effect::Steer { change, .. } => {
+                match change {
+                    SteerChange::Add { key, bucket } => drop(self.steering.insert(key, bucket)),
+                    SteerChange::Remove { key } => drop(self.steering.remove(&key)),
+                }
+                None
+            }
+        })
+    }
+
+    fn apply(&mut self, change: SessionChange) -> Result<Option<UsageSnapshot>, WorkerFault> {
+        match change {
+            SessionChange::Install(image) => {
+                if self.room.is_some_and(|room| self.sessions.len() >= room) {
+                    return Err(WorkerFault::NoSpace);
+                }
+                let index = image.session;
+                self.generations.push(image.classification_generation);
+                assert!(
+                    self.sessions.insert(index, *image).is_none(),
+                    "{index} was there already"
+                );
+                Ok(None)
+            }
+            SessionChange::Replace(image) => {
+                let index = image.session;
+                if self.refuses_replace {
+                    return Err(WorkerFault::NoSpace);
+                }
+                self.generations.push(image.classification_generation);
+                let urrs = image.urr_ids.clone();
+                assert!(
+                    self.sessions.insert(index, *image).is_some(),
+                    "{index} was not there"
+                );
+                let counters = self.counts_of(index, |urr| !urrs.contains(&urr));
+                self.forget(index, &counters);
+                Ok(Some(UsageSnapshot {
+                    session: index,
+                    counters,
+                }))
+            }
+            SessionChange::Remove(index) => {
+                let counters = self.counts_of(index, |_| true);
+                self.forget(index, &counters);
+                let usage = UsageSnapshot {
+                    session: index,
+                    counters,
+                };
+                self.sessions
+                    .remove(&index)
+                    .map(|_| Some(usage))
+                    .ok_or(WorkerFault::Failed)
+            }
+        }
+    }
+
+    fn forget(&mut self, session: SessionIndex, counters: &[(UrrId, UrrCount)]) {
+        for (urr, _) in counters {
+            self.counts.remove(&(session, *urr));
+        }
+    }
+
+    fn counts_of(&self, session: SessionIndex, wanted: impl Fn(UrrId) -> bool) -> Vec<(UrrId, UrrCount)> {
+        let all = self
+            .counts
+            .iter()
+            .filter(|((index, urr), _)| *index == session && wanted(*urr));
+        all.map(|((_, urr), count)| (*urr, *count)).collect()
+    }
+}
+
+/// Next hops without number.
+pub struct EveryNextHop;
+
+impl Adjacencies for EveryNextHop {
+    fn resolve(&self, _: InstanceId, _: IpAddr) -> Option<AdjacencyId> {
+        Some(AdjacencyId(1))
+    }
+}
+
+/// An access network with IPv4 and IPv6, two data networks, N9 and N4-u.
+pub fn network() -> Arc<Network> {
+    let instances = vec![
+        instance(
+            0,
+            "access",
+            Roles::N3,
+            0,
+            "192.0.2.10/24",
+            Some("2001:db8:3::10/64"),
+        ),
+        instance(
+            1,
+            "internet",
+            Roles::N6,
+            1,
+            "198.51.100.10/24",
+            Some("2001:db8:6::10/64"),
+        ),
+        instance(2, "ims", Roles::N6, 2, "198.51.101.10/24", None),
+        instance(3, "n9.example.org", Roles::N9, 0, "203.0.113.10/24", None),
+        instance(4, "n4u", Roles::N4U, 0, "203.0.114.10/24", None),
+    ];
+    Arc::new(Network::new(instances).unwrap())
+}
+
+fn instance(id: u16, name: &str, roles: Roles, vrf: u16, ipv4: &str, ipv6: Option<&str>) -> Instance {
+    let (address, bits) = ipv4.split_once('/').unwrap();
+    let router = IpAddr::V4(std::net::Ipv4Addr::from_bits(
+        address.parse::<std::net::Ipv4Addr>().unwrap().to_bits() & !0xff | 1,
+    ));
+    Instance {
+        id: InstanceId(id),
+        name: name.into(),
+        roles,
+        vrf: VrfId(vrf),
+        port: PortId(id),
+        vlan: None,
+        mtu: 1500,
+        ipv4: Some((address.parse().unwrap(), bits.parse().unwrap())),
+        ipv6: ipv6.map(|ipv6| {
+            let (address, bits) = ipv6.split_once('/').unwrap();
+            (address.parse().unwrap(), bits.parse().unwrap())
+        }),
+        routes: vec![Route {
+            prefix: "0.0.0.0/0".parse().unwrap(),
+            next_hop: router,
+        }],
+    }
+}
