@@ -35,3 +35,10 @@ pub use ids::{
 };
 pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope};
 pub use table::{FlowTable, Full, Hit, Tick};
+
+/// A worker's tables move to its thread, once.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<FlowTable<FlowKey4>>();
+    is_send::<Blocks>();
+};

@@ -16,8 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmut
 
 use super::BlockImage;
 use crate::{
-    AdjacencyId, Direction, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, Template,
-    UrrCount,
+    AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, Template, UrrCount,
 };
 
 // `Face::generation` is the upper half of the line's first word only then.
@@ -52,6 +51,13 @@ impl Line {
     #[inline(always)]
     pub(super) fn counters_mut(&mut self) -> &mut Counters {
         transmute_mut!(&mut self.0)
+    }
+
+    /// The counts in all these lines: two for each slot, by direction.
+    #[inline(always)]
+    pub(super) fn counts_mut(lines: &mut [Self]) -> &mut [Count] {
+        // Lines are whole counts and aligned more strictly, so this never fails.
+        <[Count]>::mut_from_bytes(lines.as_mut_bytes()).unwrap_or_default()
     }
 
     #[inline(always)]
@@ -207,12 +213,14 @@ impl Counters {
             },
         ];
     }
+}
 
+impl Count {
+    /// One packet more.
     #[inline(always)]
-    pub(super) fn add(&mut self, slot: usize, direction: Direction, octets: u64) {
-        let count = &mut self.0[slot % 2][direction as usize];
-        count.packets = count.packets.wrapping_add(1);
-        count.octets = count.octets.wrapping_add(octets);
+    pub(super) fn add(&mut self, octets: u64) {
+        self.packets = self.packets.wrapping_add(1);
+        self.octets = self.octets.wrapping_add(octets);
     }
 }
 

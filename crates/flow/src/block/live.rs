@@ -69,11 +69,12 @@ impl<'a> LiveBlock<'a> {
     /// Counts one packet of `octets` octets (of the inner IP packet) in these URRs.
     #[inline(always)]
     pub fn count(&mut self, urrs: u64, octets: u64) {
+        let counts = Line::counts_mut(self.objects);
         let mut left = urrs & below(self.face.counts.urrs);
         while left != 0 {
             let slot = left.trailing_zeros() as usize;
-            if let Some(line) = self.objects.get_mut(slot / 2) {
-                line.counters_mut().add(slot, self.direction, octets);
+            if let Some(count) = counts.get_mut(slot * 2 + self.direction as usize) {
+                count.add(octets);
             }
             left &= left - 1;
         }
