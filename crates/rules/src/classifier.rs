@@ -80,9 +80,8 @@ type Tunnel = (LocalId, Teid);
 struct Interfaces(u16);
 
 impl Interfaces {
-    /// What plain packets come from: the data network, in whatever words.
-    const PLAIN: Self =
-        Self(!(1 << SourceInterface::Access.value() | 1 << SourceInterface::CpFunction.value()));
+    /// What plain packets come from: the data network, in either word.
+    const PLAIN: Self = Self(1 << SourceInterface::Core.value() | 1 << SourceInterface::SgiLan.value());
 
     const fn contains(self, interface: SourceInterface) -> bool {
         self.0 >> (interface.value() & 0x0f) & 1 != 0
@@ -117,6 +116,8 @@ impl Classifier {
     /// A PDR has an F-TEID that is incomplete or not this node's, names a network instance that is not configured,
     /// or uses an SDF filter that nothing defines.
     pub fn new(rules: &SessionRules, network: &Network) -> Result<Self, CompileError> {
+        let ue = UeAddresses::new(rules.ue_prefixes());
+        let knows_ue = !ue.is_empty();
         let mut pdrs = Vec::with_capacity(rules.pdrs().len());
         for (slot, pdr) in rules.pdrs().iter().enumerate() {
             let failed = |reason| CompileError {
@@ -125,18 +126,14 @@ impl Classifier {
             };
             pdrs.push((
                 pdr.precedence,
-                Detector::new(slot, pdr, rules, network).map_err(failed)?,
+                Detector::new(slot, pdr, rules, knows_ue, network).map_err(failed)?,
             ));
         }
         // Stable: of equal precedences, the PDR that was created first is tried first.
         pdrs.sort_by_key(|&(precedence, _)| precedence);
         let pdrs: Vec<Detector> = pdrs.into_iter().map(|(_, detector)| detector).collect();
         let tunnels = interfaces_of_tunnels(&pdrs);
-        Ok(Self {
-            pdrs,
-            tunnels,
-            ue: UeAddresses::new(rules.ue_prefixes()),
-        })
+        Ok(Self { pdrs, tunnels, ue })
     }
 
     /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
@@ -204,7 +201,13 @@ fn has_qfi(qfis: u64, qfi: Option<Qfi>) -> bool {
 }
 
 impl Detector {
-    fn new(slot: usize, pdr: &Pdr, rules: &SessionRules, network: &Network) -> Result<Self, CompileFault> {
+    fn new(
+        slot: usize,
+        pdr: &Pdr,
+        rules: &SessionRules,
+        knows_ue: bool,
+        network: &Network,
+    ) -> Result<Self, CompileFault> {
         let filters = pdr
             .pdi
             .sdf_filters
@@ -218,7 +221,7 @@ impl Detector {
             qfis: pdr.pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
             ue_ip: pdr.pdi.ue_prefixes().collect(),
             filters: filters.collect::<Result<_, _>>()?,
-            source_check: ue::source_check(rules, pdr),
+            source_check: ue::source_check(rules, pdr, knows_ue),
         })
     }
 

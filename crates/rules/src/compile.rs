@@ -41,7 +41,9 @@ pub fn compile(
 ) -> Result<SessionImage, CompileError> {
     check_limits(rules)?;
     check_identity(rules)?;
-    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules))?;
+    let ue_prefixes = rules.ue_prefixes();
+    let knows_ue = !ue_prefixes.is_empty();
+    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
     let classifier = Classifier::new(rules, network)?;
     let forwards = all(rules.fars(), |(_, far)| {
         let failed = |reason| CompileError {
@@ -68,7 +70,7 @@ pub fn compile(
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
         decisions,
         ue_addresses: ue_addresses(rules, network),
-        ue_prefixes: rules.ue_prefixes(),
+        ue_prefixes,
         rules: Arc::clone(rules),
         classification_generation: 0,
     })
@@ -113,7 +115,7 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
     }
 }
 
-fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules) -> Result<Decision, CompileError> {
+fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Result<Decision, CompileError> {
     let failed = |reason| CompileError {
         rule: pdr.id.into(),
         reason,
@@ -166,7 +168,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules) -> Result<Decision, Co
         deletes_psc: pdr
             .outer_header_removal
             .is_some_and(|removal| removal.deletes_psc),
-        source_check: ue::source_check(rules, pdr),
+        source_check: ue::source_check(rules, pdr, knows_ue),
     })
 }
 
@@ -222,9 +224,9 @@ fn ue_addresses(rules: &SessionRules, network: &Network) -> Vec<(VrfId, IpPrefix
 }
 
 fn is_plain(pdr: &Pdr) -> bool {
-    !matches!(
+    matches!(
         pdr.pdi.source_interface,
-        SourceInterface::Access | SourceInterface::CpFunction
+        SourceInterface::Core | SourceInterface::SgiLan
     )
 }
 

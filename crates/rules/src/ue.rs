@@ -26,10 +26,10 @@ pub fn allows_source(prefixes: &[IpPrefix], check: SourceCheck, source: IpAddr) 
     }
 }
 
-/// What packets that `pdr` detects may have as source. From Access to Access is indirect forwarding between gNBs:
+/// What packets that `pdr` detects may have as source; `knows_ue`: the session has UE addresses. From Access to Access is indirect forwarding between gNBs:
 /// downlink packets, whose source is not the UE (TS 29.244 §8.2.24, NOTE 3).
-pub fn source_check(rules: &SessionRules, pdr: &Pdr) -> SourceCheck {
-    if pdr.pdi.source_interface != SourceInterface::Access || rules.ue_prefixes().is_empty() {
+pub fn source_check(rules: &SessionRules, pdr: &Pdr, knows_ue: bool) -> SourceCheck {
+    if pdr.pdi.source_interface != SourceInterface::Access || !knows_ue {
         return SourceCheck::Anyone;
     }
     let forwarding = pdr

@@ -27,6 +27,10 @@ impl UeAddresses {
         let has_long = prefixes.iter().any(is_long);
         Self { prefixes, has_long }
     }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.prefixes.is_empty()
+    }
 }
 
 fn is_long(prefix: &IpPrefix) -> bool {

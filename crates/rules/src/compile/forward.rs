@@ -88,7 +88,8 @@ impl Egress<'_> {
             (None, DestinationInterface::Access | DestinationInterface::CpFunction) => {
                 Ok(drop_because(ForwardFlags::NO_TUNNEL))
             }
-            (None, _) => self.plain(),
+            (None, DestinationInterface::Core | DestinationInterface::SgiLan) => self.plain(),
+            (None, DestinationInterface::Other(_)) => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
         }
     }
 

@@ -146,6 +146,11 @@ fn what_cannot_be_forwarded_yet_is_dropped_and_says_so() {
         (accept.kind, accept.flags),
         (ForwardKind::Drop, ForwardFlags::UNSUPPORTED)
     );
+    let to_li = far_2(&forwarding(DestinationInterface::Other(4), None));
+    assert_eq!(
+        (to_li.kind, to_li.flags),
+        (ForwardKind::Drop, ForwardFlags::UNSUPPORTED)
+    );
     assert_eq!(far_2(&with_far(ApplyAction::DROP, None)), Forward::DROP);
     let buffer = far_2(&with_far(ApplyAction::BUFF.with(ApplyAction::NOCP), None));
     assert_eq!(

@@ -189,7 +189,7 @@ impl<'a> Session<'a> {
 }
 
 fn is_from_data_network(interface: SourceInterface) -> bool {
-    interface != SourceInterface::Access && interface != SourceInterface::CpFunction
+    interface == SourceInterface::Core || interface == SourceInterface::SgiLan
 }
 
 fn names(pdr: &Pdr, tunnel: &Tunnelled<'_>) -> bool {

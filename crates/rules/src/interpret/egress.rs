@@ -53,7 +53,8 @@ impl Session<'_> {
         }
         match parameters.destination {
             DestinationInterface::Access | DestinationInterface::CpFunction => Err(DropReason::FarNoTunnel),
-            _ => {
+            DestinationInterface::Other(_) => Err(DropReason::UnsupportedAction),
+            DestinationInterface::Core | DestinationInterface::SgiLan => {
                 let mut n6 = self
                     .network
                     .instances()

@@ -87,6 +87,7 @@ fn any_source() -> impl Strategy<Value = SourceInterface> {
         4 => Just(SourceInterface::Core),
         1 => Just(SourceInterface::SgiLan),
         1 => Just(SourceInterface::CpFunction),
+        1 => Just(SourceInterface::Other(5)),
     ]
 }
 
@@ -164,6 +165,7 @@ fn any_destination() -> impl Strategy<Value = DestinationInterface> {
         4 => Just(DestinationInterface::Core),
         1 => Just(DestinationInterface::SgiLan),
         1 => Just(DestinationInterface::CpFunction),
+        1 => Just(DestinationInterface::Other(4)),
     ]
 }
 
