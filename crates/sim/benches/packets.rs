@@ -1,10 +1,12 @@
 //! What the simulator costs per packet: `cargo bench -p sim`. Prints nanoseconds; judges nothing.
 
-use packet::{Qfi, Teid};
+use packet::{MacAddr, Qfi, Teid};
 use sim::path::{Path, PathConfig};
 use sim::payload::Stamp;
+use sim::station::StationConfig;
 use sim::tracker::Tracker;
-use sim::{Direction, Nanos};
+use sim::traffic::{Sizes, Traffic};
+use sim::{Direction, FramePort, Nanos, Shard, ShardConfig, Side};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -74,6 +76,7 @@ fn main() {
                 black_box(sim::payload::read(black_box(&packet[28..size]))).expect("it is intact");
             });
         }
+        measure_shard(flows);
         let mut tracker = Tracker::new(flows);
         measure("track a packet", flows, |round, flow| {
             let sequence = tracker.next_sequence(flow);
@@ -81,4 +84,62 @@ fn main() {
             black_box(tracker.received(flow, sequence, 600, u64::from(round & 0xffff)));
         });
     }
+}
+
+/// A pair of links on which frames are written and lost.
+struct Nowhere(Vec<u8>);
+
+impl FramePort for Nowhere {
+    fn send(&mut self, _: Side, length: usize, write: impl FnOnce(&mut [u8])) -> bool {
+        write(&mut self.0[..length]);
+        black_box(&self.0);
+        true
+    }
+
+    fn receive(&mut self, _: Side, _: usize, _: impl FnMut(&[u8])) -> usize {
+        0
+    }
+}
+
+/// What a shard needs to send one packet, whose turn it is included.
+fn measure_shard(flows: u32) {
+    let station = |address: Ipv4Addr| StationConfig {
+        mac: MacAddr([2, 0, 0, 0, 0, 2]),
+        vlan: None,
+        addresses: vec![address.into()],
+        gateway_ipv4: None,
+        gateway_ipv6: None,
+        gateway_mac: Some(MacAddr([2, 0, 0, 0, 0, 1])),
+    };
+    let traffic = Traffic {
+        rate: 1_000_000_000,
+        uplink_share: 500,
+        uplink_sizes: Sizes::fixed(128),
+        downlink_sizes: Sizes::fixed(128),
+        ..Traffic::default()
+    };
+    let mut shard = Shard::new(ShardConfig {
+        access: station(Ipv4Addr::new(192, 0, 2, 2)),
+        core: station(Ipv4Addr::new(192, 0, 2, 3)),
+        paths: (0..flows).map(path).collect(),
+        share: 0..flows,
+        traffic,
+        hops: 1,
+    })
+    .expect("the stations have gateways");
+    let mut port = Nowhere(vec![0; 2048]);
+    shard.start(Nanos(0));
+    let mut chunks: Vec<f64> = (0..5_000u64)
+        .map(|chunk| {
+            let start = Instant::now();
+            (0..10).for_each(|poll| shard.poll(Nanos((chunk * 10 + poll) * 128), &mut port));
+            start.elapsed().as_nanos() as f64 / 1280.0
+        })
+        .collect();
+    chunks.sort_by(f64::total_cmp);
+    println!(
+        "{:>28} {flows:>6} flows: {:5.1} ns",
+        "shard, 128 octets",
+        chunks[chunks.len() / 2]
+    );
 }
