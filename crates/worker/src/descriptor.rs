@@ -95,6 +95,13 @@ impl Descriptor {
         shape: KeyFields::NONE,
     };
 
+    /// Forgets the packet before: only what says that the rest means something is written.
+    #[inline]
+    pub fn reset(&mut self, from_inbox: bool) {
+        (self.fate, self.kind, self.from_inbox) = (Fate::Open, Kind::None, from_inbox);
+        (self.local, self.gtpu, self.tuple, self.defect, self.verdict) = (None, None, None, None, None);
+    }
+
     /// Whether the fate is still open.
     #[inline]
     pub fn is_open(&self) -> bool {

@@ -17,6 +17,8 @@ mod answer;
 mod batch;
 mod config;
 mod descriptor;
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
 mod encap;
 mod exception;
 mod flows;

@@ -215,10 +215,9 @@ impl<I: Io> Worker<I> {
         self.lap(Stage::Rx, packets, &mut clock);
         let tick = Tick::of(now);
         let descriptors = &mut self.descriptors[..packets];
-        descriptors.fill(Descriptor {
-            from_inbox: port.is_none(),
-            ..Descriptor::NEW
-        });
+        descriptors
+            .iter_mut()
+            .for_each(|descriptor| descriptor.reset(port.is_none()));
         parse(&self.places, &self.burst, descriptors);
         self.lap(Stage::Parse, packets, &mut clock);
         self.steer(packets);

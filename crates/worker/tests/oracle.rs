@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use flow::{Direction, SessionIndex, UrrCount};
+use packet::{DropReason, IpTuple};
 use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
@@ -61,6 +62,10 @@ impl Trial {
     fn packet(&mut self, sent: &Sent) {
         let before = self.world.drops();
         let out = self.world.send(sent.ingress.0, &sent.bytes);
+        if let Some(reason) = not_for_rules(sent) {
+            assert_eq!(self.world.dropped_since(&before), Some(reason));
+            return;
+        }
         let verdict = interpret(&self.rules, &self.world.network, sent.ingress, &sent.bytes);
         match verdict.outcome {
             Outcome::Forwarded {
@@ -143,6 +148,15 @@ impl Trial {
         assert_eq!(counters(last), expected);
         self.world.assert_conserved();
     }
+}
+
+/// Why a packet is dropped before any session is asked; the interpreter does not look at that.
+fn not_for_rules(sent: &Sent) -> Option<DropReason> {
+    let tuple = IpTuple::parse(&sent.bytes, sent.bytes.len()).ok()?;
+    tuple
+        .addrs
+        .has_martian_source()
+        .then_some(DropReason::MartianSource)
 }
 
 fn counters(usage: Option<UsageSnapshot>) -> BTreeMap<UrrId, UrrCount> {

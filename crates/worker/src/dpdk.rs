@@ -1,0 +1,199 @@
+//! Packet I/O over DPDK: one queue pair of each port, inboxes over multi-producer rings.
+//!
+//! One worker owns a [`DpdkIo`] and uses it on its thread, for which it keeps a `dpdk::Registration`. A packet's
+//! ingress port travels in its mbuf. Packets cross from DPDK's bursts to the worker's batches and back by moving
+//! pointers; every call into DPDK is for a burst.
+
+use dpdk::{Burst, Consumer, Eal, Error, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
+use flow::{PortId, WorkerId};
+use packet::PacketBuf;
+
+use crate::{Batch, Ingress, Io};
+
+/// An mbuf as the packet path uses it.
+pub struct DpdkBuf(Mbuf);
+
+impl DpdkBuf {
+    /// The mbuf.
+    pub fn into_mbuf(self) -> Mbuf {
+        self.0
+    }
+}
+
+impl From<Mbuf> for DpdkBuf {
+    fn from(mbuf: Mbuf) -> Self {
+        Self(mbuf)
+    }
+}
+
+impl PacketBuf for DpdkBuf {
+    #[inline]
+    fn data(&self) -> &[u8] {
+        self.0.data()
+    }
+
+    #[inline]
+    fn data_mut(&mut self) -> &mut [u8] {
+        self.0.data_mut()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn prepend(&mut self, n: usize) -> Option<&mut [u8]> {
+        self.0.prepend(n)
+    }
+
+    #[inline]
+    fn trim_front(&mut self, n: usize) -> bool {
+        self.0.adj(n)
+    }
+
+    /// Of a chained packet at most the last segment's octets can be cut off.
+    #[inline]
+    fn truncate(&mut self, len: usize) -> bool {
+        match self.0.len().checked_sub(len) {
+            Some(0) => true,
+            Some(surplus) => self.0.trim(surplus),
+            None => false,
+        }
+    }
+
+    fn append(&mut self, n: usize) -> Option<&mut [u8]> {
+        self.0.append(n)
+    }
+
+    #[inline]
+    fn headroom(&self) -> usize {
+        self.0.headroom()
+    }
+}
+
+impl Ingress for DpdkBuf {
+    #[inline]
+    fn ingress(&self) -> PortId {
+        PortId(self.0.port())
+    }
+
+    #[inline]
+    fn set_ingress(&mut self, port: PortId) {
+        self.0.set_port(port.0);
+    }
+}
+
+/// The inboxes of so many workers: each worker gets its own consumer, and everyone all producers.
+///
+/// # Errors
+/// When a ring cannot be made.
+pub fn inboxes(eal: &Eal, workers: u16, capacity: u32) -> Result<(Vec<MultiProducer>, Vec<Consumer>), Error> {
+    let rings: Vec<_> = (0..workers)
+        .map(|_| dpdk::mpsc(eal, capacity))
+        .collect::<Result<_, _>>()?;
+    Ok(rings.into_iter().unzip())
+}
+
+/// One worker's queues.
+pub struct DpdkIo {
+    /// By port.
+    ports: Vec<(RxQueue, TxQueue)>,
+    pool: Mempool,
+    inbox: Option<Consumer>,
+    /// By worker.
+    inboxes: Vec<MultiProducer>,
+    burst: Burst,
+}
+
+impl DpdkIo {
+    /// Over one queue pair of each port (in the order of their ids), the pool that own packets come from, and the
+    /// inboxes; a lone worker needs none.
+    pub fn new(
+        ports: Vec<(RxQueue, TxQueue)>,
+        pool: Mempool,
+        inbox: Option<Consumer>,
+        inboxes: Vec<MultiProducer>,
+    ) -> Self {
+        Self {
+            ports,
+            pool,
+            inbox,
+            inboxes,
+            burst: Burst::new(),
+        }
+    }
+
+    /// Moves what was received to `out`; both have the same room.
+    fn deliver(&mut self, out: &mut Batch<DpdkBuf>, port: Option<PortId>) {
+        for mut mbuf in self.burst.drain() {
+            if let Some(port) = port {
+                mbuf.set_port(port.0);
+            }
+            // `out` has room for a burst: it is empty when a worker asks.
+            let _ = out.push(DpdkBuf(mbuf));
+        }
+    }
+
+    fn collect(&mut self, out: &mut Batch<DpdkBuf>) {
+        for buf in out.drain() {
+            let _ = self.burst.push(buf.0);
+        }
+    }
+
+    /// Moves back what found no room.
+    fn give_back(&mut self, out: &mut Batch<DpdkBuf>) {
+        for mbuf in self.burst.drain() {
+            let _ = out.push(DpdkBuf(mbuf));
+        }
+    }
+}
+
+impl Io for DpdkIo {
+    type Buf = DpdkBuf;
+
+    fn ports(&self) -> usize {
+        self.ports.len()
+    }
+
+    fn rx(&mut self, port: PortId, out: &mut Batch<DpdkBuf>) {
+        let Some((queue, _)) = self.ports.get_mut(port.index()).filter(|_| out.is_empty()) else {
+            return;
+        };
+        queue.rx_burst(&mut self.burst);
+        self.deliver(out, Some(port));
+    }
+
+    fn tx(&mut self, port: PortId, out: &mut Batch<DpdkBuf>) {
+        self.collect(out);
+        if let Some((_, queue)) = self.ports.get_mut(port.index()) {
+            queue.tx_burst(&mut self.burst);
+        }
+        self.give_back(out);
+    }
+
+    fn alloc(&mut self) -> Option<DpdkBuf> {
+        self.pool.alloc().map(DpdkBuf)
+    }
+
+    fn hand_over(&mut self, to: WorkerId, out: &mut Batch<DpdkBuf>) {
+        self.collect(out);
+        if let Some(inbox) = self.inboxes.get(to.index()) {
+            inbox.enqueue(&mut self.burst);
+        }
+        self.give_back(out);
+    }
+
+    fn inbox(&mut self, out: &mut Batch<DpdkBuf>) {
+        let Some(inbox) = self.inbox.as_mut().filter(|_| out.is_empty()) else {
+            return;
+        };
+        inbox.dequeue(&mut self.burst);
+        self.deliver(out, None);
+    }
+
+    fn free(&mut self, out: &mut Batch<DpdkBuf>) {
+        self.collect(out);
+        self.burst.clear();
+    }
+}

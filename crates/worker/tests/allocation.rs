@@ -1,0 +1,94 @@
+//! The warm fast path allocates nothing and frees nothing: counted by a global allocator, around polls alone.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::net::Ipv4Addr;
+
+use flow::{PortId, WorkerId};
+use packet::Teid;
+use rules::model::OuterHeaderCreation;
+use rules::testing::{GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
+use worker::mem::MemBuf;
+
+use common::{World, frame};
+
+thread_local! {
+    /// Calls of the allocator by this thread while it is being watched.
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+    static WATCHED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The system's allocator, with its calls counted.
+struct Counting;
+
+fn count() {
+    if WATCHED.get() {
+        CALLS.set(CALLS.get() + 1);
+    }
+}
+
+// SAFETY: every call is the system allocator's own, with the same arguments; counting touches no memory but two
+// constant-initialised thread locals without destructors.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same here.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count();
+        // SAFETY: `memory` came from `System.alloc` with this layout, as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The allocator's calls during `work`.
+fn calls_during(work: impl FnOnce()) -> u64 {
+    CALLS.set(0);
+    WATCHED.set(true);
+    work();
+    WATCHED.set(false);
+    CALLS.get()
+}
+
+#[test]
+fn the_counter_counts() {
+    assert!(calls_during(|| drop(vec![1_u8; 100])) >= 2);
+}
+
+#[test]
+fn the_warm_fast_path_calls_no_allocator() {
+    let mut world = World::new();
+    world.install(
+        1,
+        pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB)),
+    );
+    let remote = Ipv4Addr::new(192, 0, 2, 1);
+    let user = UserPacket::udp(UE, remote, 1000, 53).bytes();
+    let uplink = frame(
+        0,
+        &tunnelled(N3_ADDRESS, 0x1001, 255, Some([0x10, 9]), &[], &user),
+    );
+    let downlink = frame(1, &UserPacket::udp(remote, UE, 53, 1000).bytes());
+    let unknown = frame(0, &tunnelled(N3_ADDRESS, 0x9999, 255, None, &[], &user));
+    let packets = [(0, &uplink), (1, &downlink), (0, &unknown), (0, &uplink)];
+    for round in 0..50 {
+        for (port, packet) in packets.iter().cycle().take(40) {
+            let queue = world.wires.to(WorkerId(0), PortId(*port));
+            queue.push(MemBuf::new(packet)).expect("there is room");
+        }
+        let calls = calls_during(|| world.poll());
+        // The first rounds fill the pool that freed buffers and our own messages come from.
+        assert!(round < 5 || calls == 0, "round {round}: {calls} calls");
+        world.take();
+    }
+    let stats = world.workers[0].stats();
+    assert!(stats.hits > 1000, "the path was warm: {stats:?}");
+    world.assert_conserved();
+}

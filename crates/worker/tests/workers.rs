@@ -1,0 +1,147 @@
+//! Two workers on one thread: who owns what, and handing over.
+
+mod common;
+
+use std::net::Ipv4Addr;
+
+use flow::{Bucket, PortId, WorkerId, bucket};
+use packet::{DropReason, Teid};
+use rules::image::SessionChange;
+use rules::model::OuterHeaderCreation;
+use rules::network::LocalId;
+use rules::prefix::IpPrefix;
+use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
+use worker::mem::MemBuf;
+use worker::{Command, SteerChange};
+
+use common::{World, frame};
+
+const TEID: u32 = 0x1001;
+const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// Two workers of which the second owns everything, and a session there.
+fn world() -> World {
+    let mut world = World::with(testing::network(), 2, |_| {});
+    for bucket in Bucket::all() {
+        if bucket.index() % 16 == 0 {
+            world.poll();
+        }
+        let owner = WorkerId(1);
+        for control in &mut world.controls {
+            let steer = Command::Steer(SteerChange::Bucket { bucket, owner });
+            control.commands.push(steer).expect("there is room");
+        }
+    }
+    (0..10).for_each(|_| world.poll());
+    let rules = pdu_session(TEID, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB));
+    let image = world.image(1, &rules.into(), None).expect("it compiles");
+    world
+        .apply(1, SessionChange::Install(image))
+        .expect("there is room");
+    world
+}
+
+fn uplink() -> Vec<u8> {
+    let user = UserPacket::udp(UE, REMOTE, 1000, 53).bytes();
+    frame(0, &tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &user))
+}
+
+fn downlink() -> Vec<u8> {
+    frame(1, &UserPacket::udp(REMOTE, UE, 53, 1000).bytes())
+}
+
+#[test]
+fn a_packet_finds_its_owner_wherever_it_lands() {
+    let mut world = world();
+    for (port, frame) in [(0, uplink()), (1, downlink())] {
+        let direct = world.send_frame(1, port, &frame);
+        let handed = world.send_frame(0, port, &frame);
+        assert_eq!(direct.len(), 1);
+        assert_eq!(direct, handed);
+    }
+    let [first, second] = [world.workers[0].stats(), world.workers[1].stats()];
+    assert_eq!((first.handed_over, second.inbox, second.handed_over), (2, 2, 0));
+    assert_eq!((first.tx(), second.tx()), (0, 4));
+    world.assert_conserved();
+}
+
+#[test]
+fn a_burst_is_handed_over_in_order() {
+    let mut world = world();
+    let queue = world.wires.to(WorkerId(0), PortId(1)).clone();
+    for number in 0..50_u8 {
+        let mut user = UserPacket::udp(REMOTE, UE, 53, 1000);
+        user.payload = vec![number; 8];
+        queue
+            .push(MemBuf::new(&frame(1, &user.bytes())))
+            .expect("there is room");
+    }
+    (0..3).for_each(|_| world.poll());
+    let numbers: Vec<u8> = world
+        .take()
+        .iter()
+        .map(|(_, frame)| *frame.last().expect("it has octets"))
+        .collect();
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+}
+
+#[test]
+fn exceptions_come_before_buckets_and_nobody_hands_over_twice() {
+    let mut world = world();
+    let prefix = IpPrefix::host(UE.into());
+    let vrf = flow::VrfId(0);
+    let owner = Some(WorkerId(0));
+    world.tell_all(|| {
+        Command::Steer(SteerChange::Tunnel {
+            local: LocalId(0),
+            teid: Teid(TEID),
+            owner,
+        })
+    });
+    world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, owner }));
+    let before = world.drops();
+    assert!(world.send_frame(1, 1, &downlink()).is_empty());
+    assert_eq!(world.dropped_since(&before), Some(DropReason::UnknownUeAddress));
+    assert_eq!(
+        (
+            world.workers[1].stats().handed_over,
+            world.workers[0].stats().handed_over
+        ),
+        (1, 0)
+    );
+    world.tell_all(|| {
+        Command::Steer(SteerChange::Address {
+            vrf,
+            prefix,
+            owner: None,
+        })
+    });
+    assert_eq!(world.send_frame(1, 1, &downlink()).len(), 1);
+    world.assert_conserved();
+}
+
+#[test]
+fn a_full_inbox_is_counted() {
+    let mut world = world();
+    let queue = world.wires.to(WorkerId(0), PortId(1)).clone();
+    for _ in 0..20 {
+        for _ in 0..64 {
+            queue.push(MemBuf::new(&downlink())).expect("there is room");
+        }
+        let now = world.now;
+        world.workers[0].poll(now);
+    }
+    let stats = world.workers[0].stats();
+    assert_eq!(
+        (stats.handed_over, stats.dropped(DropReason::InboxFull)),
+        (1024, 256)
+    );
+    world.assert_conserved();
+}
+
+#[test]
+fn a_teid_of_the_sessions_bucket_lands_with_its_ue_address() {
+    let want = bucket::of_ipv4(UE.octets());
+    let teid = bucket::adjust_teid(0x1234_5678, want);
+    assert_eq!(bucket::of_teid(teid), want);
+}
