@@ -121,11 +121,9 @@ fn generate(flags: &[String]) {
         .opaque_type("rte_mbuf")
         .opaque_type("rte_mempool")
         .opaque_type("rte_ring")
-        // Packed structures that hold aligned ones, which Rust refuses.
-        .opaque_type("rte_l2tpv2_combined_msg_hdr")
         // Thread-local variables: bindgen would declare plain statics, and reading one crashes.
         .blocklist_item("per_lcore_.*")
-        .allowlist_var("(MBUF|SHIM|MEMPOOL)_.*");
+        .allowlist_var("(MBUF|SHIM)_.*|MEMPOOL_CACHE_MAX");
     for function in FUNCTIONS {
         builder = builder.allowlist_function(function);
     }

@@ -23,7 +23,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let queues = arguments.get(2).map_or(Ok(1), |text| text.parse())?;
     let (builder, spec) = spec(kind, subject, queues)?;
     let eal = builder.init()?;
-    let pool = Mempool::new(eal, PoolConfig::with_buffers(16383))?;
+    // No cache: every buffer gets its turn.
+    let pool = Mempool::new(
+        eal,
+        PoolConfig {
+            buffers: 4095,
+            cache: 0,
+            ..PoolConfig::default()
+        },
+    )?;
     let mut port = Port::open(eal, &spec)?;
     let started = port.start(&PortConfig::new(queues, &pool))?;
     println!("ready");

@@ -280,17 +280,18 @@ fn ping_through(kind: &str, queues: u16) {
     }
     let namespace = Namespace::new(&format!("{kind}{queues}"));
     let echo = Echo::start(&namespace, &format!("{kind} port0 {queues}"));
-    let out = namespace
-        .command("ping", "-c 50 -i 0.002 -w 20 -s 1400 192.0.2.2")
+    // More than there are buffers: each is used.
+    let ping = namespace
+        .command("ping", "-q -f -c 5000 -w 60 -s 1400 192.0.2.2")
         .output()
         .unwrap();
-    let text = String::from_utf8_lossy(&out.stdout);
+    let text = String::from_utf8_lossy(&ping.stdout);
     assert!(
-        text.contains("50 packets transmitted, 50 received, 0% packet loss"),
+        text.contains("5000 packets transmitted, 5000 received, 0% packet loss"),
         "{text}"
     );
     let said = echo.end();
-    assert!(said.contains("tx_packets: 50"), "{said}");
+    assert!(said.contains("tx_packets: 5000"), "{said}");
     if kind == "af_packet" {
         assert!(said.contains("\n0 buffers not given back"), "{said}");
     }
