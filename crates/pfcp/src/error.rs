@@ -84,6 +84,7 @@ impl Error {
         }
     }
 
+    #[cold]
     pub(crate) fn at(fault: Fault, ie: IeType, have: usize) -> Self {
         let have = u16::try_from(have).unwrap_or(u16::MAX);
         let (cause, detail) = match fault {

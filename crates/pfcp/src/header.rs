@@ -6,7 +6,7 @@
 use core::fmt;
 
 use crate::error::NoRoom;
-use crate::tlv::Writer;
+use crate::tlv::{Mark, Writer};
 
 /// The protocol version this crate speaks (TS 29.244 §7.2.2.4.1).
 pub const VERSION: u8 = 1;
@@ -179,36 +179,24 @@ impl Header {
         if self.seid.is_some() { LONG } else { SHORT }
     }
 
-    /// Writes the header with a length of 0, which [`Header::finish`] sets.
+    /// Writes the header, and room for the length, which [`Writer::end`] sets behind the body.
     ///
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
-    pub fn begin(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    pub fn begin<'b>(&self, w: &mut Writer<'b>) -> Result<Mark<'b>, NoRoom> {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let priority = self.priority.filter(|_| self.seid.is_some());
         let flags = VERSION << 5
             | flag(self.follow_on, FLAG_FO)
             | flag(priority.is_some(), FLAG_MP)
             | flag(self.seid.is_some(), FLAG_S);
-        w.array([flags, self.message_type.0, 0, 0])?;
+        let mark = w.begin_with([flags, self.message_type.0])?;
         if let Some(Seid(seid)) = self.seid {
             w.array(seid.to_be_bytes())?;
         }
         let [_, s1, s2, s3] = self.sequence.0.to_be_bytes();
-        w.array([s1, s2, s3, priority.unwrap_or(0) << 4])
-    }
-
-    /// Sets the length of `message`, which begins with a header of [`Header::begin`] and ends with the message.
-    ///
-    /// # Errors
-    /// [`NoRoom`] when the message has more than 65,539 octets.
-    pub fn finish(message: &mut [u8]) -> Result<(), NoRoom> {
-        let length = u16::try_from(message.len().saturating_sub(4)).map_err(|_| NoRoom)?;
-        message
-            .get_mut(2..4)
-            .ok_or(NoRoom)?
-            .copy_from_slice(&length.to_be_bytes());
-        Ok(())
+        w.array([s1, s2, s3, priority.unwrap_or(0) << 4])?;
+        Ok(mark)
     }
 }
 

@@ -16,25 +16,44 @@
 
 use crate::error::Error;
 use crate::ie::Ie;
+use crate::ie_type::IeType;
 
-/// Reads a conditional IE. A null length counts as absence (TS 29.244 §8.1.2).
+/// Checks a conditional IE; says whether it counts as there. A null length counts as absence (TS 29.244 §8.1.2).
 #[inline]
-pub(crate) fn conditional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<Option<T>, Error> {
-    match T::decode(value) {
-        Ok(content) => Ok(Some(content)),
-        Err(_) if value.is_empty() => Ok(None),
+pub(crate) fn check_conditional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, Error> {
+    match T::check(value) {
+        Ok(()) => Ok(true),
+        Err(_) if value.is_empty() => Ok(false),
         Err(error) => Err(error.within_conditional()),
     }
 }
 
-/// Reads an optional IE. A null length counts as absence, and so does a value without meaning (§7.6.8).
+/// Checks an optional IE; says whether it counts as there. A null length counts as absence, and so does a value
+/// without meaning (TS 29.244 §7.6.8).
 #[inline]
-pub(crate) fn optional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<Option<T>, Error> {
-    match T::decode(value) {
-        Ok(content) => Ok(Some(content)),
-        Err(error) if value.is_empty() || error.forgiven_in_optional() => Ok(None),
+pub(crate) fn check_optional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, Error> {
+    match T::check(value) {
+        Ok(()) => Ok(true),
+        Err(error) if value.is_empty() || error.forgiven_in_optional() => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// No row: tables have at most 63.
+const NO_ROW: u32 = 63;
+
+/// The row for the next IE of a type, after the rows that have been `seen`; [`NO_ROW`] if there is none.
+pub(crate) fn row(types: &[u16], lists: u64, ie_type: IeType, seen: u64) -> u32 {
+    let open = |row: &usize| lists & 1 << row != 0 || seen & 1 << row == 0;
+    let row = (0..types.len()).find(|row| types.get(*row) == Some(&ie_type.0) && open(row));
+    row.map_or(NO_ROW, |row| row as u32)
+}
+
+/// The error about the first of the rows that are `missing`.
+#[cold]
+pub(crate) fn missing(types: &[u16], missing: u64) -> Error {
+    let ie_type = types.get(missing.trailing_zeros() as usize).copied().unwrap_or(0);
+    Error::missing(IeType(ie_type))
 }
 
 macro_rules! table {
@@ -50,55 +69,136 @@ macro_rules! table {
             pub layout: $crate::wire::Layout<'a>,
         }
 
-        impl<'a> $name<'a> {
-            const TYPES_AGREE: () = {
-                $(assert!(<$ty as $crate::ie::Ie<'a>>::TYPE.0 == $number);)*
-            };
+        #[allow(clippy::match_single_binding, unused_mut, unused_variables, reason = "a table may be empty")]
+        #[allow(unreachable_patterns, reason = "one type may stand for two fields")]
+        #[allow(unused_imports, reason = "a table may lack rows of some presence")]
+        const _: () = {
+            use $crate::ie::Ie;
+            use $crate::tlv::{Cursor, Writer};
+            use $crate::wire::{Blank, Layout, Pending, PendingList, Repeated};
+            use $crate::{Error, IeType, NoRoom};
 
-            constructor! { [] [] $($presence $field: $ty,)* }
+            #[allow(non_camel_case_types, dead_code, reason = "named like the fields")]
+            enum Index { $($field),* }
 
-            #[allow(clippy::match_single_binding, reason = "a table may be empty")]
-            fn read_table(body: &'a [u8]) -> Result<Self, $crate::Error> {
-                let () = Self::TYPES_AGREE;
-                $(let mut $field = slot!(empty $presence $ty);)*
-                let mut tlvs = $crate::tlv::Tlvs::new(body);
-                loop {
-                    #[allow(unused_variables, reason = "only lists look at it")]
-                    let from = tlvs.rest();
-                    let Some(tlv) = tlvs.advance()? else { break };
-                    match tlv.ie_type.0 {
-                        $($number if slot!(open $presence $field) => slot!(take $presence $field $ty, tlv, from),)*
-                        _ => {}
+            /// The rows, counted from 0 in the order of the table. Row `n` has bit `n` where rows are collected.
+            #[allow(dead_code, reason = "a table may be empty")]
+            struct Row;
+
+            #[allow(non_upper_case_globals, reason = "named like the fields")]
+            impl Row {
+                $(const $field: u32 = Index::$field as u32;)*
+            }
+
+            const TYPES: &[u16] = &[$($number),*];
+            const REQUIRED: u64 = 0 $(| slot!(required $presence 1 << Row::$field))*;
+            const LISTS: u64 = 0 $(| slot!(list $presence 1 << Row::$field))*;
+
+            impl<'a> $name<'a> {
+                const TYPES_AGREE: () = { $(assert!(<$ty as Ie<'a>>::TYPE.0 == $number);)* };
+
+                constructor! { [] [] $($presence $field: $ty,)* }
+
+                /// Looks at every IE, on all levels, without keeping any.
+                fn check_table(body: &'a [u8]) -> Result<(), Error> {
+                    let () = Self::TYPES_AGREE;
+                    let mut seen = 0_u64;
+                    let mut at = Cursor::new(body)?;
+                    $(slot!(when $presence at, $number, {
+                        if at.value.len() >= <$ty as Ie<'a>>::ENOUGH || slot!(check $presence $ty, at.value)? {
+                            seen |= 1 << Row::$field;
+                        }
+                        at.step()?;
+                    });)*
+                    if !at.is_done() {
+                        seen = Self::check_disorder(at, seen)?;
+                    }
+                    if seen & REQUIRED == REQUIRED {
+                        Ok(())
+                    } else {
+                        Err($crate::table::missing(TYPES, REQUIRED & !seen))
                     }
                 }
-                Ok(Self {
-                    $($field: slot!(close $presence $field $number),)*
-                    layout: $crate::wire::Layout::of(body),
-                })
-            }
 
-            fn write_table(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::NoRoom> {
-                if !self.layout.is_empty() {
-                    return self.write_by_layout(w);
+                /// Goes on where the IEs leave the order of the table.
+                #[cold]
+                fn check_disorder(mut at: Cursor<'a>, mut seen: u64) -> Result<u64, Error> {
+                    while !at.is_done() {
+                        let row = $crate::table::row(TYPES, LISTS, at.ie_type, seen);
+                        let good = match row {
+                            $(Row::$field => slot!(check $presence $ty, at.value)?,)*
+                            _ => false,
+                        };
+                        seen |= u64::from(good) << row;
+                        at.step()?;
+                    }
+                    Ok(seen)
                 }
-                $(slot!(put $presence self.$field, w);)*
-                Ok(())
-            }
 
-            #[allow(unreachable_patterns, reason = "one type may stand for two fields")]
-            fn write_by_layout(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::NoRoom> {
-                $(let mut $field = slot!(pending $presence self.$field);)*
-                for tlv in self.layout.tlvs().flatten() {
-                    match tlv.ie_type.0 {
-                        $($number if $field.is_open() => $field.put_like(tlv.value, w)?,)*
-                        $($number => {})*
-                        _ => w.tlv(&tlv)?,
+                /// Takes the fields from octets that `check_table` has approved. `self` is blank before.
+                fn fill_table(&mut self, body: &'a [u8]) {
+                    self.layout = Layout::of(body);
+                    let Ok(mut at) = Cursor::new(body) else { return };
+                    $(slot!(when $presence at, $number, {
+                        slot!(fill $presence self.$field, $ty, at, body);
+                        if at.step().is_err() {
+                            return;
+                        }
+                    });)*
+                    if !at.is_done() {
+                        self.fill_disorder(body);
                     }
                 }
-                $($field.put(w)?;)*
-                Ok(())
+
+                /// Begins anew where the IEs are not in the order of the table.
+                #[cold]
+                fn fill_disorder(&mut self, body: &'a [u8]) {
+                    *self = Self { layout: self.layout, ..Self::blank() };
+                    let mut seen = 0_u64;
+                    let Ok(mut at) = Cursor::new(body) else { return };
+                    while !at.is_done() {
+                        let row = $crate::table::row(TYPES, LISTS, at.ie_type, seen);
+                        let filled: bool = match row {
+                            $(Row::$field => slot!(fill $presence self.$field, $ty, at, body),)*
+                            _ => false,
+                        };
+                        seen |= u64::from(filled) << row;
+                        if at.step().is_err() {
+                            return;
+                        }
+                    }
+                }
+
+                fn write_table(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+                    if !self.layout.is_empty() {
+                        return self.write_by_layout(w);
+                    }
+                    $(slot!(put $presence self.$field, w);)*
+                    Ok(())
+                }
+
+                #[inline(never)]
+                fn write_by_layout(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+                    $(let mut $field = slot!(pending $presence self.$field);)*
+                    for tlv in self.layout.tlvs().flatten() {
+                        match tlv.ie_type.0 {
+                            $($number if $field.is_open() => $field.put_like(tlv.value, w)?,)*
+                            $($number => {})*
+                            _ => w.tlv(&tlv)?,
+                        }
+                    }
+                    $($field.put(w)?;)*
+                    Ok(())
+                }
             }
-        }
+
+            impl<'a> Blank for $name<'a> {
+                #[inline]
+                fn blank() -> Self {
+                    Self { $($field: slot!(blank $presence $ty),)* layout: Layout::EMPTY }
+                }
+            }
+        };
     };
 }
 
@@ -118,45 +218,57 @@ macro_rules! slot {
     (type O $ty:ty) => { Option<$ty> };
     (type $list:ident $ty:ty) => { $crate::wire::Repeated<'a, $ty> };
 
-    (empty Mn $ty:ty) => { $crate::wire::Repeated::<'a, $ty>::NONE };
-    (empty Cn $ty:ty) => { $crate::wire::Repeated::<'a, $ty>::NONE };
-    (empty On $ty:ty) => { $crate::wire::Repeated::<'a, $ty>::NONE };
-    (empty $one:ident $ty:ty) => { None::<$ty> };
+    (blank M $ty:ty) => { <$ty as Blank>::blank() };
+    (blank Mn $ty:ty) => { Repeated::NONE };
+    (blank Cn $ty:ty) => { Repeated::NONE };
+    (blank On $ty:ty) => { Repeated::NONE };
+    (blank $one:ident $ty:ty) => { None };
 
-    (open Mn $field:ident) => { true };
-    (open Cn $field:ident) => { true };
-    (open On $field:ident) => { true };
-    (open $one:ident $field:ident) => { $field.is_none() };
+    (required M $bit:expr) => { $bit };
+    (required Mn $bit:expr) => { $bit };
+    (required $other:ident $bit:expr) => { 0 };
 
-    (take M $field:ident $ty:ty, $tlv:ident, $from:ident) => {
-        $field = Some(<$ty as $crate::ie::Ie<'a>>::decode($tlv.value)?)
+    (list Mn $bit:expr) => { $bit };
+    (list Cn $bit:expr) => { $bit };
+    (list On $bit:expr) => { $bit };
+    (list $one:ident $bit:expr) => { 0 };
+
+    (when Mn $at:ident, $number:literal, $block:block) => { while $at.ie_type.0 == $number $block };
+    (when Cn $at:ident, $number:literal, $block:block) => { while $at.ie_type.0 == $number $block };
+    (when On $at:ident, $number:literal, $block:block) => { while $at.ie_type.0 == $number $block };
+    (when $one:ident $at:ident, $number:literal, $block:block) => { if $at.ie_type.0 == $number $block };
+
+    (check M $ty:ty, $at:ident.value) => { <$ty as Ie<'a>>::check($at.value).map(|()| true) };
+    (check A $ty:ty, $at:ident.value) => { <$ty as Ie<'a>>::check($at.value).map(|()| true) };
+    (check C $ty:ty, $at:ident.value) => { $crate::table::check_conditional::<$ty>($at.value) };
+    (check O $ty:ty, $at:ident.value) => { $crate::table::check_optional::<$ty>($at.value) };
+    (check Mn $ty:ty, $at:ident.value) => {
+        if $at.value.is_empty() { Ok(false) } else { <$ty as Ie<'a>>::check($at.value).map(|()| true) }
     };
-    (take A $field:ident $ty:ty, $tlv:ident, $from:ident) => {
-        $field = Some(<$ty as $crate::ie::Ie<'a>>::decode($tlv.value)?)
+    (check Cn $ty:ty, $at:ident.value) => {
+        if $at.value.is_empty() { Ok(false) } else { $crate::table::check_conditional::<$ty>($at.value) }
     };
-    (take C $field:ident $ty:ty, $tlv:ident, $from:ident) => { $field = $crate::table::conditional($tlv.value)? };
-    (take O $field:ident $ty:ty, $tlv:ident, $from:ident) => { $field = $crate::table::optional($tlv.value)? };
-    (take Mn $field:ident $ty:ty, $tlv:ident, $from:ident) => { $field.met($from, $tlv.value)? };
-    (take Cn $field:ident $ty:ty, $tlv:ident, $from:ident) => {
-        $field.met($from, $tlv.value).map_err($crate::Error::within_conditional)?
+    (check On $ty:ty, $at:ident.value) => {
+        if $at.value.is_empty() { Ok(false) } else { $crate::table::check_optional::<$ty>($at.value) }
     };
-    (take On $field:ident $ty:ty, $tlv:ident, $from:ident) => {
-        match $field.met($from, $tlv.value) {
-            Err(error) if !error.forgiven_in_optional() => return Err(error),
-            _ => {}
+
+    (fill M $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => {{
+        Ie::fill(&mut $this.$field, $at.value);
+        true
+    }};
+    (fill O $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => {
+        Ie::fill_optional(&mut $this.$field, $at.value)
+    };
+    (fill Mn $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => { $this.$field.met(&$at, $body) };
+    (fill Cn $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => { $this.$field.met(&$at, $body) };
+    (fill On $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => { $this.$field.met_optional(&$at, $body) };
+    (fill $one:ident $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => {
+        if <$ty as Ie<'a>>::ENOUGH == usize::MAX && $at.value.is_empty() {
+            Ie::fill_optional(&mut $this.$field, $at.value)
+        } else {
+            Ie::fill_slot(&mut $this.$field, $at.value)
         }
     };
-
-    (close M $field:ident $number:literal) => {
-        match $field {
-            Some(content) => content,
-            None => return Err($crate::Error::missing($crate::IeType($number))),
-        }
-    };
-    (close Mn $field:ident $number:literal) => {
-        if $field.is_empty() { return Err($crate::Error::missing($crate::IeType($number))) } else { $field }
-    };
-    (close $other:ident $field:ident $number:literal) => { $field };
 
     (accepted A $this:ident.$field:ident $number:literal) => {
         if $this.$field.is_none() && $this.cause.is_accepted() {
@@ -165,21 +277,33 @@ macro_rules! slot {
     };
     (accepted $other:ident $this:ident.$field:ident $number:literal) => {};
 
-    (put M $this:ident.$field:ident, $w:ident) => { $crate::ie::Ie::put(&$this.$field, $w)? };
-    (put Mn $this:ident.$field:ident, $w:ident) => { $this.$field.put($w)? };
-    (put Cn $this:ident.$field:ident, $w:ident) => { $this.$field.put($w)? };
-    (put On $this:ident.$field:ident, $w:ident) => { $this.$field.put($w)? };
+    (put M $this:ident.$field:ident, $w:ident) => { Ie::put(&$this.$field, $w)? };
+    (put Mn $this:ident.$field:ident, $w:ident) => {
+        if !$this.$field.is_absent() {
+            $this.$field.put($w)?;
+        }
+    };
+    (put Cn $this:ident.$field:ident, $w:ident) => {
+        if !$this.$field.is_absent() {
+            $this.$field.put($w)?;
+        }
+    };
+    (put On $this:ident.$field:ident, $w:ident) => {
+        if !$this.$field.is_absent() {
+            $this.$field.put($w)?;
+        }
+    };
     (put $one:ident $this:ident.$field:ident, $w:ident) => {
         if let Some(content) = &$this.$field {
-            $crate::ie::Ie::put(content, $w)?;
+            Ie::put(content, $w)?;
         }
     };
 
-    (pending M $this:ident.$field:ident) => { $crate::wire::Pending::new(Some(&$this.$field)) };
-    (pending Mn $this:ident.$field:ident) => { $crate::wire::PendingList::new(&$this.$field) };
-    (pending Cn $this:ident.$field:ident) => { $crate::wire::PendingList::new(&$this.$field) };
-    (pending On $this:ident.$field:ident) => { $crate::wire::PendingList::new(&$this.$field) };
-    (pending $one:ident $this:ident.$field:ident) => { $crate::wire::Pending::new($this.$field.as_ref()) };
+    (pending M $this:ident.$field:ident) => { Pending::new(Some(&$this.$field)) };
+    (pending Mn $this:ident.$field:ident) => { PendingList::new(&$this.$field) };
+    (pending Cn $this:ident.$field:ident) => { PendingList::new(&$this.$field) };
+    (pending On $this:ident.$field:ident) => { PendingList::new(&$this.$field) };
+    (pending $one:ident $this:ident.$field:ident) => { Pending::new($this.$field.as_ref()) };
 }
 
 /// `new`: takes the mandatory fields, leaves out all others.
@@ -221,8 +345,30 @@ macro_rules! groups {
         impl<'a> $crate::ie::Ie<'a> for $name<'a> {
             const TYPE: $crate::IeType = $crate::IeType($type);
 
+            const ENOUGH: usize = usize::MAX;
+
+            fn check(value: &'a [u8]) -> Result<(), $crate::Error> {
+                Self::check_table(value)
+            }
+
             fn decode(value: &'a [u8]) -> Result<Self, $crate::Error> {
-                Self::read_table(value)
+                Self::check_table(value)?;
+                let mut group = <Self as $crate::wire::Blank>::blank();
+                group.fill_table(value);
+                Ok(group)
+            }
+
+            fn fill(&mut self, value: &'a [u8]) {
+                self.fill_table(value);
+            }
+
+            fn fill_slot(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+                slot.insert($crate::wire::Blank::blank()).fill_table(value);
+                true
+            }
+
+            fn fill_optional(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+                Self::check_table(value).is_ok() && Self::fill_slot(slot, value)
             }
 
             fn write(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::NoRoom> {

@@ -55,43 +55,21 @@ impl<'a> Tlvs<'a> {
     /// Cause 68 when the IE's header or value is cut short (TS 29.244 §7.6.7).
     #[inline(always)]
     pub fn advance(&mut self) -> Result<Option<Tlv<'a>>, Error> {
-        let [t1, t2, l1, l2, behind @ ..] = self.rest else {
-            return self.end();
+        let whole = core::mem::take(&mut self.rest);
+        let Some(([t1, t2, l1, l2], behind)) = whole.split_first_chunk() else {
+            return if whole.is_empty() {
+                Ok(None)
+            } else {
+                Err(overrun(whole))
+            };
         };
-        let ie_type = IeType(u16::from_be_bytes([*t1, *t2]));
         let length = usize::from(u16::from_be_bytes([*l1, *l2]));
-        let Some((value, rest)) = behind.split_at_checked(length) else {
-            return self.overrun();
-        };
+        let (value, rest) = behind.split_at_checked(length).ok_or_else(|| overrun(whole))?;
         self.rest = rest;
-        Ok(Some(Tlv { ie_type, value }))
-    }
-
-    #[cold]
-    fn overrun(&mut self) -> Result<Option<Tlv<'a>>, Error> {
-        let rest = core::mem::take(&mut self.rest);
-        let [t1, t2, l1, l2, behind @ ..] = rest else {
-            return Ok(None);
-        };
-        let ie_type = IeType(u16::from_be_bytes([*t1, *t2]));
-        let left = u16::try_from(behind.len()).unwrap_or(u16::MAX);
-        Err(Error::overrun(
-            Some(ie_type),
-            u16::from_be_bytes([*l1, *l2]),
-            left,
-        ))
-    }
-
-    #[inline]
-    fn end(&mut self) -> Result<Option<Tlv<'a>>, Error> {
-        match core::mem::take(&mut self.rest) {
-            [] => Ok(None),
-            [t1, t2, rest @ ..] => {
-                let ie_type = IeType(u16::from_be_bytes([*t1, *t2]));
-                Err(Error::overrun(Some(ie_type), 0, rest.len() as u16))
-            }
-            [_] => Err(Error::overrun(None, 0, 1)),
-        }
+        Ok(Some(Tlv {
+            ie_type: IeType(u16::from_be_bytes([*t1, *t2])),
+            value,
+        }))
     }
 }
 
@@ -101,6 +79,84 @@ impl<'a> Iterator for Tlvs<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         self.advance().transpose()
     }
+}
+
+/// Stands on one IE of a body after the other, for those who know what they look for.
+#[derive(Clone, Copy)]
+pub(crate) struct Cursor<'a> {
+    /// The type of the IE that this stands on; 0, which is reserved, behind the last one.
+    pub(crate) ie_type: IeType,
+    /// Its value.
+    pub(crate) value: &'a [u8],
+    rest: &'a [u8],
+    done: bool,
+}
+
+impl<'a> Cursor<'a> {
+    /// Stands on the first IE of `body`.
+    #[inline(always)]
+    pub(crate) fn new(body: &'a [u8]) -> Result<Self, Error> {
+        let mut cursor = Self {
+            ie_type: IeType(0),
+            value: &[],
+            rest: body,
+            done: false,
+        };
+        cursor.step()?;
+        Ok(cursor)
+    }
+
+    /// Whether this stands behind the last IE.
+    #[inline(always)]
+    pub(crate) const fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Goes to the next IE.
+    #[inline(always)]
+    pub(crate) fn step(&mut self) -> Result<(), Error> {
+        let Some((front, behind)) = self.rest.split_first_chunk() else {
+            return self.end();
+        };
+        let front = u32::from_be_bytes(*front);
+        let Some((value, rest)) = behind.split_at_checked((front & 0xffff) as usize) else {
+            return Err(overrun(self.rest));
+        };
+        self.ie_type = IeType((front >> 16) as u16);
+        self.value = value;
+        self.rest = rest;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn end(&mut self) -> Result<(), Error> {
+        if !self.rest.is_empty() {
+            return Err(overrun(self.rest));
+        }
+        self.ie_type = IeType(0);
+        self.value = &[];
+        self.done = true;
+        Ok(())
+    }
+
+    /// The part of `body`, which this walks, that begins with the IE that this stands on.
+    #[inline]
+    pub(crate) fn from_here(&self, body: &'a [u8]) -> &'a [u8] {
+        let left = 4 + self.value.len() + self.rest.len();
+        body.get(body.len().wrapping_sub(left)..).unwrap_or_default()
+    }
+}
+
+/// The error about an IE that is cut, of which `rest` is what there is.
+#[cold]
+fn overrun(rest: &[u8]) -> Error {
+    let number = |at: usize| Some(u16::from_be_bytes([*rest.get(at)?, *rest.get(at + 1)?]));
+    let left = rest.len().saturating_sub(4);
+    Error::overrun(
+        number(0).map(IeType),
+        number(2).unwrap_or(0),
+        u16::try_from(left).unwrap_or(u16::MAX),
+    )
 }
 
 /// Reads the fields of one IE's value, front to back.
@@ -193,37 +249,36 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Where an IE or message that is being written began.
+/// Where an IE or message that is being written began, with room for its length.
 #[derive(Debug)]
 #[must_use = "a begun IE has to be ended, else its length stays 0"]
-pub struct Mark(usize);
+pub struct Mark<'b> {
+    length: &'b mut [u8; 2],
+    left: usize,
+}
 
 /// Writes a message into a caller's buffer. Lengths are patched in when an IE ends.
 #[derive(Debug)]
 pub struct Writer<'b> {
-    buf: &'b mut [u8],
-    at: usize,
+    left: &'b mut [u8],
+    room: usize,
 }
 
 impl<'b> Writer<'b> {
     /// Writes from the front of `buf`.
     pub const fn new(buf: &'b mut [u8]) -> Self {
-        Self { buf, at: 0 }
+        let room = buf.len();
+        Self { left: buf, room }
     }
 
     /// Octets written so far.
     pub const fn len(&self) -> usize {
-        self.at
+        self.room - self.left.len()
     }
 
     /// Whether nothing has been written.
     pub const fn is_empty(&self) -> bool {
-        self.at == 0
-    }
-
-    /// What has been written so far.
-    pub fn written(&self) -> &[u8] {
-        self.buf.get(..self.at).unwrap_or_default()
+        self.len() == 0
     }
 
     /// Appends `octets`.
@@ -232,12 +287,11 @@ impl<'b> Writer<'b> {
     /// [`NoRoom`] when the buffer ends before.
     #[inline]
     pub fn bytes(&mut self, octets: &[u8]) -> Result<(), NoRoom> {
-        let end = self.at + octets.len();
-        self.buf
-            .get_mut(self.at..end)
-            .ok_or(NoRoom)?
-            .copy_from_slice(octets);
-        self.at = end;
+        let (room, left) = core::mem::take(&mut self.left)
+            .split_at_mut_checked(octets.len())
+            .ok_or(NoRoom)?;
+        room.copy_from_slice(octets);
+        self.left = left;
         Ok(())
     }
 
@@ -247,13 +301,11 @@ impl<'b> Writer<'b> {
     /// [`NoRoom`] when the buffer ends before.
     #[inline(always)]
     pub fn array<const N: usize>(&mut self, octets: [u8; N]) -> Result<(), NoRoom> {
-        let room = self
-            .buf
-            .get_mut(self.at..)
-            .and_then(<[u8]>::first_chunk_mut::<N>)
+        let (room, left) = core::mem::take(&mut self.left)
+            .split_first_chunk_mut::<N>()
             .ok_or(NoRoom)?;
         *room = octets;
-        self.at += N;
+        self.left = left;
         Ok(())
     }
 
@@ -289,11 +341,22 @@ impl<'b> Writer<'b> {
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
     #[inline]
-    pub fn begin(&mut self, ie_type: IeType) -> Result<Mark, NoRoom> {
-        let mark = Mark(self.at);
-        let [high, low] = ie_type.0.to_be_bytes();
-        self.array([high, low, 0, 0])?;
-        Ok(mark)
+    pub fn begin(&mut self, ie_type: IeType) -> Result<Mark<'b>, NoRoom> {
+        self.begin_with(ie_type.0.to_be_bytes())
+    }
+
+    /// Begins something whose length field is its third and fourth octet: an IE or a message.
+    #[inline]
+    pub(crate) fn begin_with(&mut self, front: [u8; 2]) -> Result<Mark<'b>, NoRoom> {
+        self.array(front)?;
+        let (length, left) = core::mem::take(&mut self.left)
+            .split_first_chunk_mut()
+            .ok_or(NoRoom)?;
+        self.left = left;
+        Ok(Mark {
+            length,
+            left: self.left.len(),
+        })
     }
 
     /// Ends the IE that began at `mark`, by setting its length.
@@ -301,10 +364,9 @@ impl<'b> Writer<'b> {
     /// # Errors
     /// [`NoRoom`] when the value is longer than 65,535 octets.
     #[inline]
-    pub fn end(&mut self, mark: Mark) -> Result<(), NoRoom> {
-        let length = u16::try_from(self.at - mark.0 - 4).map_err(|_| NoRoom)?;
-        let field = self.buf.get_mut(mark.0 + 2..mark.0 + 4).ok_or(NoRoom)?;
-        field.copy_from_slice(&length.to_be_bytes());
+    pub fn end(&mut self, mark: Mark<'b>) -> Result<(), NoRoom> {
+        let length = u16::try_from(mark.left.wrapping_sub(self.left.len())).map_err(|_| NoRoom)?;
+        *mark.length = length.to_be_bytes();
         Ok(())
     }
 

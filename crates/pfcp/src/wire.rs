@@ -5,21 +5,24 @@ use core::fmt;
 use crate::error::{Error, NoRoom};
 use crate::ie::Ie;
 use crate::ie_type::IeType;
-use crate::tlv::{Tlvs, Writer};
+use crate::tlv::{Cursor, Tlvs, Writer};
 
 /// A list of IEs of one type (TS 29.244 §7.2.3.4): read from a message, or a slice to write.
 ///
-/// Read lists are not copied anywhere: they were checked when the message was decoded, and are decoded again, one
-/// by one, when walked.
-pub struct Repeated<'a, T> {
-    source: Source<'a, T>,
-    count: usize,
-    null: bool,
-}
+/// Read lists are not copied anywhere: they were checked when the message was decoded, and are read again, one by
+/// one, when walked.
+pub struct Repeated<'a, T>(Source<'a, T>);
 
 enum Source<'a, T> {
-    Wire(&'a [u8]),
-    Slice(&'a [T]),
+    /// Octets that begin with the first IE of the list and hold all of them, among others.
+    Wire {
+        from: &'a [u8],
+        count: u32,
+        all_good: bool,
+        null: bool,
+    },
+    /// Values to write.
+    Slice { items: &'a [T], null: bool },
 }
 
 impl<T> Clone for Source<'_, T> {
@@ -46,50 +49,57 @@ impl<T> Default for Repeated<'_, T> {
 
 impl<'a, T> Repeated<'a, T> {
     /// No IE.
-    pub const NONE: Self = Self {
-        source: Source::Slice(&[]),
-        count: 0,
-        null: false,
-    };
+    pub const NONE: Self = Self::new(&[]);
 
     /// One IE with a null length: the receiver is to drop all it has of the type (TS 29.244 §5.6.3).
-    pub const REMOVE_ALL: Self = Self {
-        source: Source::Slice(&[]),
-        count: 0,
+    pub const REMOVE_ALL: Self = Self(Source::Slice {
+        items: &[],
         null: true,
-    };
+    });
 
     /// The IEs of `items`, in their order.
     pub const fn new(items: &'a [T]) -> Self {
-        Self {
-            source: Source::Slice(items),
-            count: items.len(),
-            null: false,
-        }
+        Self(Source::Slice { items, null: false })
     }
 
     /// How many IEs there are; one with a null length does not count.
     pub const fn len(&self) -> usize {
-        self.count
+        match self.0 {
+            Source::Wire { count, .. } => count as usize,
+            Source::Slice { items, .. } => items.len(),
+        }
     }
 
     /// Whether there is no IE, or only one with a null length.
     pub const fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
     /// Whether one of the IEs had a null length: drop all there is of the type (TS 29.244 §5.6.3).
     pub const fn removes_all(&self) -> bool {
-        self.null
+        match self.0 {
+            Source::Wire { null, .. } | Source::Slice { null, .. } => null,
+        }
     }
 }
 
 impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     /// Walks the list.
     pub const fn iter(&self) -> Items<'a, T> {
-        Items {
-            source: self.source,
-            left: self.count,
+        match self.0 {
+            Source::Wire {
+                from,
+                count,
+                all_good,
+                ..
+            } => Items {
+                source: Walk::Wire { from, all_good },
+                left: count as usize,
+            },
+            Source::Slice { items, .. } => Items {
+                source: Walk::Slice(items),
+                left: items.len(),
+            },
         }
     }
 
@@ -98,32 +108,103 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
         self.iter().next()
     }
 
-    /// Takes note of an IE that was met while decoding; `from` begins with it and has all that follow.
+    /// Walks the list without handing the IEs over: for large ones that is faster than [`iter`](Self::iter).
+    pub fn visit(&self, mut visitor: impl FnMut(&T)) {
+        let mut walk = self.iter();
+        if let Walk::Slice(items) = walk.source {
+            return items.iter().for_each(visitor);
+        }
+        while let Some(left) = walk.left.checked_sub(1) {
+            walk.left = left;
+            let mut slot = None;
+            walk.fill(&mut slot);
+            if let Some(item) = &slot {
+                visitor(item);
+            }
+        }
+    }
+
+    /// Whether there is no IE at all, not even one with a null length.
     #[inline]
-    pub(crate) fn met(&mut self, from: &'a [u8], value: &'a [u8]) -> Result<(), Error> {
-        if value.is_empty() {
-            self.null = true;
-            return Ok(());
+    pub(crate) const fn is_absent(&self) -> bool {
+        matches!(
+            self.0,
+            Source::Slice {
+                items: [],
+                null: false
+            }
+        )
+    }
+
+    /// Takes note of the IE that `at` stands on in `body`. Says whether the IE counts.
+    #[inline]
+    pub(crate) fn met(&mut self, at: &Cursor<'a>, body: &'a [u8]) -> bool {
+        let is_null = at.value.is_empty();
+        match &mut self.0 {
+            Source::Wire { count, null, .. } => {
+                *count += u32::from(!is_null);
+                *null |= is_null;
+            }
+            Source::Slice { .. } => {
+                let from = at.from_here(body);
+                self.0 = Source::Wire {
+                    from,
+                    count: u32::from(!is_null),
+                    all_good: true,
+                    null: is_null,
+                };
+            }
         }
-        T::decode(value)?;
-        if self.count == 0 {
-            self.source = Source::Wire(from);
+        !is_null
+    }
+
+    /// As [`met`](Self::met), for a list whose bad IEs do not count.
+    #[inline]
+    pub(crate) fn met_optional(&mut self, at: &Cursor<'a>, body: &'a [u8]) -> bool {
+        let good = at.value.len() >= T::ENOUGH || at.value.is_empty() || T::check(at.value).is_ok();
+        if !good {
+            self.met_bad(at, body);
         }
-        self.count += 1;
-        Ok(())
+        good && self.met(at, body)
+    }
+
+    #[cold]
+    fn met_bad(&mut self, at: &Cursor<'a>, body: &'a [u8]) {
+        match &mut self.0 {
+            Source::Wire { all_good, .. } => *all_good = false,
+            Source::Slice { .. } => {
+                self.0 = Source::Wire {
+                    from: at.from_here(body),
+                    count: 0,
+                    all_good: false,
+                    null: false,
+                };
+            }
+        }
     }
 
     pub(crate) fn put(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        for item in self.iter() {
-            item.put(w)?;
+        match self.0 {
+            Source::Slice { items, .. } => {
+                for item in items {
+                    item.put(w)?;
+                }
+            }
+            Source::Wire { .. } => {
+                for item in self.iter() {
+                    item.put(w)?;
+                }
+            }
         }
-        self.put_null(w)
+        if self.removes_all() {
+            Self::put_null(w)
+        } else {
+            Ok(())
+        }
     }
 
-    pub(crate) fn put_null(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        if !self.null {
-            return Ok(());
-        }
+    #[cold]
+    fn put_null(w: &mut Writer<'_>) -> Result<(), NoRoom> {
         let mark = w.begin(T::TYPE)?;
         w.end(mark)
     }
@@ -161,14 +242,14 @@ impl<'a, T: Ie<'a> + Copy> IntoIterator for &Repeated<'a, T> {
 
 impl<'a, T: Ie<'a> + Copy + PartialEq> PartialEq for Repeated<'a, T> {
     fn eq(&self, other: &Self) -> bool {
-        self.null == other.null && self.count == other.count && self.iter().eq(other.iter())
+        self.removes_all() == other.removes_all() && self.len() == other.len() && self.iter().eq(other.iter())
     }
 }
 
 impl<'a, T: Ie<'a> + Copy + fmt::Debug> fmt::Debug for Repeated<'a, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()?;
-        if self.null {
+        if self.removes_all() {
             f.write_str(" and remove all")
         } else {
             Ok(())
@@ -178,23 +259,27 @@ impl<'a, T: Ie<'a> + Copy + fmt::Debug> fmt::Debug for Repeated<'a, T> {
 
 /// Walks a [`Repeated`].
 pub struct Items<'a, T> {
-    source: Source<'a, T>,
+    source: Walk<'a, T>,
     left: usize,
 }
 
+enum Walk<'a, T> {
+    Wire { from: &'a [u8], all_good: bool },
+    Slice(&'a [T]),
+}
+
 impl<'a, T: Ie<'a> + Copy> Items<'a, T> {
-    fn next_on_wire(from: &mut &'a [u8]) -> Option<T> {
-        let mut tlvs = Tlvs::new(from);
-        while let Ok(Some(tlv)) = tlvs.advance() {
-            if tlv.ie_type != T::TYPE || tlv.value.is_empty() {
-                continue;
-            }
-            if let Ok(item) = T::decode(tlv.value) {
-                *from = tlvs.rest();
-                return Some(item);
+    #[inline]
+    fn fill(&mut self, slot: &mut Option<T>) {
+        match &mut self.source {
+            Walk::Wire { from, all_good } => next_on_wire(from, *all_good, slot),
+            Walk::Slice(items) => {
+                if let Some((first, rest)) = items.split_first() {
+                    *items = rest;
+                    *slot = Some(*first);
+                }
             }
         }
-        None
     }
 }
 
@@ -203,15 +288,13 @@ impl<'a, T: Ie<'a> + Copy> Iterator for Items<'a, T> {
 
     #[inline]
     fn next(&mut self) -> Option<T> {
-        self.left = self.left.checked_sub(1)?;
-        match &mut self.source {
-            Source::Wire(from) => Self::next_on_wire(from),
-            Source::Slice(items) => {
-                let (first, rest) = items.split_first()?;
-                *items = rest;
-                Some(*first)
-            }
+        // One slot and one way out, so that it is filled in place.
+        let mut slot = None;
+        if let Some(left) = self.left.checked_sub(1) {
+            self.left = left;
+            self.fill(&mut slot);
         }
+        slot
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -220,6 +303,25 @@ impl<'a, T: Ie<'a> + Copy> Iterator for Items<'a, T> {
 }
 
 impl<'a, T: Ie<'a> + Copy> ExactSizeIterator for Items<'a, T> {}
+
+#[inline]
+fn next_on_wire<'a, T: Ie<'a>>(from: &mut &'a [u8], all_good: bool, slot: &mut Option<T>) {
+    let mut tlvs = Tlvs::new(from);
+    while let Ok(Some(tlv)) = tlvs.advance() {
+        if tlv.ie_type != T::TYPE || tlv.value.is_empty() {
+            continue;
+        }
+        *from = tlvs.rest();
+        let filled = if all_good {
+            T::fill_slot(slot, tlv.value)
+        } else {
+            T::fill_optional(slot, tlv.value)
+        };
+        if filled {
+            return;
+        }
+    }
+}
 
 /// A parameter of a rule that is being updated (TS 29.244 §5.6.3). Where the IE is absent the parameter stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -238,6 +340,11 @@ impl<T> Edit<T> {
             Self::Set(value) => Some(value),
         }
     }
+
+    /// Applies the edit to a parameter.
+    pub fn apply(self, parameter: &mut Option<T>) {
+        *parameter = self.value();
+    }
 }
 
 impl<T> From<T> for Edit<T> {
@@ -248,14 +355,35 @@ impl<T> From<T> for Edit<T> {
 
 impl<'a, T: Ie<'a>> Ie<'a> for Edit<T> {
     const TYPE: IeType = T::TYPE;
+    const ENOUGH: usize = T::ENOUGH;
+
+    #[inline]
+    fn check(value: &'a [u8]) -> Result<(), Error> {
+        if value.is_empty() { Ok(()) } else { T::check(value) }
+    }
 
     #[inline]
     fn decode(value: &'a [u8]) -> Result<Self, Error> {
-        if value.is_empty() {
-            Ok(Self::Remove)
-        } else {
-            T::decode(value).map(Self::Set)
+        match value {
+            [] => Ok(Self::Remove),
+            _ => T::decode(value).map(Self::Set),
         }
+    }
+
+    #[inline]
+    fn fill(&mut self, value: &'a [u8]) {
+        *self = Self::decode(value).unwrap_or(Self::Remove);
+    }
+
+    #[inline]
+    fn fill_slot(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+        *slot = Self::decode(value).ok();
+        slot.is_some()
+    }
+
+    #[inline]
+    fn fill_optional(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+        Self::fill_slot(slot, value)
     }
 
     #[inline]
@@ -304,7 +432,8 @@ impl<'a> Layout<'a> {
         self.0.is_empty()
     }
 
-    pub(crate) const fn tlvs(self) -> Tlvs<'a> {
+    /// The IEs of the original.
+    pub const fn tlvs(self) -> Tlvs<'a> {
         Tlvs::new(self.0)
     }
 }
@@ -347,7 +476,7 @@ impl<'v, T> Pending<'v, T> {
         }
     }
 
-    pub(crate) fn put<'a>(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>
+    pub(crate) fn put<'a>(self, w: &mut Writer<'_>) -> Result<(), NoRoom>
     where
         T: Ie<'a>,
     {
@@ -359,18 +488,16 @@ impl<'v, T> Pending<'v, T> {
 }
 
 /// While a value is written by its layout: a list whose first IEs have been met.
-pub(crate) struct PendingList<'v, 'a, T> {
-    list: &'v Repeated<'a, T>,
+pub(crate) struct PendingList<'a, T> {
     items: Items<'a, T>,
     null: bool,
 }
 
-impl<'v, 'a, T: Ie<'a> + Copy> PendingList<'v, 'a, T> {
-    pub(crate) fn new(list: &'v Repeated<'a, T>) -> Self {
+impl<'a, T: Ie<'a> + Copy> PendingList<'a, T> {
+    pub(crate) const fn new(list: &Repeated<'a, T>) -> Self {
         Self {
-            list,
             items: list.iter(),
-            null: list.null,
+            null: list.removes_all(),
         }
     }
 
@@ -381,7 +508,7 @@ impl<'v, 'a, T: Ie<'a> + Copy> PendingList<'v, 'a, T> {
     pub(crate) fn put_like(&mut self, original: &'a [u8], w: &mut Writer<'_>) -> Result<(), NoRoom> {
         if original.is_empty() {
             return if core::mem::take(&mut self.null) {
-                self.list.put_null(w)
+                Repeated::<T>::put_null(w)
             } else {
                 Ok(())
             };
@@ -396,6 +523,16 @@ impl<'v, 'a, T: Ie<'a> + Copy> PendingList<'v, 'a, T> {
         for item in self.items {
             item.put(w)?;
         }
-        if self.null { self.list.put_null(w) } else { Ok(()) }
+        if self.null {
+            Repeated::<T>::put_null(w)
+        } else {
+            Ok(())
+        }
     }
+}
+
+/// A value to begin with, before the octets that have been checked are filled in. Of no meaning.
+pub(crate) trait Blank {
+    /// Some value.
+    fn blank() -> Self;
 }

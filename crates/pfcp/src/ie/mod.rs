@@ -14,6 +14,7 @@ mod tables;
 
 mod access;
 mod address;
+mod blank;
 mod ethernet;
 mod fields;
 mod forwarding;
@@ -41,11 +42,34 @@ pub trait Ie<'a>: Sized {
     /// The IE's type (TS 29.244 §8.1.2).
     const TYPE: IeType;
 
-    /// Reads the octets behind the IE's length field.
+    /// Octets from which on a value cannot be wrong, whatever they are; `usize::MAX` where that needs a look.
+    #[doc(hidden)]
+    const ENOUGH: usize;
+
+    /// Whether the octets behind the IE's length field are such an IE, on all levels.
     ///
     /// # Errors
     /// Cause and offending IE as TS 29.244 §7.6 wants them.
+    fn check(value: &'a [u8]) -> Result<(), Error>;
+
+    /// Reads the octets behind the IE's length field.
+    ///
+    /// # Errors
+    /// Those of [`check`](Self::check).
     fn decode(value: &'a [u8]) -> Result<Self, Error>;
+
+    /// Becomes what `value` says, which has passed [`check`](Self::check). If it has not, what comes out is some
+    /// value of the type.
+    #[doc(hidden)]
+    fn fill(&mut self, value: &'a [u8]);
+
+    /// As [`fill`](Self::fill), but into an empty slot. Says whether there is something in it now.
+    #[doc(hidden)]
+    fn fill_slot(slot: &mut Option<Self>, value: &'a [u8]) -> bool;
+
+    /// As [`fill_slot`](Self::fill_slot), but leaves the slot empty if `value` does not pass [`check`](Self::check).
+    #[doc(hidden)]
+    fn fill_optional(slot: &mut Option<Self>, value: &'a [u8]) -> bool;
 
     /// Writes what goes behind the IE's length field.
     ///
@@ -86,6 +110,9 @@ pub trait Leaf<'a>: Sized {
     /// The IE's type (TS 29.244 §8.1.2).
     const LEAF_TYPE: IeType;
 
+    /// Octets from which on the fields cannot be wrong, whatever they are; `usize::MAX` where that needs a look.
+    const ENOUGH: usize = usize::MAX;
+
     /// Reads the fields, front to back. What `r` has left afterwards belongs to a newer release.
     ///
     /// # Errors
@@ -112,6 +139,33 @@ pub trait Leaf<'a>: Sized {
 
 impl<'a, T: Leaf<'a>> Ie<'a> for T {
     const TYPE: IeType = T::LEAF_TYPE;
+    const ENOUGH: usize = T::ENOUGH;
+
+    #[inline]
+    fn check(value: &'a [u8]) -> Result<(), Error> {
+        match T::read(&mut Reader::new(value)) {
+            Ok(_) => Ok(()),
+            Err(fault) => Err(Error::at(fault, T::LEAF_TYPE, value.len())),
+        }
+    }
+
+    #[inline]
+    fn fill(&mut self, value: &'a [u8]) {
+        if let Ok(leaf) = T::read(&mut Reader::new(value)) {
+            *self = leaf;
+        }
+    }
+
+    #[inline]
+    fn fill_slot(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+        *slot = T::read(&mut Reader::new(value)).ok();
+        slot.is_some()
+    }
+
+    #[inline]
+    fn fill_optional(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+        Self::fill_slot(slot, value)
+    }
 
     #[inline]
     fn decode(value: &'a [u8]) -> Result<Self, Error> {

@@ -95,6 +95,7 @@ impl GateStatus {
 
 impl<'a> Leaf<'a> for GateStatus {
     const LEAF_TYPE: IeType = IeType::GATE_STATUS;
+    const ENOUGH: usize = 1;
 
     #[inline]
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
@@ -131,6 +132,7 @@ macro_rules! bit_rates {
 
         impl<'a> Leaf<'a> for $name {
             const LEAF_TYPE: IeType = IeType($number);
+            const ENOUGH: usize = 10;
 
             #[inline]
             fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {

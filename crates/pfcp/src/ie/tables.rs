@@ -9,8 +9,16 @@ macro_rules! numbers {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub $int);
 
+        impl $crate::wire::Blank for $name {
+            #[inline]
+            fn blank() -> Self {
+                Self(0)
+            }
+        }
+
         impl<'a> $crate::ie::Leaf<'a> for $name {
             const LEAF_TYPE: $crate::IeType = $crate::IeType($number);
+            const ENOUGH: usize = size_of::<$int>();
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
@@ -182,6 +190,13 @@ macro_rules! growing_flags {
             }
         }
 
+        impl $crate::wire::Blank for $name {
+            #[inline]
+            fn blank() -> Self {
+                Self::empty()
+            }
+        }
+
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
                 self.bits == other.bits
@@ -206,6 +221,7 @@ macro_rules! growing_flags {
 
         impl<'a> $crate::ie::Leaf<'a> for $name {
             const LEAF_TYPE: $crate::IeType = $crate::IeType($number);
+            const ENOUGH: usize = $fewest;
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
@@ -236,6 +252,13 @@ macro_rules! octets {
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name<'a>(pub &'a [u8]);
 
+        impl $crate::wire::Blank for $name<'_> {
+            #[inline]
+            fn blank() -> Self {
+                Self(&[])
+            }
+        }
+
         impl core::fmt::Debug for $name<'_> {
             fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 write!(f, concat!(stringify!($name), "(\"{}\")"), self.0.escape_ascii())
@@ -244,6 +267,7 @@ macro_rules! octets {
 
         impl<'a> $crate::ie::Leaf<'a> for $name<'a> {
             const LEAF_TYPE: $crate::IeType = $crate::IeType($number);
+            const ENOUGH: usize = 0;
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
@@ -270,6 +294,13 @@ macro_rules! flagged {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         pub struct $name $(<$lt>)? {
             $($(#[$field_meta])* pub $field: $ty,)*
+        }
+
+        impl<'a> $crate::wire::Blank for flagged!(@type $name $($lt)?) {
+            #[inline]
+            fn blank() -> Self {
+                Self::default()
+            }
         }
 
         impl<'a> $crate::ie::Leaf<'a> for flagged!(@type $name $($lt)?) {
@@ -306,6 +337,7 @@ macro_rules! numbers_of_octets {
 
         impl<'a> $crate::ie::Leaf<'a> for $name {
             const LEAF_TYPE: $crate::IeType = $crate::IeType($number);
+            const ENOUGH: usize = $octets;
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {

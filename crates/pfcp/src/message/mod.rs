@@ -28,15 +28,14 @@ pub trait Body<'a>: Sized {
     /// [`NoRoom`] when the buffer ends before.
     fn encode(&self, header: &Header, buf: &mut [u8]) -> Result<usize, NoRoom> {
         let mut w = Writer::new(buf);
-        Header {
+        let header = Header {
             message_type: Self::MESSAGE_TYPE,
             ..*header
-        }
-        .begin(&mut w)?;
+        };
+        let mark = header.begin(&mut w)?;
         self.write(&mut w)?;
-        let length = w.len();
-        Header::finish(buf.get_mut(..length).ok_or(NoRoom)?)?;
-        Ok(length)
+        w.end(mark)?;
+        Ok(w.len())
     }
 }
 
@@ -61,7 +60,9 @@ macro_rules! messages {
             const MESSAGE_TYPE: $crate::MessageType = Self::TYPE;
 
             fn decode(body: &'a [u8]) -> Result<Self, $crate::Error> {
-                let message = Self::read_table(body)?;
+                Self::check_table(body)?;
+                let mut message = <Self as $crate::wire::Blank>::blank();
+                message.fill_table(body);
                 $(slot!(accepted $presence message.$field $number);)*
                 Ok(message)
             }
