@@ -6,7 +6,7 @@
 //! and [`net`] runs both over the sockets of an operating system.
 //!
 //! The simulator is a judge, so it builds and checks the user plane's headers with its own few lines
-//! (`template`, `host`) and not with the crate that the user plane itself is made of. It does not configure a
+//! ([`path`], [`station`]) and not with the crate that the user plane itself is made of. It does not configure a
 //! user plane, and it never answers on an address that it was not given.
 
 #![forbid(unsafe_code)]
