@@ -108,42 +108,42 @@ impl L2 {
     ///
     /// # Errors
     /// [`DropReason::TruncatedEthernet`].
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8]) -> Result<Self, DropReason> {
         let header = bytes
             .first_chunk::<HEADER_LEN>()
             .ok_or(DropReason::TruncatedEthernet)?;
         let ether_type = u16::from_be_bytes([header[12], header[13]]);
-        if is_tag(ether_type) {
-            return Self::parse_tags(bytes);
+        if !is_tag(ether_type) {
+            return Ok(Self {
+                len: HEADER_LEN as u16,
+                ether_type,
+                vlan: None,
+            });
         }
+        let (outer, ether_type) = read_tag(bytes, HEADER_LEN)?;
+        if is_tag(ether_type) {
+            return Self::parse_second_tag(bytes, outer);
+        }
+        let vlan = Some(Vlan { outer, inner: None });
         Ok(Self {
-            len: HEADER_LEN as u16,
+            len: (HEADER_LEN + TAG_LEN) as u16,
             ether_type,
-            vlan: None,
+            vlan,
         })
     }
 
     #[inline(never)]
-    fn parse_tags(bytes: &[u8]) -> Result<Self, DropReason> {
-        let (outer, ether_type) = read_tag(bytes, HEADER_LEN)?;
-        if !is_tag(ether_type) {
-            let vlan = Vlan { outer, inner: None };
-            return Ok(Self {
-                len: (HEADER_LEN + TAG_LEN) as u16,
-                ether_type,
-                vlan: Some(vlan),
-            });
-        }
+    fn parse_second_tag(bytes: &[u8], outer: Tci) -> Result<Self, DropReason> {
         let (inner, ether_type) = read_tag(bytes, HEADER_LEN + TAG_LEN)?;
-        let vlan = Vlan {
+        let vlan = Some(Vlan {
             outer,
             inner: Some(inner),
-        };
+        });
         Ok(Self {
             len: (HEADER_LEN + 2 * TAG_LEN) as u16,
             ether_type,
-            vlan: Some(vlan),
+            vlan,
         })
     }
 }
@@ -154,6 +154,7 @@ const fn is_tag(ether_type: u16) -> bool {
     matches!(ether_type, ether_type::VLAN | ether_type::QINQ)
 }
 
+#[inline(always)]
 fn read_tag(bytes: &[u8], offset: usize) -> Result<(Tci, u16), DropReason> {
     let rest = bytes.get(offset..).unwrap_or_default();
     let (tag, _) = Tag::ref_from_prefix(rest).map_err(|_| DropReason::TruncatedEthernet)?;

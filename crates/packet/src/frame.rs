@@ -4,11 +4,13 @@
 //! caller decides in between by port, VLAN and local address. A frame holds no references: the packet may be changed
 //! while it is kept. UDP checksums are verified by [`GtpuFrame::verify_udp_checksum`], where the NIC did not.
 
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
 use crate::checksum::Sum;
 use crate::eth::{L2, Vlan, ether_type};
 use crate::gtpu::{self, ExtensionType, Message, MessageType, Unknown};
 use crate::tuple::proto;
-use crate::{Addrs, DropReason, Fragment, IpTuple, Qfi, Teid, ipv4, psc, udp};
+use crate::{Addrs, DropReason, Fragment, IpTuple, Qfi, Teid, psc, udp};
 
 /// A received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,23 @@ pub struct IpFrame {
     pub tuple: IpTuple,
 }
 
+/// What is kept of the headers around a GTP-U message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OuterIp {
+    /// Addresses.
+    pub addrs: Addrs,
+    /// UDP source port.
+    pub src_port: u16,
+    /// UDP destination port.
+    pub dst_port: u16,
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// Octet of the UDP header from the start of the IP header.
+    pub l4_offset: u16,
+}
+
 /// A GTP-U message in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GtpuFrame {
@@ -46,16 +65,14 @@ pub struct GtpuFrame {
     pub l2_len: u16,
     /// Tags.
     pub vlan: Option<Vlan>,
-    /// The outer IP and UDP headers. `l4_offset` is where UDP starts, from the outer IP header on.
-    pub outer: IpTuple,
+    /// The outer IP and UDP headers.
+    pub outer: OuterIp,
     /// Message type.
     pub message_type: MessageType,
     /// The receiver's tunnel endpoint identifier.
     pub teid: Teid,
     /// Sequence number, when S is set.
     pub sequence: Option<u16>,
-    /// N-PDU number, when PN is set.
-    pub npdu: Option<u8>,
     /// Octets before the GTP-U header, from the start of the frame.
     pub gtpu_offset: u16,
     /// Octets before the user packet or the information elements, from the start of the frame.
@@ -83,19 +100,26 @@ pub struct GtpuFrame {
 #[inline]
 pub fn parse(bytes: &[u8], len: usize, is_gtpu: impl FnOnce(&IpTuple) -> bool) -> Result<Frame, DropReason> {
     let l2 = L2::parse(bytes)?;
+    // One way for each family and none for both: what is read stays in registers until the frame is written.
     match l2.ether_type {
-        ether_type::IPV4 | ether_type::IPV6 => {}
-        ether_type::ARP => {
-            return Ok(Frame::Arp {
-                l2_len: l2.len,
-                vlan: l2.vlan,
-            });
-        }
-        other => return Ok(Frame::Other(other)),
+        ether_type::IPV4 => take_apart(bytes, IpFrame::parse_v4(bytes, len, &l2)?, is_gtpu),
+        ether_type::IPV6 => take_apart(bytes, IpFrame::parse_v6(bytes, len, &l2)?, is_gtpu),
+        ether_type::ARP => Ok(Frame::Arp {
+            l2_len: l2.len,
+            vlan: l2.vlan,
+        }),
+        other => Ok(Frame::Other(other)),
     }
-    let ip = IpFrame::parse(bytes, len, &l2)?;
+}
+
+#[inline(always)]
+fn take_apart(
+    bytes: &[u8],
+    ip: IpFrame,
+    is_gtpu: impl FnOnce(&IpTuple) -> bool,
+) -> Result<Frame, DropReason> {
     if ip.may_be_gtpu() && is_gtpu(&ip.tuple) {
-        return GtpuFrame::parse(bytes, &ip).map(Frame::Gtpu);
+        return Ok(Frame::Gtpu(GtpuFrame::parse(bytes, &ip)?));
     }
     Ok(Frame::Ip(ip))
 }
@@ -108,14 +132,16 @@ pub fn parse(bytes: &[u8], len: usize, is_gtpu: impl FnOnce(&IpTuple) -> bool) -
 #[inline]
 pub fn parse_inner(bytes: &[u8], gtpu: &GtpuFrame) -> Result<IpTuple, DropReason> {
     let inner = bytes.get(usize::from(gtpu.payload_offset)..).unwrap_or_default();
-    if gtpu.payload_len == 0 {
+    let len = usize::from(gtpu.payload_len);
+    if len == 0 {
         return Err(DropReason::EmptyTunnelPayload);
     }
-    let tuple = IpTuple::parse(inner, usize::from(gtpu.payload_len))?;
-    if tuple.addrs.is_v4() {
-        ipv4::verify_header(inner)?;
+    match inner.first() {
+        Some(0x40..=0x4f) => IpTuple::parse_verified_v4(inner, len),
+        Some(0x60..=0x6f) => IpTuple::parse_v6(inner, len),
+        Some(_) => Err(DropReason::UnknownInnerProtocol),
+        None => Err(DropReason::EmptyTunnelPayload),
     }
-    Ok(tuple)
 }
 
 impl IpFrame {
@@ -125,14 +151,29 @@ impl IpFrame {
     /// The reasons for malformed IPv4, IPv6 and transport headers.
     #[inline]
     pub fn parse(bytes: &[u8], len: usize, l2: &L2) -> Result<Self, DropReason> {
-        let ip = bytes.get(usize::from(l2.len)..).unwrap_or_default();
-        let available = len.saturating_sub(usize::from(l2.len));
         if l2.ether_type == ether_type::IPV4 {
-            ipv4::verify_header(ip)?;
+            Self::parse_v4(bytes, len, l2)
         } else {
-            verify_version_6(ip)?;
+            Self::parse_v6(bytes, len, l2)
         }
-        let tuple = IpTuple::parse(ip, available)?;
+    }
+
+    #[inline(always)]
+    fn parse_v4(bytes: &[u8], len: usize, l2: &L2) -> Result<Self, DropReason> {
+        let ip = bytes.get(usize::from(l2.len)..).unwrap_or_default();
+        let tuple = IpTuple::parse_verified_v4(ip, len.saturating_sub(l2.len.into()))?;
+        Ok(Self {
+            l2_len: l2.len,
+            vlan: l2.vlan,
+            tuple,
+        })
+    }
+
+    #[inline(always)]
+    fn parse_v6(bytes: &[u8], len: usize, l2: &L2) -> Result<Self, DropReason> {
+        let ip = bytes.get(usize::from(l2.len)..).unwrap_or_default();
+        verify_version_6(ip)?;
+        let tuple = IpTuple::parse_v6(ip, len.saturating_sub(l2.len.into()))?;
         Ok(Self {
             l2_len: l2.len,
             vlan: l2.vlan,
@@ -170,14 +211,58 @@ fn verify_version_6(ip: &[u8]) -> Result<(), DropReason> {
     }
 }
 
+/// What nearly every tunnelled packet has behind its outer IP header: UDP, GTP-U, and either one short PDU Session
+/// Container or 8 octets that already belong to the user packet.
+#[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct TunnelStart {
+    udp: udp::Header,
+    gtpu: gtpu::Header,
+    optional: gtpu::OptionalFields,
+    container: [u8; 4],
+}
+
+impl TunnelStart {
+    /// Octets of the GTP-U header with one short container.
+    const WITH_CONTAINER: usize = gtpu::HEADER_LEN + gtpu::OPTIONAL_LEN + 4;
+
+    /// The tunnel, when the start has one of the two common forms.
+    #[inline(always)]
+    fn tunnel(&self, available: usize) -> Option<Tunnel> {
+        let (udp_len, gtpu_len) = (
+            usize::from(self.udp.len.get()),
+            usize::from(self.gtpu.length.get()),
+        );
+        if udp_len > available || udp::HEADER_LEN + gtpu::HEADER_LEN + gtpu_len > udp_len {
+            return None;
+        }
+        if self.gtpu.flags == gtpu::flags::VERSION_1 {
+            return Some(Tunnel::of_one(&self.gtpu, gtpu::HEADER_LEN, gtpu_len, None));
+        }
+        let [units, first, second, next] = self.container;
+        let is_short = self.gtpu.flags == gtpu::flags::VERSION_1 | gtpu::flags::E
+            && self.optional.next_extension == ExtensionType::PDU_SESSION_CONTAINER.0
+            && (units, next) == (1, ExtensionType::NONE.0)
+            && gtpu_len >= Self::WITH_CONTAINER - gtpu::HEADER_LEN;
+        let container = if is_short {
+            psc::Summary::of_short(first, second)
+        } else {
+            None
+        };
+        let payload_len = gtpu_len.wrapping_sub(Self::WITH_CONTAINER - gtpu::HEADER_LEN);
+        container
+            .map(|container| Tunnel::of_one(&self.gtpu, Self::WITH_CONTAINER, payload_len, Some(container)))
+    }
+}
+
 /// What is read of the GTP-U header and its extensions: offsets count from the GTP-U header.
 struct Tunnel {
+    message_type: MessageType,
+    teid: Teid,
     payload_offset: usize,
     payload_len: usize,
     sequence: Option<u16>,
-    npdu: Option<u8>,
-    qfi: Option<Qfi>,
-    psc: Option<psc::Summary>,
+    container: Option<(Qfi, psc::Summary)>,
     has_other_extensions: bool,
     unknown: Unknown,
 }
@@ -187,38 +272,48 @@ impl GtpuFrame {
     ///
     /// # Errors
     /// [`DropReason::BadUdpLength`] and the reasons for malformed GTP-U and PDU Session Container.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8], ip: &IpFrame) -> Result<Self, DropReason> {
-        let udp_offset = ip.l4_offset();
+        let (udp_offset, available) = (ip.l4_offset(), ip.tuple.l4_len());
         let datagram = bytes.get(udp_offset..).unwrap_or_default();
-        let udp_len = udp::announced_len(datagram, ip.tuple.l4_len())?;
-        let gtpu_offset = udp_offset + udp::HEADER_LEN;
-        let gtpu = datagram.get(udp::HEADER_LEN..).unwrap_or_default();
-        let available = udp_len - udp::HEADER_LEN;
-        let header = gtpu
-            .first_chunk::<{ gtpu::HEADER_LEN }>()
-            .ok_or(DropReason::TruncatedGtpu)?;
-        let &[flags, message_type, l0, l1, t0, t1, t2, t3] = header;
-        let length = usize::from(u16::from_be_bytes([l0, l1]));
-        let tunnel = if flags == gtpu::flags::VERSION_1 && gtpu::HEADER_LEN + length <= available {
-            Tunnel::bare(length)
-        } else {
-            Tunnel::parse(gtpu, available, flags, length)?
+        let common = TunnelStart::ref_from_prefix(datagram).ok();
+        let tunnel = match common.and_then(|(start, _)| start.tunnel(available)) {
+            Some(tunnel) => tunnel,
+            None => Tunnel::parse(datagram, available)?,
         };
-        let offset = |at: usize| u16::try_from(at).map_err(|_| DropReason::BadIpLength);
+        let gtpu_offset = udp_offset + udp::HEADER_LEN;
+        let payload_offset = gtpu_offset + tunnel.payload_offset;
+        if payload_offset > usize::from(u16::MAX) {
+            return Err(DropReason::BadIpLength);
+        }
+        let IpTuple {
+            addrs,
+            src_port,
+            dst_port,
+            tos,
+            ttl,
+            l4_offset,
+            ..
+        } = ip.tuple;
         Ok(Self {
             l2_len: ip.l2_len,
             vlan: ip.vlan,
-            outer: ip.tuple,
-            message_type: MessageType(message_type),
-            teid: Teid(u32::from_be_bytes([t0, t1, t2, t3])),
+            outer: OuterIp {
+                addrs,
+                src_port,
+                dst_port,
+                tos,
+                ttl,
+                l4_offset,
+            },
+            message_type: tunnel.message_type,
+            teid: tunnel.teid,
             sequence: tunnel.sequence,
-            npdu: tunnel.npdu,
-            gtpu_offset: offset(gtpu_offset)?,
-            payload_offset: offset(gtpu_offset + tunnel.payload_offset)?,
+            gtpu_offset: gtpu_offset as u16,
+            payload_offset: payload_offset as u16,
             payload_len: tunnel.payload_len as u16,
-            qfi: tunnel.qfi,
-            psc: tunnel.psc,
+            qfi: tunnel.container.map(|(qfi, _)| qfi),
+            psc: tunnel.container.map(|(_, summary)| summary),
             has_other_extensions: tunnel.has_other_extensions,
             unknown: tunnel.unknown,
         })
@@ -228,7 +323,7 @@ impl GtpuFrame {
     /// [`relay_optional_part`](crate::build::relay_optional_part).
     #[inline]
     pub const fn has_more_to_relay(&self) -> bool {
-        self.has_other_extensions || self.sequence.is_some() || self.npdu.is_some()
+        self.has_other_extensions || self.sequence.is_some()
     }
 
     /// The optional part of the header and the extension headers, as they were received: empty when there are none.
@@ -277,57 +372,42 @@ impl GtpuFrame {
 }
 
 impl Tunnel {
-    #[inline]
-    const fn bare(payload_len: usize) -> Self {
+    /// With this container and nothing else that is optional.
+    #[inline(always)]
+    const fn of_one(
+        header: &gtpu::Header,
+        payload_offset: usize,
+        payload_len: usize,
+        container: Option<(Qfi, psc::Summary)>,
+    ) -> Self {
         Self {
-            payload_offset: gtpu::HEADER_LEN,
+            message_type: MessageType(header.message_type),
+            teid: Teid(header.teid.get()),
+            payload_offset,
             payload_len,
             sequence: None,
-            npdu: None,
-            qfi: None,
-            psc: None,
+            container,
             has_other_extensions: false,
             unknown: Unknown::NONE,
         }
     }
 
-    /// A header with optional fields: the shortcut for one short PDU Session Container and nothing else, as N3 and N9
-    /// have in every G-PDU.
-    #[inline]
-    fn parse(gtpu: &[u8], available: usize, flags: u8, length: usize) -> Result<Self, DropReason> {
-        const LEN: usize = gtpu::HEADER_LEN + gtpu::OPTIONAL_LEN + 4;
-        const PSC: u8 = ExtensionType::PDU_SESSION_CONTAINER.0;
-        let short = gtpu.first_chunk::<LEN>();
-        if let Some(&[_, _, _, _, _, _, _, _, _, _, _, PSC, 1, first, second, 0]) = short
-            && flags == gtpu::flags::VERSION_1 | gtpu::flags::E
-            && length >= LEN - gtpu::HEADER_LEN
-            && gtpu::HEADER_LEN + length <= available
-        {
-            let (qfi, psc) = psc::Summary::parse(&[first, second])?;
-            let payload_len = length - (LEN - gtpu::HEADER_LEN);
-            return Ok(Self {
-                payload_offset: LEN,
-                qfi: Some(qfi),
-                psc: Some(psc),
-                ..Self::bare(payload_len)
-            });
-        }
-        Self::parse_any(gtpu, available)
-    }
-
+    /// Any form, in a UDP datagram of which the IP packet has `available` octets.
     #[inline(never)]
-    fn parse_any(gtpu: &[u8], available: usize) -> Result<Self, DropReason> {
-        let message = Message::parse(gtpu, available)?;
+    fn parse(datagram: &[u8], available: usize) -> Result<Self, DropReason> {
+        let udp_len = udp::announced_len(datagram, available)?;
+        let message = datagram.get(udp::HEADER_LEN..).unwrap_or_default();
+        let message = Message::parse(message, udp_len - udp::HEADER_LEN)?;
         let container = message.extensions.find(ExtensionType::PDU_SESSION_CONTAINER);
         let container = container.map(psc::Summary::parse).transpose()?;
         let extensions = message.extensions.iter().count();
         Ok(Self {
+            message_type: message.message_type,
+            teid: message.teid,
             payload_offset: message.payload_offset,
             payload_len: message.payload_len,
             sequence: message.sequence,
-            npdu: message.npdu,
-            qfi: container.map(|(qfi, _)| qfi),
-            psc: container.map(|(_, summary)| summary),
+            container,
             has_other_extensions: extensions > usize::from(container.is_some()),
             unknown: message.extensions.unknown(),
         })

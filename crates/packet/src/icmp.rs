@@ -5,6 +5,7 @@ use core::net::Ipv6Addr;
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::checksum::Sum;
 use crate::tuple::proto;
 use crate::udp::pseudo_header;
 use crate::{Addrs, DropReason, Fragment, IpTuple, MacAddr, checksum, ipv4, ipv6};
@@ -73,7 +74,7 @@ impl Header {
     /// [`DropReason::TruncatedIcmp`], [`DropReason::BadIcmp`].
     pub fn parse<'a>(addrs: &Addrs, message: &'a [u8]) -> Result<&'a Self, DropReason> {
         let (header, _) = Self::ref_from_prefix(message).map_err(|_| DropReason::TruncatedIcmp)?;
-        if covered(addrs, message).ok_or(DropReason::BadIcmp)?.folded() != 0xffff {
+        if !covered(addrs, message).is_some_and(Sum::is_right) {
             return Err(DropReason::BadIcmp);
         }
         Ok(header)
@@ -96,7 +97,7 @@ impl Header {
 }
 
 /// What the checksum of a message covers; `None` when it is longer than 65,535 octets.
-fn covered(addrs: &Addrs, message: &[u8]) -> Option<checksum::Sum> {
+fn covered(addrs: &Addrs, message: &[u8]) -> Option<Sum> {
     let len = u16::try_from(message.len()).ok()?;
     let start = if addrs.is_v4() {
         Default::default()

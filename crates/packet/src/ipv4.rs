@@ -88,7 +88,7 @@ impl Fields {
 ///
 /// # Errors
 /// [`DropReason::TruncatedIpv4`], [`DropReason::BadIpv4Header`], [`DropReason::BadIpv4Checksum`].
-#[inline]
+#[inline(always)]
 pub fn verify_header(bytes: &[u8]) -> Result<usize, DropReason> {
     let header = bytes
         .first_chunk::<HEADER_LEN>()
@@ -96,7 +96,7 @@ pub fn verify_header(bytes: &[u8]) -> Result<usize, DropReason> {
     if header[0] != 0x45 {
         return verify_header_with_options(bytes, header[0]);
     }
-    if checksum::is_right(header) {
+    if checksum::is_right_20(header) {
         Ok(HEADER_LEN)
     } else {
         Err(DropReason::BadIpv4Checksum)
@@ -121,7 +121,7 @@ fn verify_header_with_options(bytes: &[u8], version_ihl: u8) -> Result<usize, Dr
 ///
 /// # Errors
 /// [`DropReason::BadIpv4Header`].
-#[inline]
+#[inline(always)]
 pub const fn header_len(version_ihl: u8) -> Result<usize, DropReason> {
     match version_ihl {
         0x45..=0x4f => Ok((version_ihl & 0x0f) as usize * 4),

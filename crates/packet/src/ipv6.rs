@@ -107,11 +107,24 @@ pub struct UpperLayer {
     pub fragment: Fragment,
 }
 
+impl UpperLayer {
+    /// What is there when the fixed header names a type that is no extension header.
+    #[inline]
+    pub const fn behind_fixed_header(proto: u8) -> Self {
+        Self {
+            proto,
+            offset: HEADER_LEN as u16,
+            fragment: Fragment::None,
+        }
+    }
+}
+
 /// Walks over the extension headers of the packet that starts with the fixed header at `bytes[0]` and has
 /// `total_len` octets, of which `bytes` may hold fewer.
 ///
 /// # Errors
 /// [`DropReason::TruncatedIpv6`], [`DropReason::Ipv6ExtensionChain`].
+#[inline(never)]
 pub fn upper_layer(bytes: &[u8], total_len: usize) -> Result<UpperLayer, DropReason> {
     let bytes = bytes.get(..total_len.min(bytes.len())).unwrap_or_default();
     let mut proto = *bytes.get(6).ok_or(DropReason::TruncatedIpv6)?;

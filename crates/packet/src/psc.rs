@@ -4,6 +4,9 @@
 //! [`Summary`], and writes it with [`Marking`](crate::build::Marking). Fields behind those that the flags announce
 //! are padding or of a later release, and are ignored.
 
+use core::fmt;
+use core::num::NonZeroU8;
+
 use crate::{DropReason, Ppi, Qfi};
 
 /// A 64-bit NTP time stamp (RFC 5905 §6).
@@ -21,16 +24,10 @@ pub enum PduType {
     Uplink = 1,
 }
 
-/// What the packet path reads of a container.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Summary {
-    /// Direction.
-    pub pdu_type: PduType,
-    /// Reflective QoS Indicator; false in the uplink.
-    pub rqi: bool,
-    /// Paging Policy Indicator; `None` in the uplink.
-    pub ppi: Option<Ppi>,
-}
+/// What the packet path reads of a container besides the QFI, in one octet: direction, RQI, PPI.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Summary(NonZeroU8);
 
 /// DL PDU SESSION INFORMATION (TS 38.415 §5.5.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -126,42 +123,89 @@ const BSSI: u8 = 0x02;
 const TTNBI: u8 = 0x01;
 
 impl Summary {
+    const UPLINK: u8 = 0x40;
+    const RQI: u8 = 0x20;
+    const PPP: u8 = 0x10;
+
+    /// An uplink container: it has neither RQI nor PPI.
+    pub const UPLINK_CONTAINER: Self = Self(NonZeroU8::new(1 | Self::UPLINK).unwrap());
+
+    /// A downlink container with these indications.
+    #[inline]
+    pub fn downlink(rqi: bool, ppi: Option<Ppi>) -> Self {
+        let ppi = ppi.map_or(0, |ppi| Self::PPP | ppi.get() << 1);
+        // The lowest bit is always set, so that `None` takes no room.
+        Self(NonZeroU8::MIN | bit(rqi, Self::RQI) | ppi)
+    }
+
+    /// Direction.
+    #[inline]
+    pub const fn pdu_type(self) -> PduType {
+        if self.0.get() & Self::UPLINK != 0 {
+            PduType::Uplink
+        } else {
+            PduType::Downlink
+        }
+    }
+
+    /// Reflective QoS Indicator; false in the uplink.
+    #[inline]
+    pub const fn rqi(self) -> bool {
+        self.0.get() & Self::RQI != 0
+    }
+
+    /// Paging Policy Indicator; `None` in the uplink.
+    #[inline]
+    pub const fn ppi(self) -> Option<Ppi> {
+        if self.0.get() & Self::PPP != 0 {
+            Some(Ppi::from_low_bits(self.0.get() >> 1))
+        } else {
+            None
+        }
+    }
+
     /// Reads the QFI and the summary of a container's content: the octets between the length of the extension header
     /// and its next type. Fields that the flags announce are checked to be there.
     ///
     /// # Errors
     /// [`DropReason::BadPduSessionContainer`].
-    #[inline]
     pub fn parse(content: &[u8]) -> Result<(Qfi, Self), DropReason> {
-        let &[first, second, ..] = content else {
-            return Err(DropReason::BadPduSessionContainer);
-        };
-        let qfi = Qfi::from_low_bits(second);
-        match (first & !0x01, second & 0x80) {
-            (0x00, 0) => Ok((
-                qfi,
-                Self {
-                    pdu_type: PduType::Downlink,
-                    rqi: second & RQI != 0,
-                    ppi: None,
-                },
-            )),
-            (0x10, 0) if first & UL_SNP == 0 && second & NEW_IE_FLAG == 0 => Ok((
-                qfi,
-                Self {
-                    pdu_type: PduType::Uplink,
-                    rqi: false,
-                    ppi: None,
-                },
-            )),
-            _ => Self::parse_long(content),
+        match content {
+            &[first, second, ..] => match Self::of_short(first, second) {
+                Some(short) => Ok(short),
+                None => Self::parse_long(content),
+            },
+            _ => Err(DropReason::BadPduSessionContainer),
         }
     }
 
-    #[inline(never)]
+    /// The same for a container whose flags announce nothing; `None` for another.
+    #[inline(always)]
+    pub(crate) fn of_short(first: u8, second: u8) -> Option<(Qfi, Self)> {
+        let qfi = Qfi::from_low_bits(second);
+        match (first, second & 0xc0) {
+            // Bit 0 of the first octet is spare in the downlink.
+            (0x00 | 0x01, 0 | RQI) => Some((qfi, Self::downlink(second & RQI != 0, None))),
+            (0x10, 0) => Some((qfi, Self::UPLINK_CONTAINER)),
+            _ => None,
+        }
+    }
+
     fn parse_long(content: &[u8]) -> Result<(Qfi, Self), DropReason> {
         let container = PduSessionContainer::parse(content)?;
         Ok((container.qfi(), container.summary()))
+    }
+}
+
+impl fmt::Debug for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Summary({:?}, rqi: {}, ppi: {:?})",
+            self.pdu_type(),
+            self.rqi(),
+            self.ppi()
+        )
     }
 }
 
@@ -190,18 +234,10 @@ impl PduSessionContainer {
     }
 
     /// What the packet path reads of it.
-    pub const fn summary(&self) -> Summary {
+    pub fn summary(&self) -> Summary {
         match self {
-            Self::Downlink(dl) => Summary {
-                pdu_type: PduType::Downlink,
-                rqi: dl.rqi,
-                ppi: dl.ppi,
-            },
-            Self::Uplink(_) => Summary {
-                pdu_type: PduType::Uplink,
-                rqi: false,
-                ppi: None,
-            },
+            Self::Downlink(dl) => Summary::downlink(dl.rqi, dl.ppi),
+            Self::Uplink(_) => Summary::UPLINK_CONTAINER,
         }
     }
 

@@ -126,7 +126,7 @@ impl<'a> Iterator for Options<'a> {
 
 /// Whether the checksum of a whole segment is right.
 pub fn checksum_is_right(addrs: &Addrs, segment: &[u8]) -> bool {
-    sum(addrs, segment).is_some_and(|sum| sum.folded() == 0xffff)
+    sum(addrs, segment).is_some_and(|sum| sum.is_right())
 }
 
 /// Writes the checksum into a whole segment. `None` when it is shorter than a header or longer than 65,535 octets.

@@ -5,7 +5,10 @@
 
 use core::net::IpAddr;
 
-use crate::{DropReason, ipv4, ipv6};
+use zerocopy::byteorder::network_endian::U16;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+use crate::{DropReason, checksum, ipv4, ipv6};
 
 /// Protocol numbers that have a meaning here (the IANA registry has the rest).
 pub mod proto {
@@ -132,14 +135,56 @@ impl IpTuple {
     /// [`EmptyTunnelPayload`](DropReason::EmptyTunnelPayload) when there are no octets,
     /// [`UnknownInnerProtocol`](DropReason::UnknownInnerProtocol) when the version is neither 4 nor 6, and the
     /// reasons for malformed IPv4, IPv6 and transport headers.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8], available_total: usize) -> Result<IpTuple, DropReason> {
         match bytes.first() {
-            Some(0x45) => parse_v4(bytes, available_total, ipv4::HEADER_LEN),
-            Some(0x60..=0x6f) => parse_v6(bytes, available_total),
-            Some(&first) => parse_uncommon(bytes, available_total, first),
+            Some(0x40..=0x4f) => Self::parse_v4(bytes, available_total),
+            Some(0x60..=0x6f) => Self::parse_v6(bytes, available_total),
+            Some(_) => Err(DropReason::UnknownInnerProtocol),
             None => Err(DropReason::EmptyTunnelPayload),
         }
+    }
+
+    /// As [`parse`](Self::parse), for a packet whose version is known to be 4.
+    ///
+    /// # Errors
+    /// The reasons for malformed IPv4 and transport headers.
+    #[inline(always)]
+    pub fn parse_v4(bytes: &[u8], available_total: usize) -> Result<IpTuple, DropReason> {
+        let (header, _) = ipv4::Header::ref_from_prefix(bytes).map_err(|_| DropReason::TruncatedIpv4)?;
+        let l4 = match Start::<ipv4::Header>::ref_from_prefix(bytes) {
+            Ok((start, _)) if start.is_common(available_total) => start.l4(),
+            _ => L4::behind_v4(bytes, available_total)?,
+        };
+        Ok(header.tuple(l4))
+    }
+
+    /// The same, and the header checksum and options are verified, as a router does (RFC 1812 §5.2.2).
+    ///
+    /// # Errors
+    /// The reasons for malformed IPv4 and transport headers, and [`DropReason::BadIpv4Checksum`].
+    #[inline(always)]
+    pub fn parse_verified_v4(bytes: &[u8], available_total: usize) -> Result<IpTuple, DropReason> {
+        let (header, _) = ipv4::Header::ref_from_prefix(bytes).map_err(|_| DropReason::TruncatedIpv4)?;
+        let l4 = match Start::<ipv4::Header>::ref_from_prefix(bytes) {
+            Ok((start, _)) if start.is_common(available_total) && start.has_right_checksum() => start.l4(),
+            _ => L4::behind_verified_v4(bytes, available_total)?,
+        };
+        Ok(header.tuple(l4))
+    }
+
+    /// As [`parse`](Self::parse), for a packet whose version is known to be 6.
+    ///
+    /// # Errors
+    /// The reasons for malformed IPv6 and transport headers.
+    #[inline(always)]
+    pub fn parse_v6(bytes: &[u8], available_total: usize) -> Result<IpTuple, DropReason> {
+        let (header, _) = ipv6::Header::ref_from_prefix(bytes).map_err(|_| DropReason::TruncatedIpv6)?;
+        let l4 = match Start::<ipv6::Header>::ref_from_prefix(bytes) {
+            Ok((start, _)) if start.is_common(available_total) => start.l4(),
+            _ => L4::behind_v6(bytes, available_total)?,
+        };
+        Ok(header.tuple(l4))
     }
 
     /// Octets of the packet behind the IP headers.
@@ -149,66 +194,109 @@ impl IpTuple {
     }
 }
 
-#[cold]
-fn parse_uncommon(bytes: &[u8], available_total: usize, first: u8) -> Result<IpTuple, DropReason> {
-    if first >> 4 != 4 {
-        return Err(DropReason::UnknownInnerProtocol);
-    }
-    parse_v4(bytes, available_total, ipv4::header_len(first)?)
+/// What nearly every packet starts with: an IP header without options or extension headers, and eight octets of UDP
+/// or TCP. One comparison of lengths, and every field is at a constant place.
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct Start<Ip> {
+    ip: Ip,
+    src_port: U16,
+    dst_port: U16,
+    _rest: [u8; 4],
 }
 
-#[inline]
-fn parse_v4(bytes: &[u8], available_total: usize, header_len: usize) -> Result<IpTuple, DropReason> {
-    let header = bytes
-        .first_chunk::<{ ipv4::HEADER_LEN }>()
-        .ok_or(DropReason::TruncatedIpv4)?;
-    let [
-        _,
-        tos,
-        l0,
-        l1,
-        _,
-        _,
-        f0,
-        f1,
-        ttl,
-        proto,
-        _,
-        _,
-        s0,
-        s1,
-        s2,
-        s3,
-        d0,
-        d1,
-        d2,
-        d3,
-    ] = *header;
-    let total_len = u16::from_be_bytes([l0, l1]);
-    if usize::from(total_len) < header_len || usize::from(total_len) > available_total {
-        return Err(DropReason::BadIpLength);
+impl Start<ipv4::Header> {
+    /// Whether this is the whole start of a whole UDP datagram or TCP segment.
+    #[inline(always)]
+    fn is_common(&self, available_total: usize) -> bool {
+        let total_len = usize::from(self.ip.total_len.get());
+        let fragment = self.ip.fragment.get() & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET);
+        self.ip.version_ihl == 0x45
+            && fragment == 0
+            && total_len >= ipv4::HEADER_LEN + L4::common_len(self.ip.proto)
+            && total_len <= available_total
     }
-    let mut tuple = IpTuple {
-        addrs: Addrs::V4 {
-            src: [s0, s1, s2, s3],
-            dst: [d0, d1, d2, d3],
-        },
-        proto,
-        src_port: 0,
-        dst_port: 0,
-        tos,
-        flow_label: 0,
-        spi: 0,
-        fragment: v4_fragment(u16::from_be_bytes([f0, f1])),
-        l4_offset: header_len as u16,
-        total_len,
-        ttl,
-    };
-    tuple.read_transport(bytes)?;
-    Ok(tuple)
+
+    #[inline(always)]
+    fn has_right_checksum(&self) -> bool {
+        checksum::is_right_20(zerocopy::transmute_ref!(&self.ip))
+    }
+
+    #[inline(always)]
+    fn l4(&self) -> L4 {
+        let ports = (self.src_port.get(), self.dst_port.get());
+        L4::common(self.ip.proto, ipv4::HEADER_LEN as u16, ports)
+    }
 }
 
-#[inline]
+impl Start<ipv6::Header> {
+    /// Whether this is the whole start of a whole UDP datagram or TCP segment.
+    #[inline(always)]
+    fn is_common(&self, available_total: usize) -> bool {
+        let total_len = self.ip.total_len();
+        total_len >= ipv6::HEADER_LEN + L4::common_len(self.ip.next_header)
+            && total_len <= available_total.min(usize::from(u16::MAX))
+    }
+
+    #[inline(always)]
+    fn l4(&self) -> L4 {
+        let ports = (self.src_port.get(), self.dst_port.get());
+        L4::common(self.ip.next_header, ipv6::HEADER_LEN as u16, ports)
+    }
+}
+
+impl ipv4::Header {
+    #[inline(always)]
+    fn tuple(&self, l4: L4) -> IpTuple {
+        IpTuple {
+            addrs: Addrs::V4 {
+                src: self.src,
+                dst: self.dst,
+            },
+            proto: l4.proto,
+            src_port: l4.src_port,
+            dst_port: l4.dst_port,
+            tos: self.tos,
+            flow_label: 0,
+            spi: l4.spi,
+            fragment: l4.fragment,
+            l4_offset: l4.offset,
+            total_len: self.total_len.get(),
+            ttl: self.ttl,
+        }
+    }
+}
+
+impl ipv6::Header {
+    /// Octets of the packet, the fixed header included.
+    #[inline(always)]
+    fn total_len(&self) -> usize {
+        usize::from(self.payload_len.get()) + ipv6::HEADER_LEN
+    }
+
+    /// The tuple of a packet that is known to be no longer than 65,535 octets.
+    #[inline(always)]
+    fn tuple(&self, l4: L4) -> IpTuple {
+        let first = self.version_class_flow.get();
+        IpTuple {
+            addrs: Addrs::V6 {
+                src: self.src,
+                dst: self.dst,
+            },
+            proto: l4.proto,
+            src_port: l4.src_port,
+            dst_port: l4.dst_port,
+            tos: (first >> 20) as u8,
+            flow_label: first & 0xf_ffff,
+            spi: l4.spi,
+            fragment: l4.fragment,
+            l4_offset: l4.offset,
+            total_len: self.total_len() as u16,
+            ttl: self.hop_limit,
+        }
+    }
+}
+
 fn v4_fragment(field: u16) -> Fragment {
     if field & (ipv4::MORE_FRAGMENTS | ipv4::FRAGMENT_OFFSET) == 0 {
         Fragment::None
@@ -219,114 +307,171 @@ fn v4_fragment(field: u16) -> Fragment {
     }
 }
 
-#[inline]
-fn parse_v6(bytes: &[u8], available_total: usize) -> Result<IpTuple, DropReason> {
-    let header = bytes
-        .first_chunk::<{ ipv6::HEADER_LEN }>()
-        .ok_or(DropReason::TruncatedIpv6)?;
-    let [c0, c1, c2, c3, l0, l1, next_header, hop_limit, addresses @ ..] = header;
-    let (src, dst) = addresses.split_at(16);
-    let (Ok(src), Ok(dst)) = (src.try_into(), dst.try_into()) else {
-        return Err(DropReason::TruncatedIpv6);
-    };
-    let first = u32::from_be_bytes([*c0, *c1, *c2, *c3]);
-    let total_len = usize::from(u16::from_be_bytes([*l0, *l1])) + ipv6::HEADER_LEN;
-    if total_len > available_total || total_len > usize::from(u16::MAX) {
-        return Err(DropReason::BadIpLength);
-    }
-    let mut tuple = IpTuple {
-        addrs: Addrs::V6 { src, dst },
-        proto: *next_header,
-        src_port: 0,
-        dst_port: 0,
-        tos: (first >> 20) as u8,
-        flow_label: first & 0xf_ffff,
-        spi: 0,
-        fragment: Fragment::None,
-        l4_offset: ipv6::HEADER_LEN as u16,
-        total_len: total_len as u16,
-        ttl: *hop_limit,
-    };
-    if ipv6::is_extension(*next_header) {
-        tuple.skip_extensions(bytes)?;
-    }
-    tuple.read_transport(bytes)?;
-    Ok(tuple)
+/// What is read behind the IP header. Small, so that it is returned from the uncommon cases by value and the tuple is
+/// put together in one place: a tuple that is copied right after it was written costs more than all of its parsing.
+#[derive(Clone, Copy)]
+struct L4 {
+    proto: u8,
+    fragment: Fragment,
+    offset: u16,
+    src_port: u16,
+    dst_port: u16,
+    spi: u32,
 }
 
-impl IpTuple {
-    #[inline(never)]
-    fn skip_extensions(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
-        let end = ipv6::upper_layer(bytes, usize::from(self.total_len))?;
-        self.proto = end.proto;
-        self.l4_offset = end.offset;
-        self.fragment = end.fragment;
-        Ok(())
+impl L4 {
+    #[inline(always)]
+    const fn common(proto: u8, offset: u16, (src_port, dst_port): (u16, u16)) -> Self {
+        Self {
+            proto,
+            fragment: Fragment::None,
+            offset,
+            src_port,
+            dst_port,
+            spi: 0,
+        }
     }
 
-    /// Reads the ports of UDP and TCP, and leaves the rest to [`Self::read_uncommon_transport`].
-    #[inline]
-    fn read_transport(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
-        let (least, reason) = match self.proto {
-            proto::UDP => (8, DropReason::TruncatedUdp),
-            proto::TCP => (20, DropReason::TruncatedTcp),
-            _ => return self.read_uncommon_transport(bytes),
+    /// The least octets of a whole UDP datagram or TCP segment; more than any packet has for other protocols.
+    #[inline(always)]
+    const fn common_len(proto: u8) -> usize {
+        match proto {
+            proto::UDP => 8,
+            proto::TCP => 20,
+            _ => usize::MAX >> 1,
+        }
+    }
+
+    #[inline(never)]
+    fn behind_verified_v4(bytes: &[u8], available_total: usize) -> Result<Self, DropReason> {
+        ipv4::verify_header(bytes)?;
+        Self::behind_v4(bytes, available_total)
+    }
+
+    #[inline(never)]
+    fn behind_v4(bytes: &[u8], available_total: usize) -> Result<Self, DropReason> {
+        let (header, _) = ipv4::Header::ref_from_prefix(bytes).map_err(|_| DropReason::TruncatedIpv4)?;
+        let offset = ipv4::header_len(header.version_ihl)?;
+        let total_len = usize::from(header.total_len.get());
+        if total_len < offset || total_len > available_total {
+            return Err(DropReason::BadIpLength);
+        }
+        let fragment = v4_fragment(header.fragment.get());
+        let nothing = Self {
+            fragment,
+            ..Self::common(header.proto, offset as u16, (0, 0))
         };
-        if self.fragment != Fragment::None {
-            return self.read_fragment_ports(bytes, reason);
-        }
-        self.read_ports(bytes, least, reason)
-    }
-
-    /// Reads the ports of a transport header of which the packet must hold `least` octets.
-    #[inline]
-    fn read_ports(&mut self, bytes: &[u8], least: usize, reason: DropReason) -> Result<(), DropReason> {
-        if self.l4_len() < least {
-            return Err(reason);
-        }
-        let offset = usize::from(self.l4_offset);
-        let ports = bytes.get(offset..).and_then(|rest| rest.first_chunk::<4>());
-        let &[s0, s1, d0, d1] = ports.ok_or(reason)?;
-        self.src_port = u16::from_be_bytes([s0, s1]);
-        self.dst_port = u16::from_be_bytes([d0, d1]);
-        Ok(())
-    }
-
-    /// The first fragment has at least 8 octets of transport header (RFC 791 §3.2), the others have none.
-    #[cold]
-    fn read_fragment_ports(&mut self, bytes: &[u8], reason: DropReason) -> Result<(), DropReason> {
-        match self.fragment {
-            Fragment::Later => Ok(()),
-            _ => self.read_ports(bytes, 8, reason),
-        }
+        nothing.read(bytes, total_len)
     }
 
     #[inline(never)]
-    fn read_uncommon_transport(&mut self, bytes: &[u8]) -> Result<(), DropReason> {
-        let reason = DropReason::TruncatedTransport;
-        if self.fragment == Fragment::Later {
-            return Ok(());
+    fn behind_v6(bytes: &[u8], available_total: usize) -> Result<Self, DropReason> {
+        let (header, _) = ipv6::Header::ref_from_prefix(bytes).map_err(|_| DropReason::TruncatedIpv6)?;
+        let total_len = header.total_len();
+        if total_len > available_total || total_len > usize::from(u16::MAX) {
+            return Err(DropReason::BadIpLength);
         }
+        let ipv6::UpperLayer {
+            proto,
+            offset,
+            fragment,
+        } = ipv6::upper_layer(bytes, total_len)?;
+        let nothing = Self {
+            fragment,
+            ..Self::common(proto, offset, (0, 0))
+        };
+        nothing.read(bytes, total_len)
+    }
+
+    /// Reads the transport header. The first fragment has at least 8 octets of it (RFC 791 §3.2), the others none.
+    fn read(self, bytes: &[u8], total_len: usize) -> Result<Self, DropReason> {
+        let len = total_len - usize::from(self.offset);
+        let tcp_len = if self.fragment == Fragment::None { 20 } else { 8 };
+        let reason = DropReason::TruncatedTransport;
         match self.proto {
-            proto::SCTP | proto::DCCP | proto::UDP_LITE => self.read_ports(bytes, 8, reason),
-            proto::ESP => self.read_spi(bytes, 0),
-            proto::AH => self.read_spi(bytes, 4),
-            _ => Ok(()),
+            _ if self.fragment == Fragment::Later => Ok(self),
+            proto::UDP => self.read_ports(bytes, len >= 8, DropReason::TruncatedUdp),
+            proto::TCP => self.read_ports(bytes, len >= tcp_len, DropReason::TruncatedTcp),
+            proto::SCTP | proto::DCCP | proto::UDP_LITE => self.read_ports(bytes, len >= 8, reason),
+            proto::ESP => self.read_spi(bytes, len >= 8, 0),
+            proto::AH => self.read_spi(bytes, len >= 12, 4),
+            _ => Ok(self),
         }
     }
 
-    /// Reads the SPI that lies `at` octets into the transport header.
-    fn read_spi(&mut self, bytes: &[u8], at: usize) -> Result<(), DropReason> {
-        let reason = DropReason::TruncatedTransport;
-        if self.l4_len() < at + 8 {
-            return Err(reason);
+    fn read_ports(self, bytes: &[u8], is_whole: bool, reason: DropReason) -> Result<Self, DropReason> {
+        let ports = bytes
+            .get(usize::from(self.offset)..)
+            .and_then(|rest| rest.first_chunk::<4>());
+        match ports {
+            Some(&[s0, s1, d0, d1]) if is_whole => {
+                let (src_port, dst_port) = (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]));
+                Ok(Self {
+                    src_port,
+                    dst_port,
+                    ..self
+                })
+            }
+            _ => Err(reason),
         }
-        let start = usize::from(self.l4_offset) + at;
+    }
+
+    fn read_spi(self, bytes: &[u8], is_whole: bool, at: usize) -> Result<Self, DropReason> {
         let spi = bytes
-            .get(start..)
-            .and_then(|rest| rest.first_chunk::<4>())
-            .ok_or(reason)?;
-        self.spi = u32::from_be_bytes(*spi);
-        Ok(())
+            .get(usize::from(self.offset) + at..)
+            .and_then(|rest| rest.first_chunk::<4>());
+        match spi {
+            Some(spi) if is_whole => Ok(Self {
+                spi: u32::from_be_bytes(*spi),
+                ..self
+            }),
+            _ => Err(DropReason::TruncatedTransport),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4000) })]
+
+        /// The shortcut for the common case says what the general parser says.
+        #[test]
+        fn the_common_case_is_no_special_case(
+            mut bytes in prop::collection::vec(any::<u8>(), 0..80), first in prop::sample::select(vec![0x45u8, 0x60, 0x46]),
+            proto in prop::sample::select(vec![6u8, 17, 1, 50]), len in 0..100u16, whole: bool, right: bool, more in 0..20usize,
+        ) {
+            let mut set = |at: usize, value: u8| if let Some(octet) = bytes.get_mut(at) { *octet = value };
+            let (v6, [high, low]) = (first == 0x60, len.to_be_bytes());
+            set(0, first);
+            set(if v6 { 6 } else { 9 }, proto);
+            set(if v6 { 4 } else { 2 }, high);
+            set(if v6 { 5 } else { 3 }, low);
+            if whole && !v6 {
+                set(6, 0x40);
+                set(7, 0);
+            }
+            if right && !v6 && let Some(header) = bytes.first_chunk_mut::<20>() {
+                header[10..12].fill(0);
+                let sum = checksum::of(header);
+                header[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            let available = bytes.len() + more;
+            if v6 {
+                let any = L4::behind_v6(&bytes, available);
+                let any = any.map(|l4| ipv6::Header::ref_from_prefix(&bytes).unwrap().0.tuple(l4));
+                prop_assert_eq!(IpTuple::parse_v6(&bytes, available), any);
+            } else {
+                let tuple = |l4| ipv4::Header::ref_from_prefix(&bytes).unwrap().0.tuple(l4);
+                let any = L4::behind_v4(&bytes, available).map(tuple);
+                prop_assert_eq!(IpTuple::parse_v4(&bytes, available), any);
+                let any = L4::behind_verified_v4(&bytes, available).map(tuple);
+                prop_assert_eq!(IpTuple::parse_verified_v4(&bytes, available), any);
+            }
+        }
     }
 }

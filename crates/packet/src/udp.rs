@@ -42,7 +42,7 @@ impl Header {
 ///
 /// # Errors
 /// [`DropReason::TruncatedUdp`], [`DropReason::BadUdpLength`].
-#[inline]
+#[inline(always)]
 pub fn announced_len(bytes: &[u8], available: usize) -> Result<usize, DropReason> {
     let header = bytes
         .first_chunk::<HEADER_LEN>()
@@ -78,7 +78,7 @@ pub fn verify_checksum(
     let len = header.len.get();
     let datagram = datagram.get(..usize::from(len)).unwrap_or(datagram);
     let sum = rest.after(pseudo_header(addrs, proto::UDP, len).bytes(datagram));
-    if sum.folded() == 0xffff {
+    if sum.is_right() {
         Ok(())
     } else {
         Err(DropReason::BadUdpChecksum)

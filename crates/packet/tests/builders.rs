@@ -203,7 +203,7 @@ fn end_markers_with_and_without_a_container() {
         ..Marking::downlink(qfi(9))
     });
     let (_, read) = written(|out| end_marker(out, &envelope, Teid(0x2001), paging));
-    assert_eq!(read.psc.and_then(|psc| psc.ppi), Ppi::new(7));
+    assert_eq!(read.psc.and_then(|psc| psc.ppi()), Ppi::new(7));
     // The template's way makes the same message.
     let packet = PerPacket {
         message_type: MessageType::END_MARKER,

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use packet::checksum::Sum;
 use packet::eth::{Tci, Vlan};
 use packet::gtpu::{ErrorIndication, Ie, MessageType, Unknown};
-use packet::psc::{PduType, Summary};
+use packet::psc::Summary;
 use packet::{Addrs, DropReason, Fragment, Frame, GtpuFrame, IpTuple, Ppi, Qfi, Teid, frame};
 
 use common::hex;
@@ -80,14 +80,7 @@ fn an_uplink_g_pdu_with_a_qfi() {
     assert_eq!((frame.outer.src_port, frame.outer.dst_port), (40000, 2152));
     assert_eq!((frame.outer.tos, frame.outer.ttl, frame.vlan), (0xb8, 64, None));
     assert_eq!(frame.qfi, Qfi::new(9));
-    assert_eq!(
-        frame.psc,
-        Some(Summary {
-            pdu_type: PduType::Uplink,
-            rqi: false,
-            ppi: None
-        })
-    );
+    assert_eq!(frame.psc, Some(Summary::UPLINK_CONTAINER));
     assert_eq!(
         (frame.sequence, frame.has_other_extensions, frame.unknown),
         (None, false, Unknown::NONE)
@@ -130,14 +123,7 @@ fn a_downlink_g_pdu_with_rqi_over_ipv6_and_two_tags() {
         (22, 70, 86)
     );
     assert_eq!((frame.outer.tos, frame.outer.ttl), (0xb8, 64));
-    assert_eq!(
-        frame.psc,
-        Some(Summary {
-            pdu_type: PduType::Downlink,
-            rqi: true,
-            ppi: None
-        })
-    );
+    assert_eq!(frame.psc, Some(Summary::downlink(true, None)));
     let bytes = hex(&text);
     assert_eq!(frame.verify_udp_checksum(&bytes, Sum::default(), true), Ok(()));
     let refused = frame.verify_udp_checksum(&bytes, Sum::default(), false);
@@ -150,14 +136,7 @@ fn a_g_pdu_with_a_ppi_and_one_with_no_container() {
         "34ff0028 00002001 0000 00 85 02 00 c9 60 000000 00 {INNER}"
     ));
     let frame = gtpu(&text);
-    assert_eq!(
-        frame.psc,
-        Some(Summary {
-            pdu_type: PduType::Downlink,
-            rqi: true,
-            ppi: Ppi::new(3)
-        })
-    );
+    assert_eq!(frame.psc, Some(Summary::downlink(true, Ppi::new(3))));
     assert_eq!(frame.payload_offset, 62);
     let frame = gtpu(&over_v4(&format!("30ff001c 00002001 {INNER}")));
     assert_eq!((frame.qfi, frame.psc, frame.payload_offset), (None, None, 50));
@@ -428,7 +407,11 @@ fn malformed_user_packets() {
     assert_eq!(g_pdu("ffffffffffff"), Err(DropReason::UnknownInnerProtocol));
     assert_eq!(g_pdu("45"), Err(DropReason::TruncatedIpv4));
     assert_eq!(g_pdu("60"), Err(DropReason::TruncatedIpv6));
-    assert_eq!(g_pdu("41"), Err(DropReason::BadIpv4Header));
+    assert_eq!(g_pdu("41"), Err(DropReason::TruncatedIpv4));
+    assert_eq!(
+        g_pdu("41000014 00010000 40ff0000 0a2d0002 08080808"),
+        Err(DropReason::BadIpv4Header)
+    );
     assert_eq!(
         g_pdu("45000014 00010000 40ff0000 0a2d0002 08080808"),
         Err(DropReason::BadIpv4Checksum)

@@ -120,6 +120,18 @@ impl Marking {
         false
     }
 
+    /// Writes the [`len`](Self::len) octets to the start of `out`, which has them.
+    #[inline(always)]
+    fn write(&self, out: &mut [u8]) {
+        let octets = self.octets();
+        // Of constant length each: a copy of 8 or 12 octets and no call.
+        if let Some(out) = out.first_chunk_mut::<12>() {
+            *out = octets;
+        } else if let (Some(out), Some(octets)) = (out.first_chunk_mut::<8>(), octets.first_chunk::<8>()) {
+            *out = *octets;
+        }
+    }
+
     /// The optional part of the GTP-U header with this container as the only extension header. Only the first
     /// [`len`](Self::len) octets count.
     #[inline]
@@ -391,12 +403,10 @@ impl<const N: usize> Template<N> {
         let Some(marking) = marking else {
             return self.apply_optional(out, inner_len, 0, packet);
         };
-        let octets = marking.octets();
-        let (optional, octets) = match (out.get_mut(N..), marking.len()) {
-            (Some(optional), len) if optional.len() == len => (optional, octets.get(..len)),
-            _ => return Err(DropReason::NoHeadroom),
-        };
-        optional.copy_from_slice(octets.unwrap_or_default());
+        if out.len() != N + marking.len() {
+            return Err(DropReason::NoHeadroom);
+        }
+        marking.write(out.get_mut(N..).ok_or(DropReason::NoHeadroom)?);
         self.apply_optional(out, inner_len, flags::E, packet)
     }
 
