@@ -113,10 +113,9 @@ macro_rules! table {
                     if !at.is_done() {
                         seen = Self::check_disorder(at, seen)?;
                     }
-                    if seen & REQUIRED == REQUIRED {
-                        Ok(())
-                    } else {
-                        Err($crate::table::missing(TYPES, REQUIRED & !seen))
+                    match REQUIRED & !seen {
+                        0 => Ok(()),
+                        rows => Err($crate::table::missing(TYPES, rows)),
                     }
                 }
 
@@ -153,7 +152,9 @@ macro_rules! table {
                 /// Begins anew where the IEs are not in the order of the table.
                 #[cold]
                 fn fill_disorder(&mut self, body: &'a [u8]) {
-                    *self = Self { layout: self.layout, ..Self::blank() };
+                    let layout = self.layout;
+                    *self = Self::blank();
+                    self.layout = layout;
                     let mut seen = 0_u64;
                     let Ok(mut at) = Cursor::new(body) else { return };
                     while !at.is_done() {

@@ -141,7 +141,7 @@ impl<'a> Cursor<'a> {
 
     /// The part of `body`, which this walks, that begins with the IE that this stands on.
     #[inline]
-    pub(crate) fn from_here(&self, body: &'a [u8]) -> &'a [u8] {
+    pub(crate) fn begins_here(&self, body: &'a [u8]) -> &'a [u8] {
         let left = 4 + self.value.len() + self.rest.len();
         body.get(body.len().wrapping_sub(left)..).unwrap_or_default()
     }

@@ -146,7 +146,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
                 *null |= is_null;
             }
             Source::Slice { .. } => {
-                let from = at.from_here(body);
+                let from = at.begins_here(body);
                 self.0 = Source::Wire {
                     from,
                     count: u32::from(!is_null),
@@ -174,7 +174,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
             Source::Wire { all_good, .. } => *all_good = false,
             Source::Slice { .. } => {
                 self.0 = Source::Wire {
-                    from: at.from_here(body),
+                    from: at.begins_here(body),
                     count: 0,
                     all_good: false,
                     null: false,
