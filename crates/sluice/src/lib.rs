@@ -1,4 +1,13 @@
-//! Sluice: a 5G/4G user plane. This crate puts the parts together: the configuration, the UPF as one object that can
-//! be polled (`upf`), and the programs that `sluice` offers.
+//! Sluice: a 5G/4G user plane. This crate puts the parts together: the configuration, the UPF as parts that are polled
+//! ([`upf`]), the shell of the daemon, and the programs that `sluice` offers.
 
+#![forbid(unsafe_code)]
+
+mod clock;
+pub mod commands;
 pub mod config;
+pub mod daemon;
+pub mod demo;
+mod ports;
+pub mod upf;
+mod view;

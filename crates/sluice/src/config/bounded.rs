@@ -36,7 +36,9 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<MIN, MAX>
         if (MIN..=MAX).contains(&value) {
             Ok(Self(value))
         } else {
-            Err(de::Error::custom(format_args!("{value} is outside {MIN}..={MAX}")))
+            Err(de::Error::custom(format_args!(
+                "{value} is outside {MIN}..={MAX}"
+            )))
         }
     }
 }

@@ -13,13 +13,17 @@ pub struct ConfigError {
 
 impl ConfigError {
     pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Self {
-        Self { text: format!("{}: cannot be read: {error}", path.display()) }
+        Self {
+            text: format!("{}: cannot be read: {error}", path.display()),
+        }
     }
 
     pub(super) fn syntax(file: &str, error: &serde_saphyr::Error) -> Self {
         let text = error.to_string();
         let text = text.strip_prefix("error: ").unwrap_or(&text);
-        Self { text: format!("{file}: {}", text.replace("<input>", file).trim_end()) }
+        Self {
+            text: format!("{file}: {}", text.replace("<input>", file).trim_end()),
+        }
     }
 }
 
@@ -41,7 +45,10 @@ pub(super) struct Fault {
 impl Fault {
     /// A fault of the value `at`.
     pub(super) fn new<T>(at: &Spanned<T>, message: impl Into<String>) -> Self {
-        Self { location: at.referenced, message: message.into() }
+        Self {
+            location: at.referenced,
+            message: message.into(),
+        }
     }
 
     /// The error as a person reads it: where, what, and the line itself.

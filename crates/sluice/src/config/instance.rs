@@ -1,9 +1,10 @@
 //! Network instances: which addresses and routes live on which port.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
+use rules::network::Roles;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
@@ -46,6 +47,18 @@ pub enum Role {
     N4u,
 }
 
+impl Role {
+    /// The same among [`Roles`].
+    pub(super) const fn bit(self) -> Roles {
+        match self {
+            Self::N3 => Roles::N3,
+            Self::N6 => Roles::N6,
+            Self::N9 => Roles::N9,
+            Self::N4u => Roles::N4U,
+        }
+    }
+}
+
 /// A static route.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -86,6 +99,22 @@ impl Prefix {
     }
 }
 
+impl Prefix {
+    pub(super) fn ipv4(self) -> Option<(Ipv4Addr, u8)> {
+        match self.address {
+            IpAddr::V4(address) => Some((address, self.length)),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    pub(super) fn ipv6(self) -> Option<(Ipv6Addr, u8)> {
+        match self.address {
+            IpAddr::V4(_) => None,
+            IpAddr::V6(address) => Some((address, self.length)),
+        }
+    }
+}
+
 impl FromStr for Prefix {
     type Err = String;
 
@@ -110,7 +139,9 @@ impl fmt::Display for Prefix {
 
 impl<'de> Deserialize<'de> for Prefix {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }
 

@@ -20,7 +20,8 @@ use serde::Deserialize;
 pub use bounded::Bounded;
 pub use error::ConfigError;
 pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
-pub use n4::{N4Config, NodeConfig, NodeName};
+pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
+pub use network::StaticNeighbour;
 pub use port::{Driver, PortConfig};
 pub use system::{DpdkConfig, LimitsConfig, WorkersConfig};
 

@@ -1,6 +1,6 @@
 //! The node and its PFCP endpoint.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
@@ -16,35 +16,25 @@ pub struct NodeConfig {
     pub id: NodeName,
 }
 
-/// An IPv4 address, an IPv6 address or a fully qualified domain name.
+/// An IPv4 address, an IPv6 address or a fully qualified domain name of labels of 1 to 63 characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NodeName {
-    /// Node ID type 0.
-    Ipv4(Ipv4Addr),
-    /// Node ID type 1.
-    Ipv6(Ipv6Addr),
-    /// Node ID type 2; at most 253 characters in labels of 1 to 63.
-    Fqdn(String),
-}
+pub struct NodeName(pub n4::NodeName);
 
 impl<'de> Deserialize<'de> for NodeName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        match text.parse() {
-            Ok(IpAddr::V4(address)) => Ok(Self::Ipv4(address)),
-            Ok(IpAddr::V6(address)) => Ok(Self::Ipv6(address)),
-            Err(_) if is_domain_name(&text) => Ok(Self::Fqdn(text)),
-            Err(_) => Err(de::Error::custom(format_args!("`{text}` is no IP address and no domain name"))),
+        if let Ok(address) = text.parse::<IpAddr>() {
+            return Ok(Self(address.into()));
         }
+        // Something of digits and dots alone is a mistyped address.
+        let named = text.bytes().any(|b| b.is_ascii_alphabetic());
+        let allowed = text.len() <= 253
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        let name = n4::NodeName::fqdn(&text).filter(|_| named && allowed).map(Self);
+        name.ok_or_else(|| de::Error::custom(format_args!("`{text}` is no IP address and no domain name")))
     }
-}
-
-fn is_domain_name(text: &str) -> bool {
-    let label = |label: &str| {
-        (1..=63).contains(&label.len()) && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-    };
-    // Something of digits and dots alone is a mistyped address.
-    text.len() <= 253 && text.split('.').all(label) && text.bytes().any(|b| b.is_ascii_alphabetic())
 }
 
 /// The PFCP endpoint (TS 29.244).
@@ -74,6 +64,20 @@ pub struct N4Config {
     /// Take F-TEIDs that an SMF of before R17 chose itself (free5GC, Open5GS without FTUP); false: cause 71.
     #[serde(default)]
     pub accept_cp_f_teids: bool,
+    /// What becomes of a rule whose Network Instance is not configured.
+    #[serde(default)]
+    pub unknown_instance: UnknownInstance,
+}
+
+/// What becomes of a rule whose Network Instance names none of the configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownInstance {
+    /// It is refused: traffic does not go where nobody said it should.
+    #[default]
+    Refuse,
+    /// It is served by the first instance with the right role, as if it named none.
+    Default,
 }
 
 impl N4Config {

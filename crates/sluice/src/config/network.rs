@@ -3,6 +3,10 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 
+use flow::{InstanceId, PortId, VrfId};
+use packet::{MacAddr, VlanId};
+use rules::network::{Instance, Network, NetworkError, Roles, Route};
+use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
 use super::error::Fault;
@@ -13,6 +17,85 @@ const MOST_PORTS: usize = 16;
 const MOST_INSTANCES: usize = 1_024;
 const MOST_N4_ADDRESSES: usize = 8;
 
+/// A neighbour whose address is configured rather than resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StaticNeighbour {
+    /// The instance on whose link it is.
+    pub instance: InstanceId,
+    /// Its IP address.
+    pub address: IpAddr,
+    /// Its link layer address.
+    pub mac: MacAddr,
+}
+
+impl Config {
+    /// The network that the configuration makes; instances and ports keep their order.
+    ///
+    /// # Errors
+    /// None for a configuration that [`Config::parse`] gave: it has checked all of it.
+    pub fn network(&self) -> Result<Network, NetworkError> {
+        let instances = self.instances.iter().enumerate();
+        Network::new(
+            instances
+                .map(|(place, instance)| self.instance(place, instance))
+                .collect(),
+        )
+    }
+
+    fn instance(&self, place: usize, instance: &InstanceConfig) -> Instance {
+        let port = self
+            .ports
+            .iter()
+            .position(|port| port.name.value == instance.port.value)
+            .unwrap_or_default();
+        let address = |wanted_v4: bool| {
+            instance
+                .addresses
+                .iter()
+                .map(|a| a.value)
+                .find(|prefix| prefix.address.is_ipv4() == wanted_v4)
+        };
+        Instance {
+            id: InstanceId(place as u16),
+            name: instance.name.value.clone(),
+            roles: instance
+                .roles
+                .iter()
+                .fold(Roles::default(), |roles, role| roles.with(role.bit())),
+            vrf: VrfId(instance.vrf.map_or(0, |vrf| vrf.value() as u16)),
+            port: PortId(port as u16),
+            vlan: instance.vlan.and_then(|vlan| VlanId::new(vlan.value() as u16)),
+            mtu: self.ports.get(port).map_or(1500, |port| port.mtu.value() as u16),
+            ipv4: address(true).and_then(Prefix::ipv4),
+            ipv6: address(false).and_then(Prefix::ipv6),
+            routes: instance.routes.iter().filter_map(route).collect(),
+        }
+    }
+
+    /// The next hops whose link layer addresses are configured.
+    pub fn static_neighbours(&self) -> impl Iterator<Item = StaticNeighbour> + '_ {
+        self.instances.iter().enumerate().flat_map(|(place, instance)| {
+            instance.routes.iter().filter_map(move |route| {
+                let octets = super::instance::parse_mac(&route.mac.as_ref()?.value)?;
+                let (instance, address) = (InstanceId(place as u16), route.via.value);
+                Some(StaticNeighbour {
+                    instance,
+                    address,
+                    mac: MacAddr(octets),
+                })
+            })
+        })
+    }
+}
+
+fn route(route: &super::RouteConfig) -> Option<Route> {
+    let prefix = IpPrefix::new(route.to.value.address, route.to.value.length)?;
+    Some(Route {
+        prefix,
+        next_hop: route.via.value,
+    })
+}
+
 /// Finds the first value that contradicts another.
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
     check_n4(config)?;
@@ -20,7 +103,10 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
     let mut seen = Seen::default();
     for (place, instance) in config.instances.iter().enumerate() {
         if place >= MOST_INSTANCES {
-            return Err(Fault::new(&instance.name, format!("instances: more than {MOST_INSTANCES}")));
+            return Err(Fault::new(
+                &instance.name,
+                format!("instances: more than {MOST_INSTANCES}"),
+            ));
         }
         seen.check(config, instance)?;
     }
@@ -31,14 +117,26 @@ fn check_n4(config: &Config) -> Result<(), Fault> {
     let addresses = &config.n4.addresses;
     for (place, address) in addresses.iter().enumerate() {
         if place >= MOST_N4_ADDRESSES {
-            return Err(Fault::new(address, format!("n4.addresses: more than {MOST_N4_ADDRESSES}")));
+            return Err(Fault::new(
+                address,
+                format!("n4.addresses: more than {MOST_N4_ADDRESSES}"),
+            ));
         }
         if address.value.is_unspecified() || address.value.is_multicast() {
-            let message = format!("n4.addresses: {} is no address of one host; SMFs are told it", address.value);
+            let message = format!(
+                "n4.addresses: {} is no address of one host; SMFs are told it",
+                address.value
+            );
             return Err(Fault::new(address, message));
         }
-        if addresses[..place].iter().any(|other| other.value == address.value) {
-            return Err(Fault::new(address, format!("n4.addresses: {} stands here twice", address.value)));
+        if addresses[..place]
+            .iter()
+            .any(|other| other.value == address.value)
+        {
+            return Err(Fault::new(
+                address,
+                format!("n4.addresses: {} stands here twice", address.value),
+            ));
         }
     }
     Ok(())
@@ -51,7 +149,10 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
             return Err(Fault::new(&port.name, format!("ports: more than {MOST_PORTS}")));
         }
         if !names.insert(port.name.value.as_str()) {
-            return Err(Fault::new(&port.name, format!("ports: two are named `{}`", port.name.value)));
+            return Err(Fault::new(
+                &port.name,
+                format!("ports: two are named `{}`", port.name.value),
+            ));
         }
         let fault = match &port.driver {
             Driver::AfPacket { interface } | Driver::AfXdp { interface, .. } => interface_fault(interface),
@@ -61,7 +162,10 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
             _ => None,
         };
         if let Some(fault) = fault {
-            return Err(Fault::new(&port.name, format!("port `{}`: {fault}", port.name.value)));
+            return Err(Fault::new(
+                &port.name,
+                format!("port `{}`: {fault}", port.name.value),
+            ));
         }
     }
     Ok(())
@@ -70,9 +174,14 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
 /// The kernel's bound on interface names (IFNAMSIZ), and what would break a DPDK device argument.
 fn interface_fault(interface: &str) -> Option<String> {
     if !(1..=15).contains(&interface.len()) {
-        return Some(format!("interface: `{interface}` has {} characters, 1 to 15 are possible", interface.len()));
+        return Some(format!(
+            "interface: `{interface}` has {} characters, 1 to 15 are possible",
+            interface.len()
+        ));
     }
-    let bad = interface.chars().find(|c| c.is_whitespace() || matches!(c, ',' | '/' | '='))?;
+    let bad = interface
+        .chars()
+        .find(|c| c.is_whitespace() || matches!(c, ',' | '/' | '='))?;
     Some(format!("interface: `{interface}` contains `{bad}`"))
 }
 
@@ -80,7 +189,8 @@ fn interface_fault(interface: &str) -> Option<String> {
 #[derive(Default)]
 struct Seen {
     names: HashSet<String>,
-    addresses: HashSet<(u64, IpAddr)>,
+    addresses: HashSet<IpAddr>,
+    links: HashSet<(String, Option<u64>)>,
 }
 
 impl Seen {
@@ -88,7 +198,10 @@ impl Seen {
         let name = &instance.name;
         let fault = |message: String| Fault::new(name, format!("instance `{}`: {message}", name.value));
         if !(1..=100).contains(&name.value.len()) {
-            return Err(fault(format!("the name has {} characters, 1 to 100 are possible", name.value.len())));
+            return Err(fault(format!(
+                "the name has {} characters, 1 to 100 are possible",
+                name.value.len()
+            )));
         }
         if !self.names.insert(name.value.to_ascii_lowercase()) {
             return Err(fault("another has this name".into()));
@@ -96,14 +209,26 @@ impl Seen {
         if instance.roles.is_empty() {
             return Err(fault("roles: names none of n3, n6, n9, n4u".into()));
         }
-        if !config.ports.iter().any(|port| port.name.value == instance.port.value) {
-            return Err(Fault::new(&instance.port, format!("port: no port is named `{}`", instance.port.value)));
+        if !config
+            .ports
+            .iter()
+            .any(|port| port.name.value == instance.port.value)
+        {
+            return Err(Fault::new(
+                &instance.port,
+                format!("port: no port is named `{}`", instance.port.value),
+            ));
         }
         check_addresses(instance)?;
-        let vrf = instance.vrf.map_or(0, super::Bounded::value);
+        let vlan = instance.vlan.map(super::Bounded::value);
+        if !self.links.insert((instance.port.value.clone(), vlan)) {
+            let vlan = vlan.map_or_else(|| "untagged".into(), |vlan| format!("VLAN {vlan}"));
+            let message = format!("port: another instance is on `{}` {vlan}", instance.port.value);
+            return Err(Fault::new(&instance.port, message));
+        }
         for address in &instance.addresses {
-            if !self.addresses.insert((vrf, address.value.address)) {
-                let message = format!("addresses: {} is in VRF {vrf} already", address.value.address);
+            if !self.addresses.insert(address.value.address) {
+                let message = format!("addresses: {} is another instance's", address.value.address);
                 return Err(Fault::new(address, message));
             }
         }
@@ -116,35 +241,65 @@ impl Seen {
 
 fn check_addresses(instance: &InstanceConfig) -> Result<(), Fault> {
     let Some(_) = instance.addresses.first() else {
-        return Err(Fault::new(&instance.name, format!("instance `{}`: addresses: none", instance.name.value)));
+        return Err(Fault::new(
+            &instance.name,
+            format!("instance `{}`: addresses: none", instance.name.value),
+        ));
     };
     for (place, address) in instance.addresses.iter().enumerate() {
         let family = address.value.address.is_ipv4();
-        if instance.addresses[..place].iter().any(|other| other.value.address.is_ipv4() == family) {
+        if instance.addresses[..place]
+            .iter()
+            .any(|other| other.value.address.is_ipv4() == family)
+        {
             let message = format!("addresses: {} is the second of its family", address.value);
             return Err(Fault::new(address, message));
         }
         if address.value.address.is_unspecified() || address.value.address.is_multicast() {
-            return Err(Fault::new(address, format!("addresses: {} is no address of one host", address.value)));
+            return Err(Fault::new(
+                address,
+                format!("addresses: {} is no address of one host", address.value),
+            ));
         }
     }
     let tunnels = instance.roles.iter().any(|role| *role != Role::N6);
     if tunnels && !instance.addresses.iter().any(|a| a.value.address.is_ipv4()) {
-        let message = format!("instance `{}`: n3, n9 and n4u need an IPv4 address", instance.name.value);
+        let message = format!(
+            "instance `{}`: n3, n9 and n4u need an IPv4 address",
+            instance.name.value
+        );
         return Err(Fault::new(&instance.name, message));
     }
     Ok(())
 }
 
-fn check_next_hop(instance: &InstanceConfig, to: &Spanned<Prefix>, via: &Spanned<IpAddr>) -> Result<(), Fault> {
+fn check_next_hop(
+    instance: &InstanceConfig,
+    to: &Spanned<Prefix>,
+    via: &Spanned<IpAddr>,
+) -> Result<(), Fault> {
     if to.value.address.is_ipv4() != via.value.is_ipv4() {
-        return Err(Fault::new(via, format!("via: {} is not of the family of {}", via.value, to.value)));
+        return Err(Fault::new(
+            via,
+            format!("via: {} is not of the family of {}", via.value, to.value),
+        ));
     }
-    if instance.addresses.iter().any(|address| address.value.address == via.value) {
+    if instance
+        .addresses
+        .iter()
+        .any(|address| address.value.address == via.value)
+    {
         return Err(Fault::new(via, format!("via: {} is our own address", via.value)));
     }
-    if !instance.addresses.iter().any(|address| address.value.contains(via.value)) {
-        return Err(Fault::new(via, format!("via: {} is on none of the instance's links", via.value)));
+    if !instance
+        .addresses
+        .iter()
+        .any(|address| address.value.contains(via.value))
+    {
+        return Err(Fault::new(
+            via,
+            format!("via: {} is on none of the instance's links", via.value),
+        ));
     }
     Ok(())
 }
@@ -153,6 +308,9 @@ fn check_mac(mac: &Spanned<String>) -> Result<(), Fault> {
     match super::instance::parse_mac(&mac.value) {
         Some(octets) if octets[0] & 1 == 0 => Ok(()),
         Some(_) => Err(Fault::new(mac, format!("mac: {} is a group address", mac.value))),
-        None => Err(Fault::new(mac, format!("mac: `{}` is no MAC address such as 02:00:00:00:00:01", mac.value))),
+        None => Err(Fault::new(
+            mac,
+            format!("mac: `{}` is no MAC address such as 02:00:00:00:00:01", mac.value),
+        )),
     }
 }

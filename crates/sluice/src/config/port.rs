@@ -68,8 +68,11 @@ pub enum Driver {
 impl Driver {
     /// Whether `address` is a PCI address: domain, bus, device, function in hexadecimal, the domain optional.
     pub(super) fn is_pci_address(address: &str) -> bool {
-        let hex = |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-        let Some((rest, function)) = address.rsplit_once('.') else { return false };
+        let hex =
+            |text: &str, digits: usize| text.len() == digits && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let Some((rest, function)) = address.rsplit_once('.') else {
+            return false;
+        };
         let parts: Vec<&str> = rest.split(':').collect();
         let (domain, bus, device) = match parts[..] {
             [bus, device] => ("0000", bus, device),

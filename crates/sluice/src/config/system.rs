@@ -17,9 +17,12 @@ pub struct WorkersConfig {
     /// Give every flow an entry of its own 5-tuple, even where a wider one would be correct.
     #[serde(default)]
     pub force_five_tuple: bool,
-    /// Packets that one burst may take through the slow path; 32.
+    /// Packets that one burst may take through the slow path; 64, all of them.
     #[serde(default = "WorkersConfig::default_slow_path")]
     pub slow_path_per_burst: Bounded<1, 64>,
+    /// Microseconds that a worker without packets sleeps between polls; 0 never sleeps, for the least latency; 50.
+    #[serde(default = "WorkersConfig::default_idle_sleep")]
+    pub idle_sleep_us: Bounded<0, 1_000>,
 }
 
 impl WorkersConfig {
@@ -27,7 +30,10 @@ impl WorkersConfig {
         Bounded::new(1)
     }
     const fn default_slow_path() -> Bounded<1, 64> {
-        Bounded::new(32)
+        Bounded::new(64)
+    }
+    const fn default_idle_sleep() -> Bounded<0, 1_000> {
+        Bounded::new(50)
     }
 }
 
@@ -38,6 +44,7 @@ impl Default for WorkersConfig {
             cores: Vec::new(),
             force_five_tuple: false,
             slow_path_per_burst: Self::default_slow_path(),
+            idle_sleep_us: Self::default_idle_sleep(),
         }
     }
 }
@@ -102,6 +109,10 @@ impl DpdkConfig {
 
 impl Default for DpdkConfig {
     fn default() -> Self {
-        Self { huge_pages: false, memory_mib: Self::default_memory(), buffers: Self::default_buffers() }
+        Self {
+            huge_pages: false,
+            memory_mib: Self::default_memory(),
+            buffers: Self::default_buffers(),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Every mistake a person can make gets its file, line, field, value and bound.
 
-use super::{Config, Driver, NodeName};
+use super::{Config, Driver};
 
 const GOOD: &str = "\
 node: {id: upf1.example.org}
@@ -19,7 +19,9 @@ instances:
 ";
 
 fn refusal(text: &str) -> String {
-    Config::parse(text, "sluice.yaml").expect_err("this configuration has a mistake").to_string()
+    Config::parse(text, "sluice.yaml")
+        .expect_err("this configuration has a mistake")
+        .to_string()
 }
 
 /// The message about `GOOD` with `from` replaced by `to`.
@@ -31,28 +33,53 @@ fn mistake(from: &str, to: &str) -> String {
 #[test]
 fn a_good_file_is_read_with_its_defaults() {
     let config = Config::parse(GOOD, "sluice.yaml").unwrap();
-    assert_eq!(config.node.id, NodeName::Fqdn("upf1.example.org".into()));
-    assert_eq!((config.n4.port.value(), config.n4.n1.value(), config.n4.t1().as_millis()), (8805, 3, 1000));
-    assert_eq!(config.ports[1].driver, Driver::Pci { address: "0000:3b:00.1".into() });
-    assert_eq!((config.workers.count.value(), config.limits.sessions.value()), (1, 10_000));
+    assert_eq!(config.node.id.0.to_string(), "upf1.example.org");
+    assert_eq!(
+        (
+            config.n4.port.value(),
+            config.n4.n1.value(),
+            config.n4.t1().as_millis()
+        ),
+        (8805, 3, 1000)
+    );
+    assert_eq!(
+        config.ports[1].driver,
+        Driver::Pci {
+            address: "0000:3b:00.1".into()
+        }
+    );
+    assert_eq!(
+        (config.workers.count.value(), config.limits.sessions.value()),
+        (1, 10_000)
+    );
 }
 
 #[test]
-fn the_example_is_good() {
+fn the_example_is_good_and_makes_a_network() {
     let example = include_str!("../../../../examples/sluice.yaml");
-    Config::parse(example, "examples/sluice.yaml").unwrap();
+    let config = Config::parse(example, "examples/sluice.yaml").unwrap();
+    let network = config.network().unwrap();
+    assert_eq!(network.instances().len(), 2);
+    assert!(network.instance_by_name(b"\x08internet").is_some());
+    assert_eq!(config.static_neighbours().count(), 1);
 }
 
 #[test]
 fn an_unknown_field_is_named_with_its_line() {
     let text = mistake("n4: {addresses", "n4: {adresses");
-    assert!(text.contains("sluice.yaml: line 2") && text.contains("`adresses`"), "{text}");
+    assert!(
+        text.contains("sluice.yaml: line 2") && text.contains("`adresses`"),
+        "{text}"
+    );
 }
 
 #[test]
 fn a_value_outside_its_bound_is_named_with_the_bound() {
     let text = mistake("vlan: 200", "vlan: 4095");
-    assert!(text.contains("line 11") && text.contains("4095 is outside 1..=4094"), "{text}");
+    assert!(
+        text.contains("line 11") && text.contains("4095 is outside 1..=4094"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -60,27 +87,86 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
     for (from, to, line, words) in [
         ("port: ran", "port: rna", "line 7", "no port is named `rna`"),
         ("name: dn,", "name: ran,", "line 5", "two are named `ran`"),
-        ("via: 10.200.0.254", "via: 10.201.0.254", "line 13", "10.201.0.254 is on none of the instance's links"),
-        ("via: 10.200.0.254", "via: 10.200.0.1", "line 13", "10.200.0.1 is our own address"),
+        (
+            "via: 10.200.0.254",
+            "via: 10.201.0.254",
+            "line 13",
+            "10.201.0.254 is on none of the instance's links",
+        ),
+        (
+            "via: 10.200.0.254",
+            "via: 10.200.0.1",
+            "line 13",
+            "10.200.0.1 is our own address",
+        ),
         ("mac: '02", "mac: '03", "line 13", "is a group address"),
         ("mac: '02:", "mac: '", "line 13", "is no MAC address"),
-        ("'2001:db8::1/64'", "10.9.9.9/24", "line 12", "the second of its family"),
-        ("10.200.0.1/24", "10.200.0.1/33", "line 12", "prefix length 33 is outside 0..=32"),
+        (
+            "'2001:db8::1/64'",
+            "10.9.9.9/24",
+            "line 12",
+            "the second of its family",
+        ),
+        (
+            "10.200.0.1/24",
+            "10.200.0.1/33",
+            "line 12",
+            "prefix length 33 is outside 0..=32",
+        ),
         ("0000:3b:00.1", "3b:00.9", "line 5", "no PCI address"),
         ("[127.0.0.8]", "[0.0.0.0]", "line 2", "no address of one host"),
-        ("roles: [n6]", "roles: []", "line 8", "names none of n3, n6, n9, n4u"),
-        ("addresses: [10.100.0.1/24]", "addresses: ['2001::1/64']", "line 7", "need an IPv4 address"),
-        ("name: internet", "name: ACCESS", "line 8", "another has this name"),
-        ("10.200.0.1/24, ", "10.100.0.1/24, ", "line 12", "is in VRF 0 already"),
-        ("upf1.example.org", "10.0.0.300", "line 1", "no IP address and no domain name"),
+        (
+            "roles: [n6]",
+            "roles: []",
+            "line 8",
+            "names none of n3, n6, n9, n4u",
+        ),
+        (
+            "addresses: [10.100.0.1/24]",
+            "addresses: ['2001::1/64']",
+            "line 7",
+            "need an IPv4 address",
+        ),
+        (
+            "    port: dn\n    vlan: 200",
+            "    port: ran",
+            "line 10",
+            "another instance is on `ran` untagged",
+        ),
+        (
+            "name: internet",
+            "name: ACCESS",
+            "line 8",
+            "another has this name",
+        ),
+        (
+            "10.200.0.1/24, ",
+            "10.100.0.1/24, ",
+            "line 12",
+            "is another instance's",
+        ),
+        (
+            "upf1.example.org",
+            "10.0.0.300",
+            "line 1",
+            "no IP address and no domain name",
+        ),
     ] {
         let text = mistake(from, to);
-        assert!(text.contains(line) && text.contains(words), "{from} -> {to}:\n{text}");
+        assert!(
+            text.contains(line) && text.contains(words),
+            "{from} -> {to}:\n{text}"
+        );
     }
 }
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let error = Config::load("nowhere/sluice.yaml".as_ref()).expect_err("there is no such file");
-    assert!(error.to_string().starts_with("nowhere/sluice.yaml: cannot be read"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("nowhere/sluice.yaml: cannot be read"),
+        "{error}"
+    );
 }

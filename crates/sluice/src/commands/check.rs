@@ -1,0 +1,116 @@
+//! `sluice check`: reads a configuration and says in words what it makes.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+
+use super::CONFIGURATION_ERROR;
+use crate::config::{Config, Driver, InstanceConfig, Role};
+
+/// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake.
+pub fn check(path: &Path) -> ExitCode {
+    match Config::load(path) {
+        Ok(config) => {
+            print!("{}", explain(&config));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(CONFIGURATION_ERROR)
+        }
+    }
+}
+
+/// What the configuration makes, a few lines that a person reads.
+fn explain(config: &Config) -> String {
+    let mut text = String::new();
+    let node = &config.node.id.0;
+    let addresses: Vec<String> = config
+        .n4
+        .addresses
+        .iter()
+        .map(|address| address.value.to_string())
+        .collect();
+    let _ = writeln!(
+        text,
+        "node       {node}, N4 on {} port {}",
+        addresses.join(", "),
+        config.n4.port.value()
+    );
+    let f_teids = if config.n4.accept_cp_f_teids {
+        "ours, or the SMF's choice"
+    } else {
+        "ours"
+    };
+    let _ = writeln!(text, "F-TEIDs    {f_teids}");
+    let limits = &config.limits;
+    let _ = writeln!(
+        text,
+        "workers    {}, for {} sessions, {} IPv4 and {} IPv6 flows",
+        config.workers.count.value(),
+        limits.sessions.value(),
+        limits.flows_ipv4.value(),
+        limits.flows_ipv6.value()
+    );
+    for port in &config.ports {
+        let _ = writeln!(
+            text,
+            "port       {}: {}, MTU {}",
+            port.name.value,
+            driver(&port.driver),
+            port.mtu.value()
+        );
+    }
+    config
+        .instances
+        .iter()
+        .for_each(|instance| explain_instance(&mut text, instance));
+    text
+}
+
+fn driver(driver: &Driver) -> String {
+    match driver {
+        Driver::Memory {} => "memory".into(),
+        Driver::AfPacket { interface } => format!("AF_PACKET on {interface}"),
+        Driver::AfXdp { interface, .. } => format!("AF_XDP on {interface}"),
+        Driver::Pcap { rx, tx } => format!("captures {} to {}", rx.display(), tx.display()),
+        Driver::Pci { address } => format!("PCI {address}"),
+    }
+}
+
+fn explain_instance(text: &mut String, instance: &InstanceConfig) {
+    let roles: Vec<&str> = instance.roles.iter().map(|role| role_name(*role)).collect();
+    let addresses: Vec<String> = instance
+        .addresses
+        .iter()
+        .map(|address| address.value.to_string())
+        .collect();
+    let vlan = instance
+        .vlan
+        .map_or_else(|| "untagged".into(), |vlan| format!("VLAN {}", vlan.value()));
+    let vrf = instance.vrf.map_or(0, |vrf| vrf.value());
+    let _ = writeln!(
+        text,
+        "instance   {}: {} on {} {vlan}, VRF {vrf}, {}",
+        instance.name.value,
+        roles.join("+"),
+        instance.port.value,
+        addresses.join(", ")
+    );
+    for route in &instance.routes {
+        let mac = route
+            .mac
+            .as_ref()
+            .map_or_else(String::new, |mac| format!(" at {}", mac.value));
+        let _ = writeln!(text, "           {} via {}{mac}", route.to.value, route.via.value);
+    }
+}
+
+fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::N3 => "N3",
+        Role::N6 => "N6",
+        Role::N9 => "N9",
+        Role::N4u => "N4-u",
+    }
+}

@@ -1,0 +1,50 @@
+//! `sluice run`: the daemon.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use tracing::{error, info};
+
+use super::{CONFIGURATION_ERROR, RUN_ERROR};
+use crate::config::Config;
+use crate::{daemon, view};
+
+/// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM. With `json`, a last line on standard output
+/// says what was counted. Exit status 2 for a configuration with a mistake, 1 for what failed while it ran.
+#[must_use]
+pub fn run(path: &Path, json: bool) -> ExitCode {
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+    let config = match Config::load(path) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(CONFIGURATION_ERROR);
+        }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&stop)) {
+            error!("signal {signal}: {error}");
+            return ExitCode::from(RUN_ERROR);
+        }
+    }
+    match daemon::run(&config, &stop) {
+        Ok(stats) => {
+            info!("stopped");
+            if json {
+                println!("{}", view::totals(&stats));
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            error!("{error}");
+            ExitCode::from(RUN_ERROR)
+        }
+    }
+}

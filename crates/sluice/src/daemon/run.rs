@@ -1,0 +1,123 @@
+//! The daemon: a UPF on its ports and sockets, until a signal ends it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use session::Random;
+use tracing::info;
+use worker::{Stats, Worker};
+
+use super::sockets::Sockets;
+use super::threads::{Pace, WorkerThread};
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::ports::{self, Ports};
+use crate::upf::{Assembly, Control, Surroundings, assemble, unix_time};
+
+/// The longest the control thread waits for datagrams before it looks at the workers' events.
+const LONGEST_WAIT: Duration = Duration::from_millis(1);
+
+/// Why the daemon could not start, or ended.
+#[derive(Debug)]
+pub struct RunError(String);
+
+impl RunError {
+    fn of(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for RunError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for RunError {}
+
+/// Runs the UPF of `config` until `stop` is set; gives the workers' statistics.
+///
+/// # Errors
+/// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
+pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunError> {
+    let addresses = config.n4.addresses.iter().map(|address| address.value);
+    let mut sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
+    let eal = ports::start_eal(config).map_err(RunError::of)?;
+    let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
+    let clock = Clock::starting_now(eal.tsc_hz());
+    let (mut control, workers) = build(config, &clock, &ports)?;
+
+    let ios = ports.take_io(eal).map_err(RunError::of)?;
+    let mut threads = Vec::new();
+    for (place, ((worker_config, link), io)) in workers.into_iter().zip(ios).enumerate() {
+        let worker = Worker::new(worker_config, io, link).map_err(RunError::of)?;
+        let pace = Pace {
+            core: config.workers.cores.get(place).map(|core| core.value() as u32),
+            idle_sleep: Duration::from_micros(config.workers.idle_sleep_us.value()),
+        };
+        threads.push(WorkerThread::start(
+            eal,
+            clock,
+            pace,
+            Arc::clone(stop),
+            worker,
+            |_| false,
+        ));
+    }
+    info!(workers = threads.len(), ports = config.ports.len(), "ready");
+
+    let served = serve(&mut control, &mut sockets, &clock, &threads, stop);
+    stop.store(true, Ordering::Relaxed);
+    let stats = threads
+        .into_iter()
+        .map(WorkerThread::join)
+        .collect::<Result<_, _>>()
+        .map_err(RunError::of)?;
+    served.map(|()| stats)
+}
+
+type Made = Vec<(worker::WorkerConfig, worker::Link)>;
+
+fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made), RunError> {
+    let network = Arc::new(config.network().map_err(RunError::of)?);
+    let seed = Random::system_seed().map_err(RunError::of)?;
+    let around = Surroundings {
+        now: clock.now(),
+        clock_unix: unix_time(),
+        random: Random::from_seed(seed),
+        interfaces: ports.interfaces(&network),
+        macs: ports.macs(),
+    };
+    let Assembly { control, workers } = assemble(config, &network, around);
+    Ok((control, workers))
+}
+
+/// The control thread's loop.
+fn serve(
+    control: &mut Control,
+    sockets: &mut Sockets,
+    clock: &Clock,
+    threads: &[WorkerThread],
+    stop: &AtomicBool,
+) -> Result<(), RunError> {
+    while !stop.load(Ordering::Relaxed) {
+        let received = sockets.receive(control, clock.now());
+        let busy = control.poll(clock.now());
+        sockets.transmit(control);
+        if threads.iter().any(WorkerThread::is_finished) {
+            return Err(RunError("a worker's thread ended".into()));
+        }
+        if received || busy {
+            continue;
+        }
+        if control.is_waiting() {
+            // A worker answers within microseconds.
+            std::thread::yield_now();
+        } else {
+            sockets.wait(LONGEST_WAIT).map_err(RunError::of)?;
+        }
+    }
+    Ok(())
+}

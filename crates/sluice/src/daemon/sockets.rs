@@ -1,0 +1,101 @@
+//! N4 on UDP sockets of the kernel, one for each local address: a response leaves from the address that the request
+//! reached (TS 29.244 §4.2.2).
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use flow::Nanos;
+use mio::net::UdpSocket;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::upf::Control;
+
+/// Datagrams taken from one socket before the rest of the program has its turn.
+const DATAGRAMS_PER_TURN: usize = 64;
+/// The largest UDP payload.
+const LARGEST: usize = 65_535;
+
+struct Socket {
+    socket: UdpSocket,
+    address: SocketAddr,
+}
+
+/// The N4 sockets.
+pub struct Sockets {
+    poll: Poll,
+    events: Events,
+    sockets: Vec<Socket>,
+    buffer: Box<[u8]>,
+}
+
+impl Sockets {
+    /// Opens a socket on `port` of every address.
+    ///
+    /// # Errors
+    /// The first address that cannot be bound, in the system's words.
+    pub fn open(addresses: impl Iterator<Item = IpAddr>, port: u16) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mut sockets = Vec::new();
+        for (place, ip) in addresses.enumerate() {
+            let address = SocketAddr::new(ip, port);
+            let named = |error: io::Error| io::Error::new(error.kind(), format!("N4 on {address}: {error}"));
+            let mut socket = UdpSocket::bind(address).map_err(named)?;
+            poll.registry()
+                .register(&mut socket, Token(place), Interest::READABLE)
+                .map_err(named)?;
+            sockets.push(Socket { socket, address });
+        }
+        let buffer = vec![0; LARGEST].into_boxed_slice();
+        Ok(Self {
+            poll,
+            events: Events::with_capacity(16),
+            sockets,
+            buffer,
+        })
+    }
+
+    /// Waits until a datagram is there or the time is over.
+    ///
+    /// # Errors
+    /// The system's, but for an interruption by a signal.
+    pub fn wait(&mut self, most: Duration) -> io::Result<()> {
+        match self.poll.poll(&mut self.events, Some(most)) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Hands waiting datagrams to `control`; tells whether there were any.
+    pub fn receive(&mut self, control: &mut Control, now: Nanos) -> bool {
+        let mut any = false;
+        for Socket { socket, address } in &mut self.sockets {
+            for _ in 0..DATAGRAMS_PER_TURN {
+                // An error here is one that an earlier datagram of ours met (a closed port): not this one's.
+                match socket.recv_from(&mut self.buffer) {
+                    Ok((length, from)) => {
+                        control.handle_datagram(now, from, *address, &self.buffer[..length])
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => continue,
+                }
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Sends what `control` has to send. A datagram that the system refuses is lost, as in the network: PFCP repeats.
+    pub fn transmit(&mut self, control: &mut Control) {
+        while let Some(datagram) = control.poll_transmit() {
+            let from = self
+                .sockets
+                .iter()
+                .find(|socket| socket.address == datagram.from)
+                .or(self.sockets.first());
+            if let Some(from) = from {
+                let _ = from.socket.send_to(&datagram.bytes, datagram.to);
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The program `sluice`: reads its arguments and calls the library.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use sluice::commands;
+use sluice::demo::Options;
+
+/// A 5G/4G user plane: UPF, SGW-U and PGW-U.
+#[derive(Parser)]
+#[command(version, about, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the UPF of a configuration until it is told to stop.
+    Run {
+        /// The configuration.
+        #[arg(short, long)]
+        config: PathBuf,
+        /// Print what was counted, as one line of JSON, at the end.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Forward packets between a simulated RAN and data network in this process, with a live view.
+    Demo {
+        /// Seconds of traffic.
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+        seconds: u64,
+        /// PDU sessions.
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=600_000))]
+        sessions: u32,
+        /// Workers, each on a core of its own; the default is 2, or 1 where there is one core.
+        #[arg(long, value_parser = clap::value_parser!(u16).range(1..=16))]
+        workers: Option<u16>,
+        /// Million packets offered a second, both directions together.
+        #[arg(long, default_value_t = 1.0)]
+        mpps: f64,
+        /// Octets of each user packet, 60 to 1500.
+        #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u16).range(60..=1_500))]
+        size: u16,
+        /// End with one line of JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Validate a configuration and say what it makes.
+    Check {
+        /// The configuration.
+        #[arg(short, long)]
+        config: PathBuf,
+    },
+}
+
+fn default_workers() -> u16 {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(2) as u16)
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Run { config, json } => commands::run(&config, json),
+        Command::Demo {
+            seconds,
+            sessions,
+            workers,
+            mpps,
+            size,
+            json,
+        } => {
+            let rate = (mpps.clamp(0.000_1, 1_000.0) * 1e6) as u64;
+            let workers = workers.unwrap_or_else(default_workers);
+            commands::demo(
+                &Options {
+                    seconds,
+                    sessions,
+                    workers,
+                    rate,
+                    size,
+                },
+                json,
+            )
+        }
+        Command::Check { config } => commands::check(&config),
+    }
+}

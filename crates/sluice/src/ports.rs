@@ -1,0 +1,187 @@
+//! DPDK's side of a UPF: the environment, the packet pool and the configured ports, each with a queue for every worker.
+//!
+//! Made and owned by the thread that starts the program; queues move to the workers once, before packets flow.
+
+use std::fmt;
+
+use dpdk::{
+    Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, PoolConfig, Port, PortConfig as StartConfig, PortSpec,
+    RxQueue, TxQueue,
+};
+use packet::MacAddr;
+use rules::network::Network;
+use transport::Interface;
+use worker::dpdk::{DpdkIo, inboxes};
+
+use crate::config::{Config, Driver, PortConfig};
+
+/// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its
+/// core for 30 ms.
+const INBOX_DEPTH: u32 = 32_768;
+
+/// One worker's queues, a pair for each port.
+type Queues = Vec<(RxQueue, TxQueue)>;
+
+/// A port that cannot be had, with the driver's own reason.
+#[derive(Debug)]
+pub struct PortError {
+    port: String,
+    reason: String,
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port `{}`: {}", self.port, self.reason)
+    }
+}
+
+impl std::error::Error for PortError {}
+
+/// The started ports.
+pub struct Ports {
+    ports: Vec<Port>,
+    /// The far ends of the memory ports, in order, until somebody takes them.
+    peers: Vec<MemoryPeer>,
+    /// By worker, until the workers take them.
+    queues: Vec<Queues>,
+    /// Where packets lie.
+    pub pool: Mempool,
+}
+
+/// Starts DPDK as the configuration has it. Once in a process.
+///
+/// # Errors
+/// DPDK's own words.
+pub fn start_eal(config: &Config) -> Result<&'static Eal, dpdk::Error> {
+    let mut builder = Eal::builder()
+        .hugepages(config.dpdk.huge_pages)
+        .memory_mib(config.dpdk.memory_mib.value() as u32);
+    for port in &config.ports {
+        if let Driver::Pci { address } = &port.driver {
+            builder = builder.allow_pci(pci(address)?);
+        }
+    }
+    builder.init()
+}
+
+fn pci(address: &str) -> Result<PciAddress, dpdk::Error> {
+    address.parse()
+}
+
+impl Ports {
+    /// Opens and starts every port, with one pair of queues for each worker.
+    ///
+    /// # Errors
+    /// The first port that cannot be opened or started.
+    pub fn start(eal: &'static Eal, config: &Config) -> Result<Self, PortError> {
+        let workers = config.workers.count.value() as u16;
+        let pool = Mempool::new(eal, PoolConfig::with_buffers(config.dpdk.buffers.value() as u32)).map_err(
+            |error| PortError {
+                port: "(packet memory)".into(),
+                reason: error.to_string(),
+            },
+        )?;
+        let queues = (0..workers).map(|_| Queues::new()).collect();
+        let mut started = Self {
+            ports: Vec::new(),
+            peers: Vec::new(),
+            queues,
+            pool,
+        };
+        for port in &config.ports {
+            started.add(eal, port, workers).map_err(|error| PortError {
+                port: port.name.value.clone(),
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(started)
+    }
+
+    fn add(&mut self, eal: &'static Eal, config: &PortConfig, workers: u16) -> Result<(), dpdk::Error> {
+        let descriptors = config.descriptors.value();
+        let (mut port, peer) = match &config.driver {
+            Driver::Memory {} => {
+                let spec = MemorySpec {
+                    queues: workers,
+                    depth: descriptors as u32,
+                };
+                let (port, peer) = Port::memory(eal, &spec)?;
+                (port, Some(peer))
+            }
+            other => (Port::open(eal, &spec(other, workers)?)?, None),
+        };
+        let mut start = StartConfig::new(workers, &self.pool);
+        start.rx_descriptors = descriptors as u16;
+        start.tx_descriptors = descriptors as u16;
+        let queues = port.start(&start)?;
+        for (worker, pair) in self.queues.iter_mut().zip(queues.rx.into_iter().zip(queues.tx)) {
+            worker.push(pair);
+        }
+        self.ports.push(port);
+        self.peers.extend(peer);
+        Ok(())
+    }
+
+    /// How this node looks on the link of each instance.
+    #[must_use]
+    pub fn interfaces(&self, network: &Network) -> Vec<Interface> {
+        let macs = self.macs();
+        network
+            .instances()
+            .iter()
+            .map(|instance| worker::interface(instance, &macs))
+            .collect()
+    }
+
+    /// The ports' link layer addresses. A memory port has none; it gets a locally administered one by its place.
+    #[must_use]
+    pub fn macs(&self) -> Vec<MacAddr> {
+        let mac = |(place, port): (usize, &Port)| match MacAddr(port.mac()) {
+            MacAddr::ZERO => MacAddr([2, 0, 0, 0, 0, place as u8 + 1]),
+            mac => mac,
+        };
+        self.ports.iter().enumerate().map(mac).collect()
+    }
+
+    /// The packet I/O of every worker, once.
+    ///
+    /// # Errors
+    /// When there is no memory for an inbox.
+    pub fn take_io(&mut self, eal: &'static Eal) -> Result<Vec<DpdkIo>, dpdk::Error> {
+        let queues = std::mem::take(&mut self.queues);
+        let (producers, consumers) = inboxes(eal, queues.len() as u16, INBOX_DEPTH)?;
+        let io = |(queues, inbox)| DpdkIo::new(queues, self.pool.clone(), Some(inbox), producers.clone());
+        Ok(queues.into_iter().zip(consumers).map(io).collect())
+    }
+
+    /// The far ends of the memory ports in the order of the ports, once.
+    pub fn take_peers(&mut self) -> Vec<MemoryPeer> {
+        std::mem::take(&mut self.peers)
+    }
+}
+
+fn spec(driver: &Driver, queues: u16) -> Result<PortSpec, dpdk::Error> {
+    Ok(match driver {
+        Driver::Memory {} => PortSpec::Null { packet_size: 64 },
+        Driver::AfPacket { interface } => PortSpec::AfPacket {
+            interface: interface.clone(),
+            queues,
+        },
+        Driver::AfXdp {
+            interface,
+            force_copy,
+        } => PortSpec::AfXdp {
+            interface: interface.clone(),
+            start_queue: 0,
+            queues,
+            force_copy: *force_copy,
+        },
+        Driver::Pcap { rx, tx } => PortSpec::Pcap {
+            rx: Some(rx.clone()),
+            tx: Some(tx.clone()),
+        },
+        Driver::Pci { address } => PortSpec::Pci {
+            address: pci(address)?,
+        },
+    })
+}

@@ -1,0 +1,147 @@
+//! A UPF from its configuration: what Control and each worker are made with.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flow::{Nanos, Seed, WorkerId};
+use packet::MacAddr;
+use rules::network::Network;
+use session::Random;
+use transport::Interface;
+use worker::{ControlLink, Link, WorkerConfig, link};
+
+use super::{Control, ControlConfig};
+use crate::config::{Config, UnknownInstance};
+
+/// Commands and events that each worker's link holds.
+const LINK_DEPTH: usize = 4_096;
+/// Neighbours at most.
+const MAX_NEIGHBOURS: usize = 16_384;
+
+/// A UPF whose workers wait for their packet I/O.
+pub struct Assembly {
+    /// Control.
+    pub control: Control,
+    /// What each worker is made with, in the order of their ids.
+    pub workers: Vec<(WorkerConfig, Link)>,
+}
+
+/// What the configuration does not hold.
+pub struct Surroundings {
+    /// The time now, of the clock that Control is polled with.
+    pub now: Nanos,
+    /// Seconds since 1970 when that clock stood at 0.
+    pub clock_unix: u64,
+    /// Where identifiers and the keys of hash functions come from.
+    pub random: Random,
+    /// How this node looks on each instance's link, by instance.
+    pub interfaces: Vec<Interface>,
+    /// The ports' link layer addresses, by port.
+    pub macs: Vec<MacAddr>,
+}
+
+/// Seconds since 1970.
+#[must_use]
+pub fn unix_time() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
+
+/// Puts a UPF together.
+#[must_use]
+pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -> Assembly {
+    let count = config.workers.count.value() as u16;
+    let mut random = around.random;
+    let seed = Seed([random.next_u64(), random.next_u64()]);
+    let mut links = Vec::new();
+    let mut workers = Vec::new();
+    for id in 0..count {
+        let (control_end, worker_end) = link(LINK_DEPTH, LINK_DEPTH);
+        links.push(control_end);
+        workers.push((
+            worker_config(config, WorkerId(id), network, &around.macs, seed),
+            worker_end,
+        ));
+    }
+    let control = control(
+        config,
+        network,
+        around.now,
+        around.clock_unix,
+        around.interfaces,
+        random,
+        links,
+    );
+    Assembly { control, workers }
+}
+
+fn worker_config(
+    config: &Config,
+    id: WorkerId,
+    network: &Arc<Network>,
+    macs: &[MacAddr],
+    seed: Seed,
+) -> WorkerConfig {
+    let count = config.workers.count.size();
+    let mut worker = WorkerConfig::new(id, count as u16, Arc::clone(network), macs.to_vec(), seed);
+    worker.max_sessions = config.limits.sessions.size();
+    // Buckets spread sessions evenly but not exactly.
+    worker.own_sessions = share(config.limits.sessions.size(), count);
+    worker.max_flows_v4 = share(config.limits.flows_ipv4.size(), count);
+    worker.max_flows_v6 = share(config.limits.flows_ipv6.size(), count);
+    worker.max_exceptions = config.limits.sessions.size();
+    worker.max_adjacencies = MAX_NEIGHBOURS;
+    worker.slow_path_budget = config.workers.slow_path_per_burst.value() as u16;
+    worker.force_five_tuple = config.workers.force_five_tuple;
+    worker
+}
+
+/// One worker's share of a total, with a quarter and 64 on top where there are several.
+fn share(total: usize, workers: usize) -> usize {
+    if workers == 1 {
+        total
+    } else {
+        (total / workers * 5 / 4 + 64).min(total)
+    }
+}
+
+fn control(
+    config: &Config,
+    network: &Arc<Network>,
+    now: Nanos,
+    clock_unix: u64,
+    interfaces: Vec<Interface>,
+    random: Random,
+    links: Vec<ControlLink>,
+) -> Control {
+    let made = ControlConfig {
+        n4: n4_config(config, clock_unix),
+        network: Arc::clone(network),
+        interfaces,
+        static_neighbours: config.static_neighbours().collect(),
+        max_neighbours: MAX_NEIGHBOURS,
+        random,
+    };
+    Control::new(now, made, links)
+}
+
+fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
+    let mut made = n4::Config::new(config.node.id.0.clone(), config.workers.count.value() as u16);
+    made.recovery_unix = clock_unix;
+    made.clock_unix = clock_unix;
+    made.t1 = config.n4.t1();
+    // The configuration counts every sending, the endpoint those after the first.
+    made.n1 = config.n4.n1.value() as u32 - 1;
+    made.answer_octets = config.n4.response_cache_bytes.size();
+    made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
+    made.unknown_instance = match config.n4.unknown_instance {
+        UnknownInstance::Refuse => n4::UnknownInstance::Refuse,
+        UnknownInstance::Default => n4::UnknownInstance::Default,
+    };
+    made.sessions.max_sessions = config.limits.sessions.value() as u32;
+    made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());
+    made.sessions.accept_cp_f_teids = config.n4.accept_cp_f_teids;
+    made
+}

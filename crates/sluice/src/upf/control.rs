@@ -1,0 +1,291 @@
+//! Control: the PFCP endpoint and the neighbour table, tied to the workers by their links.
+//!
+//! Owned by one thread, which hands it datagrams and polls it. It never waits: commands that a worker's link has no
+//! room for are kept, in order, and go with a later poll; while many are kept, no new effects are taken.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use flow::{Bucket, Nanos, OpId, WorkerId};
+use n4::{Endpoint, Transmit};
+use rules::image::UsageSnapshot;
+use rules::network::Network;
+use session::{Effect, KeepNothing, Random, SteerKey, WorkerFault};
+use transport::{Interface, Neighbours, NeighboursConfig, Routes};
+use worker::{ApplyError, Command, ControlLink, Event, SteerChange};
+
+use super::neighbours::SharedNeighbours;
+use crate::config::StaticNeighbour;
+
+/// Events taken from one worker in one poll; the rest waits for the next.
+const EVENTS_PER_POLL: usize = 1_024;
+/// Commands kept for one worker before effects wait in the endpoint.
+const MOST_WAITING: usize = 4_096;
+
+/// What Control is made of.
+pub struct ControlConfig {
+    /// The PFCP endpoint's configuration.
+    pub n4: n4::Config,
+    /// The configured world.
+    pub network: Arc<Network>,
+    /// How this node looks on each instance's link, by instance.
+    pub interfaces: Vec<Interface>,
+    /// Neighbours that are not to be resolved.
+    pub static_neighbours: Vec<StaticNeighbour>,
+    /// The most neighbours; the workers' mirrors must have as much room.
+    pub max_neighbours: usize,
+    /// Where identifiers come from.
+    pub random: Random,
+}
+
+/// One worker as Control sees it.
+struct Peer {
+    link: ControlLink,
+    /// Commands that the link had no room for, in order.
+    waiting: VecDeque<Command>,
+}
+
+impl Peer {
+    fn send(&mut self, command: Command) {
+        self.waiting.push_back(command);
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        while let Some(command) = self.waiting.pop_front() {
+            if let Err(rtrb::PushError::Full(command)) = self.link.commands.push(command) {
+                self.waiting.push_front(command);
+                return;
+            }
+        }
+    }
+}
+
+/// The control part of a UPF.
+pub struct Control {
+    endpoint: Endpoint,
+    neighbours: SharedNeighbours,
+    owners: Vec<WorkerId>,
+    peers: Vec<Peer>,
+}
+
+impl Control {
+    /// Control over the workers at the far ends of `links`, in the order of their ids. Gateways and static neighbours
+    /// are told to the workers, and our addresses to the links, with the first poll.
+    #[must_use]
+    pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlLink>) -> Self {
+        let limits = NeighboursConfig {
+            capacity: config.max_neighbours,
+            ..NeighboursConfig::default()
+        };
+        let neighbours = SharedNeighbours::new(Neighbours::new(limits, config.interfaces));
+        prepare(now, &neighbours, &config.network, &config.static_neighbours);
+        let owners = config.n4.sessions.owners.clone();
+        let endpoint = Endpoint::new(
+            config.n4,
+            config.network,
+            Box::new(neighbours.clone()),
+            Box::new(KeepNothing),
+            config.random,
+        );
+        let peers = links
+            .into_iter()
+            .map(|link| Peer {
+                link,
+                waiting: VecDeque::new(),
+            })
+            .collect();
+        Self {
+            endpoint,
+            neighbours,
+            owners,
+            peers,
+        }
+    }
+
+    /// A datagram that reached our address `to`.
+    pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        self.neighbours.set_time(now);
+        self.endpoint.handle_datagram(now, from, to, datagram);
+    }
+
+    /// Takes the workers' events, does what is due at `now` and sends commands. Tells whether there was anything.
+    pub fn poll(&mut self, now: Nanos) -> bool {
+        let mut busy = self.take_events(now);
+        if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+            self.endpoint.handle_timeout(now);
+            busy = true;
+        }
+        busy |= self.send_effects();
+        busy |= self.send_neighbours(now);
+        self.peers.iter_mut().for_each(Peer::flush);
+        busy
+    }
+
+    /// When the next poll has something to do, if no datagram or event comes before.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Nanos) -> Option<Nanos> {
+        let neighbours = self.neighbours.at(now).neighbours.poll_timeout();
+        [self.endpoint.poll_timeout(), neighbours]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Whether an answer of a worker is waited for, so that the next poll should come soon.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.endpoint.sessions().count().ops > 0
+    }
+
+    /// The next datagram to send.
+    pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        self.endpoint.poll_transmit()
+    }
+
+    /// The PFCP endpoint, for views.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    fn take_events(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        for place in 0..self.peers.len() {
+            for _ in 0..EVENTS_PER_POLL {
+                let Ok(event) = self.peers[place].link.events.pop() else {
+                    break;
+                };
+                self.handle_event(now, event);
+                busy = true;
+            }
+        }
+        busy
+    }
+
+    fn handle_event(&mut self, now: Nanos, event: Event) {
+        match event {
+            // The retired image is freed here, not on the worker's thread.
+            Event::Applied {
+                op,
+                outcome,
+                retired: _,
+            } => self.applied(now, op, outcome),
+            Event::Fenced { op } => self.applied(now, op, Ok(None)),
+            Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),
+            Event::Neighbour {
+                instance,
+                address,
+                mac,
+                how,
+            } => {
+                self.neighbours
+                    .at(now)
+                    .neighbours
+                    .heard(now, instance, address, mac, how);
+            }
+            Event::Resolve { instance, address } => {
+                // A full table has its own count in the worker: the packets are dropped as `no_neighbour`.
+                let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
+            }
+            Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
+            Event::EchoResponse { .. } => {}
+        }
+    }
+
+    fn applied(&mut self, now: Nanos, op: OpId, outcome: Result<Option<UsageSnapshot>, ApplyError>) {
+        self.neighbours.set_time(now);
+        self.endpoint.handle_applied(now, op, outcome.map_err(fault));
+    }
+
+    fn send_effects(&mut self) -> bool {
+        let mut busy = false;
+        while self.peers.iter().all(|peer| peer.waiting.len() < MOST_WAITING) {
+            let Some(effect) = self.endpoint.poll_effect() else {
+                break;
+            };
+            let to = effect.worker();
+            let command = self.command(effect);
+            if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
+                peer.send(command);
+            }
+            busy = true;
+        }
+        busy
+    }
+
+    fn command(&self, effect: Effect) -> Command {
+        match effect {
+            Effect::Apply { op, change, .. } => Command::Session { op, change },
+            Effect::Query { op, session, .. } => Command::Query { op, session },
+            Effect::Fence { op, .. } => Command::Fence { op },
+            Effect::Steer { change, .. } => Command::Steer(self.steering(change)),
+        }
+    }
+
+    fn steering(&self, change: session::SteerChange) -> SteerChange {
+        let (key, owner) = match change {
+            session::SteerChange::Add { key, bucket } => (key, Some(self.owner(bucket))),
+            session::SteerChange::Remove { key } => (key, None),
+        };
+        match key {
+            SteerKey::Tunnel(local, teid) => SteerChange::Tunnel { local, teid, owner },
+            SteerKey::Address(vrf, prefix) => SteerChange::Address { vrf, prefix, owner },
+        }
+    }
+
+    fn owner(&self, bucket: Bucket) -> WorkerId {
+        self.owners.get(bucket.index()).copied().unwrap_or_default()
+    }
+
+    /// Neighbour changes go to every worker, frames of our own out by the first.
+    fn send_neighbours(&mut self, now: Nanos) -> bool {
+        let mut table = self.neighbours.at(now);
+        let neighbours = &mut table.neighbours;
+        neighbours.handle_timeout(now);
+        let mut busy = false;
+        while let Some(change) = neighbours.poll_change() {
+            self.peers
+                .iter_mut()
+                .for_each(|peer| peer.send(Command::Adjacency(change)));
+            busy = true;
+        }
+        while let Some(frame) = neighbours.poll_transmit() {
+            if let Some(first) = self.peers.first_mut() {
+                first.send(Command::Transmit {
+                    port: frame.port,
+                    bytes: frame.bytes.into(),
+                });
+            }
+            busy = true;
+        }
+        busy
+    }
+}
+
+/// Enters what is configured and asks for the gateways.
+fn prepare(now: Nanos, neighbours: &SharedNeighbours, network: &Network, fixed: &[StaticNeighbour]) {
+    let mut table = neighbours.at(now);
+    let neighbours = &mut table.neighbours;
+    for neighbour in fixed {
+        // There is room: capacity is far above what a configuration can name.
+        let _ = neighbours.add_static(neighbour.instance, neighbour.address, neighbour.mac);
+    }
+    for (instance, gateway) in Routes::new(network).gateways() {
+        if neighbours.find(instance, gateway).is_none() {
+            let _ = neighbours.pin(now, instance, gateway);
+        }
+    }
+    neighbours.announce();
+}
+
+/// What a worker's refusal means to sessions.
+fn fault(error: ApplyError) -> WorkerFault {
+    match error {
+        ApplyError::NoBlock | ApplyError::TableFull | ApplyError::NoSuchSlot => WorkerFault::NoSpace,
+        ApplyError::Exists | ApplyError::NotFound | ApplyError::Taken | ApplyError::OutOfBounds => {
+            WorkerFault::Failed
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The UPF as parts that are polled: [`Control`] and the workers.
+//!
+//! Nothing here starts a thread, opens a socket or asks for the time. The daemon, the demo and the one-thread world
+//! each bring their own shell.
+
+mod assemble;
+mod control;
+mod neighbours;
+
+pub use assemble::{Assembly, Surroundings, assemble, unix_time};
+pub use control::{Control, ControlConfig};
