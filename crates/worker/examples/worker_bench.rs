@@ -321,7 +321,10 @@ fn worker(options: &Options) -> (Worker<SelfFed>, ControlLink) {
 /// The processor time that this thread has had, where the system tells it: others' load does not count.
 fn busy(start: Instant) -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = stat.split_whitespace().next().and_then(|nanos| nanos.parse().ok());
+    let nanos = stat
+        .split_whitespace()
+        .next()
+        .and_then(|nanos| nanos.parse().ok());
     nanos.map_or_else(|| start.elapsed(), Duration::from_nanos)
 }
 

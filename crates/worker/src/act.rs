@@ -20,13 +20,18 @@ use crate::stats::Stats;
 
 /// What the stage works with.
 pub(crate) struct Act<'a> {
+    pub ways: Ways<'a>,
+    pub blocks: &'a mut Blocks,
+    pub chain: &'a mut Chain,
+}
+
+/// What it takes to find a packet's way out.
+pub(crate) struct Ways<'a> {
     pub places: &'a Places,
     pub adjacencies: &'a Adjacencies,
     pub routes: &'a Routes,
-    pub blocks: &'a mut Blocks,
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
-    pub chain: &'a mut Chain,
     pub now: Nanos,
 }
 
@@ -65,43 +70,40 @@ impl Act<'_> {
     ) -> Result<PortId, DropReason> {
         let tuple = descriptor.tuple.as_ref().ok_or(DropReason::NoMatchingPdr)?;
         let octets = usize::from(tuple.total_len);
-        let direction = verdict.direction();
-        self.stats.directions[direction as usize].matched.add(octets);
-        let block = self.blocks.live(verdict).ok_or(DropReason::NoMatchingPdr)?;
+        let direction = verdict.direction() as usize;
+        self.ways.stats.directions[direction].matched.add(octets);
+        let mut block = self.blocks.live(verdict).ok_or(DropReason::NoMatchingPdr)?;
         if block.is_closed(verdict.qers) {
             return Err(DropReason::GateClosed);
         }
         let forward = block.forward(verdict.forward);
-        let mark = block.mark(verdict.marking);
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
         let routed = forward.kind == ForwardKind::Plain || descriptor.gtpu.is_none();
         if routed && tuple.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
-        let exit = self.exit(&forward, &tuple.addrs);
-        if !matches!(exit, Err(DropReason::NoNeighbour))
-            && let Some(mut block) = self.blocks.live(verdict)
-        {
+        let exit = self.ways.exit(&forward, &tuple.addrs);
+        if let Err(DropReason::NoRoute) = exit {
             block.count(verdict.urrs, octets as u64);
         }
         let exit = exit?;
-        let marking = encap::marking(&forward, mark);
-        let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC);
-        let optional = self.optional(buf, descriptor, &forward, marking, keeps_psc)?;
+        let marking = encap::marking(&forward, block.mark(verdict.marking));
+        let optional = optional(self.chain, buf, descriptor, &forward, (marking, verdict))?;
+        check_size(&forward, octets + optional.len(self.chain), exit.mtu)?;
+        block.count(verdict.urrs, octets as u64);
         cut_out(buf, descriptor.user_offset.into(), octets)?;
         if routed {
             decrement_ttl(buf.data_mut(), &tuple.addrs)?;
         }
-        self.put_on(
-            buf,
-            &forward,
-            &exit,
-            optional,
-            MessageType::G_PDU,
-            tuple.addrs.is_v4(),
-        )?;
-        self.stats.directions[direction as usize].forwarded.add(octets);
+        let l2 = &exit.adjacency;
+        match &forward.template {
+            None => encap::plain(buf, l2, tuple.addrs.is_v4())?,
+            Some(template) => {
+                Into::tunnel(template, l2, MessageType::G_PDU).put_on(buf, optional, self.chain)?
+            }
+        }
+        self.ways.stats.directions[direction].forwarded.add(octets);
         Ok(exit.adjacency.port())
     }
 
@@ -113,69 +115,58 @@ impl Act<'_> {
         descriptor: &Descriptor,
         verdict: &Verdict,
     ) -> Result<PortId, DropReason> {
-        let forward = self
-            .blocks
-            .live(verdict)
-            .ok_or(DropReason::NoMatchingPdr)?
-            .forward(verdict.forward);
+        let block = self.blocks.live(verdict).ok_or(DropReason::NoMatchingPdr)?;
+        let forward = block.forward(verdict.forward);
         let gtpu = descriptor
             .gtpu
             .as_ref()
             .ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_action(&forward)?;
-        if forward.kind != ForwardKind::Tunnel {
-            return Err(DropReason::UnsupportedGtpuMessage);
-        }
+        let template = forward
+            .template
+            .as_ref()
+            .ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_extensions(&forward, descriptor)?;
-        let exit = self.exit(&forward, &gtpu.outer.addrs)?;
-        let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC);
-        let optional = self.optional(buf, descriptor, &forward, None, keeps_psc)?;
-        cut_out(buf, gtpu.payload_offset.into(), gtpu.payload_len.into())?;
-        self.put_on(buf, &forward, &exit, optional, gtpu.message_type, false)?;
+        let exit = self.ways.exit(&forward, &gtpu.outer.addrs)?;
+        let optional = optional(self.chain, buf, descriptor, &forward, (None, verdict))?;
+        let octets = usize::from(gtpu.payload_len);
+        check_size(&forward, octets + optional.len(self.chain), exit.mtu)?;
+        cut_out(buf, gtpu.payload_offset.into(), octets)?;
+        Into::tunnel(template, &exit.adjacency, gtpu.message_type).put_on(buf, optional, self.chain)?;
         Ok(exit.adjacency.port())
     }
+}
 
-    /// What the next GTP-U header has behind its mandatory part.
-    #[inline]
-    fn optional<B: PacketBuf>(
-        &mut self,
-        buf: &B,
-        descriptor: &Descriptor,
-        forward: &Forward,
-        marking: Option<Marking>,
-        keeps_psc: bool,
-    ) -> Result<Optional, DropReason> {
-        match &descriptor.gtpu {
-            Some(gtpu) if forward.flags.contains(ForwardFlags::KEEP_EXTENSIONS) => {
-                self.chain.collect(buf.data(), gtpu, marking, keeps_psc)
-            }
-            _ => Ok(marking.map_or(Optional::None, Optional::Marking)),
+/// What the next GTP-U header has behind its mandatory part.
+#[inline]
+fn optional<B: PacketBuf>(
+    chain: &mut Chain,
+    buf: &B,
+    descriptor: &Descriptor,
+    forward: &Forward,
+    (marking, verdict): (Option<Marking>, &Verdict),
+) -> Result<Optional, DropReason> {
+    match &descriptor.gtpu {
+        Some(gtpu) if forward.flags.contains(ForwardFlags::KEEP_EXTENSIONS) => {
+            let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC);
+            chain.collect(buf.data(), gtpu, marking, keeps_psc)
         }
+        _ => Ok(marking.map_or(Optional::None, Optional::Marking)),
     }
+}
 
-    #[inline]
-    fn put_on<B: PacketBuf>(
-        &self,
-        buf: &mut B,
-        forward: &Forward,
-        exit: &Exit,
-        optional: Optional,
-        message_type: MessageType,
-        is_v4: bool,
-    ) -> Result<(), DropReason> {
-        let (adjacency, mtu) = (&exit.adjacency, exit.mtu);
-        match &forward.template {
-            None => encap::plain(buf, adjacency, mtu, is_v4),
-            Some(template) => Into {
-                template,
-                adjacency,
-                mtu,
-                message_type,
-            }
-            .put_on(buf, optional, self.chain),
-        }
+/// Whether the packet fits the way out. `octets` are those behind the mandatory outer headers.
+#[inline]
+fn check_size(forward: &Forward, octets: usize, mtu: u16) -> Result<(), DropReason> {
+    let outer = forward.template.as_ref().map_or(0, encap::outer_len);
+    if outer + octets > usize::from(mtu) {
+        Err(DropReason::TooBig)
+    } else {
+        Ok(())
     }
+}
 
+impl Ways<'_> {
     /// Where the packet leaves, and in whose name.
     #[inline]
     fn exit(&mut self, forward: &Forward, addrs: &Addrs) -> Result<Exit, DropReason> {

@@ -9,13 +9,16 @@ use packet::checksum::Sum;
 use packet::eth::ether_type;
 use packet::gtpu::{self, Comprehension, ExtensionHeader, ExtensionType, MessageType, flags};
 use packet::psc::PduType;
-use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, udp};
+use packet::tuple::proto;
+use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, ipv6, udp};
 use transport::Adjacency;
 
 /// Octets of IPv4, UDP and the mandatory part of GTP-U.
 const OUTER_V4: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
 /// The longest optional part of a GTP-U header that is relayed, octets.
 const MAX_OPTIONAL: usize = 1024;
+/// Octets of IPv6, UDP and the mandatory part of GTP-U.
+const OUTER_V6: usize = ipv6::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
 
 /// What comes between the mandatory GTP-U header and the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,18 @@ pub(crate) enum Optional {
     Marking(Marking),
     /// What lies in the [`Chain`].
     Chain,
+}
+
+impl Optional {
+    /// Octets.
+    #[inline]
+    pub fn len(self, chain: &Chain) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Marking(marking) => marking.len(),
+            Self::Chain => chain.len,
+        }
+    }
 }
 
 /// The container that a QER's mark asks for in a tunnel.
@@ -145,20 +160,21 @@ fn goes_on(header: &ExtensionHeader<'_>) -> bool {
         && !(unknown && header.kind.comprehension() == Comprehension::DiscardIfUnknown)
 }
 
+/// Octets of the outer headers without optional part.
+#[inline]
+pub(crate) fn outer_len(template: &Template) -> usize {
+    match template.addresses {
+        OuterAddresses::V4 { .. } => OUTER_V4,
+        OuterAddresses::V6 { .. } => OUTER_V6,
+    }
+}
+
 /// Puts Ethernet before a plain packet.
 ///
 /// # Errors
-/// [`DropReason::TooBig`] when it is longer than `mtu`, [`DropReason::NoHeadroom`].
+/// [`DropReason::NoHeadroom`].
 #[inline]
-pub(crate) fn plain<B: PacketBuf>(
-    buf: &mut B,
-    adjacency: &Adjacency,
-    mtu: u16,
-    is_v4: bool,
-) -> Result<(), DropReason> {
-    if buf.len() > usize::from(mtu) {
-        return Err(DropReason::TooBig);
-    }
+pub(crate) fn plain<B: PacketBuf>(buf: &mut B, adjacency: &Adjacency, is_v4: bool) -> Result<(), DropReason> {
     let l2 = adjacency.header();
     let room = buf.prepend(l2.len() + 2).ok_or(DropReason::NoHeadroom)?;
     write_l2(room, l2, if is_v4 { ether_type::IPV4 } else { ether_type::IPV6 })
@@ -166,11 +182,21 @@ pub(crate) fn plain<B: PacketBuf>(
 
 #[inline]
 fn write_l2(room: &mut [u8], l2: &[u8], kind: u16) -> Result<(), DropReason> {
+    let [high, low] = kind.to_be_bytes();
+    // Without a tag, of a length that the compiler knows.
+    if let (Some(to), Some(from)) = (
+        room.first_chunk_mut::<14>().filter(|_| l2.len() == 12),
+        l2.first_chunk::<12>(),
+    ) {
+        to[..12].copy_from_slice(from);
+        (to[12], to[13]) = (high, low);
+        return Ok(());
+    }
     let (addresses, rest) = room
         .split_at_mut_checked(l2.len())
         .ok_or(DropReason::NoHeadroom)?;
     addresses.copy_from_slice(l2);
-    rest.copy_from_slice(&kind.to_be_bytes());
+    rest.copy_from_slice(&[high, low]);
     Ok(())
 }
 
@@ -180,13 +206,21 @@ pub(crate) struct Into<'a> {
     pub template: &'a Template,
     /// The neighbour that it leads over.
     pub adjacency: &'a Adjacency,
-    /// The largest IP packet on the way.
-    pub mtu: u16,
     /// What kind of message.
     pub message_type: MessageType,
 }
 
-impl Into<'_> {
+impl<'a> Into<'a> {
+    /// A message of this type into a tunnel over this neighbour.
+    #[inline]
+    pub fn tunnel(template: &'a Template, adjacency: &'a Adjacency, message_type: MessageType) -> Self {
+        Self {
+            template,
+            adjacency,
+            message_type,
+        }
+    }
+
     /// Puts all headers before the payload in `buf`.
     ///
     /// # Errors
@@ -222,11 +256,8 @@ impl Into<'_> {
         destination: [u8; 4],
     ) -> Result<(), DropReason> {
         let l2 = self.adjacency.header();
-        let total = OUTER_V4 + optional.len() + buf.len();
-        if total > usize::from(self.mtu) {
-            return Err(DropReason::TooBig);
-        }
-        let outer = self.outer_v4(total as u16, !optional.is_empty(), source, destination);
+        let total = u16::try_from(OUTER_V4 + optional.len() + buf.len()).map_err(|_| DropReason::TooBig)?;
+        let outer = self.outer_v4(total, !optional.is_empty(), source, destination);
         let room = buf
             .prepend(l2.len() + 2 + OUTER_V4 + optional.len())
             .ok_or(DropReason::NoHeadroom)?;
@@ -238,19 +269,23 @@ impl Into<'_> {
             .split_at_mut_checked(OUTER_V4)
             .ok_or(DropReason::NoHeadroom)?;
         fixed.copy_from_slice(&outer);
-        variable.copy_from_slice(optional);
+        match (variable.first_chunk_mut::<8>(), optional.first_chunk::<8>()) {
+            // A short container, of a length that the compiler knows.
+            (Some(to), Some(from)) if optional.len() == 8 => *to = *from,
+            _ => variable.copy_from_slice(optional),
+        }
         Ok(())
     }
 
     /// The headers of an IPv4 packet of `total` octets: TTL 64, DF, identification 0, no UDP checksum.
     #[inline]
     fn outer_v4(&self, total: u16, extended: bool, source: [u8; 4], destination: [u8; 4]) -> [u8; OUTER_V4] {
-        let Template {
+        let &Template {
             teid,
             source_port,
             tos,
             ..
-        } = *self.template;
+        } = self.template;
         let [l0, l1] = total.to_be_bytes();
         let [u0, u1] = (total - ipv4::HEADER_LEN as u16).to_be_bytes();
         let [g0, g1] = (total - OUTER_V4 as u16).to_be_bytes();
@@ -259,49 +294,15 @@ impl Into<'_> {
         let [t0, t1, t2, t3] = teid.to_be_bytes();
         let [c0, c1] = checksum_v4(tos, total, source, destination).to_be_bytes();
         let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (source, destination);
-        let flags = if extended {
-            flags::VERSION_1 | flags::E
-        } else {
-            flags::VERSION_1
-        };
-        [
-            0x45,
-            tos,
-            l0,
-            l1,
-            0,
-            0,
-            0x40,
-            0,
-            64,
-            17,
-            c0,
-            c1,
-            s0,
-            s1,
-            s2,
-            s3,
-            d0,
-            d1,
-            d2,
-            d3, // IPv4
-            p0,
-            p1,
-            q0,
-            q1,
-            u0,
-            u1,
-            0,
-            0, // UDP
-            flags,
-            self.message_type.0,
-            g0,
-            g1,
-            t0,
-            t1,
-            t2,
-            t3, // GTP-U
-        ]
+        let flags = flags::VERSION_1 | if extended { flags::E } else { 0 };
+        let kind = self.message_type.0;
+        #[rustfmt::skip]
+        let headers = [
+            0x45, tos, l0, l1, 0, 0, 0x40, 0, 64, proto::UDP, c0, c1, s0, s1, s2, s3, d0, d1, d2, d3,
+            p0, p1, q0, q1, u0, u1, 0, 0,
+            flags, kind, g0, g1, t0, t1, t2, t3,
+        ];
+        headers
     }
 
     #[cold]
@@ -320,9 +321,6 @@ impl Into<'_> {
         let template = GtpuTemplate::new(&encap);
         let (inner_len, l2) = (buf.len(), self.adjacency.header());
         let outer_len = template.header_len(None) + optional.len();
-        if outer_len + inner_len > usize::from(self.mtu) {
-            return Err(DropReason::TooBig);
-        }
         let payload = whole_sum(buf);
         let room = buf
             .prepend(l2.len() + 2 + outer_len)
@@ -387,7 +385,7 @@ mod tests {
             let template = Template { source_port, tos, ..Template::ipv4(teid, source, destination) };
             let interface = crate::places::tests::interface();
             let adjacency = Adjacency::resolved(&interface, packet::MacAddr([2; 6]));
-            let into = Into { template: &template, adjacency: &adjacency, mtu: 9000, message_type: MessageType::G_PDU };
+            let into = Into::tunnel(&template, &adjacency, MessageType::G_PDU);
             let mut buf = VecBuf::new(&vec![7; len]);
             let optional = marking.map_or(Optional::None, Optional::Marking);
             into.put_on(&mut buf, optional, &Chain::new()).expect("there is room");

@@ -6,7 +6,7 @@ use packet::{DropReason, PacketBuf};
 use rtrb::Consumer;
 use transport::{Adjacencies, AdjacencyChange, Routes};
 
-use crate::act::Act;
+use crate::act::{Act, Ways};
 use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
@@ -26,6 +26,9 @@ use crate::steer::steer;
 use crate::steering::Steering;
 use crate::tx::Outgoing;
 use crate::{Command, Event, Link, WorkerConfig};
+
+/// Bursts taken from the inbox in one poll.
+const INBOX_BURSTS: usize = 4;
 
 /// One worker: everything that a packet's way needs, owned by one thread.
 pub struct Worker<I: Io> {
@@ -105,11 +108,11 @@ impl<I: Io> Worker<I> {
         })
     }
 
-    /// Applies waiting commands, then takes one burst from the inbox and one from each port all the way.
+    /// Applies waiting commands, then takes what waits in the inbox, bounded, and one burst from each port all the way.
     pub fn poll(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.stats.rx() + self.stats.inbox, self.stats.tx());
         let commands = self.apply_commands();
-        self.receive(None, now);
+        self.empty_inbox(now);
         for port in 0..self.io.ports() {
             self.receive(Some(PortId(port as u16)), now);
         }
@@ -250,6 +253,18 @@ impl<I: Io> Worker<I> {
         self.lap(Stage::Tx, packets, &mut clock);
     }
 
+    /// Packets that were handed over come first and several bursts at a time: each of the other workers can hand over
+    /// as much in a poll as a burst from every port.
+    fn empty_inbox(&mut self, now: Nanos) {
+        for _ in 0..INBOX_BURSTS {
+            let before = self.stats.inbox;
+            self.receive(None, now);
+            if self.stats.inbox - before < BURST as u64 {
+                return;
+            }
+        }
+    }
+
     fn count_received(&mut self, port: Option<PortId>) {
         let packets = self.burst.len() as u64;
         match port.and_then(|port| self.stats.ports.get_mut(port.index())) {
@@ -291,15 +306,18 @@ impl<I: Io> Worker<I> {
     }
 
     fn act(&mut self, packets: usize, now: Nanos) {
-        let mut act = Act {
+        let ways = Ways {
             places: &self.places,
             adjacencies: &self.adjacencies,
             routes: &self.routes,
-            blocks: &mut self.sessions.blocks,
             notices: &mut self.notices,
             stats: &mut self.stats,
-            chain: &mut self.chain,
             now,
+        };
+        let mut act = Act {
+            ways,
+            blocks: &mut self.sessions.blocks,
+            chain: &mut self.chain,
         };
         act.act(&mut self.burst, &mut self.descriptors[..packets]);
     }
