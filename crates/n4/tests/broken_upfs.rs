@@ -38,7 +38,7 @@ fn free5gc_798_a_create_pdr_without_its_mandatory_ies_in_a_modification() {
             IeType::PDR_ID,
         ),
     ] {
-        let reply = world.ask(52, Some(seid), &[ies.clone()]);
+        let reply = world.ask(52, Some(seid), std::slice::from_ref(&ies));
         let null_length = ies.len() == 4;
         if null_length {
             reply.assert_accepted();

@@ -7,6 +7,7 @@ pub mod traffic;
 pub mod wire;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::Nanos;
@@ -14,6 +15,7 @@ use n4::{Config, Endpoint, NodeName, Transmit};
 use pfcp::ie::{Cause, FTeid, FailedRuleId};
 use pfcp::message::Message;
 use pfcp::{Frames, Header, IeType};
+use rules::network::Network;
 use session::{Count, KeepNothing, Random, SessionView};
 
 use fleet::{EveryNextHop, Fleet, network};
@@ -62,11 +64,15 @@ impl World {
     }
 
     pub fn with(config: Config) -> World {
+        World::with_network(config, network())
+    }
+
+    pub fn with_network(config: Config, network: Arc<Network>) -> World {
         let fleet = Fleet::new(config.sessions.workers);
         let random = Random::from_number(11);
         let n4 = Endpoint::new(
             config,
-            network(),
+            network,
             Box::new(EveryNextHop),
             Box::new(KeepNothing),
             random,

@@ -214,6 +214,17 @@ pub fn network() -> Arc<Network> {
     Arc::new(Network::new(instances).unwrap())
 }
 
+/// All tunnels at one address, and the data networks.
+pub fn network_at(address: std::net::Ipv4Addr) -> Arc<Network> {
+    let roles = Roles::N3.with(Roles::N9).with(Roles::N4U);
+    let instances = vec![
+        instance(0, "tunnels", roles, 0, &format!("{address}/24"), Some("::1/64")),
+        instance(1, "internet", Roles::N6, 1, "198.51.100.10/24", None),
+        instance(2, "ims", Roles::N6, 2, "198.51.101.10/24", None),
+    ];
+    Arc::new(Network::new(instances).unwrap())
+}
+
 fn instance(id: u16, name: &str, roles: Roles, vrf: u16, ipv4: &str, ipv6: Option<&str>) -> Instance {
     let (address, bits) = ipv4.split_once('/').unwrap();
     let router = IpAddr::V4(std::net::Ipv4Addr::from_bits(
