@@ -139,7 +139,8 @@ impl Sessions {
         op
     }
 
-    /// A worker has answered an operation. Answers to operations that nobody waits for any more only matter for the
+    /// A worker has answered an operation. A worker that cannot even go back to what it ran loses the session: better
+    /// none than one with rules that the peer was told do not apply. Answers to operations that nobody waits for any more only matter for the
     /// usage that they carry.
     pub fn applied(&mut self, now: Nanos, op: OpId, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let Some(op) = self.ops.remove(&op) else { return };
@@ -156,9 +157,10 @@ impl Sessions {
                 }
                 self.finish_if_complete(now, index, op.change);
             }
-            State::RollingBack { id, .. } if *id == op.change && op.role == Role::Replace => {
-                self.rolled_back(now, index);
-            }
+            State::RollingBack { id, .. } if *id == op.change && op.role == Role::Replace => match result {
+                Ok(_) => self.rolled_back(now, index),
+                Err(_) => self.kill(index),
+            },
             State::Dying { id, .. } if *id == op.change => self.bury(now, index),
             State::RollingBack { .. } if op.role == Role::Replace => session.carry(result),
             _ => {}

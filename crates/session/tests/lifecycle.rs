@@ -913,3 +913,33 @@ fn unknown_operations_are_ignored() {
     world.sessions.applied(world.now, flow::OpId(77), Ok(None));
     assert_eq!(world.run(), []);
 }
+
+#[test]
+fn a_session_that_cannot_be_rolled_back_is_removed() {
+    let mut world = World::new(1);
+    let done = world.establish(1, chosen_session(UE)).unwrap();
+    let ticket = world.ticket();
+    let drop = FarUpdate {
+        action: Some(ApplyAction::DROP),
+        ..FarUpdate::new(FarId(2))
+    };
+    let changes = Changes {
+        update_fars: vec![drop],
+        ..Changes::default()
+    };
+    world.sessions.modify(world.now, ticket, done.seid, None, changes);
+    world.hand_over();
+    world.pass(Duration::from_secs(1));
+    let (op, result) = world.fleet.workers[0].step().unwrap().unwrap();
+    world.sessions.applied(world.now, op, result);
+    world.fleet.workers[0].refuses_replace = true;
+    assert_eq!(
+        world.run(),
+        [Outcome {
+            ticket,
+            result: Err(Refusal::TooLate)
+        }]
+    );
+    assert!(world.sessions.session(done.seid).is_none());
+    world.assert_clean();
+}
