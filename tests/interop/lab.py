@@ -1,0 +1,269 @@
+"""A laboratory of network namespaces: a RAN, a UE, a UPF and a data network, joined by veth pairs.
+
+    ue (tun)  ran  --veth--  upf  --veth--  dn
+              10.100.0.2     .1   10.200.0.1  10.200.0.254, 2001:db8:6::254
+
+The UPF's namespace has no addresses on the two veths: every packet there is Sluice's own work. N4 is on that
+namespace's loopback. All that is made here carries the process id in its name and goes when the lab is closed.
+"""
+import contextlib
+import ctypes
+import fcntl
+import ipaddress
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+
+GNB, N3 = "10.100.0.2", "10.100.0.1"
+DN, N6 = "10.200.0.254", "10.200.0.1"
+DN6, N6_6 = "2001:db8:6::254", "2001:db8:6::1"
+UE_POOL, UE_POOL6 = "10.45.0.0/16", "2001:db8:45::/48"
+N4 = "127.0.0.8"
+
+CONFIGURATION = """
+node: {{id: {n4}}}
+n4: {{addresses: [{n4}]}}
+workers: {{count: {workers}}}
+ports:
+  - {{name: ran, driver: {{{driver}: {{interface: n3{options}}}}}}}
+  - {{name: dn, driver: {{{driver}: {{interface: n6{options}}}}}}}
+instances:
+  - {{name: access, roles: [n3], port: ran, addresses: [{n3}/24]}}
+  - name: internet
+    roles: [n6]
+    port: dn
+    addresses: [{n6}/24, "{n6_6}/64"]
+    routes:
+      - {{to: 0.0.0.0/0, via: {dn}}}
+      - {{to: "::/0", via: "{dn6}"}}
+"""
+
+
+def sh(command, check=True):
+    done = subprocess.run(command.split(), capture_output=True, text=True)
+    if check and done.returncode:
+        raise RuntimeError(f"{command}: {done.stdout}{done.stderr}")
+    return done
+
+
+class Namespace:
+    """One network namespace; `entered` opens sockets in it."""
+
+    def __init__(self, name):
+        self.name = f"slu{os.getpid()}{name}"
+        sh(f"ip netns add {self.name}")
+        self.run("ip link set lo up")
+
+    def run(self, command, check=True):
+        return sh(f"ip netns exec {self.name} {command}", check)
+
+    def popen(self, *command, **options):
+        return subprocess.Popen(["ip", "netns", "exec", self.name, *command], **options)
+
+    @contextlib.contextmanager
+    def entered(self):
+        """Puts this thread into the namespace: sockets opened meanwhile stay there."""
+        with open("/proc/thread-self/ns/net") as home, open(f"/run/netns/{self.name}") as there:
+            if LIBC.setns(there.fileno(), CLONE_NEWNET):
+                raise OSError(ctypes.get_errno(), "setns")
+            try:
+                yield
+            finally:
+                LIBC.setns(home.fileno(), CLONE_NEWNET)
+
+    def close(self):
+        sh(f"ip netns del {self.name}", check=False)
+
+
+class Smf:
+    """go-pfcp's SMF as a child process in the UPF's namespace."""
+
+    def __init__(self, namespace):
+        self.process = namespace.popen(
+            os.environ["SMF"], "-local", "127.0.0.2:8805", "-upf", f"{N4}:8805",
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.seids = 0
+
+    def __call__(self, op, **fields):
+        self.process.stdin.write(json.dumps({"op": op, **fields}) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        if "error" in answer:
+            raise RuntimeError(f"{op}: {answer['error']}")
+        return answer
+
+    def session(self, ue4="", ue6="", qfi=9, gnb_teid=None, **more):
+        self.seids += 1
+        wanted = {"seid": self.seids, "ue_ipv4": ue4, "ue_ipv6": ue6, "qfi": qfi, "access_instance": "access",
+                  "core_instance": "internet", "gnb": GNB, "gnb_teid": gnb_teid or 0x1000 + self.seids, **more}
+        # As real SMFs do: the gNB's end of the tunnel comes with a modification.
+        got = self("establish", session={**wanted, "gnb": ""})
+        self("gnb", up_seid=got["up_seid"], session=wanted)
+        return {**wanted, **got}
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(5)
+
+
+class Lab:
+    def __init__(self, binary, driver, workers=1):
+        self.stack = contextlib.ExitStack()
+        self.files = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
+        self.driver, self.workers = driver, workers
+        try:
+            self._wire()
+            self._capture()
+            self._start(binary)
+        except BaseException:
+            self.stack.close()
+            raise
+
+    def _namespace(self, name):
+        namespace = Namespace(name)
+        self.stack.callback(namespace.close)
+        return namespace
+
+    def _wire(self):
+        self.ran, self.ue, self.upf, self.dn = (self._namespace(n) for n in ("ran", "ue", "upf", "dn"))
+        for here, link, there in ((self.ran, "ran0", "n3"), (self.dn, "dn0", "n6")):
+            here.run(f"ip link add {link} type veth peer name {there} netns {self.upf.name}")
+            # A veth leaves checksums to a NIC that is not there.
+            here.run(f"ethtool -K {link} tx off gro off gso off tso off")
+            self.upf.run(f"ethtool -K {there} tx off gro off gso off tso off")
+            self.upf.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
+            here.run(f"ip link set {link} up")
+            self.upf.run(f"ip link set {there} up")
+        self.ran.run(f"ip addr add {GNB}/24 dev ran0")
+        self.dn.run(f"ip addr add {DN}/24 dev dn0")
+        self.dn.run(f"ip addr add {DN6}/64 dev dn0 nodad")
+        self.dn.run(f"ip route add {UE_POOL} via {N6}")
+        self.dn.run(f"ip route add {UE_POOL6} via {N6_6}")
+
+    def _capture(self):
+        self.captures, self.dumps = {}, []
+        mac = lambda link: (self.upf.run(f"cat /sys/class/net/{link}/address").stdout).strip()
+        # How a display filter knows what Sluice sent.
+        self.ours = {"n3": f"eth.src == {mac('n3')}", "n6": f"eth.src == {mac('n6')}", "n4": f"ip.src == {N4}"}
+        for name, namespace, link, what in (("n3", self.ran, "ran0", ""), ("n6", self.dn, "dn0", ""),
+                                            ("n4", self.upf, "lo", "udp port 8805")):
+            self.captures[name] = self.files / f"{name}.pcap"
+            process = namespace.popen("tcpdump", "-Z", "root", "--immediate-mode", "-U", "-i", link, "-w",
+                                      str(self.captures[name]), *what.split(),
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+            process.stderr.readline()  # "listening on ..."
+            self.dumps.append(process)
+        self.stack.callback(self.stop_captures)
+
+    def stop_captures(self):
+        while self.dumps:
+            process = self.dumps.pop()
+            process.terminate()
+            process.wait(10)
+
+    def _start(self, binary):
+        options = ", force_copy: true" if self.driver == "af_xdp" else ""
+        file = self.files / "sluice.yaml"
+        file.write_text(CONFIGURATION.format(n4=N4, n3=N3, n6=N6, n6_6=N6_6, dn=DN, dn6=DN6, workers=self.workers,
+                                             driver=self.driver, options=options))
+        self.log = open(self.files / "log", "w+")
+        self.process = self.upf.popen(binary, "run", "-c", str(file), "--json",
+                                      stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.stack.callback(self._stop_upf)
+        deadline = time.monotonic() + 30
+        while "ready" not in self.said():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"sluice run did not become ready:\n{self.said()}")
+            time.sleep(0.05)
+        self.smf = Smf(self.upf)
+        self.stack.callback(self.smf.close)
+        self.smf("associate")
+
+    def said(self):
+        return Path(self.log.name).read_text()
+
+    def _stop_upf(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                raise
+
+    def counters(self):
+        """Stops the UPF and gives what it counted."""
+        self.process.terminate()
+        out, _ = self.process.communicate(timeout=15)
+        if self.process.returncode:
+            raise RuntimeError(f"sluice run ended with {self.process.returncode}:\n{self.said()}")
+        return json.loads(out.strip().splitlines()[-1])
+
+    def gnb_socket(self):
+        """The gNB's GTP-U socket."""
+        return self._socket(self.ran, socket.AF_INET, socket.SOCK_DGRAM, 0, (GNB, 2152))
+
+    def dn_socket(self, version, proto):
+        """A raw IP socket of the data network: sends and receives whole payloads of `proto`."""
+        family, address = (socket.AF_INET, DN) if version == 4 else (socket.AF_INET6, DN6)
+        return self._socket(self.dn, family, socket.SOCK_RAW, proto, (address, 0))
+
+    def dn_tap(self):
+        """Every frame that reaches or leaves the data network."""
+        return self._socket(self.dn, socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3), ("dn0", 0))
+
+    def _socket(self, namespace, family, kind, proto, address):
+        with namespace.entered():
+            sock = socket.socket(family, kind, proto)
+            sock.bind(address)
+        sock.settimeout(3)
+        return sock
+
+    def close(self):
+        self.stack.close()
+
+
+class Ue:
+    """A UE whose kernel stack sends through a TUN device; a thread plays the gNB between it and the GTP-U socket."""
+
+    IFF_TUN_NO_PI, TUNSETIFF = 0x1001, 0x400454CA
+
+    def __init__(self, lab, gnb, encapsulate, decapsulate, addresses):
+        self.gnb, self.encapsulate, self.decapsulate = gnb, encapsulate, decapsulate
+        with lab.ue.entered():
+            self.tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+            fcntl.ioctl(self.tun, self.TUNSETIFF, struct.pack("16sH", b"ue0", self.IFF_TUN_NO_PI))
+        for address in addresses:
+            nodad = " nodad" if ipaddress.ip_interface(address).version == 6 else ""
+            lab.ue.run(f"ip addr add {address} dev ue0{nodad}")
+        lab.ue.run("ip link set ue0 up mtu 1400")
+        lab.ue.run("ip route add default dev ue0")
+        lab.ue.run("ip -6 route add default dev ue0")
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._relay, daemon=True)
+        self.thread.start()
+
+    def _relay(self):
+        while not self.stop.is_set():
+            for ready in select.select([self.tun, self.gnb], [], [], 0.1)[0]:
+                if ready is self.gnb:
+                    inner = self.decapsulate(self.gnb.recv(65535))
+                    if inner is not None:
+                        os.write(self.tun, inner)
+                else:
+                    self.gnb.sendto(self.encapsulate(os.read(self.tun, 65535)), (N3, 2152))
+
+    def close(self):
+        self.stop.set()
+        self.thread.join(5)
+        os.close(self.tun)

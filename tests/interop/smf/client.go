@@ -1,0 +1,221 @@
+// Package smf is an SMF made of go-pfcp: a codec that shares nothing with Sluice's. It drives one UPF over N4 and
+// keeps the raw bytes of what it got, so that a test can compare them.
+package smf
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/wmnsk/go-pfcp/ie"
+	"github.com/wmnsk/go-pfcp/message"
+)
+
+// Timeout bounds the wait for each response.
+const Timeout = 3 * time.Second
+
+// ErrTimeout says that the UPF did not answer.
+var ErrTimeout = errors.New("no response from the UPF")
+
+// Client is one PFCP entity: an association and its sessions.
+type Client struct {
+	conn     *net.UDPConn
+	upf      *net.UDPAddr
+	nodeID   string
+	recovery time.Time
+
+	mu       sync.Mutex
+	sequence uint32
+	waiting  map[uint32]chan []byte
+	requests chan []byte // requests that the UPF sent us, heartbeats left out
+}
+
+// Dial opens the SMF's socket on local (address:port) towards the UPF.
+func Dial(local, upf string) (*Client, error) {
+	localAddr, err := net.ResolveUDPAddr("udp", local)
+	if err != nil {
+		return nil, err
+	}
+	upfAddr, err := net.ResolveUDPAddr("udp", upf)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := net.ListenUDP("udp", localAddr)
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{
+		conn: conn, upf: upfAddr, nodeID: localAddr.IP.String(), recovery: time.Now(),
+		waiting: map[uint32]chan []byte{}, requests: make(chan []byte, 64),
+	}
+	go c.receive()
+	return c, nil
+}
+
+// Close ends the client; the association stays as it is.
+func (c *Client) Close() { c.conn.Close() }
+
+func (c *Client) receive() {
+	buffer := make([]byte, 65535)
+	for {
+		n, from, err := c.conn.ReadFromUDP(buffer)
+		if err != nil {
+			return
+		}
+		raw := append([]byte(nil), buffer[:n]...)
+		m, err := message.Parse(raw)
+		if err != nil {
+			continue
+		}
+		if request, ok := m.(*message.HeartbeatRequest); ok {
+			response := message.NewHeartbeatResponse(request.Sequence(), ie.NewRecoveryTimeStamp(c.recovery))
+			if bytes, err := marshal(response); err == nil {
+				_, _ = c.conn.WriteToUDP(bytes, from)
+			}
+			continue
+		}
+		c.mu.Lock()
+		waiter := c.waiting[m.Sequence()]
+		c.mu.Unlock()
+		if waiter != nil && m.MessageType() != message.MsgTypeSessionReportRequest {
+			select {
+			case waiter <- raw:
+			default:
+			}
+			continue
+		}
+		select {
+		case c.requests <- raw:
+		default:
+		}
+	}
+}
+
+// Requests are the requests that the UPF sent us, in raw form.
+func (c *Client) Requests() <-chan []byte { return c.requests }
+
+// NextSequence gives the sequence number of the next request.
+func (c *Client) NextSequence() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sequence = c.sequence%0xffffff + 1
+	return c.sequence
+}
+
+// Exchange sends raw bytes once and waits for the message with this sequence number.
+func (c *Client) Exchange(raw []byte, sequence uint32) ([]byte, error) {
+	waiter := make(chan []byte, 4)
+	c.mu.Lock()
+	c.waiting[sequence] = waiter
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		delete(c.waiting, sequence)
+		c.mu.Unlock()
+	}()
+	if _, err := c.conn.WriteToUDP(raw, c.upf); err != nil {
+		return nil, err
+	}
+	select {
+	case response := <-waiter:
+		return response, nil
+	case <-time.After(Timeout):
+		return nil, ErrTimeout
+	}
+}
+
+// Send sends bytes and waits for nothing.
+func (c *Client) Send(raw []byte) error {
+	_, err := c.conn.WriteToUDP(raw, c.upf)
+	return err
+}
+
+type marshaller interface {
+	MarshalLen() int
+	MarshalTo([]byte) error
+}
+
+func marshal(m marshaller) ([]byte, error) {
+	raw := make([]byte, m.MarshalLen())
+	return raw, m.MarshalTo(raw)
+}
+
+// request marshals m, sends it and parses the response.
+func request[R message.Message](c *Client, m message.Message) (R, error) {
+	var none R
+	raw, err := marshal(m)
+	if err != nil {
+		return none, err
+	}
+	answer, err := c.Exchange(raw, m.Sequence())
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", m.MessageTypeName(), err)
+	}
+	parsed, err := message.Parse(answer)
+	if err != nil {
+		return none, fmt.Errorf("response to %s: %w", m.MessageTypeName(), err)
+	}
+	response, ok := parsed.(R)
+	if !ok {
+		return none, fmt.Errorf("response to %s is a %s", m.MessageTypeName(), parsed.MessageTypeName())
+	}
+	return response, nil
+}
+
+// Heartbeat asks for the UPF's recovery time stamp.
+func (c *Client) Heartbeat() (time.Time, error) {
+	m := message.NewHeartbeatRequest(c.NextSequence(), ie.NewRecoveryTimeStamp(c.recovery), nil)
+	response, err := request[*message.HeartbeatResponse](c, m)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return response.RecoveryTimeStamp.RecoveryTimeStamp()
+}
+
+// Associate sets the association up and returns the UP function features.
+func (c *Client) Associate() ([]byte, error) {
+	m := message.NewAssociationSetupRequest(c.NextSequence(),
+		ie.NewNodeIDHeuristic(c.nodeID), ie.NewRecoveryTimeStamp(c.recovery))
+	response, err := request[*message.AssociationSetupResponse](c, m)
+	if err != nil {
+		return nil, err
+	}
+	if err := accepted(response.Cause); err != nil {
+		return nil, err
+	}
+	if response.UPFunctionFeatures == nil {
+		return nil, errors.New("no UP Function Features")
+	}
+	return response.UPFunctionFeatures.UPFunctionFeatures()
+}
+
+// Release releases the association.
+func (c *Client) Release() error {
+	m := message.NewAssociationReleaseRequest(c.NextSequence(), ie.NewNodeIDHeuristic(c.nodeID))
+	response, err := request[*message.AssociationReleaseResponse](c, m)
+	if err != nil {
+		return err
+	}
+	return accepted(response.Cause)
+}
+
+// Refused is a response whose cause is not "Request accepted".
+type Refused struct{ Cause uint8 }
+
+func (r Refused) Error() string { return fmt.Sprintf("refused with cause %d", r.Cause) }
+
+func accepted(cause *ie.IE) error {
+	if cause == nil {
+		return errors.New("no Cause in the response")
+	}
+	value, err := cause.Cause()
+	if err != nil {
+		return err
+	}
+	if value != ie.CauseRequestAccepted {
+		return Refused{value}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+// Command smf drives a UPF as told on standard input, one JSON object a line, and answers each with one line:
+//
+//	{"op":"associate"}                              -> {"features":"..."}
+//	{"op":"establish","session":{...}}              -> {"up_seid":1,"teid":2,"n3":"10.0.0.1"}
+//	{"op":"gnb","up_seid":1,"session":{...}}        -> {}
+//	{"op":"gate","up_seid":1,"uplink":1,"downlink":0} -> {}
+//	{"op":"qfi","up_seid":1,"qfi":7}                -> {}
+//	{"op":"delete","up_seid":1}                     -> {"usage":[{"urr":1,"total":..}]}
+//	{"op":"release"}                                -> {}
+//
+// A failure is answered with {"error":"..."}. It ends with its input.
+package main
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+
+	"sluice/interop/smf"
+)
+
+type command struct {
+	Op       string      `json:"op"`
+	Session  smf.Session `json:"session"`
+	UPSEID   uint64      `json:"up_seid"`
+	Uplink   uint8       `json:"uplink"`
+	Downlink uint8       `json:"downlink"`
+	QFI      uint8       `json:"qfi"`
+}
+
+func run(client *smf.Client, c command) (any, error) {
+	switch c.Op {
+	case "associate":
+		features, err := client.Associate()
+		return map[string]string{"features": hex.EncodeToString(features)}, err
+	case "establish":
+		return client.Establish(c.Session)
+	case "gnb":
+		return struct{}{}, client.SetGNB(c.UPSEID, c.Session)
+	case "gate":
+		return struct{}{}, client.SetGate(c.UPSEID, c.Uplink, c.Downlink)
+	case "qfi":
+		return struct{}{}, client.SetQFI(c.UPSEID, c.QFI)
+	case "delete":
+		usage, err := client.Delete(c.UPSEID)
+		return map[string][]smf.Usage{"usage": usage}, err
+	case "release":
+		return struct{}{}, client.Release()
+	default:
+		return nil, fmt.Errorf("unknown op %q", c.Op)
+	}
+}
+
+func main() {
+	local := flag.String("local", "127.0.0.2:8805", "the SMF's address")
+	upf := flag.String("upf", "127.0.0.8:8805", "the UPF's address")
+	flag.Parse()
+
+	client, err := smf.Dial(*local, *upf)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer client.Close()
+
+	lines := bufio.NewScanner(os.Stdin)
+	out := json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		var c command
+		var answer any
+		err := json.Unmarshal(lines.Bytes(), &c)
+		if err == nil {
+			answer, err = run(client, c)
+		}
+		if err != nil {
+			answer = map[string]string{"error": err.Error()}
+		}
+		if err := out.Encode(answer); err != nil {
+			os.Exit(1)
+		}
+	}
+}

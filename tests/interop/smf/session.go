@@ -1,0 +1,244 @@
+package smf
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/wmnsk/go-pfcp/ie"
+	"github.com/wmnsk/go-pfcp/message"
+)
+
+// Session is what the tests want of a PDU session; empty fields are left out of the messages.
+type Session struct {
+	SEID           uint64 `json:"seid"` // the SMF's
+	UEIPv4         string `json:"ue_ipv4"`
+	UEIPv6         string `json:"ue_ipv6"`
+	AccessInstance string `json:"access_instance"`
+	CoreInstance   string `json:"core_instance"`
+	QFI            uint8  `json:"qfi"`
+	GNB            string `json:"gnb"` // empty until the gNB is known: the downlink drops
+	GNBTEID        uint32 `json:"gnb_teid"`
+	SDF            string `json:"sdf"`            // a Flow Description on both PDRs
+	ChooseFlags    uint8  `json:"choose_flags"`   // F-TEID flags of the uplink PDR; 0: CHOOSE, IPv4
+	ChosenTEID     uint32 `json:"chosen_teid"`    // an F-TEID of the SMF's own choice,
+	ChosenAddress  string `json:"chosen_address"` // with its address
+}
+
+// Established is what the UPF answered.
+type Established struct {
+	SEID uint64 `json:"up_seid"`
+	TEID uint32 `json:"teid"`
+	N3   string `json:"n3"`
+}
+
+// Usage is one usage report of a URR.
+type Usage struct {
+	URR      uint32 `json:"urr"`
+	Total    uint64 `json:"total"`
+	Uplink   uint64 `json:"uplink"`
+	Downlink uint64 `json:"downlink"`
+}
+
+const (
+	uplinkPDR, downlinkPDR = 1, 2
+	uplinkFAR, downlinkFAR = 1, 2
+	sessionQER, sessionURR = 1, 1
+
+	forward, drop            = 0x02, 0x01
+	choose, chooseID, onIPv4 = 0x04, 0x08, 0x01
+	gtpuIPv4                 = 0x0100
+)
+
+func (s Session) uplinkFTEID() *ie.IE {
+	if s.ChosenTEID != 0 {
+		return ie.NewFTEID(onIPv4, s.ChosenTEID, net.ParseIP(s.ChosenAddress).To4(), nil, 0)
+	}
+	flags := s.ChooseFlags
+	if flags == 0 {
+		flags = choose | onIPv4
+	}
+	return ie.NewFTEID(flags, 0, nil, nil, 5)
+}
+
+func (s Session) ueAddress(isDestination uint8) *ie.IE {
+	flags := isDestination << 2
+	if s.UEIPv4 != "" {
+		flags |= 0x02
+	}
+	if s.UEIPv6 != "" {
+		flags |= 0x01
+	}
+	return ie.NewUEIPAddress(flags, s.UEIPv4, s.UEIPv6, 0, 0)
+}
+
+func (s Session) pdi(source uint8, instance string, match ...*ie.IE) *ie.IE {
+	ies := []*ie.IE{ie.NewSourceInterface(source)}
+	if instance != "" {
+		ies = append(ies, ie.NewNetworkInstance(instance))
+	}
+	ies = append(ies, match...)
+	if s.SDF != "" {
+		ies = append(ies, ie.NewSDFFilter(s.SDF, "", "", "", 0))
+	}
+	return ie.NewPDI(ies...)
+}
+
+func (s Session) createPDRs() []*ie.IE {
+	uplink := ie.NewCreatePDR(
+		ie.NewPDRID(uplinkPDR), ie.NewPrecedence(255),
+		s.pdi(ie.SrcInterfaceAccess, s.AccessInstance, s.uplinkFTEID(), s.ueAddress(0)),
+		ie.NewOuterHeaderRemoval(0, 0), ie.NewFARID(uplinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER))
+	downlink := ie.NewCreatePDR(
+		ie.NewPDRID(downlinkPDR), ie.NewPrecedence(255),
+		s.pdi(ie.SrcInterfaceCore, s.CoreInstance, s.ueAddress(1)),
+		ie.NewFARID(downlinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER))
+	return []*ie.IE{uplink, downlink}
+}
+
+func (s Session) forwarding(destination uint8, instance string, more ...*ie.IE) []*ie.IE {
+	ies := []*ie.IE{ie.NewDestinationInterface(destination)}
+	if instance != "" {
+		ies = append(ies, ie.NewNetworkInstance(instance))
+	}
+	return append(ies, more...)
+}
+
+func (s Session) toGNB() []*ie.IE {
+	return s.forwarding(ie.DstInterfaceAccess, s.AccessInstance,
+		ie.NewOuterHeaderCreation(gtpuIPv4, s.GNBTEID, s.GNB, "", 0, 0, 0))
+}
+
+func (s Session) createFARs() []*ie.IE {
+	uplink := ie.NewCreateFAR(ie.NewFARID(uplinkFAR), ie.NewApplyAction(forward),
+		ie.NewForwardingParameters(s.forwarding(ie.DstInterfaceCore, s.CoreInstance)...))
+	downlink := ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(drop))
+	if s.GNB != "" {
+		downlink = ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(forward),
+			ie.NewForwardingParameters(s.toGNB()...))
+	}
+	return []*ie.IE{uplink, downlink}
+}
+
+// EstablishmentRequest builds the request of a session with one flow each way, one QER and one URR.
+func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRequest {
+	ies := []*ie.IE{
+		ie.NewNodeIDHeuristic(c.nodeID),
+		ie.NewFSEID(s.SEID, net.ParseIP(c.nodeID).To4(), nil),
+	}
+	ies = append(ies, s.createPDRs()...)
+	ies = append(ies, s.createFARs()...)
+	ies = append(ies,
+		ie.NewCreateURR(ie.NewURRID(sessionURR), ie.NewMeasurementMethod(0, 1, 0), ie.NewReportingTriggers(0x02, 0x00),
+			ie.NewVolumeThreshold(0x01, 1<<40, 0, 0)),
+		ie.NewCreateQER(ie.NewQERID(sessionQER), ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpen),
+			ie.NewMBR(1_000_000, 1_000_000), ie.NewQFI(s.QFI)),
+		ie.NewPDNType(ie.PDNTypeIPv4))
+	return message.NewSessionEstablishmentRequest(0, 0, 0, c.NextSequence(), 0, ies...)
+}
+
+// Establish sets the session up.
+func (c *Client) Establish(s Session) (Established, error) {
+	response, err := request[*message.SessionEstablishmentResponse](c, c.EstablishmentRequest(s))
+	if err != nil {
+		return Established{}, err
+	}
+	return ReadEstablished(response, s.SEID)
+}
+
+// ReadEstablished reads the UPF's SEID and the chosen F-TEID; seid is the SMF's own.
+func ReadEstablished(response *message.SessionEstablishmentResponse, seid uint64) (Established, error) {
+	if err := accepted(response.Cause); err != nil {
+		return Established{}, err
+	}
+	if response.SEID() != seid {
+		return Established{}, fmt.Errorf("response for SEID %#x, expected %#x", response.SEID(), seid)
+	}
+	if response.UPFSEID == nil {
+		return Established{}, errors.New("no UP F-SEID")
+	}
+	fseid, err := response.UPFSEID.FSEID()
+	if err != nil {
+		return Established{}, err
+	}
+	answer := Established{SEID: fseid.SEID}
+	for _, created := range response.CreatedPDR {
+		fteid, err := created.FindByType(ie.FTEID)
+		if err != nil {
+			continue
+		}
+		fields, err := fteid.FTEID()
+		if err != nil {
+			return Established{}, err
+		}
+		answer.TEID, answer.N3 = fields.TEID, fields.IPv4Address.String()
+	}
+	return answer, nil
+}
+
+// SetGNB points the downlink at the gNB, as after the N2 answer.
+func (c *Client) SetGNB(upSEID uint64, s Session) error {
+	return c.Modify(upSEID, ie.NewUpdateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(forward),
+		ie.NewUpdateForwardingParameters(s.toGNB()...)))
+}
+
+// SetGate opens (0) or closes (1) the gates of the session's QER.
+func (c *Client) SetGate(upSEID uint64, uplink, downlink uint8) error {
+	return c.Modify(upSEID, ie.NewUpdateQER(ie.NewQERID(sessionQER), ie.NewGateStatus(uplink, downlink)))
+}
+
+// SetQFI changes the QFI of the session's QER.
+func (c *Client) SetQFI(upSEID uint64, qfi uint8) error {
+	return c.Modify(upSEID, ie.NewUpdateQER(ie.NewQERID(sessionQER), ie.NewQFI(qfi)))
+}
+
+// Modify sends a modification with these IEs.
+func (c *Client) Modify(upSEID uint64, ies ...*ie.IE) error {
+	m := message.NewSessionModificationRequest(0, 0, upSEID, c.NextSequence(), 0, ies...)
+	response, err := request[*message.SessionModificationResponse](c, m)
+	if err != nil {
+		return err
+	}
+	return accepted(response.Cause)
+}
+
+// Delete deletes the session and returns its final usage reports.
+func (c *Client) Delete(upSEID uint64) ([]Usage, error) {
+	m := message.NewSessionDeletionRequest(0, 0, upSEID, c.NextSequence(), 0)
+	response, err := request[*message.SessionDeletionResponse](c, m)
+	if err != nil {
+		return nil, err
+	}
+	if err := accepted(response.Cause); err != nil {
+		return nil, err
+	}
+	var reports []Usage
+	for _, report := range response.UsageReport {
+		usage, err := readUsage(report)
+		if err != nil {
+			return nil, err
+		}
+		reports = append(reports, usage)
+	}
+	return reports, nil
+}
+
+func readUsage(report *ie.IE) (Usage, error) {
+	id, err := report.FindByType(ie.URRID)
+	if err != nil {
+		return Usage{}, err
+	}
+	urr, err := id.URRID()
+	if err != nil {
+		return Usage{}, err
+	}
+	measurement, err := report.FindByType(ie.VolumeMeasurement)
+	if err != nil {
+		return Usage{}, err
+	}
+	volume, err := measurement.VolumeMeasurement()
+	if err != nil {
+		return Usage{}, err
+	}
+	return Usage{URR: urr, Total: volume.TotalVolume, Uplink: volume.UplinkVolume, Downlink: volume.DownlinkVolume}, nil
+}
