@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flow::{AdjacencyId, InstanceId, Nanos, PortId, Seed, SessionIndex, WorkerId};
+use flow::{AdjacencyId, InstanceId, Nanos, PortId, Seed, SessionIndex, WorkerId, prefetch};
 use packet::{MacAddr, PacketBuf, Teid};
 use rules::SessionRules;
 use rules::compile::{Adjacencies, compile};
@@ -20,7 +20,7 @@ use rules::image::SessionChange;
 use rules::model::{FTeid, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress};
 use rules::testing::{self, N3_ADDRESS, UserPacket, pdu_session, tunnelled};
 use transport::{Adjacency, AdjacencyChange};
-use worker::{Batch, Command, ControlLink, Ingress, Io, Stage, Worker, WorkerConfig, interface, link};
+use worker::{BURST, Batch, Command, ControlLink, Ingress, Io, Stage, Worker, WorkerConfig, interface, link};
 
 const ROOM: usize = 2048;
 const HEADROOM: usize = 128;
@@ -144,11 +144,18 @@ impl Io for SelfFed {
         if port.index() != self.active {
             return;
         }
-        while out.room() > 0 {
-            let number = self.random() as usize;
+        let mut numbers = [0; BURST];
+        for number in numbers.iter_mut().take(out.room()) {
+            *number = self.random() as usize % self.traffic[self.active].headers.len();
+            // A NIC has put the headers into the cache.
+            let header = &self.traffic[self.active].headers[*number];
+            prefetch::read(&header[..]);
+            prefetch::read(&header[64..]);
+        }
+        for number in numbers.into_iter().take(out.room()) {
             let Some(mut buf) = self.pool.pop() else { return };
             let traffic = &self.traffic[self.active];
-            let header = &traffic.headers[number % traffic.headers.len()];
+            let header = &traffic.headers[number];
             (buf.start, buf.end, buf.port) = (HEADROOM, HEADROOM + traffic.len, port);
             buf.bytes[HEADROOM..HEADROOM + header.len()].copy_from_slice(header);
             let _ = out.push(buf);

@@ -6,7 +6,9 @@
 
 use std::net::IpAddr;
 
-use flow::{AdjacencyId, Blocks, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, Nanos, PortId};
+use flow::{
+    AdjacencyId, Blocks, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, LiveBlock, Nanos, PortId,
+};
 use packet::build::Marking;
 use packet::gtpu::MessageType;
 use packet::{Addrs, DropReason, PacketBuf, ipv4, ipv6};
@@ -72,14 +74,14 @@ impl Act<'_> {
         let octets = usize::from(tuple.total_len);
         let direction = verdict.direction() as usize;
         self.ways.stats.directions[direction].matched.add(octets);
-        let mut block = self.blocks.live(verdict).ok_or(DropReason::NoMatchingPdr)?;
+        let mut block = live(self.blocks, verdict)?;
         if block.is_closed(verdict.qers) {
             return Err(DropReason::GateClosed);
         }
         let forward = block.forward(verdict.forward);
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
-        let routed = forward.kind == ForwardKind::Plain || descriptor.gtpu.is_none();
+        let routed = forward.kind == ForwardKind::Plain || descriptor.tunnel.is_none();
         if routed && tuple.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
@@ -92,7 +94,7 @@ impl Act<'_> {
         let optional = optional(self.chain, buf, descriptor, &forward, (marking, verdict))?;
         check_size(&forward, octets + optional.len(self.chain), exit.mtu)?;
         block.count(verdict.urrs, octets as u64);
-        cut_out(buf, descriptor.user_offset.into(), octets)?;
+        cut_out(buf, descriptor.offset.into(), octets)?;
         if routed {
             decrement_ttl(buf.data_mut(), &tuple.addrs)?;
         }
@@ -115,24 +117,21 @@ impl Act<'_> {
         descriptor: &Descriptor,
         verdict: &Verdict,
     ) -> Result<PortId, DropReason> {
-        let block = self.blocks.live(verdict).ok_or(DropReason::NoMatchingPdr)?;
+        let block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
-        let gtpu = descriptor
-            .gtpu
-            .as_ref()
-            .ok_or(DropReason::UnsupportedGtpuMessage)?;
+        let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_action(&forward)?;
         let template = forward
             .template
             .as_ref()
             .ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_extensions(&forward, descriptor)?;
-        let exit = self.ways.exit(&forward, &gtpu.outer.addrs)?;
+        let exit = self.ways.adjacent(forward.egress, forward.adjacency)?;
         let optional = optional(self.chain, buf, descriptor, &forward, (None, verdict))?;
-        let octets = usize::from(gtpu.payload_len);
+        let octets = usize::from(tunnel.payload_len);
         check_size(&forward, octets + optional.len(self.chain), exit.mtu)?;
-        cut_out(buf, gtpu.payload_offset.into(), octets)?;
-        Into::tunnel(template, &exit.adjacency, gtpu.message_type).put_on(buf, optional, self.chain)?;
+        cut_out(buf, descriptor.offset.into(), octets)?;
+        Into::tunnel(template, &exit.adjacency, tunnel.message_type).put_on(buf, optional, self.chain)?;
         Ok(exit.adjacency.port())
     }
 }
@@ -146,10 +145,10 @@ fn optional<B: PacketBuf>(
     forward: &Forward,
     (marking, verdict): (Option<Marking>, &Verdict),
 ) -> Result<Optional, DropReason> {
-    match &descriptor.gtpu {
-        Some(gtpu) if forward.flags.contains(ForwardFlags::KEEP_EXTENSIONS) => {
+    match &descriptor.tunnel {
+        Some(tunnel) if forward.flags.contains(ForwardFlags::KEEP_EXTENSIONS) => {
             let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC);
-            chain.collect(buf.data(), gtpu, marking, keeps_psc)
+            chain.collect(buf, tunnel, marking, keeps_psc)
         }
         _ => Ok(marking.map_or(Optional::None, Optional::Marking)),
     }
@@ -170,21 +169,22 @@ impl Ways<'_> {
     /// Where the packet leaves, and in whose name.
     #[inline]
     fn exit(&mut self, forward: &Forward, addrs: &Addrs) -> Result<Exit, DropReason> {
-        let (instance, id) = if forward.adjacency == AdjacencyId::BY_DESTINATION {
-            self.route(forward.egress, addrs.dst())?
-        } else {
-            (forward.egress, forward.adjacency)
-        };
+        if forward.adjacency != AdjacencyId::BY_DESTINATION {
+            return self.adjacent(forward.egress, forward.adjacency);
+        }
+        let (instance, id) = self.route(forward.egress, addrs.dst())?;
+        self.adjacent(instance, id)
+    }
+
+    #[inline]
+    fn adjacent(&self, instance: InstanceId, id: AdjacencyId) -> Result<Exit, DropReason> {
         let adjacency = self
             .adjacencies
             .at(id)
-            .filter(|adjacency| adjacency.is_resolved())
-            .ok_or(DropReason::NoNeighbour)?;
+            .filter(|adjacency| adjacency.is_resolved());
+        let adjacency = *adjacency.ok_or(DropReason::NoNeighbour)?;
         let mtu = self.places.at(instance).map_or(u16::MAX, |place| place.mtu);
-        Ok(Exit {
-            adjacency: *adjacency,
-            mtu,
-        })
+        Ok(Exit { adjacency, mtu })
     }
 
     /// The way of a plain packet; a next hop that nobody has asked for yet is asked for.
@@ -209,6 +209,12 @@ impl Ways<'_> {
 }
 
 #[inline]
+fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
+    let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
+    block.ok_or(DropReason::NoMatchingPdr)
+}
+
+#[inline]
 fn check_action(forward: &Forward) -> Result<(), DropReason> {
     match forward.kind {
         ForwardKind::Tunnel | ForwardKind::Plain => Ok(()),
@@ -225,12 +231,12 @@ fn check_action(forward: &Forward) -> Result<(), DropReason> {
 /// Extension headers that are not known here and must be (TS 29.281 §5.2.1).
 #[inline]
 fn check_extensions(forward: &Forward, descriptor: &Descriptor) -> Result<(), DropReason> {
-    let Some(gtpu) = &descriptor.gtpu else {
+    let Some(tunnel) = &descriptor.tunnel else {
         return Ok(());
     };
     let refused = match forward.kind {
-        ForwardKind::Tunnel => gtpu.unknown.refused_by_intermediate(),
-        _ => gtpu.unknown.refused_by_endpoint(),
+        ForwardKind::Tunnel => tunnel.unknown.refused_by_intermediate(),
+        _ => tunnel.unknown.refused_by_endpoint(),
     };
     if refused {
         Err(DropReason::UnknownGtpuExtension)

@@ -2,10 +2,8 @@
 //!
 //! Nothing here decides whether to answer. The messages themselves are `packet::build`'s.
 
-use std::net::IpAddr;
-
 use packet::build::{self, Envelope};
-use packet::{DropReason, GtpuFrame, MacAddr, PacketBuf, Teid};
+use packet::{DropReason, GtpuFrame, MacAddr, PacketBuf};
 use transport::replies;
 
 /// Octets of the longest frame made here.
@@ -16,8 +14,8 @@ const MAX: usize = 160;
 pub(crate) enum Message {
     /// Answers an Echo Request (TS 29.281 §7.2.2).
     EchoResponse,
-    /// Tells a peer that this tunnel at our address has no context (TS 29.281 §7.3.1).
-    ErrorIndication(Teid, IpAddr),
+    /// Tells a peer that its tunnel has no context here (TS 29.281 §7.3.1).
+    ErrorIndication,
     /// Tells a peer which extension headers are understood here (TS 29.281 §7.2.3).
     SupportedExtensionHeaders,
 }
@@ -79,7 +77,8 @@ fn write(out: &mut [u8], gtpu: &GtpuFrame, message: Message) -> Option<usize> {
         Message::EchoResponse => {
             build::echo_response(out, &Envelope::response_to(gtpu), gtpu.sequence.unwrap_or(0))
         }
-        Message::ErrorIndication(teid, ours) => {
+        Message::ErrorIndication => {
+            let (teid, ours) = (gtpu.teid, gtpu.outer.addrs.dst());
             let port = Some(gtpu.outer.src_port);
             build::error_indication(out, &Envelope::notice_about(gtpu), teid, ours, port)
         }

@@ -13,6 +13,9 @@ use packet::tuple::proto;
 use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, ipv6, udp};
 use transport::Adjacency;
 
+use crate::descriptor::Tunnel;
+use crate::parse::read_again;
+
 /// Octets of IPv4, UDP and the mandatory part of GTP-U.
 const OUTER_V4: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
 /// The longest optional part of a GTP-U header that is relayed, octets.
@@ -80,24 +83,24 @@ impl Chain {
         }
     }
 
-    /// Collects what a message of `frame` has on in the next tunnel (TS 29.244 Table 8.2.64-1, NOTE 2): the container
+    /// Collects what a message in `buf` has on in the next tunnel (TS 29.244 Table 8.2.64-1, NOTE 2): the container
     /// of `marking`, else the received one if `keeps_psc`; then the others, except unknown ones that a node in the
     /// middle takes out.
     ///
     /// # Errors
     /// [`DropReason::NoHeadroom`] when the chain is longer than fits.
-    pub fn collect(
+    pub fn collect<B: PacketBuf>(
         &mut self,
-        frame: &[u8],
-        gtpu: &GtpuFrame,
+        buf: &B,
+        tunnel: &Tunnel,
         marking: Option<Marking>,
         keeps_psc: bool,
     ) -> Result<Optional, DropReason> {
-        let relays_psc = marking.is_none() && keeps_psc && gtpu.qfi.is_some();
-        if !gtpu.has_other_extensions && !relays_psc {
+        let relays_psc = marking.is_none() && keeps_psc && tunnel.has_psc;
+        if !tunnel.has_other_extensions && !relays_psc {
             return Ok(marking.map_or(Optional::None, Optional::Marking));
         }
-        self.build(frame, gtpu, marking, relays_psc)
+        self.build(buf.data(), &read_again(buf)?, marking, relays_psc)
     }
 
     #[cold]

@@ -5,16 +5,18 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use flow::LocalId;
 use packet::checksum::Sum;
 use packet::gtpu::{ErrorIndication, MessageType};
-use packet::{DropReason, GtpuFrame, IpFrame, PacketBuf};
+use packet::tuple::proto;
+use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
 use transport::replies;
 
 use crate::answer::{Frame, Message};
 use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::notices::Notices;
-use crate::parse::is_icmp;
-use crate::places::{Local, Place, Places};
+use crate::parse::read_again;
+use crate::places::{Place, Places};
 use crate::stats::Stats;
 use crate::{Event, Ingress};
 
@@ -53,18 +55,19 @@ impl Exceptions<'_> {
             .at(descriptor.instance)
             .ok_or(DropReason::VlanNotConfigured)?;
         match descriptor.kind {
-            Kind::Arp(l3) => {
+            Kind::Arp => {
                 let ours = place.interface.ipv4.ok_or(DropReason::NotForUs)?;
-                let outcome = replies::arp(buf.data_mut(), l3.into(), ours, place.interface.mac)?;
+                let l3 = descriptor.offset.into();
+                let outcome = replies::arp(buf.data_mut(), l3, ours, place.interface.mac)?;
                 Ok(self.sighted(place, outcome))
             }
-            Kind::Host(ip, local) => self.host(buf, place, &ip, local),
+            Kind::Host | Kind::Group => {
+                let tuple = descriptor.tuple.as_ref().ok_or(DropReason::NotForUs)?;
+                self.host(buf, place, descriptor.offset.into(), tuple, descriptor.local)
+            }
             Kind::Signalling => {
-                let gtpu = descriptor
-                    .gtpu
-                    .as_ref()
-                    .ok_or(DropReason::UnsupportedGtpuMessage)?;
-                self.signalling(buf, place, gtpu, descriptor.local)
+                let local = descriptor.local.ok_or(DropReason::NotForUs)?;
+                self.signalling(buf, place, &read_again(buf)?, local)
             }
             Kind::None | Kind::Tunnelled | Kind::Relayed | Kind::Plain => Err(DropReason::NotForUs),
         }
@@ -89,15 +92,16 @@ impl Exceptions<'_> {
         &mut self,
         buf: &mut B,
         place: &Place,
-        ip: &IpFrame,
-        local: Option<Local>,
+        l3: usize,
+        tuple: &IpTuple,
+        local: Option<LocalId>,
     ) -> Result<bool, DropReason> {
-        let (l3, l4) = (ip.ip_offset(), ip.l4_offset());
-        if !is_icmp(ip) {
+        let l4 = l3 + usize::from(tuple.l4_offset);
+        if !is_icmp(tuple) {
             return Err(DropReason::NotForUs);
         }
         let kind = *buf.data().get(l4 + TYPE).ok_or(DropReason::TruncatedIcmp)?;
-        match ip.tuple.addrs.dst() {
+        match tuple.addrs.dst() {
             IpAddr::V6(destination) if replies::is_discovery(kind) => {
                 let ours = place.interface.ipv6.ok_or(DropReason::NotForUs)?;
                 if !is_discovery_for(ours, destination) {
@@ -106,7 +110,7 @@ impl Exceptions<'_> {
                 let outcome = replies::discovery(buf, l3, l4, ours, place.interface.mac)?;
                 Ok(self.sighted(place, outcome))
             }
-            _ if local.is_none() || ip.tuple.addrs.has_martian_source() => Err(DropReason::NotForUs),
+            _ if local.is_none() || tuple.addrs.has_martian_source() => Err(DropReason::NotForUs),
             IpAddr::V4(_) => replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
             IpAddr::V6(_) => replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
         }
@@ -118,9 +122,8 @@ impl Exceptions<'_> {
         buf: &mut B,
         place: &Place,
         gtpu: &GtpuFrame,
-        local: Option<Local>,
+        local: LocalId,
     ) -> Result<bool, DropReason> {
-        let local = local.ok_or(DropReason::NotForUs)?;
         verify(buf, gtpu)?;
         let peer = gtpu.outer.addrs.src();
         match gtpu.message_type {
@@ -138,7 +141,7 @@ impl Exceptions<'_> {
                     self.stats,
                     Event::EchoResponse {
                         peer,
-                        local: local.id,
+                        local,
                         sequence,
                     },
                 );
@@ -155,6 +158,16 @@ impl Exceptions<'_> {
             _ => Err(DropReason::UnsupportedGtpuMessage),
         }
     }
+}
+
+/// Whether an IP packet is an ICMP message of its family.
+fn is_icmp(tuple: &IpTuple) -> bool {
+    tuple.proto
+        == if tuple.addrs.is_v4() {
+            proto::ICMP
+        } else {
+            proto::ICMPV6
+        }
 }
 
 fn is_discovery_for(ours: Ipv6Addr, destination: Ipv6Addr) -> bool {

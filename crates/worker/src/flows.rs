@@ -9,7 +9,7 @@ use flow::{Blocks, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit, KeyFi
 use rules::classifier::{Key, PacketView, Side, flow_key};
 
 use crate::batch::BURST;
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, Verdict};
 
 /// The IP version of a key.
 pub(crate) trait Family: FlowKey {
@@ -142,7 +142,7 @@ impl<K: Family> FamilyFlows<K> {
                 blocks.prefetch(entry);
                 let place = places.get(place).map_or(0, |place| usize::from(*place));
                 if let Some(descriptor) = descriptors.get_mut(place) {
-                    (descriptor.verdict, descriptor.shape) = (Some(entry.with_key(())), entry.key.fields());
+                    (descriptor.verdict, descriptor.shape) = (Some(Verdict::of(entry)), entry.key.fields());
                 }
             });
             for hit in hits.iter().take(keys.len()).filter(|hit| hit.is_hit()) {
@@ -228,12 +228,12 @@ impl Flows {
         &mut self,
         shape: KeyFields,
         view: &PacketView<'_>,
-        verdict: &FlowEntry<()>,
-        now: Tick,
+        verdict: &Verdict,
+        (idle, now): (u16, Tick),
     ) -> bool {
         match flow_key(shape, view) {
-            Key::V4(key) => self.v4.insert(verdict.with_key(key), now),
-            Key::V6(key) => self.v6.insert(verdict.with_key(key), now),
+            Key::V4(key) => self.v4.insert(verdict.entry(key, idle), now),
+            Key::V6(key) => self.v6.insert(verdict.entry(key, idle), now),
         }
     }
 

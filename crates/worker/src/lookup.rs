@@ -27,7 +27,10 @@ pub(crate) fn lookup(
             stats.misses += 1;
             continue;
         };
-        if blocks.live(verdict).is_some() {
+        if blocks
+            .live_at(verdict.block, verdict.generation, verdict.direction())
+            .is_some()
+        {
             stats.hits += 1;
             continue;
         }

@@ -3,17 +3,14 @@
 //! Reads headers and nothing else: no session, no flow. Malformed packets and those for nobody here end in this
 //! stage. The packet is not changed.
 
-use std::net::IpAddr;
-
-use flow::prefetch;
+use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};
 use packet::gtpu::MessageType;
-use packet::tuple::proto;
 use packet::{DropReason, Fragment, GtpuFrame, IpFrame, MacAddr, PacketBuf, frame};
 use rules::classifier::Side;
 
 use crate::Ingress;
-use crate::descriptor::{Descriptor, Fate, Kind};
+use crate::descriptor::{Descriptor, Fate, Kind, Tunnel};
 use crate::places::{Place, Places};
 
 /// Reads each packet of a burst.
@@ -37,11 +34,11 @@ fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut Descriptor) -
     match l2.ether_type {
         ether_type::IPV4 | ether_type::IPV6 if ours => read_ip(place, buf, &l2, to),
         ether_type::IPV6 if is_to_group(bytes) => {
-            to.kind = Kind::Host(IpFrame::parse(bytes, buf.len(), &l2)?, None);
+            keep(to, Kind::Group, &IpFrame::parse(bytes, buf.len(), &l2)?);
             Ok(())
         }
         ether_type::ARP if ours || is_to_group(bytes) => {
-            to.kind = Kind::Arp(l2.len);
+            (to.kind, to.offset) = (Kind::Arp, l2.len);
             Ok(())
         }
         ether_type::ARP | ether_type::IPV4 | ether_type::IPV6 => Err(DropReason::NotForUs),
@@ -62,65 +59,67 @@ fn read_ip<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut Descriptor) -
     let ip = IpFrame::parse(buf.data(), buf.len(), l2)?;
     let destination = ip.tuple.addrs.dst();
     match place.local(destination) {
-        Some(local) if ip.tuple.fragment != Fragment::None => {
-            to.local = Some(local);
-            Err(DropReason::Fragment)
-        }
+        Some(_) if ip.tuple.fragment != Fragment::None => Err(DropReason::Fragment),
         Some(local) if local.gtpu && ip.may_be_gtpu() => {
-            to.local = Some(local);
-            read_gtpu(buf.data(), GtpuFrame::parse(buf.data(), &ip)?, to)
-        }
-        Some(local) => {
-            (to.local, to.kind) = (Some(local), Kind::Host(ip, Some(local)));
+            to.local = Some(local.id);
+            read_gtpu(buf.data(), local.id, &GtpuFrame::parse(buf.data(), &ip)?, to);
             Ok(())
         }
-        None if place.plain => read_plain(place, ip, to),
+        Some(local) => {
+            to.local = Some(local.id);
+            keep(to, Kind::Host, &ip);
+            Ok(())
+        }
+        None if place.plain => read_plain(place, &ip, to),
         None => Err(DropReason::NotForUs),
     }
 }
 
 #[inline]
-fn read_gtpu(bytes: &[u8], gtpu: GtpuFrame, to: &mut Descriptor) -> Result<(), DropReason> {
-    let local = to.local.ok_or(DropReason::NotForUs)?.id;
+fn keep(to: &mut Descriptor, kind: Kind, ip: &IpFrame) {
+    (to.kind, to.offset, to.tuple) = (kind, ip.l2_len, Some(ip.tuple));
+}
+
+#[inline]
+fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut Descriptor) {
     to.side = Side::Tunnel {
         local,
         teid: gtpu.teid,
         qfi: gtpu.qfi,
     };
-    to.user_offset = gtpu.payload_offset;
-    to.gtpu = Some(gtpu);
+    to.offset = gtpu.payload_offset;
+    to.tunnel = Some(Tunnel::from(gtpu));
     to.kind = match gtpu.message_type {
         MessageType::G_PDU => Kind::Tunnelled,
         MessageType::END_MARKER | MessageType::TUNNEL_STATUS => Kind::Relayed,
         _ => Kind::Signalling,
     };
     if gtpu.message_type == MessageType::G_PDU {
-        match frame::parse_inner(bytes, &gtpu) {
+        match frame::parse_inner(bytes, gtpu) {
             Ok(tuple) => to.tuple = Some(tuple),
             // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
             Err(defect) => to.defect = Some(defect),
         }
     }
-    Ok(())
 }
 
 #[inline]
-fn read_plain(place: &Place, ip: IpFrame, to: &mut Descriptor) -> Result<(), DropReason> {
+fn read_plain(place: &Place, ip: &IpFrame, to: &mut Descriptor) -> Result<(), DropReason> {
     if ip.tuple.addrs.has_martian_source() {
         return Err(DropReason::MartianSource);
     }
-    to.kind = Kind::Plain;
+    keep(to, Kind::Plain, ip);
     to.side = Side::Plain { vrf: place.vrf };
-    to.user_offset = ip.l2_len;
-    to.tuple = Some(ip.tuple);
     Ok(())
 }
 
-/// Whether an IP packet is an ICMP message of its family.
-pub(crate) fn is_icmp(ip: &IpFrame) -> bool {
-    let icmp = match ip.tuple.addrs.dst() {
-        IpAddr::V4(_) => proto::ICMP,
-        IpAddr::V6(_) => proto::ICMPV6,
-    };
-    ip.tuple.proto == icmp
+/// The GTP-U message of a packet that is as it was received, for the rare packets that need all of it.
+///
+/// # Errors
+/// None for a packet that was read as GTP-U before.
+#[cold]
+pub(crate) fn read_again<B: PacketBuf>(buf: &B) -> Result<GtpuFrame, DropReason> {
+    let l2 = L2::parse(buf.data())?;
+    let ip = IpFrame::parse(buf.data(), buf.len(), &l2)?;
+    GtpuFrame::parse(buf.data(), &ip)
 }

@@ -47,10 +47,6 @@ impl SlowPath {
             left -= 1;
             match decide(sessions, descriptor) {
                 Ok((verdict, shape)) => {
-                    let verdict = Verdict {
-                        idle: self.idle,
-                        ..verdict
-                    };
                     descriptor.verdict = Some(verdict);
                     self.write_down(flows, stats, descriptor, &verdict, shape, now);
                 }
@@ -74,7 +70,7 @@ impl SlowPath {
             return;
         };
         let shape = shape.with_if(KeyFields::TUPLE, self.force_five_tuple);
-        if flows.insert(shape, &view, verdict, now) {
+        if flows.insert(shape, &view, verdict, (self.idle, now)) {
             stats.installed += 1;
         } else {
             stats.not_installed += 1;
@@ -147,6 +143,5 @@ fn verdict(slot: &Slot, decision: &Decision) -> Verdict {
         pdr: decision.pdr,
         forward: decision.forward,
         marking: decision.marking,
-        ..Verdict::default()
     }
 }

@@ -2,8 +2,9 @@
 
 use flow::memory::OutOfMemory;
 use flow::{Nanos, PortId, Tick, cycles};
-use packet::{DropReason, PacketBuf};
+use packet::{DropReason, PacketBuf, Teid};
 use rtrb::Consumer;
+use rules::classifier::Side;
 use transport::{Adjacencies, AdjacencyChange, Routes};
 
 use crate::act::{Act, Ways};
@@ -17,7 +18,7 @@ use crate::flows::Flows;
 use crate::io::Io;
 use crate::lookup::lookup;
 use crate::notices::Notices;
-use crate::parse::parse;
+use crate::parse::{parse, read_again};
 use crate::places::Places;
 use crate::sessions::Sessions;
 use crate::slow::SlowPath;
@@ -340,13 +341,12 @@ impl<I: Io> Worker<I> {
     /// An Error Indication, for a G-PDU in a tunnel that is not there (TS 29.281 §7.3.1).
     fn indicate_error(&mut self, place: usize, now: Nanos) {
         let descriptor = &self.descriptors[place];
-        let (Some(gtpu), Some(local)) = (&descriptor.gtpu, descriptor.local) else {
+        let Side::Tunnel { teid, .. } = descriptor.side else {
             return;
         };
-        let wanted = matches!(descriptor.kind, Kind::Tunnelled) && gtpu.teid.0 != 0;
+        let wanted = descriptor.kind == Kind::Tunnelled && teid != Teid::ZERO;
         if wanted && self.error_indications.take(now) {
-            let message = Message::ErrorIndication(gtpu.teid, local.address);
-            self.originate(place, message);
+            self.originate(place, Message::ErrorIndication);
         }
     }
 
@@ -360,14 +360,13 @@ impl<I: Io> Worker<I> {
 
     /// Sends a message back where the packet at `place` came from.
     fn originate(&mut self, place: usize, message: Message) {
-        let descriptor = &self.descriptors[place];
-        let (Some(gtpu), Some(home)) = (&descriptor.gtpu, self.places.at(descriptor.instance)) else {
-            return;
-        };
         let packet = &self.burst[place];
-        let Ok(frame) = Frame::back(packet.data(), gtpu, home.interface.mac, message) else {
+        let Some(home) = self.places.at(self.descriptors[place].instance) else {
             return;
         };
+        let frame = read_again(packet)
+            .and_then(|gtpu| Frame::back(packet.data(), &gtpu, home.interface.mac, message));
+        let Ok(frame) = frame else { return };
         let port = home.interface.port;
         self.stats.originated += 1;
         let Some(mut buf) = self.io.alloc() else {

@@ -57,9 +57,9 @@ fn packets_cross_ports_and_inboxes() {
         assert_eq!(peers[0].to_port[queue].enqueue(&mut burst), 1);
     }
     for _ in 0..3 {
-        workers
-            .iter_mut()
-            .for_each(|worker| drop(worker.poll(Nanos::from_secs(1))));
+        for worker in &mut workers {
+            worker.poll(Nanos::from_secs(1));
+        }
     }
     let sent = received(&mut peers[1]);
     assert_eq!(sent.len(), 2);
@@ -75,9 +75,9 @@ fn packets_cross_ports_and_inboxes() {
 
 fn received(peer: &mut MemoryPeer) -> Vec<Vec<u8>> {
     let mut burst = Burst::new();
-    peer.from_port
-        .iter_mut()
-        .for_each(|queue| drop(queue.dequeue(&mut burst)));
+    for queue in &mut peer.from_port {
+        queue.dequeue(&mut burst);
+    }
     burst.iter().map(|mbuf| mbuf.data().to_vec()).collect()
 }
 

@@ -235,8 +235,19 @@ impl Blocks {
     /// The block that `entry` names, for a packet of the entry's direction; `None` when the entry is stale.
     #[inline(always)]
     pub fn live<K>(&mut self, entry: &FlowEntry<K>) -> Option<LiveBlock<'_>> {
-        let lines = self.lines.get_mut(entry.block.0 as usize..)?;
-        LiveBlock::new(lines, entry.generation, entry.direction())
+        self.live_at(entry.block, entry.generation, entry.direction())
+    }
+
+    /// As [`live`](Self::live), for who keeps of an entry only what names its block.
+    #[inline(always)]
+    pub fn live_at(
+        &mut self,
+        block: BlockRef,
+        generation: u32,
+        direction: Direction,
+    ) -> Option<LiveBlock<'_>> {
+        let lines = self.lines.get_mut(block.0 as usize..)?;
+        LiveBlock::new(lines, generation, direction)
     }
 
     /// Asks for the lines that a packet of `entry` will need.
