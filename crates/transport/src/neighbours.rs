@@ -6,7 +6,8 @@
 //! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: a packet without a
 //! neighbour is dropped and counted by the worker.
 //!
-//! Nobody on the link can put an entry in, nor change one: only an answer to a question that is open is believed.
+//! Nobody on the link can say where anyone is, himself included: only an answer to a question that is open is believed.
+//! Who asks for us is asked back, since we shall have to answer soon, as long as the table is less than half full.
 //! While an entry is good, a different address is not taken over; it starts a check of the known one, at most one a
 //! second, and only when that fails is the question put to all. Static entries never change.
 
@@ -67,7 +68,9 @@ impl std::error::Error for NeighboursFull {}
 pub enum Heard {
     /// An ARP reply or a solicited Neighbour Advertisement, addressed to us.
     Answer,
-    /// Anything else that names its sender: a question, an announcement.
+    /// A question for our own address: its sender is about to talk to us.
+    Question,
+    /// Anything else that names its sender: an announcement.
     Unsolicited,
 }
 
@@ -220,12 +223,16 @@ impl Neighbours {
         self.index.is_empty()
     }
 
-    /// A worker heard that `address` is at `mac`. Of entries that are not in the table nothing is learnt.
+    /// A worker heard that `address` is at `mac`.
     pub fn heard(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr, how: Heard) {
         if !mac.is_station() {
             return;
         }
         let Some(id) = self.find(instance, address) else {
+            if how == Heard::Question && self.len() < self.config.capacity / 2 {
+                // Half of the table is free, so it is not full.
+                let _ = self.resolve(now, instance, address);
+            }
             return;
         };
         let Some(entry) = self.entry(id) else { return };

@@ -72,6 +72,7 @@ pub fn arp(frame: &mut [u8], l3: usize, ours: Ipv4Addr, mac: MacAddr) -> Result<
     let operation = u16::from_be_bytes([op0, op1]);
     let how = match operation {
         ARP_REPLY if about == ours => Heard::Answer,
+        ARP_REQUEST if about == ours => Heard::Question,
         ARP_REQUEST | ARP_REPLY => Heard::Unsolicited,
         _ => return Err(DropReason::BadArp),
     };
@@ -189,7 +190,7 @@ pub fn discovery<B: PacketBuf>(
             let sighting = asker.filter(|_| !source.is_unspecified()).map(|mac| Sighting {
                 address: source.into(),
                 mac,
-                how: Heard::Unsolicited,
+                how: Heard::Question,
             });
             Ok(Outcome {
                 answer: true,

@@ -73,6 +73,12 @@ fn packets_cross_ports_and_inboxes() {
     drop((workers, ports));
 }
 
+#[test]
+fn a_workers_queues_cross_threads() {
+    fn crosses<T: Send>() {}
+    crosses::<Worker<DpdkIo>>();
+}
+
 fn received(peer: &mut MemoryPeer) -> Vec<Vec<u8>> {
     let mut burst = Burst::new();
     for queue in &mut peer.from_port {

@@ -7,7 +7,10 @@ use std::sync::Arc;
 
 use flow::{Direction, SessionIndex, UrrCount};
 use packet::{DropReason, IpTuple};
+use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
 use rules::SessionRules;
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{Outcome, interpret};
@@ -57,6 +60,29 @@ impl Trial {
             image,
             counts: BTreeMap::new(),
         })
+    }
+
+    /// The packets that concern the session, and a few that do not.
+    fn choose(&self, drawn: Vec<Sent>) -> Vec<Sent> {
+        let concerns = |sent: &Sent| {
+            interpret(&self.rules, &self.world.network, sent.ingress, &sent.bytes)
+                .pdr
+                .is_some()
+        };
+        let (mut chosen, mut others): (Vec<_>, Vec<_>) = drawn.into_iter().partition(concerns);
+        others.truncate(2);
+        chosen.truncate(8);
+        chosen.append(&mut others);
+        chosen
+    }
+
+    fn run(&mut self, packets: &[Sent], steps: &[Step]) {
+        for step in steps {
+            match step {
+                Step::Packet(index) => self.packet(index.get(packets)),
+                Step::Edit(edit) => self.edit(edit),
+            }
+        }
     }
 
     fn packet(&mut self, sent: &Sent) {
@@ -173,17 +199,89 @@ proptest! {
     #[test]
     fn the_engine_does_what_the_interpreter_says(
         rules in runnable_rules(),
-        packets in prop::collection::vec(any_sent(), 1..6),
-        steps in prop::collection::vec(any_step(), 1..40),
+        packets in vec(any_sent(), 40),
+        steps in vec(any_step(), 1..40),
         force_five_tuple: bool,
     ) {
         let Some(mut trial) = Trial::start(rules, force_five_tuple) else { return Ok(()) };
-        for step in &steps {
-            match step {
-                Step::Packet(index) => trial.packet(index.get(&packets)),
-                Step::Edit(edit) => trial.edit(edit),
-            }
-        }
+        let packets = trial.choose(packets);
+        trial.run(&packets, &steps);
         trial.finish();
+    }
+}
+
+/// What the random worlds are worth: they forward, hit, go stale and drop for every reason that rules can give.
+#[test]
+fn random_worlds_reach_every_way() {
+    let mut runner = TestRunner::deterministic();
+    let mut draw =
+        |count: usize| (runnable_rules(), vec(any_sent(), count), vec(any_step(), 60)).new_tree(&mut runner);
+    let mut sums = Sums::default();
+    for _ in 0..300 {
+        let (rules, packets, steps) = draw(40).expect("they are drawn without conditions").current();
+        let Some(mut trial) = Trial::start(rules, false) else {
+            continue;
+        };
+        let packets = trial.choose(packets);
+        trial.run(&packets, &steps);
+        sums.add(trial.world.workers[0].stats());
+    }
+    assert!(sums.forwarded.iter().all(|count| *count > 500), "{sums:?}");
+    assert!(
+        sums.hits > 1000 && sums.stale > 50 && sums.bypassed > 20,
+        "{sums:?}"
+    );
+    for reason in [
+        DropReason::FarBuffer,
+        DropReason::FarDrop,
+        DropReason::FarNoTunnel,
+        DropReason::GateClosed,
+        DropReason::NoMatchingPdr,
+        DropReason::SpoofedSource,
+        DropReason::TtlExpired,
+        DropReason::UnknownGtpuExtension,
+        DropReason::UnknownTeid,
+        DropReason::UnknownUeAddress,
+        DropReason::UnsupportedAction,
+    ] {
+        assert!(sums.drops[reason.index()] > 5, "{reason}: {sums:?}");
+    }
+}
+
+#[derive(Debug)]
+struct Sums {
+    forwarded: [u64; 2],
+    hits: u64,
+    stale: u64,
+    bypassed: u64,
+    drops: Vec<u64>,
+}
+
+impl Default for Sums {
+    fn default() -> Self {
+        Self {
+            forwarded: [0; 2],
+            hits: 0,
+            stale: 0,
+            bypassed: 0,
+            drops: vec![0; DropReason::COUNT],
+        }
+    }
+}
+
+impl Sums {
+    fn add(&mut self, stats: &worker::Stats) {
+        for (sum, direction) in self.forwarded.iter_mut().zip(&stats.directions) {
+            *sum += direction.forwarded.packets;
+        }
+        (self.hits, self.stale, self.bypassed) = (
+            self.hits + stats.hits,
+            self.stale + stats.stale,
+            self.bypassed + stats.bypassed,
+        );
+        self.drops
+            .iter_mut()
+            .zip(stats.drops)
+            .for_each(|(sum, count)| *sum += count);
     }
 }

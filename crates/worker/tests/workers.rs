@@ -145,3 +145,11 @@ fn a_teid_of_the_sessions_bucket_lands_with_its_ue_address() {
     let teid = bucket::adjust_teid(0x1234_5678, want);
     assert_eq!(bucket::of_teid(teid), want);
 }
+
+#[test]
+fn workers_and_their_links_cross_threads() {
+    fn crosses<T: Send>() {}
+    crosses::<worker::Worker<worker::mem::MemIo>>();
+    crosses::<worker::ControlLink>();
+    crosses::<worker::mem::Wires>();
+}

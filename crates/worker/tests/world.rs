@@ -393,8 +393,7 @@ fn arp_is_answered_and_told() {
     match &events(&mut world)[..] {
         [
             Event::Neighbour {
-                how: Heard::Unsolicited,
-                ..
+                how: Heard::Question, ..
             },
             Event::Neighbour {
                 instance,

@@ -207,3 +207,18 @@ fn our_addresses_are_announced_to_everyone() {
     table.announce();
     assert_eq!(run(&mut table, 0, 0), [MacAddr::BROADCAST]);
 }
+
+#[test]
+fn who_asks_for_us_is_asked_back_and_not_believed() {
+    let mut table = neighbours(4);
+    table.heard(at(0), N6, peer(), OTHER, Heard::Question);
+    let id = table.find(N6, peer()).expect("it is asked for");
+    assert_eq!(run(&mut table, 0, 0), [MacAddr::BROADCAST]);
+    assert!(!table.is_resolved(id));
+    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    assert_eq!(mac_of(last_change(&mut table)), Some(PEER.0));
+    for last in 20..30 {
+        table.heard(at(0), N6, IpAddr::from([192, 0, 2, last]), OTHER, Heard::Question);
+    }
+    assert_eq!(table.len(), 2);
+}

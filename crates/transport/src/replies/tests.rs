@@ -34,7 +34,7 @@ fn a_question_for_us_becomes_the_answer() {
     let sighting = Sighting {
         address: [192, 0, 2, 9].into(),
         mac: PEER,
-        how: Heard::Unsolicited,
+        how: Heard::Question,
     };
     assert_eq!(
         outcome,
