@@ -27,7 +27,7 @@ fn pdu_session_elsewhere() -> rules::SessionRules {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn mutated_and_truncated_frames_are_accounted(
