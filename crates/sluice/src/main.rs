@@ -43,9 +43,19 @@ enum Command {
         /// Octets of each user packet, 60 to 1500.
         #[arg(long, default_value_t = 600, value_parser = clap::value_parser!(u16).range(60..=1_500))]
         size: u16,
+        /// Let packets come in at any worker, which hands them over to their owner.
+        #[arg(long)]
+        scatter: bool,
         /// End with one line of JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Set sessions up and send traffic through a running user plane, over the kernel's sockets.
+    Sim(commands::SimArguments),
+    /// Measure this machine.
+    Bench {
+        #[command(subcommand)]
+        bench: Bench,
     },
     /// Validate a configuration and say what it makes.
     Check {
@@ -53,6 +63,12 @@ enum Command {
         #[arg(short, long)]
         config: PathBuf,
     },
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// The time per packet that memory alone takes.
+    Floor(commands::FloorArguments),
 }
 
 fn default_workers() -> u16 {
@@ -68,6 +84,7 @@ fn main() -> ExitCode {
             workers,
             mpps,
             size,
+            scatter,
             json,
         } => {
             let rate = (mpps.clamp(0.000_1, 1_000.0) * 1e6) as u64;
@@ -79,10 +96,15 @@ fn main() -> ExitCode {
                     workers,
                     rate,
                     size,
+                    scatter,
                 },
                 json,
             )
         }
+        Command::Sim(arguments) => commands::sim(&arguments),
+        Command::Bench {
+            bench: Bench::Floor(arguments),
+        } => commands::floor(&arguments),
         Command::Check { config } => commands::check(&config),
     }
 }

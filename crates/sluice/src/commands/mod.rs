@@ -1,12 +1,16 @@
 //! The programs that `sluice` offers, one module each; `main` only reads arguments.
 
+mod bench;
 mod check;
 mod demo;
 mod run;
+mod sim;
 
+pub use bench::{FloorArguments, floor};
 pub use check::check;
 pub use demo::demo;
 pub use run::run;
+pub use sim::{SimArguments, sim};
 
 /// Exit status for a configuration with a mistake.
 const CONFIGURATION_ERROR: u8 = 2;

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use flow::bucket;
 use serde_json::{Value, json};
 use session::Random;
 use sim::path::Path;
@@ -55,6 +56,8 @@ pub struct Options {
     pub rate: u64,
     /// Octets of each user packet.
     pub size: u16,
+    /// Let packets come in at any worker, as from a NIC that cannot see inner headers, rather than at their owner.
+    pub scatter: bool,
 }
 
 /// Why the demo ended early.
@@ -250,14 +253,27 @@ impl Demo {
 
     /// Gives each worker's feeder its share of the flows and waits until all know their gateways.
     fn hand_out_shards(&mut self, options: &Options) -> Result<(), DemoError> {
-        let paths = self.smf.paths(&plan::SERVERS).into_iter().map(Path::new);
-        let paths: Arc<[Path]> = paths.collect::<Result<_, _>>().map_err(DemoError::of)?;
-        let (flows, shards) = (paths.len() as u32, self.directors.len() as u32);
-        for (place, director) in self.directors.iter().enumerate() {
-            let place = place as u32;
-            let share = flows * place / shards..flows * (place + 1) / shards;
+        let mut flows = self.smf.paths(&plan::SERVERS);
+        let shards = self.directors.len();
+        let mut ends = vec![0; shards];
+        if options.scatter {
+            (1..=shards).for_each(|place| ends[place - 1] = flows.len() * place / shards);
+        } else {
+            flows.sort_by_key(|flow| self.landing(flow.ue));
+            (0..shards)
+                .for_each(|place| ends[place] = flows.partition_point(|flow| self.landing(flow.ue) <= place));
+        }
+        let paths: Arc<[Path]> = flows
+            .into_iter()
+            .map(Path::new)
+            .collect::<Result<_, _>>()
+            .map_err(DemoError::of)?;
+        let mut begin = 0;
+        for ((place, director), end) in self.directors.iter().enumerate().zip(ends) {
+            let share = begin..end as u32;
+            begin = share.end;
             let (access, core) = (plan::gnb_station(), plan::dn_station());
-            let traffic = plan::traffic(options, place);
+            let traffic = plan::traffic(options, place as u32);
             let shard = Shard::new(ShardConfig {
                 access,
                 core,
@@ -277,6 +293,18 @@ impl Demo {
             thread::sleep(Duration::from_millis(1));
         }
         Ok(())
+    }
+
+    /// The worker that a NIC which hashes inner headers lands the packets of a UE on: the owner of its bucket.
+    fn landing(&self, ue: IpAddr) -> usize {
+        let bucket = match ue {
+            IpAddr::V4(ue) => bucket::of_ipv4(ue.octets()),
+            IpAddr::V6(ue) => {
+                let [a, b, c, d, e, f, g, h, ..] = ue.octets();
+                bucket::of_ipv6_prefix([a, b, c, d, e, f, g, h])
+            }
+        };
+        self.control.owner(bucket).index()
     }
 
     fn traffic(

@@ -235,7 +235,9 @@ impl Control {
         }
     }
 
-    fn owner(&self, bucket: Bucket) -> WorkerId {
+    /// The worker that owns a bucket.
+    #[must_use]
+    pub fn owner(&self, bucket: Bucket) -> WorkerId {
         self.owners.get(bucket.index()).copied().unwrap_or_default()
     }
 
