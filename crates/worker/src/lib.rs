@@ -2,7 +2,7 @@
 //! events.
 //!
 //! A worker owns its sessions, flows and counters and shares nothing; it meets others through bounded queues alone
-//! ([`link`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log, and after the
+//! ([`link()`], [`Io::hand_over`]). [`Worker::poll`] runs to completion: no lock, no system call, no log, and after the
 //! start no allocation on the way of established flows. The stages are files named after a packet's way: `rx` (in
 //! [`Io`]), `parse`, `steer` (with `exception`, for packets to ourselves), `lookup`, `slow`, `act`, `tx`.
 //!
