@@ -23,6 +23,10 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[macro_use]
+extern crate std;
+
 #[macro_use]
 mod table;
 mod check;
@@ -32,6 +36,8 @@ mod header;
 pub mod ie;
 mod ie_type;
 pub mod message;
+#[cfg(test)]
+mod sample;
 pub mod tlv;
 mod wire;
 

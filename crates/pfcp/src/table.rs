@@ -193,6 +193,13 @@ macro_rules! table {
                 }
             }
 
+            #[cfg(test)]
+            impl $crate::sample::Sample for $name<'static> {
+                fn sample(source: &mut $crate::sample::Source) -> Self {
+                    Self { $($field: slot!(sample $presence $field source),)* layout: Layout::EMPTY }
+                }
+            }
+
             impl<'a> Blank for $name<'a> {
                 #[inline]
                 fn blank() -> Self {
@@ -224,6 +231,18 @@ macro_rules! slot {
     (blank Cn $ty:ty) => { Repeated::NONE };
     (blank On $ty:ty) => { Repeated::NONE };
     (blank $one:ident $ty:ty) => { None };
+
+    (sample M $field:ident $source:ident) => { $crate::sample::Sample::sample($source) };
+    (sample A $field:ident $source:ident) => { Some($crate::sample::Sample::sample($source)) };
+    (sample Mn $field:ident $source:ident) => { $crate::sample::Sample::list($source, 1) };
+    (sample Cn $field:ident $source:ident) => { $crate::sample::Sample::list($source, 0) };
+    (sample On $field:ident $source:ident) => { $crate::sample::Sample::list($source, 0) };
+    // Two rows of one type are told apart by their order alone, so that the first has to be there.
+    (sample C local_f_teid $source:ident) => { Some($crate::sample::Sample::sample($source)) };
+    (sample C local_f_teid_for_redundant_transmission $source:ident) => {
+        Some($crate::sample::Sample::sample($source))
+    };
+    (sample $one:ident $field:ident $source:ident) => { $crate::sample::Sample::maybe($source) };
 
     (required M $bit:expr) => { $bit };
     (required Mn $bit:expr) => { $bit };
