@@ -174,7 +174,7 @@ impl Demo {
     fn play(&mut self, options: &Options, view: &mut View, stop: &AtomicBool) -> Result<Outcome, DemoError> {
         let begin = Instant::now();
         self.smf.start(self.clock.now());
-        self.until(options, view, stop, "sessions", |smf| {
+        self.until(options, Some(view), stop, "sessions", |smf| {
             smf.state() == State::Established
         })?;
         let (setup, progress) = (begin.elapsed(), self.smf.progress());
@@ -185,7 +185,7 @@ impl Demo {
         let (totals, time) = self.traffic(options, view, stop)?;
         self.smf.release(self.clock.now());
         let released = |smf: &Smf| matches!(smf.state(), State::Released | State::Failed(_));
-        self.until(options, view, &AtomicBool::new(false), "release", released)?;
+        self.until(options, None, &AtomicBool::new(false), "release", released)?;
         let usage = self.smf.progress().usage;
         let report = Report::new(progress.up, time, &totals);
         Ok(Outcome {
@@ -220,7 +220,7 @@ impl Demo {
     fn until(
         &mut self,
         options: &Options,
-        view: &mut View,
+        mut view: Option<&mut View>,
         stop: &AtomicBool,
         phase: &'static str,
         done: impl Fn(&Smf) -> bool,
@@ -242,7 +242,9 @@ impl Demo {
             if !self.talk() {
                 thread::yield_now();
             }
-            if shown.elapsed() >= view.interval() {
+            if let Some(view) = &mut view
+                && shown.elapsed() >= view.interval()
+            {
                 shown = Instant::now();
                 let quiet = Report::new(0, Duration::ZERO, &Totals::default());
                 view.show(&self.snapshot(options, phase, Duration::ZERO, &quiet));

@@ -81,11 +81,11 @@ impl View {
         }
     }
 
-    /// Leaves the last picture standing and the cursor below it.
+    /// Takes the table away; the summary is printed in its place.
     pub fn close(self) {
         if let Self::Live(mut terminal) = self {
+            let _ = terminal.clear();
             let _ = terminal.show_cursor();
-            eprintln!();
         }
     }
 }

@@ -1,0 +1,121 @@
+//! The program as a person calls it: exit status, and what it says.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn sluice(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(arguments)
+        .output()
+        .expect("the program starts")
+}
+
+/// A configuration file of this test's own.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::write(&path, text).expect("a file");
+    path
+}
+
+const GOOD: &str = "\
+node: {id: 127.0.0.8}
+n4: {addresses: [127.0.0.8], port: 18805}
+ports: [{name: ran, driver: {af_packet: {interface: nosuch0}}}]
+instances: [{name: access, roles: [n3, n6], port: ran, addresses: [10.100.0.1/24]}]
+";
+
+#[test]
+fn check_says_what_a_configuration_makes() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sluice.yaml");
+    let output = sluice(&["check", "-c", example]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    for words in [
+        "127.0.0.8",
+        "AF_PACKET on n3",
+        "internet: N6 on dn untagged",
+        "0.0.0.0/0 via 10.200.0.254",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn a_mistake_ends_with_status_2_and_its_place() {
+    let path = file("mistake.yaml", &GOOD.replace("10.100.0.1/24", "10.100.0.1/40"));
+    for command in ["check", "run"] {
+        let output = sluice(&[command, "-c", path.to_str().expect("a path in UTF-8")]);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text.contains("mistake.yaml") && text.contains("line 4"), "{text}");
+        assert!(text.contains("prefix length 40 is outside 0..=32"), "{text}");
+    }
+}
+
+#[test]
+fn a_port_that_cannot_be_opened_ends_with_its_drivers_reason() {
+    let path = file("port.yaml", GOOD);
+    let output = sluice(&["run", "-c", path.to_str().expect("a path in UTF-8")]);
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text.contains("port `ran`") && text.contains("nosuch0"), "{text}");
+}
+
+/// The last line of the demo's output.
+fn demo(arguments: &[&str]) -> serde_json::Value {
+    let small = [
+        "demo",
+        "--seconds",
+        "1",
+        "--sessions",
+        "200",
+        "--mpps",
+        "0.02",
+        "--json",
+    ];
+    let output = sluice(&[&small[..], arguments].concat());
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.lines().last().expect("a last line")).expect("one line of JSON")
+}
+
+fn assert_all_arrived(summary: &serde_json::Value) {
+    assert_eq!(summary["sessions"], 200, "{summary}");
+    assert_eq!(
+        (&summary["ul_lost"], &summary["dl_lost"]),
+        (&0.into(), &0.into()),
+        "{summary}"
+    );
+    assert_eq!(summary["drops"], serde_json::json!({}), "{summary}");
+    for direction in ["uplink", "downlink"] {
+        let (reported, counted) = (
+            &summary["usage_octets"][direction],
+            &summary["counters"][direction]["octets"],
+        );
+        assert!(
+            reported.as_u64() > Some(1_000_000) && reported == counted,
+            "{summary}"
+        );
+    }
+    for key in ["p50", "p99", "p999"] {
+        assert!(summary["latency_us"][key].is_number(), "{summary}");
+    }
+}
+
+#[test]
+fn the_demo_loses_nothing_and_charges_every_octet() {
+    let summary = demo(&["--workers", "2"]);
+    assert_all_arrived(&summary);
+    assert_eq!(summary["counters"]["handed_over"], 0, "{summary}");
+}
+
+#[test]
+fn scattered_packets_are_handed_over_between_threads() {
+    let summary = demo(&["--workers", "2", "--scatter"]);
+    assert_all_arrived(&summary);
+    assert!(
+        summary["counters"]["handed_over"].as_u64() > Some(1_000),
+        "{summary}"
+    );
+}
