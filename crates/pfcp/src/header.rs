@@ -183,20 +183,19 @@ impl Header {
     ///
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
-    pub fn begin<'b>(&self, w: &mut Writer<'b>) -> Result<Mark<'b>, NoRoom> {
+    pub fn begin<'b>(&self, w: Writer<'b>) -> Result<(Mark<'b>, Writer<'b>), NoRoom> {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let priority = self.priority.filter(|_| self.seid.is_some());
         let flags = VERSION << 5
             | flag(self.follow_on, FLAG_FO)
             | flag(priority.is_some(), FLAG_MP)
             | flag(self.seid.is_some(), FLAG_S);
-        let mark = w.begin_with([flags, self.message_type.0])?;
+        let (mark, mut w) = w.begin_with([flags, self.message_type.0])?;
         if let Some(Seid(seid)) = self.seid {
-            w.array(seid.to_be_bytes())?;
+            w = w.array(seid.to_be_bytes())?;
         }
         let [_, s1, s2, s3] = self.sequence.0.to_be_bytes();
-        w.array([s1, s2, s3, priority.unwrap_or(0) << 4])?;
-        Ok(mark)
+        Ok((mark, w.array([s1, s2, s3, priority.unwrap_or(0) << 4])?))
     }
 }
 

@@ -57,9 +57,13 @@ pub(crate) trait Sample: Sized {
         loop {
             let sample = Self::sample(source);
             let mut buf = vec![0; 20_000];
-            let mut w = Writer::new(&mut buf);
-            sample.write(&mut w).expect("samples are small");
-            if !w.is_empty() {
+            let room = buf.len();
+            if sample
+                .write(Writer::new(&mut buf))
+                .expect("samples are small")
+                .room()
+                < room
+            {
                 return sample;
             }
         }

@@ -170,26 +170,28 @@ macro_rules! table {
                     }
                 }
 
-                fn write_table(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+                fn write_table<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
                     if !self.layout.is_empty() {
                         return self.write_by_layout(w);
                     }
+                    let mut w = w;
                     $(slot!(put $presence self.$field, w);)*
-                    Ok(())
+                    Ok(w)
                 }
 
                 #[inline(never)]
-                fn write_by_layout(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+                fn write_by_layout<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+                    let mut w = w;
                     $(let mut $field = slot!(pending $presence self.$field);)*
                     for tlv in self.layout.tlvs().flatten() {
                         match tlv.ie_type.0 {
-                            $($number if $field.is_open() => $field.put_like(tlv.value, w)?,)*
+                            $($number if $field.is_open() => w = $field.put_like(tlv.value, w)?,)*
                             $($number => {})*
-                            _ => w.tlv(&tlv)?,
+                            _ => w = w.tlv(&tlv)?,
                         }
                     }
-                    $($field.put(w)?;)*
-                    Ok(())
+                    $(w = $field.put(w)?;)*
+                    Ok(w)
                 }
             }
 
@@ -297,25 +299,19 @@ macro_rules! slot {
     };
     (accepted $other:ident $this:ident.$field:ident $number:literal) => {};
 
-    (put M $this:ident.$field:ident, $w:ident) => { Ie::put(&$this.$field, $w)? };
+    (put M $this:ident.$field:ident, $w:ident) => { $w = Ie::put(&$this.$field, $w)? };
     (put Mn $this:ident.$field:ident, $w:ident) => {
-        if !$this.$field.is_absent() {
-            $this.$field.put($w)?;
-        }
+        $w = $this.$field.put($w)?
     };
     (put Cn $this:ident.$field:ident, $w:ident) => {
-        if !$this.$field.is_absent() {
-            $this.$field.put($w)?;
-        }
+        $w = $this.$field.put($w)?
     };
     (put On $this:ident.$field:ident, $w:ident) => {
-        if !$this.$field.is_absent() {
-            $this.$field.put($w)?;
-        }
+        $w = $this.$field.put($w)?
     };
     (put $one:ident $this:ident.$field:ident, $w:ident) => {
         if let Some(content) = &$this.$field {
-            Ie::put(content, $w)?;
+            $w = Ie::put(content, $w)?;
         }
     };
 
@@ -391,7 +387,7 @@ macro_rules! groups {
                 Self::check_table(value).is_ok() && Self::fill_slot(slot, value)
             }
 
-            fn write(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::NoRoom> {
+            fn write<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::NoRoom> {
                 self.write_table(w)
             }
         }

@@ -124,18 +124,6 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
         }
     }
 
-    /// Whether there is no IE at all, not even one with a null length.
-    #[inline]
-    pub(crate) const fn is_absent(&self) -> bool {
-        matches!(
-            self.0,
-            Source::Slice {
-                items: [],
-                null: false
-            }
-        )
-    }
-
     /// Takes note of the IE that `at` stands on in `body`. Says whether the IE counts.
     #[inline]
     pub(crate) fn met(&mut self, at: &Cursor<'a>, body: &'a [u8]) -> bool {
@@ -183,29 +171,36 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
         }
     }
 
-    pub(crate) fn put(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    #[inline(always)]
+    pub(crate) fn put<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self.0 {
-            Source::Slice { items, .. } => {
+            Source::Slice { items, null: false } => {
+                let mut w = w;
                 for item in items {
-                    item.put(w)?;
+                    w = item.put(w)?;
                 }
+                Ok(w)
             }
-            Source::Wire { .. } => {
-                for item in self.iter() {
-                    item.put(w)?;
-                }
-            }
-        }
-        if self.removes_all() {
-            Self::put_null(w)
-        } else {
-            Ok(())
+            _ => self.put_unusual(w),
         }
     }
 
     #[cold]
-    fn put_null(w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        let mark = w.begin(T::TYPE)?;
+    fn put_unusual<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let mut w = w;
+        for item in self.iter() {
+            w = item.put(w)?;
+        }
+        if self.removes_all() {
+            Self::put_null(w)
+        } else {
+            Ok(w)
+        }
+    }
+
+    #[cold]
+    fn put_null<'b>(w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let (mark, w) = w.begin(T::TYPE)?;
         w.end(mark)
     }
 }
@@ -387,9 +382,9 @@ impl<'a, T: Ie<'a>> Ie<'a> for Edit<T> {
     }
 
     #[inline]
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
-            Self::Remove => Ok(()),
+            Self::Remove => Ok(w),
             Self::Set(value) => value.write(w),
         }
     }
@@ -398,7 +393,7 @@ impl<'a, T: Ie<'a>> Ie<'a> for Edit<T> {
         T::surplus(value)
     }
 
-    fn put_like(&self, original: &'a [u8], w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn put_like<'b>(&self, original: &'a [u8], w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Self::Remove => self.put(w),
             Self::Set(value) => value.put_like(original, w),
@@ -465,24 +460,24 @@ impl<'v, T> Pending<'v, T> {
         !self.met
     }
 
-    pub(crate) fn put_like<'a>(&mut self, original: &'a [u8], w: &mut Writer<'_>) -> Result<(), NoRoom>
+    pub(crate) fn put_like<'a, 'b>(&mut self, original: &'a [u8], w: Writer<'b>) -> Result<Writer<'b>, NoRoom>
     where
         T: Ie<'a>,
     {
         self.met = true;
         match self.value.take() {
             Some(value) => value.put_like(original, w),
-            None => Ok(()),
+            None => Ok(w),
         }
     }
 
-    pub(crate) fn put<'a>(self, w: &mut Writer<'_>) -> Result<(), NoRoom>
+    pub(crate) fn put<'a, 'b>(self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom>
     where
         T: Ie<'a>,
     {
         match self.value {
             Some(value) => value.put(w),
-            None => Ok(()),
+            None => Ok(w),
         }
     }
 }
@@ -505,28 +500,29 @@ impl<'a, T: Ie<'a> + Copy> PendingList<'a, T> {
         true
     }
 
-    pub(crate) fn put_like(&mut self, original: &'a [u8], w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    pub(crate) fn put_like<'b>(&mut self, original: &'a [u8], w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         if original.is_empty() {
             return if core::mem::take(&mut self.null) {
                 Repeated::<T>::put_null(w)
             } else {
-                Ok(())
+                Ok(w)
             };
         }
         match self.items.next() {
             Some(item) => item.put_like(original, w),
-            None => Ok(()),
+            None => Ok(w),
         }
     }
 
-    pub(crate) fn put(self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    pub(crate) fn put<'b>(self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let mut w = w;
         for item in self.items {
-            item.put(w)?;
+            w = item.put(w)?;
         }
         if self.null {
             Repeated::<T>::put_null(w)
         } else {
-            Ok(())
+            Ok(w)
         }
     }
 }

@@ -139,7 +139,7 @@ impl<'a> Leaf<'a> for AccessAvailabilityInformation {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.u8((self.availability_status & 0x03) << 2 | self.access_type & 0x03)
     }
 }
@@ -174,8 +174,8 @@ impl<'a> Leaf<'a> for PmfControlInformation<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.flags)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.flags)?;
         Flagged::write(&self.qfis, w)
     }
 }
@@ -206,11 +206,11 @@ impl<'a> Leaf<'a> for MptcpAddressInformation {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(u8::from(self.ipv6.is_some()) << 1 | u8::from(self.ipv4.is_some()))?;
-        w.u8(self.proxy_type)?;
-        w.u16(self.port)?;
-        Flagged::write(&self.ipv4, w)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(u8::from(self.ipv6.is_some()) << 1 | u8::from(self.ipv4.is_some()))?;
+        let w = w.u8(self.proxy_type)?;
+        let w = w.u16(self.port)?;
+        let w = Flagged::write(&self.ipv4, w)?;
         Flagged::write(&self.ipv6, w)
     }
 }
@@ -253,17 +253,20 @@ impl<'a> Leaf<'a> for PmfAddressInformation {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let ip = u8::from(self.ipv6.is_some()) << 1 | u8::from(self.ipv4.is_some());
-        w.u8(u8::from(self.macs.is_some()) << 2 | ip)?;
-        Flagged::write(&self.ipv4, w)?;
-        Flagged::write(&self.ipv6, w)?;
+        let w = w.u8(u8::from(self.macs.is_some()) << 2 | ip)?;
+        let w = Flagged::write(&self.ipv4, w)?;
+        let w = Flagged::write(&self.ipv6, w)?;
+        let mut w = w;
         if ip != 0 {
             let [access, non_3gpp] = self.ports.unwrap_or_default();
-            w.u16(access)?;
-            w.u16(non_3gpp)?;
+            w = w.u16(access)?.u16(non_3gpp)?;
         }
-        self.macs.map_or(Ok(()), |macs| w.bytes(macs.as_flattened()))
+        match self.macs {
+            Some(macs) => w.bytes(macs.as_flattened()),
+            None => Ok(w),
+        }
     }
 }
 
@@ -297,16 +300,16 @@ impl<'a> Leaf<'a> for L2tpUserAuthentication<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u16(self.authen_type)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u16(self.authen_type)?;
         let flags = u8::from(self.id.is_some()) << 3
             | u8::from(self.response.is_some()) << 2
             | u8::from(self.challenge.is_some()) << 1
             | u8::from(self.name.is_some());
-        w.u8(flags)?;
-        Flagged::write(&self.name, w)?;
-        Flagged::write(&self.challenge, w)?;
-        Flagged::write(&self.response, w)?;
+        let w = w.u8(flags)?;
+        let w = Flagged::write(&self.name, w)?;
+        let w = Flagged::write(&self.challenge, w)?;
+        let w = Flagged::write(&self.response, w)?;
         Flagged::write(&self.id, w)
     }
 }
@@ -331,7 +334,7 @@ impl<'a> Leaf<'a> for LnsAddress {
         }
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Self::Ipv4(address) => address.write(w),
             Self::Ipv6(address) => address.write(w),
@@ -358,8 +361,8 @@ impl<'a> Leaf<'a> for DscpToPpiMappingInformation<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.ppi & 0x07)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.ppi & 0x07)?;
         w.bytes(self.dscps)
     }
 }

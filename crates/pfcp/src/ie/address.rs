@@ -40,10 +40,10 @@ impl<'a> Leaf<'a> for FSeid {
         }
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(u8::from(self.ipv4.is_some()) << 1 | u8::from(self.ipv6.is_some()))?;
-        w.array(self.seid.0.to_be_bytes())?;
-        Flagged::write(&self.ipv4, w)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(u8::from(self.ipv4.is_some()) << 1 | u8::from(self.ipv6.is_some()))?;
+        let w = w.array(self.seid.0.to_be_bytes())?;
+        let w = Flagged::write(&self.ipv4, w)?;
         Flagged::write(&self.ipv6, w)
     }
 }
@@ -94,17 +94,17 @@ impl<'a> Leaf<'a> for FTeid {
     }
 
     #[inline]
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Self::Endpoint { teid, ipv4, ipv6 } => {
-                w.u8(u8::from(ipv6.is_some()) << 1 | u8::from(ipv4.is_some()))?;
-                w.u32(teid.0)?;
-                Flagged::write(ipv4, w)?;
+                let w = w.u8(u8::from(ipv6.is_some()) << 1 | u8::from(ipv4.is_some()))?;
+                let w = w.u32(teid.0)?;
+                let w = Flagged::write(ipv4, w)?;
                 Flagged::write(ipv6, w)
             }
             Self::Choose { v4, v6, choose_id } => {
                 let id = u8::from(choose_id.is_some()) << 3;
-                w.u8(id | 0x04 | u8::from(*v6) << 1 | u8::from(*v4))?;
+                let w = w.u8(id | 0x04 | u8::from(*v6) << 1 | u8::from(*v4))?;
                 Flagged::write(choose_id, w)
             }
         }
@@ -214,17 +214,17 @@ impl<'a> Leaf<'a> for IpMulticastAddress {
         }
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Self::Any => w.u8(0x08),
             Self::Ipv4(start, end) => {
-                w.u8(0x02 | u8::from(end.is_some()) << 2)?;
-                start.write(w)?;
+                let w = w.u8(0x02 | u8::from(end.is_some()) << 2)?;
+                let w = start.write(w)?;
                 Flagged::write(end, w)
             }
             Self::Ipv6(start, end) => {
-                w.u8(0x01 | u8::from(end.is_some()) << 2)?;
-                start.write(w)?;
+                let w = w.u8(0x01 | u8::from(end.is_some()) << 2)?;
+                let w = start.write(w)?;
                 Flagged::write(end, w)
             }
         }
@@ -242,7 +242,7 @@ impl<'a> Leaf<'a> for UeIpAddressPoolIdentity<'a> {
         Field::read(r).map(Self)
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         self.0.write(w)
     }
 }

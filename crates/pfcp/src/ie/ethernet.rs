@@ -68,7 +68,7 @@ macro_rules! vlan_tags {
                 })
             }
 
-            fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+            fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
                 let flags = u8::from(self.vid.is_some()) << 2
                     | u8::from(self.dei.is_some()) << 1
                     | u8::from(self.pcp.is_some());
@@ -113,14 +113,15 @@ macro_rules! mac_lists {
                 Ok(Self { addresses, c_tag, s_tag })
             }
 
-            fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-                w.u8(u8::try_from(self.addresses.len()).map_err(|_| NoRoom)?)?;
-                w.bytes(self.addresses.as_flattened())?;
+            fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+                let w = w.u8(u8::try_from(self.addresses.len()).map_err(|_| NoRoom)?)?;
+                let w = w.bytes(self.addresses.as_flattened())?;
                 let c_tag = self.c_tag.or(self.s_tag.map(|_| Octets8(&[])));
+                let mut w = w;
                 for tag in [c_tag, self.s_tag].into_iter().flatten() {
-                    tag.write(w)?;
+                    w = tag.write(w)?;
                 }
-                Ok(())
+                Ok(w)
             }
         }
     )*};

@@ -11,7 +11,7 @@ pub trait Field<'a>: Sized {
     /// Reads the field.
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
     /// Writes the field.
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom>;
 }
 
 macro_rules! number_fields {
@@ -23,7 +23,7 @@ macro_rules! number_fields {
             }
 
             #[inline]
-            fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+            fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
                 w.array(self.to_be_bytes())
             }
         }
@@ -39,7 +39,7 @@ impl<'a, const N: usize> Field<'a> for [u8; N] {
     }
 
     #[inline]
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.array(*self)
     }
 }
@@ -51,7 +51,7 @@ impl<'a> Field<'a> for Ipv4Addr {
     }
 
     #[inline]
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.array(self.octets())
     }
 }
@@ -63,7 +63,7 @@ impl<'a> Field<'a> for Ipv6Addr {
     }
 
     #[inline]
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.array(self.octets())
     }
 }
@@ -88,9 +88,9 @@ macro_rules! counted_octets {
             }
 
             #[inline]
-            fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+            fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
                 let length = $int::try_from(self.0.len()).map_err(|_| NoRoom)?;
-                w.array(length.to_be_bytes())?;
+                let w = w.array(length.to_be_bytes())?;
                 w.bytes(self.0)
             }
         }
@@ -111,7 +111,7 @@ pub trait Flagged<'a>: Sized {
     /// Whether the flag is to be set.
     fn is_set(&self) -> bool;
     /// Writes what the flag announces.
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom>;
 }
 
 impl<'a> Flagged<'a> for bool {
@@ -126,8 +126,8 @@ impl<'a> Flagged<'a> for bool {
     }
 
     #[inline]
-    fn write(&self, _w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        Ok(())
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        Ok(w)
     }
 }
 
@@ -143,10 +143,10 @@ impl<'a, T: Field<'a>> Flagged<'a> for Option<T> {
     }
 
     #[inline]
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Some(field) => field.write(w),
-            None => Ok(()),
+            None => Ok(w),
         }
     }
 }

@@ -190,13 +190,13 @@ impl<'a> Leaf<'a> for OuterHeaderCreation {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u16(self.description)?;
-        Flagged::write(&self.teid, w)?;
-        Flagged::write(&self.ipv4, w)?;
-        Flagged::write(&self.ipv6, w)?;
-        Flagged::write(&self.port, w)?;
-        Flagged::write(&self.c_tag, w)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u16(self.description)?;
+        let w = Flagged::write(&self.teid, w)?;
+        let w = Flagged::write(&self.ipv4, w)?;
+        let w = Flagged::write(&self.ipv6, w)?;
+        let w = Flagged::write(&self.port, w)?;
+        let w = Flagged::write(&self.c_tag, w)?;
         Flagged::write(&self.s_tag, w)
     }
 }
@@ -206,7 +206,7 @@ impl<'a> Field<'a> for super::Teid {
         r.u32().map(Self)
     }
 
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.u32(self.0)
     }
 }
@@ -272,8 +272,8 @@ impl<'a> Leaf<'a> for OuterHeaderRemoval {
     }
 
     #[inline]
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.description)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.description)?;
         Flagged::write(&self.extension_header_deletion, w)
     }
 }
@@ -316,10 +316,10 @@ impl<'a> Leaf<'a> for RedirectInformation<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.address_type & 0x0f)?;
-        self.address.write(w)?;
-        Flagged::write(&self.other_address, w)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.address_type & 0x0f)?;
+        let w = self.address.write(w)?;
+        let w = Flagged::write(&self.other_address, w)?;
         Flagged::write(&self.port, w)
     }
 }
@@ -340,7 +340,7 @@ impl<'a> Leaf<'a> for ForwardingPolicy<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         self.identifier.write(w)
     }
 }
@@ -367,9 +367,9 @@ impl<'a> Leaf<'a> for HeaderEnrichment<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.header_type & 0x1f)?;
-        self.name.write(w)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.header_type & 0x1f)?;
+        let w = self.name.write(w)?;
         self.value.write(w)
     }
 }
@@ -404,7 +404,7 @@ impl<'a> Leaf<'a> for DlBufferingSuggestedPacketCount {
         }
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Self::Short(packets) => w.u8(*packets),
             Self::Long(packets) => w.u16(*packets),

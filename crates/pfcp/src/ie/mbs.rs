@@ -46,10 +46,10 @@ impl<'a> Field<'a> for TypedAddress {
         }
     }
 
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
-            Self::Ipv4(address) => w.u8(0x04).and_then(|()| address.write(w)),
-            Self::Ipv6(address) => w.u8(0x50).and_then(|()| address.write(w)),
+            Self::Ipv4(address) => w.u8(0x04).and_then(|w| address.write(w)),
+            Self::Ipv6(address) => w.u8(0x50).and_then(|w| address.write(w)),
         }
     }
 }
@@ -71,8 +71,8 @@ impl<'a> Field<'a> for SourceSpecificMulticast {
         })
     }
 
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        self.group.write(w)?;
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = self.group.write(w)?;
         self.source.write(w)
     }
 }
@@ -109,9 +109,9 @@ impl<'a> Leaf<'a> for MulticastTransportInformation {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(0)?;
-        self.common_teid.write(w)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(0)?;
+        let w = self.common_teid.write(w)?;
         self.ssm.write(w)
     }
 }
@@ -153,12 +153,12 @@ impl<'a> Leaf<'a> for LocalIngressTunnel {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Self::Endpoint { port, ipv4, ipv6 } => {
-                w.u8(u8::from(ipv6.is_some()) << 1 | u8::from(ipv4.is_some()))?;
-                w.u16(*port)?;
-                Flagged::write(ipv4, w)?;
+                let w = w.u8(u8::from(ipv6.is_some()) << 1 | u8::from(ipv4.is_some()))?;
+                let w = w.u16(*port)?;
+                let w = Flagged::write(ipv4, w)?;
                 Flagged::write(ipv6, w)
             }
             Self::Choose { v4, v6 } => w.u8(0x04 | u8::from(*v6) << 1 | u8::from(*v4)),

@@ -75,7 +75,7 @@ pub trait Ie<'a>: Sized {
     ///
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom>;
 
     /// The octets of `value` behind what this release knows. Groups have none: there, a whole IE is unknown.
     fn surplus(_value: &'a [u8]) -> &'a [u8] {
@@ -87,21 +87,18 @@ pub trait Ie<'a>: Sized {
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
     #[inline]
-    fn put(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        let mark = w.begin(Self::TYPE)?;
-        self.write(w)?;
-        w.end(mark)
+    fn put<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let (mark, w) = w.begin(Self::TYPE)?;
+        self.write(w)?.end(mark)
     }
 
     /// Writes the IE, and after it what `original`, the value it was read from, had beyond this release.
     ///
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
-    fn put_like(&self, original: &'a [u8], w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        let mark = w.begin(Self::TYPE)?;
-        self.write(w)?;
-        w.bytes(Self::surplus(original))?;
-        w.end(mark)
+    fn put_like<'b>(&self, original: &'a [u8], w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let (mark, w) = w.begin(Self::TYPE)?;
+        self.write(w)?.bytes(Self::surplus(original))?.end(mark)
     }
 }
 
@@ -123,17 +120,16 @@ pub trait Leaf<'a>: Sized {
     ///
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom>;
 
     /// Writes type, length and fields; leaves of a fixed size do it in one store.
     ///
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
     #[inline]
-    fn put_leaf(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        let mark = w.begin(Self::LEAF_TYPE)?;
-        self.write_fields(w)?;
-        w.end(mark)
+    fn put_leaf<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let (mark, w) = w.begin(Self::LEAF_TYPE)?;
+        self.write_fields(w)?.end(mark)
     }
 }
 
@@ -173,7 +169,7 @@ impl<'a, T: Leaf<'a>> Ie<'a> for T {
     }
 
     #[inline]
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         self.write_fields(w)
     }
 
@@ -186,7 +182,7 @@ impl<'a, T: Leaf<'a>> Ie<'a> for T {
     }
 
     #[inline]
-    fn put(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn put<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         self.put_leaf(w)
     }
 }

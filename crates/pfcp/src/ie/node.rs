@@ -96,7 +96,7 @@ impl<'a> Leaf<'a> for Cause {
     }
 
     #[inline]
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.u8(self.0)
     }
 }
@@ -134,11 +134,11 @@ impl<'a> Leaf<'a> for NodeId<'a> {
         }
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
-            Self::Ipv4(address) => w.u8(0).and_then(|()| Field::write(address, w)),
-            Self::Ipv6(address) => w.u8(1).and_then(|()| Field::write(address, w)),
-            Self::Fqdn(labels) => w.u8(2).and_then(|()| w.bytes(labels)),
+            Self::Ipv4(address) => w.u8(0).and_then(|w| Field::write(address, w)),
+            Self::Ipv6(address) => w.u8(1).and_then(|w| Field::write(address, w)),
+            Self::Fqdn(labels) => w.u8(2).and_then(|w| w.bytes(labels)),
         }
     }
 }
@@ -374,8 +374,8 @@ impl<'a> Leaf<'a> for SmfSetId<'a> {
         Ok(Self { fqdn: r.take_rest() })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(0)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(0)?;
         w.bytes(self.fqdn)
     }
 }
@@ -427,18 +427,21 @@ impl<'a> Leaf<'a> for FqCsid<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let count = u8::try_from(self.csids.len())
             .ok()
             .filter(|count| *count < 16)
             .ok_or(NoRoom)?;
-        match self.node {
-            FqCsidNode::Ipv4(address) => w.u8(count).and_then(|()| address.write(w)),
-            FqCsidNode::Ipv6(address) => w.u8(0x10 | count).and_then(|()| address.write(w)),
-            FqCsidNode::Operator(id) => w.u8(0x20 | count).and_then(|()| w.u32(id)),
+        let w = match self.node {
+            FqCsidNode::Ipv4(address) => w.u8(count).and_then(|w| address.write(w)),
+            FqCsidNode::Ipv6(address) => w.u8(0x10 | count).and_then(|w| address.write(w)),
+            FqCsidNode::Operator(id) => w.u8(0x20 | count).and_then(|w| w.u32(id)),
         }?;
-        w.bytes(self.csids.as_flattened())?;
-        self.node_type.map_or(Ok(()), |node_type| w.u8(node_type & 0x0f))
+        let w = w.bytes(self.csids.as_flattened())?;
+        match self.node_type {
+            Some(node_type) => w.u8(node_type & 0x0f),
+            None => Ok(w),
+        }
     }
 }
 
@@ -461,8 +464,8 @@ impl<'a> Leaf<'a> for OffendingIeInformation<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u16(self.ie_type.0)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u16(self.ie_type.0)?;
         w.bytes(self.value)
     }
 }
@@ -486,8 +489,8 @@ impl<'a> Leaf<'a> for VendorSpecificNodeReportType<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u16(self.enterprise_id)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u16(self.enterprise_id)?;
         w.bytes(self.flags)
     }
 }

@@ -107,7 +107,7 @@ impl<'a> Leaf<'a> for GateStatus {
     }
 
     #[inline]
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.u8(u8::from(self.uplink_closed) << 2 | u8::from(self.downlink_closed))
     }
 }
@@ -137,15 +137,23 @@ macro_rules! bit_rates {
             #[inline]
             fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
                 let [a, b, c, d, e, f, g, h, i, j] = r.array()?;
-                let rate = |[a, b, c, d, e]: [u8; 5]| u64::from_be_bytes([0, 0, 0, a, b, c, d, e]);
-                Ok(Self { uplink: rate([a, b, c, d, e]), downlink: rate([f, g, h, i, j]) })
+                let both = u128::from_be_bytes([0, 0, 0, 0, 0, 0, a, b, c, d, e, f, g, h, i, j]);
+                Ok(Self { uplink: (both >> 40) as u64, downlink: both as u64 & Self::MAX })
             }
 
             #[inline]
-            fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-                let [_, _, _, a, b, c, d, e] = self.uplink.min(Self::MAX).to_be_bytes();
-                let [_, _, _, f, g, h, i, j] = self.downlink.min(Self::MAX).to_be_bytes();
-                w.array([a, b, c, d, e, f, g, h, i, j])
+            fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+                let both = u128::from(self.uplink.min(Self::MAX)) << 40 | u128::from(self.downlink.min(Self::MAX));
+                let [_, _, _, _, _, _, rates @ ..] = both.to_be_bytes();
+                w.array::<10>(rates)
+            }
+
+            #[inline]
+            fn put_leaf<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+                let front = $number << 96 | 10 << 80;
+                let both = u128::from(self.uplink.min(Self::MAX)) << 40 | u128::from(self.downlink.min(Self::MAX));
+                let [_, _, whole @ ..] = (front | both).to_be_bytes();
+                w.array::<14>(whole)
             }
         }
     )*};
@@ -188,8 +196,8 @@ impl<'a> Field<'a> for PacketsPerUnit {
         })
     }
 
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.time_unit & 0x07)?;
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.time_unit & 0x07)?;
         w.u16(self.packets)
     }
 }
@@ -226,17 +234,18 @@ impl<'a> Leaf<'a> for PacketRate {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let rates = [self.uplink, self.downlink];
         let [up, down] = rates.map(|rate| u8::from(rate.is_some()));
-        w.u8(u8::from(self.additional) << 2 | down << 1 | up)?;
+        let w = w.u8(u8::from(self.additional) << 2 | down << 1 | up)?;
+        let mut w = w;
         for (rate, _) in rates.into_iter().flatten() {
-            rate.write(w)?;
+            w = rate.write(w)?;
         }
         for (rate, more) in rates.into_iter().flatten().filter(|_| self.additional) {
-            more.unwrap_or(rate).write(w)?;
+            w = more.unwrap_or(rate).write(w)?;
         }
-        Ok(())
+        Ok(w)
     }
 }
 
@@ -281,20 +290,21 @@ impl<'a> Leaf<'a> for PacketRateStatus {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let numbers = [self.uplink, self.downlink];
         let [up, down] = numbers.map(|number| u8::from(number.is_some()));
-        w.u8(u8::from(self.additional) << 2 | down << 1 | up)?;
+        let w = w.u8(u8::from(self.additional) << 2 | down << 1 | up)?;
+        let mut w = w;
         for (left, more) in numbers.into_iter().flatten() {
-            w.u16(left)?;
+            w = w.u16(left)?;
             if self.additional {
-                w.u16(more.unwrap_or(0))?;
+                w = w.u16(more.unwrap_or(0))?;
             }
         }
         if up | down != 0 {
             self.valid_until.unwrap_or(0).write(w)
         } else {
-            Ok(())
+            Ok(w)
         }
     }
 }

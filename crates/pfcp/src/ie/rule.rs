@@ -239,15 +239,15 @@ impl<'a> Leaf<'a> for FailedRuleId {
         }
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
-            Self::Pdr(id) => w.u8(0).and_then(|()| id.write_fields(w)),
-            Self::Far(id) => w.u8(1).and_then(|()| id.write_fields(w)),
-            Self::Qer(id) => w.u8(2).and_then(|()| id.write_fields(w)),
-            Self::Urr(id) => w.u8(3).and_then(|()| id.write_fields(w)),
-            Self::Bar(id) => w.u8(4).and_then(|()| id.write_fields(w)),
-            Self::Mar(id) => w.u8(5).and_then(|()| id.write_fields(w)),
-            Self::Srr(id) => w.u8(6).and_then(|()| id.write_fields(w)),
+            Self::Pdr(id) => w.u8(0).and_then(|w| id.write_fields(w)),
+            Self::Far(id) => w.u8(1).and_then(|w| id.write_fields(w)),
+            Self::Qer(id) => w.u8(2).and_then(|w| id.write_fields(w)),
+            Self::Urr(id) => w.u8(3).and_then(|w| id.write_fields(w)),
+            Self::Bar(id) => w.u8(4).and_then(|w| id.write_fields(w)),
+            Self::Mar(id) => w.u8(5).and_then(|w| id.write_fields(w)),
+            Self::Srr(id) => w.u8(6).and_then(|w| id.write_fields(w)),
         }
     }
 }
@@ -268,7 +268,7 @@ impl<'a> Leaf<'a> for DnsQueryFilter<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         super::fields::Field::write(&self.domain_name_pattern, w)
     }
 }
@@ -293,8 +293,8 @@ impl<'a> Leaf<'a> for SNssai {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.sst)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.sst)?;
         w.array(self.sd)
     }
 }
@@ -328,12 +328,12 @@ impl<'a> Leaf<'a> for TraceInformation<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         use super::fields::Field;
-        w.array(self.trace_reference)?;
-        self.triggering_events.write(w)?;
-        w.u8(self.session_trace_depth)?;
-        self.interfaces.write(w)?;
+        let w = w.array(self.trace_reference)?;
+        let w = self.triggering_events.write(w)?;
+        let w = w.u8(self.session_trace_depth)?;
+        let w = self.interfaces.write(w)?;
         self.collection_entity.write(w)
     }
 }

@@ -26,12 +26,12 @@ macro_rules! numbers {
             }
 
             #[inline]
-            fn write_fields(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::error::NoRoom> {
+            fn write_fields<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
                 w.array((self.0 $(& $mask)?).to_be_bytes())
             }
 
             #[inline]
-            fn put_leaf(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::error::NoRoom> {
+            fn put_leaf<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
                 const N: usize = size_of::<$int>();
                 let mut whole = [0; 4 + N];
                 whole[..2].copy_from_slice(&u16::to_be_bytes($number));
@@ -235,7 +235,7 @@ macro_rules! growing_flags {
             }
 
             #[inline]
-            fn write_fields(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::error::NoRoom> {
+            fn write_fields<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
                 let octets = self.bits.to_le_bytes();
                 w.bytes(octets.get(..usize::from(self.octets)).unwrap_or(&octets))
             }
@@ -275,7 +275,7 @@ macro_rules! octets {
             }
 
             #[inline]
-            fn write_fields(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::error::NoRoom> {
+            fn write_fields<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
                 w.bytes(self.0)
             }
         }
@@ -314,11 +314,11 @@ macro_rules! flagged {
             }
 
             #[inline]
-            fn write_fields(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::error::NoRoom> {
+            fn write_fields<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
                 let flags: $flags = 0 $(| if $crate::ie::fields::Flagged::is_set(&self.$field) { $bit } else { 0 })*;
-                w.array(flags.to_be_bytes())?;
-                $($crate::ie::fields::Flagged::write(&self.$field, w)?;)*
-                Ok(())
+                let w = w.array(flags.to_be_bytes())?;
+                $(let w = $crate::ie::fields::Flagged::write(&self.$field, w)?;)*
+                Ok(w)
             }
         }
     )*};
@@ -345,7 +345,7 @@ macro_rules! numbers_of_octets {
             }
 
             #[inline]
-            fn write_fields(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::error::NoRoom> {
+            fn write_fields<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
                 w.array(self.0)
             }
         }

@@ -63,8 +63,8 @@ impl<'a> Leaf<'a> for FiveGsUserPlaneNode {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(u8::from(self.value.is_some()))?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(u8::from(self.value.is_some()))?;
         Flagged::write(&self.value, w)
     }
 }

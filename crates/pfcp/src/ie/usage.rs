@@ -222,8 +222,8 @@ impl<'a> Leaf<'a> for FlowInformation<'a> {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.direction & 0x07)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.direction & 0x07)?;
         self.flow_description.write(w)
     }
 }
@@ -247,8 +247,8 @@ impl<'a> Leaf<'a> for TimeQuotaMechanism {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.u8(self.base_time_interval_type & 0x03)?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.u8(self.base_time_interval_type & 0x03)?;
         w.u32(self.base_time_interval)
     }
 }
@@ -273,8 +273,8 @@ impl<'a> Leaf<'a> for Multiplier {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
-        w.array(self.digits.to_be_bytes())?;
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
+        let w = w.array(self.digits.to_be_bytes())?;
         w.array(self.exponent.to_be_bytes())
     }
 }
@@ -300,7 +300,7 @@ impl<'a> Leaf<'a> for AdditionalUsageReportsInformation {
         })
     }
 
-    fn write_fields(&self, w: &mut Writer<'_>) -> Result<(), NoRoom> {
+    fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self {
             Self::WillFollow => w.u16(0x8000),
             Self::Count(count) => w.u16(count & 0x7fff),

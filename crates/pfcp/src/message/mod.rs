@@ -19,7 +19,7 @@ pub trait Body<'a>: Sized {
     ///
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
-    fn write(&self, w: &mut Writer<'_>) -> Result<(), NoRoom>;
+    fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom>;
 
     /// Writes the whole message to the front of `buf` and returns how many octets it has. The header's message type
     /// is set from the body.
@@ -27,15 +27,14 @@ pub trait Body<'a>: Sized {
     /// # Errors
     /// [`NoRoom`] when the buffer ends before.
     fn encode(&self, header: &Header, buf: &mut [u8]) -> Result<usize, NoRoom> {
-        let mut w = Writer::new(buf);
         let header = Header {
             message_type: Self::MESSAGE_TYPE,
             ..*header
         };
-        let mark = header.begin(&mut w)?;
-        self.write(&mut w)?;
-        w.end(mark)?;
-        Ok(w.len())
+        let room = buf.len();
+        let (mark, w) = header.begin(Writer::new(buf))?;
+        let w = self.write(w)?.end(mark)?;
+        Ok(room - w.room())
     }
 }
 
@@ -67,7 +66,7 @@ macro_rules! messages {
                 Ok(message)
             }
 
-            fn write(&self, w: &mut $crate::tlv::Writer<'_>) -> Result<(), $crate::NoRoom> {
+            fn write<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::NoRoom> {
                 self.write_table(w)
             }
         }

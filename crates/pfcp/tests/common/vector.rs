@@ -20,9 +20,7 @@ pub fn vector<T: Ie<'static> + PartialEq + Debug>(hex: &str, value: T) {
     let octets = octets(hex);
     assert_eq!(T::decode(octets).unwrap(), value);
     let mut buf = [0; 512];
-    let mut w = Writer::new(&mut buf);
-    value.put(&mut w).unwrap();
-    let length = w.len();
+    let length = 512 - value.put(Writer::new(&mut buf)).unwrap().room();
     let [t1, t2] = T::TYPE.0.to_be_bytes();
     let [l1, l2] = (octets.len() as u16).to_be_bytes();
     assert_eq!(&buf[..length], [&[t1, t2, l1, l2], octets].concat());
