@@ -195,6 +195,30 @@ def test_a_spoofed_source_goes_nowhere(lab, gnb, session):
                 pass
 
 
+def test_a_ue_does_not_reach_the_ran(lab, gnb, session):
+    other = lab.smf.session(ue4=str(UE4[next(_next)]))
+    try:
+        forged = g_pdu({"teid": other["gnb_teid"], "qfi": 1}, IP(src="6.6.6.6", dst=other["ue_ipv4"]) / ICMP())
+        inner = IP(src=session["ue_ipv4"], dst=GNB) / UDP(sport=2152, dport=2152) / Raw(forged)
+        gnb.sendto(g_pdu(session, inner), (N3, 2152))
+        nothing_arrives(gnb)
+    finally:
+        lab.smf("delete", up_seid=other["up_seid"])
+
+
+def test_the_data_network_cannot_speak_gtpu(lab, session):
+    inner = IP(src=session["ue_ipv4"], dst=DN, id=77) / UDP(sport=4000, dport=5000) / Raw(b"from n6")
+    lab.dn.run(f"ip route add {N3}/32 via {N6}", check=False)
+    with lab.dn_tap() as tap, lab.dn_socket(4, socket.IPPROTO_UDP) as dn:
+        dn.sendto(bytes(UDP(sport=2152, dport=2152) / Raw(g_pdu(session, inner))), (N3, 0))
+        tap.settimeout(0.4)
+        with pytest.raises(TimeoutError):
+            while True:
+                packet = Ether(tap.recv(65535))
+                # What was sent is seen too: only what Sluice took out of the tunnel counts.
+                assert not (IP in packet and packet[IP].src == session["ue_ipv4"])
+
+
 def test_a_deleted_session_is_gone_at_once(lab, gnb):
     session = lab.smf.session(ue4=str(UE4[next(_next)]))
     lab.smf("delete", up_seid=session["up_seid"])

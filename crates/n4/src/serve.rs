@@ -99,7 +99,7 @@ impl Endpoint {
             return self.reject(request.path, &request.header, None, reject);
         }
         let id = self.associations.id_for(&node);
-        let retained = self.retain_sessions(id, setup);
+        let retained = self.retain_sessions(id, is_new, setup);
         self.associations.put(Association {
             id,
             node,
@@ -125,7 +125,16 @@ impl Endpoint {
 
     /// Removes the sessions of an association that begins anew, but for those that the peer asks to retain. Answers
     /// whether it asked.
-    fn retain_sessions(&mut self, id: AssociationId, setup: &AssociationSetupRequest<'_>) -> bool {
+    fn retain_sessions(
+        &mut self,
+        id: AssociationId,
+        is_new: bool,
+        setup: &AssociationSetupRequest<'_>,
+    ) -> bool {
+        if is_new {
+            // It has no sessions, and there may be hundreds of thousands of others' to look through.
+            return setup.pfcp_session_retention_information.is_some();
+        }
         let Some(retention) = &setup.pfcp_session_retention_information else {
             self.sessions.remove_association(id, |_| true);
             return false;

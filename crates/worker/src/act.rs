@@ -196,6 +196,10 @@ impl Ways<'_> {
     ) -> Result<(InstanceId, AdjacencyId), DropReason> {
         let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
         let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
+        // A UE's packets leave towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
+        if !self.places.at(hop.instance).is_some_and(|place| place.plain) {
+            return Err(DropReason::NoRoute);
+        }
         let (next_hop, id) = match hop.via {
             Via::Gateway { address, adjacency } => (address, adjacency),
             Via::Connected => (destination, self.adjacencies.find(hop.instance, destination)),

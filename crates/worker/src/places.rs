@@ -24,7 +24,7 @@ pub(crate) struct Local {
 pub(crate) struct Place {
     pub interface: Interface,
     pub vrf: VrfId,
-    /// Plain packets to UEs come in here.
+    /// Plain packets to UEs come in here, and those of UEs leave.
     pub plain: bool,
     /// The largest IP packet that leaves here, octets.
     pub mtu: u16,
@@ -60,7 +60,7 @@ impl Places {
             vrf: instance.vrf,
             plain: instance.roles.intersects(Roles::N6),
             mtu: instance.mtu,
-            locals: locals(network, instance.vrf),
+            locals: locals(network, instance),
         };
         let instances: Vec<Place> = network.instances().iter().map(place).collect();
         let on = |port: usize| {
@@ -105,13 +105,19 @@ pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
     }
 }
 
-fn locals(network: &Network, vrf: VrfId) -> Vec<Local> {
+/// Our addresses as seen from `here`. Tunnels end only at packets that come in where tunnels are: what a data network
+/// sends to an N3 address is no GTP-U.
+fn locals(network: &Network, here: &Instance) -> Vec<Local> {
     let mut locals = Vec::new();
+    let tunnels = here.roles.intersects(Roles::GTPU);
     for (place, &(owner, address)) in network.local_addresses().iter().enumerate() {
-        let Some(instance) = network.instance(owner).filter(|instance| instance.vrf == vrf) else {
+        let Some(instance) = network
+            .instance(owner)
+            .filter(|instance| instance.vrf == here.vrf)
+        else {
             continue;
         };
-        let gtpu = instance.roles.intersects(Roles::GTPU);
+        let gtpu = tunnels && instance.roles.intersects(Roles::GTPU);
         locals.push(Local {
             address,
             id: LocalId(place as u16),

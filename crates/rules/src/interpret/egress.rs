@@ -142,6 +142,11 @@ impl Session<'_> {
         bytes: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         let (egress, next_hop) = self.route(instance, destination)?;
+        // Towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
+        let leads_to_n6 = |instance: &Instance| instance.roles.intersects(Roles::N6);
+        if !self.network.instance(egress).is_some_and(leads_to_n6) {
+            return Err(DropReason::NoRoute);
+        }
         Ok(Outcome::Forwarded {
             bytes,
             egress,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-use super::Bounded;
+use super::{Bounded, Prefix};
 
 /// Who this UPF is.
 #[derive(Debug, Deserialize)]
@@ -43,6 +43,10 @@ impl<'de> Deserialize<'de> for NodeName {
 pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
     pub addresses: Vec<Spanned<IpAddr>>,
+    /// Prefixes of the SMFs; datagrams from elsewhere are dropped unread. Empty: anyone may speak PFCP, which is right
+    /// only where IPsec or a filter keeps strangers away.
+    #[serde(default)]
+    pub peers: Vec<Spanned<Prefix>>,
     /// UDP port requests arrive on; 8805 (TS 29.244 §4.2.2).
     #[serde(default = "N4Config::default_port")]
     pub port: Bounded<1, 65_535>,

@@ -43,7 +43,8 @@ impl std::error::Error for RunError {}
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
 pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunError> {
     let addresses = config.n4.addresses.iter().map(|address| address.value);
-    let mut sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
+    let peers = config.n4.peers.iter().map(|prefix| prefix.value).collect();
+    let mut sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());

@@ -9,6 +9,7 @@ use flow::Nanos;
 use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token};
 
+use crate::config::Prefix;
 use crate::upf::Control;
 
 /// Datagrams taken from one socket before the rest of the program has its turn.
@@ -26,15 +27,17 @@ pub struct Sockets {
     poll: Poll,
     events: Events,
     sockets: Vec<Socket>,
+    /// Whom datagrams are taken from; empty: anyone.
+    peers: Vec<Prefix>,
     buffer: Box<[u8]>,
 }
 
 impl Sockets {
-    /// Opens a socket on `port` of every address.
+    /// Opens a socket on `port` of every address, for datagrams from `peers`; with none, from anyone.
     ///
     /// # Errors
     /// The first address that cannot be bound, in the system's words.
-    pub fn open(addresses: impl Iterator<Item = IpAddr>, port: u16) -> io::Result<Self> {
+    pub fn open(addresses: impl Iterator<Item = IpAddr>, port: u16, peers: Vec<Prefix>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut sockets = Vec::new();
         for (place, ip) in addresses.enumerate() {
@@ -51,6 +54,7 @@ impl Sockets {
             poll,
             events: Events::with_capacity(16),
             sockets,
+            peers,
             buffer,
         })
     }
@@ -73,6 +77,7 @@ impl Sockets {
             for _ in 0..DATAGRAMS_PER_TURN {
                 // An error here is one that an earlier datagram of ours met (a closed port): not this one's.
                 match socket.recv_from(&mut self.buffer) {
+                    Ok((_, from)) if !is_peer(&self.peers, from.ip()) => continue,
                     Ok((length, from)) => {
                         control.handle_datagram(now, from, *address, &self.buffer[..length])
                     }
@@ -98,4 +103,8 @@ impl Sockets {
             }
         }
     }
+}
+
+fn is_peer(peers: &[Prefix], from: IpAddr) -> bool {
+    peers.is_empty() || peers.iter().any(|prefix| prefix.contains(from))
 }

@@ -79,7 +79,8 @@ impl Control {
             capacity: config.max_neighbours,
             ..NeighboursConfig::default()
         };
-        let neighbours = SharedNeighbours::new(Neighbours::new(limits, config.interfaces));
+        let neighbours =
+            SharedNeighbours::new(Neighbours::new(limits, config.interfaces), config.max_neighbours);
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
         let owners = config.n4.sessions.owners.clone();
         let endpoint = Endpoint::new(
