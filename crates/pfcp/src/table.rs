@@ -103,12 +103,13 @@ macro_rules! table {
                 fn check_table(body: &'a [u8]) -> Result<(), Error> {
                     let () = Self::TYPES_AGREE;
                     let mut seen = 0_u64;
-                    let mut at = Cursor::new(body)?;
-                    $(slot!(when $presence at, $number, {
-                        if at.value.len() >= <$ty as Ie<'a>>::ENOUGH || slot!(check $presence $ty, at.value)? {
+                    let mut at = Cursor::new(body);
+                    $(slot!(when $presence at.is_at($number, <$ty as Ie<'a>>::FIXED), {
+                        let (value, behind) = at.split(<$ty as Ie<'a>>::FIXED)?;
+                        if value.len() >= <$ty as Ie<'a>>::ENOUGH || slot!(check $presence $ty, value)? {
                             seen |= 1 << Row::$field;
                         }
-                        at.step()?;
+                        at = Cursor::new(behind);
                     });)*
                     if !at.is_done() {
                         seen = Self::check_disorder(at, seen)?;
@@ -119,17 +120,18 @@ macro_rules! table {
                     }
                 }
 
-                /// Goes on where the IEs leave the order of the table.
+                /// Goes on where the IEs leave the order of the table, or have a length that is not the usual one.
                 #[cold]
                 fn check_disorder(mut at: Cursor<'a>, mut seen: u64) -> Result<u64, Error> {
                     while !at.is_done() {
-                        let row = $crate::table::row(TYPES, LISTS, at.ie_type, seen);
+                        let (value, behind) = at.split(0)?;
+                        let row = $crate::table::row(TYPES, LISTS, at.ie_type(), seen);
                         let good = match row {
-                            $(Row::$field => slot!(check $presence $ty, at.value)?,)*
+                            $(Row::$field => slot!(check $presence $ty, value)?,)*
                             _ => false,
                         };
                         seen |= u64::from(good) << row;
-                        at.step()?;
+                        at = Cursor::new(behind);
                     }
                     Ok(seen)
                 }
@@ -137,12 +139,11 @@ macro_rules! table {
                 /// Takes the fields from octets that `check_table` has approved. `self` is blank before.
                 fn fill_table(&mut self, body: &'a [u8]) {
                     self.layout = Layout::of(body);
-                    let Ok(mut at) = Cursor::new(body) else { return };
-                    $(slot!(when $presence at, $number, {
-                        slot!(fill $presence self.$field, $ty, at, body);
-                        if at.step().is_err() {
-                            return;
-                        }
+                    let mut at = Cursor::new(body);
+                    $(slot!(when $presence at.is_at($number, <$ty as Ie<'a>>::FIXED), {
+                        let Ok((value, behind)) = at.split(<$ty as Ie<'a>>::FIXED) else { return };
+                        slot!(fill $presence self.$field, $ty, value, at);
+                        at = Cursor::new(behind);
                     });)*
                     if !at.is_done() {
                         self.fill_disorder(body);
@@ -152,21 +153,19 @@ macro_rules! table {
                 /// Begins anew where the IEs are not in the order of the table.
                 #[cold]
                 fn fill_disorder(&mut self, body: &'a [u8]) {
-                    let layout = self.layout;
                     *self = Self::blank();
-                    self.layout = layout;
+                    self.layout = Layout::of(body);
                     let mut seen = 0_u64;
-                    let Ok(mut at) = Cursor::new(body) else { return };
+                    let mut at = Cursor::new(body);
                     while !at.is_done() {
-                        let row = $crate::table::row(TYPES, LISTS, at.ie_type, seen);
+                        let Ok((value, behind)) = at.split(0) else { return };
+                        let row = $crate::table::row(TYPES, LISTS, at.ie_type(), seen);
                         let filled: bool = match row {
-                            $(Row::$field => slot!(fill $presence self.$field, $ty, at, body),)*
+                            $(Row::$field => slot!(fill $presence self.$field, $ty, value, at),)*
                             _ => false,
                         };
                         seen |= u64::from(filled) << row;
-                        if at.step().is_err() {
-                            return;
-                        }
+                        at = Cursor::new(behind);
                     }
                 }
 
@@ -255,40 +254,42 @@ macro_rules! slot {
     (list On $bit:expr) => { $bit };
     (list $one:ident $bit:expr) => { 0 };
 
-    (when Mn $at:ident, $number:literal, $block:block) => { while $at.ie_type.0 == $number $block };
-    (when Cn $at:ident, $number:literal, $block:block) => { while $at.ie_type.0 == $number $block };
-    (when On $at:ident, $number:literal, $block:block) => { while $at.ie_type.0 == $number $block };
-    (when $one:ident $at:ident, $number:literal, $block:block) => { if $at.ie_type.0 == $number $block };
+    (when Mn $is_at:expr, $block:block) => { while $is_at $block };
+    (when Cn $is_at:expr, $block:block) => { while $is_at $block };
+    (when On $is_at:expr, $block:block) => { while $is_at $block };
+    (when $one:ident $is_at:expr, $block:block) => { if $is_at $block };
 
-    (check M $ty:ty, $at:ident.value) => { <$ty as Ie<'a>>::check($at.value).map(|()| true) };
-    (check A $ty:ty, $at:ident.value) => { <$ty as Ie<'a>>::check($at.value).map(|()| true) };
-    (check C $ty:ty, $at:ident.value) => { $crate::table::check_conditional::<$ty>($at.value) };
-    (check O $ty:ty, $at:ident.value) => { $crate::table::check_optional::<$ty>($at.value) };
-    (check Mn $ty:ty, $at:ident.value) => {
-        if $at.value.is_empty() { Ok(false) } else { <$ty as Ie<'a>>::check($at.value).map(|()| true) }
+    (check M $ty:ty, $value:ident) => { <$ty as Ie<'a>>::check($value).map(|()| true) };
+    (check A $ty:ty, $value:ident) => { <$ty as Ie<'a>>::check($value).map(|()| true) };
+    (check C $ty:ty, $value:ident) => { $crate::table::check_conditional::<$ty>($value) };
+    (check O $ty:ty, $value:ident) => { $crate::table::check_optional::<$ty>($value) };
+    (check Mn $ty:ty, $value:ident) => {
+        if $value.is_empty() { Ok(false) } else { <$ty as Ie<'a>>::check($value).map(|()| true) }
     };
-    (check Cn $ty:ty, $at:ident.value) => {
-        if $at.value.is_empty() { Ok(false) } else { $crate::table::check_conditional::<$ty>($at.value) }
+    (check Cn $ty:ty, $value:ident) => {
+        if $value.is_empty() { Ok(false) } else { $crate::table::check_conditional::<$ty>($value) }
     };
-    (check On $ty:ty, $at:ident.value) => {
-        if $at.value.is_empty() { Ok(false) } else { $crate::table::check_optional::<$ty>($at.value) }
+    (check On $ty:ty, $value:ident) => {
+        if $value.is_empty() { Ok(false) } else { $crate::table::check_optional::<$ty>($value) }
     };
 
-    (fill M $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => {{
-        Ie::fill(&mut $this.$field, $at.value);
+    (fill M $this:ident.$field:ident, $ty:ty, $value:ident, $at:ident) => {{
+        Ie::fill(&mut $this.$field, $value);
         true
     }};
-    (fill O $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => {
-        Ie::fill_optional(&mut $this.$field, $at.value)
+    (fill O $this:ident.$field:ident, $ty:ty, $value:ident, $at:ident) => {
+        Ie::fill_optional(&mut $this.$field, $value)
     };
-    (fill Mn $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => { $this.$field.met(&$at, $body) };
-    (fill Cn $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => { $this.$field.met(&$at, $body) };
-    (fill On $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => { $this.$field.met_optional(&$at, $body) };
-    (fill $one:ident $this:ident.$field:ident, $ty:ty, $at:ident, $body:ident) => {
-        if <$ty as Ie<'a>>::ENOUGH == usize::MAX && $at.value.is_empty() {
-            Ie::fill_optional(&mut $this.$field, $at.value)
+    (fill Mn $this:ident.$field:ident, $ty:ty, $value:ident, $at:ident) => { $this.$field.met($at.rest, $value) };
+    (fill Cn $this:ident.$field:ident, $ty:ty, $value:ident, $at:ident) => { $this.$field.met($at.rest, $value) };
+    (fill On $this:ident.$field:ident, $ty:ty, $value:ident, $at:ident) => {
+        $this.$field.met_optional($at.rest, $value)
+    };
+    (fill $one:ident $this:ident.$field:ident, $ty:ty, $value:ident, $at:ident) => {
+        if <$ty as Ie<'a>>::ENOUGH == usize::MAX && $value.is_empty() {
+            Ie::fill_optional(&mut $this.$field, $value)
         } else {
-            Ie::fill_slot(&mut $this.$field, $at.value)
+            Ie::fill_slot(&mut $this.$field, $value)
         }
     };
 
@@ -362,6 +363,8 @@ macro_rules! groups {
             const TYPE: $crate::IeType = $crate::IeType($type);
 
             const ENOUGH: usize = usize::MAX;
+            const FIXED: usize = 0;
+            const NEVER_WRONG: bool = false;
 
             fn check(value: &'a [u8]) -> Result<(), $crate::Error> {
                 Self::check_table(value)

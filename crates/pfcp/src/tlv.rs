@@ -84,66 +84,52 @@ impl<'a> Iterator for Tlvs<'a> {
 /// Stands on one IE of a body after the other, for those who know what they look for.
 #[derive(Clone, Copy)]
 pub(crate) struct Cursor<'a> {
-    /// The type of the IE that this stands on; 0, which is reserved, behind the last one.
-    pub(crate) ie_type: IeType,
-    /// Its value.
-    pub(crate) value: &'a [u8],
-    rest: &'a [u8],
-    done: bool,
+    /// The IE that this stands on, and all behind it.
+    pub(crate) rest: &'a [u8],
+    /// The first four octets of `rest`, the first lowest; 0, which is no row's, where there are fewer.
+    front: u32,
 }
 
 impl<'a> Cursor<'a> {
     /// Stands on the first IE of `body`.
     #[inline(always)]
-    pub(crate) fn new(body: &'a [u8]) -> Result<Self, Error> {
-        let mut cursor = Self {
-            ie_type: IeType(0),
-            value: &[],
-            rest: body,
-            done: false,
-        };
-        cursor.step()?;
-        Ok(cursor)
+    pub(crate) fn new(body: &'a [u8]) -> Self {
+        let front = body.first_chunk().map_or(0, |front| u32::from_le_bytes(*front));
+        Self { rest: body, front }
     }
 
     /// Whether this stands behind the last IE.
     #[inline(always)]
     pub(crate) const fn is_done(&self) -> bool {
-        self.done
+        self.rest.is_empty()
     }
 
-    /// Goes to the next IE.
-    #[inline(always)]
-    pub(crate) fn step(&mut self) -> Result<(), Error> {
-        let Some((front, behind)) = self.rest.split_first_chunk() else {
-            return self.end();
-        };
-        let front = u32::from_be_bytes(*front);
-        let Some((value, rest)) = behind.split_at_checked((front & 0xffff) as usize) else {
-            return Err(overrun(self.rest));
-        };
-        self.ie_type = IeType((front >> 16) as u16);
-        self.value = value;
-        self.rest = rest;
-        Ok(())
+    /// The type of the IE that this stands on.
+    pub(crate) const fn ie_type(&self) -> IeType {
+        IeType((self.front as u16).swap_bytes())
     }
 
+    /// Whether this stands on an IE of that type; with `fixed` other than 0, on one of that length too.
     #[inline(always)]
-    fn end(&mut self) -> Result<(), Error> {
-        if !self.rest.is_empty() {
-            return Err(overrun(self.rest));
+    pub(crate) const fn is_at(&self, ie_type: u16, fixed: usize) -> bool {
+        let front = (fixed as u16).swap_bytes() as u32;
+        match fixed {
+            0 => self.front as u16 == ie_type.swap_bytes(),
+            _ => self.front == front << 16 | ie_type.swap_bytes() as u32,
         }
-        self.ie_type = IeType(0);
-        self.value = &[];
-        self.done = true;
-        Ok(())
     }
 
-    /// The part of `body`, which this walks, that begins with the IE that this stands on.
-    #[inline]
-    pub(crate) fn begins_here(&self, body: &'a [u8]) -> &'a [u8] {
-        let left = 4 + self.value.len() + self.rest.len();
-        body.get(body.len().wrapping_sub(left)..).unwrap_or_default()
+    /// The value of the IE that this stands on, and what is behind. `fixed` is its length if that is known.
+    #[inline(always)]
+    pub(crate) fn split(&self, fixed: usize) -> Result<(&'a [u8], &'a [u8]), Error> {
+        let length = match fixed {
+            0 => usize::from(((self.front >> 16) as u16).swap_bytes()),
+            _ => fixed,
+        };
+        match self.rest.split_at_checked(4 + length) {
+            Some((whole, behind)) => Ok((whole.get(4..).unwrap_or_default(), behind)),
+            None => Err(overrun(self.rest)),
+        }
     }
 }
 
@@ -299,6 +285,16 @@ impl<'b> Writer<'b> {
         Ok(Self { left })
     }
 
+    /// Leaves room for an array, which the caller fills in when it is known.
+    ///
+    /// # Errors
+    /// [`NoRoom`] when the buffer ends before.
+    #[inline(always)]
+    pub fn reserve<const N: usize>(self) -> Result<(&'b mut [u8; N], Self), NoRoom> {
+        let (room, left) = self.left.split_first_chunk_mut::<N>().ok_or(NoRoom)?;
+        Ok((room, Self { left }))
+    }
+
     /// Appends one octet.
     ///
     /// # Errors
@@ -338,14 +334,15 @@ impl<'b> Writer<'b> {
     /// Begins something whose length field is its third and fourth octet: an IE or a message.
     #[inline(always)]
     pub(crate) fn begin_with(self, front: [u8; 2]) -> Result<(Mark<'b>, Self), NoRoom> {
-        let ([t1, t2, length @ ..], left) = self.left.split_first_chunk_mut::<4>().ok_or(NoRoom)?;
+        let (room, w) = self.reserve::<4>()?;
+        let [t1, t2, length @ ..] = room;
         [*t1, *t2] = front;
         Ok((
             Mark {
                 length,
-                left: left.len(),
+                left: w.left.len(),
             },
-            Self { left },
+            w,
         ))
     }
 

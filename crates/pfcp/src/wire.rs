@@ -14,6 +14,8 @@ use crate::tlv::{Cursor, Tlvs, Writer};
 pub struct Repeated<'a, T>(Source<'a, T>);
 
 enum Source<'a, T> {
+    /// Nothing.
+    Absent,
     /// Octets that begin with the first IE of the list and hold all of them, among others.
     Wire {
         from: &'a [u8],
@@ -49,7 +51,7 @@ impl<T> Default for Repeated<'_, T> {
 
 impl<'a, T> Repeated<'a, T> {
     /// No IE.
-    pub const NONE: Self = Self::new(&[]);
+    pub const NONE: Self = Self(Source::Absent);
 
     /// One IE with a null length: the receiver is to drop all it has of the type (TS 29.244 §5.6.3).
     pub const REMOVE_ALL: Self = Self(Source::Slice {
@@ -65,6 +67,7 @@ impl<'a, T> Repeated<'a, T> {
     /// How many IEs there are; one with a null length does not count.
     pub const fn len(&self) -> usize {
         match self.0 {
+            Source::Absent => 0,
             Source::Wire { count, .. } => count as usize,
             Source::Slice { items, .. } => items.len(),
         }
@@ -78,6 +81,7 @@ impl<'a, T> Repeated<'a, T> {
     /// Whether one of the IEs had a null length: drop all there is of the type (TS 29.244 §5.6.3).
     pub const fn removes_all(&self) -> bool {
         match self.0 {
+            Source::Absent => false,
             Source::Wire { null, .. } | Source::Slice { null, .. } => null,
         }
     }
@@ -87,6 +91,10 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     /// Walks the list.
     pub const fn iter(&self) -> Items<'a, T> {
         match self.0 {
+            Source::Absent => Items {
+                source: Walk::Slice(&[]),
+                left: 0,
+            },
             Source::Wire {
                 from,
                 count,
@@ -110,31 +118,38 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
 
     /// Walks the list without handing the IEs over: for large ones that is faster than [`iter`](Self::iter).
     pub fn visit(&self, mut visitor: impl FnMut(&T)) {
-        let mut walk = self.iter();
-        if let Walk::Slice(items) = walk.source {
-            return items.iter().for_each(visitor);
-        }
-        while let Some(left) = walk.left.checked_sub(1) {
-            walk.left = left;
-            let mut slot = None;
-            walk.fill(&mut slot);
-            if let Some(item) = &slot {
-                visitor(item);
+        match self.0 {
+            Source::Absent => {}
+            Source::Slice { items, .. } => items.iter().for_each(visitor),
+            Source::Wire {
+                from,
+                count,
+                all_good,
+                ..
+            } => {
+                let mut rest = from;
+                for _ in 0..count {
+                    let mut slot = None;
+                    rest = next_on_wire(rest, all_good, &mut slot);
+                    if let Some(item) = &slot {
+                        visitor(item);
+                    }
+                }
             }
         }
     }
 
-    /// Takes note of the IE that `at` stands on in `body`. Says whether the IE counts.
+    /// Takes note of an IE while a message is read; `from` begins with it and has all that follow. Says whether the
+    /// IE counts.
     #[inline]
-    pub(crate) fn met(&mut self, at: &Cursor<'a>, body: &'a [u8]) -> bool {
-        let is_null = at.value.is_empty();
+    pub(crate) fn met(&mut self, from: &'a [u8], value: &'a [u8]) -> bool {
+        let is_null = value.is_empty();
         match &mut self.0 {
             Source::Wire { count, null, .. } => {
                 *count += u32::from(!is_null);
                 *null |= is_null;
             }
-            Source::Slice { .. } => {
-                let from = at.begins_here(body);
+            Source::Absent | Source::Slice { .. } => {
                 self.0 = Source::Wire {
                     from,
                     count: u32::from(!is_null),
@@ -148,21 +163,21 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
 
     /// As [`met`](Self::met), for a list whose bad IEs do not count.
     #[inline]
-    pub(crate) fn met_optional(&mut self, at: &Cursor<'a>, body: &'a [u8]) -> bool {
-        let good = at.value.len() >= T::ENOUGH || at.value.is_empty() || T::check(at.value).is_ok();
+    pub(crate) fn met_optional(&mut self, from: &'a [u8], value: &'a [u8]) -> bool {
+        let good = T::NEVER_WRONG || value.is_empty() || T::check(value).is_ok();
         if !good {
-            self.met_bad(at, body);
+            self.met_bad(from);
         }
-        good && self.met(at, body)
+        good && self.met(from, value)
     }
 
     #[cold]
-    fn met_bad(&mut self, at: &Cursor<'a>, body: &'a [u8]) {
+    fn met_bad(&mut self, from: &'a [u8]) {
         match &mut self.0 {
             Source::Wire { all_good, .. } => *all_good = false,
-            Source::Slice { .. } => {
+            Source::Absent | Source::Slice { .. } => {
                 self.0 = Source::Wire {
-                    from: at.begins_here(body),
+                    from,
                     count: 0,
                     all_good: false,
                     null: false,
@@ -174,6 +189,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     #[inline(always)]
     pub(crate) fn put<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self.0 {
+            Source::Absent => Ok(w),
             Source::Slice { items, null: false } => {
                 let mut w = w;
                 for item in items {
@@ -267,7 +283,7 @@ impl<'a, T: Ie<'a> + Copy> Items<'a, T> {
     #[inline]
     fn fill(&mut self, slot: &mut Option<T>) {
         match &mut self.source {
-            Walk::Wire { from, all_good } => next_on_wire(from, *all_good, slot),
+            Walk::Wire { from, all_good } => *from = next_on_wire(from, *all_good, slot),
             Walk::Slice(items) => {
                 if let Some((first, rest)) = items.split_first() {
                     *items = rest;
@@ -299,23 +315,32 @@ impl<'a, T: Ie<'a> + Copy> Iterator for Items<'a, T> {
 
 impl<'a, T: Ie<'a> + Copy> ExactSizeIterator for Items<'a, T> {}
 
-#[inline]
-fn next_on_wire<'a, T: Ie<'a>>(from: &mut &'a [u8], all_good: bool, slot: &mut Option<T>) {
-    let mut tlvs = Tlvs::new(from);
-    while let Ok(Some(tlv)) = tlvs.advance() {
-        if tlv.ie_type != T::TYPE || tlv.value.is_empty() {
-            continue;
-        }
-        *from = tlvs.rest();
-        let filled = if all_good {
-            T::fill_slot(slot, tlv.value)
-        } else {
-            T::fill_optional(slot, tlv.value)
-        };
-        if filled {
-            return;
-        }
+/// Fills the slot from the next IE of the list in `from`; returns what is behind it.
+#[inline(always)]
+fn next_on_wire<'a, T: Ie<'a>>(from: &'a [u8], all_good: bool, slot: &mut Option<T>) -> &'a [u8] {
+    let at = Cursor::new(from);
+    if all_good
+        && at.is_at(T::TYPE.0, T::FIXED)
+        && let Ok((value, behind)) = at.split(T::FIXED)
+        && !value.is_empty()
+        && T::fill_slot(slot, value)
+    {
+        return behind;
     }
+    search_on_wire(at, slot)
+}
+
+/// As [`next_on_wire`], where other IEs may stand between.
+#[inline(never)]
+fn search_on_wire<'a, T: Ie<'a>>(at: Cursor<'a>, slot: &mut Option<T>) -> &'a [u8] {
+    let mut at = at;
+    while let Ok((value, behind)) = at.split(0) {
+        if at.is_at(T::TYPE.0, 0) && !value.is_empty() && T::fill_optional(slot, value) {
+            return behind;
+        }
+        at = Cursor::new(behind);
+    }
+    &[]
 }
 
 /// A parameter of a rule that is being updated (TS 29.244 §5.6.3). Where the IE is absent the parameter stays.
@@ -351,6 +376,8 @@ impl<T> From<T> for Edit<T> {
 impl<'a, T: Ie<'a>> Ie<'a> for Edit<T> {
     const TYPE: IeType = T::TYPE;
     const ENOUGH: usize = T::ENOUGH;
+    const FIXED: usize = T::FIXED;
+    const NEVER_WRONG: bool = T::NEVER_WRONG;
 
     #[inline]
     fn check(value: &'a [u8]) -> Result<(), Error> {

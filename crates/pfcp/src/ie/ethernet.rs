@@ -58,6 +58,7 @@ macro_rules! vlan_tags {
         impl<'a> Leaf<'a> for $name {
             const LEAF_TYPE: IeType = IeType($number);
             const ENOUGH: usize = 3;
+            const FIXED: usize = 3;
 
             fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
                 let [flags, high, low] = r.array()?;

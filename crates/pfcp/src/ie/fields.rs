@@ -8,6 +8,9 @@ use crate::tlv::{Reader, Writer};
 
 /// Something of a definite form inside a leaf IE.
 pub trait Field<'a>: Sized {
+    /// Whether every content has a meaning.
+    const NEVER_WRONG: bool = true;
+
     /// Reads the field.
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
     /// Writes the field.
@@ -106,6 +109,9 @@ counted_octets! {
 
 /// A field that a flag announces, or the flag alone.
 pub trait Flagged<'a>: Sized {
+    /// Whether every content has a meaning.
+    const NEVER_WRONG: bool;
+
     /// Reads what the flag announces.
     fn read(r: &mut Reader<'a>, set: bool) -> Result<Self, Fault>;
     /// Whether the flag is to be set.
@@ -115,6 +121,8 @@ pub trait Flagged<'a>: Sized {
 }
 
 impl<'a> Flagged<'a> for bool {
+    const NEVER_WRONG: bool = true;
+
     #[inline]
     fn read(_r: &mut Reader<'a>, set: bool) -> Result<Self, Fault> {
         Ok(set)
@@ -132,6 +140,8 @@ impl<'a> Flagged<'a> for bool {
 }
 
 impl<'a, T: Field<'a>> Flagged<'a> for Option<T> {
+    const NEVER_WRONG: bool = T::NEVER_WRONG;
+
     #[inline]
     fn read(r: &mut Reader<'a>, set: bool) -> Result<Self, Fault> {
         if set { T::read(r).map(Some) } else { Ok(None) }

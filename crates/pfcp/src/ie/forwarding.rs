@@ -178,6 +178,12 @@ impl<'a> Leaf<'a> for OuterHeaderCreation {
 
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
         let description = r.u16()?;
+        if let (Self::GTP_U_UDP_IPV4, Some((fields, _))) = (description, r.rest().split_first_chunk::<8>()) {
+            let [t1, t2, t3, t4, ipv4 @ ..] = *fields;
+            let teid = super::Teid(u32::from_be_bytes([t1, t2, t3, t4]));
+            r.take(8)?;
+            return Ok(Self::gtp_u(teid, Some(Ipv4Addr::from(ipv4)), None));
+        }
         let with = |kinds: u16| description & kinds != 0;
         Ok(Self {
             description,

@@ -38,6 +38,8 @@ pub enum TypedAddress {
 }
 
 impl<'a> Field<'a> for TypedAddress {
+    const NEVER_WRONG: bool = false;
+
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
         match r.u8()? {
             0x04 => Field::read(r).map(Self::Ipv4),
@@ -64,6 +66,8 @@ pub struct SourceSpecificMulticast {
 }
 
 impl<'a> Field<'a> for SourceSpecificMulticast {
+    const NEVER_WRONG: bool = false;
+
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
         Ok(Self {
             group: Field::read(r)?,

@@ -46,6 +46,14 @@ pub trait Ie<'a>: Sized {
     #[doc(hidden)]
     const ENOUGH: usize;
 
+    /// The usual length of a value that has only one; else 0.
+    #[doc(hidden)]
+    const FIXED: usize;
+
+    /// Whether a value that is long enough always has a meaning.
+    #[doc(hidden)]
+    const NEVER_WRONG: bool;
+
     /// Whether the octets behind the IE's length field are such an IE, on all levels.
     ///
     /// # Errors
@@ -110,6 +118,12 @@ pub trait Leaf<'a>: Sized {
     /// Octets from which on the fields cannot be wrong, whatever they are; `usize::MAX` where that needs a look.
     const ENOUGH: usize = usize::MAX;
 
+    /// The length of a value, where R17 has only one; else 0.
+    const FIXED: usize = 0;
+
+    /// Whether a value that is long enough always has a meaning.
+    const NEVER_WRONG: bool = Self::ENOUGH < usize::MAX;
+
     /// Reads the fields, front to back. What `r` has left afterwards belongs to a newer release.
     ///
     /// # Errors
@@ -136,6 +150,8 @@ pub trait Leaf<'a>: Sized {
 impl<'a, T: Leaf<'a>> Ie<'a> for T {
     const TYPE: IeType = T::LEAF_TYPE;
     const ENOUGH: usize = T::ENOUGH;
+    const FIXED: usize = T::FIXED;
+    const NEVER_WRONG: bool = T::NEVER_WRONG;
 
     #[inline]
     fn check(value: &'a [u8]) -> Result<(), Error> {

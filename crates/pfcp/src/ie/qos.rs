@@ -96,6 +96,7 @@ impl GateStatus {
 impl<'a> Leaf<'a> for GateStatus {
     const LEAF_TYPE: IeType = IeType::GATE_STATUS;
     const ENOUGH: usize = 1;
+    const FIXED: usize = 1;
 
     #[inline]
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
@@ -133,6 +134,7 @@ macro_rules! bit_rates {
         impl<'a> Leaf<'a> for $name {
             const LEAF_TYPE: IeType = IeType($number);
             const ENOUGH: usize = 10;
+            const FIXED: usize = 10;
 
             #[inline]
             fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {

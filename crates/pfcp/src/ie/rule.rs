@@ -285,6 +285,7 @@ pub struct SNssai {
 impl<'a> Leaf<'a> for SNssai {
     const LEAF_TYPE: IeType = IeType::S_NSSAI;
     const ENOUGH: usize = 4;
+    const FIXED: usize = 4;
 
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
         Ok(Self {

@@ -19,6 +19,7 @@ macro_rules! numbers {
         impl<'a> $crate::ie::Leaf<'a> for $name {
             const LEAF_TYPE: $crate::IeType = $crate::IeType($number);
             const ENOUGH: usize = size_of::<$int>();
+            const FIXED: usize = size_of::<$int>();
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
@@ -305,6 +306,7 @@ macro_rules! flagged {
 
         impl<'a> $crate::ie::Leaf<'a> for flagged!(@type $name $($lt)?) {
             const LEAF_TYPE: $crate::IeType = $crate::IeType($number);
+            const NEVER_WRONG: bool = true $(&& <$ty as $crate::ie::fields::Flagged<'a>>::NEVER_WRONG)*;
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
@@ -315,9 +317,13 @@ macro_rules! flagged {
 
             #[inline]
             fn write_fields<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
-                let flags: $flags = 0 $(| if $crate::ie::fields::Flagged::is_set(&self.$field) { $bit } else { 0 })*;
-                let w = w.array(flags.to_be_bytes())?;
-                $(let w = $crate::ie::fields::Flagged::write(&self.$field, w)?;)*
+                let (front, mut w) = w.reserve()?;
+                let mut flags: $flags = 0;
+                $(if $crate::ie::fields::Flagged::is_set(&self.$field) {
+                    flags |= $bit;
+                    w = $crate::ie::fields::Flagged::write(&self.$field, w)?;
+                })*
+                *front = flags.to_be_bytes();
                 Ok(w)
             }
         }
@@ -338,6 +344,7 @@ macro_rules! numbers_of_octets {
         impl<'a> $crate::ie::Leaf<'a> for $name {
             const LEAF_TYPE: $crate::IeType = $crate::IeType($number);
             const ENOUGH: usize = $octets;
+            const FIXED: usize = $octets;
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
