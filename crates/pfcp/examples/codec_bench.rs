@@ -1,7 +1,8 @@
 //! How long the codec takes for a Session Establishment Request with 4 PDR, 4 FAR, 2 QER and 2 URR.
 //!
-//! `cargo run --release -p pfcp --example codec_bench [ROUNDS [WORD]]`. Prints the median, least and greatest of 1,001 runs of
-//! ROUNDS (300) messages each, in ns on the clock. With a WORD, only what has it in its name is measured.
+//! `cargo run --release -p pfcp --example codec_bench [ROUNDS [WORD]]`. Prints the median, least and greatest of 1,001
+//! runs of ROUNDS (300) messages each, in ns on the clock. With a WORD, only what has it in its name is measured.
+//! Decoding checks every IE on every level; visiting makes a typed value of every rule and of what is in its lists.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -13,6 +13,11 @@
 //! | `On` | `Repeated<T>` | nothing | as `O` |
 //!
 //! (TS 29.244 §7.2.3.2, §7.6.6 to §7.6.10.) Of an IE that is no list the first occurrence counts.
+//!
+//! Reading goes over the octets twice: `check_table` looks at every IE on every level and keeps nothing, `fill_table`
+//! then takes the fields and cannot fail; what is in lists is only filled when the list is walked. Both look for the
+//! rows in the table's order, as peers are asked to send them (§8.1.2), with one compare a row and no jump; where a
+//! body leaves that order, the plain loop of `check_disorder` or `fill_disorder` takes over, with the same result.
 
 use crate::error::Error;
 use crate::ie::Ie;
