@@ -112,6 +112,8 @@ drop_reasons! {
         "The packet is addressed to a station or an address that is not this node's.";
     MartianSource, "martian_source", "RFC 1812 §5.3.7",
         "The source address is one that no packet may come from.";
+    MartianDestination, "martian_destination", "RFC 1812 §5.3.7, RFC 6890 §2.2, RFC 4291 §2.4",
+        "The destination is loopback, a group, link-local or reserved, and the packet would be routed.";
     TtlExpired, "ttl_expired", "RFC 1812 §5.3.1, RFC 8200 §3",
         "The TTL or hop limit reached zero.";
     NoRoute, "no_route", "RFC 1812 §5.2.4",

@@ -80,8 +80,26 @@ impl Addrs {
     #[inline]
     pub fn has_martian_source(&self) -> bool {
         match *self {
-            Addrs::V4 { src, .. } => ipv4::is_martian_source(src),
-            Addrs::V6 { src, .. } => ipv6::is_martian_source(src),
+            Addrs::V4 { src, .. } => ipv4::is_martian(src),
+            Addrs::V6 { src, .. } => ipv6::is_martian(src),
+        }
+    }
+
+    /// Whether no router may pass on a packet from the source address.
+    #[inline]
+    pub fn has_unforwardable_source(&self) -> bool {
+        match *self {
+            Addrs::V4 { src, .. } => ipv4::is_unforwardable(src),
+            Addrs::V6 { src, .. } => ipv6::is_unforwardable(src),
+        }
+    }
+
+    /// Whether no router may pass on a packet to the destination address, unless a multicast route says so.
+    #[inline]
+    pub fn has_unforwardable_destination(&self) -> bool {
+        match *self {
+            Addrs::V4 { dst, .. } => ipv4::is_unforwardable(dst),
+            Addrs::V6 { dst, .. } => ipv6::is_unforwardable(dst),
         }
     }
 }

@@ -111,6 +111,7 @@ impl<'a> Session<'a> {
         let pdr = self.detect(arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
         verdict.pdr = Some(pdr.id);
         self.check_source(pdr, &tuple)?;
+        self.check_destination(arrival, pdr, &tuple)?;
         let direction = direction(pdr);
         if self.qers(pdr).any(|qer| gate_closed(qer, direction)) {
             return Err(DropReason::GateClosed);

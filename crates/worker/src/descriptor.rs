@@ -175,7 +175,8 @@ pub(crate) struct Descriptor {
     pub side: Side,
     /// Of `Tunnelled` and `Relayed`.
     pub tunnel: Option<Tunnel>,
-    /// What is wrong with the user packet in the tunnel.
+    /// What is wrong with the user packet in the tunnel: it has no flow. A `MartianDestination` is wrong only where
+    /// it would be routed; a tunnel may lead to who hears groups.
     pub defect: Option<DropReason>,
     /// The user packet, of `Tunnelled` and `Plain`; the whole packet, of `Host` and `Group`.
     pub tuple: Option<IpTuple>,

@@ -156,7 +156,7 @@ impl<K: Family> FamilyFlows<K> {
         self.keys.clear();
         self.places.clear();
         for (place, descriptor) in descriptors.iter().enumerate() {
-            if !descriptor.is_open() || descriptor.verdict.is_some() {
+            if !descriptor.is_open() || descriptor.verdict.is_some() || descriptor.defect.is_some() {
                 continue;
             }
             let Some(view) = descriptor.view() else { continue };

@@ -19,10 +19,9 @@ pub(crate) fn lookup(
     now: Tick,
 ) {
     flows.lookup(descriptors, blocks, now);
-    for descriptor in descriptors
-        .iter_mut()
-        .filter(|descriptor| descriptor.is_open() && descriptor.tuple.is_some())
-    {
+    for descriptor in descriptors.iter_mut().filter(|descriptor| {
+        descriptor.is_open() && descriptor.tuple.is_some() && descriptor.defect.is_none()
+    }) {
         let Some(verdict) = &descriptor.verdict else {
             stats.misses += 1;
             continue;

@@ -96,7 +96,13 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut Descriptor
     };
     if gtpu.message_type == MessageType::G_PDU {
         match frame::parse_inner(bytes, gtpu) {
-            Ok(tuple) => to.tuple = Some(tuple),
+            Ok(tuple) => {
+                to.tuple = Some(tuple);
+                // A tunnel's entry may not look at the destination, so these pass by all entries.
+                if tuple.addrs.has_unforwardable_destination() {
+                    to.defect = Some(DropReason::MartianDestination);
+                }
+            }
             // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
             Err(defect) => to.defect = Some(defect),
         }
@@ -105,7 +111,7 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut Descriptor
 
 #[inline]
 fn read_plain(place: &Place, ip: &IpFrame, to: &mut Descriptor) -> Result<(), DropReason> {
-    if ip.tuple.addrs.has_martian_source() {
+    if ip.tuple.addrs.has_unforwardable_source() {
         return Err(DropReason::MartianSource);
     }
     keep(to, Kind::Plain, ip);

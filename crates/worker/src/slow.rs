@@ -4,7 +4,7 @@
 //! over budget a packet is dropped and counted. Decisions are `rules`'; nothing is cached that
 //! [`Classifier`](rules::classifier::Classifier) did not call correct for the key.
 
-use flow::{Direction, FlowFlags, KeyFields, Tick};
+use flow::{Direction, FlowFlags, ForwardKind, KeyFields, Tick};
 use packet::DropReason;
 use rules::classifier::Side;
 use rules::image::Decision;
@@ -82,7 +82,9 @@ impl SlowPath {
 /// this packet alone.
 fn decide(sessions: &Sessions, descriptor: &Descriptor) -> Result<(Verdict, Option<KeyFields>), DropReason> {
     let slot = session(sessions, descriptor)?;
-    if let Some(defect) = descriptor.defect {
+    if let Some(defect) = descriptor.defect
+        && defect != DropReason::MartianDestination
+    {
         return Err(defect);
     }
     let Some(view) = descriptor.view() else {
@@ -101,7 +103,17 @@ fn decide(sessions: &Sessions, descriptor: &Descriptor) -> Result<(Verdict, Opti
     {
         return Err(DropReason::SpoofedSource);
     }
-    Ok((verdict(slot, decision), Some(found.key)))
+    if view.tuple.addrs.has_unforwardable_destination() && is_routed(slot, decision, view.side) {
+        return Err(DropReason::MartianDestination);
+    }
+    let key = descriptor.defect.is_none().then_some(found.key);
+    Ok((verdict(slot, decision), key))
+}
+
+/// Whether a data network is at either end, so that this node is a router to the packet.
+fn is_routed(slot: &Slot, decision: &Decision, side: Side) -> bool {
+    let forward = slot.image.block.forwards.get(usize::from(decision.forward));
+    matches!(side, Side::Plain { .. }) || forward.is_some_and(|forward| forward.kind == ForwardKind::Plain)
 }
 
 fn session<'a>(sessions: &'a Sessions, descriptor: &Descriptor) -> Result<&'a Slot, DropReason> {

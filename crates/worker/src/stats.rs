@@ -126,7 +126,7 @@ pub struct Stats {
     pub misses: u64,
     /// Packets that found an entry of an older generation.
     pub stale: u64,
-    /// Packets that never have an entry: End Marker, Tunnel Status.
+    /// Packets that never have an entry: End Marker, Tunnel Status, user packets to groups in a tunnel.
     pub bypassed: u64,
     /// Flow entries made.
     pub installed: u64,

@@ -181,7 +181,7 @@ fn not_for_rules(sent: &Sent) -> Option<DropReason> {
     let tuple = IpTuple::parse(&sent.bytes, sent.bytes.len()).ok()?;
     tuple
         .addrs
-        .has_martian_source()
+        .has_unforwardable_source()
         .then_some(DropReason::MartianSource)
 }
 
@@ -236,6 +236,7 @@ fn random_worlds_reach_every_way() {
         DropReason::FarDrop,
         DropReason::FarNoTunnel,
         DropReason::GateClosed,
+        DropReason::MartianDestination,
         DropReason::NoMatchingPdr,
         DropReason::SpoofedSource,
         DropReason::TtlExpired,

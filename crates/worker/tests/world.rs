@@ -689,3 +689,72 @@ fn an_address_inside_another_sessions_prefix_is_taken_from_it() {
     let out = world.send(1, &packet);
     assert_eq!(teid(&out), 88);
 }
+
+#[test]
+fn packets_to_no_station_are_not_routed_with_the_tunnels_flow_warm() {
+    let mut world = world();
+    assert_eq!(reason(&mut world, 0, &uplink()), None);
+    let from_ue_to = |remote: &str| {
+        let remote = ip(remote);
+        let ue = if remote.is_ipv4() {
+            IpAddr::V4(UE)
+        } else {
+            Ipv6Addr::from_bits(UE_V6.to_bits() | 1).into()
+        };
+        tunnelled(
+            N3_ADDRESS,
+            TEID,
+            255,
+            None,
+            &[],
+            &UserPacket::udp(ue, remote, 1, 2).bytes(),
+        )
+    };
+    assert_eq!(reason(&mut world, 0, &from_ue_to("2001:db8:ffff::1")), None);
+    let martians = [
+        "0.0.0.1",
+        "127.0.0.1",
+        "169.254.169.254",
+        "224.0.0.5",
+        "239.1.1.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::ffff:10.0.6.9",
+        "fe80::1",
+        "ff02::2",
+        "ff0e::1",
+    ];
+    for remote in martians {
+        let dropped = reason(&mut world, 0, &from_ue_to(remote));
+        assert_eq!(dropped, Some(DropReason::MartianDestination), "{remote}");
+    }
+    let stats = world.workers[0].stats();
+    assert_eq!((stats.hits, stats.installed), (0, 2));
+    assert_eq!(reason(&mut world, 0, &uplink()), None);
+    assert_eq!(world.workers[0].stats().hits, 1);
+    world.assert_conserved();
+}
+
+#[test]
+fn packets_from_no_station_do_not_reach_a_ue() {
+    let mut world = world();
+    for source in ["0.0.0.1", "127.0.0.1", "169.254.1.1", "224.0.0.5", "240.0.0.1"] {
+        let packet = UserPacket::udp(ip(source), UE, 1, 2).bytes();
+        assert_eq!(
+            reason(&mut world, 1, &packet),
+            Some(DropReason::MartianSource),
+            "{source}"
+        );
+    }
+    let ue = Ipv6Addr::from_bits(UE_V6.to_bits() | 1);
+    for source in ["::", "::1", "fe80::1", "ff02::1"] {
+        let packet = UserPacket::udp(ip(source), ue, 1, 2).bytes();
+        assert_eq!(
+            reason(&mut world, 1, &packet),
+            Some(DropReason::MartianSource),
+            "{source}"
+        );
+    }
+}

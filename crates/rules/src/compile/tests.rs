@@ -601,6 +601,10 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
         Outcome::Dropped(DropReason::SpoofedSource) => {
             prop_assert_ne!(decision.source_check, SourceCheck::Anyone)
         }
+        Outcome::Dropped(DropReason::MartianDestination) => {
+            let is_from_tunnel = image.rules.pdrs()[slot].pdi.f_teid.is_some();
+            prop_assert!(forward.kind == ForwardKind::Plain || !is_from_tunnel)
+        }
         Outcome::Dropped(DropReason::GateClosed) => prop_assert_ne!(closed & decision.qers, 0),
         Outcome::Dropped(reason) if expected(&forward).is_some() => {
             prop_assert_eq!(Some(*reason), expected(&forward))
@@ -651,7 +655,7 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
     #[test]
     fn any_rules_compile_or_name_a_rule(rules in any_rules(), sent in any_sent()) {

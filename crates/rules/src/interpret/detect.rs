@@ -6,6 +6,7 @@ use packet::tuple::proto;
 use packet::{DropReason, IpTuple, Qfi};
 
 use super::arrival::{Arrival, Tunnelled};
+use super::egress::Way;
 use super::{Session, ue_end};
 use crate::model::{DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::network::{Roles, VrfId};
@@ -184,6 +185,37 @@ impl<'a> Session<'a> {
             Ok(())
         } else {
             Err(DropReason::SpoofedSource)
+        }
+    }
+
+    /// Refuses packets to where no router sends any, if they come from a data network or leave to one. Between
+    /// tunnels they pass: router solicitations and the like are for the next node.
+    pub(super) fn check_destination(
+        self,
+        arrival: &Arrival<'_>,
+        pdr: &Pdr,
+        tuple: &IpTuple,
+    ) -> Result<(), DropReason> {
+        let is_routed = !arrival.is_tunnelled() || matches!(self.way(pdr), Ok(Way::Plain(_)));
+        if is_routed && !may_be_routed_to(tuple.addrs.dst()) {
+            Err(DropReason::MartianDestination)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Whether a router passes on packets to this address: no loopback, group, link-local or reserved one (RFC 1812
+/// §5.3.7, RFC 6890 §2.2, RFC 4291 §2.4). Multicast routing is not for here.
+fn may_be_routed_to(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => {
+            let reserved = v4.octets()[0] == 0 || v4.octets()[0] >= 240;
+            !(reserved || v4.is_loopback() || v4.is_link_local() || v4.is_multicast())
+        }
+        IpAddr::V6(v6) => {
+            let reserved = v6.segments()[..4] == [0; 4];
+            !(reserved || v6.is_unicast_link_local() || v6.is_multicast())
         }
     }
 }

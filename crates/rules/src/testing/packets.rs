@@ -181,7 +181,7 @@ pub fn tunnelled(
     octets
 }
 
-pub(super) const REMOTES: [&str; 2] = ["192.0.2.1", "198.51.100.7"];
+pub(super) const REMOTES: [&str; 4] = ["192.0.2.1", "198.51.100.7", "192.0.2.1", "239.1.1.1"];
 pub(super) const REMOTES_V6: [&str; 3] = ["2001:db8:ffff::1", "2001:db8:ffff::2", "ff02::2"];
 
 fn user_v4() -> impl Strategy<Value = IpAddr> {
