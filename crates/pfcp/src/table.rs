@@ -75,6 +75,7 @@ macro_rules! table {
         }
 
         #[allow(clippy::match_single_binding, unused_mut, unused_variables, reason = "a table may be empty")]
+        #[allow(unused_labels, reason = "a table may be empty")]
         #[allow(unreachable_patterns, reason = "one type may stand for two fields")]
         #[allow(unused_imports, reason = "a table may lack rows of some presence")]
         const _: () = {
@@ -109,13 +110,17 @@ macro_rules! table {
                     let () = Self::TYPES_AGREE;
                     let mut seen = 0_u64;
                     let mut at = Cursor::new(body);
-                    $(slot!(when $presence at.is_at($number, <$ty as Ie<'a>>::FIXED), {
-                        let (value, behind) = at.split(<$ty as Ie<'a>>::FIXED)?;
-                        if value.len() >= <$ty as Ie<'a>>::ENOUGH || slot!(check $presence $ty, value)? {
-                            seen |= 1 << Row::$field;
-                        }
-                        at = Cursor::new(behind);
-                    });)*
+                    'rows: {
+                        $(slot!(when $presence at.is_at($number, <$ty as Ie<'a>>::FIXED), {
+                            let (value, behind) = at.split(<$ty as Ie<'a>>::FIXED)?;
+                            if <$ty as Ie<'a>>::is_surely_good(value) || slot!(check $presence $ty, value)? {
+                                seen |= 1 << Row::$field;
+                            }
+                            if !at.go_on(behind) {
+                                break 'rows;
+                            }
+                        });)*
+                    }
                     if !at.is_done() {
                         seen = Self::check_disorder(at, seen)?;
                     }
@@ -145,11 +150,15 @@ macro_rules! table {
                 fn fill_table(&mut self, body: &'a [u8]) {
                     self.layout = Layout::of(body);
                     let mut at = Cursor::new(body);
-                    $(slot!(when $presence at.is_at($number, <$ty as Ie<'a>>::FIXED), {
-                        let Ok((value, behind)) = at.split(<$ty as Ie<'a>>::FIXED) else { return };
-                        slot!(fill $presence self.$field, $ty, value, at);
-                        at = Cursor::new(behind);
-                    });)*
+                    'rows: {
+                        $(slot!(when $presence at.is_at($number, <$ty as Ie<'a>>::FIXED), {
+                            let Ok((value, behind)) = at.split(<$ty as Ie<'a>>::FIXED) else { return };
+                            slot!(fill $presence self.$field, $ty, value, at);
+                            if !at.go_on(behind) {
+                                break 'rows;
+                            }
+                        });)*
+                    }
                     if !at.is_done() {
                         self.fill_disorder(body);
                     }
@@ -370,6 +379,11 @@ macro_rules! groups {
             const ENOUGH: usize = usize::MAX;
             const FIXED: usize = 0;
             const NEVER_WRONG: bool = false;
+
+            #[inline]
+            fn is_surely_good(_value: &[u8]) -> bool {
+                false
+            }
 
             fn check(value: &'a [u8]) -> Result<(), $crate::Error> {
                 Self::check_table(value)

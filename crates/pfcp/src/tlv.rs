@@ -98,6 +98,22 @@ impl<'a> Cursor<'a> {
         Self { rest: body, front }
     }
 
+    /// Goes on to `behind`; says whether there is at least the front of an IE.
+    #[inline(always)]
+    pub(crate) fn go_on(&mut self, behind: &'a [u8]) -> bool {
+        self.rest = behind;
+        match behind.first_chunk() {
+            Some(front) => {
+                self.front = u32::from_le_bytes(*front);
+                true
+            }
+            None => {
+                self.front = 0;
+                false
+            }
+        }
+    }
+
     /// Whether this stands behind the last IE.
     #[inline(always)]
     pub(crate) const fn is_done(&self) -> bool {
@@ -194,9 +210,18 @@ impl<'a> Reader<'a> {
     /// [`Fault::Short`] when fewer are left.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
-        let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or_else(|| self.short(N))?;
+        self.fixed(|octets: &[u8; N]| *octets)
+    }
+
+    /// What `parse` makes of the next `N` octets. Numbers are parsed here rather than behind
+    /// [`array`](Self::array), so that each is one load: a `Result` of an array is put together octet by octet.
+    #[inline(always)]
+    pub(crate) fn fixed<const N: usize, T>(&mut self, parse: impl FnOnce(&[u8; N]) -> T) -> Result<T, Fault> {
+        let Some((taken, rest)) = self.rest.split_first_chunk::<N>() else {
+            return Err(self.short(N));
+        };
         self.rest = rest;
-        Ok(*taken)
+        Ok(parse(taken))
     }
 
     #[cold]
@@ -213,7 +238,7 @@ impl<'a> Reader<'a> {
     /// [`Fault::Short`] at the end.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, Fault> {
-        self.array::<1>().map(|[octet]| octet)
+        self.fixed(|[octet]| *octet)
     }
 
     /// Two octets, most significant first.
@@ -222,7 +247,7 @@ impl<'a> Reader<'a> {
     /// [`Fault::Short`] when fewer are left.
     #[inline]
     pub fn u16(&mut self) -> Result<u16, Fault> {
-        self.array().map(u16::from_be_bytes)
+        self.fixed(|octets| u16::from_be_bytes(*octets))
     }
 
     /// Four octets, most significant first.
@@ -231,7 +256,7 @@ impl<'a> Reader<'a> {
     /// [`Fault::Short`] when fewer are left.
     #[inline]
     pub fn u32(&mut self) -> Result<u32, Fault> {
-        self.array().map(u32::from_be_bytes)
+        self.fixed(|octets| u32::from_be_bytes(*octets))
     }
 }
 

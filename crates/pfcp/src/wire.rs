@@ -380,6 +380,11 @@ impl<'a, T: Ie<'a>> Ie<'a> for Edit<T> {
     const NEVER_WRONG: bool = T::NEVER_WRONG;
 
     #[inline]
+    fn is_surely_good(value: &[u8]) -> bool {
+        T::is_surely_good(value)
+    }
+
+    #[inline]
     fn check(value: &'a [u8]) -> Result<(), Error> {
         if value.is_empty() { Ok(()) } else { T::check(value) }
     }

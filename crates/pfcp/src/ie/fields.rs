@@ -13,16 +13,32 @@ pub trait Field<'a>: Sized {
 
     /// Reads the field.
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
+
+    /// Where the field that begins at `at` ends, if it can be told at a glance that its content is good. Else, or if
+    /// the field is cut, somewhere beyond the value.
+    #[inline(always)]
+    fn skip(_value: &[u8], _at: usize) -> usize {
+        BEYOND
+    }
+
     /// Writes the field.
     fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom>;
 }
+
+/// Beyond any value, with room for more fields behind.
+const BEYOND: usize = usize::MAX / 2;
 
 macro_rules! number_fields {
     ($($int:ident)*) => {$(
         impl<'a> Field<'a> for $int {
             #[inline]
             fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
-                r.array().map($int::from_be_bytes)
+                r.fixed(|octets| $int::from_be_bytes(*octets))
+            }
+
+            #[inline(always)]
+            fn skip(_value: &[u8], at: usize) -> usize {
+                at + size_of::<$int>()
             }
 
             #[inline]
@@ -41,6 +57,11 @@ impl<'a, const N: usize> Field<'a> for [u8; N] {
         r.array()
     }
 
+    #[inline(always)]
+    fn skip(_value: &[u8], at: usize) -> usize {
+        at + size_of::<Self>()
+    }
+
     #[inline]
     fn write<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         w.array(*self)
@@ -50,7 +71,12 @@ impl<'a, const N: usize> Field<'a> for [u8; N] {
 impl<'a> Field<'a> for Ipv4Addr {
     #[inline]
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
-        r.array::<4>().map(Self::from)
+        r.fixed(|octets: &[u8; 4]| Self::from(*octets))
+    }
+
+    #[inline(always)]
+    fn skip(_value: &[u8], at: usize) -> usize {
+        at + size_of::<Self>()
     }
 
     #[inline]
@@ -62,7 +88,12 @@ impl<'a> Field<'a> for Ipv4Addr {
 impl<'a> Field<'a> for Ipv6Addr {
     #[inline]
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
-        r.array::<16>().map(Self::from)
+        r.fixed(|octets: &[u8; 16]| Self::from(*octets))
+    }
+
+    #[inline(always)]
+    fn skip(_value: &[u8], at: usize) -> usize {
+        at + size_of::<Self>()
     }
 
     #[inline]
@@ -86,8 +117,16 @@ macro_rules! counted_octets {
         impl<'a> Field<'a> for $name<'a> {
             #[inline]
             fn read(r: &mut Reader<'a>) -> Result<Self, Fault> {
-                let length = $int::from_be_bytes(r.array()?);
+                let length = r.fixed(|octets| $int::from_be_bytes(*octets))?;
                 r.take(usize::from(length)).map(Self)
+            }
+
+            #[inline(always)]
+            fn skip(value: &[u8], at: usize) -> usize {
+                match value.get(at..).unwrap_or_default().first_chunk() {
+                    Some(length) => at + size_of::<$int>() + usize::from($int::from_be_bytes(*length)),
+                    None => BEYOND,
+                }
             }
 
             #[inline]
@@ -114,6 +153,13 @@ pub trait Flagged<'a>: Sized {
 
     /// Reads what the flag announces.
     fn read(r: &mut Reader<'a>, set: bool) -> Result<Self, Fault>;
+
+    /// As [`read`](Self::read), in place. `self` is the default before.
+    fn read_into(&mut self, r: &mut Reader<'a>, set: bool) -> Result<(), Fault>;
+
+    /// As [`Field::skip`]; `at` where the flag is not set.
+    fn skip(value: &[u8], at: usize, set: bool) -> usize;
+
     /// Whether the flag is to be set.
     fn is_set(&self) -> bool;
     /// Writes what the flag announces.
@@ -126,6 +172,17 @@ impl<'a> Flagged<'a> for bool {
     #[inline]
     fn read(_r: &mut Reader<'a>, set: bool) -> Result<Self, Fault> {
         Ok(set)
+    }
+
+    #[inline(always)]
+    fn read_into(&mut self, _r: &mut Reader<'a>, set: bool) -> Result<(), Fault> {
+        *self = set;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn skip(_value: &[u8], at: usize, _set: bool) -> usize {
+        at
     }
 
     #[inline]
@@ -145,6 +202,19 @@ impl<'a, T: Field<'a>> Flagged<'a> for Option<T> {
     #[inline]
     fn read(r: &mut Reader<'a>, set: bool) -> Result<Self, Fault> {
         if set { T::read(r).map(Some) } else { Ok(None) }
+    }
+
+    #[inline(always)]
+    fn read_into(&mut self, r: &mut Reader<'a>, set: bool) -> Result<(), Fault> {
+        if set {
+            *self = Some(T::read(r)?);
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn skip(value: &[u8], at: usize, set: bool) -> usize {
+        if set { T::skip(value, at) } else { at }
     }
 
     #[inline]

@@ -196,6 +196,11 @@ impl<'a> Leaf<'a> for OuterHeaderCreation {
         })
     }
 
+    #[inline]
+    fn is_surely_good(value: &[u8]) -> bool {
+        matches!(value, [0x01, 0x00, ..]) && value.len() >= 10
+    }
+
     fn write_fields<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let w = w.u16(self.description)?;
         let w = Flagged::write(&self.teid, w)?;

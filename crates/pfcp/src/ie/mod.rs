@@ -54,6 +54,11 @@ pub trait Ie<'a>: Sized {
     #[doc(hidden)]
     const NEVER_WRONG: bool;
 
+    /// Whether it can be told at a glance that `value` passes [`check`](Self::check). A value that passes may get a
+    /// no.
+    #[doc(hidden)]
+    fn is_surely_good(value: &[u8]) -> bool;
+
     /// Whether the octets behind the IE's length field are such an IE, on all levels.
     ///
     /// # Errors
@@ -130,6 +135,21 @@ pub trait Leaf<'a>: Sized {
     /// [`Fault::Short`] where a field is cut, [`Fault::Value`] where the value cannot be meant.
     fn read(r: &mut Reader<'a>) -> Result<Self, Fault>;
 
+    /// Whether it can be told at a glance that [`read`](Self::read) takes `value`. A value that it takes may get a no.
+    #[doc(hidden)]
+    #[inline]
+    fn is_surely_good(value: &[u8]) -> bool {
+        value.len() >= Self::ENOUGH
+    }
+
+    /// Reads the fields into an empty slot; says whether there is something in it now.
+    #[doc(hidden)]
+    #[inline]
+    fn fill_leaf(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+        *slot = Self::read(&mut Reader::new(value)).ok();
+        slot.is_some()
+    }
+
     /// Writes the fields, front to back.
     ///
     /// # Errors
@@ -154,6 +174,11 @@ impl<'a, T: Leaf<'a>> Ie<'a> for T {
     const NEVER_WRONG: bool = T::NEVER_WRONG;
 
     #[inline]
+    fn is_surely_good(value: &[u8]) -> bool {
+        T::is_surely_good(value)
+    }
+
+    #[inline]
     fn check(value: &'a [u8]) -> Result<(), Error> {
         match T::read(&mut Reader::new(value)) {
             Ok(_) => Ok(()),
@@ -170,8 +195,7 @@ impl<'a, T: Leaf<'a>> Ie<'a> for T {
 
     #[inline]
     fn fill_slot(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
-        *slot = T::read(&mut Reader::new(value)).ok();
-        slot.is_some()
+        T::fill_leaf(slot, value)
     }
 
     #[inline]

@@ -23,7 +23,7 @@ macro_rules! numbers {
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
-                r.array().map(|octets| Self($int::from_be_bytes(octets) $(& $mask)?))
+                r.fixed(|octets| Self($int::from_be_bytes(*octets) $(& $mask)?))
             }
 
             #[inline]
@@ -310,9 +310,32 @@ macro_rules! flagged {
 
             #[inline]
             fn read(r: &mut $crate::tlv::Reader<'a>) -> Result<Self, $crate::error::Fault> {
-                let flags = $flags::from_be_bytes(r.array()?);
+                let flags = r.fixed(|octets| $flags::from_be_bytes(*octets))?;
                 $(let $field = $crate::ie::fields::Flagged::read(r, flags & $bit != 0)?;)*
                 Ok(Self { $($field),* })
+            }
+
+            #[inline]
+            fn is_surely_good(value: &[u8]) -> bool {
+                let Some(flags) = value.first_chunk() else { return false };
+                let flags = $flags::from_be_bytes(*flags);
+                let end = size_of::<$flags>();
+                $(let end = <$ty as $crate::ie::fields::Flagged<'a>>::skip(value, end, flags & $bit != 0);)*
+                end <= value.len()
+            }
+
+            #[inline]
+            fn fill_leaf(slot: &mut Option<Self>, value: &'a [u8]) -> bool {
+                let this = slot.insert(Self::default());
+                let mut r = $crate::tlv::Reader::new(value);
+                let filled = r.fixed(|octets| $flags::from_be_bytes(*octets)).and_then(|flags| {
+                    $($crate::ie::fields::Flagged::read_into(&mut this.$field, &mut r, flags & $bit != 0)?;)*
+                    Ok(())
+                });
+                if filled.is_err() {
+                    *slot = None;
+                }
+                filled.is_ok()
             }
 
             #[inline]
