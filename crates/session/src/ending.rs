@@ -56,14 +56,14 @@ impl Sessions {
         }
         match &session.state {
             State::Changing(change) if change.ticket == ticket => match change.work {
-                Work::Modify(_) => self.roll_back(now, index),
+                Work::Modify(_) | Work::Supersede(..) => self.roll_back(now, index),
                 Work::Establish(_) | Work::Delete => self.kill_because(index, Refusal::TooLate),
             },
             _ => {}
         }
     }
 
-    /// Gives a modification up and brings the worker back to what is live.
+    /// Gives a modification or a successor up and brings the worker back to what is live.
     fn roll_back(&mut self, now: Nanos, index: SessionIndex) {
         self.last_change += 1;
         let id = self.last_change;
@@ -76,7 +76,7 @@ impl Sessions {
         let Change {
             ticket,
             sent,
-            work: Work::Modify(prepared),
+            work: Work::Modify(prepared) | Work::Supersede(prepared, _),
             ..
         } = *change
         else {
@@ -135,7 +135,7 @@ impl Sessions {
             return;
         };
         let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
-        let waiting = std::mem::take(&mut session.waiting);
+        let (association, waiting) = (session.association, std::mem::take(&mut session.waiting));
         self.follow_remotes(index, &live.remotes(), &[]);
         self.let_go(now, index, &live.tunnels, &live.addresses);
         self.forget(index);
@@ -149,9 +149,7 @@ impl Sessions {
                 usage,
             },
         );
-        waiting
-            .iter()
-            .for_each(|waiting| self.refuse(waiting.ticket, Refusal::NotFound));
+        self.outlive(now, association, waiting);
     }
 
     /// Removes a session without telling its owner.
@@ -264,10 +262,10 @@ impl Sessions {
         self.by_owner.insert((association, cp), index);
     }
 
-    /// A session that no worker has any more is forgotten altogether.
-    pub(crate) fn forget(&mut self, index: SessionIndex) {
+    /// A session that no worker has any more is forgotten altogether. Answers what it was.
+    pub(crate) fn forget(&mut self, index: SessionIndex) -> Option<Box<Session>> {
         self.unlink(index);
-        self.clear(index);
+        self.clear(index)
     }
 
     /// Peers can address the session no more.
@@ -282,10 +280,12 @@ impl Sessions {
         }
     }
 
-    fn clear(&mut self, index: SessionIndex) {
-        if self.slots.get_mut(index.index()).and_then(Option::take).is_some() {
+    fn clear(&mut self, index: SessionIndex) -> Option<Box<Session>> {
+        let gone = self.slots.get_mut(index.index()).and_then(Option::take);
+        if gone.is_some() {
             self.indexes.give_back(index);
         }
+        gone
     }
 }
 
@@ -312,7 +312,7 @@ impl Session {
                 tickets.insert(0, change.ticket);
                 match change.work {
                     Work::Delete => removal = Some(change.id),
-                    Work::Establish(prepared) | Work::Modify(prepared) => {
+                    Work::Establish(prepared) | Work::Modify(prepared) | Work::Supersede(prepared, _) => {
                         tunnels.extend(prepared.claimed);
                         addresses.extend(prepared.addresses);
                     }

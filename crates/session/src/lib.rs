@@ -21,6 +21,7 @@ mod refusal;
 mod session;
 mod sessions;
 mod steering;
+mod supersede;
 mod tunnels;
 mod usage;
 

@@ -5,9 +5,8 @@
 
 use flow::{Nanos, OpId, SessionIndex, WorkerId};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
-use rules::model::{FTeid, PdrId};
 
-use crate::effect::{Done, Effect, WorkerFault};
+use crate::effect::{Done, Effect, Ticket, WorkerFault};
 use crate::refusal::Refusal;
 use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
@@ -177,40 +176,50 @@ impl Sessions {
         let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
             return;
         };
-        match (change.fault, change.work) {
-            (_, Work::Delete) => self.deleted(now, index, change.ticket, change.reports),
+        let Change {
+            ticket,
+            work,
+            fault,
+            reports,
+            inherited,
+            ..
+        } = *change;
+        match (fault, work) {
+            (_, Work::Delete) => self.deleted(now, index, ticket, reports),
             (None, Work::Establish(prepared) | Work::Modify(prepared)) => {
-                let created = self.commit(now, index, prepared);
-                if let Some(view) = self.view(index) {
-                    let (seid, cp) = (view.seid(), view.cp());
-                    self.done(
-                        change.ticket,
-                        Done {
-                            seid,
-                            cp,
-                            created,
-                            usage: change.reports,
-                        },
-                    );
-                }
+                self.commit(now, index, ticket, prepared, reports);
             }
-            (Some(fault), Work::Modify(prepared)) => {
+            (None, Work::Supersede(prepared, seid)) => {
+                self.take_over(index, seid, &inherited);
+                self.commit(now, index, ticket, prepared, reports);
+            }
+            (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
-                self.refuse(change.ticket, refusal(fault));
+                self.refuse(ticket, refusal(fault));
             }
             (Some(fault), Work::Establish(prepared)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
-                self.forget(index);
-                self.refuse(change.ticket, refusal(fault));
+                let gone = self.forget(index);
+                self.refuse(ticket, refusal(fault));
+                if let Some(gone) = gone {
+                    self.outlive(now, gone.association, gone.waiting);
+                }
             }
         }
         self.next_request(now, index);
     }
 
-    /// What the change prepared is live now. Answers the F-TEIDs that it created.
-    fn commit(&mut self, now: Nanos, index: SessionIndex, prepared: Prepared) -> Vec<(PdrId, FTeid)> {
+    /// What the change prepared is live now, and the requester is told.
+    fn commit(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        ticket: Ticket,
+        prepared: Prepared,
+        usage: Vec<UsageReport>,
+    ) {
         let Some(session) = self.session_mut(index) else {
-            return Vec::new();
+            return;
         };
         let before = std::mem::replace(&mut session.live, prepared.live.clone());
         session.shared = prepared.shared;
@@ -221,10 +230,20 @@ impl Sessions {
         let gone = before.without(&prepared.live);
         self.let_go(now, index, &gone.0, &gone.1);
         self.follow_remotes(index, &before.remotes(), &prepared.live.remotes());
-        if let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) {
-            self.store.store(SessionView::new(session));
-        }
-        prepared.created
+        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
+            return;
+        };
+        let (seid, cp) = (session.seid, session.cp);
+        self.store.store(SessionView::new(session));
+        self.done(
+            ticket,
+            Done {
+                seid,
+                cp,
+                created: prepared.created,
+                usage,
+            },
+        );
     }
 }
 
@@ -235,6 +254,10 @@ impl Session {
             return;
         };
         let counters = usage.map(|usage| usage.counters).unwrap_or_default();
+        if let (Role::Query, Work::Supersede(..)) = (role, &change.work) {
+            change.inherited = counters;
+            return;
+        }
         let find = |urr| {
             counters
                 .iter()

@@ -1,6 +1,6 @@
 //! One session: what is live in its worker, and the change that is under way.
 
-use flow::{Bucket, SessionIndex};
+use flow::{Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::image::SessionImage;
 use rules::model::{FTeid, PdrId, SessionRules, UrrId};
@@ -85,6 +85,8 @@ pub(crate) enum Work {
     Establish(Prepared),
     /// Replace; or a query alone.
     Modify(Prepared),
+    /// Replace by a session that is set up in the place of this one, under a SEID of its own.
+    Supersede(Prepared, Seid),
     /// Remove.
     Delete,
 }
@@ -93,14 +95,16 @@ impl Work {
     pub(crate) fn role(&self) -> Role {
         match self {
             Work::Establish(_) => Role::Install,
-            Work::Modify(_) => Role::Replace,
+            Work::Modify(_) | Work::Supersede(..) => Role::Replace,
             Work::Delete => Role::Remove,
         }
     }
 
     pub(crate) fn prepared(&self) -> Option<&Prepared> {
         match self {
-            Work::Establish(prepared) | Work::Modify(prepared) => Some(prepared),
+            Work::Establish(prepared) | Work::Modify(prepared) | Work::Supersede(prepared, _) => {
+                Some(prepared)
+            }
             Work::Delete => None,
         }
     }
@@ -118,6 +122,8 @@ pub(crate) struct Change {
     pub(crate) pending: u32,
     pub(crate) fault: Option<WorkerFault>,
     pub(crate) reports: Vec<UsageReport>,
+    /// What the URRs of a session that is being superseded had counted: not the successor's.
+    pub(crate) inherited: Vec<(UrrId, UrrCount)>,
 }
 
 /// Where a session stands.
@@ -154,6 +160,11 @@ pub(crate) enum WaitingRequest {
     Modify {
         changes: Box<Changes>,
         cp: Option<CpFSeid>,
+    },
+    /// A session is to be set up in the place of this one, if this one still has the name `cp` then.
+    Supersede {
+        changes: Box<Changes>,
+        cp: CpFSeid,
     },
     Delete,
 }

@@ -140,8 +140,9 @@ impl Sessions {
         }
     }
 
-    /// Sets a session up. A session that the same association has under the same F-SEID is removed first: its owner has
-    /// evidently lost it. The outcome comes from [`poll_outcome`](Sessions::poll_outcome).
+    /// Sets a session up. A session that the same association has under the same F-SEID is superseded: its owner has
+    /// evidently lost it. It lives on, and can be changed, if the new one is refused. The outcome comes from
+    /// [`poll_outcome`](Sessions::poll_outcome).
     pub fn establish(
         &mut self,
         now: Nanos,
@@ -151,7 +152,9 @@ impl Sessions {
         changes: Changes,
     ) {
         if let Some(lost) = self.by_owner.get(&(association, cp)).copied() {
-            self.kill(lost);
+            let changes = Box::new(changes);
+            let request = WaitingRequest::Supersede { changes, cp };
+            return self.submit(now, lost, Waiting { ticket, request });
         }
         if let Err(refusal) = self.begin_establish(now, ticket, (association, cp), changes) {
             self.refuse(ticket, refusal);
@@ -204,26 +207,24 @@ impl Sessions {
             changes: Box::new(changes),
             cp,
         };
-        self.submit(now, seid, Waiting { ticket, request });
+        self.submit_to(now, seid, Waiting { ticket, request });
     }
 
     /// Removes a session; the outcome has the final usage of every URR.
     pub fn delete(&mut self, now: Nanos, ticket: Ticket, seid: Seid) {
-        self.submit(
-            now,
-            seid,
-            Waiting {
-                ticket,
-                request: WaitingRequest::Delete,
-            },
-        );
+        let request = WaitingRequest::Delete;
+        self.submit_to(now, seid, Waiting { ticket, request });
     }
 
-    fn submit(&mut self, now: Nanos, seid: Seid, waiting: Waiting) {
+    fn submit_to(&mut self, now: Nanos, seid: Seid, waiting: Waiting) {
+        match self.by_seid.get(&seid).copied() {
+            Some(index) => self.submit(now, index, waiting),
+            None => self.refuse(waiting.ticket, Refusal::NotFound),
+        }
+    }
+
+    fn submit(&mut self, now: Nanos, index: SessionIndex, waiting: Waiting) {
         let ticket = waiting.ticket;
-        let Some(index) = self.by_seid.get(&seid).copied() else {
-            return self.refuse(ticket, Refusal::NotFound);
-        };
         let most = self.config.max_waiting;
         let Some(session) = self.session_mut(index) else {
             return;
@@ -256,6 +257,7 @@ impl Sessions {
                         self.refuse(ticket, refusal);
                     }
                 }
+                WaitingRequest::Supersede { changes, cp } => self.supersede(now, index, ticket, cp, *changes),
             }
         }
     }
@@ -376,7 +378,7 @@ impl Sessions {
         });
     }
 
-    fn new_seid(&mut self) -> Seid {
+    pub(crate) fn new_seid(&mut self) -> Seid {
         loop {
             let seid = Seid(self.random.next_u64());
             if seid.0 != 0 && !self.by_seid.contains_key(&seid) {
@@ -399,7 +401,7 @@ impl Sessions {
     }
 
     /// Begins a change: the deadline of an establishment runs from now, that of others from their arrival.
-    fn start(
+    pub(crate) fn start(
         &mut self,
         now: Nanos,
         index: SessionIndex,
@@ -425,6 +427,7 @@ impl Sessions {
             pending: 0,
             fault: None,
             reports: Vec::new(),
+            inherited: Vec::new(),
         };
         if let Some(session) = self.session_mut(index) {
             session.state = State::Changing(Box::new(change));

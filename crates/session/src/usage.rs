@@ -62,6 +62,23 @@ pub(crate) struct UsageBook {
 }
 
 impl UsageBook {
+    /// Accounts of URRs whose slots had counted so much before: that is not theirs.
+    pub(crate) fn beginning_at(inherited: &[(UrrId, UrrCount)]) -> UsageBook {
+        let account = |(urr, count): &(UrrId, UrrCount)| {
+            let reported = *count;
+            (
+                *urr,
+                Account {
+                    reported,
+                    ..Account::default()
+                },
+            )
+        };
+        UsageBook {
+            accounts: inherited.iter().map(account).collect(),
+        }
+    }
+
     /// Opens an account for each of `urrs` that has none, and closes those of URRs that are gone.
     pub(crate) fn follow(&mut self, now: Nanos, urrs: impl Iterator<Item = UrrId> + Clone) {
         for urr in urrs.clone() {

@@ -19,11 +19,12 @@ const WORKERS: u16 = 3;
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A session of this CP F-SEID and UE, with a TEID of the peer's choice if one is given.
+    /// A session of this CP F-SEID and UE, with a TEID of the peer's choice if one is given; some are `broken`.
     Establish {
         cp: u8,
         ue: u8,
         given: Option<u8>,
+        broken: bool,
     },
     Modify(prop::sample::Index, Edited),
     Delete(prop::sample::Index),
@@ -44,7 +45,7 @@ enum Edited {
     RemovePdr(u8),
     Urr(u8, bool),
     Query,
-    Rename(u8),
+    Rename,
     Nonsense,
 }
 
@@ -55,7 +56,7 @@ fn edited() -> impl Strategy<Value = Edited> {
         (3u8..6).prop_map(Edited::RemovePdr),
         (2u8..4, any::<bool>()).prop_map(|(urr, there)| Edited::Urr(urr, there)),
         Just(Edited::Query),
-        (0u8..8).prop_map(Edited::Rename),
+        Just(Edited::Rename),
         Just(Edited::Nonsense),
     ]
 }
@@ -63,7 +64,8 @@ fn edited() -> impl Strategy<Value = Edited> {
 fn event() -> impl Strategy<Value = Event> {
     let index = any::<prop::sample::Index>;
     prop_oneof![
-        4 => (0u8..8, 0u8..8, prop::option::of(0u8..6)).prop_map(|(cp, ue, given)| Event::Establish { cp, ue, given }),
+        4 => (0u8..8, 0u8..8, prop::option::of(0u8..6), prop::bool::weighted(0.2))
+            .prop_map(|(cp, ue, given, broken)| Event::Establish { cp, ue, given, broken }),
         6 => (index(), edited()).prop_map(|(which, edited)| Event::Modify(which, edited)),
         2 => index().prop_map(Event::Delete),
         8 => (0..WORKERS, 1u8..8).prop_map(|(worker, steps)| Event::Step(worker, steps)),
@@ -84,6 +86,9 @@ struct Play {
     asked: BTreeSet<Ticket>,
     /// Sessions that were accepted, by their SEID.
     seids: Vec<Seid>,
+    /// Sessions that live if every refusal left all as it was, by the name of their owner.
+    living: BTreeMap<u64, Seid>,
+    deletions: BTreeSet<Ticket>,
     /// Packets counted by workers, and packets reported, of URR 1.
     counted: u64,
     reported: u64,
@@ -101,6 +106,8 @@ impl Play {
             world: World::with(config),
             asked: BTreeSet::new(),
             seids: Vec::new(),
+            living: BTreeMap::new(),
+            deletions: BTreeSet::new(),
             counted: 0,
             reported: 0,
         }
@@ -114,11 +121,17 @@ impl Play {
 
     fn act(&mut self, event: &Event) {
         match event {
-            Event::Establish { cp, ue, given } => self.establish(*cp, *ue, *given),
+            Event::Establish {
+                cp,
+                ue,
+                given,
+                broken,
+            } => self.establish(*cp, *ue, *given, *broken),
             Event::Modify(which, edited) => self.modify(which, *edited),
             Event::Delete(which) => {
                 if let Some(seid) = self.pick(which) {
                     let ticket = self.ticket();
+                    self.deletions.insert(ticket);
                     self.world.sessions.delete(self.world.now, ticket, seid);
                 }
             }
@@ -143,12 +156,15 @@ impl Play {
         (!self.seids.is_empty()).then(|| self.seids[which.index(self.seids.len())])
     }
 
-    fn establish(&mut self, cp: u8, ue: u8, given_number: Option<u8>) {
+    fn establish(&mut self, cp: u8, ue: u8, given_number: Option<u8>, broken: bool) {
         let ue = Ipv4Addr::new(10, 45, 3, ue);
         let mut changes = chosen_session(ue);
         if let Some(number) = given_number {
             changes.choose.clear();
             changes.create_pdrs[0].pdi.f_teid = Some(given(given_teid(number)));
+        }
+        if broken {
+            changes.create_pdrs[1].far = Some(FarId(99));
         }
         let ticket = self.ticket();
         self.world
@@ -160,7 +176,7 @@ impl Play {
         let Some(seid) = self.pick(which) else { return };
         let ticket = self.ticket();
         let cp = match edited {
-            Edited::Rename(cp) => Some(cp_f_seid(u64::from(cp) + 100 + seid.0 % 1000)),
+            Edited::Rename => Some(cp_f_seid(100 + ticket.0)),
             _ => None,
         };
         self.world
@@ -213,6 +229,10 @@ impl Play {
             .sum::<u64>();
         if !self.seids.contains(&done.seid) {
             self.seids.push(done.seid);
+        }
+        self.living.retain(|_, seid| *seid != done.seid);
+        if !self.deletions.remove(&outcome.ticket) {
+            self.living.insert(done.cp.seid, done.seid);
         }
     }
 
@@ -300,7 +320,7 @@ fn changes_of(edited: Edited) -> Changes {
         Edited::Urr(id, true) => changes.create_urrs = vec![Urr::volume(UrrId(u32::from(id)))],
         Edited::Urr(id, false) => changes.remove_urrs = vec![UrrId(u32::from(id))],
         Edited::Query => changes.query = Query::All,
-        Edited::Rename(_) => {}
+        Edited::Rename => {}
         Edited::Nonsense => changes.remove_fars = vec![FarId(1)],
     }
     changes
@@ -326,6 +346,17 @@ proptest! {
     }
 
     #[test]
+    fn what_is_refused_changes_nothing_while_nobody_is_late(events in prop::collection::vec(event(), 1..80)) {
+        let mut play = Play::new();
+        let in_time = |event: &&Event| !matches!(event, Event::Pass(_) | Event::RemoveAssociation);
+        events.iter().filter(in_time).for_each(|event| play.act(event));
+        play.finish();
+        play.compare();
+        let left: BTreeMap<u64, Seid> = play.world.sessions.iter().map(|view| (view.cp().seid, view.seid())).collect();
+        prop_assert_eq!(left, play.living);
+    }
+
+    #[test]
     fn no_packet_is_lost_or_reported_twice_while_nobody_gives_up(
         events in prop::collection::vec(event(), 1..80),
     ) {
@@ -334,9 +365,9 @@ proptest! {
         for event in &events {
             match event {
                 Event::Pass(_) | Event::RemoveAssociation | Event::Trouble(..) => {}
-                Event::Establish { ue, given, .. } => {
+                Event::Establish { ue, given, broken, .. } => {
                     names += 1;
-                    play.act(&Event::Establish { cp: names, ue: *ue, given: *given });
+                    play.act(&Event::Establish { cp: names, ue: *ue, given: *given, broken: *broken });
                 }
                 other => play.act(other),
             }
