@@ -14,10 +14,11 @@
 //!
 //! (TS 29.244 §7.2.3.2, §7.6.6 to §7.6.10.) Of an IE that is no list the first occurrence counts.
 //!
-//! Reading goes over the octets twice: `check_table` looks at every IE on every level and keeps nothing, `fill_table`
-//! then takes the fields and cannot fail; what is in lists is only filled when the list is walked. Both look for the
-//! rows in the table's order, as peers are asked to send them (§8.1.2), with one compare a row and no jump; where a
-//! body leaves that order, the plain loop of `check_disorder` or `fill_disorder` takes over, with the same result.
+//! Reading a message checks every IE on every level and keeps the fields of the message itself (`read_table`). Groups
+//! are checked with it and kept nowhere (`check_table`); `fill_table` takes their fields, and cannot fail, when the
+//! message's field or list is made or walked. All look for the rows in the table's order, as peers are asked to send
+//! them (§8.1.2), with one compare a row and no jump, up to the last IE; where a body leaves that order, the plain loop
+//! of `check_disorder` or `fill_disorder` takes over, with the same result.
 
 use crate::error::Error;
 use crate::ie::Ie;
@@ -105,7 +106,38 @@ macro_rules! table {
 
                 constructor! { [] [] $($presence $field: $ty,)* }
 
+                /// As `check_table` and `fill_table` in one, for messages. `self` is blank before, and of no meaning
+                /// after an error.
+                #[allow(dead_code, reason = "groups are checked with their message, and filled later")]
+                fn read_table(&mut self, body: &'a [u8]) -> Result<(), Error> {
+                    let () = Self::TYPES_AGREE;
+                    self.layout = Layout::of(body);
+                    let mut seen = 0_u64;
+                    let mut at = Cursor::new(body);
+                    'rows: {
+                        $(slot!(when $presence at.is_at($number, <$ty as Ie<'a>>::FIXED), {
+                            let (value, behind) = at.split(<$ty as Ie<'a>>::FIXED)?;
+                            if <$ty as Ie<'a>>::is_surely_good(value) || slot!(check $presence $ty, value)? {
+                                seen |= 1 << Row::$field;
+                            }
+                            slot!(fill $presence self.$field, $ty, value, at);
+                            if !at.go_on(behind) {
+                                break 'rows;
+                            }
+                        });)*
+                    }
+                    if !at.is_done() {
+                        seen = Self::check_disorder(at, seen)?;
+                        self.fill_disorder(body);
+                    }
+                    match REQUIRED & !seen {
+                        0 => Ok(()),
+                        rows => Err($crate::table::missing(TYPES, rows)),
+                    }
+                }
+
                 /// Looks at every IE, on all levels, without keeping any.
+                #[allow(dead_code, reason = "messages are checked and filled in one")]
                 fn check_table(body: &'a [u8]) -> Result<(), Error> {
                     let () = Self::TYPES_AGREE;
                     let mut seen = 0_u64;
@@ -147,6 +179,7 @@ macro_rules! table {
                 }
 
                 /// Takes the fields from octets that `check_table` has approved. `self` is blank before.
+                #[allow(dead_code, reason = "messages are checked and filled in one")]
                 fn fill_table(&mut self, body: &'a [u8]) {
                     self.layout = Layout::of(body);
                     let mut at = Cursor::new(body);
@@ -242,9 +275,9 @@ macro_rules! slot {
     (type $list:ident $ty:ty) => { $crate::wire::Repeated<'a, $ty> };
 
     (blank M $ty:ty) => { <$ty as Blank>::blank() };
-    (blank Mn $ty:ty) => { Repeated::NONE };
-    (blank Cn $ty:ty) => { Repeated::NONE };
-    (blank On $ty:ty) => { Repeated::NONE };
+    (blank Mn $ty:ty) => { Repeated::none() };
+    (blank Cn $ty:ty) => { Repeated::none() };
+    (blank On $ty:ty) => { Repeated::none() };
     (blank $one:ident $ty:ty) => { None };
 
     (sample M $field:ident $source:ident) => { $crate::sample::Sample::sample($source) };

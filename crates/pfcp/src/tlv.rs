@@ -278,12 +278,23 @@ pub struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    /// Writes from the front of `buf`.
+    /// The most octets that a length field of an IE or message can be about, the field and what is before it included.
+    const MOST: usize = 4 + u16::MAX as usize;
+
+    /// Writes from the front of `buf`, of which it uses 65,539 octets at most: so no length is more than its field can
+    /// say.
     pub const fn new(buf: &'b mut [u8]) -> Self {
-        Self { left: buf }
+        let most = if buf.len() < Self::MOST {
+            buf.len()
+        } else {
+            Self::MOST
+        };
+        Self {
+            left: buf.split_at_mut(most).0,
+        }
     }
 
-    /// Octets of the buffer that are not written yet.
+    /// Octets that can still be written.
     pub const fn room(&self) -> usize {
         self.left.len()
     }
@@ -295,7 +306,7 @@ impl<'b> Writer<'b> {
     #[inline]
     pub fn bytes(self, octets: &[u8]) -> Result<Self, NoRoom> {
         let (room, left) = self.left.split_at_mut_checked(octets.len()).ok_or(NoRoom)?;
-        room.copy_from_slice(octets);
+        copy_short(octets, room);
         Ok(Self { left })
     }
 
@@ -372,14 +383,11 @@ impl<'b> Writer<'b> {
     }
 
     /// Ends the IE that began at `mark`, by setting its length.
-    ///
-    /// # Errors
-    /// [`NoRoom`] when the value is longer than 65,535 octets.
     #[inline(always)]
-    pub fn end(self, mark: Mark<'b>) -> Result<Self, NoRoom> {
-        let length = u16::try_from(mark.left.wrapping_sub(self.left.len())).map_err(|_| NoRoom)?;
+    pub fn end(self, mark: Mark<'b>) -> Self {
+        let length = mark.left.wrapping_sub(self.left.len()) as u16;
         *mark.length = length.to_be_bytes();
-        Ok(self)
+        self
     }
 
     /// Appends a whole IE.
@@ -388,6 +396,30 @@ impl<'b> Writer<'b> {
     /// [`NoRoom`] when the buffer ends before.
     pub fn tlv(self, tlv: &Tlv<'_>) -> Result<Self, NoRoom> {
         let (mark, w) = self.begin(tlv.ie_type)?;
-        w.bytes(tlv.value)?.end(mark)
+        Ok(w.bytes(tlv.value)?.end(mark))
+    }
+}
+
+/// As `to.copy_from_slice(from)`, which is a call; names are mostly short enough for two moves that may overlap.
+#[inline(always)]
+fn copy_short(from: &[u8], to: &mut [u8]) {
+    match from.len() {
+        8..=16 => copy_ends::<8>(from, to),
+        17..=32 => copy_ends::<16>(from, to),
+        33..=64 => copy_ends::<32>(from, to),
+        _ => to.copy_from_slice(from),
+    }
+}
+
+/// Copies the first `N` octets and the last `N`: all, if there are `N` to `2 * N`.
+#[inline(always)]
+fn copy_ends<const N: usize>(from: &[u8], to: &mut [u8]) {
+    if let (Some(first), Some(last)) = (from.first_chunk::<N>(), from.last_chunk::<N>()) {
+        if let Some(to) = to.first_chunk_mut() {
+            *to = *first;
+        }
+        if let Some(to) = to.last_chunk_mut() {
+            *to = *last;
+        }
     }
 }

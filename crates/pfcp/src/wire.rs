@@ -24,7 +24,9 @@ enum Source<'a, T> {
         null: bool,
     },
     /// Values to write.
-    Slice { items: &'a [T], null: bool },
+    Slice(&'a [T]),
+    /// A null length to write.
+    RemoveAll,
 }
 
 impl<T> Clone for Source<'_, T> {
@@ -54,22 +56,25 @@ impl<'a, T> Repeated<'a, T> {
     pub const NONE: Self = Self(Source::Absent);
 
     /// One IE with a null length: the receiver is to drop all it has of the type (TS 29.244 §5.6.3).
-    pub const REMOVE_ALL: Self = Self(Source::Slice {
-        items: &[],
-        null: true,
-    });
+    pub const REMOVE_ALL: Self = Self(Source::RemoveAll);
 
     /// The IEs of `items`, in their order.
     pub const fn new(items: &'a [T]) -> Self {
-        Self(Source::Slice { items, null: false })
+        Self(Source::Slice(items))
+    }
+
+    /// As [`NONE`](Self::NONE), which as a constant would be copied with all its octets where this is one store.
+    #[inline(always)]
+    pub(crate) fn none() -> Self {
+        Self(Source::Absent)
     }
 
     /// How many IEs there are; one with a null length does not count.
     pub const fn len(&self) -> usize {
         match self.0 {
-            Source::Absent => 0,
+            Source::Absent | Source::RemoveAll => 0,
             Source::Wire { count, .. } => count as usize,
-            Source::Slice { items, .. } => items.len(),
+            Source::Slice(items) => items.len(),
         }
     }
 
@@ -81,8 +86,9 @@ impl<'a, T> Repeated<'a, T> {
     /// Whether one of the IEs had a null length: drop all there is of the type (TS 29.244 §5.6.3).
     pub const fn removes_all(&self) -> bool {
         match self.0 {
-            Source::Absent => false,
-            Source::Wire { null, .. } | Source::Slice { null, .. } => null,
+            Source::Absent | Source::Slice(_) => false,
+            Source::Wire { null, .. } => null,
+            Source::RemoveAll => true,
         }
     }
 }
@@ -91,7 +97,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     /// Walks the list.
     pub const fn iter(&self) -> Items<'a, T> {
         match self.0 {
-            Source::Absent => Items {
+            Source::Absent | Source::RemoveAll => Items {
                 source: Walk::Slice(&[]),
                 left: 0,
             },
@@ -104,7 +110,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
                 source: Walk::Wire { from, all_good },
                 left: count as usize,
             },
-            Source::Slice { items, .. } => Items {
+            Source::Slice(items) => Items {
                 source: Walk::Slice(items),
                 left: items.len(),
             },
@@ -119,8 +125,8 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     /// Walks the list without handing the IEs over: for large ones that is faster than [`iter`](Self::iter).
     pub fn visit(&self, mut visitor: impl FnMut(&T)) {
         match self.0 {
-            Source::Absent => {}
-            Source::Slice { items, .. } => items.iter().for_each(visitor),
+            Source::Absent | Source::RemoveAll => {}
+            Source::Slice(items) => items.iter().for_each(visitor),
             Source::Wire {
                 from,
                 count,
@@ -149,7 +155,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
                 *count += u32::from(!is_null);
                 *null |= is_null;
             }
-            Source::Absent | Source::Slice { .. } => {
+            _ => {
                 self.0 = Source::Wire {
                     from,
                     count: u32::from(!is_null),
@@ -175,7 +181,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     fn met_bad(&mut self, from: &'a [u8]) {
         match &mut self.0 {
             Source::Wire { all_good, .. } => *all_good = false,
-            Source::Absent | Source::Slice { .. } => {
+            _ => {
                 self.0 = Source::Wire {
                     from,
                     count: 0,
@@ -190,14 +196,14 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     pub(crate) fn put<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         match self.0 {
             Source::Absent => Ok(w),
-            Source::Slice { items, null: false } => {
+            Source::Slice(items) => {
                 let mut w = w;
                 for item in items {
                     w = item.put(w)?;
                 }
                 Ok(w)
             }
-            _ => self.put_unusual(w),
+            Source::Wire { .. } | Source::RemoveAll => self.put_unusual(w),
         }
     }
 
@@ -217,7 +223,7 @@ impl<'a, T: Ie<'a> + Copy> Repeated<'a, T> {
     #[cold]
     fn put_null<'b>(w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let (mark, w) = w.begin(T::TYPE)?;
-        w.end(mark)
+        Ok(w.end(mark))
     }
 }
 

@@ -102,7 +102,7 @@ pub trait Ie<'a>: Sized {
     #[inline]
     fn put<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let (mark, w) = w.begin(Self::TYPE)?;
-        self.write(w)?.end(mark)
+        Ok(self.write(w)?.end(mark))
     }
 
     /// Writes the IE, and after it what `original`, the value it was read from, had beyond this release.
@@ -111,7 +111,7 @@ pub trait Ie<'a>: Sized {
     /// [`NoRoom`] when the buffer ends before.
     fn put_like<'b>(&self, original: &'a [u8], w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let (mark, w) = w.begin(Self::TYPE)?;
-        self.write(w)?.bytes(Self::surplus(original))?.end(mark)
+        Ok(self.write(w)?.bytes(Self::surplus(original))?.end(mark))
     }
 }
 
@@ -163,7 +163,7 @@ pub trait Leaf<'a>: Sized {
     #[inline]
     fn put_leaf<'b>(&self, w: Writer<'b>) -> Result<Writer<'b>, NoRoom> {
         let (mark, w) = w.begin(Self::LEAF_TYPE)?;
-        self.write_fields(w)?.end(mark)
+        Ok(self.write_fields(w)?.end(mark))
     }
 }
 

@@ -238,7 +238,12 @@ macro_rules! growing_flags {
             #[inline]
             fn write_fields<'b>(&self, w: $crate::tlv::Writer<'b>) -> Result<$crate::tlv::Writer<'b>, $crate::error::NoRoom> {
                 let octets = self.bits.to_le_bytes();
-                w.bytes(octets.get(..usize::from(self.octets)).unwrap_or(&octets))
+                match (self.octets, octets.as_slice()) {
+                    (1, [a, ..]) => w.array([*a]),
+                    (2, [a, b, ..]) => w.array([*a, *b]),
+                    (3, [a, b, c, ..]) => w.array([*a, *b, *c]),
+                    (more, octets) => w.bytes(octets.get(..usize::from(more)).unwrap_or(octets)),
+                }
             }
         }
     )*};

@@ -31,9 +31,10 @@ pub trait Body<'a>: Sized {
             message_type: Self::MESSAGE_TYPE,
             ..*header
         };
-        let room = buf.len();
-        let (mark, w) = header.begin(Writer::new(buf))?;
-        let w = self.write(w)?.end(mark)?;
+        let w = Writer::new(buf);
+        let room = w.room();
+        let (mark, w) = header.begin(w)?;
+        let w = self.write(w)?.end(mark);
         Ok(room - w.room())
     }
 }
@@ -53,16 +54,22 @@ macro_rules! messages {
         impl $name<'_> {
             /// The type in the header.
             pub const TYPE: $crate::MessageType = $crate::MessageType($type);
+
+            /// Checks what has to be there if the Cause accepts.
+            #[inline]
+            fn check_acceptance(&self) -> Result<(), $crate::Error> {
+                $(slot!(accepted $presence self.$field $number);)*
+                Ok(())
+            }
         }
 
         impl<'a> $crate::message::Body<'a> for $name<'a> {
             const MESSAGE_TYPE: $crate::MessageType = Self::TYPE;
 
             fn decode(body: &'a [u8]) -> Result<Self, $crate::Error> {
-                Self::check_table(body)?;
                 let mut message = <Self as $crate::wire::Blank>::blank();
-                message.fill_table(body);
-                $(slot!(accepted $presence message.$field $number);)*
+                message.read_table(body)?;
+                message.check_acceptance()?;
                 Ok(message)
             }
 
