@@ -33,8 +33,11 @@ pub struct Config {
     pub answer_octets: usize,
     /// Requests about sessions that may be in work at a time; more are answered with cause 74. Default 20,000.
     pub max_in_work: usize,
-    /// Associations at most; more are refused with cause 75. Default 1,000.
+    /// Associations at most; more are refused with cause 75, but for those that take the place of one that is silent
+    /// and has no sessions. Default 1,000.
     pub max_associations: usize,
+    /// Associations at most that were set up from one IP address; more are refused with cause 75. Default 32.
+    pub max_associations_per_address: usize,
     /// How often each peer gets a Heartbeat Request; `None`: never. Default 10 s.
     pub heartbeat_interval: Option<Duration>,
     /// The port that our own requests go to (TS 29.244 §4.2.2). Default 8805.
@@ -58,6 +61,7 @@ impl Config {
             answer_octets: 64 << 20,
             max_in_work: 20_000,
             max_associations: 1_000,
+            max_associations_per_address: 32,
             heartbeat_interval: Some(Duration::from_secs(10)),
             peer_port: pfcp::PORT,
             unknown_instance: UnknownInstance::Refuse,

@@ -29,6 +29,8 @@ pub struct Counters {
     pub unanswered: u64,
     /// Peers found to have restarted by their Recovery Time Stamp.
     pub peer_restarts: u64,
+    /// Associations that were silent and had no sessions, and made room for new ones.
+    pub evicted_associations: u64,
     /// Responses that could not be encoded: a bug.
     pub unencodable: u64,
 }

@@ -31,6 +31,7 @@ mod map;
 mod node;
 mod requests;
 mod serve;
+mod serve_association;
 mod serve_session;
 mod transmit;
 

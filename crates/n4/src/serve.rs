@@ -1,20 +1,19 @@
-//! Procedures about the node: heartbeat and associations (TS 29.244 §6.2); and which procedure a request begins.
+//! Heartbeats (TS 29.244 §6.2.2), which procedure a request begins, and how it is rejected.
 
 use flow::Nanos;
 use pfcp::ie::{Cause, OffendingIe, RecoveryTimeStamp};
 use pfcp::message::{
-    AssociationReleaseResponse, AssociationSetupRequest, AssociationSetupResponse, AssociationUpdateRequest,
-    AssociationUpdateResponse, Body, HeartbeatRequest, HeartbeatResponse, Message, PfdManagementResponse,
-    SessionSetDeletionResponse, SessionSetModificationResponse,
+    AssociationReleaseResponse, AssociationSetupResponse, AssociationUpdateResponse, Body, HeartbeatRequest,
+    HeartbeatResponse, Message, PfdManagementResponse, SessionSetDeletionResponse,
+    SessionSetModificationResponse,
 };
 use pfcp::{Frame, Header, IeType};
-use session::{AssociationId, CpFSeid};
+use session::AssociationId;
 use std::net::{IpAddr, SocketAddr};
 
 use crate::association::Association;
 use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Path, Request};
-use crate::features::up_function_features;
 use crate::node::NodeName;
 use crate::requests::Purpose;
 
@@ -84,99 +83,6 @@ impl Endpoint {
         let node = NodeName::of(node_id).ok_or(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::NODE_ID))?;
         let association = self.associations.by_node(&node).map(|association| association.id);
         association.ok_or(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION))
-    }
-
-    /// Association Setup (TS 29.244 §6.2.6.2.2): an association with the same node is overwritten, and its sessions
-    /// go unless the peer wants them retained.
-    fn serve_setup(&mut self, now: Nanos, request: Request, setup: &AssociationSetupRequest<'_>) {
-        let Some(node) = NodeName::of(setup.node_id) else {
-            let reject = Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::NODE_ID);
-            return self.reject(request.path, &request.header, None, reject);
-        };
-        let is_new = self.associations.by_node(&node).is_none();
-        if is_new && self.associations.len() >= self.config.max_associations {
-            let reject = Reject::of(Cause::NO_RESOURCES_AVAILABLE);
-            return self.reject(request.path, &request.header, None, reject);
-        }
-        let id = self.associations.id_for(&node);
-        let retained = self.retain_sessions(id, is_new, setup);
-        self.associations.put(Association {
-            id,
-            node,
-            recovery: setup.recovery_time_stamp,
-            features: setup
-                .cp_function_features
-                .unwrap_or_else(|| pfcp::ie::CpFunctionFeatures::from_bits(0)),
-            peer: request.path.from,
-            local: request.path.to,
-            since: now,
-            reachable: true,
-        });
-        if let Some(interval) = self.config.heartbeat_interval.filter(|_| is_new) {
-            self.heartbeats.push_back((now + interval, id));
-        }
-        let node = self.config.node.clone();
-        let mut response = AssociationSetupResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
-        response.recovery_time_stamp = Some(self.recovery());
-        response.up_function_features = Some(up_function_features());
-        response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
-        self.answer(now, request, &response);
-    }
-
-    /// Removes the sessions of an association that begins anew, but for those that the peer asks to retain. Answers
-    /// whether it asked.
-    fn retain_sessions(
-        &mut self,
-        id: AssociationId,
-        is_new: bool,
-        setup: &AssociationSetupRequest<'_>,
-    ) -> bool {
-        if is_new {
-            // It has no sessions, and there may be hundreds of thousands of others' to look through.
-            return setup.pfcp_session_retention_information.is_some();
-        }
-        let Some(retention) = &setup.pfcp_session_retention_information else {
-            self.sessions.remove_association(id, |_| true);
-            return false;
-        };
-        let entities: Vec<_> = retention.cp_pfcp_entity_ip_address.iter().collect();
-        let is_listed = |cp: &CpFSeid| {
-            let listed =
-                |v4, v6| (cp.ipv4.is_some() && cp.ipv4 == v4) || (cp.ipv6.is_some() && cp.ipv6 == v6);
-            entities.is_empty() || entities.iter().any(|entity| listed(entity.ipv4, entity.ipv6))
-        };
-        self.sessions.remove_association(id, |cp| !is_listed(cp));
-        true
-    }
-
-    /// Association Update (TS 29.244 §6.2.7.2.2).
-    fn serve_update(&mut self, now: Nanos, request: Request, update: &AssociationUpdateRequest<'_>) {
-        let cause = match self.association_of(update.node_id) {
-            Ok(id) => {
-                if let Some(association) = self.associations.get_mut(id) {
-                    association.features = update.cp_function_features.unwrap_or(association.features);
-                }
-                Cause::REQUEST_ACCEPTED
-            }
-            Err(reject) => return self.reject(request.path, &request.header, None, reject),
-        };
-        let node = self.config.node.clone();
-        let mut response = AssociationUpdateResponse::new(node.as_ie(), cause);
-        response.up_function_features = Some(up_function_features());
-        self.answer(now, request, &response);
-    }
-
-    /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go.
-    fn serve_release(&mut self, now: Nanos, request: Request, id: AssociationId) {
-        self.sessions.remove_association(id, |_| true);
-        self.associations.remove(id);
-        self.heartbeats.retain(|(_, other)| *other != id);
-        let node = self.config.node.clone();
-        self.answer(
-            now,
-            request,
-            &AssociationReleaseResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED),
-        );
     }
 
     /// Procedures that this node does not have: cause 76, or 72 for a stranger.

@@ -97,10 +97,11 @@ impl Stage {
         let IpAddr::V4(address) = address else {
             unreachable!("captures are over IPv4")
         };
+        let [_, _, _, host] = address.octets();
         let mut config = World::config(2);
         config.sessions.accept_cp_f_teids = true;
         Stage {
-            world: World::with_network(config, network_at(address)),
+            world: World::with_network(config, network_at(Ipv4Addr::new(10, 127, 0, host))),
             seids: BTreeMap::new(),
             established: BTreeMap::new(),
             answered: 0,
@@ -112,6 +113,7 @@ impl Stage {
         let mut payload = datagram.payload.clone();
         let header = Frames::new(&datagram.payload).next().unwrap().unwrap().header;
         one_prefix_each(&mut payload);
+        off_loopback(&mut payload);
         if let Some(seid) = header.seid.and_then(|seid| self.seids.get(&seid.0)) {
             payload[4..12].copy_from_slice(&seid.to_be_bytes());
         }
@@ -155,6 +157,15 @@ fn one_prefix_each(payload: &mut [u8]) {
         let host = [payload[at + 14], payload[at + 15]];
         payload[at + 6..at + 8].copy_from_slice(&host);
         payload[at + 14..at + 16].fill(0);
+    }
+}
+
+/// Some captures are of one machine whose parts have addresses 127.0.0.x. No tunnel may lead there; 10.127.0.x will do.
+fn off_loopback(payload: &mut [u8]) {
+    for at in 0..payload.len().saturating_sub(3) {
+        if payload[at..].starts_with(&[127, 0, 0]) {
+            payload[at..at + 3].copy_from_slice(&[10, 127, 0]);
+        }
     }
 }
 

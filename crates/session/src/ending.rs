@@ -275,6 +275,7 @@ impl Sessions {
         };
         let owner = (session.association, session.cp);
         self.by_seid.remove(&session.seid);
+        self.shares.remove_session(session.association);
         if self.by_owner.get(&owner) == Some(&index) {
             self.by_owner.remove(&owner);
         }

@@ -20,6 +20,7 @@ mod random;
 mod refusal;
 mod session;
 mod sessions;
+mod shares;
 mod steering;
 mod supersede;
 mod tunnels;

@@ -25,6 +25,7 @@ use crate::progress::Op;
 use crate::random::Random;
 use crate::refusal::Refusal;
 use crate::session::{Change, Live, Prepared, Session, SessionView, State, Waiting, WaitingRequest, Work};
+use crate::shares::Shares;
 use crate::tunnels::Tunnels;
 
 /// What sessions are allowed and how long things take.
@@ -101,6 +102,7 @@ pub struct Sessions {
     pub(crate) by_remote: Keyed<Remote, SessionIndex>,
     pub(crate) tunnels: Tunnels,
     pub(crate) addresses: Addresses,
+    pub(crate) shares: Shares,
     pub(crate) ops: Keyed<OpId, Op>,
     pub(crate) last_op: u64,
     pub(crate) last_change: u64,
@@ -125,6 +127,7 @@ impl Sessions {
             by_remote: keyed(random.next_u64()),
             tunnels: Tunnels::new(config.quarantine, random.split()),
             addresses: Addresses::new(random.next_u64()),
+            shares: Shares::new(random.next_u64()),
             ops: keyed(random.next_u64()),
             slots: Vec::new(),
             last_op: 0,
@@ -349,6 +352,11 @@ impl Sessions {
             .map(|session| SessionView::new(session))
     }
 
+    /// How many sessions an association has.
+    pub fn sessions_of(&self, association: AssociationId) -> usize {
+        self.shares.sessions(association)
+    }
+
     /// How many of what there are.
     pub fn count(&self) -> Count {
         Count {
@@ -390,6 +398,7 @@ impl Sessions {
     fn put(&mut self, session: Session) {
         let at = session.index.index();
         self.by_seid.insert(session.seid, session.index);
+        self.shares.add_session(session.association);
         self.by_owner
             .insert((session.association, session.cp), session.index);
         if self.slots.len() <= at {

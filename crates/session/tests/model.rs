@@ -289,6 +289,7 @@ impl Play {
         let addresses: usize = sessions.values().map(|view| view.ue_addresses().len()).sum();
         let count = self.world.sessions.count();
         assert_eq!((count.indexes, count.ops), (count.sessions, 0));
+        assert_eq!(self.world.sessions.sessions_of(SMF), count.sessions);
         assert_eq!((count.tunnels, count.addresses), (tunnels, addresses));
     }
 }

@@ -59,6 +59,13 @@ pub struct N4Config {
     /// Seconds between heartbeats to a peer that is silent; 10.
     #[serde(default = "N4Config::default_heartbeat")]
     pub heartbeat_s: Bounded<1, 3_600>,
+    /// Associations at most; one more takes the place of the oldest that is silent and has no sessions, or gets cause
+    /// 75; 1000.
+    #[serde(default = "N4Config::default_associations")]
+    pub max_associations: Bounded<1, 65_535>,
+    /// Of them at most so many from one IP address; 32.
+    #[serde(default = "N4Config::default_associations_per_address")]
+    pub max_associations_per_address: Bounded<1, 65_535>,
     /// Octets of responses kept to answer retransmissions; 16 MiB.
     #[serde(default = "N4Config::default_cache")]
     pub response_cache_bytes: Bounded<65_536, 1_073_741_824>,
@@ -96,6 +103,12 @@ impl N4Config {
     }
     const fn default_heartbeat() -> Bounded<1, 3_600> {
         Bounded::new(10)
+    }
+    const fn default_associations() -> Bounded<1, 65_535> {
+        Bounded::new(1_000)
+    }
+    const fn default_associations_per_address() -> Bounded<1, 65_535> {
+        Bounded::new(32)
     }
     const fn default_cache() -> Bounded<65_536, 1_073_741_824> {
         Bounded::new(16 << 20)

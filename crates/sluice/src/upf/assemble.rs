@@ -134,6 +134,8 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.t1 = config.n4.t1();
     // The configuration counts every sending, the endpoint those after the first.
     made.n1 = config.n4.n1.value() as u32 - 1;
+    made.max_associations = config.n4.max_associations.size();
+    made.max_associations_per_address = config.n4.max_associations_per_address.size();
     made.answer_octets = config.n4.response_cache_bytes.size();
     made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
     made.unknown_instance = match config.n4.unknown_instance {
