@@ -268,6 +268,9 @@ fn a_relay_keeps_what_is_not_for_it() {
         7,
         &format!("12347785 01100984 {rest}"),
     );
+    // Two containers, behind another header: the first of them, first.
+    let two = "34ff0010 00000001 00000084 01aaaa85 01100985 01100a00";
+    relay(two, RelayedContainer::Keep, 4, "00000085 01100984 01aaaa00");
     relay(long, RelayedContainer::Delete, 7, &format!("12347784 {rest}"));
     relay(long, replace, 7, &format!("12347785 01100584 {rest}"));
     // Unknown ones: forward, discard, endpoint.

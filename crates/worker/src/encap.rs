@@ -4,10 +4,12 @@
 //! [`packet::build::GtpuTemplate`] makes, which serves IPv6.
 
 use flow::{Forward, ForwardFlags, Mark, OuterAddresses, Template};
-use packet::build::{GtpuEncap, GtpuTemplate, Marking, PerPacket, fill_udp_checksum};
+use packet::build::{
+    GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, fill_udp_checksum, relay_optional_part,
+};
 use packet::checksum::Sum;
 use packet::eth::ether_type;
-use packet::gtpu::{self, Comprehension, ExtensionHeader, ExtensionType, MessageType, flags};
+use packet::gtpu::{self, MessageType, flags};
 use packet::psc::PduType;
 use packet::tuple::proto;
 use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, ipv6, udp};
@@ -69,8 +71,6 @@ pub(crate) fn marking(forward: &Forward, mark: Mark) -> Option<Marking> {
 pub(crate) struct Chain {
     octets: [u8; MAX_OPTIONAL],
     len: usize,
-    /// Where the type of the next header goes.
-    next: usize,
 }
 
 impl Chain {
@@ -79,7 +79,6 @@ impl Chain {
         Self {
             octets: [0; MAX_OPTIONAL],
             len: 0,
-            next: 0,
         }
     }
 
@@ -88,7 +87,7 @@ impl Chain {
     /// middle takes out.
     ///
     /// # Errors
-    /// [`DropReason::NoHeadroom`] when the chain is longer than fits.
+    /// [`DropReason::NoHeadroom`] when the chain is longer than fits, and as [`relay_optional_part`].
     pub fn collect<B: PacketBuf>(
         &mut self,
         buf: &B,
@@ -100,7 +99,12 @@ impl Chain {
         if !tunnel.has_other_extensions && !relays_psc {
             return Ok(marking.map_or(Optional::None, Optional::Marking));
         }
-        self.build(buf.data(), &read_again(buf)?, marking, relays_psc)
+        let container = match marking {
+            Some(marking) => RelayedContainer::Replace(marking),
+            None if relays_psc => RelayedContainer::Keep,
+            None => RelayedContainer::Delete,
+        };
+        self.build(buf.data(), &read_again(buf)?, container)
     }
 
     #[cold]
@@ -108,59 +112,22 @@ impl Chain {
         &mut self,
         frame: &[u8],
         gtpu: &GtpuFrame,
-        marking: Option<Marking>,
-        relays_psc: bool,
+        container: RelayedContainer,
     ) -> Result<Optional, DropReason> {
-        let received = gtpu.message(frame)?.extensions;
-        (self.len, self.next) = (gtpu::OPTIONAL_LEN, gtpu::OPTIONAL_LEN - 1);
-        self.octets[..gtpu::OPTIONAL_LEN].fill(0);
-        if let Some(marking) = marking {
-            let octets = marking.octets();
-            // Four optional octets and one of length come before the content, the next type after it.
-            self.push(
-                ExtensionType::PDU_SESSION_CONTAINER,
-                octets.get(5..marking.len() - 1).unwrap_or_default(),
-            )?;
-        }
-        if relays_psc && let Some(content) = received.find(ExtensionType::PDU_SESSION_CONTAINER) {
-            self.push(ExtensionType::PDU_SESSION_CONTAINER, content)?;
-        }
-        for header in received.into_iter().filter(goes_on) {
-            self.push(header.kind, header.content)?;
-        }
-        let is_empty = self.len == gtpu::OPTIONAL_LEN;
-        Ok(if is_empty { Optional::None } else { Optional::Chain })
-    }
-
-    fn push(&mut self, kind: ExtensionType, content: &[u8]) -> Result<(), DropReason> {
-        let len = content.len() + 2;
-        let room = self
-            .octets
-            .get_mut(self.len..self.len + len)
-            .ok_or(DropReason::NoHeadroom)?;
-        let (first, rest) = room.split_first_mut().ok_or(DropReason::NoHeadroom)?;
-        let (content_room, next) = rest
-            .split_at_mut_checked(content.len())
-            .ok_or(DropReason::NoHeadroom)?;
-        *first = (len / 4) as u8;
-        content_room.copy_from_slice(content);
-        next.fill(0);
-        self.octets[self.next] = kind.0;
-        self.len += len;
-        self.next = self.len - 1;
-        Ok(())
+        let mut message = gtpu.message(frame)?;
+        // They count in the tunnel that the message came in.
+        (message.sequence, message.npdu) = (None, None);
+        (_, self.len) = relay_optional_part(&message, container, &mut self.octets)?;
+        Ok(if self.len == 0 {
+            Optional::None
+        } else {
+            Optional::Chain
+        })
     }
 
     fn octets(&self) -> &[u8] {
         self.octets.get(..self.len).unwrap_or_default()
     }
-}
-
-/// Whether a node between two tunnels passes the header on; the PDU Session Container is a matter of its own.
-fn goes_on(header: &ExtensionHeader<'_>) -> bool {
-    let unknown = !header.kind.is_known();
-    header.kind != ExtensionType::PDU_SESSION_CONTAINER
-        && !(unknown && header.kind.comprehension() == Comprehension::DiscardIfUnknown)
 }
 
 /// Octets of the outer headers without optional part.

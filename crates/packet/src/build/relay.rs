@@ -12,7 +12,7 @@ use super::Marking;
 /// What becomes of the PDU Session Container of a relayed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RelayedContainer {
-    /// It goes on as it came.
+    /// The first of them goes on as it came.
     Keep,
     /// It is taken out.
     Delete,
@@ -22,7 +22,7 @@ pub enum RelayedContainer {
 
 /// Writes the optional part with which `message` goes on to the start of `out`, and gives the E, S and PN for
 /// [`GtpuTemplate::apply_optional`](super::GtpuTemplate::apply_optional) and its octets: 0 when nothing is left.
-/// Unknown extension headers that an intermediate node takes out are taken out.
+/// The container comes first; unknown extension headers that an intermediate node takes out are taken out.
 ///
 /// # Errors
 /// [`DropReason::UnknownGtpuExtension`] when an intermediate node must understand one of them,
@@ -36,31 +36,32 @@ pub fn relay_optional_part(
         return Err(DropReason::UnknownGtpuExtension);
     }
     let mut chain = Chain::new(out);
-    if let RelayedContainer::Replace(marking) = container {
-        let (octets, len) = (marking.octets(), marking.len());
-        let content = octets.get(5..len - 1).unwrap_or_default();
-        chain.put(ExtensionHeader {
-            kind: ExtensionType::PDU_SESSION_CONTAINER,
-            content,
-        })?;
-    }
-    for header in message.extensions {
-        let is_container = header.kind == ExtensionType::PDU_SESSION_CONTAINER;
-        let goes_on = if is_container {
-            container == RelayedContainer::Keep
-        } else {
-            passes(header.kind)
-        };
-        if goes_on {
-            chain.put(header)?;
+    let kind = ExtensionType::PDU_SESSION_CONTAINER;
+    match container {
+        RelayedContainer::Delete => {}
+        RelayedContainer::Keep => {
+            if let Some(content) = message.extensions.find(kind) {
+                chain.put(ExtensionHeader { kind, content })?;
+            }
         }
+        RelayedContainer::Replace(marking) => {
+            // Four optional octets and one of length come before the content, the next type after it.
+            let (octets, len) = (marking.octets(), marking.len());
+            let content = octets.get(5..len - 1).unwrap_or_default();
+            chain.put(ExtensionHeader { kind, content })?;
+        }
+    }
+    for header in message.extensions.into_iter().filter(goes_on) {
+        chain.put(header)?;
     }
     chain.finish(message.sequence, message.npdu)
 }
 
-/// Whether an intermediate node forwards a header of this type, other than the container.
-const fn passes(kind: ExtensionType) -> bool {
-    kind.is_known() || !matches!(kind.comprehension(), Comprehension::DiscardIfUnknown)
+/// Whether an intermediate node forwards the header; the container is a matter of its own.
+fn goes_on(header: &ExtensionHeader<'_>) -> bool {
+    let is_discarded =
+        !header.kind.is_known() && header.kind.comprehension() == Comprehension::DiscardIfUnknown;
+    header.kind != ExtensionType::PDU_SESSION_CONTAINER && !is_discarded
 }
 
 /// A chain of extension headers that is being written, with the four octets before it.
