@@ -26,6 +26,37 @@ pub trait Adjacencies {
     /// The number of the next hop `next_hop` on the link of `instance`, new or known; its link layer address may
     /// still be unknown. `None` when there is no room for another.
     fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId>;
+
+    /// Keeps the number of a next hop that was just resolved. By default numbers are kept anyway.
+    fn hold(&self, _next_hop: AdjacencyId) -> Hold {
+        Hold::default()
+    }
+}
+
+/// Keeps the number of a next hop from being given to another, as long as this or a copy lives: a count of references.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hold(Arc<()>);
+
+impl Hold {
+    /// Whether there is a copy.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+}
+
+/// The next hops of one image.
+struct NextHops<'a> {
+    adjacencies: &'a dyn Adjacencies,
+    held: Vec<Hold>,
+}
+
+impl NextHops<'_> {
+    /// The number of a next hop, held before another one is resolved.
+    fn resolve(&mut self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
+        let id = self.adjacencies.resolve(instance, next_hop)?;
+        self.held.push(self.adjacencies.hold(id));
+        Some(id)
+    }
 }
 
 /// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
@@ -45,12 +76,16 @@ pub fn compile(
     let knows_ue = !ue_prefixes.is_empty();
     let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
     let classifier = Classifier::new(rules, network)?;
+    let mut next_hops = NextHops {
+        adjacencies,
+        held: Vec::new(),
+    };
     let forwards = all(rules.fars(), |(_, far)| {
         let failed = |reason| CompileError {
             rule: far.id.into(),
             reason,
         };
-        forward::forward(far, rules, network, adjacencies).map_err(failed)
+        forward::forward(far, rules, network, &mut next_hops).map_err(failed)
     })?;
     let block = BlockImage {
         near: near(rules, &decisions),
@@ -73,6 +108,7 @@ pub fn compile(
         ue_prefixes,
         rules: Arc::clone(rules),
         classification_generation: 0,
+        next_hops: next_hops.held,
     })
 }
 

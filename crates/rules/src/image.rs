@@ -12,6 +12,7 @@ pub use flow::{Direction, SessionIndex, UrrCount};
 use packet::Teid;
 
 use crate::classifier::Classifier;
+use crate::compile::Hold;
 use crate::model::{RuleRef, SdfFilterId, SessionRules, UrrId};
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -85,6 +86,8 @@ pub struct SessionImage {
     /// Another number than the image before means that decisions made by that one are no longer valid: the PDRs,
     /// or what they refer to, changed. The same number means that no flow needs to be touched.
     pub classification_generation: u32,
+    /// Keeps the next hops that the block's forwards lead over.
+    pub next_hops: Vec<Hold>,
 }
 
 impl SessionImage {
@@ -174,6 +177,9 @@ pub enum CompileFault {
     UnsupportedHeader,
     /// A FAR's Outer Header Creation lacks the address or the TEID that its description announces.
     HeaderIncomplete,
+    /// A FAR's peer is an address that no other node has: a martian, a broadcast address, or one of this node's. A
+    /// loop between own instances is not made this way.
+    NoPeer(IpAddr),
     /// A PDR's Outer Header Removal removes a header that this node does not handle.
     UnsupportedRemoval,
     /// No network instance fits the FAR's destination interface, or none has an address of the peer's family.
@@ -213,6 +219,7 @@ impl fmt::Display for CompileFault {
             }
             Self::UnsupportedHeader => f.write_str("asks for an outer header other than GTP-U"),
             Self::HeaderIncomplete => f.write_str("asks for an outer header without its address or TEID"),
+            Self::NoPeer(peer) => write!(f, "has the peer {peer}, which is no other node's address"),
             Self::UnsupportedRemoval => f.write_str("removes an outer header other than GTP-U"),
             Self::NoEgress => f.write_str("leaves by no configured network instance"),
             Self::NoRoute(peer) => write!(f, "has the peer {peer}, to which no route leads"),

@@ -7,7 +7,7 @@ use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
-use packet::VlanId;
+use packet::{VlanId, ipv4, ipv6};
 
 use crate::prefix::IpPrefix;
 
@@ -92,6 +92,17 @@ impl Instance {
         v4.into_iter().chain(v6)
     }
 
+    /// The broadcast address of its IPv4 link (RFC 922 §7); a link of one or two addresses has none (RFC 3021 §2.1).
+    pub fn broadcast(&self) -> Option<Ipv4Addr> {
+        let (address, len) = self.ipv4.filter(|&(_, len)| len <= 30)?;
+        Some(address | Ipv4Addr::from_bits(u32::MAX >> len))
+    }
+
+    /// Whether `address` is one of its own or its link's broadcast address.
+    fn takes(&self, address: IpAddr) -> bool {
+        self.addresses().any(|own| own == address) || self.broadcast().map(IpAddr::V4) == Some(address)
+    }
+
     /// Its own address of the same family as `peer`.
     pub fn address_towards(&self, peer: IpAddr) -> Option<IpAddr> {
         self.addresses().find(|own| own.is_ipv4() == peer.is_ipv4())
@@ -116,7 +127,7 @@ pub enum NetworkError {
     },
     /// Two instances have the same own address.
     Address(IpAddr),
-    /// A route whose next hop is of the other family, or not on the instance's link.
+    /// A route whose next hop is of the other family, or no other node on the instance's link.
     NextHop {
         /// The instance's name.
         instance: String,
@@ -144,7 +155,7 @@ impl fmt::Display for NetworkError {
             Self::NextHop { instance, route } => {
                 write!(
                     f,
-                    "{instance}: next hop {} of {} is not on the link",
+                    "{instance}: next hop {} of {} is no other node on the link",
                     route.next_hop, route.prefix
                 )
             }
@@ -238,6 +249,13 @@ impl Network {
         Some((instance, LocalId(place as u16)))
     }
 
+    /// Whether another node can have `address` in `vrf`: it is no martian, none of ours, and no broadcast address of a
+    /// link of ours.
+    pub fn may_be_another(&self, vrf: VrfId, address: IpAddr) -> bool {
+        let mut members = self.instances.iter().filter(|instance| instance.vrf == vrf);
+        !is_martian(address) && !members.any(|instance| instance.takes(address))
+    }
+
     /// Whether tunnels may end at this instance's addresses.
     pub fn ends_tunnels(&self, id: InstanceId) -> bool {
         self.instance(id)
@@ -295,13 +313,21 @@ fn check_prefix_lengths(instance: &Instance) -> Result<(), NetworkError> {
     Ok(())
 }
 
-/// A next hop is a neighbour: on the link, or an IPv6 link-local address.
+fn is_martian(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => ipv4::is_martian(v4.octets()),
+        IpAddr::V6(v6) => ipv6::is_martian(v6.octets()),
+    }
+}
+
+/// A next hop is a neighbour: another node on the link, or an IPv6 link-local address.
 fn check_routes(instance: &Instance) -> Result<(), NetworkError> {
     for &route in &instance.routes {
         let same_family = route.prefix.is_ipv4() == route.next_hop.is_ipv4();
         let link_local = matches!(route.next_hop, IpAddr::V6(v6) if v6.is_unicast_link_local());
         let on_link = link_local || instance.connected().any(|prefix| prefix.contains(route.next_hop));
-        if !same_family || !on_link {
+        let is_node = !is_martian(route.next_hop) && !instance.takes(route.next_hop);
+        if !same_family || !on_link || !is_node {
             return Err(NetworkError::NextHop {
                 instance: instance.name.clone(),
                 route,
@@ -438,6 +464,14 @@ mod tests {
             Network::new(vec![long]),
             Err(NetworkError::PrefixLength { len: 33, .. })
         ));
+        for next_hop in ["10.0.0.1", "10.0.0.255"] {
+            let mut looped = a.clone();
+            looped.routes = vec![route("0.0.0.0/0", next_hop)];
+            assert!(matches!(
+                Network::new(vec![looped]),
+                Err(NetworkError::NextHop { .. })
+            ));
+        }
         let mut astray = a;
         astray.routes = vec![route("0.0.0.0/0", "10.9.0.1")];
         assert!(matches!(

@@ -299,3 +299,23 @@ fn the_same_seed_makes_the_same_world() {
     };
     assert_eq!(run(), run());
 }
+
+/// A gNB that nobody sends to any more gives its place in the neighbour table back; the configured gateway keeps its.
+#[test]
+fn next_hops_go_with_the_sessions_that_named_them() {
+    let mut world = World::new(2, 20, 11);
+    let leap = |world: &mut World| {
+        for _ in 0..4 {
+            world.now = world.now + Duration::from_secs(5);
+            world.control.poll(world.now);
+            world.step();
+        }
+        world.control.neighbours(world.now)
+    };
+    world.smf.start(world.now);
+    world.until(State::Established);
+    assert_eq!(leap(&mut world), 2, "the gateway and the gNB");
+    world.smf.release(world.now);
+    world.until(State::Released);
+    assert_eq!(leap(&mut world), 1, "the gateway");
+}

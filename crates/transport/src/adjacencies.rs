@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use flow::{AdjacencyId, InstanceId, PortId};
 use hashbrown::HashMap;
-use packet::{MacAddr, VlanId};
+use packet::{MacAddr, VlanId, ipv4, ipv6};
 
 use crate::AdjacencyChange;
 
@@ -24,8 +24,22 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Our IPv4 address on the link.
     pub ipv4: Option<std::net::Ipv4Addr>,
+    /// The link's IPv4 broadcast address, if it has one.
+    pub broadcast: Option<std::net::Ipv4Addr>,
     /// Our IPv6 address on the link.
     pub ipv6: Option<std::net::Ipv6Addr>,
+}
+
+impl Interface {
+    /// Whether a neighbour can have this address: it is some node's, and neither ours nor everyone's.
+    pub fn may_have_neighbour(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => {
+                !(ipv4::is_martian(v4.octets()) || self.ipv4 == Some(v4) || self.broadcast == Some(v4))
+            }
+            IpAddr::V6(v6) => !(ipv6::is_martian(v6.octets()) || self.ipv6 == Some(v6)),
+        }
+    }
 }
 
 /// The Ethernet header towards one neighbour, but for the EtherType of what follows it.
@@ -138,6 +152,7 @@ mod tests {
             vlan: vlan.and_then(VlanId::new),
             mac: MacAddr([2, 0, 0, 0, 0, 1]),
             ipv4: None,
+            broadcast: None,
             ipv6: None,
         }
     }

@@ -12,6 +12,6 @@ mod routes;
 mod solicit;
 
 pub use adjacencies::{Adjacencies, Adjacency, Interface};
-pub use neighbours::{AdjacencyChange, Heard, Neighbours, NeighboursConfig, NeighboursFull};
+pub use neighbours::{AdjacencyChange, Heard, NeighbourError, Neighbours, NeighboursConfig};
 pub use routes::{Hop, Routes, Via};
 pub use solicit::Transmit;

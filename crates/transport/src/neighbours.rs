@@ -10,6 +10,10 @@
 //! Who asks for us is asked back, since we shall have to answer soon, as long as the table is less than half full.
 //! While an entry is good, a different address is not taken over; it starts a check of the known one, at most one a
 //! second, and only when that fails is the question put to all. Static entries never change.
+//!
+//! Who wants an entry decides how long it stays ([`WantedBy`]): what the configuration names for ever; what a packet
+//! lacked as long as it answers; what rules name as long as an image [holds](Hold) it. Traffic gets at most half of the
+//! table and rules three quarters, so that neither leaves the other without.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -17,6 +21,7 @@ use std::time::Duration;
 
 use flow::{AdjacencyId, InstanceId, Nanos};
 use packet::MacAddr;
+use rules::compile::Hold;
 
 use crate::solicit::{self, Transmit};
 use crate::{Adjacency, Interface};
@@ -51,17 +56,25 @@ impl Default for NeighboursConfig {
     }
 }
 
-/// The table has as many entries as [`NeighboursConfig::capacity`] allows.
+/// Why an address gets no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NeighboursFull;
+pub enum NeighbourError {
+    /// The table has as many entries as [`NeighboursConfig::capacity`] allows, or as many of this kind as it gets.
+    Full,
+    /// No neighbour can have the address ([`Interface::may_have_neighbour`]).
+    NoNeighbour,
+}
 
-impl std::fmt::Display for NeighboursFull {
+impl std::fmt::Display for NeighbourError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the neighbour table is full")
+        f.write_str(match self {
+            Self::Full => "the neighbour table is full",
+            Self::NoNeighbour => "no neighbour can have the address",
+        })
     }
 }
 
-impl std::error::Error for NeighboursFull {}
+impl std::error::Error for NeighbourError {}
 
 /// How a neighbour's address was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,15 +118,38 @@ enum State {
     Checking { mac: MacAddr, asked: u8, at: Nanos },
 }
 
+/// Who wants an entry; of several, the last of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum WantedBy {
+    /// Rules: it goes when no image refers to it any more.
+    Rules,
+    /// Packets, or who asked for us: it goes when it does not answer.
+    Traffic,
+    /// The configuration: it never goes.
+    Configuration,
+}
+
 struct Entry {
     instance: InstanceId,
     address: IpAddr,
-    /// A rule or a route refers to the slot, so it is never given to another neighbour.
-    pinned: bool,
+    wanted: WantedBy,
+    /// Copies are in the images that refer to the slot: until they are gone, no other neighbour gets it.
+    hold: Hold,
     state: State,
 }
 
 impl Entry {
+    /// Whether something refers to the slot.
+    fn is_kept(&self) -> bool {
+        self.wanted == WantedBy::Configuration || self.hold.is_shared()
+    }
+
+    /// Whether it may go although its time has not come: nobody refers to it, and rules are done with it or it does
+    /// not answer.
+    fn is_spare(&self) -> bool {
+        !self.is_kept() && (self.wanted == WantedBy::Rules || matches!(self.state, State::Failed { .. }))
+    }
+
     fn deadline(&self) -> Option<Nanos> {
         match self.state {
             State::Static(_) => None,
@@ -140,6 +176,8 @@ pub struct Neighbours {
     entries: Vec<Option<Entry>>,
     free: Vec<u32>,
     index: HashMap<(InstanceId, IpAddr), AdjacencyId>,
+    /// Entries by [`WantedBy`].
+    counts: [usize; 3],
     transmits: VecDeque<Transmit>,
     changes: VecDeque<AdjacencyChange>,
     /// No entry's deadline is earlier.
@@ -155,6 +193,7 @@ impl Neighbours {
             entries: Vec::new(),
             free: Vec::new(),
             index: HashMap::new(),
+            counts: [0; 3],
             transmits: VecDeque::new(),
             changes: VecDeque::new(),
             next: None,
@@ -164,43 +203,62 @@ impl Neighbours {
     /// A neighbour whose address is configured. It replaces what was learnt.
     ///
     /// # Errors
-    /// [`NeighboursFull`].
+    /// [`NeighbourError`].
     pub fn add_static(
         &mut self,
         instance: InstanceId,
         address: IpAddr,
         mac: MacAddr,
-    ) -> Result<AdjacencyId, NeighboursFull> {
-        let id = self.slot(instance, address, true, State::Static(mac))?;
+    ) -> Result<AdjacencyId, NeighbourError> {
+        let id = self.slot(instance, address, WantedBy::Configuration, State::Static(mac))?;
         self.set(id, State::Static(mac));
         self.publish(id);
         Ok(id)
     }
 
-    /// The neighbour that a rule or a route sends to, asked for from now on and kept for ever.
+    /// The neighbour that a route leads through, asked for from now on and kept for ever.
     ///
     /// # Errors
-    /// [`NeighboursFull`].
+    /// [`NeighbourError`].
     pub fn pin(
         &mut self,
         now: Nanos,
         instance: InstanceId,
         address: IpAddr,
-    ) -> Result<AdjacencyId, NeighboursFull> {
-        self.ask_for(now, instance, address, true)
+    ) -> Result<AdjacencyId, NeighbourError> {
+        self.ask_for(now, instance, address, WantedBy::Configuration)
+    }
+
+    /// The neighbour that rules send to, asked for from now on. It is kept from the next [`hold`](Self::hold) on; to be
+    /// called before any other neighbour is asked for.
+    ///
+    /// # Errors
+    /// [`NeighbourError`].
+    pub fn refer(
+        &mut self,
+        now: Nanos,
+        instance: InstanceId,
+        address: IpAddr,
+    ) -> Result<AdjacencyId, NeighbourError> {
+        self.ask_for(now, instance, address, WantedBy::Rules)
+    }
+
+    /// Keeps an entry in its slot as long as this or a copy lives.
+    pub fn hold(&self, id: AdjacencyId) -> Hold {
+        self.entry(id).map(|entry| entry.hold.clone()).unwrap_or_default()
     }
 
     /// A worker lacks this neighbour. An unreachable one is not asked for again before its hold is over.
     ///
     /// # Errors
-    /// [`NeighboursFull`].
+    /// [`NeighbourError`].
     pub fn resolve(
         &mut self,
         now: Nanos,
         instance: InstanceId,
         address: IpAddr,
-    ) -> Result<AdjacencyId, NeighboursFull> {
-        self.ask_for(now, instance, address, false)
+    ) -> Result<AdjacencyId, NeighbourError> {
+        self.ask_for(now, instance, address, WantedBy::Traffic)
     }
 
     /// The slot of a neighbour that is in the table.
@@ -230,7 +288,7 @@ impl Neighbours {
         }
         let Some(id) = self.find(instance, address) else {
             if how == Heard::Question && self.len() < self.config.capacity / 2 {
-                // Half of the table is free, so it is not full.
+                // Who cannot be a neighbour is answered all the same, where the answer goes to its station.
                 let _ = self.resolve(now, instance, address);
             }
             return;
@@ -349,11 +407,12 @@ impl Neighbours {
                 );
                 self.ask(id, None);
             }
-            State::Failed { .. } if entry.pinned => {
+            State::Failed { .. } if entry.is_kept() => {
                 self.set(id, State::Incomplete { asked: 1, at: again });
                 self.ask(id, None);
             }
             State::Failed { .. } => self.remove(id),
+            State::Reachable { .. } if entry.is_spare() => self.remove(id),
             State::Reachable { mac, .. } => {
                 self.set(
                     id,
@@ -398,14 +457,21 @@ impl Neighbours {
         now: Nanos,
         instance: InstanceId,
         address: IpAddr,
-        pinned: bool,
-    ) -> Result<AdjacencyId, NeighboursFull> {
-        let known = self.find(instance, address).is_some();
-        let id = self.slot(instance, address, pinned, State::Incomplete { asked: 0, at: now })?;
-        if !known {
-            self.publish(id);
-            self.advance(now, id);
+        wanted: WantedBy,
+    ) -> Result<AdjacencyId, NeighbourError> {
+        if let Some(id) = self.find(instance, address) {
+            self.want(id, wanted);
+            return Ok(id);
         }
+        if self
+            .interface(instance)
+            .is_some_and(|interface| !interface.may_have_neighbour(address))
+        {
+            return Err(NeighbourError::NoNeighbour);
+        }
+        let id = self.slot(instance, address, wanted, State::Incomplete { asked: 0, at: now })?;
+        self.publish(id);
+        self.advance(now, id);
         Ok(id)
     }
 
@@ -414,42 +480,58 @@ impl Neighbours {
         &mut self,
         instance: InstanceId,
         address: IpAddr,
-        pinned: bool,
+        wanted: WantedBy,
         state: State,
-    ) -> Result<AdjacencyId, NeighboursFull> {
+    ) -> Result<AdjacencyId, NeighbourError> {
         if let Some(id) = self.find(instance, address) {
-            if let Some(entry) = self.entry_mut(id) {
-                entry.pinned |= pinned;
-            }
+            self.want(id, wanted);
             return Ok(id);
         }
-        if self.index.len() >= self.config.capacity {
-            self.evict()?;
-        }
+        self.make_room(wanted)?;
         let slot = self.free.pop().unwrap_or(self.entries.len() as u32);
         let entry = Entry {
             instance,
             address,
-            pinned,
+            wanted,
+            hold: Hold::default(),
             state,
         };
         match self.entries.get_mut(slot as usize) {
             Some(place) => *place = Some(entry),
             None => self.entries.push(Some(entry)),
         }
+        self.counts[wanted as usize] += 1;
         self.index.insert((instance, address), AdjacencyId(slot));
         self.set(AdjacencyId(slot), state);
         Ok(AdjacencyId(slot))
     }
 
-    /// Makes room: an unreachable neighbour that no rule refers to goes.
-    fn evict(&mut self) -> Result<(), NeighboursFull> {
-        let failed = |entry: &Entry| !entry.pinned && matches!(entry.state, State::Failed { .. });
+    /// Somebody wants an entry that is there.
+    fn want(&mut self, id: AdjacencyId, wanted: WantedBy) {
+        let Some(entry) = self.entry_mut(id) else { return };
+        let before = entry.wanted;
+        entry.wanted = before.max(wanted);
+        self.counts[before as usize] -= 1;
+        self.counts[before.max(wanted) as usize] += 1;
+    }
+
+    /// Makes room for an entry: one that is spare goes, if need be.
+    fn make_room(&mut self, wanted: WantedBy) -> Result<(), NeighbourError> {
+        let share = match wanted {
+            WantedBy::Rules => self.config.capacity / 4 * 3,
+            WantedBy::Traffic => self.config.capacity / 2,
+            WantedBy::Configuration => self.config.capacity,
+        };
+        let has_share = self.counts[wanted as usize] < share;
+        if has_share && self.len() < self.config.capacity {
+            return Ok(());
+        }
+        let may_go = |entry: &Entry| entry.is_spare() && (has_share || entry.wanted == wanted);
         let slot = self
             .entries
             .iter()
-            .position(|entry| entry.as_ref().is_some_and(failed));
-        self.remove(AdjacencyId(slot.ok_or(NeighboursFull)? as u32));
+            .position(|entry| entry.as_ref().is_some_and(may_go));
+        self.remove(AdjacencyId(slot.ok_or(NeighbourError::Full)? as u32));
         Ok(())
     }
 
@@ -457,6 +539,7 @@ impl Neighbours {
         let Some(entry) = self.entries.get_mut(id.0 as usize).and_then(Option::take) else {
             return;
         };
+        self.counts[entry.wanted as usize] -= 1;
         self.index.remove(&(entry.instance, entry.address));
         self.free.push(id.0);
         let (instance, address) = (entry.instance, entry.address);

@@ -161,6 +161,7 @@ mod tests {
             vlan: VlanId::new(7),
             mac: MacAddr([2, 0, 0, 0, 0, 1]),
             ipv4: Some(Ipv4Addr::new(192, 0, 2, 1)),
+            broadcast: None,
             ipv6: Some("2001:db8::1".parse().expect("an address")),
         }
     }

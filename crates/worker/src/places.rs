@@ -101,6 +101,7 @@ pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
         vlan,
         mac: macs.get(instance.port.index()).copied().unwrap_or(MacAddr::ZERO),
         ipv4: instance.ipv4.map(|(address, _)| address),
+        broadcast: instance.broadcast(),
         ipv6: instance.ipv6.map(|(address, _)| address),
     }
 }
@@ -139,6 +140,7 @@ pub(crate) mod tests {
             vlan: None,
             mac: MacAddr([2, 0, 0, 0, 0, 1]),
             ipv4: None,
+            broadcast: None,
             ipv6: None,
         }
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flow::{AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Template};
 use packet::Teid;
 
-use super::Adjacencies;
+use super::NextHops;
 use crate::image::CompileFault;
 use crate::model::{
     DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, SessionRules,
@@ -18,7 +18,7 @@ pub(super) fn forward(
     far: &Far,
     rules: &SessionRules,
     network: &Network,
-    adjacencies: &dyn Adjacencies,
+    next_hops: &mut NextHops<'_>,
 ) -> Result<Forward, CompileFault> {
     let named = far.forwarding.and_then(|parameters| parameters.instance);
     if let Some(unknown) = named.filter(|&id| network.instance(id).is_none()) {
@@ -37,9 +37,8 @@ pub(super) fn forward(
                 parameters,
                 rules,
                 network,
-                adjacencies,
             }
-            .forward(),
+            .forward(next_hops),
         },
     }
 }
@@ -75,14 +74,13 @@ struct Egress<'a> {
     parameters: ForwardingParameters,
     rules: &'a SessionRules,
     network: &'a Network,
-    adjacencies: &'a dyn Adjacencies,
 }
 
 impl Egress<'_> {
-    fn forward(&self) -> Result<Forward, CompileFault> {
+    fn forward(&self, next_hops: &mut NextHops<'_>) -> Result<Forward, CompileFault> {
         match (self.parameters.outer_header_creation, self.parameters.destination) {
             (Some(header), _) => match peer(&header)? {
-                Some(peers) => self.tunnel(header.teid, &peers),
+                Some(peers) => self.tunnel(header.teid, &peers, next_hops),
                 None => Ok(drop_because(ForwardFlags::NO_TUNNEL)),
             },
             (None, DestinationInterface::Access | DestinationInterface::CpFunction) => {
@@ -105,19 +103,26 @@ impl Egress<'_> {
         })
     }
 
-    fn tunnel(&self, teid: Teid, peers: &[IpAddr]) -> Result<Forward, CompileFault> {
+    fn tunnel(
+        &self,
+        teid: Teid,
+        peers: &[IpAddr],
+        next_hops: &mut NextHops<'_>,
+    ) -> Result<Forward, CompileFault> {
         let own = |&peer: &IpAddr| {
             self.source(peer)
                 .map(|(instance, source)| (instance, source, peer))
         };
         let (instance, source, peer) = peers.iter().find_map(own).ok_or(CompileFault::NoEgress)?;
+        if !self.network.may_be_another(instance.vrf, peer) {
+            return Err(CompileFault::NoPeer(peer));
+        }
         let route = self
             .network
             .route(instance.vrf, peer)
             .ok_or(CompileFault::NoRoute(peer))?;
         let (egress, next_hop) = route;
-        let adjacency = self
-            .adjacencies
+        let adjacency = next_hops
             .resolve(egress, next_hop)
             .ok_or(CompileFault::NoAdjacency(next_hop))?;
         let mut template = template(teid, source, peer).ok_or(CompileFault::NoEgress)?;

@@ -367,6 +367,64 @@ fn headers_that_are_not_made_here_are_refused() {
 }
 
 #[test]
+fn a_peer_must_be_another_node() {
+    let peer = |address: &str| match address.parse().unwrap() {
+        IpAddr::V4(v4) => OuterHeaderCreation::gtpu_ipv4(Teid(7), v4),
+        IpAddr::V6(v6) => OuterHeaderCreation {
+            kind: OuterHeaderKind::GTPU_IPV6,
+            ipv4: None,
+            ipv6: Some(v6),
+            ..OuterHeaderCreation::gtpu_ipv4(Teid(7), GNB)
+        },
+    };
+    // No node's; this node's on N3, N9 and N6; everyone's on N3.
+    for address in [
+        "0.0.0.1",
+        "127.0.0.1",
+        "224.0.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::1",
+        "::ffff:10.0.3.7",
+        "ff02::1",
+        "10.0.3.1",
+        "10.0.9.1",
+        "10.0.6.1",
+        "2001:db8:3::1",
+        "10.0.3.255",
+    ] {
+        let rules = forwarding(DestinationInterface::Access, Some(peer(address)));
+        let expected = (FarId(2).into(), CompileFault::NoPeer(address.parse().unwrap()));
+        assert_eq!(refusal(&rules), expected);
+    }
+    for address in ["10.0.3.0", "10.0.3.254", "10.200.0.255", "2001:db8:3::2"] {
+        let rules = forwarding(DestinationInterface::Access, Some(peer(address)));
+        assert!(compiled(&rules).is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn next_hops_are_held_by_their_image() {
+    struct Counted(Hold);
+    impl Adjacencies for Counted {
+        fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
+            NumberedHops.resolve(instance, next_hop)
+        }
+        fn hold(&self, _: AdjacencyId) -> Hold {
+            self.0.clone()
+        }
+    }
+    let hops = Counted(Hold::default());
+    let image = compile(&Arc::new(session()), &testing::network(), &hops).unwrap();
+    assert!(hops.0.is_shared());
+    let copy = image.clone();
+    drop(image);
+    assert!(hops.0.is_shared());
+    drop(copy);
+    assert!(!hops.0.is_shared());
+}
+
+#[test]
 fn an_action_must_be_one() {
     let far = RuleRef::Far(FarId(2));
     let both = ApplyAction::DROP.with(ApplyAction::FORW);

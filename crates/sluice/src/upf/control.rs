@@ -79,8 +79,7 @@ impl Control {
             capacity: config.max_neighbours,
             ..NeighboursConfig::default()
         };
-        let neighbours =
-            SharedNeighbours::new(Neighbours::new(limits, config.interfaces), config.max_neighbours);
+        let neighbours = SharedNeighbours::new(Neighbours::new(limits, config.interfaces));
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
         let owners = config.n4.sessions.owners.clone();
         let endpoint = Endpoint::new(
@@ -151,6 +150,12 @@ impl Control {
         &self.endpoint
     }
 
+    /// Next hops in the neighbour table, for views.
+    #[must_use]
+    pub fn neighbours(&self, now: Nanos) -> usize {
+        self.neighbours.at(now).neighbours.len()
+    }
+
     fn take_events(&mut self, now: Nanos) -> bool {
         let mut busy = false;
         for place in 0..self.peers.len() {
@@ -167,7 +172,7 @@ impl Control {
 
     fn handle_event(&mut self, now: Nanos, event: Event) {
         match event {
-            // The retired image is freed here, not on the worker's thread.
+            // The retired image is freed here, not on the worker's thread; its next hops are let go.
             Event::Applied {
                 op,
                 outcome,

@@ -5,17 +5,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{AdjacencyId, InstanceId, Nanos};
-use rules::compile::Adjacencies;
+use rules::compile::{Adjacencies, Hold};
 use transport::Neighbours;
 
 /// A handle to the table. Both users are on Control's thread, so the lock never waits.
 #[derive(Clone)]
-pub(super) struct SharedNeighbours {
-    table: Arc<Mutex<Table>>,
-    /// Entries beyond which rules get no new ones: next hops that rules name stay for ever, and gateways and hosts on
-    /// the link need theirs.
-    most_for_rules: usize,
-}
+pub(super) struct SharedNeighbours(Arc<Mutex<Table>>);
 
 /// The table and the time of the current poll.
 pub(super) struct Table {
@@ -24,16 +19,12 @@ pub(super) struct Table {
 }
 
 impl SharedNeighbours {
-    /// A handle to a table for `capacity` neighbours.
-    pub(super) fn new(neighbours: Neighbours, capacity: usize) -> Self {
-        let table = Arc::new(Mutex::new(Table {
+    /// A handle to this table.
+    pub(super) fn new(neighbours: Neighbours) -> Self {
+        Self(Arc::new(Mutex::new(Table {
             neighbours,
             now: Nanos(0),
-        }));
-        Self {
-            table,
-            most_for_rules: capacity / 4 * 3,
-        }
+        })))
     }
 
     /// Notes the time for what the compiler asks next.
@@ -43,20 +34,25 @@ impl SharedNeighbours {
 
     /// The table, for a poll at `now`.
     pub(super) fn at(&self, now: Nanos) -> MutexGuard<'_, Table> {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.lock();
         table.now = now;
         table
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Adjacencies for SharedNeighbours {
     fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.lock();
         let now = table.now;
-        let known = table.neighbours.find(instance, next_hop).is_some();
-        if !known && table.neighbours.len() >= self.most_for_rules {
-            return None;
-        }
-        table.neighbours.pin(now, instance, next_hop).ok()
+        table.neighbours.refer(now, instance, next_hop).ok()
+    }
+
+    /// The session's image has it until Control frees the image.
+    fn hold(&self, next_hop: AdjacencyId) -> Hold {
+        self.lock().neighbours.hold(next_hop)
     }
 }

@@ -23,6 +23,7 @@ fn neighbours(capacity: usize) -> Neighbours {
         vlan: None,
         mac: MacAddr([2, 0, 0, 0, 0, 1]),
         ipv4: Some(Ipv4Addr::new(192, 0, 2, 1)),
+        broadcast: Some(Ipv4Addr::new(192, 0, 2, 255)),
         ipv6: None,
     };
     Neighbours::new(
@@ -180,13 +181,15 @@ fn static_entries_never_change() {
 fn a_full_table_forgets_the_unreachable_first_and_then_refuses() {
     let mut table = neighbours(2);
     let host = |last| IpAddr::from([192, 0, 2, last]);
-    table.resolve(at(0), N6, host(1)).expect("there is room");
-    table.pin(at(0), N6, host(2)).expect("there is room");
-    assert_eq!(table.resolve(at(0), N6, host(3)), Err(NeighboursFull));
+    table.resolve(at(0), N6, host(11)).expect("there is room");
+    table.pin(at(0), N6, host(12)).expect("there is room");
+    assert_eq!(table.resolve(at(0), N6, host(13)), Err(NeighbourError::Full));
     run(&mut table, 0, 4);
-    table.resolve(at(4), N6, host(3)).expect("host 1 was unreachable");
+    table
+        .resolve(at(4), N6, host(13))
+        .expect("host 11 was unreachable");
     assert_eq!(
-        (table.find(N6, host(1)), table.find(N6, host(2)).is_some()),
+        (table.find(N6, host(11)), table.find(N6, host(12)).is_some()),
         (None, true)
     );
 }
@@ -221,4 +224,91 @@ fn who_asks_for_us_is_asked_back_and_not_believed() {
         table.heard(at(0), N6, IpAddr::from([192, 0, 2, last]), OTHER, Heard::Question);
     }
     assert_eq!(table.len(), 2);
+}
+
+#[test]
+fn no_question_goes_out_for_an_address_that_no_neighbour_has() {
+    let mut table = neighbours(8);
+    for text in [
+        "192.0.2.1",
+        "192.0.2.255",
+        "255.255.255.255",
+        "224.0.0.5",
+        "127.0.0.1",
+        "0.0.0.0",
+        "::1",
+        "ff02::2",
+    ] {
+        let address = text.parse().expect("an address");
+        assert_eq!(
+            table.resolve(at(0), N6, address),
+            Err(NeighbourError::NoNeighbour),
+            "{text}"
+        );
+        assert_eq!(
+            table.refer(at(0), N6, address),
+            Err(NeighbourError::NoNeighbour),
+            "{text}"
+        );
+        table.heard(at(0), N6, address, OTHER, Heard::Question);
+    }
+    assert!(table.is_empty());
+    assert_eq!(run(&mut table, 0, 9), []);
+}
+
+#[test]
+fn what_rules_name_stays_while_it_is_held_and_then_goes() {
+    let mut table = neighbours(8);
+    let id = table.refer(at(0), N6, peer()).expect("there is room");
+    let holds = [table.hold(id), table.hold(id)];
+    // Silent, it is asked for again and again; found, it is kept.
+    assert!(run(&mut table, 0, 29).len() > 10);
+    table.heard(at(30), N6, peer(), PEER, Heard::Unsolicited);
+    assert_eq!(run(&mut table, 30, 30), [MacAddr::BROADCAST]);
+    table.heard(at(30), N6, peer(), PEER, Heard::Answer);
+    let [first, second] = holds;
+    drop(first);
+    assert_eq!(run(&mut table, 31, 60), [PEER]);
+    table.heard(at(60), N6, peer(), PEER, Heard::Answer);
+    last_change(&mut table);
+    drop(second);
+    assert_eq!(run(&mut table, 61, 91), []);
+    assert!(table.is_empty());
+    assert!(last_change(&mut table).is_some_and(|change| change.id == id && change.adjacency.is_none()));
+}
+
+#[test]
+fn what_rules_named_and_packets_go_to_stays() {
+    let mut table = neighbours(8);
+    let id = table.refer(at(0), N6, peer()).expect("there is room");
+    assert_eq!(table.resolve(at(0), N6, peer()), Ok(id));
+    table.heard(at(0), N6, peer(), PEER, Heard::Answer);
+    run(&mut table, 0, 29);
+    assert_eq!(run(&mut table, 30, 30), [PEER]);
+    assert_eq!(table.len(), 1);
+}
+
+#[test]
+fn rules_and_traffic_leave_each_other_room() {
+    let mut table = neighbours(8);
+    let host = |last| IpAddr::from([192, 0, 2, last]);
+    for last in 10..14 {
+        table.resolve(at(0), N6, host(last)).expect("half is for traffic");
+    }
+    assert_eq!(table.resolve(at(0), N6, host(14)), Err(NeighbourError::Full));
+    let mut holds = Vec::new();
+    for last in 20..24 {
+        let id = table
+            .refer(at(0), N6, host(last))
+            .expect("the other half is free");
+        holds.push(table.hold(id));
+    }
+    assert_eq!(table.refer(at(0), N6, host(24)), Err(NeighbourError::Full));
+    // Nothing refers to it any more, so it makes room at once, for one neighbour.
+    let freed = table.find(N6, host(20));
+    holds.remove(0);
+    assert_eq!(table.refer(at(0), N6, host(24)).ok(), freed);
+    holds.push(table.hold(freed.expect("it was there")));
+    assert_eq!(table.refer(at(0), N6, host(25)), Err(NeighbourError::Full));
+    assert_eq!((table.len(), table.find(N6, host(20))), (8, None));
 }
