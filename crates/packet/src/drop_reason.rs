@@ -122,6 +122,8 @@ drop_reasons! {
         "The next hop's link layer address is not known (yet).";
     Fragment, "fragment", "RFC 1122 §3.3.2",
         "The packet is a fragment and cannot be handled as one.";
+    ForeignErrorIndication, "foreign_error_indication", "TS 29.281 §7.3.1",
+        "The Error Indication is about a tunnel to another node than its sender.";
     // Session.
     UnknownTeid, "unknown_teid", "TS 29.281 §7.3.1",
         "No session owns the TEID.";

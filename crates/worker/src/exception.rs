@@ -110,7 +110,8 @@ impl Exceptions<'_> {
                 let outcome = replies::discovery(buf, l3, l4, ours, place.interface.mac)?;
                 Ok(self.sighted(place, outcome))
             }
-            _ if local.is_none() || tuple.addrs.has_martian_source() => Err(DropReason::NotForUs),
+            _ if local.is_none() => Err(DropReason::NotForUs),
+            _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
             IpAddr::V4(_) => replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
             IpAddr::V6(_) => replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
         }
@@ -124,8 +125,11 @@ impl Exceptions<'_> {
         gtpu: &GtpuFrame,
         local: LocalId,
     ) -> Result<bool, DropReason> {
-        verify(buf, gtpu)?;
         let peer = gtpu.outer.addrs.src();
+        if !place.may_answer(peer) {
+            return Err(DropReason::MartianSource);
+        }
+        verify(buf, gtpu)?;
         match gtpu.message_type {
             MessageType::ECHO_REQUEST if gtpu.unknown.refused_by_endpoint() => {
                 Err(DropReason::UnknownGtpuExtension)
@@ -149,7 +153,11 @@ impl Exceptions<'_> {
             }
             MessageType::ERROR_INDICATION => {
                 let message = ErrorIndication::read(&gtpu.message(buf.data())?)?;
-                let (peer, teid) = (message.peer, message.teid);
+                // Who has no context is who we sent to, and says so from there.
+                if message.peer != peer {
+                    return Err(DropReason::ForeignErrorIndication);
+                }
+                let teid = message.teid;
                 self.notices
                     .tell(self.stats, Event::ErrorIndication { peer, teid });
                 Ok(false)

@@ -39,6 +39,11 @@ impl Place {
         self.locals.iter().find(|local| local.address == address).copied()
     }
 
+    /// Whether another node can have sent from `address`, so that an answer there reaches one node and not ourselves.
+    pub fn may_answer(&self, address: IpAddr) -> bool {
+        self.interface.may_have_neighbour(address) && self.local(address).is_none()
+    }
+
     pub fn instance(&self) -> InstanceId {
         self.interface.instance
     }

@@ -358,14 +358,19 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// Sends a message back where the packet at `place` came from.
+    /// Sends a message back where the packet at `place` came from. One that no node can have sent gets none, and is
+    /// dropped for that reason instead.
     fn originate(&mut self, place: usize, message: Message) {
         let packet = &self.burst[place];
         let Some(home) = self.places.at(self.descriptors[place].instance) else {
             return;
         };
-        let frame = read_again(packet)
-            .and_then(|gtpu| Frame::back(packet.data(), &gtpu, home.interface.mac, message));
+        let Ok(gtpu) = read_again(packet) else { return };
+        if !home.may_answer(gtpu.outer.addrs.src()) {
+            self.descriptors[place].fate = Fate::Drop(DropReason::MartianSource);
+            return;
+        }
+        let frame = Frame::back(packet.data(), &gtpu, home.interface.mac, message);
         let Ok(frame) = frame else { return };
         let port = home.interface.port;
         self.stats.originated += 1;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,52 +17,11 @@ use rules::testing::{self, GNB, N3_ADDRESS, UE, UE_V6, UserPacket, pdu_session, 
 use transport::Heard;
 use worker::{ApplyError, Command, Event};
 
+use common::one_session::{
+    GNB_TEID, REMOTE, TEID, events, fix_lengths, from_ue, ip, reason, reason_of_frame, session, to_ue,
+    uplink, world,
+};
 use common::{PEER_MAC, World, frame, mac_of, our_mac};
-
-const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const TEID: u32 = 0x1001;
-const GNB_TEID: u32 = 77;
-
-fn session() -> SessionRules {
-    pdu_session(TEID, OuterHeaderCreation::gtpu_ipv4(Teid(GNB_TEID), GNB))
-}
-
-fn world() -> World {
-    let mut world = World::new();
-    world.install(1, session());
-    world
-}
-
-fn from_ue() -> Vec<u8> {
-    UserPacket::udp(UE, REMOTE, 1000, 53).bytes()
-}
-
-fn to_ue() -> Vec<u8> {
-    UserPacket::udp(REMOTE, UE, 53, 1000).bytes()
-}
-
-fn uplink() -> Vec<u8> {
-    tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &from_ue())
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-/// The reason why a packet is dropped that comes in alone.
-fn reason(world: &mut World, port: u16, packet: &[u8]) -> Option<DropReason> {
-    reason_of_frame(world, port, &frame(port, packet))
-}
-
-fn reason_of_frame(world: &mut World, port: u16, frame: &[u8]) -> Option<DropReason> {
-    let before = world.drops();
-    world.send_frame(0, port, frame);
-    world.dropped_since(&before)
-}
-
-fn events(world: &mut World) -> Vec<Event> {
-    std::iter::from_fn(|| world.controls[0].events.pop().ok()).collect()
-}
 
 #[test]
 fn uplink_comes_out_plain_and_downlink_in_its_tunnel() {
@@ -318,16 +277,6 @@ fn an_echo_request_is_answered_from_the_address_it_was_sent_to() {
     );
     assert_eq!(world.workers[0].stats().answered, 1);
     world.assert_conserved();
-}
-
-/// Makes IP, UDP and their checksums right for the octets behind them.
-fn fix_lengths(packet: &mut [u8]) {
-    let total = packet.len() as u16;
-    packet[2..4].copy_from_slice(&total.to_be_bytes());
-    packet[10..12].fill(0);
-    packet[24..26].copy_from_slice(&(total - 20).to_be_bytes());
-    let sum = checksum::of(&packet[..20]);
-    packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 #[test]
@@ -688,73 +637,4 @@ fn an_address_inside_another_sessions_prefix_is_taken_from_it() {
     world.install(2, rules);
     let out = world.send(1, &packet);
     assert_eq!(teid(&out), 88);
-}
-
-#[test]
-fn packets_to_no_station_are_not_routed_with_the_tunnels_flow_warm() {
-    let mut world = world();
-    assert_eq!(reason(&mut world, 0, &uplink()), None);
-    let from_ue_to = |remote: &str| {
-        let remote = ip(remote);
-        let ue = if remote.is_ipv4() {
-            IpAddr::V4(UE)
-        } else {
-            Ipv6Addr::from_bits(UE_V6.to_bits() | 1).into()
-        };
-        tunnelled(
-            N3_ADDRESS,
-            TEID,
-            255,
-            None,
-            &[],
-            &UserPacket::udp(ue, remote, 1, 2).bytes(),
-        )
-    };
-    assert_eq!(reason(&mut world, 0, &from_ue_to("2001:db8:ffff::1")), None);
-    let martians = [
-        "0.0.0.1",
-        "127.0.0.1",
-        "169.254.169.254",
-        "224.0.0.5",
-        "239.1.1.1",
-        "240.0.0.1",
-        "255.255.255.255",
-        "::",
-        "::1",
-        "::ffff:10.0.6.9",
-        "fe80::1",
-        "ff02::2",
-        "ff0e::1",
-    ];
-    for remote in martians {
-        let dropped = reason(&mut world, 0, &from_ue_to(remote));
-        assert_eq!(dropped, Some(DropReason::MartianDestination), "{remote}");
-    }
-    let stats = world.workers[0].stats();
-    assert_eq!((stats.hits, stats.installed), (0, 2));
-    assert_eq!(reason(&mut world, 0, &uplink()), None);
-    assert_eq!(world.workers[0].stats().hits, 1);
-    world.assert_conserved();
-}
-
-#[test]
-fn packets_from_no_station_do_not_reach_a_ue() {
-    let mut world = world();
-    for source in ["0.0.0.1", "127.0.0.1", "169.254.1.1", "224.0.0.5", "240.0.0.1"] {
-        let packet = UserPacket::udp(ip(source), UE, 1, 2).bytes();
-        assert_eq!(
-            reason(&mut world, 1, &packet),
-            Some(DropReason::MartianSource),
-            "{source}"
-        );
-    }
-    let ue = Ipv6Addr::from_bits(UE_V6.to_bits() | 1);
-    for source in ["::", "::1", "fe80::1", "ff02::1"] {
-        let packet = UserPacket::udp(ip(source), ue, 1, 2).bytes();
-        assert_eq!(
-            reason(&mut world, 1, &packet),
-            Some(DropReason::MartianSource),
-            "{source}"
-        );
-    }
 }

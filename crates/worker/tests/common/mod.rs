@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod one_session;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;

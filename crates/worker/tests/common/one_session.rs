@@ -1,0 +1,77 @@
+//! One PDU session in one worker, its packets, and what becomes of them.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use packet::{DropReason, Teid, checksum};
+use rules::SessionRules;
+use rules::model::OuterHeaderCreation;
+use rules::testing::{GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
+use worker::Event;
+
+use super::{World, frame};
+
+/// A host of the data network.
+pub const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+/// The tunnel that ends here.
+pub const TEID: u32 = 0x1001;
+/// The gNB's.
+pub const GNB_TEID: u32 = 77;
+
+/// The session.
+pub fn session() -> SessionRules {
+    pdu_session(TEID, OuterHeaderCreation::gtpu_ipv4(Teid(GNB_TEID), GNB))
+}
+
+/// One worker that has it.
+pub fn world() -> World {
+    let mut world = World::new();
+    world.install(1, session());
+    world
+}
+
+/// A packet of the UE.
+pub fn from_ue() -> Vec<u8> {
+    UserPacket::udp(UE, REMOTE, 1000, 53).bytes()
+}
+
+/// One to it.
+pub fn to_ue() -> Vec<u8> {
+    UserPacket::udp(REMOTE, UE, 53, 1000).bytes()
+}
+
+/// The packet of the UE as the gNB sends it.
+pub fn uplink() -> Vec<u8> {
+    tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &from_ue())
+}
+
+/// An address.
+pub fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+/// The reason why a packet is dropped that comes in alone.
+pub fn reason(world: &mut World, port: u16, packet: &[u8]) -> Option<DropReason> {
+    reason_of_frame(world, port, &frame(port, packet))
+}
+
+/// The same of a frame.
+pub fn reason_of_frame(world: &mut World, port: u16, frame: &[u8]) -> Option<DropReason> {
+    let before = world.drops();
+    world.send_frame(0, port, frame);
+    world.dropped_since(&before)
+}
+
+/// What the worker has told since.
+pub fn events(world: &mut World) -> Vec<Event> {
+    std::iter::from_fn(|| world.controls[0].events.pop().ok()).collect()
+}
+
+/// Makes IP, UDP and their checksums right for the octets behind them.
+pub fn fix_lengths(packet: &mut [u8]) {
+    let total = packet.len() as u16;
+    packet[2..4].copy_from_slice(&total.to_be_bytes());
+    packet[10..12].fill(0);
+    packet[24..26].copy_from_slice(&(total - 20).to_be_bytes());
+    let sum = checksum::of(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+}
