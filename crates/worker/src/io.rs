@@ -27,7 +27,7 @@ pub trait Io {
     /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set.
     fn rx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
 
-    /// Sends the packets of `out` by `port`. Those that found no room stay in `out`, in order.
+    /// Sends the packets of `out` by `port`. The last ones, if they found no room, stay in `out`, in order.
     fn tx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
 
     /// An empty buffer with headroom, for a packet of our own. `None` when the pool is empty.

@@ -26,7 +26,7 @@ impl Count {
 pub struct DirectionStats {
     /// User packets that matched a PDR.
     pub matched: Count,
-    /// User packets that were forwarded.
+    /// User packets that were forwarded, as far as a port's queue (`TxFull`).
     pub forwarded: Count,
 }
 

@@ -1,9 +1,9 @@
 //! Stage `tx`: every packet goes where its fate says, in bursts, and is accounted.
 //!
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted
-//! at once; nothing is held from poll to poll.
+//! at once; nothing is held from poll to poll. What a session's URRs counted of it is taken back before anyone can ask.
 
-use flow::{PortId, WorkerId};
+use flow::{Blocks, PortId, WorkerId};
 use packet::{DropReason, PacketBuf};
 
 use crate::batch::Batch;
@@ -31,17 +31,21 @@ impl<B: PacketBuf> Outgoing<B> {
         }
     }
 
-    /// Sorts a burst by fate, and empties it. Full batches go at once.
-    pub fn sort<I: Io<Buf = B>>(
+    /// Sorts a burst by fate, empties it and sends everything.
+    pub fn settle<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
+        blocks: &mut Blocks,
         burst: &mut Batch<B>,
         descriptors: &[Descriptor],
     ) {
-        for (buf, descriptor) in burst.drain().zip(descriptors) {
+        for (place, (buf, descriptor)) in burst.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
-                Fate::Send(port) => self.send(io, stats, port, buf),
+                Fate::Send(port) => {
+                    let lost = self.send(io, stats, port, buf);
+                    credit(blocks, descriptors.iter().take(place), port, lost);
+                }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
                 Fate::Consumed => {
                     stats.consumed += 1;
@@ -58,17 +62,33 @@ impl<B: PacketBuf> Outgoing<B> {
                 }
             }
         }
+        for port in (0..self.ports.len()).map(|port| PortId(port as u16)) {
+            let lost = self.flush_port(io, stats, port);
+            credit(blocks, descriptors.iter(), port, lost);
+        }
+        self.flush(io, stats);
     }
 
-    /// Puts a packet of our own behind what waits for `port`.
-    pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
+    /// Puts a packet behind what waits for `port`; a full batch goes at once. How many packets of that one were lost,
+    /// the last ones.
+    pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) -> usize {
         let Some(batch) = self.ports.get_mut(port.index()) else {
             stats.drop(DropReason::PortDown);
-            return self.free(io, buf);
+            self.free(io, buf);
+            return 0;
         };
-        let Err(buf) = batch.push(buf) else { return };
-        transmit(io, stats, port, batch, &mut self.free);
+        let Err(buf) = batch.push(buf) else { return 0 };
+        let lost = transmit(io, stats, port, batch, &mut self.free);
         let _ = batch.push(buf);
+        lost
+    }
+
+    /// Sends what waits for a port; how many packets were lost, the last ones.
+    fn flush_port<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId) -> usize {
+        match self.ports.get_mut(port.index()) {
+            Some(batch) if !batch.is_empty() => transmit(io, stats, port, batch, &mut self.free),
+            _ => 0,
+        }
     }
 
     fn hand_over<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, to: WorkerId, buf: B) {
@@ -90,13 +110,8 @@ impl<B: PacketBuf> Outgoing<B> {
 
     /// Sends, hands over and frees whatever waits.
     pub fn flush<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats) {
-        for (port, batch) in self
-            .ports
-            .iter_mut()
-            .enumerate()
-            .filter(|(_, batch)| !batch.is_empty())
-        {
-            transmit(io, stats, PortId(port as u16), batch, &mut self.free);
+        for port in (0..self.ports.len()).map(|port| PortId(port as u16)) {
+            self.flush_port(io, stats, port);
         }
         for (worker, batch) in self
             .workers
@@ -116,19 +131,45 @@ fn octets<B: PacketBuf>(batch: &Batch<B>) -> u64 {
     batch.iter().map(|buf| buf.len() as u64).sum()
 }
 
+/// Takes back what the last `lost` packets to `port` have counted. What else waited for the port, messages of our own,
+/// came before them.
+#[inline]
+fn credit<'a>(
+    blocks: &mut Blocks,
+    descriptors: impl DoubleEndedIterator<Item = &'a Descriptor>,
+    port: PortId,
+    lost: usize,
+) {
+    if lost == 0 {
+        return;
+    }
+    let sent = descriptors.filter(|descriptor| descriptor.fate == Fate::Send(port));
+    for descriptor in sent.rev().take(lost) {
+        let (Some(verdict), Some(tuple)) = (&descriptor.verdict, &descriptor.tuple) else {
+            continue;
+        };
+        let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
+        if let Some(mut block) = block {
+            block.uncount(verdict.urrs, tuple.total_len.into());
+        }
+    }
+}
+
 fn transmit<I: Io>(
     io: &mut I,
     stats: &mut Stats,
     port: PortId,
     batch: &mut Batch<I::Buf>,
     free: &mut Batch<I::Buf>,
-) {
+) -> usize {
     let (packets, length) = (batch.len() as u64, octets(batch));
     io.tx(port, batch);
     let tx = &mut stats.ports[port.index()].tx;
     tx.packets += packets - batch.len() as u64;
     tx.octets += length - octets(batch);
+    let lost = batch.len();
     drop_rest(io, stats, batch, free, DropReason::TxFull);
+    lost
 }
 
 fn give<I: Io>(

@@ -248,9 +248,14 @@ impl<I: Io> Worker<I> {
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
         let descriptors = &self.descriptors[..packets];
-        self.outgoing
-            .sort(&mut self.io, &mut self.stats, &mut self.burst, descriptors);
-        self.outgoing.flush(&mut self.io, &mut self.stats);
+        let blocks = &mut self.sessions.blocks;
+        self.outgoing.settle(
+            &mut self.io,
+            &mut self.stats,
+            blocks,
+            &mut self.burst,
+            descriptors,
+        );
         self.lap(Stage::Tx, packets, &mut clock);
     }
 
@@ -378,7 +383,9 @@ impl<I: Io> Worker<I> {
             return self.stats.drop(DropReason::NoBuffer);
         };
         match frame.put_into(&mut buf) {
-            Ok(()) => self.outgoing.send(&mut self.io, &mut self.stats, port, buf),
+            Ok(()) => {
+                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+            }
             Err(reason) => self.stats.drop(reason),
         }
     }

@@ -609,6 +609,11 @@ fn a_full_port_drops_what_does_not_fit() {
     }
     assert_eq!(world.wires.from(PortId(1)).len(), 1024);
     assert_eq!(world.workers[0].stats().dropped(DropReason::TxFull), 1280 - 1024);
+    let counted = world.query(0, SessionIndex(1)).counters[0].1;
+    assert_eq!(
+        (counted.ul_packets, counted.ul_octets),
+        (1024, 1024 * from_ue().len() as u64)
+    );
     world.assert_conserved();
 }
 
@@ -637,4 +642,56 @@ fn an_address_inside_another_sessions_prefix_is_taken_from_it() {
     world.install(2, rules);
     let out = world.send(1, &packet);
     assert_eq!(teid(&out), 88);
+}
+
+/// Whatever else leaves by a full port, a session counts the packets that left.
+#[test]
+fn packets_lost_at_a_full_port_are_not_counted() {
+    let mut world = World::with(testing::network(), 1, |config| {
+        config.error_indications = 1_000_000
+    });
+    let mut rules = session();
+    let forwarding = Edit::Set(ForwardingParametersUpdate {
+        destination: Some(rules::model::DestinationInterface::Access),
+        outer_header_creation: Edit::Set(OuterHeaderCreation::gtpu_ipv4(Teid(GNB_TEID), GNB)),
+        ..ForwardingParametersUpdate::default()
+    });
+    rules
+        .update_far(FarUpdate {
+            forwarding,
+            ..FarUpdate::new(FarId(1))
+        })
+        .expect("it is there");
+    world.install(1, rules);
+    let mut echo = tunnelled(N3_ADDRESS, 0, 1, None, &[], &[]);
+    echo.splice(28.., [0x32, 1, 0, 4, 0, 0, 0, 0, 0x12, 0x34, 0, 0]);
+    fix_lengths(&mut echo);
+    let stray = tunnelled(N3_ADDRESS, 0xdead, 255, None, &[], &from_ue());
+    let end_marker = tunnelled(N3_ADDRESS, TEID, 254, None, &[], &[]);
+    let queue = world.wires.to(flow::WorkerId(0), PortId(0)).clone();
+    let mut sent = 0;
+    for number in 0..1500_usize {
+        let packet = match number * number % 7 {
+            0 => &echo,
+            1 => &stray,
+            2 => &end_marker,
+            _ => &uplink(),
+        };
+        sent += usize::from(number * number % 7 > 2);
+        queue
+            .push(worker::mem::MemBuf::new(&frame(0, packet)))
+            .expect("there is room");
+        if number % 61 == 0 {
+            world.poll();
+        }
+    }
+    world.poll();
+    let out = world.take();
+    let left = out.iter().filter(|(_, frame)| frame[43] == 255).count();
+    assert!(left > 100 && left < sent, "{left} of {sent}");
+    assert_eq!(
+        world.query(0, SessionIndex(1)).counters[0].1.ul_packets,
+        left as u64
+    );
+    world.assert_conserved();
 }

@@ -222,6 +222,12 @@ impl Count {
         self.packets = self.packets.wrapping_add(1);
         self.octets = self.octets.wrapping_add(octets);
     }
+
+    /// One packet less.
+    pub(super) fn take_back(&mut self, octets: u64) {
+        self.packets = self.packets.wrapping_sub(1);
+        self.octets = self.octets.wrapping_sub(octets);
+    }
 }
 
 /// What the two forms of a forward have in common.

@@ -79,6 +79,21 @@ impl<'a> LiveBlock<'a> {
             left &= left - 1;
         }
     }
+
+    /// Takes one packet back that was [counted](Self::count) with the same arguments, and then lost.
+    #[cold]
+    pub fn uncount(&mut self, urrs: u64, octets: u64) {
+        let direction = self.direction as usize;
+        let counts = Line::counts_mut(self.objects).chunks_mut(Direction::BOTH.len());
+        let urrs = urrs & below(self.face.counts.urrs);
+        for (slot, count) in counts.enumerate().take(u64::BITS as usize) {
+            if urrs >> slot & 1 != 0
+                && let Some(count) = count.get_mut(direction)
+            {
+                count.take_back(octets);
+            }
+        }
+    }
 }
 
 /// A block to read.
