@@ -37,6 +37,7 @@ need_build() {
 
 need_test() {
     have ip || missing+=(iproute2)
+    have ethtool || missing+=(ethtool)
     have ping || missing+=(iputils-ping)
     have tcpdump || missing+=(tcpdump)
     have tshark || missing+=(tshark)
