@@ -1,9 +1,11 @@
 //! Associations: the control plane functions that we serve (TS 29.244 §6.2.6).
 //!
-//! An association is its peer's Node ID. Addresses say only where our own requests go.
+//! An association is its peer's Node ID. Its addresses say where our own requests go, and who may speak for it: the one
+//! that it was set up from, that which the Node ID is, and those that the peer named as alternatives (TS 29.244 §5.22).
+//! Ports do not count: peers send from any.
 
 use flow::Nanos;
-use pfcp::ie::{CpFunctionFeatures, RecoveryTimeStamp};
+use pfcp::ie::{AlternativeSmfIpAddress, CpFunctionFeatures, RecoveryTimeStamp};
 use session::AssociationId;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -23,12 +25,45 @@ pub struct Association {
     pub features: CpFunctionFeatures,
     /// Where the set-up came from.
     pub peer: SocketAddr,
+    /// Other addresses of the peer: that of its Node ID, and Alternative SMF IP Addresses (§8.2.129).
+    pub others: Vec<IpAddr>,
     /// The address of ours that it reached.
     pub local: SocketAddr,
     /// Since when.
     pub since: Nanos,
     /// Whether the last heartbeat was answered; true before the first.
     pub reachable: bool,
+    /// Whether a heartbeat of ours is on its way.
+    pub(crate) is_asked: bool,
+}
+
+impl Association {
+    /// Whether the peer is known to send from `address`.
+    pub fn is_at(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.peer.ip().to_canonical() == address || self.others.contains(&address)
+    }
+}
+
+/// Alternative addresses kept of one peer; those beyond it are as if they were not there.
+const MOST_OTHERS: usize = 16;
+
+/// The addresses that a peer has by what it says of itself.
+pub(crate) fn other_addresses<'a>(
+    node: &NodeName,
+    alternatives: impl IntoIterator<Item = AlternativeSmfIpAddress>,
+) -> Vec<IpAddr> {
+    let own = match node {
+        NodeName::Ipv4(address) => Some(IpAddr::V4(*address)),
+        NodeName::Ipv6(address) => Some(IpAddr::V6(*address)),
+        NodeName::Fqdn(_) => None,
+    };
+    let both = |one: AlternativeSmfIpAddress| [one.ipv4.map(IpAddr::V4), one.ipv6.map(IpAddr::V6)];
+    let named = alternatives.into_iter().flat_map(both).flatten();
+    own.into_iter()
+        .chain(named.take(MOST_OTHERS))
+        .map(|address| address.to_canonical())
+        .collect()
 }
 
 /// All associations.
@@ -83,21 +118,20 @@ impl Associations {
         }
     }
 
-    /// The association that a datagram without a Node ID comes from: the one that was set up from the same address
-    /// and port, else the only one from the same address.
+    /// The association that a datagram without a Node ID may come from: the one that was set up from the same address
+    /// and port, else the only one with that address. Somebody else may share the address: what the datagram says is
+    /// not to be believed before the peer has been asked.
     pub(crate) fn by_source(&self, source: SocketAddr) -> Option<&Association> {
         let exact = self.iter().find(|association| association.peer == source);
         exact.or_else(|| {
-            let mut near = self
-                .iter()
-                .filter(|association| association.peer.ip() == source.ip());
+            let mut near = self.iter().filter(|association| association.is_at(source.ip()));
             near.next().filter(|_| near.next().is_none())
         })
     }
 
-    /// Whether any association was set up from this address.
+    /// Whether a peer has this address.
     pub(crate) fn knows(&self, address: IpAddr) -> bool {
-        self.iter().any(|association| association.peer.ip() == address)
+        self.iter().any(|association| association.is_at(address))
     }
 }
 
@@ -114,9 +148,11 @@ mod tests {
             recovery: RecoveryTimeStamp(1),
             features: CpFunctionFeatures::from_bits(0),
             peer: peer.parse().unwrap(),
+            others: Vec::new(),
             local: "192.0.2.9:8805".parse().unwrap(),
             since: Nanos::ZERO,
             reachable: true,
+            is_asked: false,
         });
         id
     }

@@ -42,6 +42,9 @@ pub struct Config {
     pub heartbeat_interval: Option<Duration>,
     /// The port that our own requests go to (TS 29.244 §4.2.2). Default 8805.
     pub peer_port: u16,
+    /// Whether requests in the name of a peer, or about its sessions, are served wherever they come from: for control
+    /// planes with addresses that they do not name. Default false: only from addresses that are known to be the peer's.
+    pub any_source: bool,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
     /// Sessions.
@@ -64,6 +67,7 @@ impl Config {
             max_associations_per_address: 32,
             heartbeat_interval: Some(Duration::from_secs(10)),
             peer_port: pfcp::PORT,
+            any_source: false,
             unknown_instance: UnknownInstance::Refuse,
             sessions: session::Config::for_workers(workers),
         }

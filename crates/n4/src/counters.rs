@@ -29,6 +29,10 @@ pub struct Counters {
     pub unanswered: u64,
     /// Peers found to have restarted by their Recovery Time Stamp.
     pub peer_restarts: u64,
+    /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.
+    pub doubted_recoveries: u64,
+    /// Requests in the name of a peer, or about its sessions, from an address that is not known to be the peer's.
+    pub impostors: u64,
     /// Associations that were silent and had no sessions, and made room for new ones.
     pub evicted_associations: u64,
     /// Responses that could not be encoded: a bug.

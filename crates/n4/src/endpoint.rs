@@ -211,7 +211,7 @@ impl Endpoint {
 
     fn handle_message(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
         match frame.header.message_type {
-            MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(path, frame),
+            MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
             response @ (MessageType::HEARTBEAT_RESPONSE | MessageType::SESSION_REPORT_RESPONSE) => {
                 self.handle_response(now, path, response, frame);
             }
@@ -258,7 +258,7 @@ impl Endpoint {
         let sequence = frame.header.sequence.get();
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
-            Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(association, frame),
+            Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
             Some(Purpose::Report(seid, peer, teid)) => {
                 self.reporting.remove(&(seid, peer, teid));
             }

@@ -27,6 +27,7 @@ mod config;
 mod counters;
 mod endpoint;
 mod features;
+mod heartbeat;
 mod map;
 mod node;
 mod requests;

@@ -10,7 +10,7 @@ use pfcp::message::{
 use session::{AssociationId, CpFSeid};
 use std::net::IpAddr;
 
-use crate::association::Association;
+use crate::association::{Association, other_addresses};
 use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Request};
 use crate::features::up_function_features;
@@ -30,9 +30,11 @@ impl Endpoint {
         }
         let id = self.associations.id_for(&node);
         let retained = self.retain_sessions(id, is_new, setup);
+        let others = other_addresses(&node, setup.alternative_smf_ip_address.iter());
         self.associations.put(Association {
             id,
             node,
+            others,
             recovery: setup.recovery_time_stamp,
             features: setup
                 .cp_function_features
@@ -41,6 +43,7 @@ impl Endpoint {
             local: request.path.to,
             since: now,
             reachable: true,
+            is_asked: false,
         });
         if let Some(interval) = self.config.heartbeat_interval.filter(|_| is_new) {
             self.heartbeats.push_back((now + interval, id));
@@ -86,10 +89,14 @@ impl Endpoint {
         request: Request,
         update: &AssociationUpdateRequest<'_>,
     ) {
-        let cause = match self.association_of(update.node_id) {
+        let cause = match self.association_of(update.node_id, request.path) {
             Ok(id) => {
                 if let Some(association) = self.associations.get_mut(id) {
                     association.features = update.cp_function_features.unwrap_or(association.features);
+                    if !update.alternative_smf_ip_address.is_empty() {
+                        let alternatives = update.alternative_smf_ip_address.iter();
+                        association.others = other_addresses(&association.node, alternatives);
+                    }
                 }
                 Cause::REQUEST_ACCEPTED
             }

@@ -45,14 +45,14 @@ impl Endpoint {
         sent: &SessionEstablishmentRequest<'_>,
     ) {
         let cp = cp_f_seid(sent.cp_f_seid);
-        let association = match self.establishing(sent) {
+        let association = match self.establishing(sent, request.path) {
             Ok(association) => association,
             Err(reject) => {
                 return self.reject(request.path, &request.header, Some(sent.cp_f_seid.seid), reject);
             }
         };
         if let Some(recovery) = sent.recovery_time_stamp {
-            self.observe_recovery(association, recovery);
+            self.observe_recovery(now, association, recovery);
         }
         match map::establishment(sent, self.context()) {
             Err(reject) => self.reject(request.path, &request.header, Some(sent.cp_f_seid.seid), reject),
@@ -70,8 +70,12 @@ impl Endpoint {
         }
     }
 
-    fn establishing(&self, sent: &SessionEstablishmentRequest<'_>) -> Result<AssociationId, Reject> {
-        let association = self.association_of(sent.node_id)?;
+    fn establishing(
+        &mut self,
+        sent: &SessionEstablishmentRequest<'_>,
+        path: Path,
+    ) -> Result<AssociationId, Reject> {
+        let association = self.association_of(sent.node_id, path)?;
         self.check_load()?;
         Ok(association)
     }
@@ -122,15 +126,23 @@ impl Endpoint {
         }
     }
 
-    /// The session that a request's header names. A stranger without a session of ours has no association either.
-    fn addressed(&self, request: Request) -> Result<(Seid, CpFSeid), Reject> {
+    /// The session that a request's header names, for its own peer: from the addresses of its association, and that of
+    /// its CP F-SEID. A stranger without a session of ours has no association either.
+    fn addressed(&mut self, request: Request) -> Result<(Seid, CpFSeid), Reject> {
         let seid = Seid(request.header.seid.unwrap_or_default().0);
-        match self.sessions.session(seid) {
-            Some(session) => Ok((seid, session.cp())),
-            None if self.associations.knows(request.path.from.ip()) => {
-                Err(Reject::of(Cause::SESSION_CONTEXT_NOT_FOUND))
+        let from = request.path.from.ip();
+        if let Some(session) = self.sessions.session(seid) {
+            let association = self.associations.get(session.association());
+            let is_peer = association.is_some_and(|association| association.is_at(from));
+            if is_peer || has_address(session.cp(), from) || self.config.any_source {
+                return Ok((seid, session.cp()));
             }
-            None => Err(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION)),
+            self.counters.impostors += 1;
+        }
+        if self.associations.knows(from) {
+            Err(Reject::of(Cause::SESSION_CONTEXT_NOT_FOUND))
+        } else {
+            Err(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION))
         }
     }
 
@@ -305,6 +317,14 @@ impl Endpoint {
             Purpose::Report(seid, peer, teid),
             &report,
         );
+    }
+}
+
+/// Whether the control plane's F-SEID is at `address`.
+fn has_address(cp: CpFSeid, address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(address) => cp.ipv4 == Some(address),
+        IpAddr::V6(address) => cp.ipv6 == Some(address),
     }
 }
 

@@ -1,12 +1,13 @@
-//! Who may have an association, and for whom there is room.
+//! Who may have an association and speak for it, for whom there is room, and when a peer has restarted.
 
 mod support;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use n4::Config;
 use pfcp::ie::Cause;
+use pfcp::message::Message;
 
 use support::wire::*;
 use support::*;
@@ -128,4 +129,204 @@ fn a_known_peer_finds_room_among_a_thousand_silent_strangers() {
     world.associate();
     world.establish(1, UE);
     assert_eq!(world.n4.associations().count(), 1_000);
+}
+
+const STRANGER: Option<Cause> = Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION);
+
+/// Alternative SMF IP Address.
+fn alternative(last: u8) -> Octets {
+    ie(178, [2, 10, 100, 9, last])
+}
+
+impl World {
+    /// The cause that a request from `from` is answered with.
+    fn cause_from(
+        &mut self,
+        from: SocketAddr,
+        message_type: u8,
+        seid: Option<u64>,
+        ies: &[Octets],
+    ) -> Option<Cause> {
+        let sequence = self.next_sequence();
+        let replies = self.send(from, &message(message_type, seid, sequence, ies));
+        assert_eq!((replies.len(), replies[0].0.to), (1, from));
+        replies[0].cause()
+    }
+}
+
+#[test]
+fn a_peer_is_its_node_id_in_every_spelling_and_from_every_port() {
+    let mut world = World::new();
+    let name = node_name(&labels("smf.example"));
+    world
+        .ask(5, None, &[name.clone(), recovery(100)])
+        .assert_accepted();
+    let port = SocketAddr::new(SMF_ADDRESS.into(), 33_333);
+    let mut ies = plain_session(1, UE);
+    ies[0] = node_name(b"SMF.example");
+    assert_eq!(world.cause_from(port, 50, Some(0), &ies), ACCEPTED);
+    world.ask(5, None, &[name, recovery(100)]).assert_accepted();
+    assert_eq!(world.n4.associations().count(), 1);
+    world.assert_clean();
+}
+
+#[test]
+fn a_stranger_who_names_another_is_a_stranger() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let node = node_v4(SMF_ADDRESS);
+    let other_ue = Ipv4Addr::new(10, 45, 0, 3);
+    for (message_type, seid, ies) in [
+        (7, None, vec![node.clone(), cp_features(1)]),
+        (9, None, vec![node.clone()]),
+        (14, None, vec![node]),
+        (50, Some(0), plain_session(2, other_ue)),
+        (52, Some(seid), vec![]),
+        (54, Some(seid), vec![]),
+    ] {
+        let cause = world.cause_from(at(1), message_type, seid, &ies);
+        assert_eq!(cause, STRANGER, "message type {message_type}");
+    }
+    assert_eq!(world.n4.counters().impostors, 6);
+    assert_eq!(world.sessions(), 1);
+    assert_eq!(world.n4.associations().next().unwrap().features.bits(), 0);
+
+    assert_eq!(world.set_up(at(1), 1), ACCEPTED);
+    let not_yours = Some(Cause::SESSION_CONTEXT_NOT_FOUND);
+    assert_eq!(world.cause_from(at(1), 54, Some(seid), &[]), not_yours);
+    world.ask(54, Some(seid), &[]).assert_accepted();
+}
+
+#[test]
+fn a_peer_has_the_addresses_that_it_names() {
+    let mut world = World::new();
+    let name = named(1);
+    let setup = [name.clone(), recovery(100), alternative(1), alternative(2)];
+    world.ask(5, None, &setup).assert_accepted();
+    let mut ies = plain_session(1, UE);
+    ies[0] = name.clone();
+    ies[1] = f_seid(1, at(7).ip());
+    assert_eq!(world.cause_from(at(7), 50, Some(0), &ies), STRANGER);
+    assert_eq!(world.cause_from(at(2), 50, Some(0), &ies), ACCEPTED);
+    let seid = world.only_session().seid().0;
+    assert_eq!(
+        world.cause_from(at(7), 52, Some(seid), &[]),
+        ACCEPTED,
+        "the CP F-SEID's"
+    );
+
+    let update = [name.clone(), alternative(3)];
+    assert_eq!(world.cause_from(at(1), 7, None, &update), ACCEPTED);
+    assert_eq!(
+        world.cause_from(at(1), 7, None, &update),
+        STRANGER,
+        "no longer named"
+    );
+    assert_eq!(world.cause_from(at(3), 54, Some(seid), &[]), ACCEPTED);
+    assert_eq!(world.cause_from(at(3), 9, None, &[name]), ACCEPTED);
+    world.assert_clean();
+}
+
+#[test]
+fn a_node_id_that_is_an_address_is_the_peers() {
+    let mut world = World::new();
+    let setup = [node_v4(SMF_ADDRESS), recovery(100)];
+    assert_eq!(world.cause_from(at(1), 5, None, &setup), ACCEPTED);
+    world.establish(1, UE);
+}
+
+#[test]
+fn every_address_is_the_peers_if_so_configured() {
+    let mut world = World::with(Config {
+        any_source: true,
+        ..World::config(1)
+    });
+    world.associate();
+    assert_eq!(
+        world.cause_from(at(1), 50, Some(0), &plain_session(1, UE)),
+        ACCEPTED
+    );
+    let seid = world.only_session().seid().0;
+    assert_eq!(world.cause_from(at(2), 54, Some(seid), &[]), ACCEPTED);
+    world.assert_clean();
+}
+
+impl World {
+    /// Sends a heartbeat with this Recovery Time Stamp and answers the request of ours that it calls forth.
+    fn beat(&mut self, from: SocketAddr, start: u32) -> Option<Reply> {
+        let sequence = self.next_sequence();
+        let mut replies = self.send(from, &message(1, None, sequence, &[recovery(start)]));
+        assert!(matches!(replies[0].message(), Message::HeartbeatResponse(_)));
+        assert!(replies.len() < 3);
+        replies.drain(1..).next()
+    }
+
+    fn answer(&mut self, asked: &Reply, start: u32) {
+        assert!(matches!(asked.message(), Message::HeartbeatRequest(_)));
+        let sequence = asked.header().sequence.get();
+        assert_eq!(
+            self.send(asked.0.to, &message(2, None, sequence, &[recovery(start)])),
+            []
+        );
+    }
+}
+
+#[test]
+fn a_heartbeat_that_tells_of_a_restart_is_believed_when_the_peer_says_so_too() {
+    let mut world = World::associated();
+    world.establish(1, UE);
+    assert_eq!(world.beat(smf(), 100), None);
+    assert_eq!(world.beat(smf(), 99), None, "an old datagram");
+    let neighbour = SocketAddr::new(SMF_ADDRESS.into(), 40_000);
+    let asked = world.beat(neighbour, 101).expect("the peer is asked");
+    assert_eq!(asked.0.to, smf());
+    assert_eq!(world.beat(neighbour, 102), None, "once at a time");
+    world.answer(&asked, 100);
+    assert_eq!(world.sessions(), 1, "it was somebody else at that address");
+
+    let asked = world.beat(smf(), 101).unwrap();
+    world.answer(&asked, 101);
+    assert_eq!(world.sessions(), 0);
+    assert_eq!(world.n4.counters().peer_restarts, 1);
+    assert_eq!(world.beat(at(1), 500), None, "nobody's");
+}
+
+#[test]
+fn a_start_in_the_future_hides_no_later_restart() {
+    const IN_1900: u64 = 2_208_988_800;
+    let now = u32::try_from(UPF_START + IN_1900).unwrap();
+    let mut world = World::new();
+    let setup = |world: &mut World, start| {
+        let setup = [node_v4(SMF_ADDRESS), recovery(start)];
+        world.ask(5, None, &setup).assert_accepted();
+        world.establish(1, UE);
+    };
+    setup(&mut world, now - 1_000);
+    assert_eq!(world.beat(smf(), u32::MAX), None);
+    let mut ies = plain_session(2, Ipv4Addr::new(10, 45, 0, 9));
+    ies.push(recovery(u32::MAX));
+    world.ask(50, Some(0), &ies).assert_accepted();
+    assert_eq!(world.sessions(), 2);
+    let asked = world.beat(smf(), now - 10).expect("a real restart is seen");
+    world.answer(&asked, now - 10);
+    assert_eq!(world.sessions(), 0);
+
+    setup(&mut world, u32::MAX);
+    assert_eq!(world.beat(smf(), now), None, "earlier than it said");
+    setup(&mut world, now - 5);
+    let asked = world.beat(smf(), now).expect("the set-up put it right");
+    world.answer(&asked, now);
+    assert_eq!(world.sessions(), 0);
+    assert_eq!(world.n4.counters().doubted_recoveries, 3);
+}
+
+#[test]
+fn a_peer_that_came_back_is_not_silent_for_what_its_past_left_unanswered() {
+    let mut world = World::roomy(1, 1);
+    world.set_up(at(1), 1);
+    world.pass(SECOND * 10);
+    (0..3).for_each(|_| drop(world.pass(SECOND)));
+    world.set_up(at(1), 1);
+    world.pass(SECOND);
+    assert!(world.n4.associations().next().unwrap().reachable);
 }

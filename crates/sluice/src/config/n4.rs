@@ -75,6 +75,10 @@ pub struct N4Config {
     /// Take F-TEIDs that an SMF of before R17 chose itself (free5GC, Open5GS without FTUP); false: cause 71.
     #[serde(default)]
     pub accept_cp_f_teids: bool,
+    /// Serve requests in the name of an SMF, and about its sessions, from any address; false: only from those that it
+    /// set up its association from or named (Node ID, Alternative SMF IP Address, CP F-SEID).
+    #[serde(default)]
+    pub any_source: bool,
     /// What becomes of a rule whose Network Instance is not configured.
     #[serde(default)]
     pub unknown_instance: UnknownInstance,

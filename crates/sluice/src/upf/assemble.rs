@@ -138,6 +138,7 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.max_associations_per_address = config.n4.max_associations_per_address.size();
     made.answer_octets = config.n4.response_cache_bytes.size();
     made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
+    made.any_source = config.n4.any_source;
     made.unknown_instance = match config.n4.unknown_instance {
         UnknownInstance::Refuse => n4::UnknownInstance::Refuse,
         UnknownInstance::Default => n4::UnknownInstance::Default,

@@ -1,0 +1,184 @@
+//! Heartbeats, both ways (TS 29.244 §6.2.2), and what Recovery Time Stamps tell (TS 23.007 §19A, TS 23.527 §4.3).
+//!
+//! A peer has restarted, and has lost its sessions, when it says that it started later than it said before. A heartbeat
+//! comes from anybody; so what one says only makes us ask the peer, whose answer counts. An earlier time is a datagram
+//! that was long on its way, one far ahead of our clock is nonsense: if it were believed, no later restart would be seen.
+//! Neither changes anything; an association set-up alone sets the time whatever it is.
+
+use flow::Nanos;
+use pfcp::ie::RecoveryTimeStamp;
+use pfcp::message::{Body, HeartbeatRequest, HeartbeatResponse};
+use pfcp::{Frame, Header};
+use session::AssociationId;
+use std::net::{IpAddr, SocketAddr};
+
+use crate::association::Association;
+use crate::endpoint::{Endpoint, Path};
+use crate::requests::Purpose;
+
+/// Seconds that a peer's clock may be ahead of ours: a day.
+const MOST_AHEAD: u32 = 86_400;
+
+/// What a Recovery Time Stamp tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    /// Nothing new.
+    Same,
+    /// The peer has restarted.
+    Restarted,
+    /// An earlier start, or one that is yet to come.
+    Nonsense,
+}
+
+/// What `said` tells of a peer that said `before` before, at the time `now` of our clock.
+fn told(before: RecoveryTimeStamp, said: RecoveryTimeStamp, now: RecoveryTimeStamp) -> Told {
+    // The 32 bits begin again in 2036: of two stamps the later one is at most half their range ahead.
+    let ahead = said.0.wrapping_sub(before.0);
+    match ahead {
+        0 => Told::Same,
+        _ if ahead > u32::MAX / 2 || said.0 > now.0.saturating_add(MOST_AHEAD) => Told::Nonsense,
+        _ => Told::Restarted,
+    }
+}
+
+impl Endpoint {
+    /// Answers a heartbeat, of anybody, at any time. A bad one shows that its sender lives, too.
+    pub(crate) fn serve_heartbeat(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
+        let header = Header::node(HeartbeatResponse::TYPE, frame.header.sequence);
+        self.counters.answered += 1;
+        self.send(path, &header, &HeartbeatResponse::new(self.recovery()));
+        let Ok(HeartbeatRequest {
+            recovery_time_stamp, ..
+        }) = HeartbeatRequest::decode(frame.body)
+        else {
+            return;
+        };
+        if let Some(id) = self.associations.by_source(path.from).map(|one| one.id)
+            && self.judge(now, id, recovery_time_stamp) == Told::Restarted
+        {
+            self.send_heartbeat(now, id);
+        }
+    }
+
+    /// Our Recovery Time Stamp.
+    pub(crate) fn recovery(&self) -> RecoveryTimeStamp {
+        RecoveryTimeStamp::from_unix(self.config.recovery_unix)
+    }
+
+    /// A peer itself says when it started.
+    pub(crate) fn observe_recovery(&mut self, now: Nanos, id: AssociationId, recovery: RecoveryTimeStamp) {
+        if self.judge(now, id, recovery) == Told::Restarted
+            && let Some(association) = self.associations.get_mut(id)
+        {
+            association.recovery = recovery;
+            self.counters.peer_restarts += 1;
+            self.sessions.remove_association(id, |_| true);
+        }
+    }
+
+    fn judge(&mut self, now: Nanos, id: AssociationId, recovery: RecoveryTimeStamp) -> Told {
+        let Some(association) = self.associations.get(id) else {
+            return Told::Same;
+        };
+        let clock = self.config.clock_unix.wrapping_add(now.0 / 1_000_000_000);
+        let told = told(
+            association.recovery,
+            recovery,
+            RecoveryTimeStamp::from_unix(clock),
+        );
+        self.counters.doubted_recoveries += u64::from(told == Told::Nonsense);
+        told
+    }
+
+    /// Sends each peer its heartbeat when it is due.
+    pub(crate) fn send_heartbeats(&mut self, now: Nanos) {
+        let Some(interval) = self.config.heartbeat_interval else {
+            return;
+        };
+        while let Some((_, id)) = self.heartbeats.front().copied().filter(|(at, _)| *at <= now) {
+            self.heartbeats.pop_front();
+            self.heartbeats.push_back((now + interval, id));
+            self.send_heartbeat(now, id);
+        }
+    }
+
+    /// Asks a peer whether it lives, and since when, unless it has yet to answer the last time.
+    fn send_heartbeat(&mut self, now: Nanos, id: AssociationId) {
+        let asked = self.associations.get_mut(id);
+        let Some(association) = asked.filter(|association| !association.is_asked) else {
+            return;
+        };
+        association.is_asked = true;
+        let (peer, local) = (association.peer.ip(), association.local);
+        let path = self.path_between(local, peer);
+        let body = HeartbeatRequest::new(self.recovery());
+        self.send_request(now, path, None, Purpose::Heartbeat(id), &body);
+    }
+
+    /// The way of our own requests to `peer`, an address of the association's peer.
+    pub(crate) fn path_to(&self, association: &Association, peer: IpAddr) -> Path {
+        self.path_between(association.local, peer)
+    }
+
+    fn path_between(&self, local: SocketAddr, peer: IpAddr) -> Path {
+        Path {
+            from: SocketAddr::new(peer, self.config.peer_port),
+            to: local,
+        }
+    }
+
+    pub(crate) fn heartbeat_answered(&mut self, now: Nanos, id: AssociationId, frame: &Frame<'_>) {
+        if let Some(association) = self.associations.get_mut(id) {
+            association.is_asked = false;
+            association.reachable = true;
+        }
+        if let Ok(HeartbeatResponse {
+            recovery_time_stamp, ..
+        }) = HeartbeatResponse::decode(frame.body)
+        {
+            self.observe_recovery(now, id, recovery_time_stamp);
+        }
+    }
+
+    /// A request of ours was given up. Sessions stay: the peer may come back (TS 23.527 §4.3).
+    pub(crate) fn unanswered(&mut self, purpose: Purpose) {
+        self.counters.unanswered += 1;
+        match purpose {
+            Purpose::Heartbeat(id) => {
+                // If the peer has set up its association anew since, it lives.
+                let asked = self.associations.get_mut(id).filter(|one| one.is_asked);
+                if let Some(association) = asked {
+                    association.is_asked = false;
+                    association.reachable = false;
+                }
+            }
+            Purpose::Report(seid, peer, teid) => {
+                self.reporting.remove(&(seid, peer, teid));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_later_start_that_can_have_been_is_a_restart() {
+        let now = 3_900_000_000;
+        for (before, said, expected) in [
+            (100, 100, Told::Same),
+            (100, 101, Told::Restarted),
+            (100, 99, Told::Nonsense),
+            (now - 1_000, now - 10, Told::Restarted),
+            (now - 1_000, now + MOST_AHEAD, Told::Restarted),
+            (now - 1_000, now + MOST_AHEAD + 1, Told::Nonsense),
+            (now - 1_000, u32::MAX, Told::Nonsense),
+            (u32::MAX, now, Told::Nonsense),
+            (now, 0, Told::Restarted),
+        ] {
+            let [before, said, now] = [before, said, now].map(RecoveryTimeStamp);
+            assert_eq!(told(before, said, now), expected, "{before:?} {said:?}");
+        }
+    }
+}
