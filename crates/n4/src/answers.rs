@@ -6,7 +6,7 @@
 
 use flow::Nanos;
 use session::{Keyed, Ticket, keyed};
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub(crate) enum Known {
 #[derive(Debug)]
 enum State {
     InWork(Ticket),
-    Answered { bytes: Arc<[u8]>, until: Nanos },
+    Answered { bytes: Arc<[u8]>, place: Place },
 }
 
 #[derive(Debug)]
@@ -43,15 +43,19 @@ struct Entry {
     state: State,
 }
 
+/// Until when an answer is kept, and its number.
+type Place = (Nanos, u64);
+
 /// Octets that an entry takes beside the answer, about.
-const OVERHEAD: usize = 160;
+const OVERHEAD: usize = 200;
 
 /// Requests by key.
 #[derive(Debug)]
 pub(crate) struct Answers {
     entries: Keyed<RequestKey, Entry>,
-    /// Answered entries, the oldest first.
-    order: VecDeque<(Nanos, RequestKey)>,
+    /// Exactly the answered entries, the oldest first.
+    order: BTreeMap<Place, RequestKey>,
+    last: u64,
     octets: usize,
     max_octets: usize,
     age: Duration,
@@ -63,7 +67,8 @@ impl Answers {
     pub(crate) fn new(seed: u64, max_octets: usize, age: Duration) -> Answers {
         Answers {
             entries: keyed(seed),
-            order: VecDeque::new(),
+            order: BTreeMap::new(),
+            last: 0,
             octets: 0,
             max_octets,
             age,
@@ -103,12 +108,21 @@ impl Answers {
         if !matches!(entry.state, State::InWork(known) if known == ticket) {
             return;
         }
-        let until = now + self.age;
+        self.last += 1;
+        let place = (now + self.age, self.last);
         self.octets += bytes.len() + OVERHEAD;
-        entry.state = State::Answered { bytes, until };
-        self.order.push_back((until, key));
+        entry.state = State::Answered { bytes, place };
+        self.order.insert(place, key);
         while self.octets > self.max_octets && self.drop_oldest() {
             self.evicted += 1;
+        }
+    }
+
+    /// Notes that the request that `ticket` began gets no answer: a retransmission is a new request.
+    pub(crate) fn abandon(&mut self, key: &RequestKey, ticket: Ticket) {
+        let in_work = |entry: &Entry| matches!(entry.state, State::InWork(known) if known == ticket);
+        if self.entries.get(key).is_some_and(in_work) {
+            self.entries.remove(key);
         }
     }
 
@@ -123,28 +137,26 @@ impl Answers {
     }
 
     fn expire(&mut self, now: Nanos) {
-        while self.order.front().is_some_and(|(until, _)| *until <= now) && self.drop_oldest() {}
+        let is_over = |answers: &Answers| {
+            let oldest = answers.order.first_key_value();
+            oldest.is_some_and(|((until, _), _)| *until <= now)
+        };
+        while is_over(self) && self.drop_oldest() {}
     }
 
     fn drop_oldest(&mut self) -> bool {
-        let Some((until, key)) = self.order.pop_front() else {
-            return false;
-        };
-        let same =
-            |entry: &Entry| matches!(entry.state, State::Answered { until: known, .. } if known == until);
-        if self.entries.get(&key).is_some_and(same) {
-            self.forget(&key);
-        }
-        true
+        let oldest = self.order.first_key_value().map(|(_, key)| *key);
+        oldest.inspect(|key| self.forget(key)).is_some()
     }
 
     fn forget(&mut self, key: &RequestKey) {
         if let Some(Entry {
-            state: State::Answered { bytes, .. },
+            state: State::Answered { bytes, place },
             ..
         }) = self.entries.remove(key)
         {
             self.octets -= bytes.len() + OVERHEAD;
+            self.order.remove(&place);
         }
     }
 }
@@ -204,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_cache_is_bounded_in_octets() {
-        let mut answers = Answers::new(1, 1_000, AGE);
+        let mut answers = Answers::new(1, 1_200, AGE);
         for sequence in 0..100 {
             answers.begin(key(sequence), 5, Ticket(u64::from(sequence)));
             answers.finish(
@@ -213,7 +225,7 @@ mod tests {
                 Ticket(u64::from(sequence)),
                 answer(40),
             );
-            assert!(answers.octets() <= 1_000);
+            assert!(answers.octets() <= 1_200);
         }
         assert_eq!(answers.evicted(), 95);
         assert_eq!(
@@ -235,5 +247,32 @@ mod tests {
             Known::Answered(answer(4))
         );
         assert_eq!(answers.octets(), 4 + OVERHEAD);
+    }
+    #[test]
+    fn a_number_that_is_used_over_and_over_takes_one_place() {
+        let mut answers = Answers::new(1, 10_000, AGE);
+        for digest in 0..1_000 {
+            answers.begin(key(1), digest, Ticket(digest));
+            answers.finish(Nanos::ZERO, key(1), Ticket(digest), answer(4));
+        }
+        assert_eq!((answers.entries.len(), answers.order.len()), (1, 1));
+        assert_eq!((answers.octets(), answers.evicted()), (4 + OVERHEAD, 0));
+    }
+
+    #[test]
+    fn a_request_without_answer_is_new_when_it_comes_again() {
+        let mut answers = Answers::new(1, 10_000, AGE);
+        answers.begin(key(1), 5, Ticket(1));
+        answers.abandon(&key(1), Ticket(2));
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::InWork);
+        answers.abandon(&key(1), Ticket(1));
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        answers.begin(key(1), 5, Ticket(3));
+        answers.finish(Nanos::ZERO, key(1), Ticket(3), answer(4));
+        answers.abandon(&key(1), Ticket(3));
+        assert_eq!(
+            answers.look_up(Nanos::ZERO, &key(1), 5),
+            Known::Answered(answer(4))
+        );
     }
 }

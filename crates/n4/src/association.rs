@@ -49,7 +49,7 @@ impl Association {
 const MOST_OTHERS: usize = 16;
 
 /// The addresses that a peer has by what it says of itself.
-pub(crate) fn other_addresses<'a>(
+pub(crate) fn other_addresses(
     node: &NodeName,
     alternatives: impl IntoIterator<Item = AlternativeSmfIpAddress>,
 ) -> Vec<IpAddr> {

@@ -78,8 +78,9 @@ impl Endpoint {
         };
         let ticket = self.new_ticket();
         self.answers.begin(request.key, request.digest, ticket);
-        if let Some(bytes) = self.send(request.path, &header, body) {
-            self.answers.finish(now, request.key, ticket, bytes);
+        match self.send(request.path, &header, body) {
+            Some(bytes) => self.answers.finish(now, request.key, ticket, bytes),
+            None => self.answers.abandon(&request.key, ticket),
         }
         self.counters.answered += 1;
     }

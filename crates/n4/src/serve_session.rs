@@ -185,14 +185,25 @@ impl Endpoint {
         };
         let header = Header::session(message_type, pfcp::Seid(seid), sequence);
         let bytes = match outcome.result {
-            Ok(done) => self.send_done(&header, &in_work, &done),
+            Ok(done) => self
+                .send_done(&header, &in_work, &done)
+                .or_else(|| self.fail(&header, &in_work, &done)),
             Err(refusal) => self.send_refusal(&header, &in_work, refusal),
         };
         self.counters.answered += 1;
-        if let Some(bytes) = bytes {
-            self.answers
-                .finish(now, in_work.request.key, outcome.ticket, bytes);
+        let key = in_work.request.key;
+        match bytes {
+            Some(bytes) => self.answers.finish(now, key, outcome.ticket, bytes),
+            None => self.answers.abandon(&key, outcome.ticket),
         }
+    }
+
+    /// Rejects with cause 77 what was done and cannot be told. A session that its owner will never know of goes.
+    fn fail(&mut self, header: &Header, in_work: &InWork, done: &Done) -> Option<std::sync::Arc<[u8]>> {
+        if header.message_type == MessageType::SESSION_ESTABLISHMENT_RESPONSE {
+            self.sessions.remove(done.seid);
+        }
+        self.send_refusal(header, in_work, Refusal::Worker)
     }
 
     fn send_refusal(

@@ -751,3 +751,38 @@ fn a_named_node_names_itself() {
     };
     assert_eq!(response.node_id, NodeId::Fqdn(b"\x03upf\x07example"));
 }
+
+#[test]
+fn a_response_that_cannot_be_encoded_becomes_cause_77_and_leaves_no_session() {
+    // A Node ID so long that a rejection with it fits into a message and an acceptance does not.
+    let config = Config {
+        node: NodeName::Fqdn(vec![b'x'; 65_490]),
+        ..World::config(1)
+    };
+    let mut world = World::with(config);
+    world.associate();
+    let request = message(50, Some(0), 77, &plain_session(1, UE));
+    let reply = world.datagram(&request);
+    assert_eq!(reply.cause(), Some(Cause::SYSTEM_FAILURE));
+    assert_eq!(reply.header().seid, Some(pfcp::Seid(1)));
+    assert_eq!(world.datagram(&request), reply, "kept as any answer");
+    assert_eq!(world.n4.counters().unencodable, 1);
+    world.assert_clean();
+}
+
+#[test]
+fn a_request_that_cannot_be_answered_at_all_is_new_when_it_comes_again() {
+    let config = Config {
+        node: NodeName::Fqdn(vec![b'x'; 65_530]),
+        ..World::config(1)
+    };
+    let mut world = World::with(config);
+    let setup = message(5, None, 1, &[node_v4(SMF_ADDRESS), recovery(1)]);
+    assert_eq!(world.send(smf(), &setup), []);
+    let request = message(50, Some(0), 77, &plain_session(1, UE));
+    for _ in 0..2 {
+        assert_eq!(world.send(smf(), &request), []);
+        world.assert_clean();
+    }
+    assert_eq!(world.n4.counters().in_work, 0);
+}

@@ -304,6 +304,13 @@ impl Sessions {
         Ok(())
     }
 
+    /// Removes a session without telling its owner, and refuses what waits for it.
+    pub fn remove(&mut self, seid: Seid) {
+        if let Some(index) = self.by_seid.get(&seid).copied() {
+            self.kill(index);
+        }
+    }
+
     /// Removes those sessions of an association that `go` says of, without telling the association, and refuses what
     /// waits for them. Answers how many.
     pub fn remove_association(&mut self, association: AssociationId, go: impl Fn(&CpFSeid) -> bool) -> usize {
