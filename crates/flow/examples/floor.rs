@@ -1,27 +1,37 @@
-//! Prints the floors: `cargo run --release -p flow --example floor -- [seconds] [flows ...]`.
+//! Prints the floors: `cargo run --release -p flow --example floor -- [seconds] [flows[/sessions] ...]`.
 
 use std::time::Duration;
 
 use flow::floor::{Size, Work, World};
 
 fn main() {
-    let mut numbers = std::env::args()
-        .skip(1)
-        .map(|text| text.parse::<u32>().expect("arguments are numbers"));
-    let seconds = numbers.next().unwrap_or(2);
-    let mut sizes: Vec<u32> = numbers.collect();
+    let mut arguments = std::env::args().skip(1);
+    let seconds = arguments.next().map_or(2, |text| number(&text));
+    let mut sizes: Vec<Size> = arguments.map(|text| size(&text)).collect();
     if sizes.is_empty() {
-        sizes = vec![10_000, 1_000_000, 8_388_608, 16_777_216];
+        sizes = ["10000", "20000/10000", "1000000", "8388608", "16777216"]
+            .map(size)
+            .into();
     }
-    for flows in sizes {
-        print_size(
-            Size {
-                flows,
-                sessions: (flows / 64).max(1),
-            },
-            Duration::from_secs(seconds.into()),
-        );
+    for size in sizes {
+        print_size(size, Duration::from_secs(seconds.into()));
     }
+}
+
+/// Flows and sessions; by default 64 flows a session.
+fn size(text: impl AsRef<str>) -> Size {
+    let (flows, sessions) = text.as_ref().split_once('/').unwrap_or((text.as_ref(), ""));
+    let flows = number(flows);
+    let sessions = if sessions.is_empty() {
+        (flows / 64).max(1)
+    } else {
+        number(sessions)
+    };
+    Size { flows, sessions }
+}
+
+fn number(text: &str) -> u32 {
+    text.parse().expect("a number")
 }
 
 fn print_size(size: Size, duration: Duration) {

@@ -55,30 +55,90 @@ flags! {
     KeyFields(u8) {
         /// The UE's address alone: `destination` of downlink packets.
         ADDRESS = 1;
-        /// Both addresses, the protocol and both ports (zero where the protocol has none).
+        /// Both addresses, the protocol and both ports: of ESP and AH the SPI in their place, of others that have
+        /// no ports zero.
         TUPLE = 1 << 1;
         /// The QFI of the PDU Session Container.
         QFI = 1 << 2;
         /// TOS or Traffic Class.
         TOS = 1 << 3;
-        /// The SPI of ESP or AH, in the place of the ports.
-        SPI = 1 << 4;
         /// The IPv6 flow label.
         FLOW_LABEL = 1 << 5;
+        /// Every bit: the key of one packet, with all that could take part, before it is cut down by a [`Shape`].
+        WHOLE = 0xff;
+    }
+}
+
+/// Which bits of a packet's whole key are in the keys of one shape: the fields that take part, seen from a tunnel or
+/// from plain IP.
+pub struct Shape<K: FlowKey> {
+    fields: KeyFields,
+    mask: K::Words,
+}
+
+impl<K: FlowKey> Shape<K> {
+    /// The shape of keys with these fields.
+    pub fn new(fields: KeyFields, is_tunnel: bool) -> Self {
+        let mask = K::mask(fields, is_tunnel).words();
+        Self { fields, mask }
+    }
+
+    /// The fields that take part.
+    #[inline]
+    pub const fn fields(&self) -> KeyFields {
+        self.fields
+    }
+
+    /// A packet's whole key, cut down to this shape.
+    #[inline(always)]
+    pub fn cut(&self, whole: &K) -> K {
+        whole.masked(&self.mask)
+    }
+}
+
+impl<K: FlowKey> Clone for Shape<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: FlowKey> Copy for Shape<K> {}
+
+impl<K: FlowKey> fmt::Debug for Shape<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shape").field(&self.fields).finish()
     }
 }
 
 /// What the table needs of a key. The octets are all there is to it: equal octets are equal keys.
 pub trait FlowKey: Copy + Eq + Hash + Default + fmt::Debug + FromZeros + 'static {
     /// The octets as words, for hashing and comparing.
-    type Words: AsRef<[u64]>;
+    type Words: AsRef<[u64]> + Copy;
 
     /// The octets.
     fn words(&self) -> Self::Words;
+
+    /// The octets that are also in `mask`.
+    fn masked(&self, mask: &Self::Words) -> Self;
+
+    /// The key whose octets are all ones where `fields` are, and `fields` itself in its place: of tunnels ADDRESS is
+    /// the source, of plain packets the destination.
+    fn mask(fields: KeyFields, is_tunnel: bool) -> Self;
+}
+
+/// All ones if `fields` has `field`.
+macro_rules! ones {
+    ($fields:expr, $field:ident, $ones:expr) => {
+        if $fields.contains(KeyFields::$field) {
+            $ones
+        } else {
+            Default::default()
+        }
+    };
 }
 
 /// The key of an IPv4 flow, 24 octets. All zero: the widest key of scope 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, Default, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct FlowKey4 {
     /// Where it came in.
@@ -89,7 +149,7 @@ pub struct FlowKey4 {
     pub source: [u8; 4],
     /// Destination address.
     pub destination: [u8; 4],
-    /// Source and destination port, or the SPI in the order of the wire.
+    /// Source and destination port, or the upper and lower half of the SPI.
     pub ports: [u16; 2],
     /// IP protocol.
     pub protocol: u8,
@@ -102,7 +162,7 @@ pub struct FlowKey4 {
 }
 
 /// The key of an IPv6 flow, 56 octets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, Default, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct FlowKey6 {
     /// Where it came in.
@@ -113,7 +173,7 @@ pub struct FlowKey6 {
     pub source: [u8; 16],
     /// Destination address.
     pub destination: [u8; 16],
-    /// Source and destination port, or the SPI in the order of the wire.
+    /// Source and destination port, or the upper and lower half of the SPI.
     pub ports: [u16; 2],
     /// The last header of the chain.
     pub protocol: u8,
@@ -132,20 +192,99 @@ pub struct FlowKey6 {
 impl FlowKey for FlowKey4 {
     type Words = [u64; 3];
 
-    #[inline]
+    #[inline(always)]
     fn words(&self) -> [u64; 3] {
         zerocopy::transmute!(*self)
     }
+
+    #[inline(always)]
+    fn masked(&self, mask: &[u64; 3]) -> Self {
+        let words: [u64; 3] = self.words();
+        zerocopy::transmute!([words[0] & mask[0], words[1] & mask[1], words[2] & mask[2]])
+    }
+
+    fn mask(fields: KeyFields, is_tunnel: bool) -> Self {
+        let address = ones!(fields, ADDRESS, [0xff; 4]);
+        let tuple = ones!(fields, TUPLE, [0xff; 4]);
+        Self {
+            scope: Scope(u32::MAX),
+            teid: u32::MAX,
+            source: if is_tunnel { either(address, tuple) } else { tuple },
+            destination: if is_tunnel { tuple } else { either(address, tuple) },
+            ports: ones!(fields, TUPLE, [0xffff; 2]),
+            protocol: ones!(fields, TUPLE, 0xff),
+            fields,
+            tos: ones!(fields, TOS, 0xff),
+            qfi: ones!(fields, QFI, 0xff),
+        }
+    }
+}
+
+/// Equality and hashing by words: by fields they cost a comparison and a branch for each.
+macro_rules! by_words {
+    ($key:ident) => {
+        impl PartialEq for $key {
+            #[inline(always)]
+            fn eq(&self, other: &Self) -> bool {
+                let pairs = self.words().into_iter().zip(other.words());
+                pairs.fold(0, |difference, (own, other)| difference | own ^ other) == 0
+            }
+        }
+
+        impl Hash for $key {
+            fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+                self.words().hash(state);
+            }
+        }
+    };
+}
+
+by_words!(FlowKey4);
+by_words!(FlowKey6);
+
+fn either<const N: usize>(a: [u8; N], b: [u8; N]) -> [u8; N] {
+    core::array::from_fn(|place| a[place] | b[place])
 }
 
 impl FlowKey for FlowKey6 {
     type Words = [u64; 7];
 
-    #[inline]
+    #[inline(always)]
     fn words(&self) -> [u64; 7] {
         zerocopy::transmute!(*self)
     }
+
+    #[inline(always)]
+    fn masked(&self, mask: &[u64; 7]) -> Self {
+        let words: [u64; 7] = self.words();
+        let words: [u64; 7] = core::array::from_fn(|place| words[place] & mask[place]);
+        zerocopy::transmute!(words)
+    }
+
+    /// ADDRESS is the first 64 bits: a UE chooses the others itself.
+    fn mask(fields: KeyFields, is_tunnel: bool) -> Self {
+        let address = ones!(fields, ADDRESS, PREFIX);
+        let tuple = ones!(fields, TUPLE, [0xff; 16]);
+        Self {
+            scope: Scope(u32::MAX),
+            teid: u32::MAX,
+            source: if is_tunnel { either(address, tuple) } else { tuple },
+            destination: if is_tunnel { tuple } else { either(address, tuple) },
+            ports: ones!(fields, TUPLE, [0xffff; 2]),
+            protocol: ones!(fields, TUPLE, 0xff),
+            fields,
+            tos: ones!(fields, TOS, 0xff),
+            qfi: ones!(fields, QFI, 0xff),
+            flow_label: ones!(fields, FLOW_LABEL, u32::MAX),
+            reserved: 0,
+        }
+    }
 }
+
+/// The bits of an IPv6 address that ADDRESS stands for.
+const PREFIX: [u8; 16] = [
+    0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0,
+];
 
 impl FlowKey4 {
     /// The key of everything in one tunnel.

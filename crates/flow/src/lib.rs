@@ -24,7 +24,8 @@ mod key;
 mod table;
 
 pub use block::{
-    BlockError, BlockImage, BlockRef, Blocks, Flows, Installed, LiveBlock, ReplaceMap, SessionBlock, UrrCount,
+    BlockError, BlockImage, BlockRef, Blocks, Flows, Installed, LiveBlock, PackedForward, ReplaceMap,
+    SessionBlock, UrrCount,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};
@@ -33,7 +34,7 @@ pub use hash::Seed;
 pub use ids::{
     AdjacencyId, Direction, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, VrfId, WorkerId,
 };
-pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope};
+pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope, Shape};
 pub use table::{FlowTable, Full, Hit, Tick};
 
 /// A worker's tables move to its thread, once.

@@ -2,8 +2,8 @@
 
 use flow::{
     AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, Flows,
-    Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, ReplaceMap, SessionIndex, Template,
-    UrrCount,
+    Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, PackedForward, ReplaceMap,
+    SessionIndex, Template, UrrCount,
 };
 use proptest::prelude::*;
 
@@ -352,7 +352,7 @@ proptest! {
             let seen: Vec<_> = (0..=255).map(|slot| (live.forward(slot), live.mark(slot))).collect();
             let block = blocks.get(installed.block).unwrap();
             for (slot, seen) in (0..=255).zip(seen) {
-                prop_assert_eq!(seen, (block.forward(slot), block.mark(slot)));
+                prop_assert_eq!(seen, (PackedForward::from(&block.forward(slot)), block.mark(slot)));
             }
         }
     }

@@ -3,6 +3,8 @@
 //! [`PacketBuf`] is what a worker needs of an mbuf: headers contiguous, room before them, a payload that may go on in
 //! a chain. [`VecBuf`] is the same over a vector, for tests, the simulator and slow replies. Neither knows the port.
 
+use crate::DropReason;
+
 /// A packet in a buffer whose headers are contiguous and whose payload may be chained.
 pub trait PacketBuf {
     /// The first, contiguous part: at least all headers.
@@ -20,7 +22,7 @@ pub trait PacketBuf {
     }
 
     /// Puts `n` octets, whose content is not defined, before the packet and returns them. `None` (and no change)
-    /// when [`headroom`](Self::headroom) is less: [`DropReason::NoHeadroom`](crate::DropReason::NoHeadroom).
+    /// when [`headroom`](Self::headroom) is less: [`DropReason::NoHeadroom`].
     fn prepend(&mut self, n: usize) -> Option<&mut [u8]>;
 
     /// Takes `n` octets off the front. False (and no change) when the first part has fewer.
@@ -35,6 +37,21 @@ pub trait PacketBuf {
 
     /// Octets that [`prepend`](Self::prepend) can put before the packet.
     fn headroom(&self) -> usize;
+
+    /// Leaves `len` octets from `offset` on, and puts `head` octets before them, whose content is not defined. Gives
+    /// the first part: these, and what follows them contiguously.
+    ///
+    /// # Errors
+    /// [`BadIpLength`](DropReason::BadIpLength) when the packet has fewer octets,
+    /// [`NoHeadroom`](DropReason::NoHeadroom). The packet is of no use then.
+    #[inline]
+    fn reframe(&mut self, offset: usize, len: usize, head: usize) -> Result<&mut [u8], DropReason> {
+        if !(self.trim_front(offset) && self.truncate(len)) {
+            return Err(DropReason::BadIpLength);
+        }
+        self.prepend(head).ok_or(DropReason::NoHeadroom)?;
+        Ok(self.data_mut())
+    }
 }
 
 /// A packet in a vector of its own, with headroom.

@@ -129,7 +129,7 @@ fn take_apart(
 /// # Errors
 /// [`DropReason::EmptyTunnelPayload`], [`DropReason::UnknownInnerProtocol`] and the reasons for malformed IPv4, IPv6
 /// and transport headers.
-#[inline]
+#[inline(always)]
 pub fn parse_inner(bytes: &[u8], gtpu: &GtpuFrame) -> Result<IpTuple, DropReason> {
     let inner = bytes.get(usize::from(gtpu.payload_offset)..).unwrap_or_default();
     let len = usize::from(gtpu.payload_len);
@@ -138,10 +138,16 @@ pub fn parse_inner(bytes: &[u8], gtpu: &GtpuFrame) -> Result<IpTuple, DropReason
     }
     match inner.first() {
         Some(0x40..=0x4f) => IpTuple::parse_verified_v4(inner, len),
-        Some(0x60..=0x6f) => IpTuple::parse_v6(inner, len),
+        Some(0x60..=0x6f) => parse_inner_v6(inner, len),
         Some(_) => Err(DropReason::UnknownInnerProtocol),
         None => Err(DropReason::EmptyTunnelPayload),
     }
+}
+
+/// Out of line, so that the more frequent family stays in registers.
+#[inline(never)]
+fn parse_inner_v6(inner: &[u8], len: usize) -> Result<IpTuple, DropReason> {
+    IpTuple::parse_v6(inner, len)
 }
 
 impl IpFrame {
@@ -158,8 +164,12 @@ impl IpFrame {
         }
     }
 
+    /// As [`parse`](Self::parse), of EtherType IPv4.
+    ///
+    /// # Errors
+    /// The reasons for malformed IPv4 and transport headers.
     #[inline(always)]
-    fn parse_v4(bytes: &[u8], len: usize, l2: &L2) -> Result<Self, DropReason> {
+    pub fn parse_v4(bytes: &[u8], len: usize, l2: &L2) -> Result<Self, DropReason> {
         let ip = bytes.get(usize::from(l2.len)..).unwrap_or_default();
         let tuple = IpTuple::parse_verified_v4(ip, len.saturating_sub(l2.len.into()))?;
         Ok(Self {
@@ -169,8 +179,12 @@ impl IpFrame {
         })
     }
 
+    /// As [`parse`](Self::parse), of EtherType IPv6.
+    ///
+    /// # Errors
+    /// The reasons for malformed IPv6 and transport headers.
     #[inline(always)]
-    fn parse_v6(bytes: &[u8], len: usize, l2: &L2) -> Result<Self, DropReason> {
+    pub fn parse_v6(bytes: &[u8], len: usize, l2: &L2) -> Result<Self, DropReason> {
         let ip = bytes.get(usize::from(l2.len)..).unwrap_or_default();
         verify_version_6(ip)?;
         let tuple = IpTuple::parse_v6(ip, len.saturating_sub(l2.len.into()))?;

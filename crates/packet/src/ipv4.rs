@@ -189,9 +189,13 @@ pub fn decrement_ttl(packet: &mut [u8]) -> Result<(), DropReason> {
     if ttl <= 1 {
         return Err(DropReason::TtlExpired);
     }
-    let word = u16::from_be_bytes([ttl, header[9]]);
     header[8] = ttl - 1;
-    patch_checksum(header, word, word - 0x0100);
+    // One less in an upper octet is one more in the complement's: RFC 1624 §3, for this one change.
+    let checksum = u16::from_be_bytes([header[10], header[11]]);
+    let (sum, carry) = checksum.overflowing_add(0x0100);
+    let sum = sum + u16::from(carry);
+    let sum = if sum == 0xffff { 0 } else { sum };
+    [header[10], header[11]] = sum.to_be_bytes();
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use flow::KeyFields;
 use packet::{IpTuple, Qfi, Teid};
 
 use self::filter::Filter;
-pub use self::key::{Key, flow_key};
+pub use self::key::{Key, flow_key, whole_key};
 use self::reads::{Orientation, Reads, UeAddresses};
 use crate::compile::plain_instance;
 use crate::image::{CompileError, CompileFault, SourceCheck};

@@ -28,6 +28,8 @@ pub struct Interface {
     pub broadcast: Option<std::net::Ipv4Addr>,
     /// Our IPv6 address on the link.
     pub ipv6: Option<std::net::Ipv6Addr>,
+    /// The largest IP packet on the link, octets.
+    pub mtu: u16,
 }
 
 impl Interface {
@@ -47,9 +49,18 @@ impl Interface {
 pub struct Adjacency {
     /// Destination, source, and the VLAN tag if `length` is 16.
     header: [u8; 16],
-    length: u8,
-    resolved: bool,
     port: PortId,
+    mtu: u16,
+    length: u8,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum State {
+    Absent,
+    Unresolved,
+    Resolved,
 }
 
 impl Adjacency {
@@ -68,34 +79,50 @@ impl Adjacency {
         };
         Self {
             header,
-            length,
-            resolved: true,
             port: interface.port,
+            mtu: interface.mtu,
+            length,
+            state: State::Resolved,
         }
     }
+
+    /// Nothing in its slot.
+    const ABSENT: Self = Self {
+        header: [0; 16],
+        port: PortId(0),
+        mtu: 0,
+        length: 12,
+        state: State::Absent,
+    };
 
     /// A neighbour of `interface` that is not known yet, or not any more.
     pub fn unresolved(interface: &Interface) -> Self {
         Self {
-            resolved: false,
+            state: State::Unresolved,
             ..Self::resolved(interface, MacAddr::ZERO)
         }
     }
 
     /// Whether frames can be sent.
-    #[inline]
+    #[inline(always)]
     pub fn is_resolved(&self) -> bool {
-        self.resolved
+        self.state == State::Resolved
     }
 
     /// The port to send by.
-    #[inline]
+    #[inline(always)]
     pub fn port(&self) -> PortId {
         self.port
     }
 
+    /// The largest IP packet on that link, octets.
+    #[inline(always)]
+    pub fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
     /// Destination, source and VLAN tag: 12 or 16 octets; the EtherType comes next.
-    #[inline]
+    #[inline(always)]
     pub fn header(&self) -> &[u8] {
         &self.header[..usize::from(self.length.min(16))]
     }
@@ -103,7 +130,7 @@ impl Adjacency {
 
 /// Adjacencies by slot, and slots by neighbour.
 pub struct Adjacencies {
-    slots: Box<[Option<Adjacency>]>,
+    slots: Box<[Adjacency]>,
     index: HashMap<(InstanceId, IpAddr), AdjacencyId, foldhash::fast::RandomState>,
 }
 
@@ -111,7 +138,7 @@ impl Adjacencies {
     /// Room for `capacity` neighbours (`NeighboursConfig::capacity`).
     pub fn new(capacity: usize) -> Self {
         Self {
-            slots: vec![None; capacity].into_boxed_slice(),
+            slots: vec![Adjacency::ABSENT; capacity].into_boxed_slice(),
             index: HashMap::with_capacity_and_hasher(capacity, foldhash::fast::RandomState::default()),
         }
     }
@@ -121,7 +148,7 @@ impl Adjacencies {
         let Some(slot) = self.slots.get_mut(change.id.0 as usize) else {
             return false;
         };
-        *slot = change.adjacency;
+        *slot = change.adjacency.unwrap_or(Adjacency::ABSENT);
         match change.adjacency {
             Some(_) => self.index.insert((change.instance, change.address), change.id),
             None => self.index.remove(&(change.instance, change.address)),
@@ -132,7 +159,15 @@ impl Adjacencies {
     /// What is in a slot; `None` also for a slot that does not exist.
     #[inline]
     pub fn at(&self, id: AdjacencyId) -> Option<&Adjacency> {
-        self.slots.get(id.0 as usize)?.as_ref()
+        let slot = self.slots.get(id.0 as usize)?;
+        (slot.state != State::Absent).then_some(slot)
+    }
+
+    /// What is in a slot, if frames can be sent there.
+    #[inline(always)]
+    pub fn resolved(&self, id: AdjacencyId) -> Option<&Adjacency> {
+        let slot = self.slots.get(id.0 as usize)?;
+        slot.is_resolved().then_some(slot)
     }
 
     /// The slot of a neighbour.
@@ -154,6 +189,7 @@ mod tests {
             ipv4: None,
             broadcast: None,
             ipv6: None,
+            mtu: 1500,
         }
     }
 

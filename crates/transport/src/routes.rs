@@ -45,12 +45,11 @@ impl<A: Copy + Eq + BitAnd<Output = A>> Table<A> {
         }
     }
 
-    #[inline]
-    fn lookup(&self, address: A) -> Option<Hop> {
-        self.0
-            .iter()
-            .find(|entry| address & entry.mask == entry.network)
-            .map(|entry| entry.hop)
+    #[inline(always)]
+    fn lookup(&self, address: A) -> Option<&Hop> {
+        let mut entries = self.0.iter();
+        let found = entries.find(|entry| address & entry.mask == entry.network)?;
+        Some(&found.hop)
     }
 
     fn bind(&mut self, instance: InstanceId, gateway: IpAddr, id: Option<AdjacencyId>) {
@@ -158,8 +157,8 @@ impl Routes {
     }
 
     /// The way to `destination` in `vrf`.
-    #[inline]
-    pub fn lookup(&self, vrf: VrfId, destination: IpAddr) -> Option<Hop> {
+    #[inline(always)]
+    pub fn lookup(&self, vrf: VrfId, destination: IpAddr) -> Option<&Hop> {
         let tables = self.vrfs.get(usize::from(vrf.0))?;
         match destination {
             IpAddr::V4(address) => tables.ipv4.lookup(address.to_bits()),
@@ -226,7 +225,7 @@ mod tests {
     #[test]
     fn the_longest_prefix_wins_and_then_the_first() {
         let routes = routes();
-        let hop = |to: &str| routes.lookup(VRF, to.parse().expect("an address"));
+        let hop = |to: &str| routes.lookup(VRF, to.parse().expect("an address")).copied();
         assert_eq!(hop("8.8.8.8"), Some(gateway(1)));
         assert_eq!(hop("192.0.2.5"), Some(CONNECTED));
         assert_eq!(hop("198.51.100.127"), Some(gateway(2)));

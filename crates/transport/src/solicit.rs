@@ -163,6 +163,7 @@ mod tests {
             ipv4: Some(Ipv4Addr::new(192, 0, 2, 1)),
             broadcast: None,
             ipv6: Some("2001:db8::1".parse().expect("an address")),
+            mtu: 1500,
         }
     }
 

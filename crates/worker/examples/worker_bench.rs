@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::{AdjacencyId, InstanceId, Nanos, PortId, Seed, SessionIndex, WorkerId, prefetch};
-use packet::{MacAddr, PacketBuf, Teid};
+use packet::{DropReason, MacAddr, PacketBuf, Teid};
 use rules::SessionRules;
 use rules::compile::{Adjacencies, compile};
 use rules::image::SessionChange;
@@ -78,6 +78,21 @@ impl PacketBuf for Buf {
 
     fn headroom(&self) -> usize {
         self.start
+    }
+
+    #[inline]
+    fn reframe(&mut self, offset: usize, len: usize, head: usize) -> Result<&mut [u8], DropReason> {
+        let start = self.start + offset;
+        if start + len > self.end {
+            return Err(DropReason::BadIpLength);
+        }
+        (self.start, self.end) = (
+            start.checked_sub(head).ok_or(DropReason::NoHeadroom)?,
+            start + len,
+        );
+        self.bytes
+            .get_mut(self.start..self.end)
+            .ok_or(DropReason::NoHeadroom)
     }
 }
 
@@ -349,16 +364,29 @@ fn null_run(io: &mut SelfFed, seconds: f64) -> f64 {
     (busy(start) - idle).as_nanos() as f64 / (io.sent - before) as f64
 }
 
-fn poll_for(worker: &mut Worker<SelfFed>, seconds: f64) -> Duration {
+/// What a measurement took: processor time in all, and the nanoseconds of the fastest round.
+struct Took {
+    busy: Duration,
+    best: u64,
+}
+
+/// Polls of a round: as many packets as a round of the floors has.
+const ROUND: u64 = 256;
+
+fn poll_for(worker: &mut Worker<SelfFed>, seconds: f64) -> Took {
     let start = Instant::now();
     let idle = busy(start);
+    let mut best = u64::MAX;
     while start.elapsed().as_secs_f64() < seconds {
+        let round = Instant::now();
         let now = Nanos(start.elapsed().as_nanos() as u64);
-        (0..64).for_each(|_| {
+        (0..ROUND).for_each(|_| {
             worker.poll(now);
         });
+        best = best.min(round.elapsed().as_nanos() as u64);
     }
-    busy(start) - idle
+    let busy = busy(start) - idle;
+    Took { busy, best }
 }
 
 fn run(name: &str, port: usize, options: &Options, worker: &mut Worker<SelfFed>) {
@@ -369,7 +397,8 @@ fn run(name: &str, port: usize, options: &Options, worker: &mut Worker<SelfFed>)
     let time = poll_for(worker, options.seconds);
     let after = worker.stats();
     let packets = after.rx() - before.rx();
-    let gross = time.as_nanos() as f64 / packets as f64;
+    let gross = time.busy.as_nanos() as f64 / packets as f64;
+    let best = time.best as f64 / (ROUND * BURST as u64) as f64;
     let ticks = |stage: Stage| after.stages[stage as usize].ticks - before.stages[stage as usize].ticks;
     let all: u64 = Stage::ALL.iter().map(|stage| ticks(*stage)).sum();
     let share = |stage: &Stage| {
@@ -387,7 +416,7 @@ fn run(name: &str, port: usize, options: &Options, worker: &mut Worker<SelfFed>)
         gross - null,
         1000.0 / (gross - null),
     );
-    println!("    gross ns by stage: {shares:?}");
+    println!("    fastest round: {best:.1} ns gross; gross ns by stage: {shares:?}");
     assert_eq!(
         worker.io_mut().sent - sent,
         packets - dropped,

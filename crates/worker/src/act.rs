@@ -7,15 +7,17 @@
 use std::net::IpAddr;
 
 use flow::{
-    AdjacencyId, Blocks, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, LiveBlock, Nanos, PortId,
+    AdjacencyId, Blocks, FlowFlags, ForwardFlags, ForwardKind, InstanceId, LiveBlock, Nanos, OuterAddresses,
+    PackedForward, PortId,
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
-use packet::{Addrs, DropReason, PacketBuf, ipv4, ipv6};
+use packet::{DropReason, PacketBuf};
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
-use crate::descriptor::{Descriptor, Fate, Kind, Verdict};
-use crate::encap::{self, Chain, Into, Optional};
+use crate::batch::BURST;
+use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
+use crate::encap::{self, Chain, Cut, Hop, Optional};
 use crate::notices::Notices;
 use crate::places::Places;
 use crate::stats::Stats;
@@ -25,6 +27,7 @@ pub(crate) struct Act<'a> {
     pub ways: Ways<'a>,
     pub blocks: &'a mut Blocks,
     pub chain: &'a mut Chain,
+    pub plans: &'a mut [Plan; BURST],
 }
 
 /// What it takes to find a packet's way out.
@@ -37,41 +40,177 @@ pub(crate) struct Ways<'a> {
     pub now: Nanos,
 }
 
-/// The way out of a packet.
-struct Exit {
-    adjacency: Adjacency,
-    /// The largest IP packet on that way.
-    mtu: u16,
+/// What is done to a packet's headers: decided for the whole burst before any is written, since two short loops keep
+/// in registers what one long one would not.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    forward: PackedForward,
+    adjacency: AdjacencyId,
+    way: Way,
+    /// With `Marked`: the optional part of the GTP-U header and a short PDU Session Container.
+    container: [u8; 8],
+}
+
+/// The ways that packets take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// None from here.
+    None,
+    /// As plain IP.
+    Plain,
+    /// Into a tunnel over IPv4.
+    Tunnel,
+    /// Into a tunnel over IPv4, with a short PDU Session Container.
+    Marked,
+}
+
+impl Plan {
+    /// Nothing to be done.
+    pub const NONE: Self = Self {
+        forward: PackedForward::NONE,
+        adjacency: AdjacencyId(0),
+        way: Way::None,
+        container: [0; 8],
+    };
 }
 
 impl Act<'_> {
     /// Does with each packet of a burst what its verdict says.
-    pub fn act<B: PacketBuf>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
-        for (buf, descriptor) in burst.iter_mut().zip(descriptors) {
+    #[inline(never)]
+    pub fn act<B: PacketBuf>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) {
+        for (place, (buf, descriptor)) in burst.iter_mut().zip(&mut *descriptors).enumerate() {
+            let plan = &mut self.plans[place % BURST];
+            plan.way = Way::None;
             if !descriptor.is_open_user() {
                 continue;
             }
-            let done = match (descriptor.kind, &descriptor.verdict) {
-                (Kind::Relayed, Some(verdict)) => self.relay(buf, descriptor, verdict),
-                (_, Some(verdict)) => self.user_packet(buf, descriptor, verdict),
-                (_, None) => Err(DropReason::NoMatchingPdr),
+            let done = match descriptor.kind {
+                _ if !descriptor.verdict.is_some() => Err(DropReason::NoMatchingPdr),
+                Kind::Relayed => self.relay(buf, descriptor),
+                _ => self.plan(descriptor, (place, keys)).and_then(|port| match port {
+                    Some(port) => Ok(port),
+                    None => self.uncommon(buf, descriptor, (place, keys)),
+                }),
             };
             descriptor.fate = match done {
                 Ok(port) => Fate::Send(port),
                 Err(reason) => Fate::Drop(reason),
             };
         }
+        self.rewrite(burst, descriptors);
     }
 
-    #[inline]
-    fn user_packet<B: PacketBuf>(
+    /// Puts into each packet's buffer what its plan says.
+    #[inline(never)]
+    fn rewrite<B: PacketBuf>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
+        for ((buf, descriptor), plan) in burst.iter_mut().zip(descriptors).zip(self.plans.iter()) {
+            if plan.way == Way::None {
+                continue;
+            }
+            let is_v4 = descriptor.family == Family::V4;
+            let routed = plan.way == Way::Plain || descriptor.tunnel.is_none();
+            let cut = Cut {
+                offset: descriptor.offset.into(),
+                octets: descriptor.octets.into(),
+                hop: Hop::of(routed, is_v4),
+            };
+            let done = match self.ways.adjacencies.resolved(plan.adjacency) {
+                None => Err(DropReason::NoNeighbour),
+                Some(adjacency) if plan.way == Way::Plain => encap::plain(buf, cut, is_v4, adjacency),
+                Some(adjacency) => {
+                    let message = encap::Message {
+                        forward: &plan.forward,
+                        adjacency,
+                        message_type: MessageType::G_PDU,
+                        cut,
+                    };
+                    let container = (plan.way == Way::Marked).then_some(&plan.container);
+                    message.put_on_marked(buf, container)
+                }
+            };
+            if let Err(reason) = done {
+                descriptor.fate = Fate::Drop(reason);
+            }
+        }
+    }
+
+    /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one
+    /// that [`uncommon`](Self::uncommon) is for.
+    #[inline(always)]
+    fn plan(
+        &mut self,
+        descriptor: &Descriptor,
+        (place, keys): (usize, &Keys),
+    ) -> Result<Option<PortId>, DropReason> {
+        let verdict = &descriptor.verdict;
+        let octets = usize::from(descriptor.octets);
+        let direction = verdict.direction() as usize;
+        let mut block = live(self.blocks, verdict)?;
+        let forward = block.forward(verdict.forward);
+        let (way, container, outer) = match (forward.kind(), forward.version()) {
+            (ForwardKind::Plain, _) => (Way::Plain, [0; 8], 0),
+            (ForwardKind::Tunnel, 4) => {
+                match encap::short_container(forward.flags(), block.mark(verdict.marking)) {
+                    Optional::None => (Way::Tunnel, [0; 8], encap::OUTER_V4),
+                    Optional::Short(container) => (Way::Marked, container, encap::OUTER_V4 + 8),
+                    _ => return Ok(None),
+                }
+            }
+            _ => return Ok(None),
+        };
+        let relays_more = |tunnel: Tunnel| {
+            let relays_container = tunnel.has_psc && way == Way::Tunnel;
+            way != Way::Plain && (tunnel.has_other_extensions || relays_container)
+        };
+        let is_uncommon = descriptor
+            .tunnel
+            .is_some_and(|tunnel| tunnel.unknown.any() || relays_more(tunnel))
+            || forward.adjacency() == AdjacencyId::BY_DESTINATION && descriptor.family != Family::V4;
+        if is_uncommon {
+            return Ok(None);
+        }
+        let stats = &mut self.ways.stats.directions[direction];
+        stats.matched.add(octets);
+        if block.is_closed(verdict.qers) {
+            return Err(DropReason::GateClosed);
+        }
+        if descriptor.ttl <= 1 && (way == Way::Plain || descriptor.tunnel.is_none()) {
+            return Err(DropReason::TtlExpired);
+        }
+        let id = if forward.adjacency() == AdjacencyId::BY_DESTINATION {
+            let destination = keys.v4[place % BURST].destination;
+            let found = self.ways.route(forward.egress(), destination.into());
+            if let Err(DropReason::NoRoute) = found {
+                block.count(verdict.urrs, octets as u64);
+            }
+            found?
+        } else {
+            forward.adjacency()
+        };
+        let adjacency = self.ways.adjacent(id)?;
+        check_size(outer + octets, adjacency.mtu())?;
+        block.count(verdict.urrs, octets as u64);
+        self.ways.stats.directions[direction].forwarded.add(octets);
+        self.plans[place % BURST] = Plan {
+            forward,
+            adjacency: id,
+            way,
+            container,
+        };
+        Ok(Some(adjacency.port()))
+    }
+
+    /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators,
+    /// whatever is dropped for what its FAR says.
+    #[cold]
+    fn uncommon<B: PacketBuf>(
         &mut self,
         buf: &mut B,
         descriptor: &Descriptor,
-        verdict: &Verdict,
+        (place, keys): (usize, &Keys),
     ) -> Result<PortId, DropReason> {
-        let tuple = descriptor.tuple.as_ref().ok_or(DropReason::NoMatchingPdr)?;
-        let octets = usize::from(tuple.total_len);
+        let verdict = &descriptor.verdict;
+        let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
         self.ways.stats.directions[direction].matched.add(octets);
         let mut block = live(self.blocks, verdict)?;
@@ -81,164 +220,194 @@ impl Act<'_> {
         let forward = block.forward(verdict.forward);
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
-        let routed = forward.kind == ForwardKind::Plain || descriptor.tunnel.is_none();
-        if routed && tuple.ttl <= 1 {
+        let routed = forward.kind() == ForwardKind::Plain || descriptor.tunnel.is_none();
+        if routed && descriptor.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
-        let exit = self.ways.exit(&forward, &tuple.addrs);
-        if let Err(DropReason::NoRoute) = exit {
-            block.count(verdict.urrs, octets as u64);
-        }
-        let exit = exit?;
-        let marking = encap::marking(&forward, block.mark(verdict.marking));
-        let optional = optional(self.chain, buf, descriptor, &forward, (marking, verdict))?;
-        check_size(&forward, octets + optional.len(self.chain), exit.mtu)?;
-        block.count(verdict.urrs, octets as u64);
-        cut_out(buf, descriptor.offset.into(), octets)?;
-        if routed {
-            decrement_ttl(buf.data_mut(), &tuple.addrs)?;
-        }
-        let l2 = &exit.adjacency;
-        match &forward.template {
-            None => encap::plain(buf, l2, tuple.addrs.is_v4())?,
-            Some(template) => {
-                Into::tunnel(template, l2, MessageType::G_PDU).put_on(buf, optional, self.chain)?
+        let mut id = forward.adjacency();
+        if id == AdjacencyId::BY_DESTINATION {
+            let destination = keys.destination(place, descriptor.family);
+            let destination = destination.ok_or(DropReason::NoMatchingPdr)?;
+            let found = self.ways.route(forward.egress(), destination);
+            if let Err(DropReason::NoRoute) = found {
+                block.count(verdict.urrs, octets as u64);
             }
+            id = found?;
+        }
+        let adjacency = self.ways.adjacent(id)?;
+        let marking = encap::marking(forward.flags(), block.mark(verdict.marking));
+        let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
+        let outer = encap::outer_len(&forward) + optional.len(self.chain);
+        check_size(outer + octets, adjacency.mtu())?;
+        block.count(verdict.urrs, octets as u64);
+        let is_v4 = descriptor.family == Family::V4;
+        let cut = Cut {
+            offset: descriptor.offset.into(),
+            octets,
+            hop: Hop::of(routed, is_v4),
+        };
+        if forward.kind() == ForwardKind::Plain {
+            encap::plain(buf, cut, is_v4, adjacency)?;
+        } else {
+            let message = encap::Message {
+                forward: &forward,
+                adjacency,
+                message_type: MessageType::G_PDU,
+                cut,
+            };
+            message.put_on(buf, optional, self.chain, || {
+                addresses_v6(&block, verdict.forward)
+            })?;
         }
         self.ways.stats.directions[direction].forwarded.add(octets);
-        Ok(exit.adjacency.port())
+        Ok(adjacency.port())
     }
 
     /// End Marker and Tunnel Status: from tunnel to tunnel, neither gated nor counted.
     #[cold]
-    fn relay<B: PacketBuf>(
-        &mut self,
-        buf: &mut B,
-        descriptor: &Descriptor,
-        verdict: &Verdict,
-    ) -> Result<PortId, DropReason> {
+    fn relay<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
+        let verdict = &descriptor.verdict;
         let block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
         let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_action(&forward)?;
-        let template = forward
-            .template
-            .as_ref()
-            .ok_or(DropReason::UnsupportedGtpuMessage)?;
+        if forward.kind() != ForwardKind::Tunnel {
+            return Err(DropReason::UnsupportedGtpuMessage);
+        }
         check_extensions(&forward, descriptor)?;
-        let exit = self.ways.adjacent(forward.egress, forward.adjacency)?;
-        let optional = optional(self.chain, buf, descriptor, &forward, (None, verdict))?;
-        let octets = usize::from(tunnel.payload_len);
-        check_size(&forward, octets + optional.len(self.chain), exit.mtu)?;
-        cut_out(buf, descriptor.offset.into(), octets)?;
-        Into::tunnel(template, &exit.adjacency, tunnel.message_type).put_on(buf, optional, self.chain)?;
-        Ok(exit.adjacency.port())
+        let adjacency = self.ways.adjacent(forward.adjacency())?;
+        let optional = optional(self.chain, buf, descriptor, &forward, None)?;
+        let octets = usize::from(descriptor.octets);
+        let outer = encap::outer_len(&forward) + optional.len(self.chain);
+        check_size(outer + octets, adjacency.mtu())?;
+        let cut = Cut {
+            offset: descriptor.offset.into(),
+            octets,
+            hop: Hop::None,
+        };
+        let message = encap::Message {
+            forward: &forward,
+            adjacency,
+            message_type: tunnel.message_type,
+            cut,
+        };
+        message.put_on(buf, optional, self.chain, || {
+            addresses_v6(&block, verdict.forward)
+        })?;
+        Ok(adjacency.port())
+    }
+}
+
+/// Both addresses of a tunnel over IPv6, ours first.
+#[cold]
+fn addresses_v6(block: &LiveBlock<'_>, slot: u8) -> Result<([u8; 16], [u8; 16]), DropReason> {
+    match block
+        .whole_forward(slot)
+        .template
+        .map(|template| template.addresses)
+    {
+        Some(OuterAddresses::V6 { source, destination }) => Ok((source, destination)),
+        _ => Err(DropReason::FarNoTunnel),
     }
 }
 
 /// What the next GTP-U header has behind its mandatory part.
-#[inline]
+#[inline(always)]
 fn optional<B: PacketBuf>(
     chain: &mut Chain,
     buf: &B,
     descriptor: &Descriptor,
-    forward: &Forward,
-    (marking, verdict): (Option<Marking>, &Verdict),
+    forward: &PackedForward,
+    marking: Option<Marking>,
 ) -> Result<Optional, DropReason> {
     match &descriptor.tunnel {
-        Some(tunnel) if forward.flags.contains(ForwardFlags::KEEP_EXTENSIONS) => {
-            let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC);
+        Some(tunnel) if forward.flags().contains(ForwardFlags::KEEP_EXTENSIONS) => {
+            let keeps_psc = !descriptor.verdict.flags.contains(FlowFlags::DELETES_PSC);
             chain.collect(buf, tunnel, marking, keeps_psc)
         }
-        _ => Ok(marking.map_or(Optional::None, Optional::Marking)),
+        _ => Ok(marking.into()),
     }
 }
 
-/// Whether the packet fits the way out. `octets` are those behind the mandatory outer headers.
-#[inline]
-fn check_size(forward: &Forward, octets: usize, mtu: u16) -> Result<(), DropReason> {
-    let outer = forward.template.as_ref().map_or(0, encap::outer_len);
-    if outer + octets > usize::from(mtu) {
+/// Whether the packet fits the way out.
+#[inline(always)]
+fn check_size(octets: usize, mtu: u16) -> Result<(), DropReason> {
+    if octets > usize::from(mtu) {
         Err(DropReason::TooBig)
     } else {
         Ok(())
     }
 }
 
-impl Ways<'_> {
-    /// Where the packet leaves, and in whose name.
-    #[inline]
-    fn exit(&mut self, forward: &Forward, addrs: &Addrs) -> Result<Exit, DropReason> {
-        if forward.adjacency != AdjacencyId::BY_DESTINATION {
-            return self.adjacent(forward.egress, forward.adjacency);
-        }
-        let (instance, id) = self.route(forward.egress, addrs.dst())?;
-        self.adjacent(instance, id)
+impl<'a> Ways<'a> {
+    #[inline(always)]
+    fn adjacent(&self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
+        self.adjacencies.resolved(id).ok_or(DropReason::NoNeighbour)
     }
 
-    #[inline]
-    fn adjacent(&self, instance: InstanceId, id: AdjacencyId) -> Result<Exit, DropReason> {
-        let adjacency = self
-            .adjacencies
-            .at(id)
-            .filter(|adjacency| adjacency.is_resolved());
-        let adjacency = *adjacency.ok_or(DropReason::NoNeighbour)?;
-        let mtu = self.places.at(instance).map_or(u16::MAX, |place| place.mtu);
-        Ok(Exit { adjacency, mtu })
-    }
-
-    /// The way of a plain packet; a next hop that nobody has asked for yet is asked for.
-    #[inline]
-    fn route(
-        &mut self,
-        egress: InstanceId,
-        destination: IpAddr,
-    ) -> Result<(InstanceId, AdjacencyId), DropReason> {
+    /// The next hop of a plain packet; one that nobody has asked for yet is asked for.
+    #[inline(always)]
+    fn route(&mut self, egress: InstanceId, destination: IpAddr) -> Result<AdjacencyId, DropReason> {
         let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
         let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
         // A UE's packets leave towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
         if !self.places.at(hop.instance).is_some_and(|place| place.plain) {
             return Err(DropReason::NoRoute);
         }
-        let (next_hop, id) = match hop.via {
-            Via::Gateway { address, adjacency } => (address, adjacency),
-            Via::Connected => (destination, self.adjacencies.find(hop.instance, destination)),
-        };
-        let Some(id) = id else {
-            self.notices.ask(self.stats, hop.instance, next_hop, self.now);
-            return Err(DropReason::NoNeighbour);
-        };
-        Ok((hop.instance, id))
+        match hop.via {
+            Via::Gateway {
+                adjacency: Some(id), ..
+            } => Ok(id),
+            Via::Gateway { address, .. } => Err(self.ask(hop.instance, address)),
+            Via::Connected => match self.adjacencies.find(hop.instance, destination) {
+                Some(id) => Ok(id),
+                None => Err(self.ask(hop.instance, destination)),
+            },
+        }
+    }
+
+    #[cold]
+    fn ask(&mut self, instance: InstanceId, next_hop: IpAddr) -> DropReason {
+        self.notices.ask(self.stats, instance, next_hop, self.now);
+        DropReason::NoNeighbour
     }
 }
 
-#[inline]
+#[inline(always)]
 fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
 }
 
-#[inline]
-fn check_action(forward: &Forward) -> Result<(), DropReason> {
-    match forward.kind {
+#[inline(always)]
+fn check_action(forward: &PackedForward) -> Result<(), DropReason> {
+    match forward.kind() {
         ForwardKind::Tunnel | ForwardKind::Plain => Ok(()),
-        ForwardKind::Buffer => Err(DropReason::FarBuffer),
-        ForwardKind::Punt => Err(DropReason::UnsupportedAction),
-        ForwardKind::Drop if forward.flags.contains(ForwardFlags::NO_TUNNEL) => Err(DropReason::FarNoTunnel),
-        ForwardKind::Drop if forward.flags.contains(ForwardFlags::UNSUPPORTED) => {
-            Err(DropReason::UnsupportedAction)
-        }
-        ForwardKind::Drop => Err(DropReason::FarDrop),
+        _ => Err(why_not_forwarded(forward)),
+    }
+}
+
+#[cold]
+fn why_not_forwarded(forward: &PackedForward) -> DropReason {
+    let flags = forward.flags();
+    match forward.kind() {
+        ForwardKind::Buffer => DropReason::FarBuffer,
+        ForwardKind::Drop if flags.contains(ForwardFlags::NO_TUNNEL) => DropReason::FarNoTunnel,
+        ForwardKind::Drop if !flags.contains(ForwardFlags::UNSUPPORTED) => DropReason::FarDrop,
+        _ => DropReason::UnsupportedAction,
     }
 }
 
 /// Extension headers that are not known here and must be (TS 29.281 §5.2.1).
-#[inline]
-fn check_extensions(forward: &Forward, descriptor: &Descriptor) -> Result<(), DropReason> {
+#[inline(always)]
+fn check_extensions(forward: &PackedForward, descriptor: &Descriptor) -> Result<(), DropReason> {
     let Some(tunnel) = &descriptor.tunnel else {
         return Ok(());
     };
-    let refused = match forward.kind {
+    if !tunnel.unknown.any() {
+        return Ok(());
+    }
+    let refused = match forward.kind() {
         ForwardKind::Tunnel => tunnel.unknown.refused_by_intermediate(),
         _ => tunnel.unknown.refused_by_endpoint(),
     };
@@ -246,21 +415,5 @@ fn check_extensions(forward: &Forward, descriptor: &Descriptor) -> Result<(), Dr
         Err(DropReason::UnknownGtpuExtension)
     } else {
         Ok(())
-    }
-}
-
-/// Leaves `octets` octets from `offset` on: what comes before is taken off, padding behind it cut off.
-#[inline]
-fn cut_out<B: PacketBuf>(buf: &mut B, offset: usize, octets: usize) -> Result<(), DropReason> {
-    let cut = buf.trim_front(offset) && buf.truncate(octets);
-    if cut { Ok(()) } else { Err(DropReason::BadIpLength) }
-}
-
-#[inline]
-fn decrement_ttl(packet: &mut [u8], addrs: &Addrs) -> Result<(), DropReason> {
-    if addrs.is_v4() {
-        ipv4::decrement_ttl(packet)
-    } else {
-        ipv6::decrement_hop_limit(packet)
     }
 }

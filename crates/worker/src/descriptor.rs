@@ -3,12 +3,17 @@
 //! Small on purpose: a burst of them stays in the first level of cache. What only rare packets need is read again
 //! from the packet ([`parse::read_again`](crate::parse::read_again)).
 
+use std::net::IpAddr;
+
 use flow::{
-    BlockRef, Direction, FlowEntry, FlowFlags, InstanceId, KeyFields, LocalId, PortId, VrfId, WorkerId,
+    BlockRef, Direction, FlowEntry, FlowFlags, FlowKey4, FlowKey6, InstanceId, KeyFields, LocalId, PortId,
+    VrfId, WorkerId,
 };
 use packet::gtpu::{MessageType, Unknown};
 use packet::{DropReason, GtpuFrame, IpTuple};
-use rules::classifier::{PacketView, Side};
+use rules::classifier::{Key, Side, whole_key};
+
+use crate::BURST;
 
 /// What becomes of a packet. A stage acts on those that are `Open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +66,6 @@ pub(crate) struct Tunnel {
     pub unknown: Unknown,
     pub has_psc: bool,
     pub has_other_extensions: bool,
-    /// Octets of what it carries.
-    pub payload_len: u16,
 }
 
 impl From<&GtpuFrame> for Tunnel {
@@ -73,7 +76,6 @@ impl From<&GtpuFrame> for Tunnel {
             unknown: gtpu.unknown,
             has_psc: gtpu.qfi.is_some(),
             has_other_extensions: gtpu.has_other_extensions,
-            payload_len: gtpu.payload_len,
         }
     }
 }
@@ -84,6 +86,7 @@ pub(crate) struct Verdict {
     pub qers: u64,
     pub urrs: u64,
     pub block: BlockRef,
+    /// 0: there is no decision.
     pub generation: u32,
     pub pdr: u16,
     pub forward: u8,
@@ -92,8 +95,26 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
+    /// No decision yet.
+    pub const NONE: Self = Self {
+        qers: 0,
+        urrs: 0,
+        block: BlockRef(0),
+        generation: 0,
+        pdr: 0,
+        forward: 0,
+        marking: 0,
+        flags: FlowFlags::NONE,
+    };
+
+    /// Whether there is a decision.
+    #[inline(always)]
+    pub const fn is_some(&self) -> bool {
+        self.generation != 0
+    }
+
     /// What `entry` says.
-    #[inline]
+    #[inline(always)]
     pub fn of<K>(entry: &FlowEntry<K>) -> Self {
         let &FlowEntry {
             qers,
@@ -146,7 +167,7 @@ impl Verdict {
     }
 
     /// The direction of the packet.
-    #[inline]
+    #[inline(always)]
     pub fn direction(&self) -> Direction {
         if self.flags.contains(FlowFlags::DOWNLINK) {
             Direction::Downlink
@@ -156,32 +177,87 @@ impl Verdict {
     }
 }
 
+/// Which of the two key arrays of the burst has a packet's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Family {
+    /// None: there is no user packet, or none that can have a flow.
+    None,
+    V4,
+    V6,
+}
+
+/// The whole keys of a burst's user packets, at the places of the packets.
+pub(crate) struct Keys {
+    pub v4: [FlowKey4; BURST],
+    pub v6: [FlowKey6; BURST],
+}
+
+impl Keys {
+    pub fn new() -> Self {
+        Self {
+            v4: [FlowKey4::default(); BURST],
+            v6: [FlowKey6::default(); BURST],
+        }
+    }
+
+    /// Writes the key of the packet at `place`, and tells which array has it.
+    #[inline(always)]
+    pub fn put(&mut self, place: usize, side: Side, tuple: &IpTuple) -> Family {
+        match whole_key(side, tuple) {
+            Key::V4(key) => {
+                self.v4[place % BURST] = key;
+                Family::V4
+            }
+            Key::V6(key) => {
+                self.v6[place % BURST] = key;
+                Family::V6
+            }
+        }
+    }
+
+    /// The destination of the user packet at `place`.
+    #[inline(always)]
+    pub fn destination(&self, place: usize, family: Family) -> Option<IpAddr> {
+        match family {
+            Family::None => None,
+            Family::V4 => Some(self.v4[place % BURST].destination.into()),
+            Family::V6 => Some(self.v6[place % BURST].destination.into()),
+        }
+    }
+}
+
 /// One packet of the burst.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Descriptor {
     pub fate: Fate,
     pub kind: Kind,
     /// Another worker handed it over: it goes no further from here.
     pub from_inbox: bool,
-    /// The fields of the key by which the flow entry was found.
-    pub shape: KeyFields,
-    /// Where it came in; meaningful unless `kind` is `None`.
-    pub instance: InstanceId,
+    /// Which key it has: that of its user packet.
+    pub family: Family,
+    /// TTL or hop limit of the user packet.
+    pub ttl: u8,
     /// Octets before the user packet, or before the ARP or IP header of what is for ourselves.
     pub offset: u16,
-    /// Our address, of what came to one.
-    pub local: Option<LocalId>,
-    /// Of `Tunnelled`, `Relayed`, `Plain`.
-    pub side: Side,
-    /// Of `Tunnelled` and `Relayed`.
-    pub tunnel: Option<Tunnel>,
+    /// Octets of the user packet as its header says.
+    pub octets: u16,
+    /// Where it came in; meaningful unless `kind` is `None`.
+    pub instance: InstanceId,
+    /// The fields of the key by which the flow entry was found.
+    pub shape: KeyFields,
     /// What is wrong with the user packet in the tunnel: it has no flow. A `MartianDestination` is wrong only where
     /// it would be routed; a tunnel may lead to who hears groups.
     pub defect: Option<DropReason>,
-    /// The user packet, of `Tunnelled` and `Plain`; the whole packet, of `Host` and `Group`.
-    pub tuple: Option<IpTuple>,
+    /// Our address, of what came to one.
+    pub local: Option<LocalId>,
+    /// Of `Tunnelled` and `Relayed`.
+    pub tunnel: Option<Tunnel>,
+    /// Of `Tunnelled`, `Relayed`, `Plain`.
+    pub side: Side,
     /// The decision, of user packets behind `lookup` or `slow`.
-    pub verdict: Option<Verdict>,
+    pub verdict: Verdict,
 }
 
 impl Descriptor {
@@ -190,45 +266,50 @@ impl Descriptor {
         fate: Fate::Open,
         kind: Kind::None,
         from_inbox: false,
-        shape: KeyFields::NONE,
-        instance: InstanceId(0),
+        family: Family::None,
+        ttl: 0,
         offset: 0,
-        local: None,
-        side: Side::Plain { vrf: VrfId(0) },
-        tunnel: None,
+        octets: 0,
+        instance: InstanceId(0),
+        shape: KeyFields::NONE,
         defect: None,
-        tuple: None,
-        verdict: None,
+        local: None,
+        tunnel: None,
+        side: Side::Plain { vrf: VrfId(0) },
+        verdict: Verdict::NONE,
     };
 
     /// Forgets the packet before: only what says that the rest means something is written.
-    #[inline]
+    #[inline(always)]
     pub fn reset(&mut self, from_inbox: bool) {
         (self.fate, self.kind, self.from_inbox) = (Fate::Open, Kind::None, from_inbox);
-        (self.local, self.tunnel, self.defect, self.tuple, self.verdict) = (None, None, None, None, None);
+        (self.family, self.defect, self.local, self.tunnel) = (Family::None, None, None, None);
+        self.verdict.generation = 0;
     }
 
     /// Whether the fate is still open.
-    #[inline]
+    #[inline(always)]
     pub fn is_open(&self) -> bool {
         self.fate == Fate::Open
     }
 
     /// Whether sessions still have to decide about it.
-    #[inline]
+    #[inline(always)]
     pub fn is_open_user(&self) -> bool {
         self.is_open() && self.kind.is_user()
     }
 
-    /// The user packet as rules see it.
-    #[inline]
-    pub fn view(&self) -> Option<PacketView<'_>> {
-        Some(PacketView {
-            side: self.side,
-            tuple: self.tuple.as_ref()?,
-        })
+    /// What the headers of the user packet, or of a packet for ourselves, say: read again from `bytes`, the packet
+    /// as it was received, for the few that need more than their key.
+    ///
+    /// # Errors
+    /// The reasons for malformed IP packets; none for one that was read before.
+    #[cold]
+    pub fn tuple(&self, bytes: &[u8]) -> Result<IpTuple, DropReason> {
+        let packet = bytes.get(usize::from(self.offset)..).unwrap_or_default();
+        IpTuple::parse(packet, usize::from(self.octets))
     }
 }
 
-// Three cache lines; a burst is 12 KiB.
-const _: () = assert!(size_of::<Descriptor>() <= 192);
+// Two cache lines; a burst is 8 KiB.
+const _: () = assert!(size_of::<Descriptor>() <= 88);

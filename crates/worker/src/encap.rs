@@ -3,23 +3,24 @@
 //! The IPv4 outer header is written here in one piece; it is the same, octet for octet, as
 //! [`packet::build::GtpuTemplate`] makes, which serves IPv6.
 
-use flow::{Forward, ForwardFlags, Mark, OuterAddresses, Template};
+use flow::{ForwardFlags, Mark, PackedForward};
 use packet::build::{
     GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, fill_udp_checksum, relay_optional_part,
 };
 use packet::checksum::Sum;
 use packet::eth::ether_type;
-use packet::gtpu::{self, MessageType, flags};
+use packet::gtpu::{self, ExtensionType, MessageType, flags};
 use packet::psc::PduType;
 use packet::tuple::proto;
 use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, ipv6, udp};
 use transport::Adjacency;
+use zerocopy::{Immutable, IntoBytes};
 
 use crate::descriptor::Tunnel;
 use crate::parse::read_again;
 
 /// Octets of IPv4, UDP and the mandatory part of GTP-U.
-const OUTER_V4: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
+pub(crate) const OUTER_V4: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
 /// The longest optional part of a GTP-U header that is relayed, octets.
 const MAX_OPTIONAL: usize = 1024;
 /// Octets of IPv6, UDP and the mandatory part of GTP-U.
@@ -30,32 +31,47 @@ const OUTER_V6: usize = ipv6::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
 pub(crate) enum Optional {
     /// Nothing.
     None,
-    /// A PDU Session Container alone.
-    Marking(Marking),
+    /// A PDU Session Container alone: the optional part of the GTP-U header and 4 octets of it.
+    Short([u8; 8]),
+    /// The same with a Paging Policy Indicator: 8 octets of it.
+    Long([u8; 12]),
     /// What lies in the [`Chain`].
     Chain,
 }
 
 impl Optional {
     /// Octets.
-    #[inline]
+    #[inline(always)]
     pub fn len(self, chain: &Chain) -> usize {
         match self {
             Self::None => 0,
-            Self::Marking(marking) => marking.len(),
+            Self::Short(_) => 8,
+            Self::Long(_) => 12,
             Self::Chain => chain.len,
         }
     }
 }
 
+impl From<Option<Marking>> for Optional {
+    #[inline(always)]
+    fn from(marking: Option<Marking>) -> Self {
+        let Some(marking) = marking else { return Self::None };
+        let octets = marking.octets();
+        match octets.first_chunk() {
+            Some(short) if marking.len() == 8 => Self::Short(*short),
+            _ => Self::Long(octets),
+        }
+    }
+}
+
 /// The container that a QER's mark asks for in a tunnel.
-#[inline]
-pub(crate) fn marking(forward: &Forward, mark: Mark) -> Option<Marking> {
-    let qfi = Qfi::from_low_bits(
-        mark.qfi()
-            .filter(|_| forward.flags.contains(ForwardFlags::NEEDS_MARKING))?,
-    );
-    if forward.flags.contains(ForwardFlags::UPLINK_CONTAINER) {
+#[inline(always)]
+pub(crate) fn marking(flags: ForwardFlags, mark: Mark) -> Option<Marking> {
+    if !flags.contains(ForwardFlags::NEEDS_MARKING) {
+        return None;
+    }
+    let qfi = Qfi::from_low_bits(mark.qfi()?);
+    if flags.contains(ForwardFlags::UPLINK_CONTAINER) {
         return Some(Marking::uplink(qfi));
     }
     let ppi = mark.ppi().map(Ppi::from_low_bits);
@@ -65,6 +81,23 @@ pub(crate) fn marking(forward: &Forward, mark: Mark) -> Option<Marking> {
         rqi: mark.rqi(),
         ppi,
     })
+}
+
+/// The container that a QER's mark asks for, as far as it is short: `Long` stands for any that is not.
+#[inline(always)]
+pub(crate) fn short_container(flags: ForwardFlags, mark: Mark) -> Optional {
+    let Some(qfi) = mark.qfi().filter(|_| flags.contains(ForwardFlags::NEEDS_MARKING)) else {
+        return Optional::None;
+    };
+    const PSC: u8 = ExtensionType::PDU_SESSION_CONTAINER.0;
+    if flags.contains(ForwardFlags::UPLINK_CONTAINER) {
+        return Optional::Short([0, 0, 0, PSC, 1, (PduType::Uplink as u8) << 4, qfi, 0]);
+    }
+    if mark.ppi().is_some() {
+        return Optional::Long([0; 12]);
+    }
+    let rqi = u8::from(mark.rqi()) << 6;
+    Optional::Short([0, 0, 0, PSC, 1, (PduType::Downlink as u8) << 4, rqi | qfi, 0])
 }
 
 /// A chain of extension headers, and the four optional octets before it, for a packet that is relayed.
@@ -97,7 +130,7 @@ impl Chain {
     ) -> Result<Optional, DropReason> {
         let relays_psc = marking.is_none() && keeps_psc && tunnel.has_psc;
         if !tunnel.has_other_extensions && !relays_psc {
-            return Ok(marking.map_or(Optional::None, Optional::Marking));
+            return Ok(marking.into());
         }
         let container = match marking {
             Some(marking) => RelayedContainer::Replace(marking),
@@ -131,26 +164,78 @@ impl Chain {
 }
 
 /// Octets of the outer headers without optional part.
-#[inline]
-pub(crate) fn outer_len(template: &Template) -> usize {
-    match template.addresses {
-        OuterAddresses::V4 { .. } => OUTER_V4,
-        OuterAddresses::V6 { .. } => OUTER_V6,
+#[inline(always)]
+pub(crate) fn outer_len(forward: &PackedForward) -> usize {
+    match forward.version() {
+        0 => 0,
+        4 => OUTER_V4,
+        _ => OUTER_V6,
     }
 }
 
-/// Puts Ethernet before a plain packet.
-///
-/// # Errors
-/// [`DropReason::NoHeadroom`].
-#[inline]
-pub(crate) fn plain<B: PacketBuf>(buf: &mut B, adjacency: &Adjacency, is_v4: bool) -> Result<(), DropReason> {
-    let l2 = adjacency.header();
-    let room = buf.prepend(l2.len() + 2).ok_or(DropReason::NoHeadroom)?;
-    write_l2(room, l2, if is_v4 { ether_type::IPV4 } else { ether_type::IPV6 })
+/// What a packet is cut out of, and what goes before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// Octets before the packet that stays.
+    pub offset: usize,
+    /// Octets of it.
+    pub octets: usize,
+    /// Whether it is IPv4 and has a TTL to be decremented; or IPv6; or nothing that is routed here.
+    pub hop: Hop,
 }
 
-#[inline]
+/// The hop that a packet makes here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hop {
+    /// None: from tunnel to tunnel.
+    None,
+    V4,
+    V6,
+}
+
+impl Hop {
+    /// That of a packet of this family, if it is routed here.
+    #[inline(always)]
+    pub const fn of(routed: bool, is_v4: bool) -> Self {
+        match (routed, is_v4) {
+            (false, _) => Self::None,
+            (true, true) => Self::V4,
+            (true, false) => Self::V6,
+        }
+    }
+
+    /// Makes the hop: `packet` starts with an IP header.
+    #[inline(always)]
+    fn make(self, packet: &mut [u8]) -> Result<(), DropReason> {
+        match self {
+            Self::None => Ok(()),
+            Self::V4 => ipv4::decrement_ttl(packet),
+            Self::V6 => ipv6::decrement_hop_limit(packet),
+        }
+    }
+}
+
+/// Makes the packet a plain one in Ethernet.
+///
+/// # Errors
+/// [`DropReason::BadIpLength`], [`DropReason::NoHeadroom`], [`DropReason::TtlExpired`].
+#[inline(always)]
+pub(crate) fn plain<B: PacketBuf>(
+    buf: &mut B,
+    cut: Cut,
+    is_v4: bool,
+    adjacency: &Adjacency,
+) -> Result<(), DropReason> {
+    let l2 = adjacency.header();
+    let data = buf.reframe(cut.offset, cut.octets, l2.len() + 2)?;
+    let (head, packet) = data
+        .split_at_mut_checked(l2.len() + 2)
+        .ok_or(DropReason::NoHeadroom)?;
+    cut.hop.make(packet)?;
+    write_l2(head, l2, if is_v4 { ether_type::IPV4 } else { ether_type::IPV6 })
+}
+
+#[inline(always)]
 fn write_l2(room: &mut [u8], l2: &[u8], kind: u16) -> Result<(), DropReason> {
     let [high, low] = kind.to_be_bytes();
     // Without a tag, of a length that the compiler knows.
@@ -171,108 +256,129 @@ fn write_l2(room: &mut [u8], l2: &[u8], kind: u16) -> Result<(), DropReason> {
 }
 
 /// A message that goes into a tunnel.
-pub(crate) struct Into<'a> {
-    /// The tunnel.
-    pub template: &'a Template,
+pub(crate) struct Message<'a> {
+    /// The tunnel, but for its addresses if they are IPv6.
+    pub forward: &'a PackedForward,
     /// The neighbour that it leads over.
     pub adjacency: &'a Adjacency,
     /// What kind of message.
     pub message_type: MessageType,
+    /// What its payload is cut out of.
+    pub cut: Cut,
 }
 
-impl<'a> Into<'a> {
-    /// A message of this type into a tunnel over this neighbour.
-    #[inline]
-    pub fn tunnel(template: &'a Template, adjacency: &'a Adjacency, message_type: MessageType) -> Self {
-        Self {
-            template,
-            adjacency,
-            message_type,
-        }
-    }
-
-    /// Puts all headers before the payload in `buf`.
+impl Message<'_> {
+    /// Makes the packet this message. `addresses_v6` tells both addresses of a tunnel over IPv6, ours first.
     ///
     /// # Errors
-    /// [`DropReason::TooBig`], [`DropReason::NoHeadroom`].
-    #[inline]
+    /// [`DropReason::TooBig`], [`DropReason::BadIpLength`], [`DropReason::NoHeadroom`], [`DropReason::TtlExpired`],
+    /// and those of `addresses_v6`.
+    #[cold]
     pub fn put_on<B: PacketBuf>(
         &self,
         buf: &mut B,
         optional: Optional,
         chain: &Chain,
+        addresses_v6: impl FnOnce() -> Result<([u8; 16], [u8; 16]), DropReason>,
     ) -> Result<(), DropReason> {
-        let marking = match optional {
-            Optional::Marking(marking) => marking.octets(),
-            _ => [0; 12],
-        };
-        let octets = match optional {
+        let (short, long);
+        let optional = match optional {
             Optional::None => &[][..],
-            Optional::Marking(kind) => marking.get(..kind.len()).unwrap_or_default(),
+            Optional::Short(octets) => {
+                short = octets;
+                &short
+            }
+            Optional::Long(octets) => {
+                long = octets;
+                &long
+            }
             Optional::Chain => chain.octets(),
         };
-        match self.template.addresses {
-            OuterAddresses::V4 { source, destination } => self.put_on_v4(buf, octets, source, destination),
-            OuterAddresses::V6 { source, destination } => self.put_on_v6(buf, octets, source, destination),
+        if self.forward.version() == 6 {
+            return self.put_on_v6(buf, optional, addresses_v6()?);
         }
+        let optional_room = self.put_on_v4(buf, optional.len())?;
+        optional_room.copy_from_slice(optional);
+        Ok(())
     }
 
-    #[inline]
-    fn put_on_v4<B: PacketBuf>(
+    /// Makes the packet this message, in a tunnel over IPv4, with this or no optional part.
+    ///
+    /// # Errors
+    /// As [`put_on`](Self::put_on).
+    #[inline(always)]
+    pub fn put_on_marked<B: PacketBuf>(
         &self,
         buf: &mut B,
-        optional: &[u8],
-        source: [u8; 4],
-        destination: [u8; 4],
+        container: Option<&[u8; 8]>,
     ) -> Result<(), DropReason> {
-        let l2 = self.adjacency.header();
-        let total = u16::try_from(OUTER_V4 + optional.len() + buf.len()).map_err(|_| DropReason::TooBig)?;
-        let outer = self.outer_v4(total, !optional.is_empty(), source, destination);
-        let room = buf
-            .prepend(l2.len() + 2 + OUTER_V4 + optional.len())
-            .ok_or(DropReason::NoHeadroom)?;
-        let (head, rest) = room
-            .split_at_mut_checked(l2.len() + 2)
-            .ok_or(DropReason::NoHeadroom)?;
-        write_l2(head, l2, ether_type::IPV4)?;
-        let (fixed, variable) = rest
-            .split_at_mut_checked(OUTER_V4)
-            .ok_or(DropReason::NoHeadroom)?;
-        fixed.copy_from_slice(&outer);
-        match (variable.first_chunk_mut::<8>(), optional.first_chunk::<8>()) {
-            // A short container, of a length that the compiler knows.
-            (Some(to), Some(from)) if optional.len() == 8 => *to = *from,
-            _ => variable.copy_from_slice(optional),
+        let room = self.put_on_v4(buf, if container.is_some() { 8 } else { 0 })?;
+        if let (Some(room), Some(container)) = (room.first_chunk_mut(), container) {
+            *room = *container;
         }
         Ok(())
     }
 
+    /// Writes all headers but the optional part, whose room it gives.
+    #[inline(always)]
+    fn put_on_v4<'b, B: PacketBuf>(
+        &self,
+        buf: &'b mut B,
+        optional_len: usize,
+    ) -> Result<&'b mut [u8], DropReason> {
+        let l2 = self.adjacency.header();
+        let total = OUTER_V4 + optional_len + self.cut.octets;
+        let total = u16::try_from(total).map_err(|_| DropReason::TooBig)?;
+        let head = l2.len() + 2 + OUTER_V4 + optional_len;
+        let data = buf.reframe(self.cut.offset, self.cut.octets, head)?;
+        let (l2_room, rest) = data
+            .split_at_mut_checked(l2.len() + 2)
+            .ok_or(DropReason::NoHeadroom)?;
+        let (outer, rest) = rest
+            .split_first_chunk_mut::<OUTER_V4>()
+            .ok_or(DropReason::NoHeadroom)?;
+        let (variable, packet) = rest
+            .split_at_mut_checked(optional_len)
+            .ok_or(DropReason::NoHeadroom)?;
+        self.cut.hop.make(packet)?;
+        write_l2(l2_room, l2, ether_type::IPV4)?;
+        *outer = self.outer_v4(total, optional_len > 0);
+        Ok(variable)
+    }
+
     /// The headers of an IPv4 packet of `total` octets: TTL 64, DF, identification 0, no UDP checksum.
-    #[inline]
-    fn outer_v4(&self, total: u16, extended: bool, source: [u8; 4], destination: [u8; 4]) -> [u8; OUTER_V4] {
-        let &Template {
-            teid,
-            source_port,
-            tos,
-            ..
-        } = self.template;
-        let [l0, l1] = total.to_be_bytes();
-        let [u0, u1] = (total - ipv4::HEADER_LEN as u16).to_be_bytes();
-        let [g0, g1] = (total - OUTER_V4 as u16).to_be_bytes();
-        let [p0, p1] = source_port.to_be_bytes();
-        let [q0, q1] = gtpu::PORT.to_be_bytes();
-        let [t0, t1, t2, t3] = teid.to_be_bytes();
-        let [c0, c1] = checksum_v4(tos, total, source, destination).to_be_bytes();
-        let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (source, destination);
-        let flags = flags::VERSION_1 | if extended { flags::E } else { 0 };
-        let kind = self.message_type.0;
-        #[rustfmt::skip]
-        let headers = [
-            0x45, tos, l0, l1, 0, 0, 0x40, 0, 64, proto::UDP, c0, c1, s0, s1, s2, s3, d0, d1, d2, d3,
-            p0, p1, q0, q1, u0, u1, 0, 0,
-            flags, kind, g0, g1, t0, t1, t2, t3,
-        ];
-        headers
+    #[inline(always)]
+    fn outer_v4(&self, total: u16, extended: bool) -> [u8; OUTER_V4] {
+        let forward = self.forward;
+        let (source, destination) = forward.addresses_v4();
+        let tos = forward.tos();
+        let headers = OuterV4 {
+            ip: ipv4::Header {
+                version_ihl: 0x45,
+                tos,
+                total_len: total.into(),
+                id: 0.into(),
+                fragment: ipv4::DONT_FRAGMENT.into(),
+                ttl: 64,
+                proto: proto::UDP,
+                checksum: checksum_v4(tos, total, source, destination).into(),
+                src: source,
+                dst: destination,
+            },
+            udp: udp::Header {
+                src_port: forward.source_port().into(),
+                dst_port: gtpu::PORT.into(),
+                len: (total - ipv4::HEADER_LEN as u16).into(),
+                checksum: 0.into(),
+            },
+            gtpu: gtpu::Header {
+                flags: flags::VERSION_1 | if extended { flags::E } else { 0 },
+                message_type: self.message_type.0,
+                length: (total - OUTER_V4 as u16).into(),
+                teid: forward.teid().into(),
+            },
+        };
+        zerocopy::transmute!(headers)
     }
 
     #[cold]
@@ -280,17 +386,19 @@ impl<'a> Into<'a> {
         &self,
         buf: &mut B,
         optional: &[u8],
-        src: [u8; 16],
-        dst: [u8; 16],
+        (src, dst): ([u8; 16], [u8; 16]),
     ) -> Result<(), DropReason> {
         let encap = GtpuEncap {
-            src_port: self.template.source_port,
-            tos: self.template.tos,
-            ..GtpuEncap::new(Addrs::V6 { src, dst }, Teid(self.template.teid))
+            src_port: self.forward.source_port(),
+            tos: self.forward.tos(),
+            ..GtpuEncap::new(Addrs::V6 { src, dst }, Teid(self.forward.teid()))
         };
         let template = GtpuTemplate::new(&encap);
-        let (inner_len, l2) = (buf.len(), self.adjacency.header());
+        let l2 = self.adjacency.header();
         let outer_len = template.header_len(None) + optional.len();
+        self.cut
+            .hop
+            .make(buf.reframe(self.cut.offset, self.cut.octets, 0)?)?;
         let payload = whole_sum(buf);
         let room = buf
             .prepend(l2.len() + 2 + outer_len)
@@ -309,13 +417,22 @@ impl<'a> Into<'a> {
             message_type: self.message_type,
             ..PerPacket::default()
         };
-        template.apply_optional(outer, inner_len, flags, &packet)?;
+        template.apply_optional(outer, self.cut.octets, flags, &packet)?;
         match payload {
             Some(payload) => fill_udp_checksum(outer, payload),
             // A chained buffer: the tunnel goes without (RFC 6935).
             None => Ok(()),
         }
     }
+}
+
+/// The outer headers of a tunnel over IPv4.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct OuterV4 {
+    ip: ipv4::Header,
+    udp: udp::Header,
+    gtpu: gtpu::Header,
 }
 
 /// The sum over a packet that lies in one piece.
@@ -339,6 +456,7 @@ fn checksum_v4(tos: u8, total: u16, source: [u8; 4], destination: [u8; 4]) -> u1
 
 #[cfg(test)]
 mod tests {
+    use flow::{Forward, ForwardKind, Template};
     use packet::VecBuf;
     use packet::checksum;
     use proptest::prelude::*;
@@ -353,12 +471,20 @@ mod tests {
         ) {
             let marking = qfi.map(|qfi| Marking::downlink(Qfi::from_low_bits(qfi)));
             let template = Template { source_port, tos, ..Template::ipv4(teid, source, destination) };
+            let forward = Forward { kind: ForwardKind::Tunnel, template: Some(template), ..Forward::DROP };
             let interface = crate::places::tests::interface();
-            let adjacency = Adjacency::resolved(&interface, packet::MacAddr([2; 6]));
-            let into = Into::tunnel(&template, &adjacency, MessageType::G_PDU);
-            let mut buf = VecBuf::new(&vec![7; len]);
-            let optional = marking.map_or(Optional::None, Optional::Marking);
-            into.put_on(&mut buf, optional, &Chain::new()).expect("there is room");
+            let message = Message {
+                forward: &PackedForward::from(&forward),
+                adjacency: &Adjacency::resolved(&interface, packet::MacAddr([2; 6])),
+                message_type: MessageType::G_PDU,
+                cut: Cut { offset: 3, octets: len, hop: Hop::None },
+            };
+            let mut buf = VecBuf::new(&vec![7; len + 9]);
+            let container = match Optional::from(marking) {
+                Optional::Short(container) => Some(container),
+                _ => None,
+            };
+            message.put_on_marked(&mut buf, container.as_ref()).expect("there is room");
 
             let addrs = Addrs::V4 { src: source, dst: destination };
             let encap = GtpuEncap { src_port: source_port, tos, ..GtpuEncap::new(addrs, Teid(teid)) };

@@ -62,8 +62,8 @@ impl Exceptions<'_> {
                 Ok(self.sighted(place, outcome))
             }
             Kind::Host | Kind::Group => {
-                let tuple = descriptor.tuple.as_ref().ok_or(DropReason::NotForUs)?;
-                self.host(buf, place, descriptor.offset.into(), tuple, descriptor.local)
+                let tuple = descriptor.tuple(buf.data())?;
+                self.host(buf, place, descriptor.offset.into(), &tuple, descriptor.local)
             }
             Kind::Signalling => {
                 let local = descriptor.local.ok_or(DropReason::NotForUs)?;

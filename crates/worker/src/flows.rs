@@ -5,16 +5,18 @@
 //! every hit is a right decision, so the widest shape comes first. Most workers have one shape for each side.
 
 use flow::memory::OutOfMemory;
-use flow::{Blocks, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit, KeyFields, Scope, Seed, Tick};
-use rules::classifier::{Key, PacketView, Side, flow_key};
+use flow::{
+    Blocks, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit, KeyFields, Scope, Seed, Shape, Tick,
+};
+use rules::classifier::Side;
 
 use crate::batch::BURST;
-use crate::descriptor::{Descriptor, Verdict};
+use crate::descriptor::{Descriptor, Family, Keys, Verdict};
 
-/// The IP version of a key.
-pub(crate) trait Family: FlowKey {
-    /// The key, if it is of this family.
-    fn of(key: Key) -> Option<Self>;
+/// A key of one of the two families.
+trait FamilyKey: FlowKey {
+    /// Which family it is.
+    const FAMILY: Family;
 
     /// Where packets of the key come in.
     fn scope(&self) -> Scope;
@@ -23,14 +25,8 @@ pub(crate) trait Family: FlowKey {
     fn fields(&self) -> KeyFields;
 }
 
-impl Family for FlowKey4 {
-    #[inline]
-    fn of(key: Key) -> Option<Self> {
-        match key {
-            Key::V4(key) => Some(key),
-            Key::V6(_) => None,
-        }
-    }
+impl FamilyKey for FlowKey4 {
+    const FAMILY: Family = Family::V4;
 
     fn scope(&self) -> Scope {
         self.scope
@@ -41,14 +37,8 @@ impl Family for FlowKey4 {
     }
 }
 
-impl Family for FlowKey6 {
-    #[inline]
-    fn of(key: Key) -> Option<Self> {
-        match key {
-            Key::V6(key) => Some(key),
-            Key::V4(_) => None,
-        }
-    }
+impl FamilyKey for FlowKey6 {
+    const FAMILY: Family = Family::V6;
 
     fn scope(&self) -> Scope {
         self.scope
@@ -60,16 +50,18 @@ impl Family for FlowKey6 {
 }
 
 /// Shapes of one side's keys.
-struct Shapes {
+struct Shapes<K: FlowKey> {
+    is_tunnel: bool,
     /// Entries of each shape, by its bits.
     counts: [u32; 256],
     /// The shapes in use, fewest fields first.
-    in_use: Vec<KeyFields>,
+    in_use: Vec<Shape<K>>,
 }
 
-impl Shapes {
-    fn new() -> Self {
+impl<K: FlowKey> Shapes<K> {
+    fn new(is_tunnel: bool) -> Self {
         Self {
+            is_tunnel,
             counts: [0; 256],
             in_use: Vec::with_capacity(256),
         }
@@ -79,11 +71,11 @@ impl Shapes {
         let count = &mut self.counts[usize::from(shape.bits())];
         *count += 1;
         if *count == 1 {
-            let narrower = |other: &KeyFields| (other.bits().count_ones(), other.bits());
+            let narrower = |fields: KeyFields| (fields.bits().count_ones(), fields.bits());
             let place = self
                 .in_use
-                .partition_point(|other| narrower(other) < narrower(&shape));
-            self.in_use.insert(place, shape);
+                .partition_point(|other| narrower(other.fields()) < narrower(shape));
+            self.in_use.insert(place, Shape::new(shape, self.is_tunnel));
         }
     }
 
@@ -91,84 +83,63 @@ impl Shapes {
         let count = &mut self.counts[usize::from(shape.bits())];
         *count = count.saturating_sub(1);
         if *count == 0 {
-            self.in_use.retain(|other| *other != shape);
+            self.in_use.retain(|other| other.fields() != shape);
         }
     }
 }
 
 /// The flows of one IP version.
-struct FamilyFlows<K> {
+struct FamilyFlows<K: FlowKey> {
     table: FlowTable<K>,
     /// Of plain packets, of tunnels.
-    shapes: [Shapes; 2],
-    /// One round's keys, and whose they are.
-    keys: Vec<K>,
-    places: Vec<u8>,
+    shapes: [Shapes<K>; 2],
+    round: Round<K>,
+}
+
+/// One round's keys, and whose they are.
+struct Round<K> {
+    keys: [K; BURST],
+    places: [u8; BURST],
     hits: [Hit; BURST],
 }
 
-impl<K: Family> FamilyFlows<K> {
+impl<K: FamilyKey> FamilyFlows<K> {
     fn new(flows: usize, seed: Seed) -> Result<Self, OutOfMemory> {
         Ok(Self {
             table: FlowTable::new(flows, seed)?,
-            shapes: [Shapes::new(), Shapes::new()],
-            keys: Vec::with_capacity(BURST),
-            places: Vec::with_capacity(BURST),
-            hits: [Hit::MISS; BURST],
+            shapes: [Shapes::new(false), Shapes::new(true)],
+            round: Round {
+                keys: [K::default(); BURST],
+                places: [0; BURST],
+                hits: [Hit::MISS; BURST],
+            },
         })
     }
 
     /// Finds the entries of a burst, one shape after the other.
-    fn lookup(&mut self, descriptors: &mut [Descriptor], blocks: &Blocks, now: Tick) {
-        let rounds = self
-            .shapes
-            .iter()
-            .map(|shapes| shapes.in_use.len())
-            .max()
-            .unwrap_or(0);
-        for round in 0..rounds {
-            self.gather(descriptors, round);
-            if self.keys.is_empty() {
-                continue;
+    fn lookup(&mut self, descriptors: &mut [Descriptor], wholes: &[K; BURST], blocks: &Blocks, now: Tick) {
+        let [plain, tunnels] = &self.shapes;
+        for round in 0..plain.in_use.len().max(tunnels.in_use.len()) {
+            let shapes = [plain.in_use.get(round), tunnels.in_use.get(round)];
+            let wanted = self.round.gather(descriptors, wholes, shapes);
+            if wanted == 0 {
+                return;
             }
-            let Self {
-                table,
-                keys,
-                places,
-                hits,
-                ..
-            } = self;
-            table.lookup_bulk(keys, hits, |place, entry| {
+            let Round { keys, places, hits } = &mut self.round;
+            let (keys, hits) = (&keys[..wanted], &mut hits[..wanted]);
+            self.table.visit_bulk(keys, hits, now, |place, entry| {
                 blocks.prefetch(entry);
-                let place = places.get(place).map_or(0, |place| usize::from(*place));
+                let place = usize::from(places[place % BURST]);
                 if let Some(descriptor) = descriptors.get_mut(place) {
-                    (descriptor.verdict, descriptor.shape) = (Some(Verdict::of(entry)), entry.key.fields());
+                    (descriptor.verdict, descriptor.shape) = (Verdict::of(entry), entry.key.fields());
                 }
             });
-            for hit in hits.iter().take(keys.len()).filter(|hit| hit.is_hit()) {
-                table.touch(*hit, now);
-            }
         }
     }
 
-    /// The keys of the packets that have no entry yet, in the shape of this round.
-    fn gather(&mut self, descriptors: &[Descriptor], round: usize) {
-        self.keys.clear();
-        self.places.clear();
-        for (place, descriptor) in descriptors.iter().enumerate() {
-            if !descriptor.is_open() || descriptor.verdict.is_some() || descriptor.defect.is_some() {
-                continue;
-            }
-            let Some(view) = descriptor.view() else { continue };
-            let side = usize::from(matches!(view.side, Side::Tunnel { .. }));
-            let Some(shape) = self.shapes[side].in_use.get(round) else {
-                continue;
-            };
-            if let Some(key) = K::of(flow_key(*shape, &view)) {
-                self.keys.push(key);
-                self.places.push(place as u8);
-            }
-        }
+    /// A packet's key in a shape that need not be in use.
+    fn key(shape: KeyFields, whole: &K) -> K {
+        Shape::new(shape, whole.scope().is_tunnel()).cut(whole)
     }
 
     fn insert(&mut self, entry: FlowEntry<K>, now: Tick) -> bool {
@@ -191,6 +162,34 @@ impl<K: Family> FamilyFlows<K> {
         table.age(now, buckets, |entry| {
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
         })
+    }
+}
+
+impl<K: FlowKey> Round<K> {
+    /// Takes the keys of the packets that have no entry yet, in the shapes of this round (of plain packets and of
+    /// tunnels); how many there are.
+    #[inline(always)]
+    fn gather(
+        &mut self,
+        descriptors: &[Descriptor],
+        wholes: &[K; BURST],
+        shapes: [Option<&Shape<K>>; 2],
+    ) -> usize
+    where
+        K: FamilyKey,
+    {
+        let mut count = 0;
+        for (place, (descriptor, whole)) in descriptors.iter().zip(wholes).enumerate() {
+            if !descriptor.is_open() || descriptor.family != K::FAMILY || descriptor.verdict.is_some() {
+                continue;
+            }
+            let side = usize::from(matches!(descriptor.side, Side::Tunnel { .. }));
+            let Some(shape) = shapes[side] else { continue };
+            self.keys[count % BURST] = shape.cut(whole);
+            self.places[count % BURST] = place as u8;
+            count += 1;
+        }
+        count
     }
 }
 
@@ -218,30 +217,41 @@ impl Flows {
     }
 
     /// Gives each open user packet its entry, if there is one.
-    pub fn lookup(&mut self, descriptors: &mut [Descriptor], blocks: &Blocks, now: Tick) {
-        self.v4.lookup(descriptors, blocks, now);
-        self.v6.lookup(descriptors, blocks, now);
+    pub fn lookup(&mut self, descriptors: &mut [Descriptor], keys: &Keys, blocks: &Blocks, now: Tick) {
+        self.v4.lookup(descriptors, &keys.v4, blocks, now);
+        self.v6.lookup(descriptors, &keys.v6, blocks, now);
     }
 
-    /// Adds or replaces the entry of the packets that agree with `view` in `shape`. False when there is no room.
+    /// Adds or replaces the entry of the packets that agree with the one at `place` in `shape`. False when there is
+    /// no room.
     pub fn insert(
         &mut self,
+        keys: &Keys,
+        (place, descriptor): (usize, &Descriptor),
         shape: KeyFields,
-        view: &PacketView<'_>,
-        verdict: &Verdict,
         (idle, now): (u16, Tick),
     ) -> bool {
-        match flow_key(shape, view) {
-            Key::V4(key) => self.v4.insert(verdict.entry(key, idle), now),
-            Key::V6(key) => self.v6.insert(verdict.entry(key, idle), now),
+        let verdict = &descriptor.verdict;
+        match descriptor.family {
+            Family::None => false,
+            Family::V4 => {
+                let key = FamilyFlows::key(shape, &keys.v4[place % BURST]);
+                self.v4.insert(verdict.entry(key, idle), now)
+            }
+            Family::V6 => {
+                let key = FamilyFlows::key(shape, &keys.v6[place % BURST]);
+                self.v6.insert(verdict.entry(key, idle), now)
+            }
         }
     }
 
-    /// Removes the entry of the packets that agree with `view` in `shape`.
-    pub fn remove(&mut self, shape: KeyFields, view: &PacketView<'_>) {
-        match flow_key(shape, view) {
-            Key::V4(key) => self.v4.remove(&key),
-            Key::V6(key) => self.v6.remove(&key),
+    /// Removes the entry that the packet at `place` was found by.
+    pub fn remove(&mut self, keys: &Keys, (place, descriptor): (usize, &Descriptor)) {
+        let shape = descriptor.shape;
+        match descriptor.family {
+            Family::None => {}
+            Family::V4 => self.v4.remove(&FamilyFlows::key(shape, &keys.v4[place % BURST])),
+            Family::V6 => self.v6.remove(&FamilyFlows::key(shape, &keys.v6[place % BURST])),
         }
     }
 

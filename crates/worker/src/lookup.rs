@@ -6,7 +6,7 @@
 
 use flow::{Blocks, Tick};
 
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, Family, Keys};
 use crate::flows::Flows;
 use crate::stats::Stats;
 
@@ -15,29 +15,26 @@ pub(crate) fn lookup(
     flows: &mut Flows,
     blocks: &mut Blocks,
     stats: &mut Stats,
-    descriptors: &mut [Descriptor],
+    (descriptors, keys): (&mut [Descriptor], &Keys),
     now: Tick,
 ) {
-    flows.lookup(descriptors, blocks, now);
-    for descriptor in descriptors.iter_mut().filter(|descriptor| {
-        descriptor.is_open() && descriptor.tuple.is_some() && descriptor.defect.is_none()
-    }) {
-        let Some(verdict) = &descriptor.verdict else {
-            stats.misses += 1;
-            continue;
-        };
-        if blocks
-            .live_at(verdict.block, verdict.generation, verdict.direction())
-            .is_some()
-        {
-            stats.hits += 1;
+    flows.lookup(descriptors, keys, blocks, now);
+    let mut hits = 0;
+    for (place, descriptor) in descriptors.iter_mut().enumerate() {
+        if !descriptor.is_open() || descriptor.family == Family::None {
             continue;
         }
-        stats.stale += 1;
-        descriptor.verdict = None;
-        // It would hide the narrower entry that may take its place.
-        if let Some(view) = descriptor.view() {
-            flows.remove(descriptor.shape, &view);
+        let verdict = &mut descriptor.verdict;
+        if !verdict.is_some() {
+            stats.misses += 1;
+        } else if blocks.is_live(verdict.block, verdict.generation, verdict.direction()) {
+            hits += 1;
+        } else {
+            stats.stale += 1;
+            verdict.generation = 0;
+            // It would hide the narrower entry that may take its place.
+            flows.remove(keys, (place, descriptor));
         }
     }
+    stats.hits += hits;
 }

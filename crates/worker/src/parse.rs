@@ -10,35 +10,58 @@ use packet::{DropReason, Fragment, GtpuFrame, IpFrame, MacAddr, PacketBuf, frame
 use rules::classifier::Side;
 
 use crate::Ingress;
-use crate::descriptor::{Descriptor, Fate, Kind, Tunnel};
+use crate::descriptor::{Descriptor, Fate, Keys, Kind, Tunnel};
 use crate::places::{Place, Places};
 
-/// Reads each packet of a burst.
-pub(crate) fn parse<B: PacketBuf + Ingress>(places: &Places, burst: &[B], descriptors: &mut [Descriptor]) {
+/// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet.
+#[inline(never)]
+pub(crate) fn parse<B: PacketBuf + Ingress>(
+    places: &Places,
+    burst: &[B],
+    descriptors: &mut [Descriptor],
+    keys: &mut Keys,
+) {
     burst.iter().for_each(|buf| prefetch::read(buf.data()));
-    for (buf, descriptor) in burst.iter().zip(descriptors) {
-        if let Err(reason) = read(places, buf, descriptor) {
+    for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
+        let mut to = To {
+            descriptor,
+            keys,
+            place,
+        };
+        if let Err(reason) = read(places, buf, &mut to) {
             descriptor.fate = Fate::Drop(reason);
         }
     }
 }
 
-fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut Descriptor) -> Result<(), DropReason> {
+/// Where one packet's findings go.
+struct To<'a> {
+    descriptor: &'a mut Descriptor,
+    keys: &'a mut Keys,
+    place: usize,
+}
+
+#[inline(always)]
+fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut To<'_>) -> Result<(), DropReason> {
     let bytes = buf.data();
     let l2 = L2::parse(bytes)?;
     let place = places
         .find(buf.ingress(), l2.vlan)
         .ok_or(DropReason::VlanNotConfigured)?;
-    to.instance = place.instance();
+    to.descriptor.instance = place.instance();
     let ours = is_to(bytes, place.interface.mac);
     match l2.ether_type {
-        ether_type::IPV4 | ether_type::IPV6 if ours => read_ip(place, buf, &l2, to),
+        ether_type::IPV4 if ours => {
+            let ip = IpFrame::parse_v4(bytes, buf.len(), &l2)?;
+            read_ip(place, bytes, &ip, to)
+        }
+        ether_type::IPV6 if ours => read_ipv6(place, buf, &l2, to),
         ether_type::IPV6 if is_to_group(bytes) => {
             keep(to, Kind::Group, &IpFrame::parse(bytes, buf.len(), &l2)?);
             Ok(())
         }
         ether_type::ARP if ours || is_to_group(bytes) => {
-            (to.kind, to.offset) = (Kind::Arp, l2.len);
+            (to.descriptor.kind, to.descriptor.offset) = (Kind::Arp, l2.len);
             Ok(())
         }
         ether_type::ARP | ether_type::IPV4 | ether_type::IPV6 => Err(DropReason::NotForUs),
@@ -54,42 +77,51 @@ fn is_to_group(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|octet| octet & 1 != 0)
 }
 
-#[inline]
-fn read_ip<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut Descriptor) -> Result<(), DropReason> {
-    let ip = IpFrame::parse(buf.data(), buf.len(), l2)?;
-    let destination = ip.tuple.addrs.dst();
-    match place.local(destination) {
+/// One way for each family and none for both, so that addresses stay in registers.
+#[inline(never)]
+fn read_ipv6<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
+    let ip = IpFrame::parse_v6(buf.data(), buf.len(), l2)?;
+    read_ip(place, buf.data(), &ip, to)
+}
+
+#[inline(always)]
+fn read_ip(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+    match place.local(&ip.tuple.addrs) {
         Some(_) if ip.tuple.fragment != Fragment::None => Err(DropReason::Fragment),
         Some(local) if local.gtpu && ip.may_be_gtpu() => {
-            to.local = Some(local.id);
-            read_gtpu(buf.data(), local.id, &GtpuFrame::parse(buf.data(), &ip)?, to);
+            to.descriptor.local = Some(local.id);
+            read_gtpu(bytes, local.id, &GtpuFrame::parse(bytes, ip)?, to);
             Ok(())
         }
         Some(local) => {
-            to.local = Some(local.id);
-            keep(to, Kind::Host, &ip);
+            to.descriptor.local = Some(local.id);
+            keep(to, Kind::Host, ip);
             Ok(())
         }
-        None if place.plain => read_plain(place, &ip, to),
+        None if place.plain => read_plain(place, ip, to),
         None => Err(DropReason::NotForUs),
     }
 }
 
-#[inline]
-fn keep(to: &mut Descriptor, kind: Kind, ip: &IpFrame) {
-    (to.kind, to.offset, to.tuple) = (kind, ip.l2_len, Some(ip.tuple));
+#[inline(always)]
+fn keep(to: &mut To<'_>, kind: Kind, ip: &IpFrame) {
+    let descriptor = &mut *to.descriptor;
+    (descriptor.kind, descriptor.offset) = (kind, ip.l2_len);
+    (descriptor.octets, descriptor.ttl) = (ip.tuple.total_len, ip.tuple.ttl);
 }
 
-#[inline]
-fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut Descriptor) {
-    to.side = Side::Tunnel {
+#[inline(always)]
+fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
+    let side = Side::Tunnel {
         local,
         teid: gtpu.teid,
         qfi: gtpu.qfi,
     };
-    to.offset = gtpu.payload_offset;
-    to.tunnel = Some(Tunnel::from(gtpu));
-    to.kind = match gtpu.message_type {
+    let descriptor = &mut *to.descriptor;
+    descriptor.side = side;
+    (descriptor.offset, descriptor.octets) = (gtpu.payload_offset, gtpu.payload_len);
+    descriptor.tunnel = Some(Tunnel::from(gtpu));
+    descriptor.kind = match gtpu.message_type {
         MessageType::G_PDU => Kind::Tunnelled,
         MessageType::END_MARKER | MessageType::TUNNEL_STATUS => Kind::Relayed,
         _ => Kind::Signalling,
@@ -97,25 +129,29 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut Descriptor
     if gtpu.message_type == MessageType::G_PDU {
         match frame::parse_inner(bytes, gtpu) {
             Ok(tuple) => {
-                to.tuple = Some(tuple);
-                // A tunnel's entry may not look at the destination, so these pass by all entries.
+                (descriptor.octets, descriptor.ttl) = (tuple.total_len, tuple.ttl);
                 if tuple.addrs.has_unforwardable_destination() {
-                    to.defect = Some(DropReason::MartianDestination);
+                    // A tunnel's entry may not look at the destination, so these pass by all entries.
+                    descriptor.defect = Some(DropReason::MartianDestination);
+                } else {
+                    descriptor.family = to.keys.put(to.place, side, &tuple);
                 }
             }
             // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
-            Err(defect) => to.defect = Some(defect),
+            Err(defect) => descriptor.defect = Some(defect),
         }
     }
 }
 
-#[inline]
-fn read_plain(place: &Place, ip: &IpFrame, to: &mut Descriptor) -> Result<(), DropReason> {
+#[inline(always)]
+fn read_plain(place: &Place, ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
     if ip.tuple.addrs.has_unforwardable_source() {
         return Err(DropReason::MartianSource);
     }
     keep(to, Kind::Plain, ip);
-    to.side = Side::Plain { vrf: place.vrf };
+    let side = Side::Plain { vrf: place.vrf };
+    to.descriptor.side = side;
+    to.descriptor.family = to.keys.put(to.place, side, &ip.tuple);
     Ok(())
 }
 

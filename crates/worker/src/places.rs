@@ -6,14 +6,13 @@ use std::net::IpAddr;
 
 use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::eth::Vlan;
-use packet::{MacAddr, VlanId};
+use packet::{Addrs, MacAddr, VlanId};
 use rules::network::{Instance, Network, Roles};
 use transport::Interface;
 
 /// One of our addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
-    pub address: IpAddr,
     pub id: LocalId,
     /// GTP-U tunnels end here.
     pub gtpu: bool,
@@ -26,22 +25,40 @@ pub(crate) struct Place {
     pub vrf: VrfId,
     /// Plain packets to UEs come in here, and those of UEs leave.
     pub plain: bool,
-    /// The largest IP packet that leaves here, octets.
-    pub mtu: u16,
     /// Our addresses that packets may be addressed to: those of the whole VRF.
-    locals: Vec<Local>,
+    locals_v4: Vec<([u8; 4], Local)>,
+    locals_v6: Vec<([u8; 16], Local)>,
+}
+
+#[inline(always)]
+fn find<A: PartialEq>(locals: &[(A, Local)], address: &A) -> Option<Local> {
+    locals
+        .iter()
+        .find(|(own, _)| own == address)
+        .map(|&(_, local)| local)
 }
 
 impl Place {
-    /// Which of our addresses this is.
-    #[inline]
-    pub fn local(&self, address: IpAddr) -> Option<Local> {
-        self.locals.iter().find(|local| local.address == address).copied()
+    /// Which of our addresses a packet is sent to.
+    #[inline(always)]
+    pub fn local(&self, addrs: &Addrs) -> Option<Local> {
+        match addrs {
+            Addrs::V4 { dst, .. } => find(&self.locals_v4, dst),
+            Addrs::V6 { dst, .. } => find(&self.locals_v6, dst),
+        }
     }
 
     /// Whether another node can have sent from `address`, so that an answer there reaches one node and not ourselves.
     pub fn may_answer(&self, address: IpAddr) -> bool {
-        self.interface.may_have_neighbour(address) && self.local(address).is_none()
+        self.interface.may_have_neighbour(address) && !self.owns(address)
+    }
+
+    /// Whether the address is one of ours.
+    fn owns(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => find(&self.locals_v4, &address.octets()).is_some(),
+            IpAddr::V6(address) => find(&self.locals_v6, &address.octets()).is_some(),
+        }
     }
 
     pub fn instance(&self) -> InstanceId {
@@ -60,12 +77,21 @@ pub(crate) struct Places {
 impl Places {
     /// The places of `network` on ports with these addresses; an instance on a port beyond them is unreachable.
     pub fn new(network: &Network, macs: &[MacAddr]) -> Self {
-        let place = |instance: &Instance| Place {
-            interface: interface(instance, macs),
-            vrf: instance.vrf,
-            plain: instance.roles.intersects(Roles::N6),
-            mtu: instance.mtu,
-            locals: locals(network, instance),
+        let place = |instance: &Instance| {
+            let mut place = Place {
+                interface: interface(instance, macs),
+                vrf: instance.vrf,
+                plain: instance.roles.intersects(Roles::N6),
+                locals_v4: Vec::new(),
+                locals_v6: Vec::new(),
+            };
+            for (address, local) in locals(network, instance) {
+                match address {
+                    IpAddr::V4(address) => place.locals_v4.push((address.octets(), local)),
+                    IpAddr::V6(address) => place.locals_v6.push((address.octets(), local)),
+                }
+            }
+            place
         };
         let instances: Vec<Place> = network.instances().iter().map(place).collect();
         let on = |port: usize| {
@@ -108,12 +134,13 @@ pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
         ipv4: instance.ipv4.map(|(address, _)| address),
         broadcast: instance.broadcast(),
         ipv6: instance.ipv6.map(|(address, _)| address),
+        mtu: instance.mtu,
     }
 }
 
 /// Our addresses as seen from `here`. Tunnels end only at packets that come in where tunnels are: what a data network
 /// sends to an N3 address is no GTP-U.
-fn locals(network: &Network, here: &Instance) -> Vec<Local> {
+fn locals(network: &Network, here: &Instance) -> Vec<(IpAddr, Local)> {
     let mut locals = Vec::new();
     let tunnels = here.roles.intersects(Roles::GTPU);
     for (place, &(owner, address)) in network.local_addresses().iter().enumerate() {
@@ -124,11 +151,8 @@ fn locals(network: &Network, here: &Instance) -> Vec<Local> {
             continue;
         };
         let gtpu = tunnels && instance.roles.intersects(Roles::GTPU);
-        locals.push(Local {
-            address,
-            id: LocalId(place as u16),
-            gtpu,
-        });
+        let id = LocalId(place as u16);
+        locals.push((address, Local { id, gtpu }));
     }
     locals
 }
@@ -147,6 +171,7 @@ pub(crate) mod tests {
             ipv4: None,
             broadcast: None,
             ipv6: None,
+            mtu: 1500,
         }
     }
 }

@@ -5,11 +5,11 @@
 //! [`Classifier`](rules::classifier::Classifier) did not call correct for the key.
 
 use flow::{Direction, FlowFlags, ForwardKind, KeyFields, Tick};
-use packet::DropReason;
-use rules::classifier::Side;
+use packet::{DropReason, IpTuple, PacketBuf};
+use rules::classifier::{PacketView, Side};
 use rules::image::Decision;
 
-use crate::descriptor::{Descriptor, Fate, Verdict};
+use crate::descriptor::{Descriptor, Fate, Keys, Kind, Verdict};
 use crate::flows::Flows;
 use crate::sessions::{Sessions, Slot};
 use crate::stats::Stats;
@@ -27,16 +27,21 @@ pub(crate) struct SlowPath {
 
 impl SlowPath {
     /// Decides about every open user packet that has no verdict; how many it was.
-    pub fn decide(
+    pub fn decide<B: PacketBuf>(
         &self,
         sessions: &Sessions,
         flows: &mut Flows,
         stats: &mut Stats,
-        descriptors: &mut [Descriptor],
+        burst: Burst<'_, B>,
         now: Tick,
     ) -> usize {
         let mut left = self.budget;
-        for descriptor in descriptors {
+        let Burst {
+            packets,
+            descriptors,
+            keys,
+        } = burst;
+        for (place, (packet, descriptor)) in packets.iter().zip(descriptors).enumerate() {
             if !descriptor.is_open_user() || descriptor.verdict.is_some() {
                 continue;
             }
@@ -45,10 +50,10 @@ impl SlowPath {
                 continue;
             }
             left -= 1;
-            match decide(sessions, descriptor) {
+            match decide(sessions, descriptor, packet.data()) {
                 Ok((verdict, shape)) => {
-                    descriptor.verdict = Some(verdict);
-                    self.write_down(flows, stats, descriptor, &verdict, shape, now);
+                    descriptor.verdict = verdict;
+                    self.write_down(flows, stats, keys, (place, descriptor), shape, now);
                 }
                 Err(reason) => descriptor.fate = Fate::Drop(reason),
             }
@@ -60,17 +65,21 @@ impl SlowPath {
         &self,
         flows: &mut Flows,
         stats: &mut Stats,
-        descriptor: &Descriptor,
-        verdict: &Verdict,
+        keys: &Keys,
+        packet: (usize, &Descriptor),
         shape: Option<KeyFields>,
         now: Tick,
     ) {
-        let (Some(shape), Some(view)) = (shape, descriptor.view()) else {
+        let Some(shape) = shape else {
             stats.bypassed += 1;
             return;
         };
-        let shape = shape.with_if(KeyFields::TUPLE, self.force_five_tuple);
-        if flows.insert(shape, &view, verdict, (self.idle, now)) {
+        let shape = if self.force_five_tuple {
+            KeyFields::from_bits(shape.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
+        } else {
+            shape
+        };
+        if flows.insert(keys, packet, shape, (self.idle, now)) {
             stats.installed += 1;
         } else {
             stats.not_installed += 1;
@@ -78,19 +87,30 @@ impl SlowPath {
     }
 }
 
+/// A burst as the slow path sees it: packets as they were received, what is known of them, their whole keys.
+pub(crate) struct Burst<'a, B> {
+    pub packets: &'a [B],
+    pub descriptors: &'a mut [Descriptor],
+    pub keys: &'a Keys,
+}
+
 /// The decision about one packet, and the fields of the widest key that it is right for; `None` when it is right for
 /// this packet alone.
-fn decide(sessions: &Sessions, descriptor: &Descriptor) -> Result<(Verdict, Option<KeyFields>), DropReason> {
-    let slot = session(sessions, descriptor)?;
-    if let Some(defect) = descriptor.defect
-        && defect != DropReason::MartianDestination
-    {
-        return Err(defect);
+fn decide(
+    sessions: &Sessions,
+    descriptor: &Descriptor,
+    bytes: &[u8],
+) -> Result<(Verdict, Option<KeyFields>), DropReason> {
+    let is_unreadable = descriptor
+        .defect
+        .is_some_and(|defect| defect != DropReason::MartianDestination);
+    if descriptor.kind == Kind::Relayed || is_unreadable {
+        return decide_without_packet(sessions, descriptor);
     }
-    let Some(view) = descriptor.view() else {
-        let pdr = signalling_pdr(slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
-        return Ok((verdict(slot, decision(slot, pdr)?), None));
-    };
+    let tuple = &descriptor.tuple(bytes)?;
+    let side = descriptor.side;
+    let slot = session(sessions, side, Some(tuple))?;
+    let view = PacketView { side, tuple };
     let found = slot
         .image
         .classifier
@@ -116,11 +136,25 @@ fn is_routed(slot: &Slot, decision: &Decision, side: Side) -> bool {
     matches!(side, Side::Plain { .. }) || forward.is_some_and(|forward| forward.kind == ForwardKind::Plain)
 }
 
-fn session<'a>(sessions: &'a Sessions, descriptor: &Descriptor) -> Result<&'a Slot, DropReason> {
-    match descriptor.side {
+/// For what has no user packet, or none that can be read.
+#[cold]
+fn decide_without_packet(
+    sessions: &Sessions,
+    descriptor: &Descriptor,
+) -> Result<(Verdict, Option<KeyFields>), DropReason> {
+    let slot = session(sessions, descriptor.side, None)?;
+    if let Some(defect) = descriptor.defect {
+        return Err(defect);
+    }
+    let pdr = signalling_pdr(slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
+    Ok((verdict(slot, decision(slot, pdr)?), None))
+}
+
+fn session<'a>(sessions: &'a Sessions, side: Side, tuple: Option<&IpTuple>) -> Result<&'a Slot, DropReason> {
+    match side {
         Side::Tunnel { local, teid, .. } => sessions.by_tunnel(local, teid).ok_or(DropReason::UnknownTeid),
         Side::Plain { vrf } => {
-            let destination = descriptor.tuple.as_ref().map(|tuple| tuple.addrs.dst());
+            let destination = tuple.map(|tuple| tuple.addrs.dst());
             let slot = destination.and_then(|address| sessions.by_address(vrf, address));
             slot.ok_or(DropReason::UnknownUeAddress)
         }

@@ -6,26 +6,23 @@
 use flow::WorkerId;
 use rules::classifier::Side;
 
-use crate::descriptor::{Descriptor, Fate};
+use crate::descriptor::{Descriptor, Fate, Keys};
 use crate::steering::Steering;
 
 /// Marks the packets that belong to another worker than `me`.
-pub(crate) fn steer(steering: &Steering, me: WorkerId, descriptors: &mut [Descriptor]) {
-    for descriptor in descriptors {
+pub(crate) fn steer(steering: &Steering, me: WorkerId, descriptors: &mut [Descriptor], keys: &Keys) {
+    for (place, descriptor) in descriptors.iter_mut().enumerate() {
         if !descriptor.is_open_user() || descriptor.from_inbox {
             continue;
         }
-        let owner = owner(steering, descriptor).unwrap_or(me);
+        let owner = match descriptor.side {
+            Side::Tunnel { local, teid, .. } => steering.of_tunnel(local, teid),
+            Side::Plain { vrf } => keys
+                .destination(place, descriptor.family)
+                .map_or(me, |address| steering.of_address(vrf, address)),
+        };
         if owner != me {
             descriptor.fate = Fate::HandOver(owner);
         }
-    }
-}
-
-#[inline]
-fn owner(steering: &Steering, descriptor: &Descriptor) -> Option<WorkerId> {
-    match descriptor.side {
-        Side::Tunnel { local, teid, .. } => Some(steering.of_tunnel(local, teid)),
-        Side::Plain { vrf } => Some(steering.of_address(vrf, descriptor.tuple.as_ref()?.addrs.dst())),
     }
 }

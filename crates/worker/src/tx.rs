@@ -7,7 +7,7 @@ use flow::{Blocks, PortId, WorkerId};
 use packet::{DropReason, PacketBuf};
 
 use crate::batch::Batch;
-use crate::descriptor::{Descriptor, Fate};
+use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::io::Io;
 use crate::stats::Stats;
 
@@ -32,6 +32,7 @@ impl<B: PacketBuf> Outgoing<B> {
     }
 
     /// Sorts a burst by fate, empties it and sends everything.
+    #[inline(never)]
     pub fn settle<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
@@ -145,12 +146,13 @@ fn credit<'a>(
     }
     let sent = descriptors.filter(|descriptor| descriptor.fate == Fate::Send(port));
     for descriptor in sent.rev().take(lost) {
-        let (Some(verdict), Some(tuple)) = (&descriptor.verdict, &descriptor.tuple) else {
+        let verdict = &descriptor.verdict;
+        if !verdict.is_some() || descriptor.kind == Kind::Relayed {
             continue;
-        };
+        }
         let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
         if let Some(mut block) = block {
-            block.uncount(verdict.urrs, tuple.total_len.into());
+            block.uncount(verdict.urrs, descriptor.octets.into());
         }
     }
 }

@@ -7,11 +7,11 @@ use rtrb::Consumer;
 use rules::classifier::Side;
 use transport::{Adjacencies, AdjacencyChange, Routes};
 
-use crate::act::{Act, Ways};
+use crate::act::{Act, Plan, Ways};
 use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
-use crate::descriptor::{Descriptor, Fate, Kind};
+use crate::descriptor::{Descriptor, Fate, Keys, Kind};
 use crate::encap::Chain;
 use crate::exception::Exceptions;
 use crate::flows::Flows;
@@ -21,7 +21,7 @@ use crate::notices::Notices;
 use crate::parse::{parse, read_again};
 use crate::places::Places;
 use crate::sessions::Sessions;
-use crate::slow::SlowPath;
+use crate::slow::{self, SlowPath};
 use crate::stats::{Stage, Stats};
 use crate::steer::steer;
 use crate::steering::Steering;
@@ -49,8 +49,10 @@ pub struct Worker<I: Io> {
     stats: Stats,
     burst: Batch<I::Buf>,
     descriptors: Vec<Descriptor>,
+    keys: Box<Keys>,
     outgoing: Outgoing<I::Buf>,
     chain: Chain,
+    plans: Box<[Plan; BURST]>,
 }
 
 /// What one poll did.
@@ -102,8 +104,10 @@ impl<I: Io> Worker<I> {
             stats: Stats::new(io.ports()),
             burst: Batch::new(),
             descriptors: vec![Descriptor::NEW; BURST],
+            keys: Box::new(Keys::new()),
             outgoing: Outgoing::new(io.ports(), config.workers.into()),
             chain: Chain::new(),
+            plans: Box::new([Plan::NONE; BURST]),
             io,
             config,
         })
@@ -222,7 +226,7 @@ impl<I: Io> Worker<I> {
         descriptors
             .iter_mut()
             .for_each(|descriptor| descriptor.reset(port.is_none()));
-        parse(&self.places, &self.burst, descriptors);
+        parse(&self.places, &self.burst, descriptors, &mut self.keys);
         self.lap(Stage::Parse, packets, &mut clock);
         self.steer(packets);
         self.lap(Stage::Steer, packets, &mut clock);
@@ -231,18 +235,18 @@ impl<I: Io> Worker<I> {
             &mut self.flows,
             &mut self.sessions.blocks,
             &mut self.stats,
-            descriptors,
+            (descriptors, &self.keys),
             tick,
         );
         self.lap(Stage::Lookup, packets, &mut clock);
-        let descriptors = &mut self.descriptors[..packets];
-        let decided = self.slow.decide(
-            &self.sessions,
-            &mut self.flows,
-            &mut self.stats,
-            descriptors,
-            tick,
-        );
+        let burst = slow::Burst {
+            packets: &self.burst,
+            descriptors: &mut self.descriptors[..packets],
+            keys: &self.keys,
+        };
+        let decided = self
+            .slow
+            .decide(&self.sessions, &mut self.flows, &mut self.stats, burst, tick);
         self.lap(Stage::Slow, decided, &mut clock);
         self.act(packets, now);
         self.lap(Stage::Act, packets, &mut clock);
@@ -296,7 +300,7 @@ impl<I: Io> Worker<I> {
     fn steer(&mut self, packets: usize) {
         let descriptors = &mut self.descriptors[..packets];
         if self.config.workers > 1 {
-            steer(&self.steering, self.config.id, descriptors);
+            steer(&self.steering, self.config.id, descriptors, &self.keys);
         }
         if descriptors
             .iter()
@@ -324,8 +328,9 @@ impl<I: Io> Worker<I> {
             ways,
             blocks: &mut self.sessions.blocks,
             chain: &mut self.chain,
+            plans: &mut self.plans,
         };
-        act.act(&mut self.burst, &mut self.descriptors[..packets]);
+        act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
     }
 
     /// Tells peers why their packets go no further, as far as the allowances reach.

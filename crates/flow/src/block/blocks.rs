@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::allocator::LineAllocator;
-use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS, Near};
+use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward};
 use super::{BlockImage, BlockRef, LiveBlock, SessionBlock};
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
 use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, prefetch};
@@ -250,6 +250,14 @@ impl Blocks {
         LiveBlock::new(lines, generation, direction)
     }
 
+    /// Whether a flow entry that names this block and generation is valid.
+    #[inline(always)]
+    pub fn is_live(&self, block: BlockRef, generation: u32, direction: Direction) -> bool {
+        let line = (block.0 as usize).wrapping_add(direction as usize);
+        let face = self.lines.get(line).map(Line::face);
+        face.is_some_and(|face| face.generation == generation && generation != 0)
+    }
+
     /// Asks for the lines that a packet of `entry` will need.
     #[inline(always)]
     pub fn prefetch<K>(&self, entry: &FlowEntry<K>) {
@@ -285,7 +293,7 @@ impl Blocks {
         self.lines[line] = Line::of_forward(forward);
         for direction in Direction::BOTH {
             match self.face_mut(block, direction) {
-                Some(face) if face.near_slot == slot => face.near = Near::of(forward),
+                Some(face) if face.near_slot == slot => face.near = PackedForward::from(forward),
                 _ => {}
             }
         }
@@ -378,7 +386,7 @@ fn face_of(image: &BlockImage, direction: Direction) -> Face {
     Face {
         closed: image.closed(direction),
         near_slot,
-        near: Near::of(
+        near: PackedForward::from(
             image
                 .forwards
                 .get(usize::from(near_slot))

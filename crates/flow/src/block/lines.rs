@@ -102,7 +102,7 @@ pub(super) struct Face {
     /// The slot that `near` is a copy of.
     pub(super) near_slot: u8,
     pub(super) reserved: [u8; 3],
-    pub(super) near: Near,
+    pub(super) near: PackedForward,
     pub(super) marks: [u16; NEAR_MARKS],
 }
 
@@ -231,7 +231,7 @@ impl Count {
 }
 
 /// What the two forms of a forward have in common.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct ForwardHead {
     adjacency: u32,
@@ -246,10 +246,11 @@ pub(super) struct ForwardHead {
     version: u8,
 }
 
-/// A forward beside a face. For an IPv6 tunnel the addresses are missing.
-#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+/// A forward as a block holds it, for the packets that it is applied to: what a [`Forward`] says, in three words. Of an
+/// IPv6 tunnel the addresses are missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub(super) struct Near {
+pub struct PackedForward {
     head: ForwardHead,
     source: [u8; 4],
     destination: [u8; 4],
@@ -317,33 +318,94 @@ const fn kind_of_number(number: u8) -> ForwardKind {
     }
 }
 
-impl Near {
-    pub(super) fn of(forward: &Forward) -> Self {
-        let line = ForwardLine::of(forward);
-        let [source, destination] = [line.source_v4(), line.destination_v4()];
-        Self {
-            head: line.head,
-            source,
-            destination,
-        }
+impl PackedForward {
+    /// Drops every packet.
+    pub const NONE: Self = Self {
+        head: ForwardHead {
+            adjacency: u32::MAX,
+            egress: 0,
+            flags: ForwardFlags::NONE,
+            kind: 0,
+            teid: 0,
+            source_port: 0,
+            tos: 0,
+            version: 0,
+        },
+        source: [0; 4],
+        destination: [0; 4],
+    };
+
+    /// What to do.
+    #[inline(always)]
+    pub const fn kind(&self) -> ForwardKind {
+        kind_of_number(self.head.kind)
     }
 
-    /// The forward, unless it has to be read from its own line.
+    /// How.
     #[inline(always)]
-    pub(super) fn forward(&self) -> Option<Forward> {
-        let addresses = match self.head.version {
-            0 => None,
-            4 => Some(OuterAddresses::V4 {
-                source: self.source,
-                destination: self.destination,
-            }),
-            _ => return None,
-        };
-        Some(self.head.forward(addresses))
+    pub const fn flags(&self) -> ForwardFlags {
+        self.head.flags
+    }
+
+    /// The network instance that the packet leaves by.
+    #[inline(always)]
+    pub const fn egress(&self) -> InstanceId {
+        InstanceId(self.head.egress)
+    }
+
+    /// The next hop, or [`AdjacencyId::BY_DESTINATION`].
+    #[inline(always)]
+    pub const fn adjacency(&self) -> AdjacencyId {
+        AdjacencyId(self.head.adjacency)
+    }
+
+    /// The IP version of the tunnel, 4 or 6; 0 without a tunnel.
+    #[inline(always)]
+    pub const fn version(&self) -> u8 {
+        self.head.version
+    }
+
+    /// The peer's TEID.
+    #[inline(always)]
+    pub const fn teid(&self) -> u32 {
+        self.head.teid
+    }
+
+    /// UDP source port.
+    #[inline(always)]
+    pub const fn source_port(&self) -> u16 {
+        self.head.source_port
+    }
+
+    /// TOS or Traffic Class of the outer header.
+    #[inline(always)]
+    pub const fn tos(&self) -> u8 {
+        self.head.tos
+    }
+
+    /// Our address and the peer's, of an IPv4 tunnel.
+    #[inline(always)]
+    pub const fn addresses_v4(&self) -> ([u8; 4], [u8; 4]) {
+        (self.source, self.destination)
+    }
+}
+
+impl From<&Forward> for PackedForward {
+    fn from(forward: &Forward) -> Self {
+        ForwardLine::of(forward).packed()
     }
 }
 
 impl ForwardLine {
+    #[inline(always)]
+    pub(super) fn packed(&self) -> PackedForward {
+        PackedForward {
+            head: self.head,
+            source: self.source_v4(),
+            destination: self.destination_v4(),
+        }
+    }
+
     fn of(forward: &Forward) -> Self {
         let mut line = Self {
             head: ForwardHead::of(forward),
@@ -422,11 +484,20 @@ mod tests {
             }),
         };
         assert_eq!(Line::of_forward(&forward).forward().forward(), forward);
-        assert_eq!(Near::of(&forward).forward(), Some(forward));
+        let packed = PackedForward::from(&forward);
+        assert_eq!((packed.kind(), packed.flags()), (forward.kind, forward.flags));
+        assert_eq!(
+            (packed.egress(), packed.adjacency()),
+            (forward.egress, forward.adjacency)
+        );
+        assert_eq!((packed.version(), packed.teid()), (4, 5));
+        assert_eq!((packed.source_port(), packed.tos()), (9, 0xb8));
+        assert_eq!(packed.addresses_v4(), ([10, 0, 0, 1], [10, 0, 0, 2]));
         forward.template = Some(Template::ipv6(5, [1; 16], [2; 16]));
         assert_eq!(Line::of_forward(&forward).forward().forward(), forward);
-        assert_eq!(Near::of(&forward).forward(), None);
-        assert_eq!(Near::of(&Forward::DROP).forward(), Some(Forward::DROP));
+        assert_eq!(PackedForward::from(&forward).version(), 6);
+        let drop = PackedForward::from(&Forward::DROP);
+        assert_eq!((drop.kind(), drop.version()), (ForwardKind::Drop, 0));
     }
 
     #[test]

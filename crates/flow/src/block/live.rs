@@ -1,6 +1,6 @@
 //! Two views of a session block: as its packets use it, and as control's queries read it.
 
-use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS};
+use super::lines::{Counts, FACES, Face, ForwardLine, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward};
 use crate::{Direction, Forward, Mark, SessionIndex, UrrCount};
 
 /// A block under one packet, whose flow entry was found valid.
@@ -36,21 +36,28 @@ impl<'a> LiveBlock<'a> {
         self.face.closed & qers != 0
     }
 
-    /// The forward in `slot`; [`Forward::DROP`] where there is none.
+    /// The forward in `slot`; one that drops where there is none.
     #[inline(always)]
-    pub fn forward(&self, slot: u8) -> Forward {
-        if slot == self.face.near_slot
-            && let Some(forward) = self.face.near.forward()
-        {
-            return forward;
+    pub fn forward(&self, slot: u8) -> PackedForward {
+        if slot == self.face.near_slot {
+            self.face.near
+        } else {
+            self.far_forward(slot)
         }
-        self.far_forward(slot)
     }
 
     /// As `forward`, from the forward's own line.
     #[cold]
-    fn far_forward(&self, slot: u8) -> Forward {
-        far_forward(self.face, self.objects, slot)
+    fn far_forward(&self, slot: u8) -> PackedForward {
+        far_line(self.face, self.objects, slot)
+            .map_or_else(|| PackedForward::from(&Forward::DROP), ForwardLine::packed)
+    }
+
+    /// The forward in `slot` with all that is to be known of it, from its own line; [`Forward::DROP`] where there is
+    /// none.
+    #[cold]
+    pub fn whole_forward(&self, slot: u8) -> Forward {
+        far_line(self.face, self.objects, slot).map_or(Forward::DROP, ForwardLine::forward)
     }
 
     /// The mark of the QER in `slot`; [`Mark::NONE`] where there is none.
@@ -145,7 +152,7 @@ impl<'a> SessionBlock<'a> {
 
     /// The forward in `slot`, which may be any number; [`Forward::DROP`] where there is none.
     pub fn forward(&self, slot: u8) -> Forward {
-        far_forward(self.faces[0], self.objects, slot)
+        far_line(self.faces[0], self.objects, slot).map_or(Forward::DROP, ForwardLine::forward)
     }
 
     /// The mark of the QER in `slot`; [`Mark::NONE`] where there is none.
@@ -169,14 +176,12 @@ const fn below(count: u8) -> u64 {
     }
 }
 
-fn far_forward(face: &Face, objects: &[Line], slot: u8) -> Forward {
+fn far_line<'a>(face: &Face, objects: &'a [Line], slot: u8) -> Option<&'a ForwardLine> {
     if slot >= face.counts.forwards {
-        return Forward::DROP;
+        return None;
     }
     let line = face.counts.forwards_at() - FACES + usize::from(slot);
-    objects
-        .get(line)
-        .map_or(Forward::DROP, |line| line.forward().forward())
+    objects.get(line).map(Line::forward)
 }
 
 #[inline(always)]

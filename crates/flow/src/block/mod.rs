@@ -10,6 +10,7 @@ mod lines;
 mod live;
 
 pub use blocks::{BlockError, Blocks, Flows, Installed, ReplaceMap};
+pub use lines::PackedForward;
 pub use live::{LiveBlock, SessionBlock};
 
 use crate::{Direction, Forward, Mark};

@@ -1,7 +1,7 @@
 //! The frames of the floors: made outside the measured time, read and written inside it.
 
 use crate::memory::{OutOfMemory, Slab};
-use crate::{Direction, Forward, KeyFields, LocalId, OuterAddresses, Scope, VrfId, prefetch};
+use crate::{Direction, KeyFields, LocalId, PackedForward, Scope, VrfId, prefetch};
 use crate::{FlowKey4, Mark};
 
 /// One buffer, as long as that of a packet pool.
@@ -160,14 +160,11 @@ impl Frame {
     pub(super) fn encapsulate(
         &mut self,
         direction: Direction,
-        forward: &Forward,
+        forward: &PackedForward,
         mark: Mark,
         link: &[u8; ETHERNET],
     ) {
-        let Some(template) = forward.template else { return };
-        let OuterAddresses::V4 { source, destination } = template.addresses else {
-            return;
-        };
+        let (source, destination) = forward.addresses_v4();
         let at = Self::inner(direction);
         self.age_by_a_hop(at);
         let length = self.length(direction) as u16;
@@ -180,16 +177,16 @@ impl Frame {
         };
         *ethernet = *link;
         *outer = OUTER_TEMPLATE;
-        outer[1] = template.tos;
+        outer[1] = forward.tos();
         outer[2..4].copy_from_slice(&(length + OUTER as u16).to_be_bytes());
         outer[12..16].copy_from_slice(&source);
         outer[16..20].copy_from_slice(&destination);
-        outer[20..22].copy_from_slice(&template.source_port.to_be_bytes());
+        outer[20..22].copy_from_slice(&forward.source_port().to_be_bytes());
         outer[24..26].copy_from_slice(&(length + OUTER as u16 - 20).to_be_bytes());
         outer[30..32].copy_from_slice(&(length + 8).to_be_bytes());
-        outer[32..36].copy_from_slice(&template.teid.to_be_bytes());
+        outer[32..36].copy_from_slice(&forward.teid().to_be_bytes());
         outer[42] = mark.qfi().unwrap_or(0);
-        let checksum = template_checksum(template.tos, length + OUTER as u16, source, destination);
+        let checksum = template_checksum(forward.tos(), length + OUTER as u16, source, destination);
         outer[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 
@@ -215,7 +212,7 @@ const fn template_checksum(tos: u8, length: u16, source: [u8; 4], destination: [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ForwardKind, Template};
+    use crate::{Forward, ForwardKind, Template};
 
     #[test]
     fn a_frame_gives_its_flows_key_back() {
@@ -241,7 +238,7 @@ mod tests {
         };
         frames[0].encapsulate(
             Direction::Downlink,
-            &forward,
+            &PackedForward::from(&forward),
             Mark::qfi_only(9),
             &[0x08; ETHERNET],
         );

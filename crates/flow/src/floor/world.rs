@@ -181,13 +181,13 @@ impl World {
             green: 0,
         };
         if work == Work::Lookup {
-            self.table.lookup_bulk(&keys, &mut hits, |_, _| act.hits += 1);
+            self.table
+                .visit_bulk(&keys, &mut hits, tick(now), |_, _| act.hits += 1);
             for (hit, frame) in hits.iter().zip(frames) {
-                self.table.touch(*hit, tick(now));
                 frame.route(direction, &self.links[hit.entry_number() % LINKS]);
             }
         } else {
-            self.table.lookup_bulk(&keys, &mut hits, |_, entry| {
+            self.table.visit_bulk(&keys, &mut hits, tick(now), |_, entry| {
                 self.blocks.prefetch(entry);
                 if work == Work::FarForward {
                     self.blocks
@@ -195,7 +195,7 @@ impl World {
                 }
             });
             for (hit, frame) in hits.iter().zip(frames) {
-                if let Some(entry) = self.table.visit(*hit, tick(now)) {
+                if let Some(entry) = self.table.entry(*hit) {
                     act.packet(&mut self.blocks, entry, frame);
                 }
             }
@@ -251,8 +251,8 @@ impl Act<'_> {
             entry.forward
         };
         let forward = block.forward(slot);
-        let link = &self.links[forward.adjacency.index() % LINKS];
-        match forward.kind {
+        let link = &self.links[forward.adjacency().index() % LINKS];
+        match forward.kind() {
             ForwardKind::Tunnel => {
                 frame.encapsulate(self.direction, &forward, block.mark(entry.marking), link)
             }

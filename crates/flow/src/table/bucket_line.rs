@@ -68,12 +68,12 @@ impl BucketLine {
         self.tags[slot % SLOTS] = 0;
     }
 
-    /// Puts off the expiry of `slot`. The line is written only when that changes something.
+    /// Puts off the expiry of `slot`, if it still has this entry. The line is written only when that changes something.
     #[inline(always)]
-    pub(super) fn put_off(&mut self, slot: usize, expires: Tick) {
-        let slot = &mut self.expires[slot % SLOTS];
-        if *slot != expires.0 {
-            *slot = expires.0;
+    pub(super) fn put_off(&mut self, slot: usize, entry: u32, expires: Tick) {
+        let slot = slot % SLOTS;
+        if self.expires[slot] != expires.0 && self.entries[slot] == entry {
+            self.expires[slot] = expires.0;
         }
     }
 

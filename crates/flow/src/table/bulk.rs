@@ -3,25 +3,37 @@
 use core::hint::select_unpredictable;
 
 use super::place::Home;
-use super::{FlowTable, Hit};
+use super::{FlowTable, Hit, Tick};
 use crate::{FlowEntry, FlowKey, prefetch};
 
 /// Keys in one pass.
 pub(super) const BURST: usize = 64;
 
 impl<K: FlowKey> FlowTable<K> {
-    /// Finds each key of `keys`, and writes its hit or miss to the same place of `hits`, which must not be shorter
-    /// (keys beyond its length are left out). `found` is called for each hit, in order, while the entry is at hand:
-    /// the place to prefetch what the entry names.
+    /// Finds each key of `keys`, puts off the aging of its flow, and writes its hit or miss to the same place of
+    /// `hits`, which must not be shorter (keys beyond its length are left out). `found` is called for each hit, in
+    /// order, while the entry is at hand: the place to prefetch what the entry names.
     #[inline]
-    pub fn lookup_bulk(&self, keys: &[K], hits: &mut [Hit], mut found: impl FnMut(usize, &FlowEntry<K>)) {
+    pub fn visit_bulk(
+        &mut self,
+        keys: &[K],
+        hits: &mut [Hit],
+        now: Tick,
+        mut found: impl FnMut(usize, &FlowEntry<K>),
+    ) {
         for (pass, (keys, hits)) in keys.chunks(BURST).zip(hits.chunks_mut(BURST)).enumerate() {
-            self.lookup_burst(keys, hits, |place, entry| found(pass * BURST + place, entry));
+            self.visit_burst(keys, hits, now, |place, entry| found(pass * BURST + place, entry));
         }
     }
 
-    #[inline]
-    fn lookup_burst(&self, keys: &[K], hits: &mut [Hit], mut found: impl FnMut(usize, &FlowEntry<K>)) {
+    #[inline(always)]
+    fn visit_burst(
+        &mut self,
+        keys: &[K],
+        hits: &mut [Hit],
+        now: Tick,
+        mut found: impl FnMut(usize, &FlowEntry<K>),
+    ) {
         let mut homes = [Home::default(); BURST];
         for (home, key) in homes.iter_mut().zip(keys) {
             *home = self.home(key);
@@ -29,17 +41,16 @@ impl<K: FlowKey> FlowTable<K> {
         }
         self.probe_burst(&homes, keys.len(), hits);
         for (place, ((hit, key), home)) in hits.iter_mut().zip(keys).zip(&homes).enumerate() {
-            let Some(entry) = self.entry(*hit) else {
-                *hit = Hit::MISS;
-                continue;
-            };
-            if entry.key == *key {
-                found(place, entry);
-                continue;
+            match self.entry(*hit) {
+                None => {
+                    *hit = Hit::MISS;
+                    continue;
+                }
+                Some(entry) if entry.key == *key => {}
+                // Another key with the same tag: rare, so the rest of the slots are tried one by one.
+                Some(_) => *hit = self.find(key, *home),
             }
-            // Another key with the same tag: rare, so the rest of the slots are tried one by one.
-            *hit = self.find(key, *home);
-            if let Some(entry) = self.entry(*hit) {
+            if let Some(entry) = self.visit(*hit, now) {
                 found(place, entry);
             }
         }

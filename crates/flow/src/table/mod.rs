@@ -179,7 +179,7 @@ impl<K: FlowKey> FlowTable<K> {
         self.buckets.report().plus(self.entries.report())
     }
 
-    /// Finds one flow; bursts of them are found faster by [`lookup_bulk`](Self::lookup_bulk).
+    /// Finds one flow; bursts of them are found faster by [`visit_bulk`](Self::visit_bulk).
     pub fn lookup(&self, key: &K) -> Hit {
         self.find(key, self.home(key))
     }
@@ -194,11 +194,8 @@ impl<K: FlowKey> FlowTable<K> {
     #[inline(always)]
     pub fn visit(&mut self, hit: Hit, now: Tick) -> Option<&FlowEntry<K>> {
         let entry = self.entries.get(hit.entry as usize)?;
-        match self.buckets.get_mut(hit.bucket()) {
-            Some(line) if line.entry(hit.slot()) == hit.entry => {
-                line.put_off(hit.slot(), now.after(entry.idle))
-            }
-            _ => {}
+        if let Some(line) = self.buckets.get_mut(hit.bucket()) {
+            line.put_off(hit.slot(), hit.entry, now.after(entry.idle));
         }
         Some(entry)
     }

@@ -118,13 +118,18 @@ impl<K: TestKey> Pair<K> {
         Ok(())
     }
 
-    fn check(&self, numbers: u32) -> Result<(), TestCaseError> {
+    /// Visits every flow and every key without one.
+    fn check(&mut self, numbers: u32) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.table.len(), self.model.len());
         let keys: Vec<K> = (0..numbers).map(K::numbered).collect();
         let mut hits = vec![Hit::MISS; keys.len()];
         let mut found = Vec::new();
-        self.table
-            .lookup_bulk(&keys, &mut hits, |place, entry| found.push((place, entry.pdr)));
+        self.table.visit_bulk(&keys, &mut hits, self.now, |place, entry| {
+            found.push((place, entry.pdr))
+        });
+        for (_, idle, expires) in self.model.values_mut() {
+            *expires = self.now.after(*idle);
+        }
         let mut expected: Vec<_> = self
             .model
             .iter()

@@ -1,9 +1,9 @@
 //! The key of a flow from the fields that decide it.
 
-use flow::{FlowKey4, FlowKey6, KeyFields, Scope};
-use packet::Addrs;
+use flow::{FlowKey4, FlowKey6, KeyFields, Scope, Shape};
+use packet::{Addrs, IpTuple};
 
-use super::reads::{has_spi, key_prefix};
+use super::reads::has_spi;
 use super::{PacketView, Side};
 
 /// The key of an IPv4 or IPv6 flow.
@@ -31,93 +31,55 @@ pub(super) fn normal(fields: KeyFields) -> KeyFields {
 ///
 /// - ADDRESS: the UE's address, that is the destination of plain packets and the source of a tunnel's; of an IPv6
 ///   address the first 64 bits.
-/// - TUPLE: both addresses, protocol, ports.
-/// - SPI: in the place of the ports, of ESP and AH.
+/// - TUPLE: both addresses, protocol, ports; of ESP and AH the SPI in the place of the ports.
 /// - QFI: that of the PDU Session Container, 255 for none. TOS: the whole octet. FLOW_LABEL: 20 bits.
 pub fn flow_key(fields: KeyFields, packet: &PacketView<'_>) -> Key {
     let fields = normal(fields);
-    match packet.tuple.addrs {
-        Addrs::V4 { src, dst } => Key::V4(key4(fields, packet, src, dst)),
-        Addrs::V6 { src, dst } => Key::V6(key6(fields, packet, src, dst)),
+    let is_tunnel = matches!(packet.side, Side::Tunnel { .. });
+    match whole_key(packet.side, packet.tuple) {
+        Key::V4(whole) => Key::V4(Shape::new(fields, is_tunnel).cut(&whole)),
+        Key::V6(whole) => Key::V6(Shape::new(fields, is_tunnel).cut(&whole)),
     }
 }
 
-fn key4(fields: KeyFields, packet: &PacketView<'_>, src: [u8; 4], dst: [u8; 4]) -> FlowKey4 {
-    let (scope, teid) = scope(packet.side);
-    let mut key = FlowKey4 {
-        scope,
-        teid,
-        fields,
-        ..FlowKey4::default()
-    };
-    if fields.contains(KeyFields::TUPLE) {
-        (key.source, key.destination) = (src, dst);
-        (key.protocol, key.ports) = (packet.tuple.proto, ports(fields, packet));
-    } else if fields.contains(KeyFields::ADDRESS) {
-        if scope.is_tunnel() {
-            key.source = src
-        } else {
-            key.destination = dst
+/// The key of one packet with all that could take part in a flow's: a [`Shape`] cuts it down.
+#[inline(always)]
+pub fn whole_key(side: Side, tuple: &IpTuple) -> Key {
+    let (scope, teid, qfi) = match side {
+        Side::Tunnel { local, teid, qfi } => {
+            (Scope::tunnel(local), teid.0, qfi.map_or(NO_QFI, |qfi| qfi.get()))
         }
-    }
-    key.tos = if fields.contains(KeyFields::TOS) {
-        packet.tuple.tos
+        Side::Plain { vrf } => (Scope::plain(vrf), 0, 0),
+    };
+    let ports = if has_spi(tuple) {
+        [(tuple.spi >> 16) as u16, tuple.spi as u16]
     } else {
-        0
+        [tuple.src_port, tuple.dst_port]
     };
-    key.qfi = qfi(fields, packet.side);
-    key
-}
-
-fn key6(fields: KeyFields, packet: &PacketView<'_>, src: [u8; 16], dst: [u8; 16]) -> FlowKey6 {
-    let (scope, teid) = scope(packet.side);
-    let mut key = FlowKey6 {
-        scope,
-        teid,
-        fields,
-        ..FlowKey6::default()
-    };
-    if fields.contains(KeyFields::TUPLE) {
-        (key.source, key.destination) = (src, dst);
-        (key.protocol, key.ports) = (packet.tuple.proto, ports(fields, packet));
-    } else if fields.contains(KeyFields::ADDRESS) {
-        if scope.is_tunnel() {
-            key.source = key_prefix(src)
-        } else {
-            key.destination = key_prefix(dst)
-        }
-    }
-    key.tos = if fields.contains(KeyFields::TOS) {
-        packet.tuple.tos
-    } else {
-        0
-    };
-    key.flow_label = if fields.contains(KeyFields::FLOW_LABEL) {
-        packet.tuple.flow_label
-    } else {
-        0
-    };
-    key.qfi = qfi(fields, packet.side);
-    key
-}
-
-fn scope(side: Side) -> (Scope, u32) {
-    match side {
-        Side::Tunnel { local, teid, .. } => (Scope::tunnel(local), teid.0),
-        Side::Plain { vrf } => (Scope::plain(vrf), 0),
-    }
-}
-
-fn ports(fields: KeyFields, packet: &PacketView<'_>) -> [u16; 2] {
-    if fields.contains(KeyFields::SPI) && has_spi(packet.tuple) {
-        return [(packet.tuple.spi >> 16) as u16, packet.tuple.spi as u16];
-    }
-    [packet.tuple.src_port, packet.tuple.dst_port]
-}
-
-fn qfi(fields: KeyFields, side: Side) -> u8 {
-    match side {
-        Side::Tunnel { qfi, .. } if fields.contains(KeyFields::QFI) => qfi.map_or(NO_QFI, |qfi| qfi.get()),
-        _ => 0,
+    match tuple.addrs {
+        Addrs::V4 { src, dst } => Key::V4(FlowKey4 {
+            scope,
+            teid,
+            source: src,
+            destination: dst,
+            ports,
+            protocol: tuple.proto,
+            fields: KeyFields::WHOLE,
+            tos: tuple.tos,
+            qfi,
+        }),
+        Addrs::V6 { src, dst } => Key::V6(FlowKey6 {
+            scope,
+            teid,
+            source: src,
+            destination: dst,
+            ports,
+            protocol: tuple.proto,
+            fields: KeyFields::WHOLE,
+            tos: tuple.tos,
+            qfi,
+            flow_label: tuple.flow_label,
+            reserved: 0,
+        }),
     }
 }

@@ -1,6 +1,6 @@
 //! Reads fields of a packet for the classifier, and notes which.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use flow::KeyFields;
 use packet::IpTuple;
@@ -201,7 +201,7 @@ impl<'a> Reads<'a> {
 
     /// The SPI of ESP or AH. Fragments behind the first have none.
     pub(super) fn spi(&mut self) -> Option<u32> {
-        self.note(KeyFields::TUPLE | KeyFields::SPI);
+        self.note(KeyFields::TUPLE);
         has_spi(self.tuple).then_some(self.tuple.spi)
     }
 
@@ -218,10 +218,4 @@ impl<'a> Reads<'a> {
 /// Whether the packet is ESP or AH. (A fragment of one has SPI 0, which no security association uses.)
 pub(super) fn has_spi(tuple: &IpTuple) -> bool {
     matches!(tuple.proto, proto::ESP | proto::AH)
-}
-
-/// The prefix of an address that ADDRESS holds.
-pub(super) fn key_prefix(address: [u8; 16]) -> [u8; 16] {
-    let bits = u128::from_be_bytes(address) >> (128 - u32::from(KEY_PREFIX_BITS));
-    Ipv6Addr::from_bits(bits << (128 - u32::from(KEY_PREFIX_BITS))).octets()
 }

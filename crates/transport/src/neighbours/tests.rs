@@ -25,6 +25,7 @@ fn neighbours(capacity: usize) -> Neighbours {
         ipv4: Some(Ipv4Addr::new(192, 0, 2, 1)),
         broadcast: Some(Ipv4Addr::new(192, 0, 2, 255)),
         ipv6: None,
+        mtu: 1500,
     };
     Neighbours::new(
         NeighboursConfig {
