@@ -130,7 +130,10 @@ impl Endpoint {
     pub(crate) fn heartbeat_answered(&mut self, now: Nanos, id: AssociationId, frame: &Frame<'_>) {
         if let Some(association) = self.associations.get_mut(id) {
             association.is_asked = false;
-            association.reachable = true;
+            let was_silent = !std::mem::replace(&mut association.reachable, true);
+            if was_silent {
+                self.share_out();
+            }
         }
         if let Ok(HeartbeatResponse {
             recovery_time_stamp, ..
@@ -150,6 +153,7 @@ impl Endpoint {
                 if let Some(association) = asked {
                     association.is_asked = false;
                     association.reachable = false;
+                    self.share_out();
                 }
             }
             Purpose::Report(seid, peer, teid) => {

@@ -45,6 +45,7 @@ impl Endpoint {
             reachable: true,
             is_asked: false,
         });
+        self.share_out();
         if let Some(interval) = self.config.heartbeat_interval.filter(|_| is_new) {
             self.heartbeats.push_back((now + interval, id));
         }
@@ -149,5 +150,12 @@ impl Endpoint {
     fn drop_association(&mut self, id: AssociationId) {
         self.associations.remove(id);
         self.heartbeats.retain(|(_, other)| *other != id);
+        self.share_out();
+    }
+
+    /// Tells the sessions how many peers want their share: those that live.
+    pub(crate) fn share_out(&mut self) {
+        let alive = self.associations.iter().filter(|one| one.reachable).count();
+        self.sessions.share_among(alive);
     }
 }

@@ -330,3 +330,24 @@ fn a_peer_that_came_back_is_not_silent_for_what_its_past_left_unanswered() {
     world.pass(SECOND);
     assert!(world.n4.associations().next().unwrap().reachable);
 }
+
+#[test]
+fn a_peer_that_takes_more_than_its_share_among_others_gets_cause_75() {
+    let mut config = World::config(1);
+    config.heartbeat_interval = Some(SECOND * 10);
+    config.sessions.worker_tunnels = 4;
+    let mut world = World::with(config);
+    world.associate();
+    world.set_up(at(1), 1);
+    let ue = |host| Ipv4Addr::new(10, 45, 0, host);
+    world.establish(1, ue(1));
+    world.establish(2, ue(2));
+    let refused = |world: &mut World| world.ask(50, Some(0), &plain_session(3, ue(3))).cause();
+    assert_eq!(refused(&mut world), NO_ROOM);
+    world.fall_silent(&[smf()]);
+    world.establish(3, ue(3));
+    world.establish(4, ue(4));
+    assert_eq!(world.set_up(at(1), 1), ACCEPTED);
+    assert_eq!(world.sessions(), 4, "what it has, it keeps");
+    assert_eq!(refused(&mut world), NO_ROOM);
+}

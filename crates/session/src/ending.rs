@@ -166,7 +166,8 @@ impl Sessions {
             return;
         };
         let ended = session.end(id);
-        let (seid, worker) = (session.seid, session.bucket);
+        let (seid, worker, charged) = (session.seid, session.bucket, session.charged);
+        self.discharge(index, charged);
         self.follow_remotes(index, &ended.live.remotes(), &[]);
         self.unsteer(index, &ended.tunnels, &ended.addresses);
         self.unlink(index);
@@ -225,9 +226,11 @@ impl Sessions {
     }
 
     fn free(&mut self, now: Nanos, index: SessionIndex, tunnels: &[Tunnel], addresses: &[UeAddress]) {
-        tunnels
+        let released = tunnels
             .iter()
-            .for_each(|tunnel| self.tunnels.release(now, *tunnel, index));
+            .filter(|tunnel| self.tunnels.release(now, **tunnel, index))
+            .count();
+        self.discharge(index, released);
         addresses
             .iter()
             .for_each(|address| self.addresses.release(*address, index));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::addresses::UeAddress;
 use crate::changes::{Changes, Query};
 use crate::choose::{Allocation, Shared};
-use crate::effect::Seid;
+use crate::effect::{AssociationId, Seid};
 use crate::refusal::{Refusal, RuleFault};
 use crate::session::{Live, Prepared};
 use crate::sessions::Sessions;
@@ -24,6 +24,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) seid: Seid,
     /// `None` before the session is established: the request decides.
     pub(crate) bucket: Option<Bucket>,
+    pub(crate) association: AssociationId,
     pub(crate) live: &'a Live,
     pub(crate) shared: Shared,
 }
@@ -105,6 +106,10 @@ impl Sessions {
             filled.and_then(|()| self.build(subject.index, subject.seid, bucket, subject.live, changes));
         let built = built.and_then(|image| {
             self.claim(subject.index, &image, &mut prepared)?;
+            let (worker, count) = (self.config.owner(image.bucket), prepared.claimed.len());
+            if !self.shares.allows(subject.association, worker, count) {
+                return Err(Refusal::NoResources);
+            }
             Ok(image)
         });
         match built {

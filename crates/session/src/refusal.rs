@@ -16,7 +16,7 @@ pub enum Refusal {
         /// What is wrong with it.
         fault: RuleFault,
     },
-    /// All sessions, TEIDs or places in a worker are taken.
+    /// All sessions, TEIDs or places in a worker are taken, or the association's share of them.
     NoResources,
     /// Too many requests wait for this session or for the workers.
     Busy,

@@ -176,6 +176,8 @@ pub(crate) struct Session {
     pub(crate) association: AssociationId,
     pub(crate) cp: CpFSeid,
     pub(crate) bucket: Bucket,
+    /// Tunnels that count against its association's share.
+    pub(crate) charged: usize,
     pub(crate) live: Live,
     pub(crate) shared: Shared,
     pub(crate) usage: UsageBook,

@@ -45,6 +45,10 @@ pub struct Config {
     pub accept_cp_f_teids: bool,
     /// Whether a CHOOSE ID means the same F-TEID in all messages of a session, not in one message only.
     pub choose_id_spans_session: bool,
+    /// Tunnels that each worker has room for.
+    pub worker_tunnels: usize,
+    /// How much of it one association may take while there are others, 0 to 100 per cent; alone, it may take all.
+    pub association_percent: u8,
     /// Requests that may wait for one session, beside the one under way.
     pub max_waiting: usize,
 }
@@ -55,6 +59,8 @@ impl Config {
         let workers = workers.max(1);
         Config {
             max_sessions: 1_000_000,
+            worker_tunnels: 2_000_064,
+            association_percent: 50,
             workers,
             owners: (0..BUCKETS)
                 .map(|bucket| WorkerId((bucket % usize::from(workers)) as u16))
@@ -127,7 +133,11 @@ impl Sessions {
             by_remote: keyed(random.next_u64()),
             tunnels: Tunnels::new(config.quarantine, random.split()),
             addresses: Addresses::new(random.next_u64()),
-            shares: Shares::new(random.next_u64()),
+            shares: Shares::new(
+                config.worker_tunnels,
+                config.association_percent,
+                [random.next_u64(), random.next_u64()],
+            ),
             ops: keyed(random.next_u64()),
             slots: Vec::new(),
             last_op: 0,
@@ -177,6 +187,7 @@ impl Sessions {
             index,
             seid,
             bucket: None,
+            association,
             live: &Live::default(),
             shared: Default::default(),
         };
@@ -193,6 +204,7 @@ impl Sessions {
             association,
             cp,
             bucket,
+            charged: 0,
             live: Live::default(),
             shared: Default::default(),
             usage: Default::default(),
@@ -292,6 +304,7 @@ impl Sessions {
                 index,
                 seid: session.seid,
                 bucket: Some(session.bucket),
+                association: session.association,
                 live: &live,
                 shared,
             };
@@ -364,6 +377,19 @@ impl Sessions {
         self.shares.sessions(association)
     }
 
+    /// How many tunnels an association's sessions hold.
+    pub fn tunnels_of(&self, association: AssociationId) -> usize {
+        let workers = (0..self.config.workers).map(WorkerId);
+        workers
+            .map(|worker| self.shares.tunnels(association, worker))
+            .sum()
+    }
+
+    /// Tells how many associations there are that want their share ([`Config::association_percent`]).
+    pub fn share_among(&mut self, associations: usize) {
+        self.shares.among(associations);
+    }
+
     /// How many of what there are.
     pub fn count(&self) -> Count {
         Count {
@@ -372,6 +398,25 @@ impl Sessions {
             tunnels: self.tunnels.held(),
             addresses: self.addresses.held(),
             ops: self.ops.len(),
+        }
+    }
+
+    /// A session has taken `count` tunnels.
+    fn charge(&mut self, index: SessionIndex, count: usize) {
+        if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
+            session.charged += count;
+            let worker = self.config.owner(session.bucket);
+            self.shares.add_tunnels(session.association, worker, count);
+        }
+    }
+
+    /// A session has given back `count` tunnels, of those that it is charged for.
+    pub(crate) fn discharge(&mut self, index: SessionIndex, count: usize) {
+        if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
+            let count = count.min(session.charged);
+            session.charged -= count;
+            let worker = self.config.owner(session.bucket);
+            self.shares.remove_tunnels(session.association, worker, count);
         }
     }
 
@@ -432,6 +477,8 @@ impl Sessions {
                 ticket,
             });
         }
+        let claimed = work.prepared().map_or(0, |prepared| prepared.claimed.len());
+        self.charge(index, claimed);
         self.last_change += 1;
         let id = self.last_change;
         let sent = image.is_some();

@@ -53,7 +53,8 @@ impl Sessions {
     ) -> Result<(Box<SessionImage>, Prepared, Seid), Refusal> {
         let seid = self.new_seid();
         let session = self.session_mut(index).ok_or(Refusal::Gone)?;
-        let (bucket, counting) = (session.bucket, session.live.rules.urrs().to_vec());
+        let (bucket, association) = (session.bucket, session.association);
+        let counting = session.live.rules.urrs().to_vec();
         let nothing = Live {
             // Whatever the rules, no flow of the old session is the new one's.
             generation: session.live.generation.wrapping_add(1),
@@ -63,6 +64,7 @@ impl Sessions {
             index,
             seid,
             bucket: Some(bucket),
+            association,
             live: &nothing,
             shared: Shared::default(),
         };

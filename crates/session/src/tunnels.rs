@@ -89,15 +89,18 @@ impl Tunnels {
         self.held += usize::from(!matches!(before, Some(Holder::Session(_))));
     }
 
-    /// Takes a tunnel from `session`, if it is still the one that holds it; the tunnel rests from now on.
-    pub fn release(&mut self, now: Nanos, tunnel: Tunnel, session: SessionIndex) {
+    /// Takes a tunnel from `session`, if it is still the one that holds it; the tunnel rests from now on. Answers
+    /// whether it was.
+    pub fn release(&mut self, now: Nanos, tunnel: Tunnel, session: SessionIndex) -> bool {
         self.rest_over(now);
-        if self.holder(tunnel) == Some(session) {
+        let is_holder = self.holder(tunnel) == Some(session);
+        if is_holder {
             let until = now + self.quarantine;
             self.holders.insert(tunnel, Holder::Resting(until));
             self.resting.push_back((until, tunnel));
             self.held -= 1;
         }
+        is_holder
     }
 
     /// Takes a tunnel from `session` that was drawn or given and never came to life: it need not rest.

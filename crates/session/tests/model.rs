@@ -290,6 +290,7 @@ impl Play {
         let count = self.world.sessions.count();
         assert_eq!((count.indexes, count.ops), (count.sessions, 0));
         assert_eq!(self.world.sessions.sessions_of(SMF), count.sessions);
+        assert_eq!(self.world.sessions.tunnels_of(SMF), tunnels);
         assert_eq!((count.tunnels, count.addresses), (tunnels, addresses));
     }
 }

@@ -108,6 +108,10 @@ impl World {
         assert_eq!(self.run(), []);
         self.fleet.assert_empty();
         assert_eq!(self.sessions.count(), Count::default());
+        assert_eq!(
+            (self.sessions.sessions_of(SMF), self.sessions.tunnels_of(SMF)),
+            (0, 0)
+        );
     }
 }
 

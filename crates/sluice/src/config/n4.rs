@@ -66,6 +66,10 @@ pub struct N4Config {
     /// Of them at most so many from one IP address; 32.
     #[serde(default = "N4Config::default_associations_per_address")]
     pub max_associations_per_address: Bounded<1, 65_535>,
+    /// Per cent of each worker's room for tunnels that one SMF may take while there are others; 50. Alone, it may take
+    /// all; beyond it, cause 75.
+    #[serde(default = "N4Config::default_share")]
+    pub association_share_percent: Bounded<1, 100>,
     /// Octets of responses kept to answer retransmissions; 16 MiB.
     #[serde(default = "N4Config::default_cache")]
     pub response_cache_bytes: Bounded<65_536, 1_073_741_824>,
@@ -113,6 +117,9 @@ impl N4Config {
     }
     const fn default_associations_per_address() -> Bounded<1, 65_535> {
         Bounded::new(32)
+    }
+    const fn default_share() -> Bounded<1, 100> {
+        Bounded::new(50)
     }
     const fn default_cache() -> Bounded<65_536, 1_073_741_824> {
         Bounded::new(16 << 20)

@@ -1,0 +1,116 @@
+//! One association cannot take all the tunnels of a worker while there are others.
+
+mod support;
+
+use std::net::Ipv4Addr;
+
+use rules::model::*;
+use session::*;
+
+use support::*;
+
+const OTHER: AssociationId = AssociationId(2);
+
+/// A session of so many tunnels.
+fn wide(host: u8, tunnels: u16) -> Changes {
+    let mut changes = chosen_session(Ipv4Addr::new(10, 45, 0, host));
+    for id in 100..100 + tunnels - 1 {
+        changes
+            .create_pdrs
+            .push(pdr(PdrId(id), SourceInterface::Access, FarId(1)));
+        changes.choose.push(choose(PdrId(id), None));
+    }
+    changes
+}
+
+fn establish(world: &mut World, association: AssociationId, host: u8, tunnels: u16) -> Result<Done, Refusal> {
+    let ticket = world.ticket();
+    let cp = cp_f_seid(u64::from(host));
+    world
+        .sessions
+        .establish(world.now, ticket, association, cp, wide(host, tunnels));
+    world.run().remove(0).result
+}
+
+fn world() -> World {
+    World::with(Config {
+        worker_tunnels: 100,
+        association_percent: 60,
+        ..Config::for_workers(1)
+    })
+}
+
+#[test]
+fn among_others_an_association_has_its_share_and_alone_all() {
+    let mut world = world();
+    world.sessions.share_among(2);
+    establish(&mut world, SMF, 1, 60).unwrap();
+    assert_eq!(establish(&mut world, SMF, 2, 1), Err(Refusal::NoResources));
+    let others = establish(&mut world, OTHER, 3, 40).unwrap();
+    world.delete(others.seid).unwrap();
+    world.sessions.share_among(1);
+    let more = establish(&mut world, SMF, 2, 40).unwrap();
+    assert_eq!(establish(&mut world, SMF, 4, 1), Err(Refusal::NoResources));
+    world.sessions.share_among(2);
+    let far = FarUpdate {
+        action: Some(ApplyAction::DROP),
+        ..FarUpdate::new(FarId(2))
+    };
+    let without_tunnels = Changes {
+        update_fars: vec![far],
+        ..Changes::default()
+    };
+    world.modify(more.seid, without_tunnels).expect("takes nothing");
+    let with_one = Changes {
+        create_pdrs: vec![pdr(PdrId(3), SourceInterface::Access, FarId(1))],
+        choose: vec![choose(PdrId(3), None)],
+        ..Changes::default()
+    };
+    assert_eq!(world.modify(more.seid, with_one), Err(Refusal::NoResources));
+    assert_eq!(world.sessions.tunnels_of(SMF), 100);
+    assert_eq!(world.sessions.count().tunnels, 100, "the refused ones left none");
+}
+
+#[test]
+fn what_a_session_gives_back_may_be_taken_again() {
+    let mut world = world();
+    world.sessions.share_among(2);
+    for host in 1..20 {
+        let done = establish(&mut world, SMF, host, 60).unwrap();
+        match host % 3 {
+            0 => assert_eq!(world.sessions.remove_association(SMF, |_| true), 1),
+            1 => drop(world.delete(done.seid).unwrap()),
+            _ => {
+                let ids = (100..159).map(PdrId).collect();
+                let narrower = Changes {
+                    remove_pdrs: ids,
+                    ..Changes::default()
+                };
+                world.modify(done.seid, narrower).unwrap();
+                assert_eq!(world.sessions.tunnels_of(SMF), 1);
+                world.delete(done.seid).unwrap();
+            }
+        }
+    }
+    world.assert_clean();
+}
+
+#[test]
+fn a_tunnel_that_is_taken_over_from_a_dying_session_counts_once() {
+    let mut world = World::new(1);
+    let mut changes = session(Ipv4Addr::new(10, 45, 0, 1));
+    changes.create_pdrs[0].pdi.f_teid = Some(given(0x1234));
+    let ticket = world.ticket();
+    world.establish(1, changes.clone()).unwrap();
+    world.sessions.remove_association(SMF, |_| true);
+    assert_eq!(world.sessions.tunnels_of(SMF), 0);
+    world
+        .sessions
+        .establish(world.now, ticket, OTHER, cp_f_seid(1), changes);
+    let done = world.run().remove(0).result.unwrap();
+    let of = |world: &World| (world.sessions.tunnels_of(SMF), world.sessions.tunnels_of(OTHER));
+    assert_eq!(of(&world), (0, 1));
+    world.delete(done.seid).unwrap();
+    assert_eq!(of(&world), (0, 0));
+    world.assert_clean();
+}
