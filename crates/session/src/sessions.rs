@@ -372,6 +372,11 @@ impl Sessions {
             .map(|session| SessionView::new(session))
     }
 
+    /// The worker that owns `bucket`.
+    pub fn owner(&self, bucket: Bucket) -> WorkerId {
+        self.config.owner(bucket)
+    }
+
     /// How many sessions an association has.
     pub fn sessions_of(&self, association: AssociationId) -> usize {
         self.shares.sessions(association)

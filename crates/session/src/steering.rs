@@ -1,8 +1,10 @@
 //! Steering: which worker gets the packets of a tunnel or UE address whose own bucket is not the session's.
 //!
 //! A value that the user plane draws lies in the session's bucket, and the bucket table alone finds the owner. The
-//! rest (TEIDs that a peer chose, the second address of a dual-stack UE) is told to every worker as an exception, by
-//! bucket and not by worker, so that it stays right when buckets move.
+//! rest (TEIDs that a peer chose, the second address of a dual-stack UE) is told to every worker as an exception. An
+//! exception names the session's bucket, not its worker: whose bucket that is, the caller asks
+//! [`Sessions::owner`](crate::Sessions::owner) when it tells a worker that keeps workers, and it has to tell such a
+//! worker again if the bucket ever moves.
 
 use flow::{Bucket, LocalId, VrfId, bucket};
 use packet::Teid;

@@ -66,7 +66,6 @@ impl Peer {
 pub struct Control {
     endpoint: Endpoint,
     neighbours: SharedNeighbours,
-    owners: Vec<WorkerId>,
     peers: Vec<Peer>,
 }
 
@@ -81,7 +80,6 @@ impl Control {
         };
         let neighbours = SharedNeighbours::new(Neighbours::new(limits, config.interfaces));
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
-        let owners = config.n4.sessions.owners.clone();
         let endpoint = Endpoint::new(
             config.n4,
             config.network,
@@ -99,7 +97,6 @@ impl Control {
         Self {
             endpoint,
             neighbours,
-            owners,
             peers,
         }
     }
@@ -244,7 +241,7 @@ impl Control {
     /// The worker that owns a bucket.
     #[must_use]
     pub fn owner(&self, bucket: Bucket) -> WorkerId {
-        self.owners.get(bucket.index()).copied().unwrap_or_default()
+        self.endpoint.sessions().owner(bucket)
     }
 
     /// Neighbour changes go to every worker, frames of our own out by the first.
