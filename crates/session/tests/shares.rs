@@ -52,20 +52,8 @@ fn among_others_an_association_has_its_share_and_alone_all() {
     let more = establish(&mut world, SMF, 2, 40).unwrap();
     assert_eq!(establish(&mut world, SMF, 4, 1), Err(Refusal::NoResources));
     world.sessions.share_among(2);
-    let far = FarUpdate {
-        action: Some(ApplyAction::DROP),
-        ..FarUpdate::new(FarId(2))
-    };
-    let without_tunnels = Changes {
-        update_fars: vec![far],
-        ..Changes::default()
-    };
-    world.modify(more.seid, without_tunnels).expect("takes nothing");
-    let with_one = Changes {
-        create_pdrs: vec![pdr(PdrId(3), SourceInterface::Access, FarId(1))],
-        choose: vec![choose(PdrId(3), None)],
-        ..Changes::default()
-    };
+    world.modify(more.seid, drop_downlink()).expect("takes nothing");
+    let with_one = added_pdr(choose(PdrId(3), None));
     assert_eq!(world.modify(more.seid, with_one), Err(Refusal::NoResources));
     assert_eq!(world.sessions.tunnels_of(SMF), 100);
     assert_eq!(world.sessions.count().tunnels, 100, "the refused ones left none");

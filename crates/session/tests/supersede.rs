@@ -5,38 +5,21 @@ mod support;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flow::bucket;
 use rules::model::*;
 use session::*;
 
 use support::*;
 
-const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 2);
-const UE2: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 3);
-
 /// With a TEID of the peer's choice, in a bucket other than the UE's.
 fn given_session(ue: Ipv4Addr) -> Changes {
-    let home = bucket::of_ipv4(ue.octets());
-    let teid = (1..).find(|teid| bucket::of_teid(*teid) != home).unwrap();
     let mut changes = session(ue);
-    changes.create_pdrs[0].pdi.f_teid = Some(given(teid));
+    changes.create_pdrs[0].pdi.f_teid = Some(given(stray_teid(ue)));
     changes
 }
 
 fn broken(mut changes: Changes) -> Changes {
     changes.create_pdrs[1].far = Some(FarId(99));
     changes
-}
-
-fn drop_downlink() -> Changes {
-    let far = FarUpdate {
-        action: Some(ApplyAction::DROP),
-        ..FarUpdate::new(FarId(2))
-    };
-    Changes {
-        update_fars: vec![far],
-        ..Changes::default()
-    }
 }
 
 /// A world with one session that has counted three packets.
@@ -121,8 +104,7 @@ fn too_late_it_is_undone_and_the_live_session_comes_back() {
         let done_already = (0..steps).filter_map(|_| world.fleet.workers[owner].step().flatten());
         let on_their_way: Vec<_> = done_already.collect();
         world.pass(Duration::from_secs(1));
-        let result = Err(Refusal::TooLate);
-        assert_eq!(world.sessions.poll_outcome(), Some(Outcome { ticket, result }));
+        world.assert_too_late(ticket);
         for (op, answer) in on_their_way {
             world.sessions.applied(world.now, op, answer);
         }

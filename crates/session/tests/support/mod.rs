@@ -6,7 +6,7 @@ pub mod fleet;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use flow::{Nanos, UrrCount};
+use flow::{Bucket, Nanos, UrrCount, bucket};
 use packet::{Qfi, Teid};
 use rules::model::*;
 use session::*;
@@ -97,6 +97,13 @@ impl World {
         self.result(ticket)
     }
 
+    /// That this request has just been refused for being late.
+    #[track_caller]
+    pub fn assert_too_late(&mut self, ticket: Ticket) {
+        let result = Err(Refusal::TooLate);
+        assert_eq!(self.sessions.poll_outcome(), Some(Outcome { ticket, result }));
+    }
+
     fn result(&mut self, ticket: Ticket) -> Result<Done, Refusal> {
         let outcomes = self.run();
         let found = outcomes.into_iter().find(|outcome| outcome.ticket == ticket);
@@ -121,6 +128,19 @@ pub fn cp_f_seid(seid: u64) -> CpFSeid {
         ipv4: Some(Ipv4Addr::new(10, 0, 0, 1)),
         ipv6: None,
     }
+}
+
+pub const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 2);
+pub const UE2: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 3);
+
+/// The bucket that a session of `ue` lives in.
+pub fn home(ue: Ipv4Addr) -> Bucket {
+    bucket::of_ipv4(ue.octets())
+}
+
+/// A TEID that lies in another bucket than `ue`.
+pub fn stray_teid(ue: Ipv4Addr) -> u32 {
+    (1..).find(|teid| bucket::of_teid(*teid) != home(ue)).unwrap()
 }
 
 pub const UL: PdrId = PdrId(1);
@@ -221,5 +241,26 @@ pub fn uplink_count(packets: u64) -> UrrCount {
         ul_packets: packets,
         ul_octets: packets * 100,
         ..UrrCount::default()
+    }
+}
+
+/// The downlink is to be dropped.
+pub fn drop_downlink() -> Changes {
+    let far = FarUpdate {
+        action: Some(ApplyAction::DROP),
+        ..FarUpdate::new(FarId(2))
+    };
+    Changes {
+        update_fars: vec![far],
+        ..Changes::default()
+    }
+}
+
+/// One more PDR of the uplink, with an F-TEID.
+pub fn added_pdr(choose: Choose) -> Changes {
+    Changes {
+        create_pdrs: vec![pdr(choose.pdr, SourceInterface::Access, FarId(1))],
+        choose: vec![choose],
+        ..Changes::default()
     }
 }

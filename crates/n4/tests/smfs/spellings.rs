@@ -1,0 +1,159 @@
+//! What the one or the other sends, and what must be understood in every spelling.
+
+use super::*;
+
+#[test]
+fn filters_are_kept_as_they_were_sent() {
+    let mut world = World::associated();
+    let mut ies = plain_session(1, UE);
+    let text = "permit out 17 from 10.0.0.0/8 80,443,1000-2000 to assigned 5000";
+    ies[2] = create_pdr(&[
+        pdr_id(1),
+        precedence(1),
+        pdi(&[source_if(ACCESS), choose(V4, None), ue_ip(false, UE), sdf(text)]),
+        far_id(1),
+    ]);
+    world.ask(50, Some(0), &ies).assert_accepted();
+    let filters = world
+        .only_session()
+        .rules()
+        .pdr(PdrId(1))
+        .unwrap()
+        .pdi
+        .sdf_filters
+        .clone();
+    assert_eq!(
+        filters[0].flow_description,
+        Some(FlowDescription::parse(text.as_bytes()).unwrap())
+    );
+}
+
+/// What the one or the other sends, each alone in a plain session.
+#[test]
+fn spellings_that_must_all_be_accepted() {
+    let pdr = |ies: &[Octets]| {
+        let common = [
+            pdr_id(1),
+            precedence(1),
+            pdi(&[source_if(ACCESS), choose(V4, None), ue_ip(false, UE)]),
+            far_id(1),
+        ];
+        create_pdr(&[&common[..], ies].concat())
+    };
+    let ipv6_peer = "2001:db8:3::20".parse::<std::net::Ipv6Addr>().unwrap().octets();
+    let far = |header: Octets| {
+        create_far(&[
+            far_id(2),
+            apply_action(&[FORW]),
+            forwarding(&[destination_if(ACCESS), header]),
+        ])
+    };
+    let header =
+        |description: u8, addresses: &[u8]| ie(84, [&[description, 0, 0, 0, 0x10, 0], addresses].concat());
+    let vendor = |length: u16| ie(0x8000 + length, [0x12, 0x34, 1, 2, 3]);
+    let replacing: Vec<(usize, Octets)> = vec![
+        (2, pdr(&[ie(95, [0])])),
+        (2, pdr(&[ie(95, [1])])),
+        (2, pdr(&[ie(95, [6])])),
+        (2, pdr(&[ie(95, [6, 1])])),
+        (2, pdr(&[ie(95, [0]), ie(9999, b"later"), vendor(1)])),
+        (5, far(header(1, &GNB.octets()))),
+        (5, far(header(2, &ipv6_peer))),
+        (5, far(header(3, &[&GNB.octets()[..], &ipv6_peer].concat()))),
+        (5, create_far(&[far_id(2), apply_action(&[FORW])])),
+        (
+            5,
+            create_far(&[
+                far_id(2),
+                apply_action(&[FORW, 0]),
+                forwarding(&[destination_if(ACCESS)]),
+            ]),
+        ),
+        (5, create_far(&[far_id(2), apply_action(&[BUFF])])),
+        (
+            5,
+            create_far(&[
+                far_id(2),
+                apply_action(&[BUFF | NOCP, 2]),
+                forwarding(&[destination_if(ACCESS)]),
+            ]),
+        ),
+        (5, create_far(&[far_id(2), apply_action(&[DROP, 0])])),
+        (6, create_qer(&[qer_id(1), gate(0, 0)])),
+        (6, create_qer(&[qer_id(1), gate(2, 3), qfi(63)])),
+        (
+            6,
+            create_qer(&[
+                qer_id(1),
+                gate(0, 0),
+                qfi(9),
+                ie(123, [1]),
+                ie(158, [5]),
+                ie(157, 2u32.to_be_bytes()),
+            ]),
+        ),
+        (7, create_urr(&[urr_id(1), method(2), triggers(&[2, 0])])),
+        (
+            7,
+            create_urr(&[
+                urr_id(1),
+                method(1),
+                triggers(&[4, 0, 0]),
+                ie(32, 60u32.to_be_bytes()),
+            ]),
+        ),
+    ];
+    for (place, octets) in replacing {
+        let mut world = World::associated();
+        let mut ies = plain_session(1, UE);
+        ies[place] = octets.clone();
+        ies.extend([
+            ie(9999, b"unknown"),
+            vendor(2),
+            ie(117, 600u32.to_be_bytes()),
+            ie(275, [10]),
+        ]);
+        let reply = world.ask(50, Some(0), &ies);
+        assert!(
+            reply.cause().unwrap().is_accepted(),
+            "{:?} to {octets:02x?}",
+            reply.message()
+        );
+        world
+            .ask(54, Some(reply.up_seid()), &[ie(9999, b"unknown")])
+            .assert_accepted();
+        world.assert_clean();
+    }
+    let mut world = World::new();
+    let nodes = [
+        node_v4(SMF_ADDRESS),
+        node_v6("2001:db8::2".parse().unwrap()),
+        node_name(&labels("smf.example")),
+        node_name(b"smf2.example"),
+    ];
+    for node in &nodes {
+        world
+            .ask(5, None, &[node.clone(), recovery(1), ie(9999, b"unknown")])
+            .assert_accepted();
+    }
+    assert_eq!(world.n4.associations().count(), nodes.len());
+}
+
+#[test]
+fn end_marker_flags_are_understood_in_both_places() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let moved = |flags: &[Octets]| {
+        let parameters = [&[outer_header_creation(0x300, GNB)], flags].concat();
+        update_far(&[far_id(2), update_forwarding(&parameters)])
+    };
+    world
+        .ask(52, Some(seid), &[moved(&[ie(49, [2])])])
+        .assert_accepted();
+    world
+        .ask(52, Some(seid), &[moved(&[]), ie(49, [2])])
+        .assert_accepted();
+    world
+        .ask(52, Some(seid), &[moved(&[]), ie(49, [0])])
+        .assert_accepted();
+}
