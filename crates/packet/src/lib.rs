@@ -26,6 +26,7 @@ pub mod psc;
 pub mod tcp;
 pub mod tuple;
 pub mod udp;
+pub mod usual;
 
 pub use buf::{PacketBuf, VecBuf};
 pub use drop_reason::DropReason;

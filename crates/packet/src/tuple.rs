@@ -216,7 +216,7 @@ impl IpTuple {
 /// or TCP. One comparison of lengths, and every field is at a constant place.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Start<Ip> {
+pub(crate) struct Start<Ip> {
     ip: Ip,
     src_port: U16,
     dst_port: U16,
@@ -224,6 +224,13 @@ struct Start<Ip> {
 }
 
 impl Start<ipv4::Header> {
+    /// The tuple of a whole UDP datagram or TCP segment without IP options, whose header checksum is right; `None`
+    /// for anything else.
+    #[inline(always)]
+    pub(crate) fn verified_tuple(&self, available_total: usize) -> Option<IpTuple> {
+        (self.is_common(available_total) && self.has_right_checksum()).then(|| self.ip.tuple(self.l4()))
+    }
+
     /// Whether this is the whole start of a whole UDP datagram or TCP segment.
     #[inline(always)]
     fn is_common(&self, available_total: usize) -> bool {

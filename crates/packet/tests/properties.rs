@@ -4,10 +4,10 @@ mod common;
 
 use packet::checksum::Sum;
 use packet::eth::L2;
-use packet::gtpu::{ErrorIndication, ExtensionType, Ies, Message};
+use packet::gtpu::{ErrorIndication, ExtensionType, Ies, Message, MessageType};
 use packet::icmp::{self, Neighbour};
 use packet::psc::{PduSessionContainer, Summary};
-use packet::{DropReason, Frame, IpTuple, PacketBuf, VecBuf, arp, frame, ipv4, ipv6, tcp, udp};
+use packet::{DropReason, Frame, IpTuple, PacketBuf, VecBuf, arp, frame, ipv4, ipv6, tcp, udp, usual};
 use proptest::prelude::*;
 
 use common::{any_frame, damaged, g_pdu, good_frame, marking, user_packet};
@@ -64,6 +64,22 @@ proptest! {
             do_everything_to_ip(rest, rest.len() + more);
             do_everything_to_gtpu(rest, rest.len() + more);
         }
+    }
+
+    /// `usual` recognises what it says, and reads it as `frame` does.
+    #[test]
+    fn the_usual_form_is_read_as_any_other(bytes in prop_oneof![g_pdu(), damaged(g_pdu())], more in 0..3usize) {
+        let Some(usual) = usual::tunnelled(&bytes, bytes.len() + more) else { return Ok(()) };
+        let framed = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0], &bytes[..]].concat();
+        let Ok(Frame::Gtpu(gtpu)) = frame::parse(&framed, framed.len() + more, |_| true) else {
+            return Err(TestCaseError::fail("no GTP-U"));
+        };
+        prop_assert_eq!(gtpu.message_type, MessageType::G_PDU);
+        prop_assert_eq!(gtpu.outer.addrs.dst(), std::net::IpAddr::from(usual.destination));
+        prop_assert_eq!((gtpu.teid, gtpu.qfi), (usual.teid, usual.qfi));
+        prop_assert_eq!(gtpu.payload_offset, usual.offset + 14);
+        prop_assert!(!gtpu.unknown.any() && !gtpu.has_other_extensions && gtpu.sequence.is_none());
+        prop_assert_eq!(frame::parse_inner(&framed, &gtpu), Ok(usual.tuple));
     }
 
     #[test]

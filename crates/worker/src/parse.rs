@@ -5,8 +5,8 @@
 
 use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};
-use packet::gtpu::MessageType;
-use packet::{DropReason, Fragment, GtpuFrame, IpFrame, MacAddr, PacketBuf, frame};
+use packet::gtpu::{MessageType, Unknown};
+use packet::{DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, usual};
 use rules::classifier::Side;
 
 use crate::Ingress;
@@ -52,6 +52,9 @@ fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut To<'_>) -> Re
     let ours = is_to(bytes, place.interface.mac);
     match l2.ether_type {
         ether_type::IPV4 if ours => {
+            if read_usual(place, buf, &l2, to) {
+                return Ok(());
+            }
             let ip = IpFrame::parse_v4(bytes, buf.len(), &l2)?;
             read_ip(place, bytes, &ip, to)
         }
@@ -75,6 +78,49 @@ fn is_to(bytes: &[u8], mac: MacAddr) -> bool {
 
 fn is_to_group(bytes: &[u8]) -> bool {
     bytes.first().is_some_and(|octet| octet & 1 != 0)
+}
+
+/// Reads a G-PDU of the form that nearly all have; false, and nothing is written, for any other packet.
+#[inline(always)]
+fn read_usual<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
+    let l2_len = usize::from(l2.len);
+    let packet = buf.data().get(l2_len..).unwrap_or_default();
+    let Some(found) = usual::tunnelled(packet, buf.len().saturating_sub(l2_len)) else {
+        return false;
+    };
+    let local = place.local_v4(found.destination);
+    let Some(local) = local.filter(|local| local.gtpu) else {
+        return false;
+    };
+    let side = Side::Tunnel {
+        local: local.id,
+        teid: found.teid,
+        qfi: found.qfi,
+    };
+    let descriptor = &mut *to.descriptor;
+    (descriptor.kind, descriptor.side) = (Kind::Tunnelled, side);
+    (descriptor.local, descriptor.offset) = (Some(local.id), l2.len + found.offset);
+    descriptor.tunnel = Some(Tunnel {
+        message_type: MessageType::G_PDU,
+        unknown: Unknown::NONE,
+        has_psc: found.qfi.is_some(),
+        has_other_extensions: false,
+    });
+    keep_inner(to, side, &found.tuple);
+    true
+}
+
+/// Notes a user packet that came in a tunnel.
+#[inline(always)]
+fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple) {
+    let descriptor = &mut *to.descriptor;
+    (descriptor.octets, descriptor.ttl) = (tuple.total_len, tuple.ttl);
+    if tuple.addrs.has_unforwardable_destination() {
+        // A tunnel's entry may not look at the destination, so these pass by all entries.
+        descriptor.defect = Some(DropReason::MartianDestination);
+    } else {
+        descriptor.family = to.keys.put(to.place, side, tuple);
+    }
 }
 
 /// One way for each family and none for both, so that addresses stay in registers.
@@ -110,7 +156,7 @@ fn keep(to: &mut To<'_>, kind: Kind, ip: &IpFrame) {
     (descriptor.octets, descriptor.ttl) = (ip.tuple.total_len, ip.tuple.ttl);
 }
 
-#[inline(always)]
+#[inline(never)]
 fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
     let side = Side::Tunnel {
         local,
@@ -128,15 +174,7 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
     };
     if gtpu.message_type == MessageType::G_PDU {
         match frame::parse_inner(bytes, gtpu) {
-            Ok(tuple) => {
-                (descriptor.octets, descriptor.ttl) = (tuple.total_len, tuple.ttl);
-                if tuple.addrs.has_unforwardable_destination() {
-                    // A tunnel's entry may not look at the destination, so these pass by all entries.
-                    descriptor.defect = Some(DropReason::MartianDestination);
-                } else {
-                    descriptor.family = to.keys.put(to.place, side, &tuple);
-                }
-            }
+            Ok(tuple) => keep_inner(to, side, &tuple),
             // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
             Err(defect) => descriptor.defect = Some(defect),
         }

@@ -43,7 +43,7 @@ impl Place {
     #[inline(always)]
     pub fn local(&self, addrs: &Addrs) -> Option<Local> {
         match addrs {
-            Addrs::V4 { dst, .. } => find(&self.locals_v4, dst),
+            Addrs::V4 { dst, .. } => self.local_v4(*dst),
             Addrs::V6 { dst, .. } => find(&self.locals_v6, dst),
         }
     }
@@ -53,10 +53,16 @@ impl Place {
         self.interface.may_have_neighbour(address) && !self.owns(address)
     }
 
+    /// Which of our addresses this is.
+    #[inline(always)]
+    pub fn local_v4(&self, address: [u8; 4]) -> Option<Local> {
+        find(&self.locals_v4, &address)
+    }
+
     /// Whether the address is one of ours.
     fn owns(&self, address: IpAddr) -> bool {
         match address {
-            IpAddr::V4(address) => find(&self.locals_v4, &address.octets()).is_some(),
+            IpAddr::V4(address) => self.local_v4(address.octets()).is_some(),
             IpAddr::V6(address) => find(&self.locals_v6, &address.octets()).is_some(),
         }
     }
