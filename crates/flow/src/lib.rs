@@ -12,6 +12,7 @@ pub mod contract;
 pub mod cycles;
 pub mod floor;
 pub mod memory;
+pub mod meter;
 pub mod prefetch;
 
 mod block;
@@ -24,8 +25,8 @@ mod key;
 mod table;
 
 pub use block::{
-    BlockError, BlockImage, BlockRef, Blocks, Flows, Installed, LiveBlock, PackedForward, ReplaceMap,
-    SessionBlock, UrrCount,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, CounterLimit, Flows, Installed, LimitAction,
+    LiveBlock, PackedForward, Red, ReplaceMap, SessionBlock, UrrCount, Volumes,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};

@@ -1,9 +1,10 @@
 //! `Blocks` against a plain model, under generated images and changes.
 
+use flow::meter::{Meter, MeterSpec, Rate, SharedId};
 use flow::{
-    AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, Flows,
-    Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, PackedForward, ReplaceMap,
-    SessionIndex, Template, UrrCount,
+    AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Bounds, CounterLimit, Direction, FlowEntry,
+    FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, InstanceId, LimitAction, Mark,
+    OuterAddresses, PackedForward, ReplaceMap, SessionIndex, Template, UrrCount, Volumes,
 };
 use proptest::prelude::*;
 
@@ -52,6 +53,51 @@ fn mark() -> impl Strategy<Value = Mark> {
         .prop_map(|(qfi, rqi, ppi)| Mark::NONE.with_qfi(qfi).with_rqi(rqi).with_ppi(ppi))
 }
 
+/// One bucket, and sometimes two.
+fn meter() -> impl Strategy<Value = MeterSpec> {
+    (0u64..1000, 0u64..10_000, 0u8..8).prop_map(|(rate, burst, kind)| {
+        let rate = Rate::from_kbit(rate);
+        match kind {
+            0 => MeterSpec::SrTcm {
+                cir: rate,
+                cbs: burst,
+                ebs: burst,
+                aware: false,
+            },
+            _ => MeterSpec::Single { rate, burst },
+        }
+    })
+}
+
+fn meters() -> impl Strategy<Value = Vec<[Option<MeterSpec>; 2]>> {
+    let pair = || [prop::option::of(meter()), prop::option::of(meter())];
+    prop_oneof![
+        2 => Just(Vec::new()),
+        4 => prop::collection::vec(pair(), 0..5),
+        1 => prop::collection::vec(pair(), 0..=64),
+    ]
+}
+
+fn volumes() -> impl Strategy<Value = Volumes> {
+    let octets = || prop::option::of(prop_oneof![0u64..200_000, any::<u64>()]);
+    (octets(), octets(), octets()).prop_map(|(total, uplink, downlink)| Volumes {
+        total,
+        uplink,
+        downlink,
+    })
+}
+
+/// Bounds that change no count.
+fn bounds() -> impl Strategy<Value = Bounds> {
+    (volumes(), prop::option::of(volumes())).prop_map(|(watermarks, octets)| Bounds {
+        watermarks,
+        limit: octets.map(|octets| CounterLimit {
+            octets,
+            action: LimitAction::Event,
+        }),
+    })
+}
+
 /// Mostly what sessions look like, sometimes as large as can be.
 fn image() -> impl Strategy<Value = BlockImage> {
     let forwards = prop_oneof![
@@ -61,15 +107,24 @@ fn image() -> impl Strategy<Value = BlockImage> {
     let marks =
         prop_oneof![4 => prop::collection::vec(mark(), 0..5), 1 => prop::collection::vec(mark(), 0..=64)];
     let urrs = prop_oneof![4 => 0u8..4, 1 => 0u8..=64];
-    (forwards, marks, urrs, any::<[u64; 2]>(), any::<[u8; 2]>()).prop_map(
-        |(forwards, marks, urrs, closed, near)| {
+    let counters = urrs.prop_flat_map(|urrs| {
+        let bounds = prop::collection::vec(bounds(), 0..=usize::from(urrs));
+        (Just(urrs), 0..=urrs, prop_oneof![Just(Vec::new()), bounds])
+    });
+    let rest = (any::<[u64; 2]>(), any::<[u8; 2]>(), any::<u16>());
+    (forwards, marks, meters(), counters, rest).prop_map(
+        |(forwards, marks, meters, (urrs, before_qos, bounds), (closed, near, shared))| {
             let near = near.map(|slot| slot % 6);
             BlockImage {
                 forwards,
                 marks,
+                meters,
+                shared: SharedId(shared),
                 closed_ul: closed[0],
                 closed_dl: closed[1],
                 urrs,
+                before_qos,
+                bounds,
                 near,
             }
         },
@@ -183,8 +238,10 @@ impl World {
                 let direction = Direction::BOTH[usize::from(downlink)];
                 let model = which.get_mut(&mut self.models);
                 let mut block = self.blocks.live(&model.entry(direction)).unwrap();
-                block.count(urrs, octets.into());
-                count(&mut model.counts, urrs, octets.into(), direction);
+                let counted = block.count(urrs, octets.into());
+                prop_assert_eq!(counted.action, None);
+                let after_qos = model.counts.len() - usize::from(model.image.before_qos);
+                count(&mut model.counts[..after_qos], urrs, octets.into(), direction);
             }
             Step::SetForward { which, slot, forward } => {
                 let model = which.get_mut(&mut self.models);
@@ -289,7 +346,18 @@ impl World {
     fn check_live(&self, model: &Model, direction: Direction) -> Result<(), TestCaseError> {
         let seen = self.blocks.get(model.block).unwrap();
         let closed = [model.image.closed_ul, model.image.closed_dl][direction as usize];
-        prop_assert_eq!(seen.closed(direction), closed);
+        prop_assert_eq!(
+            (seen.closed(direction), seen.shared()),
+            (closed, model.image.shared)
+        );
+        for slot in 0..=64u8 {
+            let spec = model
+                .image
+                .meters
+                .get(usize::from(slot))
+                .and_then(|specs| specs[direction as usize]);
+            prop_assert_eq!(seen.meter(slot, direction), spec.map(Meter::new));
+        }
         for slot in 0..=255u8 {
             let forward = model
                 .image
@@ -387,6 +455,19 @@ fn what_is_too_large_is_refused_and_changes_nothing() {
             ..BlockImage::default()
         },
         BlockImage {
+            meters: vec![[None; 2]; 65],
+            ..BlockImage::default()
+        },
+        BlockImage {
+            bounds: vec![Bounds::NONE; 3],
+            urrs: 2,
+            ..BlockImage::default()
+        },
+        BlockImage {
+            before_qos: 1,
+            ..BlockImage::default()
+        },
+        BlockImage {
             forwards: vec![Forward::DROP; 251],
             ..BlockImage::default()
         },
@@ -407,10 +488,16 @@ fn what_is_too_large_is_refused_and_changes_nothing() {
 #[test]
 fn as_many_typical_blocks_as_promised_fit() {
     let mut blocks = Blocks::new(1000, Blocks::TYPICAL_LINES).unwrap();
+    let watermark = Bounds {
+        watermarks: Volumes::of_total(1),
+        limit: None,
+    };
     let image = BlockImage {
         forwards: vec![Forward::DROP; 4],
         marks: vec![Mark::NONE; 4],
+        meters: vec![[MeterSpec::mbr(Rate::from_kbit(1)); 2]; 2],
         urrs: 2,
+        bounds: vec![watermark; 2],
         ..BlockImage::default()
     };
     assert!((0..1000).all(|session| blocks.install(SessionIndex(session), &image).is_ok()));

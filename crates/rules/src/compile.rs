@@ -9,11 +9,14 @@ pub(crate) use self::forward::plain_instance;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use flow::meter::{MeterSpec, Rate};
 use flow::{AdjacencyId, BlockImage, Bucket, Direction, Mark, SessionIndex};
 
 use crate::classifier::Classifier;
 use crate::image::{CompileError, CompileFault, Decision, SessionImage};
-use crate::model::{Gate, Pdr, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId};
+use crate::model::{
+    BitRates, BitsPerSecond, Gate, Pdr, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
+};
 use crate::network::{InstanceId, Network, VrfId};
 use crate::prefix::IpPrefix;
 use crate::ue;
@@ -91,9 +94,11 @@ pub fn compile(
         near: near(rules, &decisions),
         forwards,
         marks: rules.qers().iter().map(mark).collect(),
+        meters: rules.qers().iter().map(meters).collect(),
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: rules.urrs().len() as u8,
+        ..BlockImage::default()
     };
     Ok(SessionImage {
         session: SessionIndex::default(),
@@ -216,6 +221,16 @@ fn mark(qer: &Qer) -> Mark {
     let mark = Mark::NONE.with_rqi(qer.rqi);
     let mark = qer.qfi.map_or(mark, |qfi| mark.with_qfi(qfi.get()));
     qer.ppi.map_or(mark, |ppi| mark.with_ppi(ppi.get()))
+}
+
+/// The meters of both directions: within a GBR packets are green, within the MBR they pass (TS 29.244 §5.4.4). A
+/// GBR without an MBR limits nothing.
+fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
+    let rate = |rate: BitsPerSecond| Rate::from_bits_per_second(rate.0);
+    let rates = |rates: BitRates| [rate(rates.ul), rate(rates.dl)];
+    let gbr = qer.gbr.map_or([Rate::ZERO; 2], rates);
+    let mbr = qer.mbr.map_or([Rate::UNLIMITED; 2], rates);
+    Direction::BOTH.map(|direction| MeterSpec::gbr_mbr(gbr[direction as usize], mbr[direction as usize]))
 }
 
 fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {

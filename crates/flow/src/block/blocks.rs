@@ -3,9 +3,11 @@
 use core::fmt;
 
 use super::allocator::LineAllocator;
+use super::carry::Carried;
 use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward};
-use super::{BlockImage, BlockRef, LiveBlock, SessionBlock};
+use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, bounds, meter_lines};
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::meter::SharedId;
 use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, prefetch};
 
 /// The bit that every generation has, and no first word of a line that is not a live face.
@@ -70,41 +72,9 @@ pub enum Flows {
     Revoke,
 }
 
-/// Which URRs stay when a block is replaced: for each new slot the old slot whose counts it goes on with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReplaceMap {
-    urrs: [Option<u8>; BlockImage::MAX_URRS],
-}
-
-impl ReplaceMap {
-    /// No URR stays.
-    pub const NONE: Self = Self {
-        urrs: [None; BlockImage::MAX_URRS],
-    };
-
-    /// The URRs that are in both lists stay. A list gives each slot's URR; what is beyond the 64th slot is ignored.
-    pub fn by_ids<T: PartialEq>(old: &[T], new: &[T]) -> Self {
-        let place = |id: &T| {
-            old.iter()
-                .take(BlockImage::MAX_URRS)
-                .position(|other| other == id)
-        };
-        let mut map = Self::NONE;
-        for (slot, id) in map.urrs.iter_mut().zip(new) {
-            *slot = place(id).map(|place| place as u8);
-        }
-        map
-    }
-
-    /// Whether the counts of `old` go on in a new slot; else they are final when the block is replaced.
-    pub fn keeps(&self, old: u8) -> bool {
-        self.urrs.contains(&Some(old))
-    }
-}
-
 impl Blocks {
-    /// Lines of a block with up to 4 FARs, 4 QERs and 2 URRs.
-    pub const TYPICAL_LINES: usize = 7;
+    /// Lines of a block with up to 4 FARs, 4 QERs of which 2 have meters, and 2 URRs with bounds.
+    pub const TYPICAL_LINES: usize = 11;
 
     /// Room for `sessions` blocks of `lines` lines each (64 octets a line), or as much of other lengths.
     ///
@@ -148,23 +118,13 @@ impl Blocks {
         self.lines.report()
     }
 
-    /// Adds the block of a session, with all counts zero.
+    /// Adds the block of a session, with all counts zero and all meters full.
     ///
     /// # Errors
     ///
     /// [`BlockError::Full`], [`BlockError::OutOfBounds`].
     pub fn install(&mut self, session: SessionIndex, image: &BlockImage) -> Result<Installed, BlockError> {
-        self.install_with_meters(session, image, 0)
-    }
-
-    /// As `install`, with room for meters, which only the benchmark has so far.
-    pub(crate) fn install_with_meters(
-        &mut self,
-        session: SessionIndex,
-        image: &BlockImage,
-        meters: u8,
-    ) -> Result<Installed, BlockError> {
-        let counts = Counts::of(image, meters).ok_or(BlockError::OutOfBounds)?;
+        let counts = Counts::of(image).ok_or(BlockError::OutOfBounds)?;
         let lines = counts.lines();
         let block = BlockRef(self.allocator.allocate(lines).ok_or(BlockError::Full { lines })?);
         let generation = self.next_generation();
@@ -173,8 +133,9 @@ impl Blocks {
         Ok(Installed { block, generation })
     }
 
-    /// Changes a session's block: the URRs of `carry` keep their counts, the others start from zero. The counts of
-    /// those that do not stay are to be read before. The block may move.
+    /// Changes a session's block: what `carry` names keeps its counts and tokens, all else starts anew. A URR that
+    /// stays with the same bounds stays stopped, and tells nothing twice. The counts of those that do not stay are
+    /// to be read before. The block may move.
     ///
     /// # Errors
     ///
@@ -189,13 +150,11 @@ impl Blocks {
         let old = self.get(block).ok_or(BlockError::Dead)?;
         let [session, generation, old_lines] =
             [old.session().0, old.generation(), old.counts().lines() as u32];
-        let counts = Counts::of(image, old.counts().meters).ok_or(BlockError::OutOfBounds)?;
-        let carried = carry
-            .urrs
-            .map(|slot| slot.and_then(|slot| old.urr(slot)).unwrap_or_default());
+        let counts = Counts::of(image).ok_or(BlockError::OutOfBounds)?;
+        let carried = Carried::read(&old, carry);
         let stays = LineAllocator::rounded(counts.lines()) == LineAllocator::rounded(old_lines as usize);
         let installed = if !stays {
-            let new = self.install_with_meters(SessionIndex(session), image, counts.meters)?;
+            let new = self.install(SessionIndex(session), image)?;
             self.remove(block);
             new
         } else {
@@ -207,7 +166,7 @@ impl Blocks {
             self.write(block, SessionIndex(session), generation, counts, image);
             Installed { block, generation }
         };
-        self.set_urrs(installed.block, counts, &carried);
+        carried.write(self, installed.block);
         Ok(installed)
     }
 
@@ -262,8 +221,7 @@ impl Blocks {
     #[inline(always)]
     pub fn prefetch<K>(&self, entry: &FlowEntry<K>) {
         let first = entry.block.0 as usize;
-        let direction = entry.direction() as usize;
-        prefetch::nth(&self.lines, first + direction);
+        prefetch::nth(&self.lines, first + entry.direction() as usize);
         if entry.urrs != 0 {
             prefetch::nth_to_write(
                 &self.lines,
@@ -271,7 +229,7 @@ impl Blocks {
             );
         }
         if entry.meters != 0 {
-            prefetch::nth_to_write(&self.lines, first + usize::from(entry.meters) + direction);
+            prefetch::nth_to_write(&self.lines, first + usize::from(entry.meters));
         }
     }
 
@@ -302,18 +260,41 @@ impl Blocks {
 
     /// Opens and closes gates: bit n is the QER in slot n. Tells whether there is such a block.
     pub fn set_closed(&mut self, block: BlockRef, closed_ul: u64, closed_dl: u64) -> bool {
-        if self.get(block).is_none() {
+        self.change_faces(block, |face, direction| {
+            face.closed = [closed_ul, closed_dl][direction as usize];
+        })
+    }
+
+    /// Changes what a QER marks packets with. Tells whether there is such a block and slot.
+    pub fn set_mark(&mut self, block: BlockRef, slot: u8, mark: Mark) -> bool {
+        let Some(counts) = self.get(block).map(|block| block.counts()) else {
+            return false;
+        };
+        let at = usize::from(slot);
+        if slot >= counts.marks {
             return false;
         }
-        for (direction, closed) in Direction::BOTH.into_iter().zip([closed_ul, closed_dl]) {
-            if let Some(face) = self.face_mut(block, direction) {
-                face.closed = closed;
+        if usize::from(counts.marks) > NEAR_MARKS
+            && let Some(lines) = self.lines_mut(block, counts.marks_at()..counts.bounds_at())
+        {
+            lines[at / MARKS_PER_LINE].marks_mut()[at % MARKS_PER_LINE] = mark.bits();
+        }
+        for direction in Direction::BOTH {
+            if let Some(face) = self.face_mut(block, direction)
+                && let Some(bits) = face.marks.get_mut(at)
+            {
+                *bits = mark.bits();
             }
         }
         true
     }
 
-    /// Writes all lines of a block, counts zero.
+    /// Puts the session under a meter that others share, or under none. Tells whether there is such a block.
+    pub fn set_shared(&mut self, block: BlockRef, shared: SharedId) -> bool {
+        self.change_faces(block, |face, _| face.shared = shared.0)
+    }
+
+    /// Writes all lines of a block, counts zero and meters full.
     fn write(
         &mut self,
         block: BlockRef,
@@ -324,7 +305,8 @@ impl Blocks {
     ) {
         let first = block.0 as usize;
         let lines = &mut self.lines[first..first + counts.lines()];
-        lines[FACES..counts.forwards_at()].fill(Line::ZERO);
+        lines[FACES..counts.meters_at()].fill(Line::ZERO);
+        meter_lines::write(lines, counts, image);
         let (forwards, marks) = lines[counts.forwards_at()..].split_at_mut(usize::from(counts.forwards));
         for (line, forward) in forwards.iter_mut().zip(&image.forwards) {
             *line = Line::of_forward(forward);
@@ -341,13 +323,38 @@ impl Blocks {
                 ..face_of(image, direction)
             };
         }
+        if counts.is_bounded() {
+            for slot in 0..counts.urrs() {
+                let bounds = image.bounds.get(usize::from(slot)).unwrap_or(&Bounds::NONE);
+                self.write_bounds(block, slot, &bounds::BoundsLine::of(bounds), UrrCount::default());
+            }
+        }
     }
 
-    fn set_urrs(&mut self, block: BlockRef, counts: Counts, urrs: &[UrrCount]) {
-        let first = block.0 as usize + FACES;
-        for (slot, count) in urrs.iter().enumerate().take(usize::from(counts.urrs)) {
-            self.lines[first + slot / 2].counters_mut().set_urr(slot, *count);
+    /// Some of the lines of a block that exists.
+    pub(super) fn lines_mut(
+        &mut self,
+        block: BlockRef,
+        range: core::ops::Range<usize>,
+    ) -> Option<&mut [Line]> {
+        self.lines.get_mut(block.0 as usize..)?.get_mut(range)
+    }
+
+    /// Changes both faces of a block; tells whether there is one.
+    pub(super) fn change_faces(
+        &mut self,
+        block: BlockRef,
+        mut change: impl FnMut(&mut Face, Direction),
+    ) -> bool {
+        if self.get(block).is_none() {
+            return false;
         }
+        for direction in Direction::BOTH {
+            if let Some(face) = self.face_mut(block, direction) {
+                change(face, direction);
+            }
+        }
+        true
     }
 
     fn face_mut(&mut self, block: BlockRef, direction: Direction) -> Option<&mut Face> {
@@ -393,6 +400,8 @@ fn face_of(image: &BlockImage, direction: Direction) -> Face {
                 .unwrap_or(&Forward::DROP),
         ),
         marks,
+        after_qos: image.urrs.saturating_sub(image.before_qos),
+        shared: image.shared.0,
         ..Face::default()
     }
 }
@@ -408,12 +417,5 @@ mod tests {
         let next: Vec<u32> = (0..3).map(|_| blocks.next_generation()).collect();
         assert_eq!(next, [u32::MAX, ALIVE + 1, ALIVE + 2]);
         assert_eq!(blocks.generation_cycles(), 1);
-    }
-
-    #[test]
-    fn a_map_by_ids_keeps_what_is_in_both() {
-        let map = ReplaceMap::by_ids(&[5, 6, 7], &[7, 9, 5]);
-        assert_eq!(map.urrs[..4], [Some(2), None, Some(0), None]);
-        assert_eq!([0, 1, 2, 3].map(|old| map.keeps(old)), [true, false, true, false]);
     }
 }

@@ -4,9 +4,10 @@
 //! line 0        face of uplink     generation, closed gates, near forward, first marks
 //! line 1        face of downlink   the same for the other direction
 //! counters      2 URRs a line      uplink and downlink packets and octets
-//! meters        reserved           2 a line (see docs/adr/0001)
+//! meters        2 or 1 a line      those of uplink, then those of downlink (see docs/adr/0004)
 //! forwards      1 a line
 //! further marks 32 a line          only where the faces do not hold all
+//! bounds        1 URR a line       only where a URR of the block has watermarks or a limit
 //! ```
 //!
 //! In every kind of line but a live face, bit 63 of the first word is clear; every generation has that bit. So a
@@ -15,6 +16,8 @@
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmute_mut, transmute_ref};
 
 use super::BlockImage;
+use super::bounds::{Bounds, BoundsLine};
+use crate::meter::{Meter, Single};
 use crate::{
     AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, Template, UrrCount,
 };
@@ -74,9 +77,45 @@ impl Line {
         transmute_ref!(&self.0)
     }
 
+    /// Two meters with one bucket each.
     #[inline(always)]
-    pub(super) fn words_mut(&mut self) -> &mut [u64; 8] {
-        &mut self.0
+    pub(super) fn singles(&self) -> &[Single; 2] {
+        transmute_ref!(&self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn singles_mut(&mut self) -> &mut [Single; 2] {
+        transmute_mut!(&mut self.0)
+    }
+
+    /// The meters in all these lines, if they have one bucket each.
+    #[inline(always)]
+    pub(super) fn all_singles_mut(lines: &mut [Self]) -> &mut [Single] {
+        // As for `counts_mut`, this never fails.
+        <[Single]>::mut_from_bytes(lines.as_mut_bytes()).unwrap_or_default()
+    }
+
+    /// One meter of any kind.
+    #[inline(always)]
+    pub(super) fn meter(&self) -> &Meter {
+        transmute_ref!(&self.0)
+    }
+
+    #[inline(always)]
+    pub(super) fn meter_mut(&mut self) -> &mut Meter {
+        transmute_mut!(&mut self.0)
+    }
+
+    pub(super) fn bounds(&self) -> &BoundsLine {
+        transmute_ref!(&self.0)
+    }
+
+    pub(super) fn bounds_mut(&mut self) -> &mut BoundsLine {
+        transmute_mut!(&mut self.0)
+    }
+
+    pub(super) fn marks_mut(&mut self) -> &mut [u16; MARKS_PER_LINE] {
+        transmute_mut!(&mut self.0)
     }
 
     pub(super) fn of_marks(marks: &[Mark]) -> Self {
@@ -96,12 +135,15 @@ pub(super) struct Face {
     /// 0: dead.
     pub(super) generation: u32,
     pub(super) closed: u64,
-    /// Reserved: the URRs whose quota is used up.
+    /// The URRs that stopped, because of their limit or by control's will.
     pub(super) stopped: u64,
     pub(super) counts: Counts,
     /// The slot that `near` is a copy of.
     pub(super) near_slot: u8,
-    pub(super) reserved: [u8; 3],
+    /// The URR slots below this count after QoS, the others before.
+    pub(super) after_qos: u8,
+    /// The meter that sessions share, or 0.
+    pub(super) shared: u16,
     pub(super) near: PackedForward,
     pub(super) marks: [u16; NEAR_MARKS],
 }
@@ -112,9 +154,13 @@ pub(super) struct Face {
 pub(super) struct Counts {
     pub(super) forwards: u8,
     pub(super) marks: u8,
-    pub(super) urrs: u8,
-    pub(super) meters: u8,
+    /// With `FLAG`: there are bounds.
+    urrs: u8,
+    /// Of one direction. With `FLAG`: one a line.
+    meters: u8,
 }
+
+const FLAG: u8 = 0x80;
 
 /// Marks that a face holds itself.
 pub(super) const NEAR_MARKS: usize = 4;
@@ -125,29 +171,67 @@ pub(super) const FACES: usize = 2;
 
 impl Counts {
     /// `None` when the image breaks a bound.
-    pub(super) fn of(image: &BlockImage, meters: u8) -> Option<Self> {
+    pub(super) fn of(image: &BlockImage) -> Option<Self> {
         if !image.is_within_bounds() {
             return None;
         }
-        let [forwards, marks] = [image.forwards.len() as u8, image.marks.len() as u8];
+        let has_any = |meters: &[Option<_>; 2]| meters.iter().any(Option::is_some);
+        let meters = image.meters.iter().rposition(has_any).map_or(0, |last| last + 1);
+        let is_wide = image
+            .meters
+            .iter()
+            .flatten()
+            .flatten()
+            .any(|spec| !spec.is_single());
+        let is_bounded = image.bounds.iter().any(|bounds| *bounds != Bounds::NONE);
         Some(Self {
-            forwards,
-            marks,
-            urrs: image.urrs,
-            meters,
+            forwards: image.forwards.len() as u8,
+            marks: image.marks.len() as u8,
+            urrs: image.urrs | if is_bounded { FLAG } else { 0 },
+            meters: meters as u8 | if is_wide { FLAG } else { 0 },
         })
+    }
+
+    #[inline(always)]
+    pub(super) const fn urrs(self) -> u8 {
+        self.urrs & !FLAG
+    }
+
+    /// Whether there is a line of bounds for each URR.
+    #[inline(always)]
+    pub(super) const fn is_bounded(self) -> bool {
+        self.urrs & FLAG != 0
+    }
+
+    /// The QER slots that have room for meters.
+    #[inline(always)]
+    pub(super) const fn meter_slots(self) -> u8 {
+        self.meters & !FLAG
+    }
+
+    /// Whether meters have a line each.
+    #[inline(always)]
+    pub(super) const fn is_wide(self) -> bool {
+        self.meters & FLAG != 0
+    }
+
+    /// Lines of the meters of one direction.
+    #[inline(always)]
+    pub(super) const fn meter_lines_each(self) -> usize {
+        let slots = self.meter_slots() as usize;
+        if self.is_wide() { slots } else { slots.div_ceil(2) }
     }
 
     /// Where the meters start, in lines from the block's start.
     #[inline(always)]
     pub(super) const fn meters_at(self) -> usize {
-        FACES + (self.urrs as usize).div_ceil(2)
+        FACES + (self.urrs() as usize).div_ceil(2)
     }
 
     /// Where the forwards start.
     #[inline(always)]
     pub(super) const fn forwards_at(self) -> usize {
-        self.meters_at() + (self.meters as usize).div_ceil(2)
+        self.meters_at() + 2 * self.meter_lines_each()
     }
 
     /// Where the further marks start.
@@ -156,12 +240,22 @@ impl Counts {
         self.forwards_at() + self.forwards as usize
     }
 
-    /// All of the block's lines.
-    pub(super) const fn lines(self) -> usize {
+    /// Where the bounds start.
+    pub(super) const fn bounds_at(self) -> usize {
         let marks = self.marks as usize;
         self.marks_at()
             + if marks > NEAR_MARKS {
                 marks.div_ceil(MARKS_PER_LINE)
+            } else {
+                0
+            }
+    }
+
+    /// All of the block's lines.
+    pub(super) const fn lines(self) -> usize {
+        self.bounds_at()
+            + if self.is_bounded() {
+                self.urrs() as usize
             } else {
                 0
             }
@@ -216,17 +310,18 @@ impl Counters {
 }
 
 impl Count {
-    /// One packet more.
+    /// One packet more; gives the octets.
     #[inline(always)]
-    pub(super) fn add(&mut self, octets: u64) {
+    pub(super) fn add(&mut self, octets: u64) -> u64 {
         self.packets = self.packets.wrapping_add(1);
         self.octets = self.octets.wrapping_add(octets);
+        self.octets
     }
 
     /// One packet less.
     pub(super) fn take_back(&mut self, octets: u64) {
-        self.packets = self.packets.wrapping_sub(1);
-        self.octets = self.octets.wrapping_sub(octets);
+        self.packets = self.packets.saturating_sub(1);
+        self.octets = self.octets.saturating_sub(octets);
     }
 }
 
@@ -453,6 +548,8 @@ impl ForwardLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Volumes;
+    use crate::meter::{MeterSpec, Rate};
 
     #[test]
     fn no_line_but_a_live_face_has_the_top_bit_of_its_first_word() {
@@ -508,25 +605,52 @@ mod tests {
             urrs: 3,
             meters: 1,
         };
-        assert_eq!(
-            (
+        let starts = |counts: Counts| {
+            [
                 counts.meters_at(),
                 counts.forwards_at(),
                 counts.marks_at(),
-                counts.lines()
-            ),
-            (4, 5, 8, 9)
-        );
-        assert_eq!(Counts { marks: 4, ..counts }.lines(), 8);
-        assert_eq!(
-            Counts {
-                forwards: 250,
-                marks: 64,
-                urrs: 64,
-                meters: 128
-            }
-            .lines(),
-            2 + 32 + 64 + 250 + 2
-        );
+                counts.bounds_at(),
+                counts.lines(),
+            ]
+        };
+        assert_eq!(starts(counts), [4, 6, 9, 10, 10]);
+        assert_eq!(Counts { marks: 4, ..counts }.lines(), 9);
+        let bounded = Counts {
+            urrs: 3 | FLAG,
+            meters: 5 | FLAG,
+            ..counts
+        };
+        assert_eq!(starts(bounded), [4, 14, 17, 18, 21]);
+        let most = Counts {
+            forwards: 250,
+            marks: 64,
+            urrs: 64 | FLAG,
+            meters: 64 | FLAG,
+        };
+        assert_eq!(most.lines(), 2 + 32 + 128 + 250 + 2 + 64);
+    }
+
+    #[test]
+    fn meters_and_bounds_keep_the_top_bit_clear() {
+        let deepest = MeterSpec::TrTcm {
+            cir: Rate::UNLIMITED,
+            cbs: u64::MAX,
+            pir: Rate::MAX,
+            pbs: u64::MAX,
+            aware: true,
+        };
+        let mut line = Line::ZERO;
+        *line.meter_mut() = Meter::new(deepest);
+        assert_eq!(line.0[0] >> 63, 0);
+        for octets in [0, 1, u64::MAX] {
+            let bounds = Bounds {
+                watermarks: Volumes::of_total(octets),
+                limit: None,
+            };
+            *line.bounds_mut() = BoundsLine::of(&bounds);
+            line.bounds_mut().arm(UrrCount::default());
+            assert_eq!(line.0[0] >> 63, 0, "{octets}");
+        }
     }
 }

@@ -6,13 +6,24 @@
 
 mod allocator;
 mod blocks;
+mod bounds;
+mod carry;
+mod counting;
 mod lines;
 mod live;
+mod meter_lines;
+mod metering;
+mod view;
 
-pub use blocks::{BlockError, Blocks, Flows, Installed, ReplaceMap};
+pub use blocks::{BlockError, Blocks, Flows, Installed};
+pub use bounds::{Bounds, Counted, CounterLimit, LimitAction, Volumes};
+pub use carry::ReplaceMap;
 pub use lines::PackedForward;
-pub use live::{LiveBlock, SessionBlock};
+pub use live::LiveBlock;
+pub use metering::Red;
+pub use view::SessionBlock;
 
+use crate::meter::{MeterSpec, SharedId};
 use crate::{Direction, Forward, Mark};
 
 /// Where a worker's slab holds a session block: the number of its first cache line.
@@ -27,12 +38,20 @@ pub struct BlockImage {
     pub forwards: Vec<Forward>,
     /// One for each QER, `Mark::NONE` where it marks nothing: at most [`BlockImage::MAX_QERS`].
     pub marks: Vec<Mark>,
+    /// The meters of each QER, by [`Direction`]; `None` where there is no limit, and QERs beyond the end have none.
+    pub meters: Vec<[Option<MeterSpec>; 2]>,
+    /// The meter that the session shares with others, or [`SharedId::NONE`].
+    pub shared: SharedId,
     /// Bit n: the uplink gate of the QER in slot n is closed.
     pub closed_ul: u64,
     /// Bit n: the downlink gate of the QER in slot n is closed.
     pub closed_dl: u64,
     /// How many URRs count in it: at most [`BlockImage::MAX_URRS`].
     pub urrs: u8,
+    /// How many of them count before QoS: those in the last slots.
+    pub before_qos: u8,
+    /// Watermarks and limit of each URR; URRs beyond the end have none.
+    pub bounds: Vec<Bounds>,
     /// The slots of the forwards that most uplink and most downlink packets use. They are kept on the line that such
     /// a packet reads anyway; a wrong or missing slot costs a cache line and nothing else.
     pub near: [u8; 2],
@@ -46,11 +65,14 @@ impl BlockImage {
     /// URRs of one session.
     pub const MAX_URRS: usize = 64;
 
-    /// Whether it keeps the three bounds.
+    /// Whether there are no more of each than there may be.
     pub fn is_within_bounds(&self) -> bool {
         self.forwards.len() <= Self::MAX_FORWARDS
             && self.marks.len() <= Self::MAX_QERS
+            && self.meters.len() <= Self::MAX_QERS
             && usize::from(self.urrs) <= Self::MAX_URRS
+            && self.bounds.len() <= usize::from(self.urrs)
+            && self.before_qos <= self.urrs
     }
 
     /// The closed gates of one direction.

@@ -9,7 +9,6 @@
 //! chosen by.
 
 mod frames;
-mod meters;
 mod world;
 
 use core::time::Duration;

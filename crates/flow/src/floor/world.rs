@@ -4,22 +4,20 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::frames::{self, Frame};
-use super::meters::{self, Meter};
 use super::{Built, Floor, Size, Work};
 use crate::memory::{OutOfMemory, Slab};
+use crate::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
 use crate::{
     AdjacencyId, BlockImage, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, FlowTable, Forward,
-    ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Seed, SessionIndex, Template, Tick, cycles,
+    ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Nanos, Seed, SessionIndex, Template, Tick, cycles,
 };
 
 /// Packets of a burst.
 const BURST: usize = 64;
 /// Meters that sessions share, as slices do.
-const SHARED_METERS: usize = 8;
+const SHARED_METERS: u16 = 8;
 /// Next hops.
 const LINKS: usize = 64;
-/// The line of a block's first meters: after two faces and one line of counters.
-const METERS_AT: u8 = 3;
 
 /// Everything that the floors touch, made once for several measurements.
 pub struct World {
@@ -28,7 +26,7 @@ pub struct World {
     blocks: Blocks,
     frames: Slab<Frame>,
     links: [[u8; 14]; LINKS],
-    shared: [Meter; SHARED_METERS],
+    shared: SharedMeters,
     random: u64,
     built: Built,
 }
@@ -53,7 +51,7 @@ impl World {
             blocks: Blocks::new(size.sessions as usize, BLOCK_LINES)?,
             frames: frames::pool(Self::ROUND)?,
             links: [[2; 14]; LINKS],
-            shared: [Meter::new(1 << 20, 1 << 40); SHARED_METERS],
+            shared: shared_meters(),
             random: 0x9e37_79b9_7f4a_7c15,
             built: Built::default(),
         };
@@ -92,7 +90,7 @@ impl World {
         let mut installed = Vec::new();
         for session in 0..self.size.sessions {
             let image = image(session);
-            let block = self.blocks.install_with_meters(SessionIndex(session), &image, 4);
+            let block = self.blocks.install(SessionIndex(session), &image);
             installed.push(block.map_err(|_| OutOfMemory {
                 octets: 64 * BLOCK_LINES,
             })?);
@@ -100,11 +98,14 @@ impl World {
         let start = Instant::now();
         for number in 0..self.size.flows {
             let session = self.session_of(number);
-            let entry = entry(number, session, installed[session as usize]);
+            let mut entry = entry(number, session);
+            let block = installed[session as usize].block;
+            if let Some(view) = self.blocks.get(block) {
+                view.fill_entry(block, &mut entry);
+            }
             self.table.insert(entry, Tick::default()).map_err(out_of_memory)?;
         }
         let insert_nanos = start.elapsed().as_nanos() as u64;
-        self.write_meters();
         let memory = self.table.memory().plus(self.blocks.memory());
         self.built = Built {
             insert_nanos,
@@ -112,26 +113,6 @@ impl World {
             memory,
         };
         Ok(())
-    }
-
-    /// Gives every session's meters, through its first flows, a rate that hardly ever holds a packet back.
-    fn write_meters(&mut self) {
-        for number in 0..self.size.flows {
-            let key = frames::key(number, self.session_of(number));
-            let Some(entry) = self.table.entry(self.table.lookup(&key)) else {
-                continue;
-            };
-            let words = self
-                .blocks
-                .live(entry)
-                .and_then(|mut block| block.meter_words().copied());
-            if words.is_some_and(|words| words[3] == 0)
-                && let Some(mut block) = self.blocks.live(entry)
-                && let Some(words) = block.meter_words()
-            {
-                meters::write(words, [Meter::new(1 << 10, 1 << 20); 2]);
-            }
-        }
     }
 
     /// A session's flows are consecutive.
@@ -217,7 +198,7 @@ impl core::fmt::Debug for World {
 /// The last stage of a burst.
 struct Act<'a> {
     links: &'a [[u8; 14]; LINKS],
-    shared: &'a mut [Meter; SHARED_METERS],
+    shared: &'a mut SharedMeters,
     now: u64,
     direction: Direction,
     work: Work,
@@ -236,11 +217,8 @@ impl Act<'_> {
             return;
         }
         let octets = frame.length(self.direction);
-        let shared = &mut self.shared[block.session().index() % SHARED_METERS];
-        let green = block
-            .meter_words()
-            .is_some_and(|words| meters::pass(words, shared, self.now, octets));
-        if !green {
+        let offer = Offer::new(octets as u32, Nanos(self.now));
+        if block.meter(entry.qers, &offer, self.shared).is_err() {
             return;
         }
         self.green += 1;
@@ -262,14 +240,29 @@ impl Act<'_> {
     }
 }
 
-/// The first line of a block's forwards, after the meters of both directions.
-const FORWARDS_AT: usize = METERS_AT as usize + 2;
+/// The first line of a block's forwards: after two faces, one line of counters, and one of meters for each direction.
+const FORWARDS_AT: usize = 5;
 /// Lines of a block with four forwards.
 const BLOCK_LINES: usize = FORWARDS_AT + 4;
 
 /// The slot of the forward that equals the one in `near`, and is not near the face.
 const fn far(near: u8) -> u8 {
     near + 2
+}
+
+/// Meters that hardly ever hold a packet back.
+fn shared_meters() -> SharedMeters {
+    let mut meters = SharedMeters::new(SHARED_METERS);
+    for (number, direction) in (1..=SHARED_METERS).flat_map(|number| Direction::BOTH.map(|way| (number, way)))
+    {
+        meters.set(
+            SharedId(number),
+            direction,
+            Rate::from_kbit(1_000_000_000),
+            1 << 30,
+        );
+    }
+    meters
 }
 
 fn image(session: u32) -> BlockImage {
@@ -287,8 +280,14 @@ fn image(session: u32) -> BlockImage {
         adjacency,
         template: Some(template),
     };
+    let meter = Some(MeterSpec::Single {
+        rate: Rate::from_kbit(10_000_000),
+        burst: 1 << 20,
+    });
     BlockImage {
         forwards: vec![plain, tunnel, plain, tunnel],
+        meters: vec![[meter; 2]; 2],
+        shared: SharedId(1 + (session % u32::from(SHARED_METERS)) as u16),
         marks: vec![Mark::qfi_only(9), Mark::NONE],
         urrs: 2,
         near: [0, 1],
@@ -296,17 +295,14 @@ fn image(session: u32) -> BlockImage {
     }
 }
 
-fn entry(number: u32, session: u32, installed: crate::Installed) -> FlowEntry<FlowKey4> {
+fn entry(number: u32, session: u32) -> FlowEntry<FlowKey4> {
     let direction = frames::direction(number);
     FlowEntry {
         key: frames::key(number, session),
         qers: 0b11,
         urrs: 0b11,
-        block: installed.block,
-        generation: installed.generation,
         idle: 100,
         flags: FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, direction == Direction::Downlink),
-        meters: METERS_AT,
         forward: direction as u8,
         ..FlowEntry::default()
     }
@@ -315,7 +311,7 @@ fn entry(number: u32, session: u32, installed: crate::Installed) -> FlowEntry<Fl
 /// The tick of a time stamp, at the few GHz that counters run at.
 #[inline(always)]
 fn tick(now: u64) -> Tick {
-    Tick::of(crate::Nanos(now / 2))
+    Tick::of(Nanos(now / 2))
 }
 
 #[cfg(test)]

@@ -759,3 +759,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_qer_gets_the_meters_of_its_rates() {
+    let rates = |ul, dl| {
+        Some(BitRates {
+            ul: BitsPerSecond::from_kbit(ul),
+            dl: BitsPerSecond::from_kbit(dl),
+        })
+    };
+    let single = |kbit| MeterSpec::mbr(Rate::from_kbit(kbit));
+    let of = |mbr, gbr| {
+        meters(&Qer {
+            mbr,
+            gbr,
+            ..Qer::new(QerId(1))
+        })
+    };
+    assert_eq!(of(None, None), [None; 2]);
+    assert_eq!(of(None, rates(5, 5)), [None; 2]);
+    assert_eq!(of(rates(0, 7), None), [single(0), single(7)]);
+    let [ul, dl] = of(rates(10, 7), rates(3, 7));
+    assert_eq!(dl, single(7));
+    assert!(
+        matches!(ul, Some(MeterSpec::TrTcm { cir, pir, .. }) if [cir, pir] == [3, 10].map(Rate::from_kbit))
+    );
+}

@@ -1,0 +1,259 @@
+//! Watermarks and limits of counters: what they are, and the line that holds one URR's.
+//!
+//! Octet counters start so far up that their top bit is set as soon as something may be due: until then a packet
+//! pays one instruction for all of it. The line tells how far up (the *bias* of each direction) and the exact bounds.
+//! A bound for both directions together is looked at when either has used half of what is left: after a few dozen
+//! looks at most it is reached, and no packet that reaches it is missed.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Direction, UrrCount};
+
+/// A number of octets for both directions together and for each; what is left out has no bound (TS 29.244 §8.2.13,
+/// §8.2.50). From 2^56 - 1 octets on (72 PB) there is no bound either.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Volumes {
+    /// Both directions together.
+    pub total: Option<u64>,
+    /// Uplink.
+    pub uplink: Option<u64>,
+    /// Downlink.
+    pub downlink: Option<u64>,
+}
+
+impl Volumes {
+    /// No bound.
+    pub const NONE: Self = Self {
+        total: None,
+        uplink: None,
+        downlink: None,
+    };
+
+    /// A bound for both directions together.
+    pub const fn of_total(octets: u64) -> Self {
+        Self {
+            total: Some(octets),
+            ..Self::NONE
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        *self == Self::NONE
+    }
+}
+
+/// What a counter does by itself when it reaches a number of octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CounterLimit {
+    /// The most that it counts, if it acts. Octets of one direction stop that direction, those of both stop both.
+    pub octets: Volumes,
+    /// What happens to packets that would make it more, and to all that follow.
+    pub action: LimitAction,
+}
+
+/// The actions of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitAction {
+    /// Nothing: they are counted, and it is told once.
+    Event,
+    /// They go to the slow path, uncounted.
+    Trap,
+    /// They are dropped, uncounted.
+    Drop,
+}
+
+/// Watermarks and limit of a URR, compared with what it has counted since it was installed ([`UrrCount`]).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Bounds {
+    /// Where it tells, once for each.
+    pub watermarks: Volumes,
+    /// Where it acts.
+    pub limit: Option<CounterLimit>,
+}
+
+impl Bounds {
+    /// Neither watermark nor limit.
+    pub const NONE: Self = Self {
+        watermarks: Volumes::NONE,
+        limit: None,
+    };
+}
+
+/// What became of a packet in the counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// It is not counted in any of them, because this is to be done with it: `Trap` or `Drop`.
+    pub action: Option<LimitAction>,
+    /// The URRs that reached a watermark: bit n is slot n.
+    pub watermarks: u64,
+    /// The URRs that reached a limit. If it acts, they are stopped now.
+    pub limits: u64,
+}
+
+impl Counted {
+    /// Counted, and nothing else.
+    pub const PASSED: Self = Self {
+        action: None,
+        watermarks: 0,
+        limits: 0,
+    };
+}
+
+/// The low bits of a word are octets; all ones: no bound.
+const OCTETS: u64 = (1 << 56) - 1;
+/// A limit's action, from 0 in the order of `LimitAction`.
+const ACTION_SHIFT: u32 = 56;
+/// The bound has been reached, and told.
+const RAISED: u64 = 1 << 63;
+/// A counter that says "look".
+const LOOK: u64 = 1 << 63;
+
+/// The line of one URR.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct BoundsLine {
+    /// What the octet counters of both directions are ahead. The top bit is always clear.
+    bias: [u64; 2],
+    /// Total, uplink, downlink.
+    watermarks: [u64; 3],
+    limits: [u64; 3],
+}
+
+/// Which directions stop.
+pub(super) type Stops = [bool; 2];
+
+impl BoundsLine {
+    pub(super) fn of(bounds: &Bounds) -> Self {
+        let limit = bounds.limit.unwrap_or(CounterLimit {
+            octets: Volumes::NONE,
+            action: LimitAction::Event,
+        });
+        let action = (limit.action as u64) << ACTION_SHIFT;
+        Self {
+            bias: [0; 2],
+            watermarks: words(bounds.watermarks),
+            limits: words(limit.octets).map(|word| word | action),
+        }
+    }
+
+    /// Goes on with what `old` has told already, if the bounds are the same. Tells whether they are.
+    pub(super) fn go_on(&mut self, old: &Self) -> bool {
+        let plain = |words: [u64; 3]| words.map(|word| word & !RAISED);
+        let is_same = plain(old.watermarks) == self.watermarks && plain(old.limits) == self.limits;
+        if is_same {
+            (self.watermarks, self.limits) = (old.watermarks, old.limits);
+        }
+        is_same
+    }
+
+    /// What the limit does to packets.
+    pub(super) const fn action(&self) -> LimitAction {
+        match self.limits[0] >> ACTION_SHIFT & 3 {
+            0 => LimitAction::Event,
+            1 => LimitAction::Trap,
+            _ => LimitAction::Drop,
+        }
+    }
+
+    /// What a URR has counted, from what its counters say.
+    #[inline]
+    pub(super) const fn counted(&self, raw: UrrCount) -> UrrCount {
+        UrrCount {
+            ul_octets: raw.ul_octets.wrapping_sub(self.bias[0]),
+            dl_octets: raw.dl_octets.wrapping_sub(self.bias[1]),
+            ..raw
+        }
+    }
+
+    /// Sets the bias for what has been counted, and tells what the counters are to say.
+    pub(super) fn arm(&mut self, counted: UrrCount) -> UrrCount {
+        let octets = [counted.ul_octets, counted.dl_octets];
+        let total = octets[0].saturating_add(octets[1]);
+        for direction in Direction::BOTH {
+            let at = direction as usize;
+            let bounds = [self.watermarks, self.limits];
+            let both = bounds
+                .iter()
+                .filter_map(|words| Some(live(words[0])?.saturating_sub(total).div_ceil(2)));
+            let own = bounds
+                .iter()
+                .filter_map(|words| Some(live(words[1 + at])?.saturating_sub(octets[at])));
+            let distance = both.chain(own).min().unwrap_or(LOOK);
+            let most = LOOK.saturating_sub(octets[at]).max(1);
+            self.bias[at] = LOOK - distance.clamp(1, most) - octets[at].min(most);
+        }
+        UrrCount {
+            ul_octets: octets[0] + self.bias[0],
+            dl_octets: octets[1] + self.bias[1],
+            ..counted
+        }
+    }
+
+    /// Whether a limit that acts is exceeded by what would be counted with a packet of this direction, and what stops
+    /// then.
+    pub(super) fn exceed(&mut self, counted: UrrCount, direction: Direction) -> Option<Stops> {
+        if self.action() == LimitAction::Event {
+            return None;
+        }
+        let kinds = [0, 1 + direction as usize];
+        self.raise_limits(|kind, octets| kinds.contains(&kind) && sum(counted, kind) > octets)
+    }
+
+    /// Whether a limit is reached by what has been counted, and what stops then: nothing if it does not act.
+    pub(super) fn reach(&mut self, counted: UrrCount) -> Option<Stops> {
+        let stops = self.raise_limits(|kind, octets| sum(counted, kind) >= octets)?;
+        Some(stops.map(|stops| stops && self.action() != LimitAction::Event))
+    }
+
+    fn raise_limits(&mut self, is_due: impl Fn(usize, u64) -> bool) -> Option<Stops> {
+        let mut stops = [false; 2];
+        for (kind, word) in self.limits.iter_mut().enumerate() {
+            if live(*word).is_some_and(|octets| is_due(kind, octets)) {
+                *word |= RAISED;
+                stops = [stops[0] || kind != 2, stops[1] || kind != 1];
+            }
+        }
+        stops.contains(&true).then_some(stops)
+    }
+
+    /// Whether a watermark is reached that was not before.
+    pub(super) fn raise_watermarks(&mut self, counted: UrrCount) -> bool {
+        let mut is_raised = false;
+        for (kind, word) in self.watermarks.iter_mut().enumerate() {
+            if live(*word).is_some_and(|octets| sum(counted, kind) >= octets) {
+                *word |= RAISED;
+                is_raised = true;
+            }
+        }
+        is_raised
+    }
+}
+
+/// Whether a counter says "look".
+pub(super) const fn says_look(octets: u64) -> bool {
+    octets & LOOK != 0
+}
+
+fn words(volumes: Volumes) -> [u64; 3] {
+    [volumes.total, volumes.uplink, volumes.downlink]
+        .map(|octets| octets.map_or(OCTETS, |octets| octets.min(OCTETS)))
+}
+
+/// The octets of a bound that is there and was not reached yet.
+const fn live(word: u64) -> Option<u64> {
+    if word & RAISED != 0 || word & OCTETS == OCTETS {
+        None
+    } else {
+        Some(word & OCTETS)
+    }
+}
+
+/// What is compared with a bound: total, uplink, downlink.
+const fn sum(counted: UrrCount, kind: usize) -> u64 {
+    match kind {
+        0 => counted.ul_octets.saturating_add(counted.dl_octets),
+        1 => counted.ul_octets,
+        _ => counted.dl_octets,
+    }
+}

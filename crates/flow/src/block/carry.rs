@@ -1,0 +1,156 @@
+//! What goes on when a block is replaced: counts, bounds that were reached, what meters hold.
+
+use super::bounds::BoundsLine;
+use super::{BlockImage, BlockRef, Blocks, SessionBlock};
+use crate::meter::Meter;
+use crate::{Direction, UrrCount};
+
+/// Which URRs and QERs stay when a block is replaced: for each new slot the old slot whose counts, or whose meters'
+/// tokens, it goes on with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplaceMap {
+    urrs: [Option<u8>; BlockImage::MAX_URRS],
+    qers: [Option<u8>; BlockImage::MAX_QERS],
+}
+
+impl ReplaceMap {
+    /// Nothing stays: counts start from zero and meters full.
+    pub const NONE: Self = Self {
+        urrs: [None; BlockImage::MAX_URRS],
+        qers: [None; BlockImage::MAX_QERS],
+    };
+
+    /// Every slot stays what it is.
+    pub const SAME: Self = {
+        let mut map = Self::NONE;
+        let mut slot = 0;
+        while slot < 64 {
+            map.urrs[slot] = Some(slot as u8);
+            map.qers[slot] = Some(slot as u8);
+            slot += 1;
+        }
+        map
+    };
+
+    /// The URRs that are in both lists stay, and no QER. A list gives each slot's URR; what is beyond the 64th slot
+    /// is ignored.
+    pub fn by_ids<T: PartialEq>(old: &[T], new: &[T]) -> Self {
+        Self {
+            urrs: places(old, new),
+            ..Self::NONE
+        }
+    }
+
+    /// The same, and the QERs that are in both lists stay too.
+    #[must_use]
+    pub fn with_qers<T: PartialEq>(self, old: &[T], new: &[T]) -> Self {
+        Self {
+            qers: places(old, new),
+            ..self
+        }
+    }
+
+    /// The same, but the URR in a new slot starts from zero.
+    #[must_use]
+    pub fn without_urr(mut self, slot: u8) -> Self {
+        if let Some(place) = self.urrs.get_mut(usize::from(slot)) {
+            *place = None;
+        }
+        self
+    }
+
+    /// Whether the counts of `old` go on in a new slot; else they are final when the block is replaced.
+    pub fn keeps(&self, old: u8) -> bool {
+        self.urrs.contains(&Some(old))
+    }
+}
+
+/// For each new slot, which old slot has the same name.
+fn places<T: PartialEq>(old: &[T], new: &[T]) -> [Option<u8>; 64] {
+    let mut places = [None; 64];
+    for (slot, id) in places.iter_mut().zip(new) {
+        *slot = old
+            .iter()
+            .take(64)
+            .position(|other| other == id)
+            .map(|place| place as u8);
+    }
+    places
+}
+
+/// A URR that stays.
+struct Urr {
+    count: UrrCount,
+    bounds: Option<BoundsLine>,
+    /// By direction.
+    stopped: [bool; 2],
+}
+
+/// What is carried, by new slot.
+pub(super) struct Carried {
+    urrs: [Option<Urr>; BlockImage::MAX_URRS],
+    meters: [[Option<Meter>; 2]; BlockImage::MAX_QERS],
+}
+
+impl Carried {
+    /// Reads it from the block that is to be replaced.
+    pub(super) fn read(old: &SessionBlock<'_>, map: &ReplaceMap) -> Self {
+        let urr = |slot: Option<u8>| {
+            let slot = slot?;
+            let stopped = Direction::BOTH.map(|direction| old.stopped(direction) >> slot & 1 == 1);
+            Some(Urr {
+                count: old.urr(slot)?,
+                bounds: old.bounds_line(slot).copied(),
+                stopped,
+            })
+        };
+        let meters = |slot: Option<u8>| {
+            Direction::BOTH.map(|direction| slot.and_then(|slot| old.meter(slot, direction)))
+        };
+        Self {
+            urrs: map.urrs.map(urr),
+            meters: map.qers.map(meters),
+        }
+    }
+
+    /// Writes it to the block that replaces it.
+    pub(super) fn write(&self, blocks: &mut Blocks, block: BlockRef) {
+        for (slot, urr) in (0..).zip(&self.urrs) {
+            if let Some(urr) = urr {
+                let bounds_stay = blocks.go_on_counting(block, slot, urr.count, urr.bounds.as_ref());
+                for direction in Direction::BOTH {
+                    if bounds_stay && urr.stopped[direction as usize] {
+                        blocks.stop(block, slot, direction);
+                    }
+                }
+            }
+        }
+        for (slot, meters) in (0..).zip(&self.meters) {
+            for (direction, meter) in Direction::BOTH.into_iter().zip(meters) {
+                if let Some(old) = meter {
+                    blocks.change_meter(block, slot, direction, |new| {
+                        let mut meter = *new;
+                        if !meter.is_unlimited() {
+                            meter.go_on(old);
+                        }
+                        meter
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_by_ids_keeps_what_is_in_both() {
+        let map = ReplaceMap::by_ids(&[5, 6, 7], &[7, 9, 5]).with_qers(&[1], &[2, 1]);
+        assert_eq!(map.urrs[..4], [Some(2), None, Some(0), None]);
+        assert_eq!(map.qers[..3], [None, Some(0), None]);
+        assert_eq!([0, 1, 2, 3].map(|old| map.keeps(old)), [true, false, true, false]);
+        assert!(!map.without_urr(0).keeps(2));
+    }
+}

@@ -1,0 +1,21 @@
+//! Meters: exact integer token buckets that police to a rate.
+//!
+//! Tokens are millionths of a bit. A rate of n kbit/s (of 1000 bits, TS 29.244 §8.2.8) earns exactly n of them in a
+//! nanosecond, so nothing is ever rounded, nothing is divided and no remainder has to be kept: in every interval of
+//! t a meter admits at most burst + rate x t, and a flow that always has a packet waiting gets all of it. Times and
+//! products saturate; a clock that goes back earns nothing until it has caught up.
+//!
+//! A worker owns its meters: those of a session in its block ([`Blocks`](crate::Blocks)), those that sessions share
+//! in [`SharedMeters`]. Nothing here reads a clock, knows QERs, or marks packets.
+
+mod shared;
+mod single;
+mod spec;
+mod tricolour;
+
+pub use shared::{SharedId, SharedMeters};
+pub use spec::{Colour, MeterSpec, Offer, Rate};
+pub use tricolour::{Meter, MeterState};
+
+pub(crate) use single::Single;
+pub(crate) use spec::cost_of;

@@ -1,0 +1,75 @@
+//! `Single`: one token bucket, 32 octets. All other meters are made of it.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::Rate;
+use super::spec::{DEEPEST, depth_of};
+
+/// One bucket. Never are there more tokens than it is deep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(crate) struct Single {
+    pub(super) tokens: u64,
+    /// Up to when tokens were earned, in nanoseconds.
+    pub(super) last: u64,
+    /// Tokens in a nanosecond.
+    pub(super) rate: u64,
+    pub(super) depth: u64,
+}
+
+const _: () = assert!(size_of::<Single>() == 32);
+
+impl Single {
+    /// Where there is no meter: everything passes.
+    pub(crate) const UNLIMITED: Self = Self::new(Rate::UNLIMITED, u64::MAX);
+
+    /// A full bucket that is `burst` octets deep. An unlimited rate makes it as deep as can be.
+    pub(crate) const fn new(rate: Rate, burst: u64) -> Self {
+        let depth = match rate {
+            Rate::UNLIMITED => DEEPEST,
+            _ => depth_of(burst),
+        };
+        Self {
+            tokens: depth,
+            last: 0,
+            rate: rate.kbit(),
+            depth,
+        }
+    }
+
+    /// Lets time pass, and tells how much.
+    #[inline(always)]
+    pub(super) fn elapse(&mut self, now: u64) -> u64 {
+        let elapsed = now.saturating_sub(self.last);
+        self.last = self.last.wrapping_add(elapsed);
+        elapsed
+    }
+
+    /// Puts in what fits.
+    #[inline(always)]
+    pub(super) fn earn(&mut self, earned: u64) {
+        let room = self.depth.wrapping_sub(self.tokens);
+        self.tokens = self.tokens.wrapping_add(earned.min(room));
+    }
+
+    /// Lets time pass and takes out `cost`, if there is as much: tells whether there was.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, now: u64, cost: u64) -> bool {
+        let elapsed = self.elapse(now);
+        self.earn(elapsed.saturating_mul(self.rate));
+        let left = self.tokens.checked_sub(cost);
+        self.tokens = left.unwrap_or(self.tokens);
+        left.is_some()
+    }
+
+    /// Puts back what `take` took out at the same time.
+    #[inline(always)]
+    pub(crate) fn give_back(&mut self, cost: u64) {
+        self.earn(cost);
+    }
+
+    /// Goes on where `old`, which may have had another rate and depth, is.
+    pub(super) fn go_on(&mut self, old: &Self) {
+        (self.tokens, self.last) = (old.tokens.min(self.depth), old.last);
+    }
+}

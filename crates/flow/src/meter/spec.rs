@@ -1,0 +1,178 @@
+//! What a meter is asked to do, and what it answers.
+
+use crate::Nanos;
+
+/// Tokens of an octet: millionths of its bits.
+const TOKENS_PER_OCTET: u64 = 8_000_000;
+
+/// The deepest bucket: 1.15 TB. The top bit stays clear, as the first word of a line in a session block needs it.
+pub(super) const DEEPEST: u64 = u64::MAX >> 1;
+
+/// The tokens that a packet costs.
+#[inline(always)]
+pub(crate) const fn cost_of(octets: u32) -> u64 {
+    octets as u64 * TOKENS_PER_OCTET
+}
+
+/// The depth of a bucket for so many octets.
+pub(super) const fn depth_of(octets: u64) -> u64 {
+    let tokens = octets.saturating_mul(TOKENS_PER_OCTET);
+    if tokens < DEEPEST { tokens } else { DEEPEST }
+}
+
+/// A rate in kilobits of 1000 bits per second, which is as exact as PFCP is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// Nothing passes.
+    pub const ZERO: Self = Self(0);
+    /// Everything passes.
+    pub const UNLIMITED: Self = Self(u64::MAX);
+    /// The highest rate that is a limit, 1.1 Pbit/s: all that the five octets of an MBR hold (TS 29.244 §8.2.8).
+    pub const MAX: Self = Self((1 << 40) - 1);
+
+    /// So many kbit/s; above [`MAX`](Self::MAX): [`UNLIMITED`](Self::UNLIMITED).
+    pub const fn from_kbit(kbit: u64) -> Self {
+        if kbit > Self::MAX.0 {
+            Self::UNLIMITED
+        } else {
+            Self(kbit)
+        }
+    }
+
+    /// So many bit/s, fractions of a kbit/s rounded up as TS 29.244 §8.2.8 has it.
+    pub const fn from_bits_per_second(bits: u64) -> Self {
+        Self::from_kbit(bits.div_ceil(1000))
+    }
+
+    /// The rate in kbit/s, which is also what it earns in a nanosecond.
+    pub const fn kbit(self) -> u64 {
+        self.0
+    }
+
+    /// Octets in `millis` milliseconds, rounded down; saturates.
+    const fn octets_in(self, millis: u64) -> u64 {
+        self.0.saturating_mul(millis) / 8
+    }
+}
+
+/// A meter as it is configured. Bursts are octets; a packet that is longer than its burst never passes. Bursts
+/// beyond 1.15 TB are taken for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MeterSpec {
+    /// One bucket: what fits is green, all else red.
+    Single {
+        /// The rate.
+        rate: Rate,
+        /// The burst.
+        burst: u64,
+    },
+    /// A single rate three colour marker (RFC 2697).
+    SrTcm {
+        /// Committed information rate.
+        cir: Rate,
+        /// Committed burst size.
+        cbs: u64,
+        /// Excess burst size.
+        ebs: u64,
+        /// Whether the colour that a packet comes with counts; else every packet is taken for green.
+        aware: bool,
+    },
+    /// A two rate three colour marker (RFC 2698).
+    TrTcm {
+        /// Committed information rate.
+        cir: Rate,
+        /// Committed burst size.
+        cbs: u64,
+        /// Peak information rate.
+        pir: Rate,
+        /// Peak burst size.
+        pbs: u64,
+        /// Whether the colour that a packet comes with counts; else every packet is taken for green.
+        aware: bool,
+    },
+}
+
+impl MeterSpec {
+    /// How much of its rate a QER's bucket holds. PFCP signals no burst.
+    pub const BURST_MILLIS: u64 = 50;
+    /// The least that it holds, in octets, so that slow bearers pass what fits a jumbo frame.
+    pub const LEAST_BURST: u64 = 10_000;
+
+    /// The meter of a maximum bit rate. A rate of 0 lets nothing pass; an unlimited one needs no meter.
+    pub const fn mbr(mbr: Rate) -> Option<Self> {
+        match mbr {
+            Rate::UNLIMITED => None,
+            rate => Some(Self::Single {
+                rate,
+                burst: Self::burst_of(rate),
+            }),
+        }
+    }
+
+    /// The meter of a guaranteed below a maximum bit rate: what is within the former is green, within the latter
+    /// yellow. Only a single bucket when there is no such difference, and none without a limit.
+    pub const fn gbr_mbr(gbr: Rate, mbr: Rate) -> Option<Self> {
+        if gbr.0 == 0 || gbr.0 >= mbr.0 || mbr.0 == Rate::UNLIMITED.0 {
+            return Self::mbr(mbr);
+        }
+        Some(Self::TrTcm {
+            cir: gbr,
+            cbs: Self::burst_of(gbr),
+            pir: mbr,
+            pbs: Self::burst_of(mbr),
+            aware: false,
+        })
+    }
+
+    const fn burst_of(rate: Rate) -> u64 {
+        let burst = rate.octets_in(Self::BURST_MILLIS);
+        match rate {
+            Rate::ZERO => 0,
+            _ if burst < Self::LEAST_BURST => Self::LEAST_BURST,
+            _ => burst,
+        }
+    }
+
+    /// Whether it fits the 32 octets of a single bucket.
+    pub const fn is_single(&self) -> bool {
+        matches!(self, Self::Single { .. })
+    }
+}
+
+/// The colour of a packet, from best to worst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Colour {
+    /// Within what is committed.
+    #[default]
+    Green = 0,
+    /// Beyond that; it passes and is the first to go where there is no room.
+    Yellow = 1,
+    /// Beyond everything: dropped, and no meter is charged for it.
+    Red = 2,
+}
+
+/// A packet that wants to pass meters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Octets of the inner IP packet.
+    pub octets: u32,
+    /// The colour that it comes with, for colour-aware meters.
+    pub colour: Colour,
+    /// When.
+    pub now: Nanos,
+}
+
+impl Offer {
+    /// A packet that nobody has coloured yet.
+    #[inline(always)]
+    pub const fn new(octets: u32, now: Nanos) -> Self {
+        Self {
+            octets,
+            colour: Colour::Green,
+            now,
+        }
+    }
+}

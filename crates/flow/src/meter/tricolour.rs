@@ -1,0 +1,185 @@
+//! `Meter`: a meter of any kind, 64 octets.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use super::single::Single;
+use super::spec::{cost_of, depth_of};
+use super::{Colour, MeterSpec, Offer, Rate};
+use crate::Nanos;
+
+const SINGLE: u64 = 0;
+const SRTCM: u64 = 1;
+const TRTCM: u64 = 2;
+const KINDS: u64 = 3;
+/// Beside the kind: precoloured packets keep their colour, or get a worse one.
+const AWARE: u64 = 4;
+
+/// A meter of any kind. Alone it is for tests, tools and backends elsewhere; the meters of sessions lie in their
+/// blocks, single ones in half the room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Meter {
+    /// The only bucket, or the committed one.
+    committed: Single,
+    /// Tokens of the excess or peak bucket.
+    further: u64,
+    /// What it earns in a nanosecond by itself: nothing in a single rate marker, which it gets the overflow of.
+    further_rate: u64,
+    further_depth: u64,
+    kind: u64,
+}
+
+const _: () = assert!(size_of::<Meter>() == 64);
+
+/// What a meter holds at a moment: all that moves when a meter moves to another home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeterState {
+    /// Millionths of bits in the only or committed bucket, and in the excess or peak bucket (else 0).
+    pub tokens: [u64; 2],
+    /// Up to when they were earned.
+    pub at: Nanos,
+}
+
+impl Meter {
+    /// Where there is no meter: everything passes, green.
+    pub(crate) const UNLIMITED: Self = Self::of_single(Single::UNLIMITED);
+
+    /// A meter with full buckets.
+    pub const fn new(spec: MeterSpec) -> Self {
+        let (committed, further_rate, further_depth, kind, aware) = match spec {
+            MeterSpec::Single { rate, burst } => return Self::of_single(Single::new(rate, burst)),
+            MeterSpec::SrTcm { cir, cbs, ebs, aware } => {
+                (Single::new(cir, cbs), 0, depth_of(ebs), SRTCM, aware)
+            }
+            MeterSpec::TrTcm {
+                cir,
+                cbs,
+                pir,
+                pbs,
+                aware,
+            } => {
+                let peak = Single::new(pir, pbs);
+                (Single::new(cir, cbs), peak.rate, peak.depth, TRTCM, aware)
+            }
+        };
+        Self {
+            committed,
+            further: further_depth,
+            further_rate,
+            further_depth,
+            kind: if aware { kind | AWARE } else { kind },
+        }
+    }
+
+    pub(crate) const fn of_single(committed: Single) -> Self {
+        Self {
+            committed,
+            further: 0,
+            further_rate: 0,
+            further_depth: 0,
+            kind: SINGLE,
+        }
+    }
+
+    /// The bucket, if it is the only one.
+    pub(crate) fn as_single(&self) -> Option<Single> {
+        (self.kind == SINGLE).then_some(self.committed)
+    }
+
+    /// Whether it lets everything pass because there is no limit.
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.kind == SINGLE && self.committed.rate == Rate::UNLIMITED.kbit()
+    }
+
+    /// Colours a packet, and takes the tokens that it costs.
+    #[inline]
+    pub fn offer(&mut self, offer: &Offer) -> Colour {
+        self.take(offer, cost_of(offer.octets))
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self, offer: &Offer, cost: u64) -> Colour {
+        self.refill(offer.now.0);
+        let colour = if self.kind & AWARE == 0 {
+            Colour::Green
+        } else {
+            offer.colour
+        };
+        let colour = self.colour(colour, cost);
+        let [committed, further] = self.price(colour, cost);
+        self.committed.tokens = self.committed.tokens.wrapping_sub(committed);
+        self.further = self.further.wrapping_sub(further);
+        colour
+    }
+
+    /// Puts back what `take` took for a packet of this colour and cost, at the same time.
+    pub(crate) fn give_back(&mut self, colour: Colour, cost: u64) {
+        let [committed, further] = self.price(colour, cost);
+        self.committed.give_back(committed);
+        self.further = self.further.saturating_add(further).min(self.further_depth);
+    }
+
+    /// Lets time pass.
+    fn refill(&mut self, now: u64) {
+        let elapsed = self.committed.elapse(now);
+        let earned = elapsed.saturating_mul(self.committed.rate);
+        let overflow = earned.saturating_sub(self.committed.depth.wrapping_sub(self.committed.tokens));
+        self.committed.earn(earned);
+        let further = if self.kind & KINDS == SRTCM {
+            overflow
+        } else {
+            elapsed.saturating_mul(self.further_rate)
+        };
+        self.further = self.further.saturating_add(further).min(self.further_depth);
+    }
+
+    fn colour(&self, colour: Colour, cost: u64) -> Colour {
+        let [committed, further] = [self.committed.tokens >= cost, self.further >= cost];
+        match (self.kind & KINDS, colour) {
+            (_, Colour::Red) => Colour::Red,
+            (SINGLE, _) if committed => colour,
+            (SINGLE, _) => Colour::Red,
+            (SRTCM, Colour::Green) if committed => Colour::Green,
+            (SRTCM, _) if further => Colour::Yellow,
+            (SRTCM, _) => Colour::Red,
+            (_, _) if !further => Colour::Red,
+            (_, Colour::Green) if committed => Colour::Green,
+            (_, _) => Colour::Yellow,
+        }
+    }
+
+    /// What a packet of this colour costs each bucket.
+    fn price(&self, colour: Colour, cost: u64) -> [u64; 2] {
+        match (self.kind & KINDS, colour) {
+            (_, Colour::Red) => [0, 0],
+            (SINGLE, _) | (SRTCM, Colour::Green) => [cost, 0],
+            (SRTCM, _) | (_, Colour::Yellow) => [0, cost],
+            (_, Colour::Green) => [cost, cost],
+        }
+    }
+
+    /// Goes on where `old` is, which may have had other rates and bursts: what was left stays, as far as it fits.
+    /// A meter of another kind starts full.
+    pub fn go_on(&mut self, old: &Self) {
+        if self.kind & KINDS == old.kind & KINDS {
+            self.committed.go_on(&old.committed);
+            self.further = old.further.min(self.further_depth);
+        }
+    }
+
+    /// What it holds.
+    pub const fn state(&self) -> MeterState {
+        MeterState {
+            tokens: [self.committed.tokens, self.further],
+            at: Nanos(self.committed.last),
+        }
+    }
+
+    /// Holds what a meter elsewhere held, as far as it fits.
+    pub fn set_state(&mut self, state: MeterState) {
+        let [committed, further] = state.tokens;
+        self.committed.tokens = committed.min(self.committed.depth);
+        self.committed.last = state.at.0;
+        self.further = further.min(self.further_depth);
+    }
+}
