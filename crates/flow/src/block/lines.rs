@@ -59,8 +59,7 @@ impl Line {
     /// The counts in all these lines: two for each slot, by direction.
     #[inline(always)]
     pub(super) fn counts_mut(lines: &mut [Self]) -> &mut [Count] {
-        // Lines are whole counts and aligned more strictly, so this never fails.
-        <[Count]>::mut_from_bytes(lines.as_mut_bytes()).unwrap_or_default()
+        transmute_mut!(lines)
     }
 
     #[inline(always)]
@@ -91,8 +90,7 @@ impl Line {
     /// The meters in all these lines, if they have one bucket each.
     #[inline(always)]
     pub(super) fn all_singles_mut(lines: &mut [Self]) -> &mut [Single] {
-        // As for `counts_mut`, this never fails.
-        <[Single]>::mut_from_bytes(lines.as_mut_bytes()).unwrap_or_default()
+        transmute_mut!(lines)
     }
 
     /// One meter of any kind.

@@ -1,4 +1,6 @@
 //! The meters under one packet: all of them are asked, and charged if none says red.
+//!
+//! They are charged at once and get it back if one of them has too little: that is rare, and comes to the same.
 
 use super::LiveBlock;
 use super::lines::{FACES, Line};
@@ -15,109 +17,99 @@ pub enum Red {
 
 impl LiveBlock<'_> {
     /// Passes a packet through the meters of these QERs and the ones that the session shares: gives the worst
-    /// colour that any of them gave (green, if none of them has three colours). Time goes on in all of them, and all are charged, or none.
+    /// colour that any of them gave (green, if none of them has three colours). Time goes on in all of them, and all
+    /// are charged, or none.
     ///
     /// # Errors
     ///
     /// Which meter says red.
     #[inline(always)]
     pub fn meter(&mut self, qers: u64, offer: &Offer, shared: &mut SharedMeters) -> Result<Colour, Red> {
-        let counts = self.face().counts;
-        let id = SharedId(self.face().shared);
-        let cost = cost_of(offer.octets);
-        let start = counts.meter_lines(self.direction).start - FACES;
-        let lines = self.objects.get_mut(start..start + counts.meter_lines_each());
-        let lines = lines.unwrap_or_default();
-        if counts.is_wide() {
-            return Wide::new(lines, qers, offer).pass(|| shared.take(id, self.direction, offer.now.0, cost));
+        let (now, cost) = (offer.now.0, cost_of(offer.octets));
+        let shared_id = SharedId(self.face().shared);
+        let mut all = shared.charge(shared_id, self.direction, now, cost);
+        if self.face().counts.is_wide() {
+            return self.meter_wide(qers, offer, shared, all >= 0);
         }
-        // Charged at once, and put back if another meter says red: that is rare, and comes to the same.
-        let mut red = 0;
+        let meters = Line::all_singles_mut(self.meter_lines());
         let mut left = qers;
-        let meters = Line::all_singles_mut(lines);
-        while let Some(meter) = meters.get_mut(left.trailing_zeros() as usize) {
-            if !meter.take(offer.now.0, cost) {
-                red |= left & left.wrapping_neg();
-            }
-            left &= left.wrapping_sub(1);
+        while left != 0 {
+            let slot = left.trailing_zeros() as usize;
+            let Some(meter) = meters.get_mut(slot) else { break };
+            all |= meter.charge(now, cost);
+            left &= left - 1;
         }
-        let all = shared.take(id, self.direction, offer.now.0, cost);
-        if red == 0 && all.is_ok() {
+        if all >= 0 {
             return Ok(Colour::Green);
         }
-        if all.is_ok() {
-            shared.give_back(id, self.direction, cost);
-        }
-        put_back(lines, qers & !red, cost);
-        Err(first(red, all))
+        Err(self.put_back(qers, cost, shared))
     }
-}
 
-/// Gives back what the meters in these slots took.
-#[cold]
-fn put_back(lines: &mut [Line], slots: u64, cost: u64) {
-    let meters = Line::all_singles_mut(lines);
-    let mut left = slots;
-    while let Some(meter) = meters.get_mut(left.trailing_zeros() as usize) {
-        meter.give_back(cost);
-        left &= left.wrapping_sub(1);
+    /// The lines of this direction's meters.
+    #[inline(always)]
+    fn meter_lines(&mut self) -> &mut [Line] {
+        let counts = self.face().counts;
+        let start = counts.meter_lines(self.direction).start - FACES;
+        self.objects
+            .get_mut(start..start + counts.meter_lines_each())
+            .unwrap_or_default()
     }
-}
 
-/// The meter that is told of.
-fn first(red: u64, shared: Result<(), SharedId>) -> Red {
-    match shared {
-        Err(id) if red == 0 => Red::Shared(id),
-        _ => Red::Qer(red.trailing_zeros() as u8),
-    }
-}
-
-/// A packet under meters of a line each.
-struct Wide<'a> {
-    lines: &'a mut [Line],
-    cost: u64,
-    /// The slots that gave each colour.
-    slots: [u64; 3],
-}
-
-impl<'a> Wide<'a> {
+    /// Gives back what all meters of a packet were charged, and tells which had too little.
+    #[cold]
     #[inline(never)]
-    fn new(lines: &'a mut [Line], qers: u64, offer: &Offer) -> Self {
+    fn put_back(&mut self, qers: u64, cost: u64, shared: &mut SharedMeters) -> Red {
+        let shared_id = SharedId(self.face().shared);
+        let short = shared.put_back(shared_id, self.direction, cost);
+        let meters = Line::all_singles_mut(self.meter_lines());
+        let mut first = None;
+        let mut left = qers;
+        while let Some(meter) = meters.get_mut(left.trailing_zeros() as usize) {
+            if meter.put_back(cost) {
+                first = first.or(Some(Red::Qer(left.trailing_zeros() as u8)));
+            }
+            left &= left - 1;
+        }
+        first.or(short.map(Red::Shared)).unwrap_or(Red::Shared(shared_id))
+    }
+
+    /// As `meter`, where meters have a line each; the shared ones are charged already.
+    #[inline(never)]
+    fn meter_wide(
+        &mut self,
+        qers: u64,
+        offer: &Offer,
+        shared: &mut SharedMeters,
+        shared_pass: bool,
+    ) -> Result<Colour, Red> {
+        let (shared_id, direction) = (SharedId(self.face().shared), self.direction);
+        let lines = self.meter_lines();
         let cost = cost_of(offer.octets);
+        // The slots that gave each colour.
         let mut slots = [0; 3];
         let mut left = qers;
         while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
             let colour = line.meter_mut().take(offer, cost);
             slots[colour as usize] |= left & left.wrapping_neg();
-            left &= left.wrapping_sub(1);
+            left &= left - 1;
         }
-        Self { lines, cost, slots }
-    }
-
-    #[inline(never)]
-    fn pass(self, shared: impl FnOnce() -> Result<(), SharedId>) -> Result<Colour, Red> {
-        let [_, yellow, red] = self.slots;
-        // A shared meter is asked last, and only if it can still matter: then it never has to put anything back.
-        let all = if red == 0 { shared() } else { Ok(()) };
-        if red == 0 && all.is_ok() {
+        let [_, yellow, red] = slots;
+        if red == 0 && shared_pass {
             return Ok(if yellow == 0 {
                 Colour::Green
             } else {
                 Colour::Yellow
             });
         }
-        self.put_back();
-        Err(first(red, all))
-    }
-
-    #[cold]
-    fn put_back(self) {
-        for (colour, slots) in [Colour::Green, Colour::Yellow].into_iter().zip(self.slots) {
+        for (colour, slots) in [Colour::Green, Colour::Yellow].into_iter().zip(slots) {
             let mut left = slots;
-            while let Some(line) = self.lines.get_mut(left.trailing_zeros() as usize) {
-                line.meter_mut().give_back(colour, self.cost);
-                left &= left.wrapping_sub(1);
+            while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
+                line.meter_mut().give_back(colour, cost);
+                left &= left - 1;
             }
         }
+        let short = shared.put_back(shared_id, direction, cost).map(Red::Shared);
+        let first = (red != 0).then_some(Red::Qer(red.trailing_zeros() as u8));
+        Err(first.or(short).unwrap_or(Red::Shared(shared_id)))
     }
 }

@@ -61,41 +61,31 @@ impl SharedMeters {
         }
     }
 
-    /// Takes `cost` out of a meter and all above it, or out of none: then tells which one has too little.
+    /// Charges a meter and all above it: the result is negative if one has too little. Then
+    /// [`put_back`](Self::put_back) must follow.
     #[inline(always)]
-    pub(crate) fn take(
-        &mut self,
-        id: SharedId,
-        direction: Direction,
-        now: u64,
-        cost: u64,
-    ) -> Result<(), SharedId> {
+    pub(crate) fn charge(&mut self, id: SharedId, direction: Direction, now: u64, cost: u64) -> i64 {
         let mut next = id;
+        let mut any = 0;
         while let Some(meter) = self.meter(next, direction) {
-            if !meter.take(now, cost) {
-                self.give_back_below(id, next, direction, cost);
-                return Err(next);
+            any |= meter.charge(now, cost);
+            next = self.above(next);
+        }
+        any
+    }
+
+    /// Puts back what `charge` took at the same time. Tells which meter has too little, the lowest of several.
+    #[cold]
+    pub(crate) fn put_back(&mut self, id: SharedId, direction: Direction, cost: u64) -> Option<SharedId> {
+        let mut next = id;
+        let mut short = None;
+        while let Some(meter) = self.meter(next, direction) {
+            if meter.put_back(cost) {
+                short = short.or(Some(next));
             }
             next = self.above(next);
         }
-        Ok(())
-    }
-
-    /// Puts back what `take` took at the same time.
-    #[cold]
-    pub(crate) fn give_back(&mut self, id: SharedId, direction: Direction, cost: u64) {
-        self.give_back_below(id, SharedId::NONE, direction, cost);
-    }
-
-    #[cold]
-    fn give_back_below(&mut self, id: SharedId, end: SharedId, direction: Direction, cost: u64) {
-        let mut next = id;
-        while next != end
-            && let Some(meter) = self.meter(next, direction)
-        {
-            meter.give_back(cost);
-            next = self.above(next);
-        }
+        short
     }
 
     #[inline(always)]
@@ -139,12 +129,11 @@ mod tests {
         let cost = super::super::cost_of(100);
         meters.meters[1][0].tokens = cost;
         meters.meters[3][0].tokens = cost + 1;
-        assert_eq!(meters.take(network, UP, 5, cost), Ok(()));
-        assert_eq!(meters.take(network, UP, 5, 1), Err(slice));
-        assert_eq!(meters.meters[3][0].tokens, 1, "put back");
-        assert_eq!(meters.take(network, Direction::Downlink, 5, cost), Ok(()));
-        meters.give_back(network, UP, 7);
-        assert_eq!((meters.meters[1][0].tokens, meters.meters[3][0].tokens), (7, 8));
+        assert_eq!(meters.charge(network, UP, 5, cost), 1);
+        assert!(meters.charge(network, UP, 5, 1) < 0);
+        assert_eq!(meters.put_back(network, UP, 1), Some(slice));
+        assert_eq!((meters.meters[1][0].tokens, meters.meters[3][0].tokens), (0, 1));
+        assert!(meters.charge(network, Direction::Downlink, 5, cost) > 0);
     }
 
     #[test]
@@ -154,6 +143,6 @@ mod tests {
         assert!(!meters.set_above(SharedId(1), SharedId(1)));
         assert!(!meters.set(SharedId::NONE, UP, Rate::ZERO, 0));
         assert!(!meters.set(SharedId(3), UP, Rate::ZERO, 0));
-        assert_eq!(meters.take(SharedId(9), UP, 0, 1), Ok(()));
+        assert_eq!(meters.charge(SharedId(9), UP, 0, 1), 0);
     }
 }

@@ -52,20 +52,20 @@ impl Single {
         self.tokens = self.tokens.wrapping_add(earned.min(room));
     }
 
-    /// Lets time pass and takes out `cost`, if there is as much: tells whether there was.
+    /// Lets time pass and takes out `cost`, even if there is less: then the result is negative, and so is what is left
+    /// until [`put_back`](Self::put_back), which must follow. Many meters are charged faster without asking each.
     #[inline(always)]
-    pub(crate) fn take(&mut self, now: u64, cost: u64) -> bool {
+    pub(crate) fn charge(&mut self, now: u64, cost: u64) -> i64 {
         let elapsed = self.elapse(now);
         self.earn(elapsed.saturating_mul(self.rate));
-        let left = self.tokens.checked_sub(cost);
-        self.tokens = left.unwrap_or(self.tokens);
-        left.is_some()
+        self.tokens = self.tokens.wrapping_sub(cost);
+        self.tokens as i64
     }
 
-    /// Puts back what `take` took out at the same time.
-    #[inline(always)]
-    pub(crate) fn give_back(&mut self, cost: u64) {
-        self.earn(cost);
+    /// Puts back what `charge` took out at the same time. Tells whether there was too little.
+    pub(crate) fn put_back(&mut self, cost: u64) -> bool {
+        self.tokens = self.tokens.wrapping_add(cost);
+        self.tokens < cost
     }
 
     /// Goes on where `old`, which may have had another rate and depth, is.

@@ -115,7 +115,7 @@ impl Meter {
     /// Puts back what `take` took for a packet of this colour and cost, at the same time.
     pub(crate) fn give_back(&mut self, colour: Colour, cost: u64) {
         let [committed, further] = self.price(colour, cost);
-        self.committed.give_back(committed);
+        self.committed.put_back(committed);
         self.further = self.further.saturating_add(further).min(self.further_depth);
     }
 
