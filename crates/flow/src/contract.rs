@@ -2,27 +2,41 @@
 //!
 //! The local backend is the typed methods of [`FlowTable`](crate::FlowTable) and [`Blocks`](crate::Blocks); these
 //! types are what the same calls look like on the way to a backend elsewhere (a SmartNIC, a program in the kernel,
-//! another core). There is no such backend yet, so nothing here is encoded or sent.
+//! another core), and [`Backend`] is how such a one is driven. There is none yet but [`local`](crate::local), so
+//! nothing here is encoded or sent. One suite, `tests/conformance.rs`, holds every backend to what follows.
 //!
 //! # What a backend promises
 //!
 //! - Requests of one session take effect in the order in which they were given; of different sessions, in any order.
 //! - A request takes effect whole or not at all; its [`Reply`] says which, once.
 //! - [`FlowOp::Fence`] is answered when no packet can meet anything older than what was given before it.
-//! - `Update` and `Remove` answer with final counts. Every packet is counted exactly once, here or there, within the
-//!   backend's [`Exactness`].
-//! - A limit on a counter acts by itself, at the packet that reaches it: the event may come later.
-//! - A request with an [`Epoch`] other than the backend's is refused. The epoch changes when the backend loses its
-//!   state ([`Event::BackendReset`]), so that no request meant for the old state meets the new.
+//! - What a flow names has to be there before it ([`Refusal::Missing`]), and stays as long as it
+//!   ([`Refusal::InUse`]).
+//! - `Update` and `Remove` of a counter answer with its final counts; after `Update` it counts from zero. Every packet
+//!   is counted exactly once, here or there, within the backend's [`Exactness`].
+//! - A limit on a counter acts by itself, at the packet that does not fit under it: the event may come later.
+//! - Meters are asked together, and charged all or none. They are asked after gates, stopped counters and the action
+//!   of the forward; what they let pass is counted.
+//! - A meter has one home: a flow is taken only with all meters of its QERs. `Remove` of a meter tells what it holds,
+//!   and `Install` elsewhere goes on with that.
+//! - BUFF always traps to the host.
+//! - A request with an [`Epoch`] other than the backend's is refused, also one that it had not come to. The epoch
+//!   changes when the backend loses its state ([`Event::BackendReset`]), so that no request meant for the old state
+//!   meets the new.
 //!
 //! # What it does not promise
 //!
-//! A session that needs a key field, an action or an exactness that a backend lacks stays in software. A meter has
-//! one home: a flow goes to a backend only with all its meters. BUFF always traps to the host.
+//! A session that needs a key field, an action or an exactness that a backend lacks stays in software. Replies and
+//! events of different sessions come in any order. Meters that sessions share are the host's affair: flows under them
+//! stay in software.
 
 use crate::entry::FlowFlags;
 use crate::flags::flags;
-use crate::{Direction, FlowKey4, FlowKey6, Forward, KeyFields, Mark, OpId, SessionIndex, UrrCount};
+use crate::meter::{Colour, MeterSpec, MeterState};
+use crate::{
+    Bounds, Direction, FlowKey4, FlowKey6, Forward, ForwardKind, KeyFields, LimitAction, Mark, Nanos, OpId,
+    SessionIndex, UrrCount,
+};
 
 /// Which life of a backend's state a request is meant for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,16 +129,42 @@ pub enum Object {
         mark: Mark,
         /// Its closed gates, by [`Direction`].
         closed: [bool; 2],
+        /// In which directions it has a meter: flows that pass it need that meter here.
+        metered: [bool; 2],
+    },
+    /// The meter of a QER in one direction.
+    Meter {
+        /// The QER's slot.
+        qer: u8,
+        /// The direction.
+        direction: Direction,
+        /// What it polices to.
+        spec: MeterSpec,
+        /// What it held at its last home; else it starts full. `Update` without it goes on with what it holds, as far
+        /// as it fits.
+        state: Option<MeterState>,
     },
     /// A URR's counter.
     Counter {
         /// Its slot.
         slot: u8,
-        /// Where it raises [`Event::Watermark`], once: octets of both directions together.
-        watermark: Option<u64>,
-        /// Where it acts.
-        limit: Option<CounterLimit>,
+        /// Where it raises [`Event::Watermark`] and [`Event::Limit`], once, and acts. Counted from its last `Install`
+        /// or `Update`.
+        bounds: Bounds,
     },
+}
+
+impl Object {
+    /// Its name.
+    pub const fn id(&self) -> ObjectId {
+        match self {
+            Self::Flow(flow) => ObjectId::Flow(flow.key),
+            Self::Forward { slot, .. } => ObjectId::Forward(*slot),
+            Self::Qer { slot, .. } => ObjectId::Qer(*slot),
+            Self::Meter { qer, direction, .. } => ObjectId::Meter(*qer, *direction),
+            Self::Counter { slot, .. } => ObjectId::Counter(*slot),
+        }
+    }
 }
 
 /// The name of what a backend holds.
@@ -134,34 +174,16 @@ pub enum ObjectId {
     Flow(AnyKey),
     /// The forward in a slot.
     Forward(u8),
-    /// The QER in a slot: marking, gates, and the meters of both directions.
+    /// The QER in a slot: marking and gates.
     Qer(u8),
+    /// The meter of the QER in a slot, of one direction.
+    Meter(u8, Direction),
     /// The counter in a slot.
     Counter(u8),
     /// The mirror in a slot. Reserved.
     Mirror(u8),
     /// All that the session has.
     Session,
-}
-
-/// What a counter does by itself when it reaches a number of octets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CounterLimit {
-    /// Octets of both directions together.
-    pub octets: u64,
-    /// What happens with the packet that reaches it, and all later ones.
-    pub action: LimitAction,
-}
-
-/// The actions of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitAction {
-    /// Nothing: [`Event::Limit`] is raised.
-    Event,
-    /// They go to the slow path.
-    Trap,
-    /// They are dropped.
-    Drop,
 }
 
 /// The one answer to a request.
@@ -180,6 +202,8 @@ pub enum Outcome {
     Done,
     /// Counts by slot: final ones for `Update` and `Remove`, passing ones for `Query`.
     Counts(Vec<(u8, UrrCount)>),
+    /// What a meter holds: finally after `Remove`, in passing after `Query`.
+    Meter(MeterState),
 }
 
 /// Why a request took no effect.
@@ -191,8 +215,10 @@ pub enum Refusal {
     Full,
     /// `Install` of what is there.
     Exists,
-    /// `Update`, `Remove` or `Query` of what is not there.
+    /// `Update`, `Remove` or `Query` of what is not there, or a flow that names what is not there.
     Missing,
+    /// `Remove` of what a flow names.
+    InUse,
     /// It was meant for another epoch.
     OtherEpoch,
 }
@@ -252,7 +278,7 @@ flags! {
         KEEP_EXTENSIONS = 1 << 4;
         /// Drops at closed gates.
         GATE = 1 << 5;
-        /// Polices to a rate. Reserved.
+        /// Polices to a rate.
         METER = 1 << 6;
         /// Copies to a mirror. Reserved.
         MIRROR = 1 << 7;
@@ -310,18 +336,18 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// What the local backend can do when its tables have these sizes. It has no meters, mirrors or limits yet.
+    /// What the local backend can do when its tables have these sizes. It has no mirrors and no NAT.
     pub const fn local(ipv4_flows: u32, ipv6_flows: u32, sessions: u32) -> Self {
         Self {
             key_fields: KeyFields::from_bits(0x3f),
-            actions: Actions::from_bits(0x3f),
+            actions: Actions::from_bits(0x7f),
             ipv4_flows,
             ipv6_flows,
             sessions,
             counters_per_flow: 64,
             qers_per_flow: 64,
             byte_basis: ByteBasis::InnerIp,
-            limits: false,
+            limits: true,
             fence: true,
             exactness: Exactness::Exact,
         }
@@ -337,6 +363,88 @@ impl Capabilities {
             && self.actions.contains(actions)
             && flow.urrs.count_ones() <= self.counters_per_flow as u32
             && flow.qers.count_ones() <= self.qers_per_flow as u32
+    }
+}
+
+/// How a backend is driven. It does nothing by itself: all happens within these calls.
+pub trait Backend {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// The life of its state.
+    fn epoch(&self) -> Epoch;
+
+    /// Gives it a request, which takes effect at some later `poll`.
+    fn submit(&mut self, request: Request);
+
+    /// Lets it work for a moment, and gives what it has to tell. `None` does not mean that it has finished.
+    fn poll(&mut self, now: Nanos) -> Option<Notice>;
+
+    /// Passes a packet of `octets` octets (of the inner IP packet) through the flow with this key.
+    fn process(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate;
+
+    /// Makes it lose its state, as a failure of it would.
+    fn reset(&mut self);
+}
+
+/// What a backend tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A request is done, or refused.
+    Reply(Reply),
+    /// Something happened.
+    Event(Event),
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// No flow has this key.
+    Missed,
+    /// It is counted and leaves.
+    Passed {
+        /// How.
+        forward: Forward,
+        /// What it is marked with.
+        mark: Mark,
+        /// The worst colour that its meters gave it.
+        colour: Colour,
+    },
+    /// It goes to the host's slow path, uncounted.
+    Trapped(Why),
+    /// It is dropped, uncounted.
+    Dropped(Why),
+}
+
+/// Why a packet does not leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The action of its forward.
+    Action,
+    /// A closed gate.
+    Gate,
+    /// A meter.
+    Meter,
+    /// A counter's limit.
+    Limit,
+}
+
+impl Fate {
+    /// What a limit makes of a packet.
+    pub(crate) const fn of_limit(action: LimitAction) -> Self {
+        match action {
+            LimitAction::Trap => Self::Trapped(Why::Limit),
+            _ => Self::Dropped(Why::Limit),
+        }
+    }
+
+    /// What a forward's action makes of a packet that does not leave.
+    pub(crate) const fn of_action(kind: ForwardKind) -> Option<Self> {
+        match kind {
+            ForwardKind::Tunnel | ForwardKind::Plain => None,
+            ForwardKind::Buffer | ForwardKind::Punt => Some(Self::Trapped(Why::Action)),
+            ForwardKind::Drop => Some(Self::Dropped(Why::Action)),
+        }
     }
 }
 
@@ -361,7 +469,8 @@ mod tests {
         let actions = Actions::ENCAPSULATE_V4 | Actions::MARK | Actions::GATE;
         let local = Capabilities::local(1000, 1000, 10);
         assert!(local.can_hold(&flow, actions));
-        assert!(!local.can_hold(&flow, actions | Actions::METER));
+        assert!(local.can_hold(&flow, actions | Actions::METER));
+        assert!(!local.can_hold(&flow, actions | Actions::NAT));
         assert!(
             !Capabilities {
                 counters_per_flow: 1,

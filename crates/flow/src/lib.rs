@@ -10,7 +10,10 @@
 pub mod bucket;
 pub mod contract;
 pub mod cycles;
+#[cfg(any(test, feature = "testing"))]
+pub mod fake;
 pub mod floor;
+pub mod local;
 pub mod memory;
 pub mod meter;
 pub mod prefetch;

@@ -243,6 +243,13 @@ impl<K: FlowKey> FlowTable<K> {
         Ok(hit)
     }
 
+    /// Replaces the flow with the same key where it is, and leaves its aging alone. Tells whether there is one.
+    pub fn replace(&mut self, entry: FlowEntry<K>) -> bool {
+        let hit = self.lookup(&entry.key);
+        let old = self.entries.get_mut(hit.entry as usize);
+        old.map(|old| *old = entry).is_some()
+    }
+
     /// Takes a flow out.
     pub fn remove(&mut self, key: &K) -> Option<FlowEntry<K>> {
         let hit = self.lookup(key);

@@ -1,0 +1,538 @@
+//! A deliberately slow accelerator that keeps the FlowOp contract and promises nothing beyond it.
+//!
+//! Requests lie about, those of different sessions overtake each other, replies and events come late and mixed. It
+//! does little, and says so. Inside it is as plain as can be: maps, standalone meters, and bounds compared for every
+//! packet; so it is also a second opinion on the local backend.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::contract::{
+    Actions, AnyKey, Backend, ByteBasis, Capabilities, Epoch, Event, Exactness, Fate, Flow, FlowOp, Notice,
+    Object, ObjectId, Outcome, Refusal, Reply, Request, Why,
+};
+use crate::meter::{Colour, Meter, Offer};
+use crate::{
+    Bounds, CounterLimit, Direction, FlowFlags, Forward, KeyFields, LimitAction, Mark, Nanos, SessionIndex,
+    Tick, UrrCount, Volumes,
+};
+
+/// The accelerator.
+#[derive(Debug)]
+pub struct FakeAccelerator {
+    epoch: Epoch,
+    random: u64,
+    requests: BTreeMap<SessionIndex, VecDeque<Request>>,
+    notices: Vec<Notice>,
+    sessions: BTreeMap<SessionIndex, Session>,
+    flows: Vec<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Session {
+    forwards: BTreeMap<u8, Forward>,
+    qers: BTreeMap<u8, Qer>,
+    meters: BTreeMap<(u8, Direction), Meter>,
+    counters: BTreeMap<u8, Counter>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Qer {
+    mark: Mark,
+    closed: [bool; 2],
+    metered: [bool; 2],
+}
+
+/// A counter. Bounds are total, uplink, downlink.
+#[derive(Clone, Copy, Debug)]
+struct Counter {
+    bounds: Bounds,
+    count: UrrCount,
+    told: [bool; 3],
+    reached: [bool; 3],
+}
+
+#[derive(Debug)]
+struct Held {
+    session: SessionIndex,
+    flow: Flow,
+    used: Nanos,
+}
+
+impl FakeAccelerator {
+    /// What it can do: IPv4, two kinds of key, and not many objects for a flow.
+    pub const CAPABILITIES: Capabilities = Capabilities {
+        key_fields: KeyFields::from_bits(KeyFields::ADDRESS.bits() | KeyFields::TUPLE.bits()),
+        actions: Actions::from_bits(0x7f),
+        ipv4_flows: 64,
+        ipv6_flows: 0,
+        sessions: 16,
+        counters_per_flow: 3,
+        qers_per_flow: 3,
+        byte_basis: ByteBasis::InnerIp,
+        limits: true,
+        fence: true,
+        exactness: Exactness::Exact,
+    };
+
+    /// An accelerator whose whims follow from `seed`.
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            epoch: Epoch(7),
+            random: seed | 1,
+            requests: BTreeMap::new(),
+            notices: Vec::new(),
+            sessions: BTreeMap::new(),
+            flows: Vec::new(),
+        }
+    }
+
+    /// A number below `bound`.
+    fn below(&mut self, bound: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 33) as usize % bound.max(1)
+    }
+
+    fn event(&mut self, event: Event) {
+        self.notices.push(Notice::Event(event));
+    }
+
+    /// Carries out the oldest request of any session.
+    fn work(&mut self, now: Nanos) {
+        let chosen = self.below(self.requests.len());
+        let Some(session) = self.requests.keys().nth(chosen).copied() else {
+            return;
+        };
+        let queue = self.requests.entry(session).or_default();
+        if let Some(request) = queue.pop_front() {
+            let id = request.id;
+            let outcome = self.apply(request, now);
+            self.notices.push(Notice::Reply(Reply { id, outcome }));
+        }
+        self.requests.retain(|_, queue| !queue.is_empty());
+    }
+
+    fn apply(&mut self, request: Request, now: Nanos) -> Result<Outcome, Refusal> {
+        if request.epoch != self.epoch {
+            return Err(Refusal::OtherEpoch);
+        }
+        let index = request.session;
+        match request.op {
+            FlowOp::Install(object) if self.has(index, object.id()) => Err(Refusal::Exists),
+            FlowOp::Install(object) => self.put(index, object, now),
+            FlowOp::Update(object) if !self.has(index, object.id()) => Err(Refusal::Missing),
+            FlowOp::Update(object) => self.put(index, object, now),
+            FlowOp::Remove(id) => {
+                let outcome = self.query(index, id)?;
+                if self.flows_of(index).any(|flow| needs(flow, id)) {
+                    return Err(Refusal::InUse);
+                }
+                self.remove(index, id);
+                Ok(outcome)
+            }
+            FlowOp::Query(id) => self.query(index, id),
+            FlowOp::Fence => Ok(Outcome::Done),
+        }
+    }
+
+    fn flows_of(&self, index: SessionIndex) -> impl Iterator<Item = &Flow> {
+        let mine = move |held: &&Held| held.session == index;
+        self.flows.iter().filter(mine).map(|held| &held.flow)
+    }
+
+    fn has(&self, index: SessionIndex, id: ObjectId) -> bool {
+        let Some(session) = self.sessions.get(&index) else {
+            return false;
+        };
+        match id {
+            ObjectId::Flow(key) => self.flows_of(index).any(|flow| flow.key == key),
+            ObjectId::Forward(slot) => session.forwards.contains_key(&slot),
+            ObjectId::Qer(slot) => session.qers.contains_key(&slot),
+            ObjectId::Meter(qer, direction) => session.meters.contains_key(&(qer, direction)),
+            ObjectId::Counter(slot) => session.counters.contains_key(&slot),
+            ObjectId::Mirror(_) => false,
+            ObjectId::Session => true,
+        }
+    }
+
+    fn put(&mut self, index: SessionIndex, object: Object, now: Nanos) -> Result<Outcome, Refusal> {
+        if let Object::Flow(flow) = object {
+            return self.put_flow(index, flow, now);
+        }
+        let outcome = match object {
+            Object::Counter { slot, .. } => self.query(index, ObjectId::Counter(slot)),
+            Object::Qer { slot, metered, .. } if self.lacks_meter(index, slot, metered) => {
+                return Err(Refusal::Missing);
+            }
+            _ => Ok(Outcome::Done),
+        };
+        let session = self.sessions.entry(index).or_default();
+        match object {
+            Object::Flow(_) => {}
+            Object::Forward { slot, forward } => {
+                session.forwards.insert(slot, forward);
+            }
+            Object::Qer {
+                slot,
+                mark,
+                closed,
+                metered,
+            } => {
+                let qer = Qer {
+                    mark,
+                    closed,
+                    metered,
+                };
+                session.qers.insert(slot, qer);
+            }
+            Object::Meter {
+                qer,
+                direction,
+                spec,
+                state,
+            } => {
+                let mut meter = Meter::new(spec);
+                let old = session.meters.get(&(qer, direction));
+                old.into_iter().for_each(|old| meter.go_on(old));
+                state.into_iter().for_each(|state| meter.set_state(state));
+                session.meters.insert((qer, direction), meter);
+            }
+            Object::Counter { slot, bounds } => {
+                let counter = Counter {
+                    bounds,
+                    count: UrrCount::default(),
+                    told: [false; 3],
+                    reached: [false; 3],
+                };
+                session.counters.insert(slot, counter);
+            }
+        }
+        // A counter that was not there has no final counts.
+        Ok(outcome.unwrap_or(Outcome::Done))
+    }
+
+    fn lacks_meter(&self, index: SessionIndex, slot: u8, metered: [bool; 2]) -> bool {
+        let lacks = |way: Direction| metered[way as usize] && !self.has(index, ObjectId::Meter(slot, way));
+        self.flows_of(index)
+            .any(|flow| needs(flow, ObjectId::Qer(slot)) && lacks(way(flow)))
+    }
+
+    fn put_flow(&mut self, index: SessionIndex, flow: Flow, now: Nanos) -> Result<Outcome, Refusal> {
+        if !Self::CAPABILITIES.can_hold(&flow, Actions::NONE) {
+            return Err(Refusal::Unsupported);
+        }
+        let qers = bits(flow.qers).chain(flow.marking);
+        let is_metered = |slot| match self
+            .sessions
+            .get(&index)
+            .and_then(|session| session.qers.get(&slot))
+        {
+            Some(qer) => {
+                !qer.metered[way(&flow) as usize] || self.has(index, ObjectId::Meter(slot, way(&flow)))
+            }
+            None => false,
+        };
+        let is_whole = self.has(index, ObjectId::Forward(flow.forward))
+            && qers.into_iter().all(is_metered)
+            && bits(flow.urrs).all(|slot| self.has(index, ObjectId::Counter(slot)));
+        if !is_whole {
+            return Err(Refusal::Missing);
+        }
+        let is_full = self.flows.len() == Self::CAPABILITIES.ipv4_flows as usize;
+        let held = self.flows.iter_mut().find(|held| held.flow.key == flow.key);
+        match held {
+            Some(held) if held.session == index => held.flow = flow,
+            Some(_) => return Err(Refusal::Exists),
+            None if is_full => return Err(Refusal::Full),
+            None => self.flows.push(Held {
+                session: index,
+                flow,
+                used: now,
+            }),
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn query(&self, index: SessionIndex, id: ObjectId) -> Result<Outcome, Refusal> {
+        if !self.has(index, id) {
+            return Err(Refusal::Missing);
+        }
+        let session = self.sessions.get(&index).ok_or(Refusal::Missing)?;
+        let counts = |wanted: Option<u8>| {
+            let counters = session.counters.iter();
+            let counters = counters.filter(|(slot, _)| wanted.is_none_or(|wanted| wanted == **slot));
+            Outcome::Counts(counters.map(|(slot, counter)| (*slot, counter.count)).collect())
+        };
+        Ok(match id {
+            ObjectId::Counter(slot) => counts(Some(slot)),
+            ObjectId::Session => counts(None),
+            ObjectId::Meter(qer, direction) => Outcome::Meter(
+                session
+                    .meters
+                    .get(&(qer, direction))
+                    .map(Meter::state)
+                    .unwrap_or_default(),
+            ),
+            _ => Outcome::Done,
+        })
+    }
+
+    fn remove(&mut self, index: SessionIndex, id: ObjectId) {
+        match id {
+            ObjectId::Flow(key) => self.flows.retain(|held| held.flow.key != key),
+            ObjectId::Session => {
+                self.flows.retain(|held| held.session != index);
+                self.sessions.remove(&index);
+            }
+            _ => {
+                let session = self.sessions.entry(index).or_default();
+                match id {
+                    ObjectId::Forward(slot) => {
+                        session.forwards.remove(&slot);
+                    }
+                    ObjectId::Qer(slot) => {
+                        session.qers.remove(&slot);
+                    }
+                    ObjectId::Meter(qer, way) => {
+                        session.meters.remove(&(qer, way));
+                    }
+                    ObjectId::Counter(slot) => {
+                        session.counters.remove(&slot);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn age(&mut self, now: Nanos) {
+        let idles = |held: &Held| now.since(held.used) > Tick::LENGTH * u32::from(held.flow.idle);
+        if let Some(place) = self.flows.iter().position(idles) {
+            let held = self.flows.swap_remove(place);
+            self.event(Event::Aged {
+                session: held.session,
+                key: held.flow.key,
+                counts: Vec::new(),
+            });
+        }
+    }
+}
+
+impl Session {
+    fn pass(&mut self, flow: &Flow, offer: &Offer) -> (Fate, Vec<(u8, bool)>) {
+        let nothing = Vec::new();
+        let at = way(flow) as usize;
+        let forward = self.forwards.get(&flow.forward).copied().unwrap_or(Forward::DROP);
+        if bits(flow.qers).any(|slot| self.qers.get(&slot).is_some_and(|qer| qer.closed[at])) {
+            return (Fate::Dropped(Why::Gate), nothing);
+        }
+        let mine = |(slot, _): &(&u8, &mut Counter)| flow.urrs >> **slot & 1 == 1;
+        let mut counters: Vec<(&u8, &mut Counter)> = self.counters.iter_mut().filter(mine).collect();
+        let stopped = counters
+            .iter()
+            .filter(|(_, counter)| counter.has_stopped(way(flow)));
+        if let Some(action) = stopped.map(|(_, counter)| counter.action()).max() {
+            return (Fate::of_limit(action), nothing);
+        }
+        if let Some(fate) = Fate::of_action(forward.kind) {
+            return (fate, nothing);
+        }
+        let Some(colour) = charge(&mut self.meters, flow, offer) else {
+            return (Fate::Dropped(Why::Meter), nothing);
+        };
+        let octets = u64::from(offer.octets);
+        let mut full = Vec::new();
+        let mut action = None;
+        for (slot, counter) in &mut counters {
+            if counter.would_exceed(way(flow), octets) {
+                action = action.max(Some(counter.action()));
+                full.push((**slot, false));
+            }
+        }
+        if let Some(action) = action {
+            return (Fate::of_limit(action), full);
+        }
+        let told = counters
+            .iter_mut()
+            .flat_map(|(slot, counter)| {
+                counter
+                    .add(way(flow), octets)
+                    .map(|is_watermark| (**slot, is_watermark))
+            })
+            .collect();
+        let marking = flow.marking.and_then(|slot| self.qers.get(&slot));
+        let mark = marking.map_or(Mark::NONE, |qer| qer.mark);
+        (
+            Fate::Passed {
+                forward,
+                mark,
+                colour,
+            },
+            told,
+        )
+    }
+}
+
+/// Asks copies of all meters of a flow, and keeps them if none says red.
+fn charge(meters: &mut BTreeMap<(u8, Direction), Meter>, flow: &Flow, offer: &Offer) -> Option<Colour> {
+    let mut charged = meters.clone();
+    let mut worst = Colour::Green;
+    for slot in bits(flow.qers) {
+        if let Some(meter) = charged.get_mut(&(slot, way(flow))) {
+            worst = worst.max(meter.offer(offer));
+        }
+    }
+    if worst == Colour::Red {
+        return None;
+    }
+    *meters = charged;
+    Some(worst)
+}
+
+impl Counter {
+    fn limits(&self) -> [Option<u64>; 3] {
+        list(
+            self.bounds
+                .limit
+                .map_or(Volumes::NONE, |limit: CounterLimit| limit.octets),
+        )
+    }
+
+    fn action(&self) -> LimitAction {
+        self.bounds.limit.map_or(LimitAction::Event, |limit| limit.action)
+    }
+
+    fn acts(&self) -> bool {
+        self.action() != LimitAction::Event
+    }
+
+    fn has_stopped(&self, way: Direction) -> bool {
+        self.acts() && (self.reached[0] || self.reached[1 + way as usize])
+    }
+
+    fn sums(&self) -> [u64; 3] {
+        let [ul, dl] = [self.count.ul_octets, self.count.dl_octets];
+        [ul + dl, ul, dl]
+    }
+
+    /// Whether a packet is too much for the limit, which is reached then.
+    fn would_exceed(&mut self, way: Direction, octets: u64) -> bool {
+        let (limits, sums, acts) = (self.limits(), self.sums(), self.acts());
+        let mut is_too_much = false;
+        for kind in [0, 1 + way as usize] {
+            if acts && limits[kind].is_some_and(|most| sums[kind] + octets > most) {
+                (self.reached[kind], is_too_much) = (true, true);
+            }
+        }
+        is_too_much
+    }
+
+    /// Counts; gives `true` for a watermark and `false` for a limit that is reached now.
+    fn add(&mut self, way: Direction, octets: u64) -> impl Iterator<Item = bool> + use<> {
+        let (packets, sum) = match way {
+            Direction::Uplink => (&mut self.count.ul_packets, &mut self.count.ul_octets),
+            Direction::Downlink => (&mut self.count.dl_packets, &mut self.count.dl_octets),
+        };
+        *packets += 1;
+        *sum += octets;
+        let (sums, watermarks, limits) = (self.sums(), list(self.bounds.watermarks), self.limits());
+        let due = |bounds: [Option<u64>; 3], kind: usize| bounds[kind].is_some_and(|at| sums[kind] >= at);
+        let mut new = [false; 2];
+        for kind in [0, 1 + way as usize] {
+            let is_due = [due(watermarks, kind), due(limits, kind)];
+            new[0] |= is_due[0] && !self.told[kind];
+            new[1] |= is_due[1] && !self.reached[kind];
+            self.told[kind] |= is_due[0];
+            self.reached[kind] |= is_due[1];
+        }
+        [(new[0], true), (new[1], false)]
+            .into_iter()
+            .filter_map(|(is_new, kind)| is_new.then_some(kind))
+    }
+}
+
+impl Backend for FakeAccelerator {
+    fn capabilities(&self) -> Capabilities {
+        Self::CAPABILITIES
+    }
+
+    fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    fn submit(&mut self, request: Request) {
+        self.requests
+            .entry(request.session)
+            .or_default()
+            .push_back(request);
+    }
+
+    fn poll(&mut self, now: Nanos) -> Option<Notice> {
+        match self.below(4) {
+            0 => self.work(now),
+            1 => self.age(now),
+            2 if !self.notices.is_empty() => {
+                let chosen = self.below(self.notices.len());
+                return Some(self.notices.swap_remove(chosen));
+            }
+            _ => {}
+        }
+        None
+    }
+
+    fn process(&mut self, key: &AnyKey, octets: u32, now: Nanos) -> Fate {
+        let Some(held) = self.flows.iter_mut().find(|held| held.flow.key == *key) else {
+            self.event(Event::Miss { key: *key });
+            return Fate::Missed;
+        };
+        held.used = now;
+        let (index, flow) = (held.session, held.flow);
+        let session = self.sessions.entry(index).or_default();
+        let (fate, told) = session.pass(&flow, &Offer::new(octets, now));
+        for (counter, is_watermark) in told {
+            let session = index;
+            self.event(if is_watermark {
+                Event::Watermark { session, counter }
+            } else {
+                Event::Limit {
+                    session,
+                    counter,
+                    direction: way(&flow),
+                }
+            });
+        }
+        fate
+    }
+
+    fn reset(&mut self) {
+        self.sessions.clear();
+        self.flows.clear();
+        self.epoch.0 += 1;
+        let epoch = self.epoch;
+        self.event(Event::BackendReset { epoch });
+    }
+}
+
+fn way(flow: &Flow) -> Direction {
+    Direction::BOTH[usize::from(flow.flags.contains(FlowFlags::DOWNLINK))]
+}
+
+/// Whether a flow names an object.
+fn needs(flow: &Flow, id: ObjectId) -> bool {
+    match id {
+        ObjectId::Forward(slot) => flow.forward == slot,
+        ObjectId::Qer(slot) => bits(flow.qers).chain(flow.marking).any(|qer| qer == slot),
+        ObjectId::Meter(slot, of) => way(flow) == of && bits(flow.qers).any(|qer| qer == slot),
+        ObjectId::Counter(slot) => bits(flow.urrs).any(|urr| urr == slot),
+        _ => false,
+    }
+}
+
+fn bits(mask: u64) -> impl Iterator<Item = u8> {
+    (0..64).filter(move |slot| mask >> slot & 1 == 1)
+}
+
+fn list(volumes: Volumes) -> [Option<u64>; 3] {
+    [volumes.total, volumes.uplink, volumes.downlink]
+}

@@ -1,0 +1,830 @@
+//! The conformance suite of the FlowOp contract: what `flow::contract` promises, held against every backend.
+//!
+//! A backend is added by one line of `conformance!`. Everything runs on simulated time from fixed seeds.
+
+use std::collections::HashMap;
+
+use flow::contract::{
+    AnyKey, Backend, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Notice, Object, ObjectId, Outcome,
+    Refusal, Request, Why,
+};
+use flow::fake::FakeAccelerator;
+use flow::local::LocalBackend;
+use flow::meter::{Colour, MeterSpec, Rate};
+use flow::{
+    AdjacencyId, Bounds, CounterLimit, Direction, FlowFlags, FlowKey4, FlowKey6, Forward, ForwardKind,
+    KeyFields, LimitAction, Mark, Nanos, OpId, Scope, Seed, SessionIndex, Tick, UrrCount, Volumes, VrfId,
+};
+use proptest::prelude::*;
+
+macro_rules! conformance {
+    ($($name:ident: $make:expr;)*) => {$(
+        mod $name {
+            conformance!(@ $make; requests_of_a_session_keep_their_order
+                after_a_fence_nothing_old_is_met
+                requests_of_another_epoch_are_refused
+                every_packet_is_counted_once
+                what_a_flow_names_is_there_and_stays
+                what_is_beyond_the_capabilities_is_refused
+                idle_flows_age_and_used_ones_do_not
+                watermarks_and_limits_act_at_the_packet
+                limits_of_all_actions
+                misses_are_told
+                gates_marks_and_buffers_act
+                a_meter_has_one_home
+                meters_are_charged_together);
+        }
+    )*};
+    (@ $make:expr; $($test:ident)*) => {$(
+        #[test]
+        fn $test() {
+            super::$test(&|seed| super::Driver::new($make(seed)));
+        }
+    )*};
+}
+
+conformance! {
+    local: super::local;
+    fake_accelerator: super::fake;
+}
+
+fn local(seed: u64) -> Box<dyn Backend> {
+    Box::new(LocalBackend::new(64, 0, 16, Seed([seed, 1])).unwrap())
+}
+
+fn fake(seed: u64) -> Box<dyn Backend> {
+    Box::new(FakeAccelerator::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+}
+
+type Make<'a> = &'a dyn Fn(u64) -> Driver;
+
+const A: SessionIndex = SessionIndex(3);
+
+/// A backend, and who drives it.
+struct Driver {
+    backend: Box<dyn Backend>,
+    next: u64,
+    now: Nanos,
+    replies: HashMap<OpId, Result<Outcome, Refusal>>,
+    awaited: usize,
+    events: Vec<Event>,
+}
+
+impl Driver {
+    fn new(backend: Box<dyn Backend>) -> Self {
+        Self {
+            backend,
+            next: 1,
+            now: Nanos::from_secs(1),
+            replies: HashMap::new(),
+            awaited: 0,
+            events: Vec::new(),
+        }
+    }
+
+    fn submit_in(&mut self, epoch: Epoch, session: SessionIndex, op: FlowOp) -> OpId {
+        let id = OpId(self.next);
+        self.next += 1;
+        self.awaited += 1;
+        self.backend.submit(Request {
+            id,
+            epoch,
+            session,
+            op,
+        });
+        id
+    }
+
+    fn submit(&mut self, session: SessionIndex, op: FlowOp) -> OpId {
+        self.submit_in(self.backend.epoch(), session, op)
+    }
+
+    fn poll(&mut self) {
+        self.now.0 += 1000;
+        match self.backend.poll(self.now) {
+            Some(Notice::Reply(reply)) => {
+                let twice = self.replies.insert(reply.id, reply.outcome);
+                assert_eq!(twice, None, "a request was answered twice");
+                self.awaited -= 1;
+            }
+            Some(Notice::Event(event)) => self.events.push(event),
+            None => {}
+        }
+    }
+
+    /// Until all is answered and told.
+    fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if self.awaited == 0 {
+                break;
+            }
+            self.poll();
+        }
+        assert_eq!(self.awaited, 0, "requests are left unanswered");
+        (0..400).for_each(|_| self.poll());
+    }
+
+    fn ask(&mut self, session: SessionIndex, op: FlowOp) -> Result<Outcome, Refusal> {
+        let id = self.submit(session, op);
+        self.settle();
+        self.replies.remove(&id).unwrap()
+    }
+
+    fn install(&mut self, object: Object) -> Result<Outcome, Refusal> {
+        self.ask(A, FlowOp::Install(object))
+    }
+
+    fn update(&mut self, object: Object) -> Result<Outcome, Refusal> {
+        self.ask(A, FlowOp::Update(object))
+    }
+
+    fn counts(&mut self, op: FlowOp) -> Vec<(u8, UrrCount)> {
+        match self.ask(A, op) {
+            Ok(Outcome::Counts(counts)) => counts,
+            other => panic!("no counts but {other:?}"),
+        }
+    }
+
+    fn send(&mut self, key: AnyKey, octets: u32) -> Fate {
+        self.now.0 += 1000;
+        self.backend.process(&key, octets, self.now)
+    }
+
+    /// A session with one forward, one QER without meters, one counter, and the flows `key(0)` up, `key(1)` down.
+    fn open(&mut self, bounds: Bounds) {
+        for object in [forward(1), qer(0, [false; 2]), counter(0, bounds)] {
+            assert_eq!(self.install(object), Ok(Outcome::Done));
+        }
+        for number in [0, 1] {
+            assert_eq!(self.install(Object::Flow(flow(number))), Ok(Outcome::Done));
+        }
+    }
+
+    fn take_events(&mut self) -> Vec<Event> {
+        self.settle();
+        let mut events = std::mem::take(&mut self.events);
+        events.sort_by_key(|event| format!("{event:?}"));
+        events
+    }
+}
+
+fn key(number: u8) -> AnyKey {
+    AnyKey::V4(FlowKey4 {
+        scope: Scope::plain(VrfId(1)),
+        destination: [10, 0, 0, number],
+        fields: KeyFields::ADDRESS,
+        ..FlowKey4::default()
+    })
+}
+
+/// Downlink if the number is odd.
+fn flow(number: u8) -> Flow {
+    Flow {
+        key: key(number),
+        qers: 1,
+        urrs: 1,
+        idle: 100,
+        flags: FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, number % 2 == 1),
+        forward: 0,
+        marking: None,
+    }
+}
+
+fn plain(adjacency: u32) -> Forward {
+    Forward {
+        kind: ForwardKind::Plain,
+        adjacency: AdjacencyId(adjacency),
+        ..Forward::DROP
+    }
+}
+
+/// The forward in slot 0, told by its adjacency.
+fn forward(adjacency: u32) -> Object {
+    Object::Forward {
+        slot: 0,
+        forward: plain(adjacency),
+    }
+}
+
+fn qer(slot: u8, metered: [bool; 2]) -> Object {
+    Object::Qer {
+        slot,
+        mark: Mark::qfi_only(slot),
+        closed: [false; 2],
+        metered,
+    }
+}
+
+fn meter(qer: u8, direction: Direction, burst: u64) -> Object {
+    Object::Meter {
+        qer,
+        direction,
+        spec: MeterSpec::Single {
+            rate: Rate::ZERO,
+            burst,
+        },
+        state: None,
+    }
+}
+
+fn counter(slot: u8, bounds: Bounds) -> Object {
+    Object::Counter { slot, bounds }
+}
+
+fn passed(adjacency: u32) -> Fate {
+    Fate::Passed {
+        forward: plain(adjacency),
+        mark: Mark::NONE,
+        colour: Colour::Green,
+    }
+}
+
+fn octets(counts: &[(u8, UrrCount)]) -> u64 {
+    counts
+        .iter()
+        .map(|(_, count)| count.ul_octets + count.dl_octets)
+        .sum()
+}
+
+fn packets(counts: &[(u8, UrrCount)]) -> u64 {
+    counts
+        .iter()
+        .map(|(_, count)| count.ul_packets + count.dl_packets)
+        .sum()
+}
+
+fn requests_of_a_session_keep_their_order(make: Make<'_>) {
+    for seed in 1..20 {
+        let mut driver = make(seed);
+        let mut ids = Vec::new();
+        for step in 0..30u32 {
+            for session in 0..4 {
+                let op = match step % 3 {
+                    0 => FlowOp::Install(forward(step)),
+                    1 => FlowOp::Update(forward(step)),
+                    _ => FlowOp::Remove(ObjectId::Forward(0)),
+                };
+                ids.push(driver.submit(SessionIndex(session), op));
+            }
+        }
+        driver.settle();
+        for id in ids {
+            assert_eq!(driver.replies[&id], Ok(Outcome::Done), "seed {seed}");
+        }
+    }
+}
+
+fn after_a_fence_nothing_old_is_met(make: Make<'_>) {
+    for seed in 1..20 {
+        let mut driver = make(seed);
+        driver.open(Bounds::NONE);
+        for round in 2..12u32 {
+            driver.submit(A, FlowOp::Update(forward(round)));
+            let fence = driver.submit(A, FlowOp::Fence);
+            let mut last = round - 1;
+            while !driver.replies.contains_key(&fence) {
+                let Fate::Passed { forward, .. } = driver.send(key(0), 100) else {
+                    panic!("a flow was lost")
+                };
+                assert!([round - 1, round].contains(&forward.adjacency.0) && forward.adjacency.0 >= last);
+                last = forward.adjacency.0;
+                driver.poll();
+            }
+            assert_eq!(driver.send(key(0), 100), passed(round), "seed {seed}");
+        }
+    }
+}
+
+fn requests_of_another_epoch_are_refused(make: Make<'_>) {
+    for seed in 1..20 {
+        let mut driver = make(seed);
+        driver.open(Bounds::NONE);
+        let old = driver.backend.epoch();
+        let early = driver.submit_in(Epoch(old.0 + 1), A, FlowOp::Update(forward(9)));
+        driver.settle();
+        assert_eq!(driver.replies[&early], Err(Refusal::OtherEpoch));
+        assert_eq!(driver.send(key(0), 1), passed(1));
+        driver.take_events();
+        let in_flight: Vec<OpId> = (0..5)
+            .map(|_| driver.submit(A, FlowOp::Update(forward(2))))
+            .collect();
+        driver.backend.reset();
+        let new = driver.backend.epoch();
+        assert_ne!(new, old);
+        assert_eq!(driver.send(key(0), 1), Fate::Missed);
+        driver.settle();
+        for id in in_flight {
+            assert_eq!(driver.replies[&id], Err(Refusal::OtherEpoch));
+        }
+        assert!(driver.take_events().contains(&Event::BackendReset { epoch: new }));
+        assert_eq!(
+            driver.ask(A, FlowOp::Query(ObjectId::Session)),
+            Err(Refusal::Missing)
+        );
+        driver.open(Bounds::NONE);
+        assert_eq!(driver.send(key(0), 1), passed(1));
+    }
+}
+
+fn every_packet_is_counted_once(make: Make<'_>) {
+    for seed in 1..12 {
+        let mut driver = make(seed);
+        driver.open(Bounds::NONE);
+        let (mut sent, mut finals) = ([0u64; 2], Vec::new());
+        for step in 0..300u32 {
+            let octets = 100 + step;
+            assert!(matches!(
+                driver.send(key((step % 2) as u8), octets),
+                Fate::Passed { .. }
+            ));
+            sent = [sent[0] + 1, sent[1] + u64::from(octets)];
+            match step % 23 {
+                0 => finals.push(driver.submit(A, FlowOp::Update(counter(0, Bounds::NONE)))),
+                // What makes the session larger moves it.
+                5 => drop(driver.submit(A, FlowOp::Install(qer(1 + (step / 23) as u8, [false; 2])))),
+                11 => drop(driver.submit(A, FlowOp::Query(ObjectId::Counter(0)))),
+                _ => {}
+            }
+            driver.poll();
+        }
+        driver.settle();
+        let mut sum = [0, 0];
+        let mut add = |counts: &[(u8, UrrCount)]| {
+            sum = [sum[0] + packets(counts), sum[1] + octets(counts)];
+        };
+        for id in finals {
+            match &driver.replies[&id] {
+                Ok(Outcome::Counts(counts)) => add(counts),
+                other => panic!("no counts but {other:?}"),
+            }
+        }
+        let passing = driver.counts(FlowOp::Query(ObjectId::Session));
+        let last = driver.counts(FlowOp::Remove(ObjectId::Session));
+        assert_eq!(passing, last);
+        add(&last);
+        assert_eq!(sum, sent, "seed {seed}");
+        assert_eq!(driver.send(key(0), 1), Fate::Missed);
+    }
+}
+
+fn what_a_flow_names_is_there_and_stays(make: Make<'_>) {
+    let mut driver = make(5);
+    let objects = [forward(1), qer(0, [false; 2]), counter(0, Bounds::NONE)];
+    for object in &objects {
+        assert_eq!(driver.install(Object::Flow(flow(0))), Err(Refusal::Missing));
+        assert_eq!(driver.update(object.clone()), Err(Refusal::Missing));
+        let id = object.id();
+        assert_eq!(driver.ask(A, FlowOp::Remove(id)), Err(Refusal::Missing));
+        assert_eq!(driver.ask(A, FlowOp::Query(id)), Err(Refusal::Missing));
+        assert_eq!(driver.install(object.clone()), Ok(Outcome::Done));
+        assert_eq!(driver.install(object.clone()), Err(Refusal::Exists));
+    }
+    assert_eq!(driver.install(Object::Flow(flow(0))), Ok(Outcome::Done));
+    assert_eq!(driver.install(Object::Flow(flow(0))), Err(Refusal::Exists));
+    for object in &objects {
+        assert_eq!(driver.ask(A, FlowOp::Remove(object.id())), Err(Refusal::InUse));
+    }
+    assert_eq!(driver.send(key(0), 10), passed(1));
+    assert_eq!(
+        driver.ask(A, FlowOp::Remove(ObjectId::Flow(key(0)))),
+        Ok(Outcome::Done)
+    );
+    assert_eq!(driver.send(key(0), 10), Fate::Missed);
+    for object in &objects {
+        assert!(driver.ask(A, FlowOp::Remove(object.id())).is_ok());
+        assert_eq!(driver.ask(A, FlowOp::Query(object.id())), Err(Refusal::Missing));
+    }
+    // Another session cannot take a key, nor name what is not its own.
+    driver.install(forward(1)).unwrap();
+    let own = Flow {
+        qers: 0,
+        urrs: 0,
+        ..flow(0)
+    };
+    driver.install(Object::Flow(own)).unwrap();
+    let other = SessionIndex(4);
+    assert_eq!(
+        driver.ask(other, FlowOp::Install(Object::Flow(own))),
+        Err(Refusal::Missing)
+    );
+    driver.ask(other, FlowOp::Install(forward(2))).unwrap();
+    assert_eq!(
+        driver.ask(other, FlowOp::Install(Object::Flow(own))),
+        Err(Refusal::Exists)
+    );
+    assert_eq!(driver.send(key(0), 10), passed(1));
+}
+
+fn what_is_beyond_the_capabilities_is_refused(make: Make<'_>) {
+    let mut driver = make(6);
+    driver.open(Bounds::NONE);
+    let can: Capabilities = driver.backend.capabilities();
+    let v4 = |fields| {
+        AnyKey::V4(FlowKey4 {
+            fields,
+            ..FlowKey4::default()
+        })
+    };
+    let mut beyond = Vec::new();
+    for bit in 0..6 {
+        let fields = KeyFields::from_bits(1 << bit);
+        if !can.key_fields.contains(fields) {
+            beyond.push(Flow {
+                key: v4(fields),
+                ..flow(0)
+            });
+        }
+    }
+    if can.ipv6_flows == 0 {
+        beyond.push(Flow {
+            key: AnyKey::V6(FlowKey6::default()),
+            ..flow(0)
+        });
+    }
+    let mask = |count: u8| (1u64 << count) - 1;
+    if can.counters_per_flow < 64 {
+        beyond.push(Flow {
+            urrs: mask(can.counters_per_flow + 1),
+            ..flow(2)
+        });
+    }
+    if can.qers_per_flow < 64 {
+        beyond.push(Flow {
+            qers: mask(can.qers_per_flow + 1),
+            ..flow(2)
+        });
+    }
+    assert!(!beyond.is_empty());
+    for flow in beyond {
+        assert_eq!(
+            driver.install(Object::Flow(flow)),
+            Err(Refusal::Unsupported),
+            "{flow:?}"
+        );
+        assert_eq!(driver.send(flow.key, 1), Fate::Missed);
+    }
+    let room = can.ipv4_flows - 2;
+    for number in 0..room {
+        assert_eq!(
+            driver.install(Object::Flow(flow(2 + number as u8))),
+            Ok(Outcome::Done)
+        );
+    }
+    assert_eq!(driver.install(Object::Flow(flow(255))), Err(Refusal::Full));
+}
+
+fn idle_flows_age_and_used_ones_do_not(make: Make<'_>) {
+    let mut driver = make(7);
+    driver.open(Bounds::NONE);
+    let short = Flow { idle: 4, ..flow(2) };
+    driver.install(Object::Flow(short)).unwrap();
+    driver.install(Object::Flow(Flow { idle: 4, ..flow(3) })).unwrap();
+    for _ in 0..8 {
+        driver.now = driver.now + Tick::LENGTH;
+        assert_eq!(driver.send(key(3), 1), passed(1));
+        (0..200).for_each(|_| driver.poll());
+    }
+    let aged = Event::Aged {
+        session: A,
+        key: key(2),
+        counts: Vec::new(),
+    };
+    assert_eq!(driver.take_events(), [aged]);
+    assert_eq!(driver.send(key(2), 1), Fate::Missed);
+    assert_eq!(driver.send(key(3), 1), passed(1));
+    assert_eq!(driver.install(Object::Flow(short)), Ok(Outcome::Done));
+}
+
+fn watermarks_and_limits_act_at_the_packet(make: Make<'_>) {
+    let mut driver = make(8);
+    driver.open(Bounds {
+        watermarks: Volumes {
+            total: Some(1000),
+            uplink: Some(300),
+            downlink: None,
+        },
+        limit: Some(CounterLimit {
+            octets: Volumes::of_total(2000),
+            action: LimitAction::Drop,
+        }),
+    });
+    let watermark = || Event::Watermark {
+        session: A,
+        counter: 0,
+    };
+    assert_eq!(driver.send(key(0), 299), passed(1));
+    assert_eq!(driver.take_events(), []);
+    assert_eq!(driver.send(key(0), 1), passed(1));
+    assert_eq!(driver.take_events(), [watermark()]);
+    assert_eq!(driver.send(key(1), 700), passed(1));
+    assert_eq!(driver.take_events(), [watermark()]);
+    assert_eq!(driver.send(key(1), 999), passed(1));
+    assert_eq!(driver.take_events(), []);
+    assert_eq!(driver.send(key(1), 2), Fate::Dropped(Why::Limit));
+    let limit = Event::Limit {
+        session: A,
+        counter: 0,
+        direction: Direction::Downlink,
+    };
+    assert_eq!(driver.take_events(), [limit]);
+    assert_eq!(
+        [0, 1].map(|number| driver.send(key(number), 1)),
+        [Fate::Dropped(Why::Limit); 2]
+    );
+    assert_eq!(driver.take_events(), []);
+    // Other objects change: the counter stays where it is, and stopped.
+    driver.install(qer(2, [false; 2])).unwrap();
+    assert_eq!(driver.update(forward(5)), Ok(Outcome::Done));
+    assert_eq!(driver.send(key(0), 1), Fate::Dropped(Why::Limit));
+    let last = driver.counts(FlowOp::Update(counter(0, Bounds::NONE)));
+    assert_eq!((octets(&last), packets(&last)), (1999, 4));
+    assert_eq!(driver.send(key(0), 1), passed(5));
+    assert_eq!(octets(&driver.counts(FlowOp::Query(ObjectId::Counter(0)))), 1);
+}
+
+fn limits_of_all_actions(make: Make<'_>) {
+    for (action, then) in [
+        (LimitAction::Event, None),
+        (LimitAction::Trap, Some(Fate::Trapped(Why::Limit))),
+        (LimitAction::Drop, Some(Fate::Dropped(Why::Limit))),
+    ] {
+        let mut driver = make(9);
+        let octets = Volumes {
+            downlink: Some(100),
+            ..Volumes::NONE
+        };
+        driver.open(Bounds {
+            watermarks: Volumes::NONE,
+            limit: Some(CounterLimit { octets, action }),
+        });
+        assert_eq!(driver.send(key(0), 1000), passed(1), "uplink has no limit");
+        assert_eq!(driver.send(key(1), 100), passed(1), "it fits");
+        assert_eq!(driver.take_events().len(), 1);
+        assert_eq!(driver.send(key(1), 1), then.unwrap_or(passed(1)));
+        assert_eq!(driver.send(key(0), 1), passed(1), "the other direction goes on");
+        assert_eq!(driver.take_events(), [], "it is told once");
+    }
+}
+
+fn misses_are_told(make: Make<'_>) {
+    let mut driver = make(10);
+    assert_eq!(driver.send(key(9), 1), Fate::Missed);
+    assert_eq!(driver.take_events(), [Event::Miss { key: key(9) }]);
+}
+
+fn gates_marks_and_buffers_act(make: Make<'_>) {
+    let mut driver = make(11);
+    driver.open(Bounds::NONE);
+    let marked = Flow {
+        marking: Some(0),
+        ..flow(0)
+    };
+    assert_eq!(driver.update(Object::Flow(marked)), Ok(Outcome::Done));
+    let gate = |closed| Object::Qer {
+        slot: 0,
+        mark: Mark::qfi_only(9),
+        closed,
+        metered: [false; 2],
+    };
+    driver.update(gate([false, true])).unwrap();
+    let with_mark = Fate::Passed {
+        forward: plain(1),
+        mark: Mark::qfi_only(9),
+        colour: Colour::Green,
+    };
+    assert_eq!(driver.send(key(0), 10), with_mark);
+    assert_eq!(driver.send(key(1), 10), Fate::Dropped(Why::Gate));
+    driver.update(gate([false; 2])).unwrap();
+    for (kind, fate) in [
+        (ForwardKind::Buffer, Fate::Trapped(Why::Action)),
+        (ForwardKind::Drop, Fate::Dropped(Why::Action)),
+    ] {
+        let forward = Forward {
+            kind,
+            ..Forward::DROP
+        };
+        driver.update(Object::Forward { slot: 0, forward }).unwrap();
+        assert_eq!(driver.send(key(1), 10), fate);
+    }
+    assert_eq!(
+        octets(&driver.counts(FlowOp::Query(ObjectId::Session))),
+        10,
+        "only what left"
+    );
+}
+
+fn a_meter_has_one_home(make: Make<'_>) {
+    let mut driver = make(12);
+    driver.open(Bounds::NONE);
+    assert_eq!(
+        driver.update(qer(0, [true, false])),
+        Err(Refusal::Missing),
+        "flows run without a meter"
+    );
+    driver.install(qer(1, [true, true])).unwrap();
+    let policed = |number| Flow {
+        qers: 0b11,
+        ..flow(number)
+    };
+    driver.install(meter(1, Direction::Uplink, 1000)).unwrap();
+    assert_eq!(
+        driver.install(Object::Flow(policed(3))),
+        Err(Refusal::Missing),
+        "its meter is elsewhere"
+    );
+    assert_eq!(driver.install(Object::Flow(policed(2))), Ok(Outcome::Done));
+    let up = ObjectId::Meter(1, Direction::Uplink);
+    assert_eq!(
+        driver.install(meter(1, Direction::Uplink, 9)),
+        Err(Refusal::Exists)
+    );
+    assert_eq!(driver.ask(A, FlowOp::Remove(up)), Err(Refusal::InUse));
+    assert_eq!(driver.send(key(2), 700), passed(1));
+    let held = driver.ask(A, FlowOp::Query(up));
+    driver.ask(A, FlowOp::Remove(ObjectId::Flow(key(2)))).unwrap();
+    let last = driver.ask(A, FlowOp::Remove(up));
+    assert_eq!(last, held);
+    let Ok(Outcome::Meter(state)) = last else {
+        panic!("a meter tells what it holds")
+    };
+    let mut home = make(13);
+    home.open(Bounds::NONE);
+    home.install(qer(1, [true, true])).unwrap();
+    let spec = MeterSpec::Single {
+        rate: Rate::ZERO,
+        burst: 1000,
+    };
+    let moved = Object::Meter {
+        qer: 1,
+        direction: Direction::Uplink,
+        spec,
+        state: Some(state),
+    };
+    home.install(moved).unwrap();
+    home.install(Object::Flow(policed(2))).unwrap();
+    assert_eq!(home.send(key(2), 301), Fate::Dropped(Why::Meter));
+    assert_eq!(
+        home.send(key(2), 300),
+        passed(1),
+        "both homes together let the burst pass, and no more"
+    );
+    assert_eq!(home.update(meter(1, Direction::Uplink, 5000)), Ok(Outcome::Done));
+    assert_eq!(
+        home.send(key(2), 1),
+        Fate::Dropped(Why::Meter),
+        "a change is no gift"
+    );
+}
+
+fn meters_are_charged_together(make: Make<'_>) {
+    let mut driver = make(14);
+    driver.open(Bounds::NONE);
+    for (slot, burst) in [(1, 1000), (2, 400)] {
+        driver.install(qer(slot, [true, false])).unwrap();
+        driver.install(meter(slot, Direction::Uplink, burst)).unwrap();
+    }
+    let flow_of = |number, qers| Object::Flow(Flow { qers, ..flow(number) });
+    driver.install(flow_of(2, 0b110)).unwrap();
+    driver.install(flow_of(4, 0b010)).unwrap();
+    assert_eq!(driver.send(key(2), 400), passed(1));
+    assert_eq!(driver.send(key(2), 1), Fate::Dropped(Why::Meter));
+    assert_eq!(
+        driver.send(key(4), 600),
+        passed(1),
+        "the other meter lost nothing"
+    );
+    assert_eq!(driver.send(key(4), 1), Fate::Dropped(Why::Meter));
+    assert_eq!(
+        octets(&driver.counts(FlowOp::Query(ObjectId::Session))),
+        1000,
+        "dropped is not counted"
+    );
+}
+
+/// One step of a program that all backends run.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask(SessionIndex, FlowOp),
+    Send(u8, u32, u64),
+}
+
+fn any_object() -> impl Strategy<Value = Object> {
+    let slot = || 0u8..3;
+    let kind = prop::sample::select(vec![ForwardKind::Plain, ForwardKind::Drop, ForwardKind::Buffer]);
+    let volume = || prop::option::of(0u64..6000);
+    let volumes = move || {
+        (volume(), volume(), volume()).prop_map(|(total, uplink, downlink)| Volumes {
+            total,
+            uplink,
+            downlink,
+        })
+    };
+    let action = prop::sample::select(vec![LimitAction::Event, LimitAction::Trap, LimitAction::Drop]);
+    let limit = prop::option::of((volumes(), action));
+    let limit = limit.prop_map(|limit| limit.map(|(octets, action)| CounterLimit { octets, action }));
+    let way = any::<bool>().prop_map(|down| Direction::BOTH[usize::from(down)]);
+    let spec =
+        (1u64..100_000, 1u64..5000, 1u64..5000, any::<bool>()).prop_map(|(kbit, burst, further, three)| {
+            let rate = Rate::from_kbit(kbit);
+            match three {
+                true => MeterSpec::SrTcm {
+                    cir: rate,
+                    cbs: burst,
+                    ebs: further,
+                    aware: false,
+                },
+                false => MeterSpec::Single { rate, burst },
+            }
+        });
+    prop_oneof![
+        (slot(), kind, any::<u32>()).prop_map(|(slot, kind, adjacency)| {
+            let forward = Forward {
+                kind,
+                ..plain(adjacency)
+            };
+            Object::Forward { slot, forward }
+        }),
+        (slot(), 0u8..64, any::<[bool; 2]>(), any::<[bool; 2]>()).prop_map(|(slot, qfi, closed, metered)| {
+            let closed = [closed[0] && metered[1], closed[1] && metered[0]];
+            Object::Qer {
+                slot,
+                mark: Mark::qfi_only(qfi),
+                closed,
+                metered,
+            }
+        }),
+        (slot(), way, spec).prop_map(|(qer, direction, spec)| Object::Meter {
+            qer,
+            direction,
+            spec,
+            state: None
+        }),
+        (slot(), volumes(), limit)
+            .prop_map(|(slot, watermarks, limit)| counter(slot, Bounds { watermarks, limit })),
+        (0u8..4, 0u64..8, 0u64..8, slot(), prop::option::of(slot())).prop_map(
+            |(number, qers, urrs, forward, marking)| {
+                Object::Flow(Flow {
+                    qers,
+                    urrs,
+                    forward,
+                    marking,
+                    idle: 30_000,
+                    ..flow(number)
+                })
+            }
+        ),
+    ]
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let session = || (0u32..2).prop_map(SessionIndex);
+    prop_oneof![
+        4 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Install(object))),
+        2 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Update(object))),
+        1 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Remove(object.id()))),
+        1 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Query(object.id()))),
+        1 => session().prop_map(|session| Step::Ask(session, FlowOp::Query(ObjectId::Session))),
+        8 => (0u8..4, 1u32..2000, 0u64..3_000_000).prop_map(|(number, octets, gap)| Step::Send(number, octets, gap)),
+    ]
+}
+
+/// A session in which everything passes, so that programs get somewhere.
+fn common_start() -> Vec<Step> {
+    let objects = [
+        forward(1),
+        qer(0, [true, false]),
+        meter(0, Direction::Uplink, 3000),
+        counter(0, Bounds::NONE),
+    ];
+    let flows = [0, 1].map(|number| Object::Flow(flow(number)));
+    let install = |object| Step::Ask(SessionIndex(0), FlowOp::Install(object));
+    objects.into_iter().chain(flows).map(install).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    /// Whatever is asked and sent, both backends answer, tell and do the same.
+    #[test]
+    fn backends_agree(steps in prop::collection::vec(any_step(), 1..60), seed: u64) {
+        let mut drivers = [Driver::new(local(seed)), Driver::new(fake(seed))];
+        for step in common_start().into_iter().chain(steps) {
+            match step {
+                Step::Ask(session, op) => {
+                    let answers = drivers.each_mut().map(|driver| driver.ask(session, op.clone()));
+                    prop_assert_eq!(&answers[0], &answers[1], "{:?}", op);
+                }
+                Step::Send(number, octets, gap) => {
+                    let now = drivers[0].now.max(drivers[1].now) + core::time::Duration::from_nanos(gap);
+                    let fates = drivers.each_mut().map(|driver| {
+                        driver.now = now;
+                        driver.send(key(number), octets)
+                    });
+                    prop_assert_eq!(fates[0], fates[1]);
+                    let events = drivers.each_mut().map(Driver::take_events);
+                    prop_assert_eq!(&events[0], &events[1]);
+                }
+            }
+        }
+    }
+}
