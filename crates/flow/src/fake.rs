@@ -374,16 +374,20 @@ impl Session {
     }
 }
 
-/// Asks copies of all meters of a flow, and keeps them if none says red.
+/// Asks copies of all meters of a flow, and keeps them if none says red; else only time goes on.
 fn charge(meters: &mut BTreeMap<(u8, Direction), Meter>, flow: &Flow, offer: &Offer) -> Option<Colour> {
+    let ask = |meters: &mut BTreeMap<_, Meter>, offer| {
+        let mine = meters
+            .iter_mut()
+            .filter(|((slot, of), _)| *of == way(flow) && flow.qers >> slot & 1 == 1);
+        mine.map(|(_, meter)| meter.offer(offer))
+            .max()
+            .unwrap_or_default()
+    };
     let mut charged = meters.clone();
-    let mut worst = Colour::Green;
-    for slot in bits(flow.qers) {
-        if let Some(meter) = charged.get_mut(&(slot, way(flow))) {
-            worst = worst.max(meter.offer(offer));
-        }
-    }
+    let worst = ask(&mut charged, offer);
     if worst == Colour::Red {
+        ask(meters, &Offer { octets: 0, ..*offer });
         return None;
     }
     *meters = charged;

@@ -2,20 +2,19 @@
 //!
 //! A backend is added by one line of `conformance!`. Everything runs on simulated time from fixed seeds.
 
-use std::collections::HashMap;
+mod agreement;
+mod driver;
 
 use flow::contract::{
-    AnyKey, Backend, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Notice, Object, ObjectId, Outcome,
-    Refusal, Request, Why,
+    AnyKey, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Object, ObjectId, Outcome, Refusal, Why,
 };
-use flow::fake::FakeAccelerator;
-use flow::local::LocalBackend;
 use flow::meter::{Colour, MeterSpec, Rate};
 use flow::{
-    AdjacencyId, Bounds, CounterLimit, Direction, FlowFlags, FlowKey4, FlowKey6, Forward, ForwardKind,
-    KeyFields, LimitAction, Mark, Nanos, OpId, Scope, Seed, SessionIndex, Tick, UrrCount, Volumes, VrfId,
+    Bounds, CounterLimit, Direction, FlowKey4, FlowKey6, Forward, ForwardKind, KeyFields, LimitAction, Mark,
+    OpId, SessionIndex, Tick, UrrCount, Volumes,
 };
-use proptest::prelude::*;
+
+use driver::{A, Make, counter, flow, forward, key, meter, octets, packets, passed, plain, qer};
 
 macro_rules! conformance {
     ($($name:ident: $make:expr;)*) => {$(
@@ -38,219 +37,14 @@ macro_rules! conformance {
     (@ $make:expr; $($test:ident)*) => {$(
         #[test]
         fn $test() {
-            super::$test(&|seed| super::Driver::new($make(seed)));
+            super::$test(&|seed| crate::driver::Driver::new($make(seed)));
         }
     )*};
 }
 
 conformance! {
-    local: super::local;
-    fake_accelerator: super::fake;
-}
-
-fn local(seed: u64) -> Box<dyn Backend> {
-    Box::new(LocalBackend::new(64, 0, 16, Seed([seed, 1])).unwrap())
-}
-
-fn fake(seed: u64) -> Box<dyn Backend> {
-    Box::new(FakeAccelerator::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
-}
-
-type Make<'a> = &'a dyn Fn(u64) -> Driver;
-
-const A: SessionIndex = SessionIndex(3);
-
-/// A backend, and who drives it.
-struct Driver {
-    backend: Box<dyn Backend>,
-    next: u64,
-    now: Nanos,
-    replies: HashMap<OpId, Result<Outcome, Refusal>>,
-    awaited: usize,
-    events: Vec<Event>,
-}
-
-impl Driver {
-    fn new(backend: Box<dyn Backend>) -> Self {
-        Self {
-            backend,
-            next: 1,
-            now: Nanos::from_secs(1),
-            replies: HashMap::new(),
-            awaited: 0,
-            events: Vec::new(),
-        }
-    }
-
-    fn submit_in(&mut self, epoch: Epoch, session: SessionIndex, op: FlowOp) -> OpId {
-        let id = OpId(self.next);
-        self.next += 1;
-        self.awaited += 1;
-        self.backend.submit(Request {
-            id,
-            epoch,
-            session,
-            op,
-        });
-        id
-    }
-
-    fn submit(&mut self, session: SessionIndex, op: FlowOp) -> OpId {
-        self.submit_in(self.backend.epoch(), session, op)
-    }
-
-    fn poll(&mut self) {
-        self.now.0 += 1000;
-        match self.backend.poll(self.now) {
-            Some(Notice::Reply(reply)) => {
-                let twice = self.replies.insert(reply.id, reply.outcome);
-                assert_eq!(twice, None, "a request was answered twice");
-                self.awaited -= 1;
-            }
-            Some(Notice::Event(event)) => self.events.push(event),
-            None => {}
-        }
-    }
-
-    /// Until all is answered and told.
-    fn settle(&mut self) {
-        for _ in 0..100_000 {
-            if self.awaited == 0 {
-                break;
-            }
-            self.poll();
-        }
-        assert_eq!(self.awaited, 0, "requests are left unanswered");
-        (0..400).for_each(|_| self.poll());
-    }
-
-    fn ask(&mut self, session: SessionIndex, op: FlowOp) -> Result<Outcome, Refusal> {
-        let id = self.submit(session, op);
-        self.settle();
-        self.replies.remove(&id).unwrap()
-    }
-
-    fn install(&mut self, object: Object) -> Result<Outcome, Refusal> {
-        self.ask(A, FlowOp::Install(object))
-    }
-
-    fn update(&mut self, object: Object) -> Result<Outcome, Refusal> {
-        self.ask(A, FlowOp::Update(object))
-    }
-
-    fn counts(&mut self, op: FlowOp) -> Vec<(u8, UrrCount)> {
-        match self.ask(A, op) {
-            Ok(Outcome::Counts(counts)) => counts,
-            other => panic!("no counts but {other:?}"),
-        }
-    }
-
-    fn send(&mut self, key: AnyKey, octets: u32) -> Fate {
-        self.now.0 += 1000;
-        self.backend.process(&key, octets, self.now)
-    }
-
-    /// A session with one forward, one QER without meters, one counter, and the flows `key(0)` up, `key(1)` down.
-    fn open(&mut self, bounds: Bounds) {
-        for object in [forward(1), qer(0, [false; 2]), counter(0, bounds)] {
-            assert_eq!(self.install(object), Ok(Outcome::Done));
-        }
-        for number in [0, 1] {
-            assert_eq!(self.install(Object::Flow(flow(number))), Ok(Outcome::Done));
-        }
-    }
-
-    fn take_events(&mut self) -> Vec<Event> {
-        self.settle();
-        let mut events = std::mem::take(&mut self.events);
-        events.sort_by_key(|event| format!("{event:?}"));
-        events
-    }
-}
-
-fn key(number: u8) -> AnyKey {
-    AnyKey::V4(FlowKey4 {
-        scope: Scope::plain(VrfId(1)),
-        destination: [10, 0, 0, number],
-        fields: KeyFields::ADDRESS,
-        ..FlowKey4::default()
-    })
-}
-
-/// Downlink if the number is odd.
-fn flow(number: u8) -> Flow {
-    Flow {
-        key: key(number),
-        qers: 1,
-        urrs: 1,
-        idle: 100,
-        flags: FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, number % 2 == 1),
-        forward: 0,
-        marking: None,
-    }
-}
-
-fn plain(adjacency: u32) -> Forward {
-    Forward {
-        kind: ForwardKind::Plain,
-        adjacency: AdjacencyId(adjacency),
-        ..Forward::DROP
-    }
-}
-
-/// The forward in slot 0, told by its adjacency.
-fn forward(adjacency: u32) -> Object {
-    Object::Forward {
-        slot: 0,
-        forward: plain(adjacency),
-    }
-}
-
-fn qer(slot: u8, metered: [bool; 2]) -> Object {
-    Object::Qer {
-        slot,
-        mark: Mark::qfi_only(slot),
-        closed: [false; 2],
-        metered,
-    }
-}
-
-fn meter(qer: u8, direction: Direction, burst: u64) -> Object {
-    Object::Meter {
-        qer,
-        direction,
-        spec: MeterSpec::Single {
-            rate: Rate::ZERO,
-            burst,
-        },
-        state: None,
-    }
-}
-
-fn counter(slot: u8, bounds: Bounds) -> Object {
-    Object::Counter { slot, bounds }
-}
-
-fn passed(adjacency: u32) -> Fate {
-    Fate::Passed {
-        forward: plain(adjacency),
-        mark: Mark::NONE,
-        colour: Colour::Green,
-    }
-}
-
-fn octets(counts: &[(u8, UrrCount)]) -> u64 {
-    counts
-        .iter()
-        .map(|(_, count)| count.ul_octets + count.dl_octets)
-        .sum()
-}
-
-fn packets(counts: &[(u8, UrrCount)]) -> u64 {
-    counts
-        .iter()
-        .map(|(_, count)| count.ul_packets + count.dl_packets)
-        .sum()
+    local: crate::driver::local;
+    fake_accelerator: crate::driver::fake;
 }
 
 fn requests_of_a_session_keep_their_order(make: Make<'_>) {
@@ -699,132 +493,4 @@ fn meters_are_charged_together(make: Make<'_>) {
         1000,
         "dropped is not counted"
     );
-}
-
-/// One step of a program that all backends run.
-#[derive(Clone, Debug)]
-enum Step {
-    Ask(SessionIndex, FlowOp),
-    Send(u8, u32, u64),
-}
-
-fn any_object() -> impl Strategy<Value = Object> {
-    let slot = || 0u8..3;
-    let kind = prop::sample::select(vec![ForwardKind::Plain, ForwardKind::Drop, ForwardKind::Buffer]);
-    let volume = || prop::option::of(0u64..6000);
-    let volumes = move || {
-        (volume(), volume(), volume()).prop_map(|(total, uplink, downlink)| Volumes {
-            total,
-            uplink,
-            downlink,
-        })
-    };
-    let action = prop::sample::select(vec![LimitAction::Event, LimitAction::Trap, LimitAction::Drop]);
-    let limit = prop::option::of((volumes(), action));
-    let limit = limit.prop_map(|limit| limit.map(|(octets, action)| CounterLimit { octets, action }));
-    let way = any::<bool>().prop_map(|down| Direction::BOTH[usize::from(down)]);
-    let spec =
-        (1u64..100_000, 1u64..5000, 1u64..5000, any::<bool>()).prop_map(|(kbit, burst, further, three)| {
-            let rate = Rate::from_kbit(kbit);
-            match three {
-                true => MeterSpec::SrTcm {
-                    cir: rate,
-                    cbs: burst,
-                    ebs: further,
-                    aware: false,
-                },
-                false => MeterSpec::Single { rate, burst },
-            }
-        });
-    prop_oneof![
-        (slot(), kind, any::<u32>()).prop_map(|(slot, kind, adjacency)| {
-            let forward = Forward {
-                kind,
-                ..plain(adjacency)
-            };
-            Object::Forward { slot, forward }
-        }),
-        (slot(), 0u8..64, any::<[bool; 2]>(), any::<[bool; 2]>()).prop_map(|(slot, qfi, closed, metered)| {
-            let closed = [closed[0] && metered[1], closed[1] && metered[0]];
-            Object::Qer {
-                slot,
-                mark: Mark::qfi_only(qfi),
-                closed,
-                metered,
-            }
-        }),
-        (slot(), way, spec).prop_map(|(qer, direction, spec)| Object::Meter {
-            qer,
-            direction,
-            spec,
-            state: None
-        }),
-        (slot(), volumes(), limit)
-            .prop_map(|(slot, watermarks, limit)| counter(slot, Bounds { watermarks, limit })),
-        (0u8..4, 0u64..8, 0u64..8, slot(), prop::option::of(slot())).prop_map(
-            |(number, qers, urrs, forward, marking)| {
-                Object::Flow(Flow {
-                    qers,
-                    urrs,
-                    forward,
-                    marking,
-                    idle: 30_000,
-                    ..flow(number)
-                })
-            }
-        ),
-    ]
-}
-
-fn any_step() -> impl Strategy<Value = Step> {
-    let session = || (0u32..2).prop_map(SessionIndex);
-    prop_oneof![
-        4 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Install(object))),
-        2 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Update(object))),
-        1 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Remove(object.id()))),
-        1 => (session(), any_object()).prop_map(|(session, object)| Step::Ask(session, FlowOp::Query(object.id()))),
-        1 => session().prop_map(|session| Step::Ask(session, FlowOp::Query(ObjectId::Session))),
-        8 => (0u8..4, 1u32..2000, 0u64..3_000_000).prop_map(|(number, octets, gap)| Step::Send(number, octets, gap)),
-    ]
-}
-
-/// A session in which everything passes, so that programs get somewhere.
-fn common_start() -> Vec<Step> {
-    let objects = [
-        forward(1),
-        qer(0, [true, false]),
-        meter(0, Direction::Uplink, 3000),
-        counter(0, Bounds::NONE),
-    ];
-    let flows = [0, 1].map(|number| Object::Flow(flow(number)));
-    let install = |object| Step::Ask(SessionIndex(0), FlowOp::Install(object));
-    objects.into_iter().chain(flows).map(install).collect()
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
-
-    /// Whatever is asked and sent, both backends answer, tell and do the same.
-    #[test]
-    fn backends_agree(steps in prop::collection::vec(any_step(), 1..60), seed: u64) {
-        let mut drivers = [Driver::new(local(seed)), Driver::new(fake(seed))];
-        for step in common_start().into_iter().chain(steps) {
-            match step {
-                Step::Ask(session, op) => {
-                    let answers = drivers.each_mut().map(|driver| driver.ask(session, op.clone()));
-                    prop_assert_eq!(&answers[0], &answers[1], "{:?}", op);
-                }
-                Step::Send(number, octets, gap) => {
-                    let now = drivers[0].now.max(drivers[1].now) + core::time::Duration::from_nanos(gap);
-                    let fates = drivers.each_mut().map(|driver| {
-                        driver.now = now;
-                        driver.send(key(number), octets)
-                    });
-                    prop_assert_eq!(fates[0], fates[1]);
-                    let events = drivers.each_mut().map(Driver::take_events);
-                    prop_assert_eq!(&events[0], &events[1]);
-                }
-            }
-        }
-    }
 }
