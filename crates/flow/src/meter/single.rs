@@ -40,16 +40,18 @@ impl Single {
     /// Lets time pass, and tells how much.
     #[inline(always)]
     pub(super) fn elapse(&mut self, now: u64) -> u64 {
-        let elapsed = now.saturating_sub(self.last);
-        self.last = self.last.wrapping_add(elapsed);
-        elapsed
+        let before = self.last;
+        self.last = now.max(before);
+        self.last.wrapping_sub(before)
     }
 
     /// Puts in what fits.
     #[inline(always)]
     pub(super) fn earn(&mut self, earned: u64) {
         let room = self.depth.wrapping_sub(self.tokens);
-        self.tokens = self.tokens.wrapping_add(earned.min(room));
+        // Whether a bucket is full is not to be guessed: no branch.
+        let earned = core::hint::select_unpredictable(earned < room, earned, room);
+        self.tokens = self.tokens.wrapping_add(earned);
     }
 
     /// Lets time pass and takes out `cost`, even if there is less: then the result is negative, and so is what is left
