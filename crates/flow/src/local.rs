@@ -487,7 +487,7 @@ fn pass(
     } else if block.is_stopped(entry.urrs) {
         Some(Fate::of_limit(block.stop_action(entry.urrs)))
     } else {
-        Fate::of_action(forward.kind)
+        Fate::of_action(forward.kind())
     };
     if let Some(fate) = held {
         return (fate, Counted::PASSED);
@@ -498,7 +498,7 @@ fn pass(
     let counted = block.count(entry.urrs, offer.octets.into());
     let mark = block.mark(entry.marking);
     let passed = Fate::Passed {
-        forward,
+        forward: block.whole_forward(entry.forward),
         mark,
         colour,
     };

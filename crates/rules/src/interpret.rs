@@ -10,15 +10,17 @@ mod arrival;
 mod build;
 mod detect;
 mod egress;
+mod police;
 
 use std::net::IpAddr;
 
-use flow::Direction;
+use flow::{Direction, Nanos};
 use packet::gtpu::MessageType;
 use packet::{DropReason, IpTuple};
 
 use self::arrival::{Arrival, Tunnelled};
 use self::egress::Way;
+pub use self::police::Policers;
 use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, UrrId};
 use crate::network::{InstanceId, Network};
 
@@ -63,14 +65,43 @@ pub struct Counted {
 
 /// Evaluates the rules of the packet's session for it. `packet` starts with its outermost IP header and came in by
 /// `ingress`; octets behind its IP length are padding.
+///
+/// No rate is enforced: [`interpret_policed`] does that.
 pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, packet: &[u8]) -> Verdict {
+    evaluate(rules, network, ingress, packet, &mut |_, _, _| true)
+}
+
+/// The same at `now`, with maximum bit rates enforced (TS 29.244 §5.4.4): a packet passes all meters, or takes nothing
+/// from any and is dropped.
+pub fn interpret_policed(
+    rules: &SessionRules,
+    network: &Network,
+    ingress: InstanceId,
+    packet: &[u8],
+    (policers, now): (&mut Policers, Nanos),
+) -> Verdict {
+    evaluate(rules, network, ingress, packet, &mut |qers, direction, octets| {
+        policers.pass(qers, direction, octets, now)
+    })
+}
+
+/// Asked whether a packet of so many octets passes the meters of these QERs.
+type Police<'a> = &'a mut dyn FnMut(&[&Qer], Direction, u64) -> bool;
+
+fn evaluate(
+    rules: &SessionRules,
+    network: &Network,
+    ingress: InstanceId,
+    packet: &[u8],
+    police: Police<'_>,
+) -> Verdict {
     let mut verdict = Verdict {
         outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
         counted: Vec::new(),
         pdr: None,
     };
     let session = Session { rules, network };
-    match session.walk(ingress, packet, &mut verdict) {
+    match session.walk(ingress, packet, police, &mut verdict) {
         Ok(forwarded) => verdict.outcome = forwarded,
         Err(reason) => verdict.outcome = Outcome::Dropped(reason),
     }
@@ -85,14 +116,20 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn walk(self, ingress: InstanceId, packet: &[u8], verdict: &mut Verdict) -> Result<Outcome, DropReason> {
+    fn walk(
+        self,
+        ingress: InstanceId,
+        packet: &[u8],
+        police: Police<'_>,
+        verdict: &mut Verdict,
+    ) -> Result<Outcome, DropReason> {
         let arrival = Arrival::parse(self.network, ingress, packet)?;
         self.check_ownership(&arrival)?;
         match &arrival {
             Arrival::Tunnel(tunnel) if tunnel.message_type != MessageType::G_PDU => {
                 self.relay_signalling(tunnel, verdict)
             }
-            _ => self.user_packet(&arrival, verdict),
+            _ => self.user_packet(&arrival, police, verdict),
         }
     }
 
@@ -106,7 +143,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn user_packet(self, arrival: &Arrival<'_>, verdict: &mut Verdict) -> Result<Outcome, DropReason> {
+    fn user_packet(
+        self,
+        arrival: &Arrival<'_>,
+        police: Police<'_>,
+        verdict: &mut Verdict,
+    ) -> Result<Outcome, DropReason> {
         let tuple = arrival.user_tuple()?;
         let pdr = self.detect(arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
         verdict.pdr = Some(pdr.id);
@@ -123,6 +165,9 @@ impl<'a> Session<'a> {
             build::decrement_ttl(&mut user)?;
         }
         let octets = u64::from(tuple.total_len);
+        if !police(&self.qers(pdr).collect::<Vec<_>>(), direction, octets) {
+            return Err(DropReason::MeterRed);
+        }
         let urrs = self.rules.urrs().iter().filter(|urr| pdr.urrs.contains(&urr.id));
         verdict.counted = urrs
             .map(|urr| Counted {

@@ -1,20 +1,23 @@
 //! Stage `act`: what was decided is done.
 //!
-//! Gates, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by `lookup`. The
-//! order of the checks is that of `rules::interpret`, so that a packet which fails several is dropped for the same
-//! reason: gate, action, extension headers, TTL; then it counts; then route and neighbour.
+//! Gates, then meters, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by
+//! `lookup`. The order of the checks is that of `rules::interpret`, so that a packet which fails several is dropped for
+//! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then it counts; then route
+//! and neighbour.
 
 use std::net::IpAddr;
 
+use flow::meter::{Offer, SharedMeters};
 use flow::{
-    AdjacencyId, Blocks, FlowFlags, ForwardFlags, ForwardKind, InstanceId, LiveBlock, Nanos, OuterAddresses,
-    PackedForward, PortId,
+    AdjacencyId, Blocks, Counted, FlowFlags, ForwardFlags, ForwardKind, InstanceId, LiveBlock, Nanos,
+    OuterAddresses, PackedForward, PortId, SessionIndex,
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
 use packet::{DropReason, PacketBuf};
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
+use crate::Event;
 use crate::batch::BURST;
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
 use crate::encap::{self, Chain, Cut, Hop, Optional};
@@ -28,6 +31,7 @@ pub(crate) struct Act<'a> {
     pub blocks: &'a mut Blocks,
     pub chain: &'a mut Chain,
     pub plans: &'a mut [Plan; BURST],
+    pub shared: &'a mut SharedMeters,
 }
 
 /// What it takes to find a packet's way out.
@@ -171,12 +175,11 @@ impl Act<'_> {
         }
         let stats = &mut self.ways.stats.directions[direction];
         stats.matched.add(octets);
-        if block.is_closed(verdict.qers) {
-            return Err(DropReason::GateClosed);
-        }
+        check_open(&block, verdict)?;
         if descriptor.ttl <= 1 && (way == Way::Plain || descriptor.tunnel.is_none()) {
             return Err(DropReason::TtlExpired);
         }
+        pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         let id = if forward.adjacency() == AdjacencyId::BY_DESTINATION {
             let destination = keys.v4[place % BURST].destination;
             let found = self.ways.route(forward.egress(), destination.into());
@@ -189,7 +192,10 @@ impl Act<'_> {
         };
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
-        block.count(verdict.urrs, octets as u64);
+        let counted = block.count(verdict.urrs, octets as u64);
+        if counted != Counted::PASSED {
+            self.ways.reached(block.session(), counted)?;
+        }
         self.ways.stats.directions[direction].forwarded.add(octets);
         self.plans[place % BURST] = Plan {
             forward,
@@ -214,9 +220,7 @@ impl Act<'_> {
         let direction = verdict.direction() as usize;
         self.ways.stats.directions[direction].matched.add(octets);
         let mut block = live(self.blocks, verdict)?;
-        if block.is_closed(verdict.qers) {
-            return Err(DropReason::GateClosed);
-        }
+        check_open(&block, verdict)?;
         let forward = block.forward(verdict.forward);
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
@@ -224,6 +228,7 @@ impl Act<'_> {
         if routed && descriptor.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
+        pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         let mut id = forward.adjacency();
         if id == AdjacencyId::BY_DESTINATION {
             let destination = keys.destination(place, descriptor.family);
@@ -239,7 +244,10 @@ impl Act<'_> {
         let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
-        block.count(verdict.urrs, octets as u64);
+        let counted = block.count(verdict.urrs, octets as u64);
+        if counted != Counted::PASSED {
+            self.ways.reached(block.session(), counted)?;
+        }
         let is_v4 = descriptor.family == Family::V4;
         let cut = Cut {
             offset: descriptor.offset.into(),
@@ -366,6 +374,26 @@ impl<'a> Ways<'a> {
         }
     }
 
+    /// Tells Control what a packet's counters have reached; one that a limit does not allow is dropped.
+    #[cold]
+    fn reached(&mut self, session: SessionIndex, counted: Counted) -> Result<(), DropReason> {
+        let Counted {
+            action,
+            watermarks,
+            limits,
+        } = counted;
+        let event = Event::CountersReached {
+            session,
+            watermarks,
+            limits,
+        };
+        self.notices.tell(self.stats, event);
+        match action {
+            Some(_) => Err(DropReason::QuotaExhausted),
+            None => Ok(()),
+        }
+    }
+
     #[cold]
     fn ask(&mut self, instance: InstanceId, next_hop: IpAddr) -> DropReason {
         self.notices.ask(self.stats, instance, next_hop, self.now);
@@ -377,6 +405,34 @@ impl<'a> Ways<'a> {
 fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
+}
+
+/// Whether gates are open and quotas left.
+#[inline(always)]
+fn check_open(block: &LiveBlock<'_>, verdict: &Verdict) -> Result<(), DropReason> {
+    if block.is_closed(verdict.qers) {
+        return Err(DropReason::GateClosed);
+    }
+    if block.is_stopped(verdict.urrs) {
+        return Err(DropReason::QuotaExhausted);
+    }
+    Ok(())
+}
+
+/// Passes a packet through all of its meters, or takes tokens from none (TS 29.244 §5.4.4).
+#[inline(always)]
+fn pass_meters(
+    block: &mut LiveBlock<'_>,
+    verdict: &Verdict,
+    octets: usize,
+    now: Nanos,
+    shared: &mut SharedMeters,
+) -> Result<(), DropReason> {
+    if !block.is_metered() {
+        return Ok(());
+    }
+    let passed = block.meter(verdict.qers, &Offer::new(octets as u32, now), shared);
+    passed.map(drop).map_err(|_| DropReason::MeterRed)
 }
 
 #[inline(always)]

@@ -32,6 +32,8 @@ pub struct WorkerConfig {
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that do not lie in their session's bucket. Default 65,536; unused with one worker.
     pub max_exceptions: usize,
+    /// Meters that sessions share. Default 0.
+    pub shared_meters: u16,
     /// Packets of one burst that may take the slow path. Default 64: all.
     pub slow_path_budget: u16,
     /// Commands applied in one poll. Default 32.
@@ -64,6 +66,7 @@ impl WorkerConfig {
             max_flows_v6: 65_536,
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
+            shared_meters: 0,
             slow_path_budget: BURST as u16,
             commands_per_poll: 32,
             idle: Duration::from_secs(300),

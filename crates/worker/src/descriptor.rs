@@ -92,6 +92,8 @@ pub(crate) struct Verdict {
     pub forward: u8,
     pub marking: u8,
     pub flags: FlowFlags,
+    /// Where the meters of its QERs start, in lines of the block; 0: they have none.
+    pub meters: u8,
 }
 
 impl Verdict {
@@ -105,6 +107,7 @@ impl Verdict {
         forward: 0,
         marking: 0,
         flags: FlowFlags::NONE,
+        meters: 0,
     };
 
     /// Whether there is a decision.
@@ -125,6 +128,7 @@ impl Verdict {
             forward,
             marking,
             flags,
+            meters,
             ..
         } = entry;
         Self {
@@ -136,6 +140,7 @@ impl Verdict {
             forward,
             marking,
             flags,
+            meters,
         }
     }
 
@@ -150,6 +155,7 @@ impl Verdict {
             forward,
             marking,
             flags,
+            meters,
         } = self;
         FlowEntry {
             key,
@@ -162,6 +168,7 @@ impl Verdict {
             forward,
             marking,
             flags,
+            meters,
             ..FlowEntry::default()
         }
     }

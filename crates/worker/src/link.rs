@@ -9,7 +9,8 @@
 
 use std::net::IpAddr;
 
-use flow::{Bucket, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
+use flow::meter::{Rate, SharedId};
+use flow::{Bucket, Direction, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
 use packet::{MacAddr, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
@@ -30,6 +31,17 @@ pub enum Command {
     Steer(SteerChange),
     /// A neighbour came, changed or went. Told to every worker.
     Adjacency(AdjacencyChange),
+    /// Sets a worker's share of a meter that sessions have in common: that of a slice or a data network.
+    SharedMeter {
+        /// Which one, from 1 to [`WorkerConfig::shared_meters`](crate::WorkerConfig::shared_meters).
+        id: SharedId,
+        /// Of which direction.
+        direction: Direction,
+        /// The rate.
+        rate: Rate,
+        /// The burst in octets.
+        burst: u64,
+    },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {
         /// The port.
@@ -164,6 +176,15 @@ pub enum Event {
         peer: IpAddr,
         /// The peer's TEID.
         teid: Teid,
+    },
+    /// A packet made counters of a session reach what was set for them.
+    CountersReached {
+        /// The session.
+        session: SessionIndex,
+        /// The URR slots that reached a watermark, each told once: bit n is slot n.
+        watermarks: u64,
+        /// The URR slots that reached their limit, which acts from now on.
+        limits: u64,
     },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {

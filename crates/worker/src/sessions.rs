@@ -174,7 +174,7 @@ impl Sessions {
                 retired: Some(image),
             };
         };
-        let carry = ReplaceMap::by_ids(&slot.image.urr_ids, &image.urr_ids);
+        let carry = carried(&slot.image, &image);
         let same = slot.image.classification_generation == image.classification_generation;
         let flows = if same { Flows::Keep } else { Flows::Revoke };
         let last = self.counters(slot, |urr| !carry.keeps(urr));
@@ -276,13 +276,19 @@ impl Sessions {
             .and_then(|other| self.slots.get_mut(other as usize))
             .and_then(Option::as_mut);
         let Some(slot) = slot else { return };
-        let carry = ReplaceMap::by_ids(&slot.image.urr_ids, &slot.image.urr_ids);
+        let carry = carried(&slot.image, &slot.image);
         let replaced = self
             .blocks
             .replace(slot.installed.block, &slot.image.block, &carry, Flows::Revoke);
         // Of the same size, it stays where it is: there is always room.
         slot.installed = replaced.unwrap_or(slot.installed);
     }
+}
+
+/// Counts and meters that go on: those of the URRs and QERs that are in both images.
+fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
+    let qers = |image: &SessionImage| image.rules.qers().iter().map(|qer| qer.id).collect::<Vec<_>>();
+    ReplaceMap::by_ids(&old.urr_ids, &new.urr_ids).with_qers(&qers(old), &qers(new))
 }
 
 fn fault(error: BlockError) -> ApplyError {

@@ -4,7 +4,7 @@
 //! over budget a packet is dropped and counted. Decisions are `rules`'; nothing is cached that
 //! [`Classifier`](rules::classifier::Classifier) did not call correct for the key.
 
-use flow::{Direction, FlowFlags, ForwardKind, KeyFields, Tick};
+use flow::{Blocks, Direction, FlowFlags, ForwardKind, KeyFields, Tick};
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{PacketView, Side};
 use rules::image::Decision;
@@ -127,7 +127,7 @@ fn decide(
         return Err(DropReason::MartianDestination);
     }
     let key = descriptor.defect.is_none().then_some(found.key);
-    Ok((verdict(slot, decision), key))
+    Ok((verdict(&sessions.blocks, slot, decision), key))
 }
 
 /// Whether a data network is at either end, so that this node is a router to the packet.
@@ -147,7 +147,7 @@ fn decide_without_packet(
         return Err(defect);
     }
     let pdr = signalling_pdr(slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
-    Ok((verdict(slot, decision(slot, pdr)?), None))
+    Ok((verdict(&sessions.blocks, slot, decision(slot, pdr)?), None))
 }
 
 fn session<'a>(sessions: &'a Sessions, side: Side, tuple: Option<&IpTuple>) -> Result<&'a Slot, DropReason> {
@@ -175,8 +175,9 @@ fn decision(slot: &Slot, pdr: u16) -> Result<&Decision, DropReason> {
         .ok_or(DropReason::NoMatchingPdr)
 }
 
-fn verdict(slot: &Slot, decision: &Decision) -> Verdict {
+fn verdict(blocks: &Blocks, slot: &Slot, decision: &Decision) -> Verdict {
     let downlink = decision.direction == Direction::Downlink;
+    let block = blocks.get(slot.installed.block);
     Verdict {
         qers: decision.qers,
         urrs: decision.urrs,
@@ -189,5 +190,6 @@ fn verdict(slot: &Slot, decision: &Decision) -> Verdict {
         pdr: decision.pdr,
         forward: decision.forward,
         marking: decision.marking,
+        meters: block.map_or(0, |block| block.meters_hint(decision.qers, decision.direction)),
     }
 }

@@ -150,10 +150,8 @@ fn credit<'a>(
         if !verdict.is_some() || descriptor.kind == Kind::Relayed {
             continue;
         }
-        let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
-        if let Some(mut block) = block {
-            block.uncount(verdict.urrs, descriptor.octets.into());
-        }
+        let (direction, octets) = (verdict.direction(), descriptor.octets.into());
+        blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The worker: its state, and one poll of it.
 
 use flow::memory::OutOfMemory;
+use flow::meter::SharedMeters;
 use flow::{Nanos, PortId, Tick, cycles};
 use packet::{DropReason, PacketBuf, Teid};
 use rtrb::Consumer;
@@ -53,6 +54,7 @@ pub struct Worker<I: Io> {
     outgoing: Outgoing<I::Buf>,
     chain: Chain,
     plans: Box<[Plan; BURST]>,
+    shared: SharedMeters,
 }
 
 /// What one poll did.
@@ -108,6 +110,7 @@ impl<I: Io> Worker<I> {
             outgoing: Outgoing::new(io.ports(), config.workers.into()),
             chain: Chain::new(),
             plans: Box::new([Plan::NONE; BURST]),
+            shared: SharedMeters::new(config.shared_meters),
             io,
             config,
         })
@@ -181,6 +184,14 @@ impl<I: Io> Worker<I> {
                 if !self.steering.apply(change) {
                     self.stats.exceptions_lost += 1;
                 }
+            }
+            Command::SharedMeter {
+                id,
+                direction,
+                rate,
+                burst,
+            } => {
+                self.shared.set(id, direction, rate, burst);
             }
             Command::Adjacency(change) => self.apply_adjacency(&change),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
@@ -329,6 +340,7 @@ impl<I: Io> Worker<I> {
             blocks: &mut self.sessions.blocks,
             chain: &mut self.chain,
             plans: &mut self.plans,
+            shared: &mut self.shared,
         };
         act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
     }

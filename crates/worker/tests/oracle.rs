@@ -4,6 +4,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow::{Direction, SessionIndex, UrrCount};
 use packet::{DropReason, IpTuple};
@@ -13,7 +14,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::SessionRules;
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
-use rules::interpret::{Outcome, interpret};
+use rules::interpret::{Outcome, Policers, interpret, interpret_policed};
 use rules::model::UrrId;
 use rules::testing::{self, Edited, Sent, any_edit, any_sent, runnable_rules};
 
@@ -26,12 +27,15 @@ enum Step {
     Packet(prop::sample::Index),
     /// The rules change.
     Edit(Edited),
+    /// So many microseconds pass.
+    Wait(u64),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => any::<prop::sample::Index>().prop_map(Step::Packet),
         1 => any_edit().prop_map(Step::Edit),
+        1 => (0..20_000u64).prop_map(Step::Wait),
     ]
 }
 
@@ -41,6 +45,7 @@ struct Trial {
     rules: Arc<SessionRules>,
     image: Box<SessionImage>,
     counts: BTreeMap<UrrId, UrrCount>,
+    policers: Policers,
 }
 
 impl Trial {
@@ -59,6 +64,7 @@ impl Trial {
             rules,
             image,
             counts: BTreeMap::new(),
+            policers: Policers::default(),
         })
     }
 
@@ -81,18 +87,22 @@ impl Trial {
             match step {
                 Step::Packet(index) => self.packet(index.get(packets)),
                 Step::Edit(edit) => self.edit(edit),
+                Step::Wait(micros) => self.world.now = self.world.now + Duration::from_micros(*micros),
             }
         }
     }
 
     fn packet(&mut self, sent: &Sent) {
         let before = self.world.drops();
+        let taken = self.world.next_poll();
         let out = self.world.send(sent.ingress.0, &sent.bytes);
         if let Some(reason) = not_for_rules(sent) {
             assert_eq!(self.world.dropped_since(&before), Some(reason));
             return;
         }
-        let verdict = interpret(&self.rules, &self.world.network, sent.ingress, &sent.bytes);
+        let police = (&mut self.policers, taken);
+        let network = &self.world.network;
+        let verdict = interpret_policed(&self.rules, network, sent.ingress, &sent.bytes, police);
         match verdict.outcome {
             Outcome::Forwarded {
                 bytes,
@@ -151,6 +161,7 @@ impl Trial {
             .collect();
         assert_eq!(counters(last), expected);
         self.counts.retain(|id, _| !gone(id));
+        self.policers.change(&rules);
         (self.rules, self.image) = (rules, image);
     }
 
@@ -217,7 +228,7 @@ fn random_worlds_reach_every_way() {
     let mut draw =
         |count: usize| (runnable_rules(), vec(any_sent(), count), vec(any_step(), 60)).new_tree(&mut runner);
     let mut sums = Sums::default();
-    for _ in 0..300 {
+    for _ in 0..600 {
         let (rules, packets, steps) = draw(40).expect("they are drawn without conditions").current();
         let Some(mut trial) = Trial::start(rules, false) else {
             continue;
@@ -238,6 +249,7 @@ fn random_worlds_reach_every_way() {
         DropReason::GateClosed,
         DropReason::MartianDestination,
         DropReason::NoMatchingPdr,
+        DropReason::MeterRed,
         DropReason::SpoofedSource,
         DropReason::TtlExpired,
         DropReason::UnknownGtpuExtension,

@@ -41,6 +41,13 @@ impl<'a> LiveBlock<'a> {
         self.face().closed & qers != 0
     }
 
+    /// Whether there is any meter to pass, the session's own or one that it shares.
+    #[inline(always)]
+    pub fn is_metered(&self) -> bool {
+        let face = self.face();
+        face.counts.meter_slots() != 0 || face.shared != 0
+    }
+
     /// The forward in `slot`; one that drops where there is none.
     #[inline(always)]
     pub fn forward(&self, slot: u8) -> PackedForward {

@@ -61,9 +61,9 @@ pub struct Qer {
     pub rqi: bool,
     /// The Paging Policy Indicator of downlink packets.
     pub ppi: Option<Ppi>,
-    /// The maximum bit rate; `None` is no limit, and 0 lets nothing pass. Kept; not enforced yet.
+    /// The maximum bit rate; `None` is no limit, and 0 lets nothing pass.
     pub mbr: Option<BitRates>,
-    /// The guaranteed bit rate. Kept; not enforced yet.
+    /// The guaranteed bit rate: within it packets are green.
     pub gbr: Option<BitRates>,
 }
 

@@ -8,10 +8,11 @@ use proptest::prelude::*;
 use super::packets::TEIDS;
 use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
-    ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate, ForwardingParameters,
-    ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval,
-    Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId,
-    SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId,
+    ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far, FarId,
+    FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation,
+    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
+    QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr,
+    UrrId,
 };
 use crate::network::InstanceId;
 
@@ -219,13 +220,30 @@ fn any_gate() -> impl Strategy<Value = Gate> {
 fn any_qer() -> impl Strategy<Value = Qer> {
     let qfi = prop::option::of((8..11u8).prop_map(Qfi::from_low_bits));
     let ppi = prop::option::weighted(0.3, (0..8u8).prop_map(Ppi::from_low_bits));
-    (any_gate(), any_gate(), qfi, any::<bool>(), ppi).prop_map(|(gate_ul, gate_dl, qfi, rqi, ppi)| Qer {
-        gate_ul,
-        gate_dl,
-        qfi,
-        rqi,
-        ppi,
-        ..Qer::new(QerId(0))
+    let rates = (
+        prop::option::weighted(0.2, any_rates()),
+        prop::option::weighted(0.2, any_rates()),
+    );
+    (any_gate(), any_gate(), qfi, any::<bool>(), ppi, rates).prop_map(
+        |(gate_ul, gate_dl, qfi, rqi, ppi, (mbr, gbr))| Qer {
+            gate_ul,
+            gate_dl,
+            qfi,
+            rqi,
+            ppi,
+            mbr,
+            gbr,
+            ..Qer::new(QerId(0))
+        },
+    )
+}
+
+/// Rates at which packets that follow each other by microseconds pass, sometimes pass, and do not.
+fn any_rates() -> impl Strategy<Value = BitRates> {
+    let kbit = || prop_oneof![2 => Just(0), 2 => 1..100_000u64, 1 => Just(10_000_000), 1 => Just(u64::MAX)];
+    (kbit(), kbit()).prop_map(|(ul, dl)| BitRates {
+        ul: BitsPerSecond::from_kbit(ul),
+        dl: BitsPerSecond::from_kbit(dl),
     })
 }
 
@@ -399,8 +417,8 @@ impl Edited {
                 qfi: qer.qfi.map_or(Edit::Clear, Edit::Set),
                 rqi: Some(qer.rqi),
                 ppi: qer.ppi.map_or(Edit::Clear, Edit::Set),
-                mbr: Edit::Keep,
-                gbr: Edit::Keep,
+                mbr: qer.mbr.map_or(Edit::Clear, Edit::Set),
+                gbr: qer.gbr.map_or(Edit::Clear, Edit::Set),
             }),
             Self::Pdr(pdr) => {
                 if rules.pdr(pdr.id).is_some() {

@@ -152,9 +152,14 @@ impl World {
         self.poll();
     }
 
+    /// When the next poll is: packets that were sent are taken then.
+    pub fn next_poll(&self) -> Nanos {
+        self.now + Duration::from_micros(10)
+    }
+
     /// Polls every worker once; time passes.
     pub fn poll(&mut self) {
-        self.now = self.now + Duration::from_micros(10);
+        self.now = self.next_poll();
         for worker in &mut self.workers {
             worker.poll(self.now);
         }
