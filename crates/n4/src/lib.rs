@@ -11,7 +11,7 @@
 //! - BUFF, NOCP, BDPN, DDPN and BARs: a FAR that buffers *holds*: its packets are dropped and counted as `far_buffer`,
 //!   and no Downlink Data Report is sent (TS 29.244 §5.2.3.1);
 //! - SNDEM: no End Marker is sent (§5.2.3.2), and EMPU is not among our features;
-//! - MBR, GBR, packet rates, averaging windows and flow level marking of QERs: gates and QFI, RQI and PPI only (§5.4);
+//! - packet rates, averaging windows and flow level marking of QERs: gates, MBR, QFI, RQI and PPI only (§5.4);
 //! - thresholds, quotas, periods and other triggers of URRs: usage is counted and reported when it is asked for, when
 //!   the URR or its last PDR goes, and when the session ends (§5.2.2);
 //! - User Plane Inactivity Timer (§5.11.3), Trace Information (§5.15), names and types that only inform.

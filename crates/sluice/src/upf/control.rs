@@ -194,6 +194,8 @@ impl Control {
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
             Event::EchoResponse { .. } => {}
+            // No rules set bounds yet: thresholds and quotas of URRs do not act.
+            Event::CountersReached { .. } => {}
         }
     }
 
