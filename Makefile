@@ -4,7 +4,7 @@ CARGO  ?= cargo
 SLUICE := target/release/sluice
 DEMO   ?= --seconds 10 --sessions 10000
 
-.PHONY: run test unit interop lint bench fuzz clean setup-build setup-test build
+.PHONY: run test unit interop lint instructions sanitize bench fuzz clean setup-build setup-test build
 
 run: build               ## build, then forward packets for ten seconds with a live view
 	$(SLUICE) demo $(DEMO)
@@ -27,6 +27,12 @@ lint:                    ## what CI checks besides the tests
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) deny --log-level error check licenses bans sources
 	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked
+
+instructions: setup-test ## what each stage of a worker executes for a packet, against the record
+	tools/instructions.py
+
+sanitize:                ## the crates that hold unsafe code or parse foreign bytes, under AddressSanitizer
+	tools/sanitize.sh
 
 bench: build             ## figures of this machine
 	$(SLUICE) bench floor

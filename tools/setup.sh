@@ -41,6 +41,7 @@ need_test() {
     have ping || missing+=(iputils-ping)
     have tcpdump || missing+=(tcpdump)
     have tshark || missing+=(tshark)
+    have valgrind || missing+=(valgrind)
     python3 -c "import ensurepip, venv" 2>/dev/null || missing+=(python3-venv)
     new_enough_go || missing+=(golang-go)
 }

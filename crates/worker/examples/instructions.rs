@@ -1,16 +1,11 @@
-//! One worker on one core, fed from memory: nanoseconds per packet and each stage's share.
+//! A fixed run of one worker for `tools/instructions.py`, which counts what each stage executes.
 //!
-//!     cargo run --release -p worker --example worker_bench -- [--sessions N] [--seconds N] [--payload N] [--five-tuple]
-//!
-//! The port synthesises headers into recycled buffers on the worker's own core, in random order of sessions; a null
-//! run of the same port alone gives its cost, which is subtracted. There is no NIC driver in any of these figures.
-//! Time is the thread's processor time.
+//! So many bursts of uplink, then of downlink, over sessions in random order from a fixed seed. The port makes
+//! headers up in recycled buffers. Nothing is timed and nothing printed but what was forwarded.
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use flow::{AdjacencyId, InstanceId, Nanos, PortId, Seed, SessionIndex, WorkerId, prefetch};
 use packet::{DropReason, MacAddr, PacketBuf, Teid};
@@ -20,7 +15,7 @@ use rules::image::SessionChange;
 use rules::model::{FTeid, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress};
 use rules::testing::{self, N3_ADDRESS, UserPacket, pdu_session, tunnelled};
 use transport::{Adjacency, AdjacencyChange};
-use worker::{BURST, Batch, Command, ControlLink, Ingress, Io, Stage, Worker, WorkerConfig, interface, link};
+use worker::{BURST, Batch, Command, ControlLink, Ingress, Io, Worker, WorkerConfig, interface, link};
 
 const ROOM: usize = 2048;
 const HEADROOM: usize = 128;
@@ -208,26 +203,11 @@ impl Adjacencies for TwoHops {
     }
 }
 
-struct Options {
-    sessions: u32,
-    seconds: f64,
-    payload: usize,
-    five_tuple: bool,
-}
-
-fn options() -> Options {
-    let arguments: Vec<String> = std::env::args().collect();
-    let value = |name: &str| {
-        let place = arguments.iter().position(|argument| argument == name)?;
-        arguments.get(place + 1)?.parse::<f64>().ok()
-    };
-    Options {
-        sessions: value("--sessions").unwrap_or(10_000.0) as u32,
-        seconds: value("--seconds").unwrap_or(3.0),
-        payload: value("--payload").unwrap_or(64.0) as usize,
-        five_tuple: arguments.iter().any(|argument| argument == "--five-tuple"),
-    }
-}
+const SESSIONS: u32 = 64;
+/// Octets of UDP payload.
+const PAYLOAD: usize = 64;
+/// Bursts of each direction.
+const BURSTS: u64 = 1000;
 
 fn ue(session: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a2d_0000 + session)
@@ -278,16 +258,16 @@ fn user(from: Ipv4Addr, to: Ipv4Addr, payload: usize) -> Vec<u8> {
     packet.bytes()
 }
 
-fn traffic(options: &Options) -> [Traffic; 2] {
+fn traffic() -> [Traffic; 2] {
     let remote = Ipv4Addr::new(192, 0, 2, 1);
     let mut both = [Traffic::default(), Traffic::default()];
-    for session in 0..options.sessions {
-        let inner = user(ue(session), remote, options.payload);
+    for session in 0..SESSIONS {
+        let inner = user(ue(session), remote, PAYLOAD);
         let uplink = frame(
             0,
             &tunnelled(N3_ADDRESS, teid(session), 255, Some([0x10, 9]), &[], &inner),
         );
-        let downlink = frame(1, &user(remote, ue(session), options.payload));
+        let downlink = frame(1, &user(remote, ue(session), PAYLOAD));
         for (traffic, mut frame) in both.iter_mut().zip([uplink, downlink]) {
             traffic.len = frame.len();
             frame.truncate(128);
@@ -297,16 +277,16 @@ fn traffic(options: &Options) -> [Traffic; 2] {
     both
 }
 
-fn worker(options: &Options) -> (Worker<SelfFed>, ControlLink) {
+fn worker(five_tuple: bool) -> (Worker<SelfFed>, ControlLink) {
     let network = Arc::new(testing::network());
     let macs: Vec<MacAddr> = (0..4).map(|port| MacAddr([2, 0, 0, 0, 0, port])).collect();
     let mut io = SelfFed::new(4);
-    let [uplink, downlink] = traffic(options);
+    let [uplink, downlink] = traffic();
     (io.traffic[0], io.traffic[1]) = (uplink, downlink);
     let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), macs.clone(), Seed([3, 5]));
-    (config.max_sessions, config.own_sessions) = (options.sessions as usize, options.sessions as usize);
-    config.max_flows_v4 = options.sessions as usize * 2 + 1024;
-    config.force_five_tuple = options.five_tuple;
+    (config.max_sessions, config.own_sessions) = (SESSIONS as usize, SESSIONS as usize);
+    config.max_flows_v4 = SESSIONS as usize * 2 + 1024;
+    config.force_five_tuple = five_tuple;
     let (mut control, end) = link(64, 256);
     let mut worker = Worker::new(config, io, end).expect("there is memory");
     for (instance, address) in [
@@ -325,7 +305,7 @@ fn worker(options: &Options) -> (Worker<SelfFed>, ControlLink) {
             .push(Command::Adjacency(change))
             .expect("there is room");
     }
-    for session in 0..options.sessions {
+    for session in 0..SESSIONS {
         let mut image = compile(&Arc::new(rules_of(session)), &network, &TwoHops).expect("it compiles");
         (image.session, image.seid) = (SessionIndex(session), session.into());
         let change = SessionChange::Install(Box::new(image));
@@ -340,106 +320,17 @@ fn worker(options: &Options) -> (Worker<SelfFed>, ControlLink) {
     (worker, control)
 }
 
-/// The processor time that this thread has had, where the system tells it: others' load does not count.
-fn busy(start: Instant) -> Duration {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = stat
-        .split_whitespace()
-        .next()
-        .and_then(|nanos| nanos.parse().ok());
-    nanos.map_or_else(|| start.elapsed(), Duration::from_nanos)
-}
-
-/// Nanoseconds per packet that the port alone costs.
-fn null_run(io: &mut SelfFed, seconds: f64) -> f64 {
-    let (start, before) = (Instant::now(), io.sent);
-    let idle = busy(start);
-    let mut batch = Batch::new();
-    while start.elapsed().as_secs_f64() < seconds {
-        for _ in 0..64 {
-            io.rx(PortId(io.active as u16), &mut batch);
-            io.tx(PortId(0), &mut batch);
-        }
-    }
-    (busy(start) - idle).as_nanos() as f64 / (io.sent - before) as f64
-}
-
-/// What a measurement took: processor time in all, and the nanoseconds of the fastest round.
-struct Took {
-    busy: Duration,
-    best: u64,
-}
-
-/// Polls of a round: as many packets as a round of the floors has.
-const ROUND: u64 = 256;
-
-fn poll_for(worker: &mut Worker<SelfFed>, seconds: f64) -> Took {
-    let start = Instant::now();
-    let idle = busy(start);
-    let mut best = u64::MAX;
-    while start.elapsed().as_secs_f64() < seconds {
-        let round = Instant::now();
-        let now = Nanos(start.elapsed().as_nanos() as u64);
-        (0..ROUND).for_each(|_| {
-            worker.poll(now);
-        });
-        best = best.min(round.elapsed().as_nanos() as u64);
-    }
-    let busy = busy(start) - idle;
-    Took { busy, best }
-}
-
-fn run(name: &str, port: usize, options: &Options, worker: &mut Worker<SelfFed>) {
-    worker.io_mut().active = port;
-    let null = null_run(worker.io_mut(), options.seconds / 4.0);
-    poll_for(worker, options.seconds / 4.0);
-    let (before, sent) = (worker.stats().clone(), worker.io_mut().sent);
-    let time = poll_for(worker, options.seconds);
-    let after = worker.stats();
-    let packets = after.rx() - before.rx();
-    let gross = time.busy.as_nanos() as f64 / packets as f64;
-    let best = time.best as f64 / (ROUND * BURST as u64) as f64;
-    let ticks = |stage: Stage| after.stages[stage as usize].ticks - before.stages[stage as usize].ticks;
-    let all: u64 = Stage::ALL.iter().map(|stage| ticks(*stage)).sum();
-    let share = |stage: &Stage| {
-        (
-            stage.label(),
-            format!("{:.1}", gross * ticks(*stage) as f64 / all as f64),
-        )
-    };
-    let shares: BTreeMap<_, _> = Stage::ALL.iter().map(share).collect();
-    let hits = after.hits - before.hits;
-    let dropped: u64 = after.drops.iter().sum::<u64>() - before.drops.iter().sum::<u64>();
-    println!(
-        "{name}: {:.1} ns per packet net of the port ({gross:.1} gross, port {null:.1}; no NIC driver): {:.1} Mpps; \
-         {packets} packets, hits {hits}, dropped {dropped}",
-        gross - null,
-        1000.0 / (gross - null),
-    );
-    println!("    fastest round: {best:.1} ns gross; gross ns by stage: {shares:?}");
-    assert_eq!(
-        worker.io_mut().sent - sent,
-        packets - dropped,
-        "every packet is accounted"
-    );
-}
-
 fn main() {
-    let options = options();
-    let (mut worker, _control) = worker(&options);
-    println!(
-        "{} sessions, {} flows' room, payload {} octets, {}",
-        worker.sessions(),
-        options.sessions * 2 + 1024,
-        options.payload,
-        if options.five_tuple {
-            "5-tuple entries"
-        } else {
-            "widest entries"
-        },
-    );
-    for (name, port) in [("uplink", 0), ("downlink", 1)] {
-        run(name, port, &options, &mut worker);
+    for five_tuple in [false, true] {
+        let (mut worker, _control) = worker(five_tuple);
+        for port in [0, 1] {
+            worker.io_mut().active = port;
+            (0..BURSTS).for_each(|_| {
+                worker.poll(Nanos::ZERO);
+            });
+        }
+        let (sent, stats) = (worker.io_mut().sent, worker.stats());
+        assert_eq!(sent, BURSTS * 2 * BURST as u64, "{:?}", stats.drops);
+        println!("{sent} packets forwarded, {} hits", stats.hits);
     }
-    println!("{} flows", worker.flows());
 }
