@@ -44,6 +44,8 @@ pub struct WorkerConfig {
     pub aging_per_poll: usize,
     /// Every flow entry has the 5-tuple in its key, also where a wider one would do: for measurements.
     pub force_five_tuple: bool,
+    /// Stages count the time they take. Default true; false to measure what the counting costs.
+    pub stage_clock: bool,
     /// Error Indications a second. Default 100; 0 for none.
     pub error_indications: u32,
     /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
@@ -72,6 +74,7 @@ impl WorkerConfig {
             idle: Duration::from_secs(300),
             aging_per_poll: 4,
             force_five_tuple: false,
+            stage_clock: true,
             error_indications: 100,
             notifications: 10,
             seed,

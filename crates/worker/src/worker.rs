@@ -300,6 +300,9 @@ impl<I: Io> Worker<I> {
     /// The time since the last lap belongs to `stage`.
     #[inline]
     fn lap(&mut self, stage: Stage, packets: usize, clock: &mut u64) {
+        if !self.config.stage_clock {
+            return;
+        }
         let now = cycles::now();
         let stats = &mut self.stats.stages[stage as usize];
         stats.calls += u64::from(packets > 0);

@@ -1,0 +1,137 @@
+//! What the machine allows: the floors of memory, and DPDK's bare forwarding over ports that are nothing.
+
+use std::time::Duration;
+
+use dpdk::{Burst, Eal, Mempool, PoolConfig, Port, PortConfig, PortSpec, Registration, RxQueue, TxQueue};
+use flow::floor::{Floor, Size, Work, World};
+use serde::Serialize;
+
+use super::clock::{Moment, Spread};
+use super::world::{BenchError, deadline};
+
+/// One floor at one size.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct FloorFigure {
+    /// Packets worked on.
+    pub packets: u64,
+    /// Of them, those whose flow was found: all, or the floor is void.
+    pub hits: u64,
+    /// Ticks.
+    pub cycles: u64,
+    /// Nanoseconds.
+    pub nanos: u64,
+    /// Nanoseconds per packet of the rounds of 16,384 packets.
+    pub round: Spread,
+}
+
+/// Both floors at one size.
+#[derive(Clone, Debug, Serialize)]
+pub struct Floors {
+    /// Flows.
+    pub flows: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// Bucket and entry.
+    pub lookup: FloorFigure,
+    /// And the lines of the session block.
+    pub line_budget: FloorFigure,
+    /// Memory, and how much of it is in huge pages.
+    pub memory_octets: usize,
+    /// Octets in huge pages.
+    pub huge_octets: usize,
+}
+
+impl Floors {
+    /// Measures both for so many seconds each.
+    ///
+    /// # Errors
+    /// When there is no memory for them.
+    pub fn measure(flows: u32, sessions: u32, seconds: f64) -> Result<Self, BenchError> {
+        let mut world = World::new(Size { flows, sessions }).map_err(BenchError::of)?;
+        let memory = world.built().memory;
+        Ok(Self {
+            flows,
+            sessions,
+            lookup: floor(&mut world, Work::Lookup, seconds),
+            line_budget: floor(&mut world, Work::LineBudget, seconds),
+            memory_octets: memory.octets,
+            huge_octets: memory.huge,
+        })
+    }
+}
+
+/// Round after round, so that each has its own time.
+fn floor(world: &mut World, work: Work, seconds: f64) -> FloorFigure {
+    let (mut sum, mut rounds, done) = (FloorFigure::default(), Vec::new(), deadline(seconds));
+    // The first round warms up.
+    world.measure(work, Duration::ZERO);
+    while !done() || rounds.is_empty() {
+        let round: Floor = world.measure(work, Duration::ZERO);
+        rounds.push(round.nanos_per_packet());
+        sum.packets += round.packets;
+        sum.hits += round.hits;
+        sum.cycles += round.cycles;
+        sum.nanos += round.nanos;
+    }
+    sum.round = Spread::of(rounds);
+    sum
+}
+
+/// Bare forwarding with DPDK, from one null port to another.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct IoForwarding {
+    /// Packets moved.
+    pub packets: u64,
+    /// Processor time.
+    pub busy_nanos: u64,
+    /// Million packets a second, over the runs.
+    pub mpps: Spread,
+}
+
+impl IoForwarding {
+    /// Measures it, `runs` times.
+    ///
+    /// # Errors
+    /// DPDK's.
+    pub fn measure(eal: &Eal, runs: usize, seconds: f64) -> Result<Self, BenchError> {
+        let _lcore = Registration::new(eal).map_err(BenchError::of)?;
+        let pool = Mempool::new(eal, PoolConfig::with_buffers(8_192)).map_err(BenchError::of)?;
+        let (_ports, mut rx, mut tx) = null_ports(eal, &pool)?;
+        let (mut sum, mut rates) = ((0, 0), Vec::new());
+        for _ in 0..runs {
+            let (moment, done, mut packets) = (Moment::now(), deadline(seconds), 0);
+            while !done() {
+                packets += (0..1_024).map(|_| forward(&mut rx, &mut tx)).sum::<u64>();
+            }
+            let busy = moment.elapsed().busy_nanos;
+            sum = (sum.0 + packets, sum.1 + busy);
+            rates.push(packets as f64 * 1_000.0 / busy.max(1) as f64);
+        }
+        Ok(Self {
+            packets: sum.0,
+            busy_nanos: sum.1,
+            mpps: Spread::of(rates),
+        })
+    }
+}
+
+/// One burst, from `rx` to `tx`.
+fn forward(rx: &mut RxQueue, tx: &mut TxQueue) -> u64 {
+    let mut burst = Burst::new();
+    rx.rx_burst_limited(&mut burst, worker::BURST);
+    tx.tx_burst(&mut burst) as u64
+}
+
+/// Two ports that receive empty packets at once and forget what is sent; the ports close when they are dropped.
+fn null_ports(eal: &Eal, pool: &Mempool) -> Result<([Port; 2], RxQueue, TxQueue), BenchError> {
+    let spec = PortSpec::Null { packet_size: 64 };
+    let open = || Port::open(eal, &spec).map_err(BenchError::of);
+    let (mut left, mut right) = (open()?, open()?);
+    let config = PortConfig::new(1, pool);
+    let mut from = left.start(&config).map_err(BenchError::of)?;
+    let mut to = right.start(&config).map_err(BenchError::of)?;
+    match (from.rx.pop(), to.tx.pop()) {
+        (Some(rx), Some(tx)) => Ok(([left, right], rx, tx)),
+        _ => Err(BenchError("a port without queues".into())),
+    }
+}

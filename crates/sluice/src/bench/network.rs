@@ -1,0 +1,103 @@
+//! The configured world of the benchmarks: N3 on port 0 and N6 on port 1, each on a VLAN, with one router each.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use flow::{AdjacencyId, InstanceId, PortId, VrfId};
+use packet::{MacAddr, VlanId};
+use rules::compile::Adjacencies;
+use rules::network::{Instance, Network, NetworkError, Roles, Route};
+use transport::{Adjacency, AdjacencyChange};
+use worker::{Command, interface};
+
+/// The port of N3.
+pub const N3_PORT: PortId = PortId(0);
+/// The port of N6.
+pub const N6_PORT: PortId = PortId(1);
+/// This node's address on N3.
+pub const N3_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 1);
+/// The VLANs of both.
+pub const VLANS: [u16; 2] = [100, 200];
+/// This node's link layer addresses, by port.
+pub const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
+/// The routers'.
+pub const ROUTER: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
+
+const N3_ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 254);
+const N6_ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 6, 254);
+/// gNBs, beyond the router of N3.
+const GNBS: u32 = 0x0ac8_0000;
+const GNB_COUNT: u32 = 200;
+
+/// The gNB of a session.
+#[inline]
+pub const fn gnb(session: u32) -> Ipv4Addr {
+    Ipv4Addr::from_bits(GNBS + 1 + session % GNB_COUNT)
+}
+
+/// The network of every benchmark.
+///
+/// # Errors
+/// None that configuration could cause.
+pub fn network() -> Result<Network, NetworkError> {
+    let instance = |id: u16, name: &str, roles, address, to: (Ipv4Addr, u8), router: Ipv4Addr| {
+        let prefix = rules::prefix::IpPrefix::new(to.0.into(), to.1).into_iter();
+        Instance {
+            id: InstanceId(id),
+            name: name.into(),
+            roles,
+            vrf: VrfId(0),
+            port: PortId(id),
+            vlan: VlanId::new(VLANS[usize::from(id)]),
+            mtu: 9_216,
+            ipv4: Some((address, 24)),
+            ipv6: None,
+            routes: prefix
+                .map(|prefix| Route {
+                    prefix,
+                    next_hop: router.into(),
+                })
+                .collect(),
+        }
+    };
+    let gnbs = (Ipv4Addr::from_bits(GNBS), 16);
+    let anywhere = (Ipv4Addr::UNSPECIFIED, 0);
+    Network::new(vec![
+        instance(0, "access", Roles::N3, N3_ADDRESS, gnbs, N3_ROUTER),
+        instance(
+            1,
+            "internet",
+            Roles::N6,
+            Ipv4Addr::new(10, 0, 6, 1),
+            anywhere,
+            N6_ROUTER,
+        ),
+    ])
+}
+
+/// Next hop n is the router on the link of instance n.
+pub struct Routers;
+
+impl Adjacencies for Routers {
+    fn resolve(&self, instance: InstanceId, _next_hop: IpAddr) -> Option<AdjacencyId> {
+        Some(AdjacencyId(instance.0.into()))
+    }
+}
+
+/// What a worker has to hear of the routers.
+pub fn neighbours(network: &Arc<Network>) -> impl Iterator<Item = Command> + '_ {
+    let routers = [N3_ROUTER, N6_ROUTER];
+    network
+        .instances()
+        .iter()
+        .zip(routers)
+        .map(|(instance, address)| {
+            let home = interface(instance, &MACS);
+            Command::Adjacency(AdjacencyChange {
+                id: AdjacencyId(instance.id.0.into()),
+                instance: instance.id,
+                address: address.into(),
+                adjacency: Some(Adjacency::resolved(&home, ROUTER)),
+            })
+        })
+}

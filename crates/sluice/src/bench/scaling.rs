@@ -1,0 +1,103 @@
+//! Scaling (T11): N self-fed workers on N threads against one, each with sessions and tables of its own.
+
+use std::sync::Barrier;
+use std::thread;
+
+use serde::Serialize;
+
+use super::clock::Spread;
+use super::load::Load;
+use super::model::Model;
+use super::progress::Progress;
+use super::selffed::{Effort, Figure, measure};
+use super::world::{BenchError, Setting, World};
+
+/// What so many workers did together.
+#[derive(Clone, Debug, Serialize)]
+pub struct Scaling {
+    /// Workers, each on a thread of its own.
+    pub workers: u16,
+    /// Each worker's figure.
+    pub figures: Vec<Figure>,
+}
+
+impl Scaling {
+    /// Million packets a second of all workers together.
+    #[must_use]
+    pub fn mpps(&self) -> f64 {
+        self.figures.iter().map(|figure| figure.mpps().median).sum()
+    }
+
+    /// The same by the median rounds.
+    #[must_use]
+    pub fn round_mpps(&self) -> f64 {
+        self.figures
+            .iter()
+            .map(|figure| 1_000.0 / figure.round_nanos().max(0.001))
+            .sum()
+    }
+
+    /// The slowest and the fastest worker.
+    #[must_use]
+    pub fn spread(&self) -> Spread {
+        Spread::of(
+            self.figures
+                .iter()
+                .map(|figure| figure.mpps().median)
+                .collect(),
+        )
+    }
+}
+
+/// Measures `workers` workers at the same time, each with `model` to itself. Each of one or several steers as one of
+/// `of`, so that both do the same work for a packet.
+///
+/// # Errors
+/// The first worker's error.
+pub fn scaling(
+    model: Model,
+    workers: u16,
+    of: u16,
+    effort: Effort,
+    progress: &Progress,
+) -> Result<Scaling, BenchError> {
+    progress.begin("workers", 1);
+    let barrier = Barrier::new(workers.into());
+    let one = |id: u16| -> Result<Figure, BenchError> {
+        let _pinned = dpdk::pin_current_thread(id.into());
+        let silent = Progress::silent();
+        let setting = Setting {
+            worker: (id, of),
+            ..Setting::new(model)
+        };
+        let world = World::new(setting, &silent).and_then(|mut world| {
+            world.install_flows(0, model.flows(), &silent)?;
+            Ok(world)
+        });
+        // Everyone gets here, so that nobody waits for ever.
+        barrier.wait();
+        let load = Load::saturated(&model, model.flows());
+        measure(
+            &mut world?,
+            format!("worker {id} of {workers}"),
+            load,
+            effort,
+            &silent,
+        )
+    };
+    let figures: Result<Vec<Figure>, BenchError> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..workers).map(|id| scope.spawn(move || one(id))).collect();
+        threads
+            .into_iter()
+            .map(|thread| {
+                thread
+                    .join()
+                    .map_err(|_| BenchError("a worker's thread panicked".into()))?
+            })
+            .collect()
+    });
+    Ok(Scaling {
+        workers,
+        figures: figures?,
+    })
+}

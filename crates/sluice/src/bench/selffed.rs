@@ -1,0 +1,312 @@
+//! The self-fed harness: throughput of one worker whose port makes and takes the packets on the same core.
+//!
+//! A *null run*, the port alone with identical work, gives the port's cost, which is subtracted and shown. Time is the
+//! thread's processor time. Besides, the time of rounds of 16,384 packets is kept, less what the port took of them:
+//! their median is what the floors are compared with, by the same measure, and hardly moves with what else the
+//! machine does.
+
+use flow::{Direction, PortId, cycles};
+use packet::DropReason;
+use serde::Serialize;
+use worker::{Batch, Io, Stage, Stats};
+
+use super::check::Checked;
+use super::clock::{Moment, Passed, Spread, nanos};
+use super::feed::{Counts, Feed};
+use super::load::Load;
+use super::progress::Progress;
+use super::world::{BenchError, World, deadline};
+
+/// Packets of a round, as many as the floors have.
+const ROUND: u64 = flow::floor::World::ROUND as u64;
+
+/// How long to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Runs of each point.
+    pub runs: usize,
+    /// Seconds of each run.
+    pub seconds: f64,
+}
+
+/// What the port alone costs.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Null {
+    /// Packets that went from `rx` to `tx`.
+    pub packets: u64,
+    /// Processor time.
+    pub busy_nanos: u64,
+    /// Nanoseconds per packet, all of it.
+    pub nanos_per_packet: f64,
+    /// Of them, those in which no frames were made.
+    pub moving_nanos_per_packet: f64,
+}
+
+/// Runs the port alone under `load`, with the same bursts as a worker.
+pub fn null_run(feed: &mut Feed, load: Load, seconds: f64) -> Null {
+    feed.set_load(load);
+    let (before, done) = (feed.counts(), deadline(seconds));
+    let (moment, start) = (Moment::now(), cycles::now());
+    let mut batch = Batch::new();
+    while !done() {
+        for _ in 0..64 {
+            for direction in Direction::BOTH {
+                feed.rx(PortId(direction as u16), &mut batch);
+                feed.tx(PortId(1 - direction as u16), &mut batch);
+            }
+        }
+    }
+    let ticks = cycles::now().wrapping_sub(start);
+    let passed = moment.elapsed();
+    let counts = feed.counts().since(&before);
+    let packets = counts.given.max(1) as f64;
+    let wall_ticks = (ticks - counts.port_ticks.min(ticks)) as f64;
+    // Off its core a thread moves nothing: the share of its time that it was on it is that of its moving, too.
+    let present = passed.busy_nanos as f64 / passed.wall_nanos.max(1) as f64;
+    Null {
+        packets: counts.given,
+        busy_nanos: passed.busy_nanos,
+        nanos_per_packet: passed.busy_nanos as f64 / packets,
+        moving_nanos_per_packet: nanos(wall_ticks as u64) * present.min(1.0) / packets,
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run {
+    /// Packets that the worker took.
+    pub packets: u64,
+    /// Ticks from the first to the last.
+    pub ticks: u64,
+    /// Of them, those in which the port made frames.
+    pub port_ticks: u64,
+    /// Time.
+    #[serde(flatten)]
+    pub passed: Passed,
+    /// Nanoseconds per packet in the rounds, less what making frames took.
+    pub round: Spread,
+}
+
+/// What one point of a measurement gave.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figure {
+    /// What was measured.
+    pub name: String,
+    /// Flows, entries in the table, sessions.
+    pub flows: u32,
+    /// Entries in the flow table.
+    pub entries: usize,
+    /// Sessions installed.
+    pub sessions: u32,
+    /// Frame sizes, uplink and downlink.
+    pub sizes: [u16; 2],
+    /// The port alone.
+    pub null: Null,
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// What the worker counted in them.
+    pub counted: Counted,
+    /// Whether packets in are packets out and dropped, by the worker's counts and by the port's.
+    pub sums_hold: bool,
+    /// The samples.
+    pub checked: Checked,
+}
+
+impl Figure {
+    /// Nanoseconds per packet, by processor time, the port subtracted.
+    #[must_use]
+    pub fn net_nanos(&self) -> Spread {
+        let net = |run: &Run| {
+            run.passed.busy_nanos as f64 / run.packets.max(1) as f64 - self.null.nanos_per_packet
+        };
+        Spread::of(self.runs.iter().map(net).collect())
+    }
+
+    /// Nanoseconds per packet of the median round, the port subtracted.
+    #[must_use]
+    pub fn round_nanos(&self) -> f64 {
+        let rounds = Spread::of(self.runs.iter().map(|run| run.round.median).collect());
+        rounds.median - self.null.moving_nanos_per_packet
+    }
+
+    /// Nanoseconds per packet of the fastest round, the port subtracted.
+    #[must_use]
+    pub fn best_round_nanos(&self) -> f64 {
+        let rounds = Spread::of(self.runs.iter().map(|run| run.round.min).collect());
+        rounds.min - self.null.moving_nanos_per_packet
+    }
+
+    /// Million packets a second.
+    #[must_use]
+    pub fn mpps(&self) -> Spread {
+        self.net_nanos().map(|nanos| 1_000.0 / nanos.max(0.001))
+    }
+
+    /// Whether the figure means anything: every packet accounted, and every sample as the interpreter says.
+    #[must_use]
+    pub const fn is_sound(&self) -> bool {
+        self.sums_hold && self.checked.different == 0
+    }
+}
+
+/// What a worker counted in a measurement.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Counted {
+    /// Packets received.
+    pub rx: u64,
+    /// Packets sent.
+    pub tx: u64,
+    /// Packets that found their entry.
+    pub hits: u64,
+    /// Packets that found none.
+    pub misses: u64,
+    /// Packets that found an old one.
+    pub stale: u64,
+    /// Entries made.
+    pub installed: u64,
+    /// Entries that found no room.
+    pub not_installed: u64,
+    /// Drops by reason.
+    pub drops: std::collections::BTreeMap<&'static str, u64>,
+    /// The stages.
+    pub stages: Vec<StageCount>,
+}
+
+/// What one stage did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StageCount {
+    /// Its name.
+    pub stage: &'static str,
+    /// Bursts.
+    pub calls: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Ticks.
+    pub cycles: u64,
+}
+
+impl Counted {
+    /// What was counted between two copies of a worker's statistics.
+    #[must_use]
+    pub fn between(before: &Stats, after: &Stats) -> Self {
+        let drops = DropReason::ALL
+            .into_iter()
+            .map(|reason| (reason.label(), after.dropped(reason) - before.dropped(reason)));
+        let stage = |stage: &Stage| {
+            let (then, now) = (before.stages[*stage as usize], after.stages[*stage as usize]);
+            StageCount {
+                stage: stage.label(),
+                calls: now.calls - then.calls,
+                packets: now.packets - then.packets,
+                cycles: now.ticks - then.ticks,
+            }
+        };
+        Self {
+            rx: after.rx() - before.rx(),
+            tx: after.tx() - before.tx(),
+            hits: after.hits - before.hits,
+            misses: after.misses - before.misses,
+            stale: after.stale - before.stale,
+            installed: after.installed - before.installed,
+            not_installed: after.not_installed - before.not_installed,
+            drops: drops.filter(|(_, count)| *count > 0).collect(),
+            stages: Stage::ALL.iter().map(stage).collect(),
+        }
+    }
+
+    /// All drops.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+
+    /// Whether what came in went out or was dropped, and the port saw the same.
+    #[must_use]
+    pub fn agrees_with(&self, port: &Counts) -> bool {
+        self.rx == self.tx + self.dropped()
+            && self.rx == port.given
+            && self.tx == port.sent.iter().sum::<u64>()
+            && self.dropped() == port.freed.iter().sum::<u64>()
+    }
+}
+
+/// Measures a world whose flows are installed under `load`: a null run, a short warming up, the runs.
+///
+/// # Errors
+/// None of the measurement; the figure tells whether it is sound.
+pub fn measure(
+    world: &mut World,
+    name: impl Into<String>,
+    load: Load,
+    effort: Effort,
+    progress: &Progress,
+) -> Result<Figure, BenchError> {
+    progress.begin("null run", effort.runs as u64 + 1);
+    let null = null_run(world.feed(), load, effort.seconds.min(1.0));
+    world.load(load);
+    let warm = deadline((effort.seconds / 4.0).min(1.0));
+    world.poll_until(|_| warm());
+    world.settle();
+    world.load(load);
+    let (stats, counts) = (world.stats(), world.feed().counts());
+    let mut runs = Vec::new();
+    for number in 0..effort.runs {
+        progress.begin("runs", effort.runs as u64 + 1);
+        progress.at(number as u64 + 1);
+        runs.push(run(world, effort.seconds));
+    }
+    world.settle();
+    let counted = Counted::between(&stats, world.worker.stats());
+    let port = world.feed().counts().since(&counts);
+    let model = world.setting.model;
+    Ok(Figure {
+        name: name.into(),
+        flows: model.flows(),
+        entries: world.worker.flows(),
+        sessions: model.sessions,
+        sizes: model.sizes,
+        null,
+        runs,
+        sums_hold: counted.agrees_with(&port),
+        counted,
+        checked: world.check_samples(),
+    })
+}
+
+/// One run of a world that has its load.
+pub fn run(world: &mut World, seconds: f64) -> Run {
+    let done = deadline(seconds);
+    let before = world.feed().counts();
+    let (moment, start) = (Moment::now(), cycles::now());
+    let mut rounds = Vec::with_capacity(65_536);
+    while !done() {
+        rounds.push(round(world));
+    }
+    let ticks = cycles::now().wrapping_sub(start);
+    let passed = moment.elapsed();
+    let counts = world.feed().counts().since(&before);
+    Run {
+        packets: counts.given,
+        ticks,
+        port_ticks: counts.port_ticks,
+        passed,
+        round: Spread::of(rounds),
+    }
+}
+
+/// Nanoseconds per packet of one round, less what making frames took.
+fn round(world: &mut World) -> f64 {
+    let (before, start) = (world.feed().counts(), cycles::now());
+    let mut counts = Counts::default();
+    // A load that gives nothing must not hold the round up for ever.
+    for _ in 0..ROUND {
+        let now = world.now();
+        world.worker.poll(now);
+        counts = world.feed().counts().since(&before);
+        if counts.given >= ROUND {
+            break;
+        }
+    }
+    let ticks = cycles::now().wrapping_sub(start);
+    nanos(ticks.saturating_sub(counts.port_ticks)) / counts.given.max(1) as f64
+}

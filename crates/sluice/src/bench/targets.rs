@@ -1,0 +1,142 @@
+//! The targets of this build's figures: what is asked, what was measured, whether it is reached.
+
+use serde::Serialize;
+
+/// What published user planes reach on one core, for the eye to compare with: their machines were others.
+pub const PUBLISHED: [(&str, f64); 6] = [
+    ("UPF on VPP, 20 cores (2019), model I", 1.0),
+    ("UPF on 96 threads (2021), model Z", 0.85),
+    ("the same with inspection and billing", 0.51),
+    ("UPF on 228 vCPUs (2023), model S with QER and URR", 0.59),
+    ("best open UPF, 1 session, no I/O", 15.6),
+    ("best open UPF, 10,000 sessions, no I/O", 5.8),
+];
+
+/// One target.
+#[derive(Clone, Debug, Serialize)]
+pub struct Target {
+    /// Its number.
+    pub id: &'static str,
+    /// What is asked, in words.
+    pub what: &'static str,
+    /// What was measured.
+    pub value: f64,
+    /// Its unit.
+    pub unit: &'static str,
+    /// The bound.
+    pub target: f64,
+    /// Whether more is better.
+    pub at_least: bool,
+    /// Whether the bound is kept, and the measurement is sound and of the size that the target asks for.
+    pub met: bool,
+    /// The time per packet as a multiple of the floor that the target names, if it names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor_ratio: Option<f64>,
+    /// QERs with a rate that the worker enforces on each packet, of those that the target asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub meters: Option<u32>,
+    /// Why it does not count as met, whatever the value is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub but: Vec<String>,
+}
+
+impl Target {
+    /// `value` against a bound that it must not exceed.
+    #[must_use]
+    pub fn at_most(id: &'static str, what: &'static str, value: f64, unit: &'static str, target: f64) -> Self {
+        Self {
+            at_least: false,
+            met: value <= target,
+            ..Self::at_least(id, what, value, unit, target)
+        }
+    }
+
+    /// `value` against a bound that it must reach.
+    #[must_use]
+    pub fn at_least(id: &'static str, what: &'static str, value: f64, unit: &'static str, target: f64) -> Self {
+        Self {
+            id,
+            what,
+            value,
+            unit,
+            target,
+            at_least: true,
+            met: value >= target,
+            floor_ratio: None,
+            meters: None,
+            but: Vec::new(),
+        }
+    }
+
+    /// With the ratio to a floor.
+    #[must_use]
+    pub const fn with_floor(mut self, ratio: f64) -> Self {
+        self.floor_ratio = Some(ratio);
+        self
+    }
+
+    /// With the meters that were at work.
+    #[must_use]
+    pub const fn with_meters(mut self, meters: u32) -> Self {
+        self.meters = Some(meters);
+        self
+    }
+
+    /// It is not met, for `reason`, if `condition`.
+    #[must_use]
+    pub fn but_if(mut self, condition: bool, reason: impl Into<String>) -> Self {
+        if condition {
+            self.met = false;
+            self.but.push(reason.into());
+        }
+        self
+    }
+
+    /// One line for people.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let sign = if self.at_least { ">=" } else { "<=" };
+        let met = if self.met { "reached" } else { "NOT reached" };
+        let floor = self
+            .floor_ratio
+            .map_or(String::new(), |ratio| format!("  {ratio:.2}x its floor"));
+        let but = if self.but.is_empty() {
+            String::new()
+        } else {
+            format!("  ({})", self.but.join("; "))
+        };
+        format!(
+            "{:<5} {:>12} {:<14} {sign} {:<10} {met}{floor}{but}\n      {}",
+            self.id,
+            short(self.value),
+            self.unit,
+            short(self.target),
+            self.what
+        )
+    }
+}
+
+/// A number in few digits.
+#[must_use]
+pub fn short(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100_000.0 => format!("{:.2} M", value / 1e6),
+        middle if middle >= 100.0 => format!("{value:.0}"),
+        small if small >= 1.0 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_met_by_its_value_and_nothing_against_it() {
+        let target = Target::at_most("T3", "x", 30.0, "ns", 33.0);
+        assert!(target.met);
+        let target = target.with_floor(1.5).but_if(true, "too small");
+        assert!(!target.met && target.line().contains("too small"));
+        assert!(!Target::at_least("T4", "x", 2.0, "M", 3.0).met);
+    }
+}

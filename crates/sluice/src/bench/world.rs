@@ -1,0 +1,330 @@
+//! One worker on a self-fed port, with the sessions of a model; and the way its flows get into the table.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flow::{Nanos, OpId, Seed, SessionIndex, WorkerId, bucket};
+use packet::DropReason;
+use rules::compile::compile;
+use rules::image::SessionChange;
+use rules::network::Network;
+use worker::{Command, ControlLink, Event, Link, Stats, Worker, WorkerConfig, link};
+
+use super::feed::Feed;
+use super::load::Load;
+use super::model::Model;
+use super::network::{self, MACS, Routers};
+use super::progress::Progress;
+use super::rules::{Identity, session_rules};
+
+/// Why a measurement could not be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BenchError(pub String);
+
+impl BenchError {
+    /// With the words of another error.
+    pub fn of(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl fmt::Display for BenchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for BenchError {}
+
+/// UEs have the addresses from here on.
+const UES: u32 = 0x0a40_0000;
+/// As many as 10.64.0.0/10 has.
+const MOST_UES: u32 = 1 << 22;
+
+/// The identities of the sessions of worker `id` of `workers`: addresses and TEIDs in its own buckets, as the UPF
+/// would draw them, so that nothing has to be handed over.
+///
+/// # Errors
+/// When there are more sessions than addresses.
+pub fn identities(sessions: u32, id: u16, workers: u16) -> Result<Arc<[Identity]>, BenchError> {
+    let owner = |bucket: flow::Bucket| bucket.index() as u16 % workers.max(1);
+    let ues = (0..MOST_UES)
+        .map(|number| Ipv4Addr::from_bits(UES + number))
+        .filter(|ue| owner(bucket::of_ipv4(ue.octets())) == id);
+    let teids = (1..u32::MAX)
+        .map(|number| 0x1000_0000 | (number.wrapping_mul(0x9e37_79b1) & 0x0fff_ffff))
+        .filter(|&teid| owner(bucket::of_teid(teid)) == id);
+    let identities: Arc<[Identity]> = ues
+        .zip(teids)
+        .take(sessions as usize)
+        .map(|(ue, teid)| Identity { ue, teid })
+        .collect();
+    if identities.len() < sessions as usize {
+        return Err(BenchError(format!(
+            "{sessions} sessions: there are no more than {} addresses",
+            identities.len()
+        )));
+    }
+    Ok(identities)
+}
+
+/// What a world is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// The model.
+    pub model: Model,
+    /// Entries that the flow table has room for; at that many it is 95% full.
+    pub room: u32,
+    /// Which worker, and of how many.
+    pub worker: (u16, u16),
+    /// Stages count their time.
+    pub stage_clock: bool,
+}
+
+impl Setting {
+    /// One worker whose table is full with the model's entries.
+    #[must_use]
+    pub const fn new(model: Model) -> Self {
+        Self {
+            model,
+            room: model.entries(),
+            worker: (0, 1),
+            stage_clock: true,
+        }
+    }
+
+    /// The configuration of the worker.
+    fn config(&self, network: &Arc<Network>) -> WorkerConfig {
+        let (id, workers) = self.worker;
+        let seed = Seed([3, 5]);
+        let mut config = WorkerConfig::new(
+            WorkerId(id),
+            workers,
+            Arc::clone(network),
+            MACS.to_vec(),
+            seed,
+        );
+        let sessions = self.model.sessions as usize;
+        (config.max_sessions, config.own_sessions) = (sessions, sessions);
+        (config.max_flows_v4, config.max_flows_v6) = (self.room.max(64) as usize, 64);
+        (config.max_adjacencies, config.max_exceptions) = (16, 64);
+        config.force_five_tuple = self.model.force_five_tuple;
+        config.stage_clock = self.stage_clock;
+        config
+    }
+}
+
+/// A worker and its port.
+pub struct World {
+    /// The worker.
+    pub worker: Worker<Feed>,
+    /// What it was made with.
+    pub setting: Setting,
+    network: Arc<Network>,
+    identities: Arc<[Identity]>,
+    control: ControlLink,
+    start: Instant,
+}
+
+impl World {
+    /// A world with all sessions and no flow.
+    ///
+    /// # Errors
+    /// When memory runs out, or the rules do not compile.
+    pub fn new(setting: Setting, progress: &Progress) -> Result<Self, BenchError> {
+        let network = Arc::new(network::network().map_err(BenchError::of)?);
+        let (id, workers) = setting.worker;
+        let identities = identities(setting.model.sessions, id, workers)?;
+        let feed = Feed::new(setting.model, Arc::clone(&identities));
+        let (control, end): (ControlLink, Link) = link(64, 256);
+        let worker = Worker::new(setting.config(&network), feed, end).map_err(BenchError::of)?;
+        let mut world = Self {
+            worker,
+            setting,
+            network,
+            identities,
+            control,
+            start: Instant::now(),
+        };
+        for command in network::neighbours(&Arc::clone(&world.network)) {
+            world.tell(command)?;
+        }
+        world.install_sessions(progress)?;
+        Ok(world)
+    }
+
+    fn install_sessions(&mut self, progress: &Progress) -> Result<(), BenchError> {
+        let model = self.setting.model;
+        progress.begin("sessions", model.sessions.into());
+        for session in 0..model.sessions {
+            let rules =
+                session_rules(&model, session, self.identities[session as usize]).map_err(BenchError::of)?;
+            let mut image = compile(&Arc::new(rules), &self.network, &Routers).map_err(BenchError::of)?;
+            (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
+            let change = SessionChange::Install(Box::new(image));
+            self.tell(Command::Session {
+                op: OpId(session.into()),
+                change,
+            })?;
+            if session % 1_024 == 0 {
+                progress.at(session.into());
+            }
+        }
+        let installed = self.worker.sessions();
+        if installed != model.sessions as usize {
+            return Err(BenchError(format!(
+                "{installed} of {} sessions installed",
+                model.sessions
+            )));
+        }
+        Ok(())
+    }
+
+    /// Tells the worker something and lets it act on it.
+    fn tell(&mut self, command: Command) -> Result<(), BenchError> {
+        self.control
+            .commands
+            .push(command)
+            .map_err(|_| BenchError("the link to the worker is full".into()))?;
+        self.worker.poll(self.now());
+        while let Ok(event) = self.control.events.pop() {
+            if let Event::Applied {
+                outcome: Err(error), ..
+            } = event
+            {
+                return Err(BenchError::of(error));
+            }
+        }
+        Ok(())
+    }
+
+    /// The time that the worker is polled with.
+    #[inline]
+    pub fn now(&self) -> Nanos {
+        Nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    /// The port.
+    pub fn feed(&mut self) -> &mut Feed {
+        self.worker.io_mut()
+    }
+
+    /// Octets of memory that are the port's, not the worker's.
+    pub fn port_octets(&mut self) -> u64 {
+        self.feed().octets()
+    }
+
+    /// Puts `load` on, forgetting the samples so far.
+    pub fn load(&mut self, load: Load) {
+        self.feed().set_load(load);
+        self.feed().take_samples();
+    }
+
+    /// Polls until `done`, which is asked every 64 polls.
+    pub fn poll_until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
+        while !done(self) {
+            for _ in 0..64 {
+                let now = self.now();
+                self.worker.poll(now);
+            }
+        }
+    }
+
+    /// Takes the load off and lets the worker finish what it has.
+    pub fn settle(&mut self) {
+        self.feed().set_load(Load::none());
+        for _ in 0..4 {
+            let now = self.now();
+            self.worker.poll(now);
+        }
+    }
+
+    /// Sends a packet of each flow from number `from` to `to` once, without measuring.
+    ///
+    /// # Errors
+    /// When flows found no entry.
+    pub fn install_flows(&mut self, from: u32, to: u32, progress: &Progress) -> Result<(), BenchError> {
+        let model = self.setting.model;
+        let before = self.worker.stats().clone();
+        progress.begin("flows", (to - from).into());
+        self.load(Load::saturated(&model, model.flows()).with_fresh(from, to, None));
+        self.poll_until(|world| {
+            let left = world.feed().load().fresh_left();
+            progress.at(u64::from(to - from) - left);
+            left == 0
+        });
+        // What was made ahead is still to be received.
+        self.drain();
+        let after = self.worker.stats();
+        let refused = after.not_installed - before.not_installed;
+        let dropped = after.dropped(DropReason::SlowPathBudget) - before.dropped(DropReason::SlowPathBudget);
+        if refused + dropped > 0 {
+            return Err(BenchError(format!(
+                "{refused} flows found no entry and {dropped} packets no budget, at {} entries of {}",
+                self.worker.flows(),
+                self.setting.room
+            )));
+        }
+        Ok(())
+    }
+
+    /// Polls until nothing more comes, for loads that end.
+    pub fn drain(&mut self) {
+        let mut given = u64::MAX;
+        self.poll_until(|world| {
+            let now = world.feed().counts().given;
+            std::mem::replace(&mut given, now) == now
+        });
+    }
+
+    /// Holds the samples against the interpreter.
+    pub fn check_samples(&mut self) -> super::check::Checked {
+        let samples = self.feed().take_samples();
+        samples.check(&self.setting.model, &self.network, &self.identities)
+    }
+
+    /// What the URRs of all sessions have counted, packets.
+    ///
+    /// # Errors
+    /// When the worker does not answer.
+    pub fn urr_packets(&mut self) -> Result<u64, BenchError> {
+        let mut sum = 0;
+        for session in 0..self.setting.model.sessions {
+            let query = Command::Query {
+                op: OpId(session.into()),
+                session: SessionIndex(session),
+            };
+            self.control
+                .commands
+                .push(query)
+                .map_err(|_| BenchError("the link to the worker is full".into()))?;
+            self.worker.poll(self.now());
+            while let Ok(event) = self.control.events.pop() {
+                if let Event::Queried {
+                    outcome: Ok(usage), ..
+                } = event
+                {
+                    sum += usage
+                        .counters
+                        .iter()
+                        .map(|(_, count)| count.ul_packets + count.dl_packets)
+                        .sum::<u64>();
+                }
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The worker's own counts.
+    pub fn stats(&self) -> Stats {
+        self.worker.stats().clone()
+    }
+}
+
+/// How long something takes in all, at most.
+pub fn deadline(seconds: f64) -> impl Fn() -> bool {
+    let (start, length) = (Instant::now(), Duration::from_secs_f64(seconds));
+    move || start.elapsed() >= length
+}
