@@ -53,22 +53,13 @@ enum Command {
     /// Set sessions up and send traffic through a running user plane, over the kernel's sockets.
     Sim(commands::SimArguments),
     /// Measure this machine.
-    Bench {
-        #[command(subcommand)]
-        bench: Bench,
-    },
+    Bench(commands::BenchArguments),
     /// Validate a configuration and say what it makes.
     Check {
         /// The configuration.
         #[arg(short, long)]
         config: PathBuf,
     },
-}
-
-#[derive(Subcommand)]
-enum Bench {
-    /// The time per packet that memory alone takes.
-    Floor(commands::FloorArguments),
 }
 
 fn default_workers() -> u16 {
@@ -102,9 +93,7 @@ fn main() -> ExitCode {
             )
         }
         Command::Sim(arguments) => commands::sim(&arguments),
-        Command::Bench {
-            bench: Bench::Floor(arguments),
-        } => commands::floor(&arguments),
+        Command::Bench(arguments) => commands::bench(&arguments),
         Command::Check { config } => commands::check(&config),
     }
 }

@@ -264,7 +264,9 @@ impl Feed {
             let Some(drawn) = self.load.draw(&self.model, direction) else {
                 break;
             };
-            let Some(mut buf) = self.free.pop_front() else { break };
+            let Some(mut buf) = self.free.pop_front() else {
+                break;
+            };
             let flow = self.model.flow(drawn.number);
             let Some(identity) = self.identities.get(flow.session as usize) else {
                 break;

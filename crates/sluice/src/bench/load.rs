@@ -186,7 +186,9 @@ impl Load {
 
     #[inline]
     fn advance(&mut self, now: u64, counts: &mut Counts) {
-        let Some(last) = self.last.replace(now) else { return };
+        let Some(last) = self.last.replace(now) else {
+            return;
+        };
         let interval = now.wrapping_sub(last);
         if interval as f64 > LONGEST_INTERVAL * ticks_per_second() {
             counts.absent_ticks += interval;

@@ -303,9 +303,7 @@ impl Scattered {
     #[must_use]
     pub fn new(bound: u32) -> Self {
         let golden = (f64::from(bound) * 0.618_033_988_75) as u32;
-        let step = (golden.max(1)..)
-            .find(|&step| gcd(step, bound) == 1)
-            .unwrap_or(1);
+        let step = (golden.max(1)..).find(|&step| gcd(step, bound) == 1).unwrap_or(1);
         Self {
             bound,
             step,
@@ -335,10 +333,7 @@ mod tests {
     fn model_v_has_the_published_numbers() {
         let v2 = Model::v(2, 1).unwrap();
         assert_eq!((v2.flows(), v2.entries()), (8_388_608, 8_388_608));
-        assert_eq!(
-            (v2.sessions, v2.all_bearers(), v2.pdrs()),
-            (131_072, 262_144, 4)
-        );
+        assert_eq!((v2.sessions, v2.all_bearers(), v2.pdrs()), (131_072, 262_144, 4));
         assert_eq!(v2.sizes, [256, 256]);
         let shares: Vec<u32> = (1..=6)
             .map(|profile| Model::v(profile, 0).unwrap().uplink_per_mille)

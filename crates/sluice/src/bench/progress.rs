@@ -16,7 +16,8 @@ impl Progress {
             return Self::silent();
         }
         let bar = ProgressBar::new(0);
-        let style = ProgressStyle::with_template("{spinner} {prefix}: {msg} {wide_bar} {percent:>3}% {elapsed}");
+        let style =
+            ProgressStyle::with_template("{spinner} {prefix}: {msg} {wide_bar} {percent:>3}% {elapsed}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.enable_steady_tick(Duration::from_millis(200));
         Self(bar)

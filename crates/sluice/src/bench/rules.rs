@@ -56,10 +56,7 @@ pub fn session_rules(model: &Model, session: u32, identity: Identity) -> Result<
         ForwardingParameters::new(DestinationInterface::Core),
     ))?;
     let mut to_gnb = ForwardingParameters::new(DestinationInterface::Access);
-    to_gnb.outer_header_creation = Some(OuterHeaderCreation::gtpu_ipv4(
-        Teid(session + 1),
-        gnb(session),
-    ));
+    to_gnb.outer_header_creation = Some(OuterHeaderCreation::gtpu_ipv4(Teid(session + 1), gnb(session)));
     rules.create_far(forward(DOWNLINK, to_gnb))?;
     Ok(rules)
 }
@@ -191,9 +188,7 @@ mod tests {
     fn between_one_and_five_per_cent_of_the_bearers_are_limited() {
         let model = Model::v(2, 1).unwrap();
         let limited = (0..1_000).flat_map(|session| rules(&model, session).qers().to_vec());
-        let limited = limited
-            .filter(|qer| qer.mbr == Some(rates(LIMITED_RATE)))
-            .count();
+        let limited = limited.filter(|qer| qer.mbr == Some(rates(LIMITED_RATE))).count();
         assert!((20..=100).contains(&limited), "{limited} of 2000");
     }
 }

@@ -25,7 +25,7 @@ impl Scaling {
     /// Million packets a second of all workers together.
     #[must_use]
     pub fn mpps(&self) -> f64 {
-        self.figures.iter().map(|figure| figure.mpps().median).sum()
+        self.figures.iter().map(|figure| figure.mpps.median).sum()
     }
 
     /// The same by the median rounds.
@@ -33,19 +33,14 @@ impl Scaling {
     pub fn round_mpps(&self) -> f64 {
         self.figures
             .iter()
-            .map(|figure| 1_000.0 / figure.round_nanos().max(0.001))
+            .map(|figure| 1_000.0 / figure.round_nanos.max(0.001))
             .sum()
     }
 
     /// The slowest and the fastest worker.
     #[must_use]
     pub fn spread(&self) -> Spread {
-        Spread::of(
-            self.figures
-                .iter()
-                .map(|figure| figure.mpps().median)
-                .collect(),
-        )
+        Spread::of(self.figures.iter().map(|figure| figure.mpps.median).collect())
     }
 }
 

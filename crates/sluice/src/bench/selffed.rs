@@ -100,6 +100,14 @@ pub struct Figure {
     pub sessions: u32,
     /// Frame sizes, uplink and downlink.
     pub sizes: [u16; 2],
+    /// Nanoseconds per packet, by processor time, the port subtracted.
+    pub net_nanos: Spread,
+    /// Million packets a second, from those.
+    pub mpps: Spread,
+    /// Nanoseconds per packet of the median round, the port subtracted.
+    pub round_nanos: f64,
+    /// Nanoseconds per packet of the fastest round, the port subtracted.
+    pub best_round_nanos: f64,
     /// The port alone.
     pub null: Null,
     /// The runs.
@@ -113,35 +121,6 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Nanoseconds per packet, by processor time, the port subtracted.
-    #[must_use]
-    pub fn net_nanos(&self) -> Spread {
-        let net = |run: &Run| {
-            run.passed.busy_nanos as f64 / run.packets.max(1) as f64 - self.null.nanos_per_packet
-        };
-        Spread::of(self.runs.iter().map(net).collect())
-    }
-
-    /// Nanoseconds per packet of the median round, the port subtracted.
-    #[must_use]
-    pub fn round_nanos(&self) -> f64 {
-        let rounds = Spread::of(self.runs.iter().map(|run| run.round.median).collect());
-        rounds.median - self.null.moving_nanos_per_packet
-    }
-
-    /// Nanoseconds per packet of the fastest round, the port subtracted.
-    #[must_use]
-    pub fn best_round_nanos(&self) -> f64 {
-        let rounds = Spread::of(self.runs.iter().map(|run| run.round.min).collect());
-        rounds.min - self.null.moving_nanos_per_packet
-    }
-
-    /// Million packets a second.
-    #[must_use]
-    pub fn mpps(&self) -> Spread {
-        self.net_nanos().map(|nanos| 1_000.0 / nanos.max(0.001))
-    }
-
     /// Whether the figure means anything: every packet accounted, and every sample as the interpreter says.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
@@ -214,6 +193,12 @@ impl Counted {
         }
     }
 
+    /// The share of packets that were dropped: in these harnesses, by meters, budgets and nothing else.
+    #[must_use]
+    pub fn drop_share(&self) -> f64 {
+        self.dropped() as f64 / self.rx.max(1) as f64
+    }
+
     /// All drops.
     #[must_use]
     pub fn dropped(&self) -> u64 {
@@ -259,8 +244,15 @@ pub fn measure(
     let counted = Counted::between(&stats, world.worker.stats());
     let port = world.feed().counts().since(&counts);
     let model = world.setting.model;
+    let net = |run: &Run| run.passed.busy_nanos as f64 / run.packets.max(1) as f64 - null.nanos_per_packet;
+    let net_nanos = Spread::of(runs.iter().map(net).collect());
+    let rounds = |of: fn(&Spread) -> f64| Spread::of(runs.iter().map(|run| of(&run.round)).collect());
     Ok(Figure {
         name: name.into(),
+        net_nanos,
+        mpps: net_nanos.map(|nanos| 1_000.0 / nanos.max(0.001)),
+        round_nanos: rounds(|round| round.median).median - null.moving_nanos_per_packet,
+        best_round_nanos: rounds(|round| round.min).min - null.moving_nanos_per_packet,
         flows: model.flows(),
         entries: world.worker.flows(),
         sessions: model.sessions,

@@ -278,9 +278,15 @@ pub fn beside(model: Model, effort: Effort, progress: &Progress) -> Result<Besid
         established + moderate_flows,
         Some(MODERATE),
     );
-    let moderate = span(&mut world, "beside 300,000 a second", moderate, effort.seconds, progress);
+    let moderate = span(
+        &mut world,
+        "beside 300,000 a second",
+        moderate,
+        effort.seconds,
+        progress,
+    );
 
-    let half_rate = 0.5e9 / before.round_nanos().max(0.1);
+    let half_rate = 0.5e9 / before.round_nanos.max(0.1);
     let half = Load::open_loop(&model, established, half_rate);
     let half = span(&mut world, "half of the rate", half, effort.seconds, progress);
     let flood = Load::open_loop(&model, established, half_rate).with_fresh(

@@ -35,6 +35,9 @@ pub struct Target {
     /// QERs with a rate that the worker enforces on each packet, of those that the target asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meters: Option<u32>,
+    /// What it consists of; then the value is the first one's, and it is met when all are.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Target>,
     /// Why it does not count as met, whatever the value is.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub but: Vec<String>,
@@ -43,7 +46,13 @@ pub struct Target {
 impl Target {
     /// `value` against a bound that it must not exceed.
     #[must_use]
-    pub fn at_most(id: &'static str, what: &'static str, value: f64, unit: &'static str, target: f64) -> Self {
+    pub fn at_most(
+        id: &'static str,
+        what: &'static str,
+        value: f64,
+        unit: &'static str,
+        target: f64,
+    ) -> Self {
         Self {
             at_least: false,
             met: value <= target,
@@ -53,7 +62,13 @@ impl Target {
 
     /// `value` against a bound that it must reach.
     #[must_use]
-    pub fn at_least(id: &'static str, what: &'static str, value: f64, unit: &'static str, target: f64) -> Self {
+    pub fn at_least(
+        id: &'static str,
+        what: &'static str,
+        value: f64,
+        unit: &'static str,
+        target: f64,
+    ) -> Self {
         Self {
             id,
             what,
@@ -64,8 +79,25 @@ impl Target {
             met: value >= target,
             floor_ratio: None,
             meters: None,
+            parts: Vec::new(),
             but: Vec::new(),
         }
+    }
+
+    /// Of several parts, the first of which gives the value. `None` when there is none.
+    #[must_use]
+    pub fn of_parts(id: &'static str, what: &'static str, parts: Vec<Self>) -> Option<Self> {
+        let first = parts.first()?.clone();
+        let met = parts.iter().all(|part| part.met);
+        let but = parts.iter().flat_map(|part| part.but.clone()).collect();
+        Some(Self {
+            id,
+            what,
+            met,
+            but,
+            parts,
+            ..first
+        })
     }
 
     /// With the ratio to a floor.

@@ -53,10 +53,7 @@ fn urrs_count_each_packet() {
     world.install_flows(0, model.flows(), &progress).unwrap();
     assert_eq!(world.feed().counts().given, u64::from(model.flows()));
     let sent: u64 = world.feed().counts().sent.iter().sum();
-    assert_eq!(
-        world.urr_packets().unwrap(),
-        sent * u64::from(model.policy.urrs)
-    );
+    assert_eq!(world.urr_packets().unwrap(), sent * u64::from(model.policy.urrs));
 }
 
 #[test]

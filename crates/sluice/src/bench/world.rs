@@ -10,7 +10,7 @@ use packet::DropReason;
 use rules::compile::compile;
 use rules::image::SessionChange;
 use rules::network::Network;
-use worker::{Command, ControlLink, Event, Link, Stats, Worker, WorkerConfig, link};
+use worker::{Command, ControlLink, Event, Io, Link, Stats, Worker, WorkerConfig, link};
 
 use super::feed::Feed;
 use super::load::Load;
@@ -99,13 +99,7 @@ impl Setting {
     fn config(&self, network: &Arc<Network>) -> WorkerConfig {
         let (id, workers) = self.worker;
         let seed = Seed([3, 5]);
-        let mut config = WorkerConfig::new(
-            WorkerId(id),
-            workers,
-            Arc::clone(network),
-            MACS.to_vec(),
-            seed,
-        );
+        let mut config = WorkerConfig::new(WorkerId(id), workers, Arc::clone(network), MACS.to_vec(), seed);
         let sessions = self.model.sessions as usize;
         (config.max_sessions, config.own_sessions) = (sessions, sessions);
         (config.max_flows_v4, config.max_flows_v6) = (self.room.max(64) as usize, 64);
@@ -114,6 +108,109 @@ impl Setting {
         config.stage_clock = self.stage_clock;
         config
     }
+}
+
+/// What any worker of a model needs, whatever its I/O.
+pub struct Bare {
+    setting: Setting,
+    network: Arc<Network>,
+    identities: Arc<[Identity]>,
+}
+
+impl Bare {
+    /// The network and the identities of a setting.
+    ///
+    /// # Errors
+    /// When there are more sessions than addresses.
+    pub fn new(setting: &Setting) -> Result<Self, BenchError> {
+        let network = Arc::new(network::network().map_err(BenchError::of)?);
+        let (id, workers) = setting.worker;
+        let identities = identities(setting.model.sessions, id, workers)?;
+        Ok(Self {
+            setting: *setting,
+            network,
+            identities,
+        })
+    }
+
+    /// The identities of the sessions, by number.
+    #[must_use]
+    pub fn identities(&self) -> Arc<[Identity]> {
+        Arc::clone(&self.identities)
+    }
+
+    /// A worker that has the sessions, and nobody to command it further.
+    ///
+    /// # Errors
+    /// As [`World::new`].
+    pub fn worker<I: Io>(&self, io: I, progress: &Progress) -> Result<Worker<I>, BenchError> {
+        self.with_control(io, progress).map(|(worker, _)| worker)
+    }
+
+    fn with_control<I: Io>(
+        &self,
+        io: I,
+        progress: &Progress,
+    ) -> Result<(Worker<I>, ControlLink), BenchError> {
+        let (mut control, end): (ControlLink, Link) = link(64, 256);
+        let config = self.setting.config(&self.network);
+        let mut worker = Worker::new(config, io, end).map_err(BenchError::of)?;
+        for command in network::neighbours(&self.network) {
+            tell(&mut worker, &mut control, command)?;
+        }
+        self.install_sessions(&mut worker, &mut control, progress)?;
+        Ok((worker, control))
+    }
+
+    fn install_sessions<I: Io>(
+        &self,
+        worker: &mut Worker<I>,
+        control: &mut ControlLink,
+        progress: &Progress,
+    ) -> Result<(), BenchError> {
+        let model = self.setting.model;
+        progress.begin("sessions", model.sessions.into());
+        for (session, identity) in (0..model.sessions).zip(self.identities.iter()) {
+            let rules = session_rules(&model, session, *identity).map_err(BenchError::of)?;
+            let mut image = compile(&Arc::new(rules), &self.network, &Routers).map_err(BenchError::of)?;
+            (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
+            let change = SessionChange::Install(Box::new(image));
+            let op = OpId(session.into());
+            tell(worker, control, Command::Session { op, change })?;
+            if session % 1_024 == 0 {
+                progress.at(session.into());
+            }
+        }
+        if worker.sessions() == model.sessions as usize {
+            Ok(())
+        } else {
+            Err(BenchError(format!(
+                "{} of {} sessions installed",
+                worker.sessions(),
+                model.sessions
+            )))
+        }
+    }
+}
+
+/// Tells a worker something and lets it act on it.
+fn tell<I: Io>(
+    worker: &mut Worker<I>,
+    control: &mut ControlLink,
+    command: Command,
+) -> Result<(), BenchError> {
+    let full = |_| BenchError("the link to the worker is full".into());
+    control.commands.push(command).map_err(full)?;
+    worker.poll(Nanos::ZERO);
+    while let Ok(event) = control.events.pop() {
+        if let Event::Applied {
+            outcome: Err(error), ..
+        } = event
+        {
+            return Err(BenchError::of(error));
+        }
+    }
+    Ok(())
 }
 
 /// A worker and its port.
@@ -134,70 +231,17 @@ impl World {
     /// # Errors
     /// When memory runs out, or the rules do not compile.
     pub fn new(setting: Setting, progress: &Progress) -> Result<Self, BenchError> {
-        let network = Arc::new(network::network().map_err(BenchError::of)?);
-        let (id, workers) = setting.worker;
-        let identities = identities(setting.model.sessions, id, workers)?;
-        let feed = Feed::new(setting.model, Arc::clone(&identities));
-        let (control, end): (ControlLink, Link) = link(64, 256);
-        let worker = Worker::new(setting.config(&network), feed, end).map_err(BenchError::of)?;
-        let mut world = Self {
+        let bare = Bare::new(&setting)?;
+        let feed = Feed::new(setting.model, bare.identities());
+        let (worker, control) = bare.with_control(feed, progress)?;
+        Ok(Self {
             worker,
             setting,
-            network,
-            identities,
+            network: bare.network,
+            identities: bare.identities,
             control,
             start: Instant::now(),
-        };
-        for command in network::neighbours(&Arc::clone(&world.network)) {
-            world.tell(command)?;
-        }
-        world.install_sessions(progress)?;
-        Ok(world)
-    }
-
-    fn install_sessions(&mut self, progress: &Progress) -> Result<(), BenchError> {
-        let model = self.setting.model;
-        progress.begin("sessions", model.sessions.into());
-        for session in 0..model.sessions {
-            let rules =
-                session_rules(&model, session, self.identities[session as usize]).map_err(BenchError::of)?;
-            let mut image = compile(&Arc::new(rules), &self.network, &Routers).map_err(BenchError::of)?;
-            (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
-            let change = SessionChange::Install(Box::new(image));
-            self.tell(Command::Session {
-                op: OpId(session.into()),
-                change,
-            })?;
-            if session % 1_024 == 0 {
-                progress.at(session.into());
-            }
-        }
-        let installed = self.worker.sessions();
-        if installed != model.sessions as usize {
-            return Err(BenchError(format!(
-                "{installed} of {} sessions installed",
-                model.sessions
-            )));
-        }
-        Ok(())
-    }
-
-    /// Tells the worker something and lets it act on it.
-    fn tell(&mut self, command: Command) -> Result<(), BenchError> {
-        self.control
-            .commands
-            .push(command)
-            .map_err(|_| BenchError("the link to the worker is full".into()))?;
-        self.worker.poll(self.now());
-        while let Ok(event) = self.control.events.pop() {
-            if let Event::Applied {
-                outcome: Err(error), ..
-            } = event
-            {
-                return Err(BenchError::of(error));
-            }
-        }
-        Ok(())
+        })
     }
 
     /// The time that the worker is polled with.

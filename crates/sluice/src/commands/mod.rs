@@ -6,7 +6,7 @@ mod demo;
 mod run;
 mod sim;
 
-pub use bench::{FloorArguments, floor};
+pub use bench::{BenchArguments, bench};
 pub use check::check;
 pub use demo::demo;
 pub use run::run;

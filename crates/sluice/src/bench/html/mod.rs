@@ -1,0 +1,444 @@
+//! The page: plots as SVG inside it, tables beside them, nothing from elsewhere.
+
+mod chart;
+
+use self::chart::{Axis, Series, chart, legend};
+use super::results::{Point, Results};
+use super::runner::stage_table;
+use super::targets::{PUBLISHED, Target, short};
+use super::world::BenchError;
+
+/// The page of these results.
+///
+/// # Errors
+/// The drawing's.
+pub fn page(results: &Results) -> Result<String, BenchError> {
+    let sections = [
+        targets(results),
+        sizes(results)?,
+        flows(results)?,
+        sessions(results)?,
+        published(results),
+        setup(results),
+        scaling(results)?,
+        latency(results)?,
+        stages(results),
+        machine(results),
+    ];
+    let quick = if results.quick {
+        "<p class=\"warning\">A quick look: small tables and short runs. These are not the figures that count.</p>"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width\"><title>sluice bench</title>\
+         <style>{STYLE}</style></head><body><main><h1>sluice bench</h1>\
+         <p>Packets in memory, <b>{}</b> in any figure; net of the port's own work. {}</p>{quick}{}</main></body></html>\n",
+        escape(results.leaves_out),
+        escape(&results.machine.line()),
+        sections.concat()
+    ))
+}
+
+const STYLE: &str = "
+:root{color-scheme:light dark;--ink:#1f2328;--faint:#d8dee4;--ground:#fff;--good:#1a7f37;--bad:#b35900}
+@media(prefers-color-scheme:dark){:root{--ink:#e6edf3;--faint:#30363d;--ground:#0d1117;--good:#3fb950;--bad:#e09b4f}}
+body{background:var(--ground);color:var(--ink);font:15px/1.45 system-ui,sans-serif;margin:0}
+main{max-width:1180px;margin:0 auto;padding:24px}
+h2{margin:36px 0 8px;font-size:20px}
+.pair{display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start}
+.pair>figure{flex:1 1 480px;margin:0;min-width:0}.pair>div{flex:1 1 380px;overflow-x:auto}
+svg{max-width:100%;height:auto}
+table{border-collapse:collapse;font-size:13px}
+th,td{padding:3px 10px;border-bottom:1px solid var(--faint);text-align:right;vertical-align:top}
+th:first-child,td:first-child{text-align:left}td.words{text-align:left;max-width:420px}
+.met{color:var(--good);font-weight:600}.missed{color:var(--bad);font-weight:600}
+.warning{border-left:4px solid var(--bad);padding:6px 12px}
+.legend{font-size:13px;margin:0 0 0 64px}.legend span{margin-right:14px;white-space:nowrap}
+.legend i{display:inline-block;width:18px;height:4px;margin-right:5px;vertical-align:middle}
+.legend .reference i{height:1px}
+pre{overflow-x:auto;font-size:13px}
+";
+
+/// Text that is safe in the page.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+}
+
+fn section(title: &str, body: &str) -> String {
+    format!("<section><h2>{}</h2>{body}</section>", escape(title))
+}
+
+/// A table of texts.
+fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let cells = |tag: &str, cells: &mut dyn Iterator<Item = String>| {
+        let cells: Vec<String> = cells.map(|cell| format!("<{tag}>{cell}</{tag}>")).collect();
+        format!("<tr>{}</tr>", cells.concat())
+    };
+    let body: Vec<String> = rows
+        .iter()
+        .map(|row| cells("td", &mut row.iter().map(|cell| escape(cell))))
+        .collect();
+    let head = cells("th", &mut head.iter().map(|cell| escape(cell)));
+    format!("<table>{head}{}</table>", body.concat())
+}
+
+/// A plot with its legend, and what stands beside it.
+fn pair(x: Axis, y: Axis, series: &[Series], beside: &str) -> Result<String, BenchError> {
+    let svg = chart(x, y, series)?;
+    Ok(format!(
+        "<div class=\"pair\"><figure>{svg}{}</figure><div>{beside}</div></div>",
+        legend(series)
+    ))
+}
+
+fn targets(results: &Results) -> String {
+    let row = |target: &Target| {
+        let sign = if target.at_least { "&ge;" } else { "&le;" };
+        let (class, word) = if target.met {
+            ("met", "reached")
+        } else {
+            ("missed", "not reached")
+        };
+        let ratio = target
+            .floor_ratio
+            .map_or(String::new(), |ratio| format!("{ratio:.2}"));
+        format!(
+            "<tr><td>{}</td><td>{} {}</td><td>{sign} {}</td><td class=\"{class}\">{word}</td><td>{ratio}</td>\
+             <td class=\"words\">{}</td><td class=\"words\">{}</td></tr>",
+            escape(target.id),
+            short(target.value),
+            escape(target.unit),
+            short(target.target),
+            escape(target.what),
+            escape(&target.but.join("; "))
+        )
+    };
+    let rows: Vec<String> = results
+        .targets
+        .iter()
+        .flat_map(|target| std::iter::once(target).chain(target.parts.iter().skip(1)))
+        .map(row)
+        .collect();
+    let head = "<tr><th>target</th><th>measured</th><th>asked</th><th></th><th>x floor</th><th>what</th><th>but</th></tr>";
+    section(
+        "Targets",
+        &format!(
+            "<div style=\"overflow-x:auto\"><table>{head}{}</table></div>",
+            rows.concat()
+        ),
+    )
+}
+
+fn point_rows(points: &[Point]) -> String {
+    let row = |point: &Point| {
+        let ratio = |ratio: Option<f64>| ratio.map_or(String::new(), |ratio| format!("{ratio:.2}"));
+        let figure = &point.figure;
+        vec![
+            figure.name.clone(),
+            format!("{:.1}", figure.net_nanos.median),
+            format!("{:.1} to {:.1}", figure.net_nanos.min, figure.net_nanos.max),
+            short(figure.mpps.median),
+            ratio(point.lookup_ratio),
+            ratio(point.line_budget_ratio),
+            format!("{:.2}%", point.drop_share * 100.0),
+        ]
+    };
+    let head = [
+        "point",
+        "ns/packet",
+        "least to greatest",
+        "Mpps",
+        "x lookup",
+        "x line budget",
+        "dropped",
+    ];
+    table(&head, &points.iter().map(row).collect::<Vec<_>>())
+}
+
+fn sizes(results: &Results) -> Result<String, BenchError> {
+    let points = &results.sweeps.sizes;
+    if points.is_empty() {
+        return Ok(String::new());
+    }
+    let mut names: Vec<&str> = points
+        .iter()
+        .filter_map(|point| point.figure.name.split(' ').next())
+        .collect();
+    names.dedup();
+    let of = |name: &str| {
+        let own = points.iter().filter(|point| point.figure.name.starts_with(name));
+        let place = |point: &Point| (f64::from(point.figure.sizes[0]), point.figure.mpps.median);
+        Series::measured(format!("profile {name}"), own.map(place).collect())
+    };
+    let series: Vec<Series> = names.into_iter().map(of).collect();
+    let axes = (
+        Axis::linear("uplink frame, octets"),
+        Axis::linear("Mpps per worker"),
+    );
+    let body = pair(axes.0, axes.1, &series, &point_rows(points))?;
+    Ok(section("Profiles and frame sizes of model V", &body))
+}
+
+fn flows(results: &Results) -> Result<String, BenchError> {
+    let points = &results.sweeps.flows;
+    if points.is_empty() {
+        return Ok(String::new());
+    }
+    let measured = |point: &Point| (f64::from(point.figure.flows), point.figure.round_nanos);
+    let of_t1 = |floors: &&super::floors::Floors| {
+        points
+            .iter()
+            .any(|point| (point.figure.flows, point.figure.sessions) == (floors.flows, floors.sessions))
+    };
+    let mut floors: Vec<_> = results.floors.iter().filter(of_t1).collect();
+    floors.sort_by_key(|floors| floors.flows);
+    let line = |nanos: fn(&super::floors::Floors) -> f64| {
+        floors
+            .iter()
+            .map(|floors| (f64::from(floors.flows), nanos(floors)))
+            .collect()
+    };
+    let series = [
+        Series::measured("worker", points.iter().map(measured).collect()),
+        Series::reference(
+            "line-budget floor",
+            line(|floors| floors.line_budget.round.median),
+        ),
+        Series::reference("lookup floor", line(|floors| floors.lookup.round.median)),
+        Series::reference(
+            "2x line-budget floor",
+            line(|floors| 2.0 * floors.line_budget.round.median),
+        ),
+    ];
+    let body = pair(
+        Axis::log("flows"),
+        Axis::linear("ns per packet, median round"),
+        &series,
+        &point_rows(points),
+    )?;
+    Ok(section("Flows, model V profile 2, 256 octets", &body))
+}
+
+fn sessions(results: &Results) -> Result<String, BenchError> {
+    let points = &results.sweeps.sessions;
+    if points.is_empty() {
+        return Ok(String::new());
+    }
+    let measured = |point: &Point| (f64::from(point.figure.sessions), point.figure.round_nanos);
+    let floor = |point: &Point| {
+        let floors = results.floors_of(point.figure.flows, point.figure.sessions)?;
+        Some((f64::from(point.figure.sessions), floors.line_budget.round.median))
+    };
+    let bound = points
+        .iter()
+        .map(|point| (f64::from(point.figure.sessions), 33.0));
+    let series = [
+        Series::measured("worker", points.iter().map(measured).collect()),
+        Series::reference("line-budget floor", points.iter().filter_map(floor).collect()),
+        Series::reference("T3: 33 ns", bound.collect()),
+    ];
+    let body = pair(
+        Axis::log("sessions"),
+        Axis::linear("ns per packet, median round"),
+        &series,
+        &point_rows(points),
+    )?;
+    Ok(section("Sessions, an entry for each tunnel", &body))
+}
+
+fn published(results: &Results) -> String {
+    let ours = results.throughput.iter().map(|point| {
+        vec![
+            format!("Sluice here, {}", point.figure.name),
+            short(point.figure.mpps.median),
+        ]
+    });
+    let theirs = PUBLISHED.map(|(what, mpps)| vec![what.to_owned(), short(mpps)]);
+    let io = results
+        .io_forwarding
+        .map(|io| vec!["DPDK io forwarding here".to_owned(), short(io.mpps.median)]);
+    let rows: Vec<Vec<String>> = ours.chain(io).chain(theirs).collect();
+    let note =
+        "<p>The published figures are of other machines, with their NICs; ours have no NIC driver.</p>";
+    section(
+        "Beside published figures, Mpps per core",
+        &format!("{note}{}", table(&["", "Mpps"], &rows)),
+    )
+}
+
+fn setup(results: &Results) -> String {
+    let mut rows = Vec::new();
+    if let Some(alone) = &results.setup_alone {
+        for span in &alone.spans {
+            let nanos = alone.nanos(span);
+            rows.push(vec![
+                format!("alone, {}", span.name),
+                format!("{nanos:.0}"),
+                short(1e9 / nanos),
+                String::new(),
+                String::new(),
+            ]);
+        }
+    }
+    if let Some(beside) = &results.setup_beside {
+        let lost = |span: &super::setup::Span| {
+            let [sent, dropped, lost] = span.port.established;
+            let share = (dropped + lost) as f64 / (sent + dropped + lost).max(1) as f64;
+            format!("{:.4}%", share * 100.0)
+        };
+        for span in [&beside.moderate, &beside.half, &beside.flood] {
+            rows.push(vec![
+                span.name.clone(),
+                format!("{:.0}", super::setup::own_nanos(span)),
+                short(span.installed as f64 / span.own_seconds.max(1e-9)),
+                lost(span),
+                format!("{:.1}%", span.share_of(worker::Stage::Slow) * 100.0),
+            ]);
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = [
+        "",
+        "ns/packet",
+        "new flows/s",
+        "established lost",
+        "slow path's cycles",
+    ];
+    section("Flow set-up through the slow path", &table(&head, &rows))
+}
+
+fn scaling(results: &Results) -> Result<String, BenchError> {
+    let Some(one) = results.scaling.first() else {
+        return Ok(String::new());
+    };
+    let one = one.mpps();
+    let points = || results.scaling.iter().map(|point| f64::from(point.workers));
+    let series = [
+        Series::measured(
+            "workers together",
+            points()
+                .zip(results.scaling.iter().map(super::scaling::Scaling::mpps))
+                .collect(),
+        ),
+        Series::reference("N times one", points().map(|n| (n, n * one)).collect()),
+        Series::reference("T11: 0.9", points().map(|n| (n, 0.9 * n * one)).collect()),
+    ];
+    let rows: Vec<Vec<String>> = results
+        .scaling
+        .iter()
+        .map(|point| {
+            let ratio = point.mpps() / (f64::from(point.workers) * one);
+            vec![
+                point.workers.to_string(),
+                short(point.mpps()),
+                format!("{ratio:.3}"),
+            ]
+        })
+        .collect();
+    let body = pair(
+        Axis::linear("workers"),
+        Axis::linear("Mpps together"),
+        &series,
+        &table(&["workers", "Mpps", "of N x one"], &rows),
+    )?;
+    Ok(section("Workers", &body))
+}
+
+fn latency(results: &Results) -> Result<String, BenchError> {
+    let Some(latency) = &results.latency else {
+        return Ok(String::new());
+    };
+    type Delay = fn(&super::twocore::Delays) -> u64;
+    let line = |device: &super::latency::DeviceLatency, delay: Delay| {
+        let place = |point: &super::latency::Point| {
+            (f64::from(point.load), delay(&point.trial.delays) as f64 / 1_000.0)
+        };
+        device.loads.iter().map(place).collect()
+    };
+    let series = [
+        Series::measured("worker p50", line(&latency.worker, |delays| delays.p50)),
+        Series::measured("worker p99", line(&latency.worker, |delays| delays.p99)),
+        Series::measured("worker p99.9", line(&latency.worker, |delays| delays.p999)),
+        Series::reference("io p50", line(&latency.plain, |delays| delays.p50)),
+        Series::reference("io p99.9", line(&latency.plain, |delays| delays.p999)),
+    ];
+    let mut rows = Vec::new();
+    for (name, device) in [("worker", &latency.worker), ("io", &latency.plain)] {
+        for point in &device.loads {
+            let us = |nanos: u64| format!("{:.1}", nanos as f64 / 1_000.0);
+            rows.push(vec![
+                format!("{name} {}%", point.load),
+                short(point.trial.rate / 1e6),
+                format!("{:.4}%", point.loss * 100.0),
+                us(point.trial.delays.p50),
+                us(point.trial.delays.p99),
+                us(point.trial.delays.p999),
+                point.void.clone().unwrap_or_default(),
+            ]);
+        }
+    }
+    let head = ["load", "Mpps", "lost", "p50 us", "p99 us", "p99.9 us", "void"];
+    let bound = if latency.worker.is_generator_bound {
+        ", bounded by the generator and not by loss"
+    } else {
+        ""
+    };
+    let note = format!(
+        "<p>Greatest rate without loss: {} Mpps{bound}.</p>",
+        short(latency.worker.zero_loss_rate / 1e6)
+    );
+    let body = pair(
+        Axis::linear("load, % of the greatest rate without loss"),
+        Axis::log("us"),
+        &series,
+        &format!("{note}{}", table(&head, &rows)),
+    )?;
+    Ok(section("Loss and latency, two cores", &body))
+}
+
+fn stages(results: &Results) -> String {
+    let tables: Vec<String> = results
+        .throughput
+        .iter()
+        .map(|point| {
+            let lines = stage_table(&point.figure).join("\n");
+            format!(
+                "<h3>{}</h3><pre>{}</pre>",
+                escape(&point.figure.name),
+                escape(&lines)
+            )
+        })
+        .collect();
+    if tables.is_empty() {
+        String::new()
+    } else {
+        section("Where the cycles go", &tables.concat())
+    }
+}
+
+fn machine(results: &Results) -> String {
+    let mut lines = vec![results.machine.line()];
+    if let Some(memory) = &results.memory {
+        lines.push(format!(
+            "{:.0} octets a flow, {:.0} octets a session, by the resident set",
+            memory.per_flow(),
+            memory.per_session()
+        ));
+    }
+    lines.extend(results.left_out.iter().cloned());
+    let items: Vec<String> = lines
+        .iter()
+        .map(|line| format!("<li>{}</li>", escape(line)))
+        .collect();
+    section(
+        "Machine, memory, and what was left out",
+        &format!("<ul>{}</ul>", items.concat()),
+    )
+}

@@ -1,0 +1,196 @@
+//! Loss and latency with two cores (T8): the greatest rate without loss in the manner of RFC 2544, and delays by load.
+
+use dpdk::Eal;
+use serde::Serialize;
+
+use super::model::Model;
+use super::progress::Progress;
+use super::twocore::{Bench, Device, HEADROOM, Trial, on_second_core};
+use super::world::BenchError;
+
+/// Loads of the sweep, per cent of the greatest rate without loss.
+const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];
+/// The search ends when the bounds are this close, of the greatest rate.
+const RESOLUTION: f64 = 0.02;
+
+/// One trial, and what it is worth.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// Per cent of the greatest rate without loss; 0: a step of the search for it.
+    pub load: u32,
+    /// The trial.
+    #[serde(flatten)]
+    pub trial: Trial,
+    /// The share of packets lost.
+    pub loss: f64,
+    /// Why it says nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub void: Option<String>,
+}
+
+/// What one device did.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceLatency {
+    /// Packets a second that the generator can make.
+    pub generator_most: f64,
+    /// The greatest rate at which a trial lost nothing.
+    pub zero_loss_rate: f64,
+    /// The search was stopped by the generator's headroom, not by loss.
+    pub is_generator_bound: bool,
+    /// The trials of the search.
+    pub search: Vec<Point>,
+    /// Delays by load.
+    pub loads: Vec<Point>,
+}
+
+impl DeviceLatency {
+    /// The trial at this load.
+    #[must_use]
+    pub fn at(&self, load: u32) -> Option<&Point> {
+        self.loads.iter().find(|point| point.load == load)
+    }
+}
+
+/// A worker and bare forwarding, at the same rates.
+#[derive(Clone, Debug, Serialize)]
+pub struct Latencies {
+    /// Flows and sessions of the worker.
+    pub flows: u32,
+    /// Sessions.
+    pub sessions: u32,
+    /// Frame sizes.
+    pub sizes: [u16; 2],
+    /// Seconds of a trial.
+    pub trial_seconds: f64,
+    /// The worker.
+    pub worker: DeviceLatency,
+    /// Bare forwarding at the worker's rates.
+    pub plain: DeviceLatency,
+}
+
+impl Latencies {
+    /// Measures both. The middle of three trials is kept for each load.
+    ///
+    /// # Errors
+    /// DPDK's, memory, or the end of a thread.
+    pub fn measure(
+        eal: &'static Eal,
+        model: Model,
+        seconds: f64,
+        progress: &Progress,
+    ) -> Result<Self, BenchError> {
+        on_second_core(eal, || {
+            let worker = device(eal, Device::Worker, model, (seconds, None), progress)?;
+            let rate = Some(worker.zero_loss_rate);
+            let plain = device(eal, Device::Plain, model, (seconds, rate), progress)?;
+            Ok(Self {
+                flows: model.flows(),
+                sessions: model.sessions,
+                sizes: model.sizes,
+                trial_seconds: seconds,
+                worker,
+                plain,
+            })
+        })
+    }
+
+    /// The delays at half of the load, nanoseconds: p50 of the worker and of bare forwarding, p99.9 of both.
+    #[must_use]
+    pub fn at_half(&self) -> Option<[[u64; 2]; 2]> {
+        let (worker, plain) = (self.worker.at(50)?.trial.delays, self.plain.at(50)?.trial.delays);
+        Some([[worker.p50, plain.p50], [worker.p999, plain.p999]])
+    }
+
+    /// Why the delays at half of the load say nothing.
+    #[must_use]
+    pub fn void_at_half(&self) -> Option<String> {
+        [&self.worker, &self.plain]
+            .iter()
+            .find_map(|device| device.at(50)?.void.clone())
+    }
+}
+
+fn device(
+    eal: &'static Eal,
+    device: Device,
+    model: Model,
+    (seconds, rate): (f64, Option<f64>),
+    progress: &Progress,
+) -> Result<DeviceLatency, BenchError> {
+    let mut bench = Bench::start(eal, device, model, progress)?;
+    if device == Device::Worker {
+        bench.introduce_flows();
+    }
+    progress.begin("trials", (LOADS.len() * 3 + 8) as u64);
+    let mut search = Vec::new();
+    let (zero_loss_rate, is_generator_bound) = match rate {
+        Some(rate) => (rate, false),
+        None => zero_loss(&mut bench, seconds, &mut search, progress)?,
+    };
+    let mut loads = Vec::new();
+    for load in LOADS {
+        let rate = zero_loss_rate * f64::from(load) / 100.0;
+        let mut trials = Vec::new();
+        for _ in 0..3 {
+            trials.push(bench.trial(rate, seconds)?);
+            progress.at((search.len() + loads.len() * 3 + trials.len()) as u64);
+        }
+        trials.sort_by_key(|trial| trial.delays.p999);
+        loads.push(point(&bench, load, trials.swap_remove(1)));
+    }
+    let generator_most = bench.most;
+    bench.end()?;
+    Ok(DeviceLatency {
+        generator_most,
+        zero_loss_rate,
+        is_generator_bound,
+        search,
+        loads,
+    })
+}
+
+fn point(bench: &Bench, load: u32, trial: Trial) -> Point {
+    Point {
+        load,
+        loss: trial.loss(),
+        void: bench.void(&trial),
+        trial,
+    }
+}
+
+/// The greatest rate without loss, between nothing and what the generator can offer with its headroom (RFC 2544
+/// §26.1). A rate at which one of two trials loses nothing counts as one without loss, since a moment's absence of a
+/// thread on a shared machine is not the device's.
+fn zero_loss(
+    bench: &mut Bench,
+    seconds: f64,
+    search: &mut Vec<Point>,
+    progress: &Progress,
+) -> Result<(f64, bool), BenchError> {
+    let most = bench.most / HEADROOM;
+    let (mut low, mut high) = (0.0, most);
+    let mut try_at = |rate: f64, search: &mut Vec<Point>| -> Result<bool, BenchError> {
+        for _ in 0..2 {
+            let trial = bench.trial(rate, seconds)?;
+            let lossless = trial.received == trial.sent && trial.refused == 0;
+            search.push(point(bench, 0, trial));
+            progress.at(search.len() as u64);
+            if lossless {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    if try_at(high, search)? {
+        return Ok((high, true));
+    }
+    while high - low > most * RESOLUTION {
+        let middle = (low + high) / 2.0;
+        if try_at(middle, search)? {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok((low.max(most * RESOLUTION / 2.0), false))
+}

@@ -1,0 +1,182 @@
+//! Everything that was measured, as it is written down: raw counts first, so that anyone can recompute the rest.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::NO_DRIVER;
+use super::floors::{Floors, IoForwarding};
+use super::latency::Latencies;
+use super::machine::Machine;
+use super::memory::Memory;
+use super::scaling::Scaling;
+use super::selffed::Figure;
+use super::setup::{Alone, Beside};
+use super::targets::{PUBLISHED, Target};
+
+/// A figure with what it is compared with.
+#[derive(Clone, Debug, Serialize)]
+pub struct Point {
+    /// What was measured.
+    #[serde(flatten)]
+    pub figure: Figure,
+    /// Time per packet as a multiple of that of the lookup floor, by the median round.
+    pub lookup_ratio: Option<f64>,
+    /// The same of the line-budget floor.
+    pub line_budget_ratio: Option<f64>,
+    /// The share of packets that were dropped.
+    pub drop_share: f64,
+}
+
+impl Point {
+    /// A figure beside the floors of its size.
+    #[must_use]
+    pub fn new(figure: Figure, floors: Option<&Floors>) -> Self {
+        let ratio = |nanos: f64| figure.round_nanos / nanos.max(0.001);
+        Self {
+            lookup_ratio: floors.map(|floors| ratio(floors.lookup.round.median)),
+            line_budget_ratio: floors.map(|floors| ratio(floors.line_budget.round.median)),
+            drop_share: figure.counted.drop_share(),
+            figure,
+        }
+    }
+}
+
+/// A model with QER and URR, and without.
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyCost {
+    /// The model.
+    pub model: &'static str,
+    /// With.
+    pub with: Point,
+    /// Without.
+    pub without: Point,
+}
+
+impl PolicyCost {
+    /// Nanoseconds per packet that they cost.
+    #[must_use]
+    pub fn nanos(&self) -> f64 {
+        self.with.figure.round_nanos - self.without.figure.round_nanos
+    }
+}
+
+/// What the stages' own accounting costs.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClockCost {
+    /// With it.
+    pub with: Point,
+    /// Without.
+    pub without: Point,
+}
+
+impl ClockCost {
+    /// The cost as a share of the time per packet.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.with.figure.round_nanos / self.without.figure.round_nanos.max(0.001) - 1.0
+    }
+}
+
+/// The sweeps.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Sweeps {
+    /// Model V's profiles and sizes, at T1's flows.
+    pub sizes: Vec<Point>,
+    /// Flows, of model V profile 2 at 256 octets.
+    pub flows: Vec<Point>,
+    /// Sessions, with an entry for each tunnel.
+    pub sessions: Vec<Point>,
+}
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// The program's version.
+    pub sluice: &'static str,
+    /// What every figure leaves out.
+    pub leaves_out: &'static str,
+    /// Small tables and short runs.
+    pub quick: bool,
+    /// The machine.
+    pub machine: Machine,
+    /// The targets.
+    pub targets: Vec<Target>,
+    /// QERs with a rate that the worker enforces on each packet of T1.
+    pub meters: u32,
+    /// The floors, by size.
+    pub floors: Vec<Floors>,
+    /// Bare forwarding.
+    pub io_forwarding: Option<IoForwarding>,
+    /// The figures that targets are about.
+    pub throughput: Vec<Point>,
+    /// The sweeps.
+    pub sweeps: Sweeps,
+    /// Models with and without QER and URR.
+    pub policies: Vec<PolicyCost>,
+    /// What the stages' accounting costs.
+    pub stage_clock: Option<ClockCost>,
+    /// Flow set-up alone.
+    pub setup_alone: Option<Alone>,
+    /// Flow set-up beside established flows.
+    pub setup_beside: Option<Beside>,
+    /// Workers.
+    pub scaling: Vec<Scaling>,
+    /// Memory.
+    pub memory: Option<Memory>,
+    /// Loss and latency.
+    pub latency: Option<Latencies>,
+    /// What was not measured, and why.
+    pub left_out: Vec<String>,
+}
+
+impl Results {
+    /// None yet.
+    #[must_use]
+    pub fn new(quick: bool) -> Self {
+        Self {
+            sluice: env!("CARGO_PKG_VERSION"),
+            leaves_out: NO_DRIVER,
+            quick,
+            machine: Machine::this(),
+            targets: Vec::new(),
+            meters: 0,
+            floors: Vec::new(),
+            io_forwarding: None,
+            throughput: Vec::new(),
+            sweeps: Sweeps::default(),
+            policies: Vec::new(),
+            stage_clock: None,
+            setup_alone: None,
+            setup_beside: None,
+            scaling: Vec::new(),
+            memory: None,
+            latency: None,
+            left_out: Vec::new(),
+        }
+    }
+
+    /// The floors of this size, if they were measured.
+    #[must_use]
+    pub fn floors_of(&self, flows: u32, sessions: u32) -> Option<&Floors> {
+        self.floors
+            .iter()
+            .find(|floors| (floors.flows, floors.sessions) == (flows, sessions))
+    }
+
+    /// The figure of a target.
+    #[must_use]
+    pub fn point(&self, name: &str) -> Option<&Point> {
+        self.throughput.iter().find(|point| point.figure.name == name)
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        let published = PUBLISHED.map(|(what, mpps)| json!({"what": what, "mpps_per_core": mpps}));
+        if let Value::Object(fields) = &mut value {
+            fields.insert("published".into(), published.to_vec().into());
+        }
+        value
+    }
+}

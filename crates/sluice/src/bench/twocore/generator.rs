@@ -1,0 +1,306 @@
+//! The generator: packets at a set rate, whatever becomes of them, each with the time at which it was due.
+//!
+//! It is an open loop: a packet that could not be made in time keeps the time it was due, so that a generator that
+//! was held up shows as delay, and is told apart by how late it was. What finds the ring full is lost.
+
+use std::sync::Arc;
+
+use dpdk::{Burst, Consumer, MemoryPeer, Mempool, Producer};
+use flow::{Direction, cycles};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::super::clock::{Moment, Passed, nanos, ticks_per_second};
+use super::super::frame::{HEADERS, LINK, Template};
+use super::super::load::Load;
+use super::super::model::Model;
+use super::super::rules::Identity;
+use super::super::world::BenchError;
+
+/// Packets that are made before the others are looked at.
+const TURN: usize = 32;
+/// Ticks of this many seconds behind its time a packet is late by the generator's fault.
+const LATE: f64 = 5e-6;
+/// Seconds that late packets are waited for at the end.
+const DRAIN: f64 = 0.02;
+/// The longest delay that is told apart, nanoseconds.
+const LONGEST: u64 = 10_000_000_000;
+/// Octets of the longest headers and of the time behind them.
+const STAMPED: usize = HEADERS + 8;
+
+/// Where the time is in a frame that comes out, by port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// Packets come out of tunnels and into tunnels.
+    Worker,
+    /// Packets come out as they went in.
+    Plain,
+}
+
+impl Device {
+    /// The offset of the time in a frame that leaves by the port of `direction`'s far end.
+    const fn stamp(self, direction: Direction) -> usize {
+        let user = LINK + 28;
+        match (self, direction) {
+            (Self::Worker, Direction::Uplink) | (Self::Plain, Direction::Downlink) => user,
+            (Self::Worker, Direction::Downlink) | (Self::Plain, Direction::Uplink) => HEADERS,
+        }
+    }
+}
+
+/// Delays of packets, nanoseconds from when each was due until it was back.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Delays {
+    /// Half took at most this long.
+    pub p50: u64,
+    /// 90% did.
+    pub p90: u64,
+    /// 99% did.
+    pub p99: u64,
+    /// 99.9% did.
+    pub p999: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+/// What one trial gave.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Trial {
+    /// Packets offered a second.
+    pub rate: f64,
+    /// Packets put into rings.
+    pub sent: u64,
+    /// Packets that found a ring full.
+    pub refused: u64,
+    /// Packets that came back.
+    pub received: u64,
+    /// Packets that the generator made more than 5 us after they were due.
+    pub late: u64,
+    /// Delays.
+    pub delays: Delays,
+    /// The generator's time.
+    pub generator: Passed,
+    /// The device's.
+    pub device: Passed,
+}
+
+impl Trial {
+    /// The share of offered packets that did not come back.
+    #[must_use]
+    pub fn loss(&self) -> f64 {
+        let offered = self.sent + self.refused;
+        (offered - self.received.min(offered)) as f64 / offered.max(1) as f64
+    }
+}
+
+/// One direction's rings: where its packets go in, and where they come out.
+struct Wire {
+    to: Producer,
+    from: Consumer,
+    waiting: Burst,
+}
+
+/// The generator.
+pub struct Generator {
+    model: Model,
+    identities: Arc<[Identity]>,
+    templates: [Template; 2],
+    wires: [Wire; 2],
+    pool: Mempool,
+    load: Load,
+    came: Burst,
+    histogram: Histogram<u64>,
+}
+
+impl Generator {
+    /// A generator at the far ends of two memory ports, N3's and N6's.
+    ///
+    /// # Errors
+    /// When a port has no queue.
+    pub fn new(
+        model: Model,
+        identities: Arc<[Identity]>,
+        [access, core]: [MemoryPeer; 2],
+        pool: Mempool,
+    ) -> Result<Self, BenchError> {
+        let missing = || BenchError("a port without queues".into());
+        let (mut access, mut core) = (access, core);
+        let wire = |to: Option<Producer>, from: Option<Consumer>| {
+            Ok(Wire {
+                to: to.ok_or_else(missing)?,
+                from: from.ok_or_else(missing)?,
+                waiting: Burst::new(),
+            })
+        };
+        // What goes in by one port comes out by the other.
+        let uplink = wire(access.to_port.pop(), core.from_port.pop())?;
+        let downlink = wire(core.to_port.pop(), access.from_port.pop())?;
+        let histogram = Histogram::new_with_bounds(1, LONGEST, 3).map_err(BenchError::of)?;
+        Ok(Self {
+            templates: Direction::BOTH.map(|direction| Template::new(direction, model.size(direction))),
+            load: Load::saturated(&model, model.flows()),
+            model,
+            identities,
+            wires: [uplink, downlink],
+            pool,
+            came: Burst::new(),
+            histogram,
+        })
+    }
+
+    /// One trial at `rate` packets a second, both directions together. The device's time is the caller's to fill in.
+    pub fn trial(&mut self, device: Device, rate: f64, seconds: f64) -> Trial {
+        let mut trial = Trial {
+            rate,
+            ..Trial::default()
+        };
+        self.histogram.reset();
+        let uplink = rate * f64::from(self.model.uplink_per_mille) / 1_000.0;
+        let step = [uplink, rate - uplink].map(|rate| ticks_per_second() / rate.max(1e-3));
+        let (moment, start) = (Moment::now(), cycles::now());
+        let end = start + (seconds * ticks_per_second()) as u64;
+        let mut next = step.map(|step| start as f64 + step);
+        loop {
+            let now = cycles::now();
+            if now >= end {
+                break;
+            }
+            for direction in Direction::BOTH {
+                let side = direction as usize;
+                let mut made = 0;
+                while next[side] <= now as f64 && made < TURN {
+                    self.make(direction, next[side] as u64, now, &mut trial);
+                    next[side] += step[side];
+                    made += 1;
+                }
+                self.flush(direction, &mut trial);
+                self.receive(device, direction, &mut trial);
+            }
+        }
+        self.drain(device, &mut trial);
+        trial.generator = moment.elapsed();
+        trial.delays = self.delays();
+        trial
+    }
+
+    /// Each flow once, at the pace of the device, so that it knows all flows.
+    pub fn introduce_flows(&mut self, device: Device) -> u64 {
+        let mut trial = Trial::default();
+        self.load = Load::saturated(&self.model, self.model.flows()).with_fresh(0, self.model.flows(), None);
+        while self.load.fresh_left() > 0 {
+            for direction in Direction::BOTH {
+                let wire = &self.wires[direction as usize];
+                let has_room = wire.to.count() + TURN < super::RING as usize;
+                for _ in 0..if has_room { TURN } else { 0 } {
+                    let now = cycles::now();
+                    self.make(direction, now, now, &mut trial);
+                }
+                self.flush(direction, &mut trial);
+                self.receive(device, direction, &mut trial);
+            }
+        }
+        self.drain(device, &mut trial);
+        self.load = Load::saturated(&self.model, self.model.flows());
+        trial.received
+    }
+
+    /// Packets a second that the generator can make, put into a ring, take out again and read, by itself.
+    ///
+    /// # Errors
+    /// When there is no memory for a ring.
+    pub fn most(&mut self, eal: &dpdk::Eal, seconds: f64) -> Result<f64, BenchError> {
+        let (mut to, mut from) = dpdk::spsc(eal, super::RING).map_err(BenchError::of)?;
+        let mut trial = Trial::default();
+        let (moment, done) = (Moment::now(), super::super::world::deadline(seconds));
+        let mut packets = 0;
+        while !done() {
+            for direction in Direction::BOTH {
+                for _ in 0..TURN {
+                    let now = cycles::now();
+                    self.make(direction, now, now, &mut trial);
+                }
+                packets += to.enqueue(&mut self.wires[direction as usize].waiting);
+                from.dequeue(&mut self.came);
+                self.read(Device::Plain, direction, &mut trial);
+            }
+        }
+        Ok(packets as f64 * 1e9 / moment.elapsed().busy_nanos.max(1) as f64)
+    }
+
+    fn delays(&self) -> Delays {
+        let at = |quantile| self.histogram.value_at_quantile(quantile);
+        if self.histogram.is_empty() {
+            return Delays::default();
+        }
+        Delays {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: self.histogram.max(),
+        }
+    }
+
+    /// Makes a packet that was due at `due`; without buffers it is lost.
+    fn make(&mut self, direction: Direction, due: u64, now: u64, trial: &mut Trial) {
+        let side = direction as usize;
+        trial.late += u64::from(now.saturating_sub(due) as f64 > LATE * ticks_per_second());
+        let Some(drawn) = self.load.draw(&self.model, direction) else {
+            return;
+        };
+        let flow = self.model.flow(drawn.number);
+        let template = &self.templates[side];
+        let size = usize::from(template.size()).max(STAMPED);
+        let buffer = self.pool.alloc().zip(self.identities.get(flow.session as usize));
+        let Some((mut mbuf, identity)) = buffer else {
+            trial.refused += 1;
+            return;
+        };
+        let Some(frame) = mbuf.append(size) else { return };
+        template.write(frame, &flow, flow.session, *identity);
+        let at = Template::header_length(direction);
+        if let Some(stamp) = frame.get_mut(at..at + 8) {
+            stamp.copy_from_slice(&due.to_be_bytes());
+        }
+        if self.wires[side].waiting.push(mbuf).is_err() {
+            trial.refused += 1;
+        }
+    }
+
+    fn flush(&mut self, direction: Direction, trial: &mut Trial) {
+        let wire = &mut self.wires[direction as usize];
+        if wire.waiting.is_empty() {
+            return;
+        }
+        trial.sent += wire.to.enqueue(&mut wire.waiting) as u64;
+        trial.refused += wire.waiting.len() as u64;
+        wire.waiting.clear();
+    }
+
+    fn receive(&mut self, device: Device, direction: Direction, trial: &mut Trial) {
+        if self.wires[direction as usize].from.dequeue(&mut self.came) > 0 {
+            self.read(device, direction, trial);
+        }
+    }
+
+    fn read(&mut self, device: Device, direction: Direction, trial: &mut Trial) {
+        let (now, at) = (cycles::now(), device.stamp(direction));
+        trial.received += self.came.len() as u64;
+        for mbuf in self.came.iter() {
+            let stamp = mbuf.data().get(at..).and_then(|rest| rest.first_chunk());
+            let due = stamp.map_or(now, |octets| u64::from_be_bytes(*octets));
+            let delay = nanos(now.saturating_sub(due)) as u64;
+            self.histogram.saturating_record(delay.clamp(1, LONGEST));
+        }
+        self.came.clear();
+    }
+
+    fn drain(&mut self, device: Device, trial: &mut Trial) {
+        let done = super::super::world::deadline(DRAIN);
+        while trial.received < trial.sent && !done() {
+            for direction in Direction::BOTH {
+                self.receive(device, direction, trial);
+            }
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! From what was measured to the targets: what counts, and what stands against it.
+
+use worker::Stage;
+
+use super::model::Model;
+use super::results::{Point, Results};
+use super::targets::Target;
+
+/// Every target that `results` say something about.
+#[must_use]
+pub fn targets(results: &Results) -> Vec<Target> {
+    let all = [
+        t1(results),
+        t2(results),
+        t3(results),
+        t4(results),
+        t5(results),
+        t8(results),
+        t11(results),
+        t12(results),
+        accounting(results),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+const SMALL: &str = "smaller tables than the target asks for";
+
+impl Target {
+    /// What stands against any figure: unsound counts, small tables.
+    fn of_point(self, point: &Point, is_small: bool) -> Self {
+        let figure = &point.figure;
+        self.but_if(!figure.sums_hold, "packets in are not packets out and dropped")
+            .but_if(
+                figure.checked.different > 0,
+                "packets differ from the interpreter's",
+            )
+            .but_if(is_small, SMALL)
+    }
+}
+
+/// Meters at work, as the share of red packets tells.
+#[must_use]
+pub fn meters(point: &Point) -> u32 {
+    let red = point.drop_share;
+    let in_rules = Model::v(2, 1).map_or(0, |model| model.policy.meters());
+    if (0.01..=0.05).contains(&red) { in_rules } else { 0 }
+}
+
+fn t1(results: &Results) -> Option<Target> {
+    let point = results.point("T1")?;
+    let ratio = point.line_budget_ratio?;
+    let floor = results.floors_of(point.figure.flows, point.figure.sessions)?;
+    let meters = meters(point);
+    let target = Target::at_most(
+        "T1",
+        "model V profile 2, 256 B, 8.39 M 5-tuple entries, 3 meters and 2 counters a flow: 2x the line-budget floor",
+        point.figure.net_nanos.median,
+        "ns/packet",
+        2.0 * floor.line_budget.round.median,
+    );
+    Some(
+        target
+            .with_floor(ratio)
+            .with_meters(meters)
+            .but_if(ratio > 2.0, "more than 2x the floor by the median round")
+            .but_if(meters < 3, format!("{meters} of 3 meters enforced"))
+            .of_point(point, point.figure.flows < 8_388_608),
+    )
+}
+
+fn t2(results: &Results) -> Option<Target> {
+    let (one, two) = (results.point("T1")?, results.point("T2")?);
+    let target = Target::at_least(
+        "T2",
+        "the same at 16.8 M flows, as a share of T1's rate",
+        two.figure.mpps.median / one.figure.mpps.median,
+        "of T1",
+        0.9,
+    );
+    let meters = meters(two);
+    let target = target
+        .with_meters(meters)
+        .but_if(meters < 3, format!("{meters} of 3 meters enforced"))
+        .of_point(two, two.figure.flows < 16_777_216);
+    Some(match two.line_budget_ratio {
+        Some(ratio) => target.with_floor(ratio),
+        None => target,
+    })
+}
+
+fn t3(results: &Results) -> Option<Target> {
+    let point = results.point("T3")?;
+    let target = Target::at_most(
+        "T3",
+        "10,000 sessions, 2 PDR, 2 FAR, 1 QER, 1 URR each, an entry a tunnel",
+        point.figure.net_nanos.median,
+        "ns/packet",
+        33.0,
+    )
+    .of_point(point, false);
+    Some(match point.line_budget_ratio {
+        Some(ratio) => target.with_floor(ratio),
+        None => target,
+    })
+}
+
+fn t4(results: &Results) -> Option<Target> {
+    let (alone, beside) = (results.setup_alone.as_ref()?, results.setup_beside.as_ref()?);
+    let is_small = beside.before.flows < 8_388_608;
+    let rate = Target::at_least(
+        "T4",
+        "flow set-up alone, from 90% of the flows to a table 95% full",
+        alone.rate_at_full_load(),
+        "flows/s",
+        3e6,
+    );
+    let kept = Target::at_least(
+        "T4.beside",
+        "established flows keep of their rate beside 300,000 new flows a second",
+        beside.kept(),
+        "of alone",
+        0.8,
+    );
+    let [moderate, _] = beside.set_up();
+    let slow = Target::at_most(
+        "T4.flood.cycles",
+        "cycles of the slow path at 10 M new flows a second",
+        beside.flood.share_of(Stage::Slow),
+        "of all",
+        0.2,
+    );
+    let [lost, _] = beside.lost();
+    let lost = Target::at_most(
+        "T4.flood.lost",
+        "established packets lost at half load in that flood",
+        lost,
+        "of all",
+        0.0,
+    );
+    let spans = [&beside.moderate, &beside.flood, &beside.half];
+    let sums = spans
+        .iter()
+        .chain(&alone.spans.iter().collect::<Vec<_>>()[..])
+        .all(|span| span.sums_hold);
+    let parts = vec![
+        rate.but_if(
+            alone.checked.different > 0,
+            "packets differ from the interpreter's",
+        ),
+        kept.but_if(
+            moderate < 0.9 * beside.offered,
+            format!("{moderate:.0} new flows a second were set up"),
+        ),
+        slow,
+        lost,
+    ];
+    Some(
+        Target::of_parts("T4", "flow set-up through the slow path", parts)?
+            .but_if(!sums, "packets in are not packets out and dropped")
+            .but_if(is_small, SMALL),
+    )
+}
+
+fn t5(results: &Results) -> Option<Target> {
+    let parts = results.policies.iter().map(|cost| {
+        let what = if cost.model == "S" {
+            "model S: QER and URR cost; a QER and a URR a session stand for its 200 and 100 rules"
+        } else {
+            "model I: QER and URR cost"
+        };
+        Target::at_most("T5", what, cost.nanos(), "ns/packet", 10.0)
+            .but_if(results.meters == 0, "the QERs' rates are not enforced")
+    });
+    let is_small = results
+        .policies
+        .iter()
+        .any(|cost| cost.with.figure.sessions < 50_000);
+    let target = Target::of_parts(
+        "T5",
+        "models S and I with QER and URR against without",
+        parts.collect(),
+    )?;
+    Some(target.but_if(is_small, SMALL))
+}
+
+fn t8(results: &Results) -> Option<Target> {
+    let latency = results.latency.as_ref()?;
+    let [[p50, _], [p999, plain]] = latency.at_half()?;
+    let void = latency.void_at_half();
+    let us = |nanos: u64| nanos as f64 / 1_000.0;
+    let middle = Target::at_most(
+        "T8",
+        "p50 at half of the greatest rate without loss, generator and rings included",
+        us(p50),
+        "us",
+        2.0,
+    );
+    let tail = Target::at_most(
+        "T8.tail",
+        "p99.9 at that load, against 3x that of bare forwarding",
+        us(p999),
+        "us",
+        3.0 * us(plain),
+    );
+    let target = Target::of_parts("T8", "latency added, two cores", vec![middle, tail])?;
+    Some(
+        target
+            .but_if(void.is_some(), void.unwrap_or_default())
+            .but_if(latency.flows < 8_388_608, SMALL),
+    )
+}
+
+fn t11(results: &Results) -> Option<Target> {
+    let (one, most) = (results.scaling.first()?, results.scaling.last()?);
+    let value = most.mpps() / (f64::from(most.workers) * one.mpps());
+    let sound = results
+        .scaling
+        .iter()
+        .flat_map(|scaling| &scaling.figures)
+        .all(super::selffed::Figure::is_sound);
+    let target = Target::at_least(
+        "T11",
+        "throughput of N self-fed workers over N times that of one, N all cores",
+        value,
+        "of N x one",
+        0.9,
+    );
+    Some(
+        target
+            .but_if(most.workers < 2, "one core")
+            .but_if(!sound, "a worker's figure is unsound"),
+    )
+}
+
+fn t12(results: &Results) -> Option<Target> {
+    let memory = results.memory?;
+    let flow = Target::at_most(
+        "T12",
+        "octets of resident memory for each IPv4 flow",
+        memory.per_flow(),
+        "octets/flow",
+        192.0,
+    );
+    let session = Target::at_most(
+        "T12.session",
+        "octets of resident memory for each session with 4 PDR",
+        memory.per_session(),
+        "octets/session",
+        4_096.0,
+    );
+    let target = Target::of_parts("T12", "memory, all tables of T1", vec![flow, session])?;
+    Some(target.but_if(memory.flows < 8_388_608, SMALL))
+}
+
+fn accounting(results: &Results) -> Option<Target> {
+    let cost = results.stage_clock.as_ref()?;
+    Some(Target::at_most(
+        "stages",
+        "cost of the stages' own accounting, of the time per packet at 10,000 sessions",
+        cost.share(),
+        "of all",
+        0.02,
+    ))
+}
