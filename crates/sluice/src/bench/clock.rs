@@ -1,6 +1,7 @@
 //! Time as benchmarks need it: the ticks of the processor, the time that a thread has had, and what others took.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -104,6 +105,47 @@ fn steal() -> u64 {
         .unwrap_or(0)
 }
 
+/// Tells whether the calling thread kept its core between two questions. Cheap enough to ask a thousand times a second.
+#[derive(Debug)]
+pub struct Presence {
+    file: Option<File>,
+    seen: u64,
+}
+
+impl Presence {
+    /// From now on, for the calling thread.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut presence = Self {
+            file: File::open("/proc/thread-self/schedstat").ok(),
+            seen: 0,
+        };
+        presence.was_kept();
+        presence
+    }
+
+    /// Whether the thread has been on its core since the last question. Where the system does not tell: always.
+    pub fn was_kept(&mut self) -> bool {
+        let mut text = [0; 96];
+        let length = self
+            .file
+            .as_ref()
+            .and_then(|file| file.read_at(&mut text, 0).ok());
+        let text = text.get(..length.unwrap_or(0)).unwrap_or_default();
+        let turns = std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.split_whitespace().nth(2)?.parse().ok());
+        let turns = turns.unwrap_or(0);
+        std::mem::replace(&mut self.seen, turns) == turns
+    }
+}
+
+impl Default for Presence {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Octets of this process that are in memory.
 #[must_use]
 pub fn resident() -> u64 {
@@ -153,6 +195,39 @@ pub struct Spread {
     pub max: f64,
     /// How many there were.
     pub count: usize,
+}
+
+/// Values of rounds, of which those count in which the thread kept its core; all of them where that was never so.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    kept: Vec<f64>,
+    disturbed: Vec<f64>,
+}
+
+impl Rounds {
+    /// Adds one.
+    pub fn add(&mut self, value: f64, was_kept: bool) {
+        if was_kept {
+            self.kept.push(value);
+        } else {
+            self.disturbed.push(value);
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.disturbed.is_empty()
+    }
+
+    /// Their spread, and how many were left out.
+    #[must_use]
+    pub fn spread(self) -> (Spread, usize) {
+        if self.kept.is_empty() {
+            return (Spread::of(self.disturbed), 0);
+        }
+        (Spread::of(self.kept), self.disturbed.len())
+    }
 }
 
 impl Spread {

@@ -6,7 +6,7 @@ use dpdk::{Burst, Eal, Mempool, PoolConfig, Port, PortConfig, PortSpec, Registra
 use flow::floor::{Floor, Size, Work, World};
 use serde::Serialize;
 
-use super::clock::{Moment, Spread};
+use super::clock::{Moment, Presence, Rounds, Spread};
 use super::world::{BenchError, deadline};
 
 /// One floor at one size.
@@ -22,6 +22,8 @@ pub struct FloorFigure {
     pub nanos: u64,
     /// Nanoseconds per packet of the rounds of 16,384 packets.
     pub round: Spread,
+    /// Rounds left out because the thread lost its core.
+    pub disturbed: usize,
 }
 
 /// Both floors at one size.
@@ -62,18 +64,19 @@ impl Floors {
 
 /// Round after round, so that each has its own time.
 fn floor(world: &mut World, work: Work, seconds: f64) -> FloorFigure {
-    let (mut sum, mut rounds, done) = (FloorFigure::default(), Vec::new(), deadline(seconds));
+    let (mut sum, mut rounds, done) = (FloorFigure::default(), Rounds::default(), deadline(seconds));
+    let mut presence = Presence::new();
     // The first round warms up.
     world.measure(work, Duration::ZERO);
     while !done() || rounds.is_empty() {
         let round: Floor = world.measure(work, Duration::ZERO);
-        rounds.push(round.nanos_per_packet());
+        rounds.add(round.nanos_per_packet(), presence.was_kept());
         sum.packets += round.packets;
         sum.hits += round.hits;
         sum.cycles += round.cycles;
         sum.nanos += round.nanos;
     }
-    sum.round = Spread::of(rounds);
+    (sum.round, sum.disturbed) = rounds.spread();
     sum
 }
 

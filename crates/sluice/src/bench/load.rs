@@ -2,7 +2,7 @@
 //!
 //! *Saturated*: there is always a burst. *Open loop*: packets arrive at a rate, wait in a ring of fixed depth, and are
 //! lost when it is full. Time is the worker's own: that of making frames does not count, and an absence from the
-//! core of more than a millisecond is taken for what it is on a shared machine, and noted.
+//! core of more than a quarter of a millisecond is taken for what it is on a shared machine, and noted.
 
 use flow::Direction;
 
@@ -13,7 +13,7 @@ use super::model::{Model, Scattered};
 /// Packets that a ring holds before it loses some.
 pub const RING: u64 = 1_024;
 /// An interval between two looks at a port that is this many seconds long was not the worker's.
-const LONGEST_INTERVAL: f64 = 0.001;
+const LONGEST_INTERVAL: f64 = 0.000_25;
 
 /// The next packet's flow.
 #[derive(Clone, Copy, Debug)]
@@ -301,12 +301,12 @@ mod tests {
     #[test]
     fn a_full_ring_loses_what_is_too_much() {
         let model = Model::v(2, 0).unwrap();
-        let mut load = Load::open_loop(&model, 64, 8e6);
+        let mut load = Load::open_loop(&model, 64, 20e6);
         let mut counts = Counts::default();
-        let half_a_millisecond = (ticks_per_second() / 2_000.0) as u64;
+        let a_fifth_of_a_millisecond = (ticks_per_second() / 5_000.0) as u64;
         assert_eq!(load.arrived(Direction::Uplink, 64, 0, &mut counts), 0);
         assert_eq!(
-            load.arrived(Direction::Uplink, 64, half_a_millisecond, &mut counts),
+            load.arrived(Direction::Uplink, 64, a_fifth_of_a_millisecond, &mut counts),
             64
         );
         // 2000 arrived, 1024 wait.

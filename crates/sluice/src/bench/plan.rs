@@ -67,10 +67,10 @@ impl Plan {
             Self {
                 quick,
                 parts,
-                effort: effort(3, 0.7),
-                sweep: effort(3, 0.25),
-                floor_seconds: 0.5,
-                trial_seconds: 0.5,
+                effort: effort(3, 0.6),
+                sweep: effort(3, 0.2),
+                floor_seconds: 0.4,
+                trial_seconds: 0.25,
             }
         } else {
             Self {

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::NO_DRIVER;
+use super::clock::Spread;
 use super::floors::{Floors, IoForwarding};
 use super::latency::Latencies;
 use super::machine::Machine;
@@ -60,12 +61,14 @@ impl PolicyCost {
     }
 }
 
-/// What the stages' own accounting costs.
+/// What the stages' own accounting costs: runs with it and without it in turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClockCost {
-    /// With it.
+    /// With it, as a multiple of without, of each pair of runs.
+    pub ratio: Spread,
+    /// The last run with it.
     pub with: Point,
-    /// Without.
+    /// The last without.
     pub without: Point,
 }
 
@@ -73,7 +76,7 @@ impl ClockCost {
     /// The cost as a share of the time per packet.
     #[must_use]
     pub fn share(&self) -> f64 {
-        self.with.figure.round_nanos / self.without.figure.round_nanos.max(0.001) - 1.0
+        self.ratio.median - 1.0
     }
 }
 

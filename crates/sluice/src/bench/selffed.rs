@@ -2,8 +2,8 @@
 //!
 //! A *null run*, the port alone with identical work, gives the port's cost, which is subtracted and shown. Time is the
 //! thread's processor time. Besides, the time of rounds of 16,384 packets is kept, less what the port took of them:
-//! their median is what the floors are compared with, by the same measure, and hardly moves with what else the
-//! machine does.
+//! their median, over those in which the thread kept its core, is what the floors are compared with, by the
+//! same measure, and hardly moves with what else the machine does.
 
 use flow::{Direction, PortId, cycles};
 use packet::DropReason;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use worker::{Batch, Io, Stage, Stats};
 
 use super::check::Checked;
-use super::clock::{Moment, Passed, Spread, nanos};
+use super::clock::{Moment, Passed, Presence, Rounds, Spread, nanos};
 use super::feed::{Counts, Feed};
 use super::load::Load;
 use super::progress::Progress;
@@ -85,6 +85,8 @@ pub struct Run {
     pub passed: Passed,
     /// Nanoseconds per packet in the rounds, less what making frames took.
     pub round: Spread,
+    /// Rounds left out because the thread lost its core.
+    pub disturbed: usize,
 }
 
 /// What one point of a measurement gave.
@@ -270,19 +272,22 @@ pub fn run(world: &mut World, seconds: f64) -> Run {
     let done = deadline(seconds);
     let before = world.feed().counts();
     let (moment, start) = (Moment::now(), cycles::now());
-    let mut rounds = Vec::with_capacity(65_536);
+    let (mut rounds, mut presence) = (Rounds::default(), Presence::new());
     while !done() {
-        rounds.push(round(world));
+        let nanos = round(world);
+        rounds.add(nanos, presence.was_kept());
     }
     let ticks = cycles::now().wrapping_sub(start);
     let passed = moment.elapsed();
     let counts = world.feed().counts().since(&before);
+    let (round, disturbed) = rounds.spread();
     Run {
         packets: counts.given,
         ticks,
         port_ticks: counts.port_ticks,
         passed,
-        round: Spread::of(rounds),
+        round,
+        disturbed,
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use worker::Stage;
 
 use super::check::Checked;
-use super::clock::{Moment, Passed, nanos, ticks_per_second};
+use super::clock::{Moment, Passed, nanos};
 use super::feed::Counts;
 use super::load::Load;
 use super::model::Model;
@@ -219,24 +219,14 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// The rate of established flows beside new ones, of that alone. By the worker's own time.
+    /// The rate of established flows beside new ones, of that alone, by processor time, the port subtracted.
     #[must_use]
     pub fn kept(&self) -> f64 {
-        let run = |ticks: u64, packets: u64| packets as f64 / (ticks as f64 / ticks_per_second());
-        let alone: Vec<f64> = self
-            .before
-            .runs
-            .iter()
-            .map(|run_| {
-                let own = run_.ticks.saturating_sub(run_.port_ticks);
-                let absent = run_.ticks as f64
-                    * (1.0 - run_.passed.busy_nanos as f64 / run_.passed.wall_nanos.max(1) as f64);
-                run((own as f64 - absent.max(0.0)).max(1.0) as u64, run_.packets)
-            })
-            .collect();
-        let alone = super::clock::Spread::of(alone).median;
-        let established: u64 = self.moderate.port.established[..2].iter().sum();
-        established as f64 / self.moderate.own_seconds.max(1e-9) / alone.max(1.0)
+        let span = &self.moderate;
+        let port = self.before.null.nanos_per_packet * span.packets as f64;
+        let established: u64 = span.port.established[..2].iter().sum();
+        let nanos = (span.passed.busy_nanos as f64 - port) / established.max(1) as f64;
+        self.before.net_nanos.median / nanos.max(1e-9)
     }
 
     /// New flows a second that got their entry, in the moderate span and in the flood.
@@ -286,7 +276,7 @@ pub fn beside(model: Model, effort: Effort, progress: &Progress) -> Result<Besid
         progress,
     );
 
-    let half_rate = 0.5e9 / before.round_nanos.max(0.1);
+    let half_rate = 0.5e9 / before.round_nanos.max(1.0);
     let half = Load::open_loop(&model, established, half_rate);
     let half = span(&mut world, "half of the rate", half, effort.seconds, progress);
     let flood = Load::open_loop(&model, established, half_rate).with_fresh(
