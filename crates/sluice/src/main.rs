@@ -54,6 +54,8 @@ enum Command {
     Sim(commands::SimArguments),
     /// Measure this machine.
     Bench(commands::BenchArguments),
+    /// Ask a running daemon.
+    Show(commands::ShowArguments),
     /// Validate a configuration and say what it makes.
     Check {
         /// The configuration.
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         }
         Command::Sim(arguments) => commands::sim(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),
+        Command::Show(arguments) => commands::show(&arguments),
         Command::Check { config } => commands::check(&config),
     }
 }

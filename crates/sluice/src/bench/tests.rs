@@ -1,9 +1,12 @@
 //! A tiny run of everything that needs no second core: sums hold, samples are as the interpreter says.
 
+use super::floors::{FloorFigure, Floors};
 use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
+use super::results::{Point, Results};
 use super::selffed::{Effort, Figure, measure};
+use super::verdict;
 use super::world::{Setting, World};
 
 const TINY: Effort = Effort {
@@ -70,4 +73,106 @@ fn workers_of_a_pair_keep_to_their_own_packets() {
         assert_eq!(world.stats().handed_over, 0);
         assert_eq!(world.worker.flows() as u32, model.flows());
     }
+}
+
+/// Floors that are nothing but numbers.
+fn floors(model: &Model) -> Floors {
+    let floor = |nanos| FloorFigure {
+        round: super::clock::Spread::of(vec![nanos]),
+        ..FloorFigure::default()
+    };
+    Floors {
+        flows: model.entries(),
+        sessions: model.active,
+        lookup: floor(10.0),
+        line_budget: floor(20.0),
+        memory_octets: 0,
+        huge_octets: 0,
+    }
+}
+
+fn results() -> Results {
+    let model = Model::v(2, 1).unwrap().with_sessions(64);
+    let mut results = Results::new(true);
+    results.floors.push(floors(&model));
+    for name in ["T1", "T2", "T3"] {
+        let mut figure = tiny(model);
+        figure.name = name.into();
+        let point = Point::new(figure, results.floors_of(model.entries(), model.active));
+        results.throughput.push(point);
+    }
+    results.targets = verdict::targets(&results);
+    results
+}
+
+#[test]
+fn the_json_has_the_targets_and_what_they_are_computed_from() {
+    let results = results();
+    let json = results.json();
+    let targets = json["targets"].as_array().unwrap();
+    let ids: Vec<&str> = targets
+        .iter()
+        .filter_map(|target| target["id"].as_str())
+        .collect();
+    assert_eq!(ids, ["T1", "T2", "T3"]);
+    for target in targets {
+        assert!(target["value"].is_number() && target["target"].is_number());
+        assert!(target["unit"].is_string() && target["met"].is_boolean());
+        assert!(target["floor_ratio"].is_number(), "{target:#}");
+    }
+    // Tables this small, and meters that do not act, reach no target.
+    assert_eq!((&targets[0]["met"], &json["meters"]), (&false.into(), &0.into()));
+    assert_eq!(json["leaves_out"], "no NIC driver");
+    for field in ["cpu", "cores", "huge_pages", "ticks_per_second", "load_average"] {
+        assert!(!json["machine"][field].is_null(), "{field}");
+    }
+    let point = &json["throughput"][0];
+    let run = &point["runs"][0];
+    for field in [
+        "packets",
+        "ticks",
+        "port_ticks",
+        "wall_nanos",
+        "busy_nanos",
+        "waited_nanos",
+    ] {
+        assert!(run[field].is_u64(), "{field} in {run:#}");
+    }
+    assert_eq!(point["counted"]["stages"].as_array().map(Vec::len), Some(7));
+    let counted = |field: &str| point["counted"][field].as_u64().unwrap_or(u64::MAX);
+    assert_eq!(
+        counted("rx"),
+        counted("tx") + results.throughput[0].figure.counted.dropped()
+    );
+    // The value of T3 can be recomputed from the raw counts.
+    let null = &json["throughput"][2]["null"]["nanos_per_packet"];
+    let run = &json["throughput"][2]["runs"][0];
+    let gross = run["busy_nanos"].as_f64().unwrap() / run["packets"].as_f64().unwrap();
+    let value = targets[2]["value"].as_f64().unwrap();
+    assert!((gross - null.as_f64().unwrap() - value).abs() < 1e-6);
+}
+
+#[test]
+fn the_page_stands_alone() {
+    let page = super::html::page(&results()).unwrap();
+    assert!(page.contains("<h2>Targets</h2>") && page.contains("prefers-color-scheme:dark"));
+    for foreign in ["<script", "<link", "<img", "url(", "@import"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
+    assert!(!page.replace("http://www.w3.org/2000/svg", "").contains("http"));
+}
+
+#[test]
+fn new_flows_beside_established_ones_are_counted_apart() {
+    let model = Model::v(2, 1).unwrap().with_sessions(256);
+    let beside = super::setup::beside(model, TINY, &Progress::silent()).unwrap();
+    for span in [&beside.moderate, &beside.half, &beside.flood] {
+        assert!(span.sums_hold, "{span:#?}");
+        assert_eq!(
+            span.counted.misses,
+            span.port.fresh[..2].iter().sum::<u64>(),
+            "{span:#?}"
+        );
+    }
+    assert_eq!(beside.half.port.fresh, [0; 3]);
 }

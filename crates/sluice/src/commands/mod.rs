@@ -4,12 +4,14 @@ mod bench;
 mod check;
 mod demo;
 mod run;
+mod show;
 mod sim;
 
 pub use bench::{BenchArguments, bench};
 pub use check::check;
 pub use demo::demo;
 pub use run::run;
+pub use show::{ShowArguments, show};
 pub use sim::{SimArguments, sim};
 
 /// Exit status for a configuration with a mistake.

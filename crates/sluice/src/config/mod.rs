@@ -23,7 +23,7 @@ pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
 pub use port::{Driver, PortConfig};
-pub use system::{DpdkConfig, LimitsConfig, WorkersConfig};
+pub use system::{ControlConfig, DpdkConfig, LimitsConfig, WorkersConfig};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -39,6 +39,9 @@ pub struct Config {
     /// What tables are sized for.
     #[serde(default)]
     pub limits: LimitsConfig,
+    /// How the running daemon is asked.
+    #[serde(default)]
+    pub control: ControlConfig,
     /// DPDK's environment.
     #[serde(default)]
     pub dpdk: DpdkConfig,

@@ -1,4 +1,6 @@
-//! Workers, table sizes and DPDK's environment.
+//! Workers, table sizes, the control socket and DPDK's environment.
+
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
@@ -81,6 +83,16 @@ impl Default for LimitsConfig {
             flows_ipv6: Self::default_flows(),
         }
     }
+}
+
+/// How the running daemon is asked.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlConfig {
+    /// Path of the Unix socket that `sluice show` asks, for the daemon's own user alone; `/run/sluice/control.sock` for
+    /// root, `sluice/control.sock` in the user's runtime directory otherwise.
+    #[serde(default)]
+    pub socket: Option<PathBuf>,
 }
 
 /// DPDK's environment abstraction layer.

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use session::Random;
-use tracing::info;
+use tracing::{info, warn};
 use worker::{Stats, Worker};
 
+use super::control_socket::{ControlSocket, default_path};
 use super::sockets::Sockets;
 use super::threads::{Pace, WorkerThread};
 use crate::clock::Clock;
@@ -67,6 +68,7 @@ pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunErr
             |_| false,
         ));
     }
+    let _control_socket = open_control_socket(config, &threads);
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
     let served = serve(&mut control, &mut sockets, &clock, &threads, stop);
@@ -77,6 +79,15 @@ pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunErr
         .collect::<Result<_, _>>()
         .map_err(RunError::of)?;
     served.map(|()| stats)
+}
+
+/// The control socket. Without one the daemon runs all the same.
+fn open_control_socket(config: &Config, threads: &[WorkerThread]) -> Option<ControlSocket> {
+    let path = config.control.socket.clone().or_else(default_path)?;
+    let workers = threads.iter().map(|thread| thread.published().clone()).collect();
+    ControlSocket::open(&path, workers)
+        .inspect_err(|error| warn!("no control socket: {}: {error}", path.display()))
+        .ok()
 }
 
 type Made = Vec<(worker::WorkerConfig, worker::Link)>;

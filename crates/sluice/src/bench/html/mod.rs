@@ -48,11 +48,12 @@ body{background:var(--ground);color:var(--ink);font:15px/1.45 system-ui,sans-ser
 main{max-width:1180px;margin:0 auto;padding:24px}
 h2{margin:36px 0 8px;font-size:20px}
 .pair{display:flex;flex-wrap:wrap;gap:24px;align-items:flex-start}
-.pair>figure{flex:1 1 480px;margin:0;min-width:0}.pair>div{flex:1 1 380px;overflow-x:auto}
+.pair>figure{flex:0 1 560px;margin:0;min-width:0}.pair>div{flex:1 1 420px;overflow-x:auto}
 svg{max-width:100%;height:auto}
 table{border-collapse:collapse;font-size:13px}
 th,td{padding:3px 10px;border-bottom:1px solid var(--faint);text-align:right;vertical-align:top}
-th:first-child,td:first-child{text-align:left}td.words{text-align:left;max-width:420px}
+th,td{white-space:nowrap}th:first-child,td:first-child{text-align:left}
+td.words{text-align:left;white-space:normal;min-width:260px}
 .met{color:var(--good);font-weight:600}.missed{color:var(--bad);font-weight:600}
 .warning{border-left:4px solid var(--bad);padding:6px 12px}
 .legend{font-size:13px;margin:0 0 0 64px}.legend span{margin-right:14px;white-space:nowrap}
@@ -124,7 +125,8 @@ fn targets(results: &Results) -> String {
         .flat_map(|target| std::iter::once(target).chain(target.parts.iter().skip(1)))
         .map(row)
         .collect();
-    let head = "<tr><th>target</th><th>measured</th><th>asked</th><th></th><th>x floor</th><th>what</th><th>but</th></tr>";
+    let head =
+        "<tr><th>target</th><th>measured</th><th>asked</th><th></th><th>x floor</th><th></th><th></th></tr>";
     section(
         "Targets",
         &format!(
