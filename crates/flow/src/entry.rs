@@ -48,6 +48,9 @@ pub struct FlowEntry<K> {
     pub forward: u8,
     /// The slot of the QER whose mark packets get, or [`FlowEntry::NO_MARK`].
     pub marking: u8,
+    /// The snapshot of the rules that all sessions share at the time of the decision. Another one now: the entry is
+    /// *softly* stale, that is still in use, and to be decided anew when there is time.
+    pub snapshot: u16,
 }
 
 impl<K> FlowEntry<K> {
@@ -68,6 +71,7 @@ impl<K> FlowEntry<K> {
             pdr,
             forward,
             marking,
+            snapshot,
             ..
         } = self;
         FlowEntry {
@@ -83,6 +87,7 @@ impl<K> FlowEntry<K> {
             pdr,
             forward,
             marking,
+            snapshot,
         }
     }
 

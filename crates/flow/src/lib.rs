@@ -39,7 +39,7 @@ pub use ids::{
     AdjacencyId, Direction, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, VrfId, WorkerId,
 };
 pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope, Shape};
-pub use table::{FlowTable, Full, Hit, Tick};
+pub use table::{FlowTable, Full, Hit, Prepared, Spot, Tick};
 
 /// A worker's tables move to its thread, once.
 const _: () = {

@@ -10,6 +10,20 @@ pub fn read<T: ?Sized>(item: &T) {
     read_at(core::ptr::from_ref(item).cast());
 }
 
+/// Asks for every line of `item` to be read later.
+#[inline]
+pub fn whole<T>(item: &T) {
+    let first = core::ptr::from_ref(item).cast::<i8>();
+    (0..size_of::<T>().div_ceil(64)).for_each(|line| read_at(first.wrapping_add(line * 64)));
+}
+
+/// Asks for the first `lines` lines of `items` to be read later, or all if they have fewer.
+#[inline]
+pub fn lines<T>(items: &[T], lines: usize) {
+    let (first, all) = (items.as_ptr().cast::<i8>(), size_of_val(items).div_ceil(64));
+    (0..all.min(lines)).for_each(|line| read_at(first.wrapping_add(line * 64)));
+}
+
 /// Asks for item `index` of `items` to be read later; an index beyond the end is as good as none.
 #[inline(always)]
 pub fn nth<T>(items: &[T], index: usize) {

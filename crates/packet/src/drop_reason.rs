@@ -152,6 +152,12 @@ drop_reasons! {
     // Resources.
     SlowPathBudget, "slow_path_budget", "local policy",
         "The burst's budget for new flows is used up.";
+    StaleBudget, "stale_budget", "local policy",
+        "The burst's budget for flows whose rules changed is used up.";
+    FragmentsFull, "fragments_full", "local policy",
+        "The packet is a fragment that came before its first one, and there is no room to wait.";
+    FragmentTimeout, "fragment_timeout", "RFC 791 §3.2, RFC 8200 §4.5",
+        "The packet is a fragment that waited for its first one, which did not come in time.";
     FlowTableFull, "flow_table_full", "local policy",
         "The flow table has no room and the packet cannot go without an entry.";
     InboxFull, "inbox_full", "local policy",

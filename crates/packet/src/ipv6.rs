@@ -158,6 +158,24 @@ pub fn upper_layer(bytes: &[u8], total_len: usize) -> Result<UpperLayer, DropRea
     Err(DropReason::Ipv6ExtensionChain)
 }
 
+/// The identification in the fragment header of the packet at the start of `bytes`: the first such header of the
+/// chain. `None` when it has none, or `bytes` ends before.
+pub fn fragment_id(bytes: &[u8]) -> Option<u32> {
+    let mut next = *bytes.get(6)?;
+    let mut offset = HEADER_LEN;
+    for _ in 0..=MAX_EXTENSIONS {
+        let header = bytes.get(offset..)?.first_chunk::<8>()?;
+        let [_, _, _, _, a, b, c, d] = *header;
+        match next {
+            next_header::FRAGMENT => return Some(u32::from_be_bytes([a, b, c, d])),
+            _ if is_extension(next) => offset += 8 + 8 * usize::from(header[1]),
+            _ => return None,
+        }
+        next = header[0];
+    }
+    None
+}
+
 /// What the fragment header says.
 fn fragment_kind(header: &[u8; 8]) -> Fragment {
     let field = u16::from_be_bytes([header[2], header[3]]);
@@ -232,6 +250,18 @@ mod tests {
     fn walk(first: u8, rest: &[u8]) -> Result<UpperLayer, DropReason> {
         let packet = packet(first, rest);
         upper_layer(&packet, packet.len())
+    }
+
+    #[test]
+    fn the_identification_is_found_behind_other_headers() {
+        let mut packet = [0; 40 + 16 + 8];
+        (packet[0], packet[6]) = (0x60, next_header::HOP_BY_HOP);
+        (packet[40], packet[41]) = (next_header::FRAGMENT, 1);
+        packet[56..].copy_from_slice(&[17, 0, 0, 1, 1, 2, 3, 4]);
+        assert_eq!(fragment_id(&packet), Some(0x0102_0304));
+        assert_eq!(fragment_id(&packet[..63]), None);
+        packet[40] = 17;
+        assert_eq!(fragment_id(&packet), None);
     }
 
     #[test]

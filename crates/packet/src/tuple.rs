@@ -205,6 +205,19 @@ impl IpTuple {
         Ok(header.tuple(l4))
     }
 
+    /// What fragments of one datagram have in common beside their addresses (RFC 791 §3.2, RFC 8200 §4.5): the
+    /// identification, of the IP packet at the start of `bytes`. `None` when it has none, or `bytes` ends before.
+    pub fn fragment_id(bytes: &[u8]) -> Option<u32> {
+        match bytes.first()? >> 4 {
+            4 => {
+                let (header, _) = ipv4::Header::ref_from_prefix(bytes).ok()?;
+                Some(header.id.get().into())
+            }
+            6 => ipv6::fragment_id(bytes),
+            _ => None,
+        }
+    }
+
     /// Octets of the packet behind the IP headers.
     #[inline]
     pub const fn l4_len(&self) -> usize {

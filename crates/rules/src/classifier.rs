@@ -11,11 +11,11 @@ mod filter;
 mod key;
 mod reads;
 
-use flow::KeyFields;
+use flow::{KeyFields, prefetch};
 use packet::{IpTuple, Qfi, Teid};
 
 use self::filter::Filter;
-pub use self::key::{Key, flow_key, whole_key};
+pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
 use self::reads::{Orientation, Reads, UeAddresses};
 use crate::compile::plain_instance;
 use crate::image::{CompileError, CompileFault, SourceCheck};
@@ -61,6 +61,9 @@ pub struct Match {
     /// these fields gets the same PDR, and passes or fails its [`SourceCheck`] alike. A key with more fields is
     /// correct too. What a field means in a key is told by [`flow_key`].
     pub key: KeyFields,
+    /// Whether the answer would be another with other ports or another SPI. Fragments behind the first have neither,
+    /// so theirs is the answer that their first fragment gets.
+    pub reads_ports: bool,
 }
 
 /// The PDRs of a session, made ready for matching.
@@ -151,6 +154,7 @@ impl Classifier {
         Some(Match {
             slot: detector.slot,
             key: reads.fields(),
+            reads_ports: reads.has_read_ports(),
         })
     }
 
@@ -164,6 +168,31 @@ impl Classifier {
         };
         let fits = |pdr: &&Detector| qfi.is_none() || pdr.qfis == 0 || has_qfi(pdr.qfis, qfi);
         self.pdrs.iter().filter(named).find(fits).map(|pdr| pdr.slot)
+    }
+
+    /// Asks for the memory that [`classify`](Self::classify) reads first.
+    pub fn prefetch(&self) {
+        prefetch::lines(&self.tunnels, 1);
+        prefetch::lines(&self.pdrs, 8);
+    }
+
+    /// Asks for what it reads then, once that is there.
+    pub fn prefetch_filters(&self) {
+        for pdr in self.pdrs.iter().take(2) {
+            prefetch::lines(&pdr.filters, 8);
+            prefetch::lines(&pdr.ue_ip, 1);
+            prefetch::lines(pdr.tunnels.as_deref().unwrap_or_default(), 1);
+        }
+    }
+
+    /// Asks for what it reads last, once that is there.
+    pub fn prefetch_ports(&self) {
+        let filters = self
+            .pdrs
+            .iter()
+            .take(2)
+            .flat_map(|pdr| pdr.filters.iter().take(2));
+        filters.for_each(Filter::prefetch);
     }
 
     /// The tunnels that lead to the session, each once.

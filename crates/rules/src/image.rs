@@ -7,7 +7,7 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::{BlockImage, Bucket};
+use flow::{BlockImage, Bucket, prefetch};
 pub use flow::{Direction, SessionIndex, UrrCount};
 use packet::Teid;
 
@@ -91,6 +91,28 @@ pub struct SessionImage {
 }
 
 impl SessionImage {
+    /// Asks for the image itself, which is on its way to decide about a packet.
+    pub fn prefetch(&self) {
+        prefetch::whole(self);
+    }
+
+    /// Asks for what a decision reads first, once the image is there.
+    pub fn prefetch_rules(&self) {
+        self.classifier.prefetch();
+        prefetch::lines(&self.decisions, 2);
+        prefetch::lines(&self.ue_prefixes, 1);
+    }
+
+    /// Asks for what a decision reads then.
+    pub fn prefetch_filters(&self) {
+        self.classifier.prefetch_filters();
+    }
+
+    /// Asks for what a decision reads last.
+    pub fn prefetch_ports(&self) {
+        self.classifier.prefetch_ports();
+    }
+
     /// Whether `check` lets a packet from `source` pass.
     pub fn allows_source(&self, check: SourceCheck, source: IpAddr) -> bool {
         ue::allows_source(&self.ue_prefixes, check, source)

@@ -4,6 +4,9 @@
 //! out and building headers are written again, plainly, so that a mistake there shows as a difference. Slow on
 //! purpose; nothing in production calls it for traffic.
 //!
+//! It takes packets one by one: a fragment behind the first has ports 0 here. A worker that knows the first one
+//! (`worker::FragmentLimits`) does with it what the interpreter says of the datagram in one piece.
+//!
 //! What it leaves to others: finding the session, the link layer, the MTU, and who answers a packet that is dropped.
 
 mod arrival;

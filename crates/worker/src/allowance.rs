@@ -1,4 +1,4 @@
-//! A token bucket for replies that strangers can provoke.
+//! Token buckets: for replies that strangers can provoke, and for flows that anyone can begin.
 
 use flow::Nanos;
 
@@ -43,6 +43,42 @@ impl Allowance {
     }
 }
 
+/// A rate for very many things, that each keep no more than a moment ([`Paced`]): one each `interval`, and at most one
+/// second's worth at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Nanoseconds; 0: no limit.
+    interval: u64,
+}
+
+/// When the next one would be due if they came evenly.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Paced(u64);
+
+impl Pace {
+    /// `rate` a second, 0 for no limit. The interval is rounded up: the rate is never above.
+    pub fn new(rate: u32) -> Self {
+        let interval = ONE
+            .checked_div(rate.into())
+            .map_or(0, |_| ONE.div_ceil(rate.into()));
+        Self { interval }
+    }
+
+    /// Takes one at `now`, if there is one.
+    #[inline]
+    pub fn take(self, paced: &mut Paced, now: Nanos) -> bool {
+        if self.interval == 0 {
+            return true;
+        }
+        let due = paced.0.max(now.0);
+        let admitted = due - now.0 <= ONE - self.interval.min(ONE);
+        if admitted {
+            paced.0 = due + self.interval;
+        }
+        admitted
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +92,20 @@ mod tests {
         assert!(allowance.take(at(100)));
         assert_eq!((0..100).filter(|_| allowance.take(at(60_000))).count(), 10);
         assert_eq!((1..=1000).filter(|n| allowance.take(at(60_000 + n))).count(), 10);
+    }
+
+    #[test]
+    fn a_pace_is_kept_over_time_and_a_burst_is_a_second() {
+        let (pace, mut paced) = (Pace::new(10), Paced::default());
+        let mut at = |milliseconds: u64| pace.take(&mut paced, Nanos(milliseconds * 1_000_000));
+        assert_eq!((0..100).filter(|_| at(5000)).count(), 10);
+        assert!(!at(5099) && at(5100) && !at(5100));
+        assert_eq!((0..100).filter(|_| at(60_000)).count(), 10);
+        assert_eq!((1..=1000).filter(|n| at(60_000 + n)).count(), 10);
+        assert!((0..100).all(|_| Pace::new(0).take(&mut paced, Nanos(0))));
+        let (slow, mut paced) = (Pace::new(1), Paced::default());
+        assert!(slow.take(&mut paced, Nanos(0)) && !slow.take(&mut paced, Nanos(ONE - 1)));
+        assert!(slow.take(&mut paced, Nanos(ONE)));
     }
 
     #[test]

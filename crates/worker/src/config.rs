@@ -1,13 +1,12 @@
 //! What a worker is made with.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flow::{Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 
-use crate::BURST;
+use crate::{Budgets, FlowLimits, FragmentLimits, IdleTimes};
 
 /// How one worker is to work. Everything is fixed from its start.
 #[derive(Clone, Debug)]
@@ -34,12 +33,16 @@ pub struct WorkerConfig {
     pub max_exceptions: usize,
     /// Meters that sessions share. Default 0.
     pub shared_meters: u16,
-    /// Packets of one burst that may take the slow path. Default 64: all.
-    pub slow_path_budget: u16,
+    /// Packets of one burst that may take the slow path. Default 64 of each class: all.
+    pub budgets: Budgets,
+    /// Flow entries of one session, and how fast they come. Default: no limits.
+    pub flow_limits: FlowLimits,
+    /// What is done for fragments of user packets. Default: each is decided by itself.
+    pub fragments: FragmentLimits,
     /// Commands applied in one poll. Default 32.
     pub commands_per_poll: usize,
-    /// How long a flow entry may idle. Default 300 s; 0.54 s to 4.9 hours.
-    pub idle: Duration,
+    /// How long flow entries may idle.
+    pub idle: IdleTimes,
     /// Buckets of each flow table that one poll looks at for aging. Default 4.
     pub aging_per_poll: usize,
     /// Every flow entry has the 5-tuple in its key, also where a wider one would do: for measurements.
@@ -69,9 +72,11 @@ impl WorkerConfig {
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
             shared_meters: 0,
-            slow_path_budget: BURST as u16,
+            budgets: Budgets::default(),
+            flow_limits: FlowLimits::default(),
+            fragments: FragmentLimits::OFF,
             commands_per_poll: 32,
-            idle: Duration::from_secs(300),
+            idle: IdleTimes::default(),
             aging_per_poll: 4,
             force_five_tuple: false,
             stage_clock: true,

@@ -7,11 +7,12 @@ use std::net::IpAddr;
 
 use flow::{
     BlockRef, Direction, FlowEntry, FlowFlags, FlowKey4, FlowKey6, InstanceId, KeyFields, LocalId, PortId,
-    VrfId, WorkerId,
+    SessionIndex, VrfId, WorkerId,
 };
 use packet::gtpu::{MessageType, Unknown};
-use packet::{DropReason, GtpuFrame, IpTuple};
-use rules::classifier::{Key, Side, whole_key};
+use packet::tuple::proto;
+use packet::{DropReason, Fragment, GtpuFrame, IpTuple, tcp};
+use rules::classifier::{Key, Side, tuple_of_v4, tuple_of_v6, whole_key};
 
 use crate::BURST;
 
@@ -28,6 +29,8 @@ pub(crate) enum Fate {
     HandOver(WorkerId),
     /// Sent.
     Send(PortId),
+    /// Kept until the first fragment of its datagram comes; it belongs to this session.
+    Hold(SessionIndex),
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.
@@ -144,8 +147,9 @@ impl Verdict {
         }
     }
 
-    /// The flow entry that says so for packets with this key, and may idle for so many ticks.
-    pub fn entry<K: Default>(&self, key: K, idle: u16) -> FlowEntry<K> {
+    /// The flow entry that says so for packets with this key, and may idle for so many ticks; decided under this
+    /// snapshot of the rules that all sessions share.
+    pub fn entry<K: Default>(&self, key: K, idle: u16, snapshot: u16) -> FlowEntry<K> {
         let &Self {
             qers,
             urrs,
@@ -169,6 +173,7 @@ impl Verdict {
             marking,
             flags,
             meters,
+            snapshot,
             ..FlowEntry::default()
         }
     }
@@ -223,6 +228,36 @@ impl Keys {
         }
     }
 
+    /// What rules read of the user packet at `place`. Of a fragment behind the first without ports if `lacks_ports`.
+    #[inline]
+    pub fn tuple(&self, place: usize, family: Family, lacks_ports: bool) -> Option<IpTuple> {
+        let mut tuple = match family {
+            Family::None => return None,
+            Family::V4 => tuple_of_v4(&self.v4[place % BURST]),
+            Family::V6 => tuple_of_v6(&self.v6[place % BURST]),
+        };
+        if lacks_ports {
+            tuple.fragment = Fragment::Later;
+            (tuple.proto, tuple.src_port, tuple.dst_port) = (tuple.src_port as u8, 0, 0);
+        }
+        Some(tuple)
+    }
+
+    /// Protocol and ports of the user packet at `place`, to be changed: of fragments alone.
+    pub fn transport_mut(&mut self, place: usize, family: Family) -> Option<(&mut u8, &mut [u16; 2])> {
+        match family {
+            Family::None => None,
+            Family::V4 => {
+                let key = &mut self.v4[place % BURST];
+                Some((&mut key.protocol, &mut key.ports))
+            }
+            Family::V6 => {
+                let key = &mut self.v6[place % BURST];
+                Some((&mut key.protocol, &mut key.ports))
+            }
+        }
+    }
+
     /// The destination of the user packet at `place`.
     #[inline(always)]
     pub fn destination(&self, place: usize, family: Family) -> Option<IpAddr> {
@@ -234,6 +269,81 @@ impl Keys {
     }
 }
 
+/// What few packets have and the fast path does not care for: bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Notes(u8);
+
+impl Notes {
+    /// Nothing of the kind.
+    pub const NONE: Self = Self(0);
+    /// The user packet is the first fragment of a datagram.
+    pub const FIRST_FRAGMENT: Self = Self(1);
+    /// The user packet is another fragment of a datagram.
+    pub const LATER_FRAGMENT: Self = Self(1 << 1);
+    /// Either.
+    pub const FRAGMENT: Self = Self(0b11);
+    /// The user packet is a TCP segment with FIN or RST.
+    pub const CLOSING: Self = Self(1 << 2);
+    /// Its flow entry was of another generation than its block.
+    pub const STALE: Self = Self(1 << 3);
+    /// A fragment behind the first, in whose key are the ports of the first.
+    pub const RESOLVED: Self = Self(1 << 4);
+
+    /// The user packet is a TCP segment with SYN.
+    pub const OPENING: Self = Self(1 << 5);
+    /// The user packet is a TCP segment of a connection that opens or closes.
+    pub const TRANSITORY: Self = Self(Self::OPENING.0 | Self::CLOSING.0);
+
+    /// What `tuple` and the octets of its packet, which starts at `offset` of `bytes`, say. Cheap for what is no TCP
+    /// segment and no fragment.
+    #[inline(always)]
+    pub fn of(tuple: &IpTuple, bytes: &[u8], offset: u16) -> Self {
+        if tuple.proto != proto::TCP && tuple.fragment == Fragment::None {
+            return Self::NONE;
+        }
+        let flags = bytes.get(usize::from(offset) + usize::from(tuple.l4_offset) + tcp::FLAGS_AT);
+        let flags = flags.copied().unwrap_or(0) & (tcp::flags::FIN | tcp::flags::SYN | tcp::flags::RST);
+        if flags == 0 && tuple.fragment == Fragment::None {
+            Self::NONE
+        } else {
+            Self::of_uncommon(tuple, flags)
+        }
+    }
+
+    #[cold]
+    fn of_uncommon(tuple: &IpTuple, flags: u8) -> Self {
+        let has_flags = tuple.proto == proto::TCP && tuple.fragment != Fragment::Later && flags != 0;
+        let tcp = match flags & tcp::flags::SYN {
+            _ if !has_flags => Self::NONE,
+            0 => Self::CLOSING,
+            _ => Self::OPENING,
+        };
+        tcp.and(match tuple.fragment {
+            Fragment::None => Self::NONE,
+            Fragment::First => Self::FIRST_FRAGMENT,
+            Fragment::Later => Self::LATER_FRAGMENT,
+        })
+    }
+
+    /// Whether any bit of `other` is set.
+    #[inline(always)]
+    pub const fn any(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// With the bits of `other`.
+    #[inline(always)]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the user packet is a fragment behind the first whose ports are not known.
+    #[inline(always)]
+    pub const fn lacks_ports(self) -> bool {
+        self.0 & (Self::LATER_FRAGMENT.0 | Self::RESOLVED.0) == Self::LATER_FRAGMENT.0
+    }
+}
+
 /// One packet of the burst.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -242,6 +352,8 @@ pub(crate) struct Descriptor {
     pub kind: Kind,
     /// Another worker handed it over: it goes no further from here.
     pub from_inbox: bool,
+    /// What few packets have.
+    pub notes: Notes,
     /// Which key it has: that of its user packet.
     pub family: Family,
     /// TTL or hop limit of the user packet.
@@ -273,6 +385,7 @@ impl Descriptor {
         fate: Fate::Open,
         kind: Kind::None,
         from_inbox: false,
+        notes: Notes::NONE,
         family: Family::None,
         ttl: 0,
         offset: 0,
@@ -290,7 +403,8 @@ impl Descriptor {
     #[inline(always)]
     pub fn reset(&mut self, from_inbox: bool) {
         (self.fate, self.kind, self.from_inbox) = (Fate::Open, Kind::None, from_inbox);
-        (self.family, self.defect, self.local, self.tunnel) = (Family::None, None, None, None);
+        (self.notes, self.family) = (Notes::NONE, Family::None);
+        (self.defect, self.local, self.tunnel) = (None, None, None);
         self.verdict.generation = 0;
     }
 

@@ -3,15 +3,22 @@
 //! An entry's key holds the fields that decided it, so one table has keys of several *shapes*: per tunnel, per UE
 //! address, per 5-tuple, with or without QFI or TOS. A packet is looked up in each shape that is in use for its side;
 //! every hit is a right decision, so the widest shape comes first. Most workers have one shape for each side.
+//!
+//! An entry whose generation is no longer its block's is *dead*: it counts for no session, is removed by the packet that
+//! meets it, and else ages, or is reaped where the dead take much of the room. An entry of an older *snapshot* of the
+//! rules that all sessions share is softly stale: in use until the slow path has time for it.
 
 use flow::memory::OutOfMemory;
 use flow::{
-    Blocks, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit, KeyFields, Scope, Seed, Shape, Tick,
+    BlockRef, Blocks, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit, KeyFields, Prepared, Scope,
+    Seed, SessionIndex, Shape, Tick,
 };
 use rules::classifier::Side;
 
 use crate::batch::BURST;
+use crate::books::Books;
 use crate::descriptor::{Descriptor, Family, Keys, Verdict};
+use crate::sessions::Sessions;
 
 /// A key of one of the two families.
 trait FamilyKey: FlowKey {
@@ -58,6 +65,13 @@ struct Shapes<K: FlowKey> {
     in_use: Vec<Shape<K>>,
 }
 
+/// An entry on its way into the table.
+struct Staged<K: FlowKey> {
+    entry: FlowEntry<K>,
+    prepared: Prepared,
+    session: SessionIndex,
+}
+
 impl<K: FlowKey> Shapes<K> {
     fn new(is_tunnel: bool) -> Self {
         Self {
@@ -94,6 +108,9 @@ struct FamilyFlows<K: FlowKey> {
     /// Of plain packets, of tunnels.
     shapes: [Shapes<K>; 2],
     round: Round<K>,
+    staged: Vec<Staged<K>>,
+    /// The shapes of the keys cut last, of plain packets and of tunnels: the next is likely to have the same.
+    last: [Shape<K>; 2],
 }
 
 /// One round's keys, and whose they are.
@@ -113,55 +130,134 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 places: [0; BURST],
                 hits: [Hit::MISS; BURST],
             },
+            staged: Vec::with_capacity(BURST),
+            last: [false, true].map(|is_tunnel| Shape::new(KeyFields::NONE, is_tunnel)),
         })
     }
 
-    /// Finds the entries of a burst, one shape after the other.
-    fn lookup(&mut self, descriptors: &mut [Descriptor], wholes: &[K; BURST], blocks: &Blocks, now: Tick) {
+    /// Finds the entries of a burst, one shape after the other. Gives the places of those that are of another snapshot.
+    fn lookup(
+        &mut self,
+        descriptors: &mut [Descriptor],
+        wholes: &[K; BURST],
+        blocks: &Blocks,
+        (snapshot, now): (u16, Tick),
+    ) -> u64 {
+        let mut soft = 0;
         let [plain, tunnels] = &self.shapes;
         for round in 0..plain.in_use.len().max(tunnels.in_use.len()) {
             let shapes = [plain.in_use.get(round), tunnels.in_use.get(round)];
             let wanted = self.round.gather(descriptors, wholes, shapes);
             if wanted == 0 {
-                return;
+                break;
             }
             let Round { keys, places, hits } = &mut self.round;
             let (keys, hits) = (&keys[..wanted], &mut hits[..wanted]);
             self.table.visit_bulk(keys, hits, now, |place, entry| {
                 blocks.prefetch(entry);
                 let place = usize::from(places[place % BURST]);
+                soft |= u64::from(entry.snapshot != snapshot) << (place % BURST);
                 if let Some(descriptor) = descriptors.get_mut(place) {
                     (descriptor.verdict, descriptor.shape) = (Verdict::of(entry), entry.key.fields());
                 }
             });
         }
+        soft
     }
 
     /// A packet's key in a shape that need not be in use.
-    fn key(shape: KeyFields, whole: &K) -> K {
-        Shape::new(shape, whole.scope().is_tunnel()).cut(whole)
-    }
-
-    fn insert(&mut self, entry: FlowEntry<K>, now: Tick) -> bool {
-        let before = self.table.len();
-        let inserted = self.table.insert(entry, now).is_ok();
-        if self.table.len() > before {
-            self.shapes[usize::from(entry.key.scope().is_tunnel())].add(entry.key.fields());
+    fn key(&mut self, shape: KeyFields, whole: &K) -> K {
+        let is_tunnel = whole.scope().is_tunnel();
+        let last = &mut self.last[usize::from(is_tunnel)];
+        if last.fields() != shape {
+            *last = Shape::new(shape, is_tunnel);
         }
-        inserted
+        last.cut(whole)
     }
 
-    fn remove(&mut self, key: &K) {
-        if self.table.remove(key).is_some() {
-            self.shapes[usize::from(key.scope().is_tunnel())].remove(key.fields());
+    /// The first half of an insert: asks for the memory that it needs, and that the packet will need in `act`.
+    fn stage(&mut self, entry: FlowEntry<K>, session: SessionIndex, blocks: &Blocks) {
+        blocks.prefetch(&entry);
+        let prepared = self.table.prepare(&entry.key);
+        self.staged.push(Staged {
+            entry,
+            prepared,
+            session,
+        });
+    }
+
+    /// The second half, of all that were staged, in order. `dead` entries that are replaced are fewer then.
+    fn write(&mut self, books: &mut Books<'_>, dead: &mut usize, now: Tick) {
+        for Staged {
+            entry,
+            prepared,
+            session,
+        } in self.staged.drain(..)
+        {
+            let spot = self.table.spot(&entry.key, prepared);
+            let old = self
+                .table
+                .entry(spot.hit())
+                .map(|old| (old.block, old.generation));
+            match old {
+                // The packet before has made it, or it is decided anew: nobody has more entries now.
+                Some((_, generation)) if generation == entry.generation => {}
+                Some((block, generation)) => {
+                    *dead -= usize::from(!books.sessions.forget(block, generation)).min(*dead);
+                    books.added(session);
+                }
+                None if !books.may_add(session) => continue,
+                None => {}
+            }
+            match self.table.put(entry, spot, now) {
+                Ok(_) if old.is_none() => {
+                    self.shapes[usize::from(entry.key.scope().is_tunnel())].add(entry.key.fields());
+                    books.added(session);
+                }
+                Ok(_) => {}
+                Err(_) => books.stats.not_installed += 1,
+            }
         }
     }
 
-    fn age(&mut self, now: Tick, buckets: usize) -> usize {
+    /// The block and the generation of what was removed.
+    fn remove(&mut self, key: &K) -> Option<(BlockRef, u32)> {
+        let entry = self.table.remove(key)?;
+        self.shapes[usize::from(key.scope().is_tunnel())].remove(key.fields());
+        Some((entry.block, entry.generation))
+    }
+
+    /// Removes what has idled for too long; how many it was, and how many of them were dead.
+    fn age(&mut self, sessions: &mut Sessions, now: Tick, buckets: usize) -> (usize, usize) {
         let Self { table, shapes, .. } = self;
-        table.age(now, buckets, |entry| {
+        let mut dead = 0;
+        let aged = table.age(now, buckets, |entry| {
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
+            dead += usize::from(!sessions.forget(entry.block, entry.generation));
+        });
+        (aged, dead)
+    }
+
+    /// Removes what is dead; how many it was.
+    fn reap(&mut self, blocks: &Blocks, buckets: usize) -> usize {
+        let Self { table, shapes, .. } = self;
+        table.reap(buckets, |entry| {
+            let is_dead = !blocks.is_live(entry.block, entry.generation, entry.direction());
+            if is_dead {
+                shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
+            }
+            is_dead
         })
+    }
+
+    /// Changes how long the flow with this key may idle. False when there is none.
+    fn set_idle(&mut self, key: &K, idle: u16, now: Tick) -> bool {
+        let hit = self.table.lookup(key);
+        let is_longer = self.table.entry(hit).is_some_and(|entry| entry.idle > idle);
+        if is_longer {
+            self.table.set_idle(hit, idle, now);
+        }
+        is_longer
     }
 }
 
@@ -197,9 +293,16 @@ impl<K: FlowKey> Round<K> {
 pub(crate) struct Flows {
     v4: FamilyFlows<FlowKey4>,
     v6: FamilyFlows<FlowKey6>,
+    /// Entries that no packet can use any more.
+    dead: usize,
+    /// Of the rules that all sessions share; entries of another one are softly stale.
+    snapshot: u16,
 }
 
 impl Flows {
+    /// The dead are reaped when they are more than one in so many entries that there is room for.
+    const REAPED_FROM: usize = 16;
+
     /// Room for so many flows of each IP version.
     ///
     /// # Errors
@@ -208,6 +311,8 @@ impl Flows {
         Ok(Self {
             v4: FamilyFlows::new(v4, seed)?,
             v6: FamilyFlows::new(v6, seed)?,
+            dead: 0,
+            snapshot: 0,
         })
     }
 
@@ -216,47 +321,126 @@ impl Flows {
         self.v4.table.len() + self.v6.table.len()
     }
 
-    /// Gives each open user packet its entry, if there is one.
-    pub fn lookup(&mut self, descriptors: &mut [Descriptor], keys: &Keys, blocks: &Blocks, now: Tick) {
-        self.v4.lookup(descriptors, &keys.v4, blocks, now);
-        self.v6.lookup(descriptors, &keys.v6, blocks, now);
+    /// How many of them no packet can use any more.
+    pub fn dead(&self) -> usize {
+        self.dead
     }
 
-    /// Adds or replaces the entry of the packets that agree with the one at `place` in `shape`. False when there is
-    /// no room.
-    pub fn insert(
+    /// So many entries are of no use any more.
+    pub fn bury(&mut self, entries: usize) {
+        self.dead += entries;
+    }
+
+    /// All decisions made so far are to be made anew, when there is time.
+    pub fn next_snapshot(&mut self) {
+        self.snapshot = self.snapshot.wrapping_add(1);
+    }
+
+    /// Gives each open user packet its entry, if there is one. Bit n of the answer: that of the packet at place n is
+    /// of an older snapshot.
+    pub fn lookup(&mut self, descriptors: &mut [Descriptor], keys: &Keys, blocks: &Blocks, now: Tick) -> u64 {
+        let of = (self.snapshot, now);
+        self.v4.lookup(descriptors, &keys.v4, blocks, of) | self.v6.lookup(descriptors, &keys.v6, blocks, of)
+    }
+
+    /// Takes the decision about the packet at `place` for its flow's entry, which has the fields of its shape in the key;
+    /// it is in the table after [`write`](Self::write).
+    pub fn stage(
         &mut self,
+        blocks: &Blocks,
         keys: &Keys,
         (place, descriptor): (usize, &Descriptor),
-        shape: KeyFields,
-        (idle, now): (u16, Tick),
-    ) -> bool {
-        let verdict = &descriptor.verdict;
+        (idle, session): (u16, SessionIndex),
+    ) {
+        let (verdict, shape) = (&descriptor.verdict, descriptor.shape);
         match descriptor.family {
-            Family::None => false,
+            Family::None => {}
             Family::V4 => {
-                let key = FamilyFlows::key(shape, &keys.v4[place % BURST]);
-                self.v4.insert(verdict.entry(key, idle), now)
+                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                self.v4
+                    .stage(verdict.entry(key, idle, self.snapshot), session, blocks);
             }
             Family::V6 => {
-                let key = FamilyFlows::key(shape, &keys.v6[place % BURST]);
-                self.v6.insert(verdict.entry(key, idle), now)
+                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                self.v6
+                    .stage(verdict.entry(key, idle, self.snapshot), session, blocks);
             }
         }
     }
 
-    /// Removes the entry that the packet at `place` was found by.
-    pub fn remove(&mut self, keys: &Keys, (place, descriptor): (usize, &Descriptor)) {
+    /// Adds or replaces the entries that were staged, as far as `books` and the room allow.
+    pub fn write(&mut self, books: &mut Books<'_>, now: Tick) {
+        self.v4.write(books, &mut self.dead, now);
+        self.v6.write(books, &mut self.dead, now);
+    }
+
+    /// Removes the entry that the packet at `place` was found by, which is dead.
+    pub fn remove_dead(&mut self, keys: &Keys, packet: (usize, &Descriptor)) {
+        if self.remove(keys, packet).is_some() {
+            self.dead = self.dead.saturating_sub(1);
+        }
+    }
+
+    /// Removes the entry that the packet at `place` was found by: its block and generation.
+    pub fn remove(
+        &mut self,
+        keys: &Keys,
+        (place, descriptor): (usize, &Descriptor),
+    ) -> Option<(BlockRef, u32)> {
         let shape = descriptor.shape;
         match descriptor.family {
-            Family::None => {}
-            Family::V4 => self.v4.remove(&FamilyFlows::key(shape, &keys.v4[place % BURST])),
-            Family::V6 => self.v6.remove(&FamilyFlows::key(shape, &keys.v6[place % BURST])),
+            Family::None => None,
+            Family::V4 => {
+                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                self.v4.remove(&key)
+            }
+            Family::V6 => {
+                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                self.v6.remove(&key)
+            }
+        }
+    }
+
+    /// Cuts the time that the flow of the packet at `place` may idle down to `idle`. False when it is no longer.
+    #[cold]
+    pub fn shorten(
+        &mut self,
+        keys: &Keys,
+        (place, descriptor): (usize, &Descriptor),
+        (idle, now): (u16, Tick),
+    ) -> bool {
+        let shape = descriptor.shape;
+        match descriptor.family {
+            Family::None => false,
+            Family::V4 => {
+                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                self.v4.set_idle(&key, idle, now)
+            }
+            Family::V6 => {
+                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                self.v6.set_idle(&key, idle, now)
+            }
         }
     }
 
     /// Looks at the next `buckets` buckets of each table and removes what has idled for too long; how many it was.
-    pub fn age(&mut self, now: Tick, buckets: usize) -> usize {
-        self.v4.age(now, buckets) + self.v6.age(now, buckets)
+    pub fn age(&mut self, sessions: &mut Sessions, now: Tick, buckets: usize) -> usize {
+        let (v4, v6) = (
+            self.v4.age(sessions, now, buckets),
+            self.v6.age(sessions, now, buckets),
+        );
+        self.dead = self.dead.saturating_sub(v4.1 + v6.1);
+        v4.0 + v6.0
+    }
+
+    /// Looks at the next `buckets` buckets of each table for entries that are dead, if those are many; how many were
+    /// removed.
+    pub fn reap(&mut self, blocks: &Blocks, buckets: usize) -> usize {
+        if self.dead * Self::REAPED_FROM <= self.v4.table.capacity() + self.v6.table.capacity() {
+            return 0;
+        }
+        let reaped = self.v4.reap(blocks, buckets) + self.v6.reap(blocks, buckets);
+        self.dead = self.dead.saturating_sub(reaped);
+        reaped
     }
 }

@@ -7,7 +7,8 @@
 //! [`Io`]), `parse`, `steer` (with `exception`, for packets to ourselves), `lookup`, `slow`, `act`, `tx`.
 //!
 //! What the rules mean is decided by crate `rules`; who is on the link by crate `transport` in Control. Nothing is
-//! buffered for idle UEs, reassembled or fragmented here.
+//! buffered for idle UEs, reassembled or fragmented here; fragments that come before their first one wait a little
+//! (`fragments`).
 
 #![forbid(unsafe_code)]
 
@@ -15,14 +16,19 @@ mod act;
 mod allowance;
 mod answer;
 mod batch;
+mod books;
 mod config;
 mod descriptor;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod encap;
 mod exception;
+mod fair;
 mod flows;
+mod fragments;
+mod idle;
 mod io;
+mod limits;
 mod link;
 mod lookup;
 mod map;
@@ -42,6 +48,7 @@ mod worker;
 pub use batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use io::{Ingress, Io};
+pub use limits::{Budgets, FlowLimits, FragmentLimits, IdleTimes};
 pub use link::{ApplyError, Command, ControlLink, Event, Link, SteerChange, link};
 pub use places::interface;
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};

@@ -27,6 +27,11 @@ pub enum Command {
         /// What to do.
         change: SessionChange,
     },
+    /// The rules that all sessions share have changed. Flows keep their decisions until each is made anew, as fast as
+    /// the slow path's budget for stale flows allows. Images that were applied before with the same
+    /// `classification_generation`, and classify otherwise all the same, take effect for known flows in this way; their
+    /// slots must mean what they meant. Told to every worker.
+    Revalidate,
     /// Which worker owns what. Told to every worker.
     Steer(SteerChange),
     /// A neighbour came, changed or went. Told to every worker.

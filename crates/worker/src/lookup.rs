@@ -6,19 +6,20 @@
 
 use flow::{Blocks, Tick};
 
-use crate::descriptor::{Descriptor, Family, Keys};
+use crate::descriptor::{Descriptor, Family, Keys, Notes};
 use crate::flows::Flows;
 use crate::stats::Stats;
 
-/// Finds the verdicts of a burst.
+/// Finds the verdicts of a burst. Bit n of the answer: that of the packet at place n was made under an older snapshot
+/// of the rules that all sessions share.
 pub(crate) fn lookup(
     flows: &mut Flows,
     blocks: &mut Blocks,
     stats: &mut Stats,
     (descriptors, keys): (&mut [Descriptor], &Keys),
     now: Tick,
-) {
-    flows.lookup(descriptors, keys, blocks, now);
+) -> u64 {
+    let soft = flows.lookup(descriptors, keys, blocks, now);
     let mut hits = 0;
     for (place, descriptor) in descriptors.iter_mut().enumerate() {
         if !descriptor.is_open() || descriptor.family == Family::None {
@@ -32,9 +33,11 @@ pub(crate) fn lookup(
         } else {
             stats.stale += 1;
             verdict.generation = 0;
+            descriptor.notes = descriptor.notes.and(Notes::STALE);
             // It would hide the narrower entry that may take its place.
-            flows.remove(keys, (place, descriptor));
+            flows.remove_dead(keys, (place, descriptor));
         }
     }
     stats.hits += hits;
+    soft
 }

@@ -5,6 +5,8 @@
 
 use std::hash::{BuildHasher, Hash};
 
+use flow::prefetch;
+
 /// The map has as many keys as it was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapFull;
@@ -47,6 +49,12 @@ impl<K: Copy + Eq + Hash> FixedMap<K> {
     #[inline]
     pub fn at(&self, key: &K) -> Option<u32> {
         self.slots[self.probe(key)].map(|(_, value)| value)
+    }
+
+    /// Asks for the memory where `key` is, if it is.
+    #[inline]
+    pub fn prefetch(&self, key: &K) {
+        prefetch::nth(&self.slots, self.home(key));
     }
 
     /// Sets the value of `key` and returns the one it had.

@@ -10,28 +10,32 @@ use packet::{DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketB
 use rules::classifier::Side;
 
 use crate::Ingress;
-use crate::descriptor::{Descriptor, Fate, Keys, Kind, Tunnel};
+use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Tunnel};
 use crate::places::{Place, Places};
 
-/// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet.
+/// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
+/// them has in its notes.
 #[inline(never)]
 pub(crate) fn parse<B: PacketBuf + Ingress>(
     places: &Places,
     burst: &[B],
     descriptors: &mut [Descriptor],
     keys: &mut Keys,
-) {
+) -> Notes {
+    let mut notes = Notes::NONE;
     burst.iter().for_each(|buf| prefetch::read(buf.data()));
     for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
         let mut to = To {
             descriptor,
             keys,
             place,
+            notes: &mut notes,
         };
         if let Err(reason) = read(places, buf, &mut to) {
             descriptor.fate = Fate::Drop(reason);
         }
     }
+    notes
 }
 
 /// Where one packet's findings go.
@@ -39,6 +43,19 @@ struct To<'a> {
     descriptor: &'a mut Descriptor,
     keys: &'a mut Keys,
     place: usize,
+    /// Of the whole burst.
+    notes: &'a mut Notes,
+}
+
+impl To<'_> {
+    /// Notes what few packets have.
+    #[inline(always)]
+    fn note(&mut self, notes: Notes) {
+        if notes != Notes::NONE {
+            self.descriptor.notes = notes;
+            *self.notes = self.notes.and(notes);
+        }
+    }
 }
 
 #[inline(always)]
@@ -106,13 +123,13 @@ fn read_usual<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) ->
         has_psc: found.qfi.is_some(),
         has_other_extensions: false,
     });
-    keep_inner(to, side, &found.tuple);
+    keep_inner(to, side, &found.tuple, buf.data());
     true
 }
 
 /// Notes a user packet that came in a tunnel.
 #[inline(always)]
-fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple) {
+fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple, bytes: &[u8]) {
     let descriptor = &mut *to.descriptor;
     (descriptor.octets, descriptor.ttl) = (tuple.total_len, tuple.ttl);
     if tuple.addrs.has_unforwardable_destination() {
@@ -120,6 +137,8 @@ fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple) {
         descriptor.defect = Some(DropReason::MartianDestination);
     } else {
         descriptor.family = to.keys.put(to.place, side, tuple);
+        let offset = descriptor.offset;
+        to.note(Notes::of(tuple, bytes, offset));
     }
 }
 
@@ -144,7 +163,7 @@ fn read_ip(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result
             keep(to, Kind::Host, ip);
             Ok(())
         }
-        None if place.plain => read_plain(place, ip, to),
+        None if place.plain => read_plain(place, bytes, ip, to),
         None => Err(DropReason::NotForUs),
     }
 }
@@ -174,7 +193,7 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
     };
     if gtpu.message_type == MessageType::G_PDU {
         match frame::parse_inner(bytes, gtpu) {
-            Ok(tuple) => keep_inner(to, side, &tuple),
+            Ok(tuple) => keep_inner(to, side, &tuple, bytes),
             // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
             Err(defect) => descriptor.defect = Some(defect),
         }
@@ -182,7 +201,7 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
 }
 
 #[inline(always)]
-fn read_plain(place: &Place, ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read_plain(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
     if ip.tuple.addrs.has_unforwardable_source() {
         return Err(DropReason::MartianSource);
     }
@@ -190,6 +209,7 @@ fn read_plain(place: &Place, ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropRe
     let side = Side::Plain { vrf: place.vrf };
     to.descriptor.side = side;
     to.descriptor.family = to.keys.put(to.place, side, &ip.tuple);
+    to.note(Notes::of(&ip.tuple, bytes, ip.l2_len));
     Ok(())
 }
 

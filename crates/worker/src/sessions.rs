@@ -3,12 +3,19 @@
 //! The worker owns them and changes them between bursts, by Control's commands, whole or not at all. Nothing here
 //! matches packets; [`slow`](crate::slow) does, with what it finds here.
 
-use flow::{BlockError, Blocks, Flows, LocalId, ReplaceMap, SessionBlock, SessionIndex, VrfId};
-use packet::Teid;
+use std::net::IpAddr;
+
+use flow::{
+    BlockError, BlockRef, Blocks, Flows, LocalId, ReplaceMap, SessionBlock, SessionIndex, VrfId, prefetch,
+};
+use packet::{DropReason, Teid};
+use rules::classifier::Side;
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::prefix::IpPrefix;
 
 use crate::ApplyError;
+use crate::allowance::Paced;
+use crate::fair::Served;
 use crate::map::FixedMap;
 use crate::ue_map::UeMap;
 
@@ -18,6 +25,19 @@ pub(crate) struct Slot {
     pub image: Box<SessionImage>,
     /// Its block and the generation of valid flow entries.
     pub installed: flow::Installed,
+    /// What it has had of the slow path.
+    pub account: Account,
+}
+
+/// What a session has had of what all share.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Account {
+    /// Its flow entries of the block's generation: those that packets can use.
+    pub flows: u32,
+    /// Its rounds in the slow path's budgets.
+    pub served: Served,
+    /// Its rate of new flow entries.
+    pub pace: Paced,
 }
 
 /// All sessions of a worker.
@@ -28,6 +48,8 @@ pub(crate) struct Sessions {
     addresses: UeMap,
     pub(crate) blocks: Blocks,
     count: usize,
+    /// Flow entries that sessions lost to changes since it was last asked.
+    revoked: usize,
 }
 
 /// What became of a change, and what Control is to free.
@@ -49,6 +71,7 @@ impl Sessions {
             addresses: UeMap::new(own + own / 4 + 64),
             blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?,
             count: 0,
+            revoked: 0,
         })
     }
 
@@ -63,16 +86,64 @@ impl Sessions {
         self.slots.get(session.index())?.as_ref()
     }
 
-    /// The session that a tunnel leads to.
+    /// The account of the session with this index.
     #[inline]
-    pub fn by_tunnel(&self, local: LocalId, teid: Teid) -> Option<&Slot> {
-        self.at(SessionIndex(self.tunnels.at(&(local, teid))?))
+    pub fn account_mut(&mut self, session: SessionIndex) -> Option<&mut Account> {
+        let slot = self.slots.get_mut(session.index())?.as_mut()?;
+        Some(&mut slot.account)
     }
 
-    /// The session of a UE address.
+    /// Asks for the slot of a session.
     #[inline]
-    pub fn by_address(&self, vrf: VrfId, address: std::net::IpAddr) -> Option<&Slot> {
-        self.at(SessionIndex(self.addresses.lookup(vrf, address)?))
+    pub fn prefetch(&self, session: SessionIndex) {
+        prefetch::nth_to_write(&self.slots, session.index());
+    }
+
+    /// The session that a packet of this side belongs to; plain ones by where they go.
+    ///
+    /// # Errors
+    /// [`DropReason::UnknownTeid`], [`DropReason::UnknownUeAddress`].
+    #[inline]
+    pub fn find(&self, side: Side, destination: Option<IpAddr>) -> Result<SessionIndex, DropReason> {
+        let (found, reason) = match side {
+            Side::Tunnel { local, teid, .. } => (self.tunnels.at(&(local, teid)), DropReason::UnknownTeid),
+            Side::Plain { vrf } => {
+                let found = destination.and_then(|address| self.addresses.lookup(vrf, address));
+                (found, DropReason::UnknownUeAddress)
+            }
+        };
+        found.map(SessionIndex).ok_or(reason)
+    }
+
+    /// Asks for what [`find`](Self::find) reads first.
+    #[inline]
+    pub fn prefetch_find(&self, side: Side, destination: Option<IpAddr>) {
+        match (side, destination) {
+            (Side::Tunnel { local, teid, .. }, _) => self.tunnels.prefetch(&(local, teid)),
+            (Side::Plain { vrf }, Some(address)) => self.addresses.prefetch(vrf, address),
+            (Side::Plain { .. }, None) => {}
+        }
+    }
+
+    /// A flow entry is gone: false if it was of no use any more, and so nobody's.
+    pub fn forget(&mut self, block: BlockRef, generation: u32) -> bool {
+        let live = self
+            .blocks
+            .get(block)
+            .filter(|block| block.generation() == generation);
+        let session = live.map(|block| block.session());
+        match session.and_then(|session| self.account_mut(session)) {
+            Some(account) => {
+                account.flows = account.flows.saturating_sub(1);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// How many flow entries sessions lost to changes since this was last asked: they are of no use any more.
+    pub fn take_revoked(&mut self) -> usize {
+        std::mem::take(&mut self.revoked)
     }
 
     /// Carries out a change, whole or not at all.
@@ -159,7 +230,11 @@ impl Sessions {
         };
         self.add_keys(&image);
         let place = image.session.index();
-        self.slots[place] = Some(Slot { image, installed });
+        self.slots[place] = Some(Slot {
+            image,
+            installed,
+            account: Account::default(),
+        });
         self.count += 1;
         Applied {
             outcome: Ok(None),
@@ -191,8 +266,13 @@ impl Sessions {
             }
         };
         let session = image.session;
+        let account = self.carried(session, installed);
         self.change_keys(session, &image);
-        let old = self.slots[session.index()].replace(Slot { image, installed });
+        let old = self.slots[session.index()].replace(Slot {
+            image,
+            installed,
+            account,
+        });
         let usage = (!last.is_empty()).then_some(UsageSnapshot {
             session,
             counters: last,
@@ -205,8 +285,10 @@ impl Sessions {
 
     fn remove(&mut self, session: SessionIndex) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
         let counters = self.counters(self.at(session)?, |_| true);
-        let Slot { image, installed } = self.slots[session.index()].take()?;
+        let slot = self.slots[session.index()].take()?;
+        let Slot { image, installed, .. } = slot;
         self.blocks.remove(installed.block);
+        self.revoked += slot.account.flows as usize;
         self.count -= 1;
         for key in &image.tunnels {
             self.tunnels.remove(key);
@@ -282,6 +364,19 @@ impl Sessions {
             .replace(slot.installed.block, &slot.image.block, &carry, Flows::Revoke);
         // Of the same size, it stays where it is: there is always room.
         slot.installed = replaced.unwrap_or(slot.installed);
+        self.revoked += std::mem::take(&mut slot.account.flows) as usize;
+    }
+
+    /// A session's account when its block becomes `installed`: the flows of another generation are lost.
+    fn carried(&mut self, session: SessionIndex, installed: flow::Installed) -> Account {
+        let Some(slot) = self.at(session) else {
+            return Account::default();
+        };
+        let mut account = slot.account;
+        if slot.installed.generation != installed.generation {
+            self.revoked += std::mem::take(&mut account.flows) as usize;
+        }
+        account
     }
 }
 

@@ -1,88 +1,68 @@
-//! Stage `slow`: the first packets of flows, and messages that never have a flow.
+//! Stage `slow`: the first packets of flows, packets of flows whose rules changed, and messages that never have a flow.
 //!
-//! Finds the session, matches its PDRs, and writes the decision down as a flow entry, within a budget for each burst;
-//! over budget a packet is dropped and counted. Decisions are `rules`'; nothing is cached that
-//! [`Classifier`](rules::classifier::Classifier) did not call correct for the key.
+//! What has no verdict is compacted into a list and taken through in passes, each of which asks for the memory of the
+//! next: find the sessions, deal the budgets out, match PDRs, write flow entries. Budgets are for each burst, of three
+//! classes of work and fair over sessions ([`fair`](crate::fair)); over budget a packet is dropped and counted, never
+//! queued. Finding the session is not in the budget: it is one look into a map, and unknown ones end there.
+//!
+//! A flow whose entry is of an older *snapshot* keeps its verdict until the budget gets to it; one whose session changed
+//! has none any more, and is decided before its packet goes on. Which entries there may be is told by
+//! [`books`](crate::books); a flow without one comes here with each of its packets.
+//!
+//! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct for
+//! the key. The worker owns the state; nothing is allocated after the start.
 
-use flow::{Blocks, Direction, FlowFlags, ForwardKind, KeyFields, Tick};
+use flow::{Blocks, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, SessionIndex, Tick};
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{PacketView, Side};
-use rules::image::Decision;
+use rules::image::{Decision, SessionImage};
 
-use crate::descriptor::{Descriptor, Fate, Keys, Kind, Verdict};
+use crate::WorkerConfig;
+use crate::batch::BURST;
+use crate::books::{Books, Limits};
+use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Verdict};
+use crate::fair::{Class, Rounds, Turn};
 use crate::flows::Flows;
+use crate::idle::Idle;
 use crate::sessions::{Sessions, Slot};
 use crate::stats::Stats;
 
-/// What the slow path is allowed, and how it writes entries.
-#[derive(Clone, Copy, Debug)]
+/// The slow path's state.
 pub(crate) struct SlowPath {
-    /// Packets for each burst.
-    pub budget: u16,
+    rounds: Rounds,
+    limits: Limits,
+    idle: Idle,
     /// Every entry has the 5-tuple in its key, for measurements.
-    pub force_five_tuple: bool,
-    /// How long an entry may idle, in ticks.
-    pub idle: u16,
+    force_five_tuple: bool,
+    /// Fragments behind the first follow it; else they are packets with ports 0.
+    follows_fragments: bool,
+    wanted: [Wanted; BURST],
 }
 
-impl SlowPath {
-    /// Decides about every open user packet that has no verdict; how many it was.
-    pub fn decide<B: PacketBuf>(
-        &self,
-        sessions: &Sessions,
-        flows: &mut Flows,
-        stats: &mut Stats,
-        burst: Burst<'_, B>,
-        now: Tick,
-    ) -> usize {
-        let mut left = self.budget;
-        let Burst {
-            packets,
-            descriptors,
-            keys,
-        } = burst;
-        for (place, (packet, descriptor)) in packets.iter().zip(descriptors).enumerate() {
-            if !descriptor.is_open_user() || descriptor.verdict.is_some() {
-                continue;
-            }
-            if left == 0 {
-                descriptor.fate = Fate::Drop(DropReason::SlowPathBudget);
-                continue;
-            }
-            left -= 1;
-            match decide(sessions, descriptor, packet.data()) {
-                Ok((verdict, shape)) => {
-                    descriptor.verdict = verdict;
-                    self.write_down(flows, stats, keys, (place, descriptor), shape, now);
-                }
-                Err(reason) => descriptor.fate = Fate::Drop(reason),
-            }
-        }
-        usize::from(self.budget - left)
-    }
+/// A packet that wants a decision.
+#[derive(Clone, Copy)]
+struct Wanted {
+    place: u8,
+    turn: Turn,
+    session: SessionIndex,
+}
 
-    fn write_down(
-        &self,
-        flows: &mut Flows,
-        stats: &mut Stats,
-        keys: &Keys,
-        packet: (usize, &Descriptor),
-        shape: Option<KeyFields>,
-        now: Tick,
-    ) {
-        let Some(shape) = shape else {
-            stats.bypassed += 1;
-            return;
-        };
-        let shape = if self.force_five_tuple {
-            KeyFields::from_bits(shape.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
-        } else {
-            shape
-        };
-        if flows.insert(keys, packet, shape, (self.idle, now)) {
-            stats.installed += 1;
-        } else {
-            stats.not_installed += 1;
+/// What the stage works on, beside its own state.
+pub(crate) struct Tables<'a> {
+    pub sessions: &'a mut Sessions,
+    pub flows: &'a mut Flows,
+    pub stats: &'a mut Stats,
+}
+
+impl Tables<'_> {
+    /// A flow in use is decided anew: its entry goes, unless the new one will take its place.
+    #[cold]
+    fn revalidate(&mut self, keys: &Keys, packet: (usize, &Descriptor), shape: Option<KeyFields>) {
+        self.stats.revalidated += 1;
+        if shape != Some(packet.1.shape)
+            && let Some((block, generation)) = self.flows.remove(keys, packet)
+        {
+            self.sessions.forget(block, generation);
         }
     }
 }
@@ -92,42 +72,309 @@ pub(crate) struct Burst<'a, B> {
     pub packets: &'a [B],
     pub descriptors: &'a mut [Descriptor],
     pub keys: &'a Keys,
+    /// Bit n: the verdict of the packet at place n was made under an older snapshot.
+    pub soft: u64,
 }
 
-/// The decision about one packet, and the fields of the widest key that it is right for; `None` when it is right for
-/// this packet alone.
+impl SlowPath {
+    pub fn new(config: &WorkerConfig) -> Self {
+        Self {
+            rounds: Rounds::new(config.budgets),
+            limits: Limits::new(config.flow_limits),
+            idle: Idle::new(config.idle),
+            force_five_tuple: config.force_five_tuple,
+            follows_fragments: config.fragments.datagrams > 0,
+            wanted: [Wanted {
+                place: 0,
+                turn: Turn::NONE,
+                session: SessionIndex(0),
+            }; BURST],
+        }
+    }
+
+    /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was.
+    pub fn decide<B: PacketBuf>(
+        &mut self,
+        tables: &mut Tables<'_>,
+        burst: &mut Burst<'_, B>,
+        now: Nanos,
+    ) -> usize {
+        let count = self.collect(tables.sessions, burst);
+        if count == 0 {
+            return 0;
+        }
+        let count = self.find(tables.sessions, burst, count);
+        let count = self.admit(tables, burst, count);
+        for place in 0..count {
+            self.prefetch(
+                tables.sessions,
+                count,
+                place + FAR_AHEAD,
+                SessionImage::prefetch_filters,
+            );
+            self.prefetch(
+                tables.sessions,
+                count,
+                place + AHEAD,
+                SessionImage::prefetch_ports,
+            );
+            self.judge(tables, burst, self.wanted[place]);
+        }
+        let mut books = Books {
+            limits: &mut self.limits,
+            sessions: tables.sessions,
+            stats: tables.stats,
+            now,
+        };
+        tables.flows.write(&mut books, Tick::of(now));
+        count
+    }
+
+    /// Cuts down the idle time of flows that a FIN or RST of this burst ends.
+    #[cold]
+    pub fn close(
+        &self,
+        flows: &mut Flows,
+        stats: &mut Stats,
+        descriptors: &[Descriptor],
+        keys: &Keys,
+        now: Tick,
+    ) {
+        for (place, descriptor) in descriptors.iter().enumerate() {
+            let ends = descriptor.notes.any(Notes::CLOSING)
+                && descriptor.is_open()
+                && descriptor.verdict.is_some()
+                && descriptor.shape.contains(KeyFields::TUPLE);
+            if ends && flows.shorten(keys, (place, descriptor), (self.idle.tcp_transitory, now)) {
+                stats.closed += 1;
+            }
+        }
+    }
+
+    /// Lists the packets that want a decision; how many they are.
+    fn collect<B>(&mut self, sessions: &Sessions, burst: &Burst<'_, B>) -> usize {
+        let mut count = 0;
+        for (place, descriptor) in burst.descriptors.iter().enumerate() {
+            let has_one = descriptor.verdict.is_some() && burst.soft >> (place % BURST) & 1 == 0;
+            if has_one || !descriptor.is_open_user() {
+                continue;
+            }
+            self.wanted[count % BURST].place = place as u8;
+            count += 1;
+            sessions.prefetch_find(descriptor.side, burst.keys.destination(place, descriptor.family));
+        }
+        count
+    }
+
+    /// Finds their sessions, and keeps the packets that have one.
+    fn find<B>(&mut self, sessions: &Sessions, burst: &mut Burst<'_, B>, count: usize) -> usize {
+        let mut kept = 0;
+        for number in 0..count.min(BURST) {
+            let place = usize::from(self.wanted[number].place);
+            let descriptor = &mut burst.descriptors[place];
+            match sessions.find(descriptor.side, burst.keys.destination(place, descriptor.family)) {
+                Ok(session) => {
+                    sessions.prefetch(session);
+                    (self.wanted[kept].place, self.wanted[kept].session) = (place as u8, session);
+                    kept += 1;
+                }
+                Err(reason) => descriptor.fate = Fate::Drop(reason),
+            }
+        }
+        kept
+    }
+
+    /// Deals the budgets out, and keeps the packets that got a place. What has a verdict is not dropped.
+    fn admit<B>(&mut self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, count: usize) -> usize {
+        let Self { rounds, wanted, .. } = self;
+        for wanted in &mut wanted[..count] {
+            let descriptor = &burst.descriptors[usize::from(wanted.place)];
+            if let Some(account) = tables.sessions.account_mut(wanted.session) {
+                wanted.turn = rounds.ask(class(descriptor), &mut account.served);
+            }
+        }
+        rounds.close();
+        let mut kept = 0;
+        for number in 0..count {
+            let Wanted { place, turn, session } = wanted[number];
+            let Some(account) = tables.sessions.account_mut(session) else {
+                continue;
+            };
+            if rounds.admits(turn, &mut account.served) {
+                wanted[kept] = wanted[number];
+                kept += 1;
+                if let Some(slot) = tables.sessions.at(session) {
+                    slot.image.prefetch();
+                }
+                continue;
+            }
+            let descriptor = &mut burst.descriptors[usize::from(place)];
+            if descriptor.verdict.is_some() {
+                tables.stats.revalidations_put_off += 1;
+            } else {
+                descriptor.fate = Fate::Drop(over_budget(turn.class));
+            }
+        }
+        rounds.finish();
+        for number in 0..kept {
+            self.prefetch(tables.sessions, kept, number, SessionImage::prefetch_rules);
+        }
+        for number in 0..FAR_AHEAD {
+            self.prefetch(tables.sessions, kept, number, SessionImage::prefetch_filters);
+        }
+        kept
+    }
+
+    /// Decides about one packet.
+    fn judge<B: PacketBuf>(&self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, wanted: Wanted) {
+        let place = usize::from(wanted.place);
+        let (descriptor, packet) = (&mut burst.descriptors[place], &burst.packets[place]);
+        let Some(slot) = tables.sessions.at(wanted.session) else {
+            return;
+        };
+        let lacks_ports = self.follows_fragments && descriptor.notes.lacks_ports();
+        let known = burst.keys.tuple(place, descriptor.family, lacks_ports);
+        let home = Home {
+            slot,
+            blocks: &tables.sessions.blocks,
+        };
+        let answer = decide(home, descriptor, known, packet.data());
+        let shape = match &answer {
+            Ok(answer) => answer.key.map(|(fields, _)| self.shape(fields)),
+            Err(_) => None,
+        };
+        if descriptor.verdict.is_some() {
+            tables.revalidate(burst.keys, (place, descriptor), shape);
+        }
+        match answer {
+            Ok(Answer {
+                key: Some((_, true)), ..
+            }) if lacks_ports => {
+                descriptor.fate = Fate::Hold(wanted.session);
+            }
+            Ok(Answer {
+                verdict, protocol, ..
+            }) => {
+                descriptor.verdict = verdict;
+                let Some(shape) = shape else {
+                    tables.stats.bypassed += 1;
+                    return;
+                };
+                descriptor.shape = shape;
+                let idle = self
+                    .idle
+                    .of(shape, protocol, descriptor.notes.any(Notes::TRANSITORY));
+                let Tables { sessions, flows, .. } = tables;
+                flows.stage(
+                    &sessions.blocks,
+                    burst.keys,
+                    (place, descriptor),
+                    (idle, wanted.session),
+                );
+            }
+            Err(reason) => descriptor.fate = Fate::Drop(reason),
+        }
+    }
+
+    /// Asks for a part of the rules about the packet of this number, if there are so many.
+    #[inline]
+    fn prefetch(&self, sessions: &Sessions, count: usize, number: usize, part: impl Fn(&SessionImage)) {
+        let wanted = self.wanted[..count].get(number);
+        if let Some(slot) = wanted.and_then(|wanted| sessions.at(wanted.session)) {
+            part(&slot.image);
+        }
+    }
+
+    fn shape(&self, fields: KeyFields) -> KeyFields {
+        if self.force_five_tuple {
+            KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
+        } else {
+            fields
+        }
+    }
+}
+
+/// How many decisions ahead the ports of filters are asked for.
+const AHEAD: usize = 4;
+/// And the filters.
+const FAR_AHEAD: usize = 8;
+
+/// By where it came in: what comes in tunnels is uplink, also between user planes.
+fn class(descriptor: &Descriptor) -> Class {
+    match descriptor.side {
+        _ if descriptor.verdict.is_some() || descriptor.notes.any(Notes::STALE) => Class::Stale,
+        Side::Tunnel { .. } => Class::NewUplink,
+        Side::Plain { .. } => Class::NewDownlink,
+    }
+}
+
+fn over_budget(class: Class) -> DropReason {
+    match class {
+        Class::NewUplink | Class::NewDownlink => DropReason::SlowPathBudget,
+        Class::Stale => DropReason::StaleBudget,
+    }
+}
+
+/// What was decided about a packet.
+struct Answer {
+    verdict: Verdict,
+    /// The fields of the widest key that it is right for, and whether ports were read for it; `None` when it is right
+    /// for this packet alone.
+    key: Option<(KeyFields, bool)>,
+    protocol: u8,
+}
+
+/// A session, and the blocks that its own is among.
+#[derive(Clone, Copy)]
+struct Home<'a> {
+    slot: &'a Slot,
+    blocks: &'a Blocks,
+}
+
+/// The decision about one packet of the session in `home`. `known` is what its key says.
+#[inline]
 fn decide(
-    sessions: &Sessions,
+    home: Home<'_>,
     descriptor: &Descriptor,
+    known: Option<IpTuple>,
     bytes: &[u8],
-) -> Result<(Verdict, Option<KeyFields>), DropReason> {
+) -> Result<Answer, DropReason> {
+    let slot = home.slot;
     let is_unreadable = descriptor
         .defect
         .is_some_and(|defect| defect != DropReason::MartianDestination);
     if descriptor.kind == Kind::Relayed || is_unreadable {
-        return decide_without_packet(sessions, descriptor);
+        return decide_without_packet(home, descriptor);
     }
-    let tuple = &descriptor.tuple(bytes)?;
-    let side = descriptor.side;
-    let slot = session(sessions, side, Some(tuple))?;
-    let view = PacketView { side, tuple };
+    let tuple = match known {
+        Some(tuple) => tuple,
+        None => descriptor.tuple(bytes)?,
+    };
+    let view = PacketView {
+        side: descriptor.side,
+        tuple: &tuple,
+    };
     let found = slot
         .image
         .classifier
         .classify(&view)
         .ok_or(DropReason::NoMatchingPdr)?;
     let decision = decision(slot, found.slot)?;
-    if !slot
-        .image
-        .allows_source(decision.source_check, view.tuple.addrs.src())
-    {
+    if !slot.image.allows_source(decision.source_check, tuple.addrs.src()) {
         return Err(DropReason::SpoofedSource);
     }
-    if view.tuple.addrs.has_unforwardable_destination() && is_routed(slot, decision, view.side) {
+    if tuple.addrs.has_unforwardable_destination() && is_routed(slot, decision, descriptor.side) {
         return Err(DropReason::MartianDestination);
     }
-    let key = descriptor.defect.is_none().then_some(found.key);
-    Ok((verdict(&sessions.blocks, slot, decision), key))
+    let key = descriptor
+        .defect
+        .is_none()
+        .then_some((found.key, found.reads_ports));
+    Ok(Answer {
+        verdict: verdict(home, decision),
+        key,
+        protocol: tuple.proto,
+    })
 }
 
 /// Whether a data network is at either end, so that this node is a router to the packet.
@@ -138,27 +385,16 @@ fn is_routed(slot: &Slot, decision: &Decision, side: Side) -> bool {
 
 /// For what has no user packet, or none that can be read.
 #[cold]
-fn decide_without_packet(
-    sessions: &Sessions,
-    descriptor: &Descriptor,
-) -> Result<(Verdict, Option<KeyFields>), DropReason> {
-    let slot = session(sessions, descriptor.side, None)?;
+fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answer, DropReason> {
     if let Some(defect) = descriptor.defect {
         return Err(defect);
     }
-    let pdr = signalling_pdr(slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
-    Ok((verdict(&sessions.blocks, slot, decision(slot, pdr)?), None))
-}
-
-fn session<'a>(sessions: &'a Sessions, side: Side, tuple: Option<&IpTuple>) -> Result<&'a Slot, DropReason> {
-    match side {
-        Side::Tunnel { local, teid, .. } => sessions.by_tunnel(local, teid).ok_or(DropReason::UnknownTeid),
-        Side::Plain { vrf } => {
-            let destination = tuple.map(|tuple| tuple.addrs.dst());
-            let slot = destination.and_then(|address| sessions.by_address(vrf, address));
-            slot.ok_or(DropReason::UnknownUeAddress)
-        }
-    }
+    let pdr = signalling_pdr(home.slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
+    Ok(Answer {
+        verdict: verdict(home, decision(home.slot, pdr)?),
+        key: None,
+        protocol: 0,
+    })
 }
 
 fn signalling_pdr(slot: &Slot, side: Side) -> Option<u16> {
@@ -175,7 +411,8 @@ fn decision(slot: &Slot, pdr: u16) -> Result<&Decision, DropReason> {
         .ok_or(DropReason::NoMatchingPdr)
 }
 
-fn verdict(blocks: &Blocks, slot: &Slot, decision: &Decision) -> Verdict {
+fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
+    let Home { slot, blocks } = home;
     let downlink = decision.direction == Direction::Downlink;
     let block = blocks.get(slot.installed.block);
     Verdict {

@@ -99,7 +99,8 @@ pub struct StageStats {
 /// Everything a worker counts.
 ///
 /// Each packet is accounted once: what came in (`rx`, `inbox`, `originated`) is what went out (`tx`, `handed_over`),
-/// was dropped (`drops`) or consumed (`consumed`), but for what the worker still holds between two polls.
+/// was dropped (`drops`), consumed (`consumed`) or is held until another comes (`held`), but for what the worker still
+/// holds between two polls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// By port.
@@ -132,8 +133,26 @@ pub struct Stats {
     pub installed: u64,
     /// Decisions that found no room for an entry; the packet went on all the same.
     pub not_installed: u64,
-    /// Flow entries removed because they idled or were stale.
+    /// Decisions without an entry, because the session has as many as it may; the packet went on all the same.
+    pub over_session_flows: u64,
+    /// Likewise, because the session sets up too many in too short a time.
+    pub over_session_rate: u64,
+    /// Likewise, because all sessions together do.
+    pub over_rate: u64,
+    /// Flows in use that were decided anew because the rules that all sessions share changed.
+    pub revalidated: u64,
+    /// Packets that went by an older decision because there was no time to make it anew.
+    pub revalidations_put_off: u64,
+    /// Flow entries whose idle time was cut down by a FIN or RST.
+    pub closed: u64,
+    /// Flow entries removed because they idled.
     pub aged: u64,
+    /// Flow entries removed because no packet could use them any more and they were many.
+    pub reaped: u64,
+    /// Fragments that wait for their first one, now.
+    pub held: u64,
+    /// First fragments that were not noted, because all places are taken by datagrams that wait for theirs.
+    pub fragments_unnoted: u64,
     /// Events that found no room on their way to control.
     pub events_lost: u64,
     /// Steering exceptions that found no room: their packets take the way of their bucket.
@@ -159,7 +178,16 @@ impl Stats {
             bypassed: 0,
             installed: 0,
             not_installed: 0,
+            over_session_flows: 0,
+            over_session_rate: 0,
+            over_rate: 0,
+            revalidated: 0,
+            revalidations_put_off: 0,
+            closed: 0,
             aged: 0,
+            reaped: 0,
+            held: 0,
+            fragments_unnoted: 0,
             events_lost: 0,
             exceptions_lost: 0,
         }
@@ -185,10 +213,10 @@ impl Stats {
         self.ports.iter().map(|port| port.tx.packets).sum()
     }
 
-    /// Packets that came in and are neither out, dropped nor consumed: what the worker must be holding.
+    /// Packets that came in and are neither out, dropped, consumed nor known to be held: none, between two polls.
     pub fn unaccounted(&self) -> i64 {
         let entered = self.rx() + self.inbox + self.originated;
-        let left = self.tx() + self.handed_over + self.consumed + self.drops.iter().sum::<u64>();
+        let left = self.tx() + self.handed_over + self.consumed + self.held + self.drops.iter().sum::<u64>();
         entered.wrapping_sub(left) as i64
     }
 

@@ -3,11 +3,12 @@
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted
 //! at once; nothing is held from poll to poll. What a session's URRs counted of it is taken back before anyone can ask.
 
-use flow::{Blocks, PortId, WorkerId};
+use flow::{Blocks, Nanos, PortId, WorkerId};
 use packet::{DropReason, PacketBuf};
 
 use crate::batch::Batch;
 use crate::descriptor::{Descriptor, Fate, Kind};
+use crate::fragments::Fragments;
 use crate::io::Io;
 use crate::stats::Stats;
 
@@ -40,6 +41,7 @@ impl<B: PacketBuf> Outgoing<B> {
         blocks: &mut Blocks,
         burst: &mut Batch<B>,
         descriptors: &[Descriptor],
+        (fragments, now): (&mut Fragments<B>, Nanos),
     ) {
         for (place, (buf, descriptor)) in burst.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
@@ -55,6 +57,12 @@ impl<B: PacketBuf> Outgoing<B> {
                 Fate::Drop(reason) => {
                     stats.drop(reason);
                     self.free(io, buf);
+                }
+                Fate::Hold(session) => {
+                    if let Err(buf) = fragments.hold(place, buf, session, now) {
+                        stats.drop(DropReason::FragmentsFull);
+                        self.free(io, buf);
+                    }
                 }
                 // Every stage before settles what it lets pass.
                 Fate::Open => {
@@ -106,6 +114,20 @@ impl<B: PacketBuf> Outgoing<B> {
         if let Err(buf) = self.free.push(buf) {
             io.free(&mut self.free);
             let _ = self.free.push(buf);
+        }
+    }
+
+    /// Drops packets that waited for nothing.
+    pub fn give_up<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        packets: &mut Batch<B>,
+        reason: DropReason,
+    ) {
+        for buf in packets.drain() {
+            stats.drop(reason);
+            self.free(io, buf);
         }
     }
 

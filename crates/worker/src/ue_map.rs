@@ -137,6 +137,25 @@ impl UeMap {
         }
     }
 
+    /// Asks for the memory where the longest prefix is, if `address` has one of the longest length.
+    #[inline]
+    pub fn prefetch(&self, vrf: VrfId, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => {
+                if let Some(&length) = self.ipv4_lengths.in_use.first() {
+                    self.ipv4
+                        .prefetch(&(vrf, length, bits_v4(address.to_bits(), length)));
+                }
+            }
+            IpAddr::V6(address) => {
+                if let Some(&length) = self.ipv6_lengths.in_use.first() {
+                    self.ipv6
+                        .prefetch(&(vrf, length, bits_v6(address.to_bits(), length)));
+                }
+            }
+        }
+    }
+
     /// The value of the longest prefix that `address` lies in.
     #[inline]
     pub fn lookup(&self, vrf: VrfId, address: IpAddr) -> Option<u32> {

@@ -2,7 +2,7 @@
 
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
-use flow::{Nanos, PortId, Tick, cycles};
+use flow::{Nanos, PortId, SessionIndex, Tick, cycles};
 use packet::{DropReason, PacketBuf, Teid};
 use rtrb::Consumer;
 use rules::classifier::Side;
@@ -12,10 +12,11 @@ use crate::act::{Act, Plan, Ways};
 use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
-use crate::descriptor::{Descriptor, Fate, Keys, Kind};
+use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes};
 use crate::encap::Chain;
 use crate::exception::Exceptions;
 use crate::flows::Flows;
+use crate::fragments::Fragments;
 use crate::io::Io;
 use crate::lookup::lookup;
 use crate::notices::Notices;
@@ -45,6 +46,7 @@ pub struct Worker<I: Io> {
     sessions: Sessions,
     flows: Flows,
     slow: SlowPath,
+    fragments: Fragments<I::Buf>,
     error_indications: Allowance,
     notifications: Allowance,
     stats: Stats,
@@ -55,6 +57,16 @@ pub struct Worker<I: Io> {
     chain: Chain,
     plans: Box<[Plan; BURST]>,
     shared: SharedMeters,
+}
+
+/// Where a burst comes from.
+#[derive(Clone, Copy)]
+enum Source {
+    Port(PortId),
+    /// Other workers handed it over.
+    Inbox,
+    /// It has been received, and waited for first fragments.
+    Held,
 }
 
 /// What one poll did.
@@ -86,11 +98,6 @@ impl<I: Io> Worker<I> {
         } else {
             0
         };
-        let slow = SlowPath {
-            budget: config.slow_path_budget,
-            force_five_tuple: config.force_five_tuple,
-            idle: Tick::idle(config.idle),
-        };
         Ok(Self {
             commands: link.commands,
             notices: Notices::new(link.events),
@@ -100,7 +107,8 @@ impl<I: Io> Worker<I> {
             routes: Routes::new(&config.network),
             sessions: Sessions::new(config.max_sessions, config.own_sessions)?,
             flows: Flows::new(config.max_flows_v4, config.max_flows_v6, config.seed)?,
-            slow,
+            slow: SlowPath::new(&config),
+            fragments: Fragments::new(config.fragments),
             error_indications: Allowance::new(config.error_indications),
             notifications: Allowance::new(config.notifications),
             stats: Stats::new(io.ports()),
@@ -122,9 +130,10 @@ impl<I: Io> Worker<I> {
         let commands = self.apply_commands();
         self.empty_inbox(now);
         for port in 0..self.io.ports() {
-            self.receive(Some(PortId(port as u16)), now);
+            self.receive(Source::Port(PortId(port as u16)), now);
+            self.release(now);
         }
-        self.stats.aged += self.flows.age(Tick::of(now), self.config.aging_per_poll) as u64;
+        self.tidy(now);
         self.outgoing.flush(&mut self.io, &mut self.stats);
         PollReport {
             rx: self.stats.rx() + self.stats.inbox - rx,
@@ -153,6 +162,16 @@ impl<I: Io> Worker<I> {
         &mut self.io
     }
 
+    /// Flow entries that a session has; `None` without such a session.
+    pub fn flows_of(&self, session: SessionIndex) -> Option<usize> {
+        Some(self.sessions.at(session)?.account.flows as usize)
+    }
+
+    /// Flow entries that no packet can use any more, because their sessions changed or went.
+    pub fn dead_flows(&self) -> usize {
+        self.flows.dead()
+    }
+
     fn apply_commands(&mut self) -> usize {
         let mut applied = 0;
         while applied < self.config.commands_per_poll && self.notices.has_room() {
@@ -167,6 +186,7 @@ impl<I: Io> Worker<I> {
         match command {
             Command::Session { op, change } => {
                 let applied = self.sessions.apply(change);
+                self.flows.bury(self.sessions.take_revoked());
                 let event = Event::Applied {
                     op,
                     outcome: applied.outcome,
@@ -180,6 +200,7 @@ impl<I: Io> Worker<I> {
                 self.notices
                     .answer(&mut self.stats, Event::Queried { op, outcome });
             }
+            Command::Revalidate => self.flows.next_snapshot(),
             Command::Steer(change) => {
                 if !self.steering.apply(change) {
                     self.stats.exceptions_lost += 1;
@@ -219,30 +240,34 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// One burst from a port, or from the inbox, all the way.
-    fn receive(&mut self, port: Option<PortId>, now: Nanos) {
+    /// One burst from where it comes, all the way.
+    fn receive(&mut self, source: Source, now: Nanos) {
         let mut clock = cycles::now();
-        match port {
-            Some(port) => self.io.rx(port, &mut self.burst),
-            None => self.io.inbox(&mut self.burst),
+        match source {
+            Source::Port(port) => self.io.rx(port, &mut self.burst),
+            Source::Inbox => self.io.inbox(&mut self.burst),
+            Source::Held => self.fragments.take_ready(&mut self.burst),
         }
         let packets = self.burst.len();
         if packets == 0 {
             return;
         }
-        self.count_received(port);
+        self.count_received(source);
         self.lap(Stage::Rx, packets, &mut clock);
         let tick = Tick::of(now);
         let descriptors = &mut self.descriptors[..packets];
         descriptors
             .iter_mut()
-            .for_each(|descriptor| descriptor.reset(port.is_none()));
-        parse(&self.places, &self.burst, descriptors, &mut self.keys);
+            .for_each(|descriptor| descriptor.reset(!matches!(source, Source::Port(_))));
+        let notes = parse(&self.places, &self.burst, descriptors, &mut self.keys);
         self.lap(Stage::Parse, packets, &mut clock);
         self.steer(packets);
+        if notes.any(Notes::FRAGMENT) && self.fragments.is_on() {
+            self.look_at_fragments(packets, now);
+        }
         self.lap(Stage::Steer, packets, &mut clock);
         let descriptors = &mut self.descriptors[..packets];
-        lookup(
+        let soft = lookup(
             &mut self.flows,
             &mut self.sessions.blocks,
             &mut self.stats,
@@ -250,14 +275,7 @@ impl<I: Io> Worker<I> {
             tick,
         );
         self.lap(Stage::Lookup, packets, &mut clock);
-        let burst = slow::Burst {
-            packets: &self.burst,
-            descriptors: &mut self.descriptors[..packets],
-            keys: &self.keys,
-        };
-        let decided = self
-            .slow
-            .decide(&self.sessions, &mut self.flows, &mut self.stats, burst, tick);
+        let decided = self.decide(packets, soft, notes, now);
         self.lap(Stage::Slow, decided, &mut clock);
         self.act(packets, now);
         self.lap(Stage::Act, packets, &mut clock);
@@ -270,8 +288,68 @@ impl<I: Io> Worker<I> {
             blocks,
             &mut self.burst,
             descriptors,
+            (&mut self.fragments, now),
         );
+        self.stats.held = self.fragments.len() as u64;
         self.lap(Stage::Tx, packets, &mut clock);
+    }
+
+    fn look_at_fragments(&mut self, packets: usize, now: Nanos) {
+        let descriptors = &mut self.descriptors[..packets];
+        let of = (&self.sessions, &mut self.stats);
+        self.fragments
+            .look(&self.burst, (descriptors, &mut self.keys), of, now);
+    }
+
+    fn decide(&mut self, packets: usize, soft: u64, notes: Notes, now: Nanos) -> usize {
+        let mut tables = slow::Tables {
+            sessions: &mut self.sessions,
+            flows: &mut self.flows,
+            stats: &mut self.stats,
+        };
+        let mut burst = slow::Burst {
+            packets: &self.burst,
+            descriptors: &mut self.descriptors[..packets],
+            keys: &self.keys,
+            soft,
+        };
+        let decided = self.slow.decide(&mut tables, &mut burst, now);
+        if notes.any(Notes::CLOSING) {
+            let (flows, stats) = (&mut self.flows, &mut self.stats);
+            self.slow.close(
+                flows,
+                stats,
+                &self.descriptors[..packets],
+                &self.keys,
+                Tick::of(now),
+            );
+        }
+        decided
+    }
+
+    /// Lets fragments go on whose first one has come.
+    #[inline]
+    fn release(&mut self, now: Nanos) {
+        while self.fragments.has_ready() {
+            self.receive(Source::Held, now);
+        }
+    }
+
+    /// Small steps of what is to be done now and then: aging, and fragments that waited too long.
+    fn tidy(&mut self, now: Nanos) {
+        let buckets = self.config.aging_per_poll;
+        self.stats.aged += self.flows.age(&mut self.sessions, Tick::of(now), buckets) as u64;
+        self.stats.reaped += self.flows.reap(&self.sessions.blocks, buckets) as u64;
+        if self.fragments.len() > 0 {
+            self.fragments.sweep(&mut self.burst, now);
+            self.outgoing.give_up(
+                &mut self.io,
+                &mut self.stats,
+                &mut self.burst,
+                DropReason::FragmentTimeout,
+            );
+            self.stats.held = self.fragments.len() as u64;
+        }
     }
 
     /// Packets that were handed over come first and several bursts at a time: each of the other workers can hand over
@@ -279,21 +357,25 @@ impl<I: Io> Worker<I> {
     fn empty_inbox(&mut self, now: Nanos) {
         for _ in 0..INBOX_BURSTS {
             let before = self.stats.inbox;
-            self.receive(None, now);
+            self.receive(Source::Inbox, now);
+            self.release(now);
             if self.stats.inbox - before < BURST as u64 {
                 return;
             }
         }
     }
 
-    fn count_received(&mut self, port: Option<PortId>) {
+    fn count_received(&mut self, source: Source) {
         let packets = self.burst.len() as u64;
-        match port.and_then(|port| self.stats.ports.get_mut(port.index())) {
-            Some(stats) => {
-                stats.rx.packets += packets;
-                stats.rx.octets += self.burst.iter().map(|buf| buf.len() as u64).sum::<u64>();
+        match source {
+            Source::Port(port) => {
+                if let Some(stats) = self.stats.ports.get_mut(port.index()) {
+                    stats.rx.packets += packets;
+                    stats.rx.octets += self.burst.iter().map(|buf| buf.len() as u64).sum::<u64>();
+                }
             }
-            None => self.stats.inbox += packets,
+            Source::Inbox => self.stats.inbox += packets,
+            Source::Held => {}
         }
     }
 

@@ -15,7 +15,7 @@ use rules::model::{
 };
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UE_V6, UserPacket, pdu_session, tunnelled};
 use transport::Heard;
-use worker::{ApplyError, Command, Event};
+use worker::{ApplyError, Budgets, Command, Event, IdleTimes};
 
 use common::one_session::{
     GNB_TEID, REMOTE, TEID, events, fix_lengths, from_ue, ip, reason, reason_of_frame, session, to_ue,
@@ -499,7 +499,7 @@ fn an_unknown_neighbour_is_asked_for_once_and_then_used() {
 #[test]
 fn new_flows_have_a_budget_and_known_ones_do_not() {
     let mut world = World::with(testing::network(), 1, |config| {
-        (config.slow_path_budget, config.force_five_tuple) = (4, true);
+        (config.budgets, config.force_five_tuple) = (Budgets::all(4), true);
     });
     world.install(1, session());
     assert_eq!(reason(&mut world, 0, &uplink()), None);
@@ -527,7 +527,7 @@ fn new_flows_have_a_budget_and_known_ones_do_not() {
 #[test]
 fn idle_flows_age() {
     let mut world = World::with(testing::network(), 1, |config| {
-        (config.idle, config.aging_per_poll) = (Duration::from_secs(10), 100_000);
+        (config.idle, config.aging_per_poll) = (IdleTimes::all(Duration::from_secs(10)), 100_000);
     });
     world.install(1, session());
     world.send(0, &uplink());

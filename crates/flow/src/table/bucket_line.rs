@@ -79,9 +79,11 @@ impl BucketLine {
 
     /// The occupied slots that expired before `now`, bit n for slot n.
     pub(super) fn expired(&self, now: Tick) -> u32 {
-        (0..SLOTS).fold(0, |mask, slot| {
-            let gone = self.tags[slot] != 0 && Tick(self.expires[slot]).is_before(now);
-            mask | u32::from(gone) << slot
-        })
+        // All at once first: nearly always there is none.
+        let gone = |slot: usize| self.tags[slot] != 0 && Tick(self.expires[slot]).is_before(now);
+        if !(0..SLOTS).fold(false, |any, slot| any | gone(slot)) {
+            return 0;
+        }
+        (0..SLOTS).fold(0, |mask, slot| mask | u32::from(gone(slot)) << slot)
     }
 }

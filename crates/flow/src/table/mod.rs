@@ -24,7 +24,7 @@ use self::bucket_line::{BucketLine, SLOTS, Slot};
 use self::place::{Home, Placement};
 use crate::hash::Hasher;
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
-use crate::{BlockRef, FlowEntry, FlowKey, Seed};
+use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
 
 /// The table of all flows with keys of one kind.
 pub struct FlowTable<K> {
@@ -38,6 +38,7 @@ pub struct FlowTable<K> {
     free: u32,
     len: usize,
     hand: usize,
+    reaper: usize,
     moves: u64,
 }
 
@@ -48,6 +49,25 @@ pub struct Hit {
     /// The slot, counted over all buckets.
     place: u32,
     entry: u32,
+}
+
+/// Where a key goes, whatever is there: the first half of an insert.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Prepared(Home);
+
+/// Where a key is, or is to go: good until the table changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Spot {
+    home: Home,
+    hit: Hit,
+}
+
+impl Spot {
+    /// The entry that is there already.
+    #[inline]
+    pub const fn hit(self) -> Hit {
+        self.hit
+    }
 }
 
 impl Hit {
@@ -145,6 +165,7 @@ impl<K: FlowKey> FlowTable<K> {
             free: NONE,
             len: 0,
             hand: 0,
+            reaper: 0,
             moves: 0,
         })
     }
@@ -222,6 +243,34 @@ impl<K: FlowKey> FlowTable<K> {
     pub fn insert(&mut self, entry: FlowEntry<K>, now: Tick) -> Result<Hit, Full> {
         let home = self.home(&entry.key);
         let hit = self.find(&entry.key, home);
+        self.put(entry, Spot { home, hit }, now)
+    }
+
+    /// The first half of an insert: asks for the memory that the second half will need.
+    #[inline]
+    pub fn prepare(&self, key: &K) -> Prepared {
+        let home = self.home(key);
+        let other = self.placement.other(home.bucket, home.tag);
+        prefetch::nth_to_write(&self.buckets, home.bucket as usize);
+        prefetch::nth_to_write(&self.buckets, other as usize);
+        Prepared(home)
+    }
+
+    /// Where a key is, or is to go. Good until the table changes.
+    #[inline]
+    pub fn spot(&self, key: &K, prepared: Prepared) -> Spot {
+        let home = prepared.0;
+        let hit = self.find(key, home);
+        Spot { home, hit }
+    }
+
+    /// The second half of an insert: puts `entry` at the spot of its key, which must be that of the table as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`]: nothing has changed, but slots may have moved.
+    pub fn put(&mut self, entry: FlowEntry<K>, spot: Spot, now: Tick) -> Result<Hit, Full> {
+        let Spot { home, hit } = spot;
         if let Some(old) = self.entries.get_mut(hit.entry as usize) {
             *old = entry;
             self.touch(hit, now);
@@ -248,6 +297,13 @@ impl<K: FlowKey> FlowTable<K> {
         let hit = self.lookup(&entry.key);
         let old = self.entries.get_mut(hit.entry as usize);
         old.map(|old| *old = entry).is_some()
+    }
+
+    /// Takes the flow at a hit out. `None` for a miss.
+    pub fn remove_hit(&mut self, hit: Hit) -> Option<FlowEntry<K>> {
+        let entry = *self.entry(hit)?;
+        self.release(hit);
+        Some(entry)
     }
 
     /// Takes a flow out.
@@ -278,6 +334,27 @@ impl<K: FlowKey> FlowTable<K> {
                 }
                 self.release(Hit::new(bucket as u32, slot, entry));
                 expired &= expired - 1;
+            }
+        }
+        before - self.len
+    }
+
+    /// Looks at the entries of the next `buckets` buckets, with a hand of its own, and removes those that `is_dead`
+    /// names: nobody can use them any more, but they would take room until they age. Gives their number.
+    pub fn reap(&mut self, buckets: usize, mut is_dead: impl FnMut(&FlowEntry<K>) -> bool) -> usize {
+        let before = self.len;
+        for _ in 0..buckets.min(self.buckets.len()) {
+            let bucket = self.reaper;
+            self.reaper = if bucket + 1 == self.buckets.len() {
+                0
+            } else {
+                bucket + 1
+            };
+            for slot in 0..SLOTS {
+                let Slot { tag, entry, .. } = self.buckets[bucket].slot(slot);
+                if tag != 0 && self.entries.get(entry as usize).is_some_and(&mut is_dead) {
+                    self.release(Hit::new(bucket as u32, slot as u32, entry));
+                }
             }
         }
         before - self.len

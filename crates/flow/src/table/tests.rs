@@ -218,6 +218,39 @@ fn a_table_of_any_size_holds_what_it_was_made_for() {
 }
 
 #[test]
+fn an_insert_in_two_halves_is_an_insert() {
+    let mut table = FlowTable::<FlowKey4>::new(100, Seed([1, 2])).unwrap();
+    let prepared: Vec<_> = (0..60).map(|n| table.prepare(&FlowKey4::numbered(n))).collect();
+    for (number, prepared) in (0..60).zip(prepared) {
+        let key = FlowKey4::numbered(number);
+        let spot = table.spot(&key, prepared);
+        assert!(!spot.hit().is_hit());
+        let hit = table.put(entry(number, 1, 10), spot, Tick(0)).unwrap();
+        let spot = table.spot(&key, prepared);
+        assert_eq!(spot.hit(), hit);
+        assert_eq!(table.put(entry(number, 2, 10), spot, Tick(0)), Ok(hit));
+    }
+    assert_eq!(table.len(), 60);
+    assert!((0..60).all(|n| table.entry(table.lookup(&FlowKey4::numbered(n))).unwrap().pdr == 2));
+}
+
+#[test]
+fn what_is_dead_is_reaped_and_nothing_else() {
+    let mut table = FlowTable::<FlowKey4>::new(1000, Seed([1, 2])).unwrap();
+    for number in 0..1000 {
+        table
+            .insert(entry(number, (number % 3) as u16, 10), Tick(0))
+            .unwrap();
+    }
+    let (all, mut reaped) = (table.buckets(), 0);
+    for _ in 0..all.div_ceil(7) {
+        reaped += table.reap(7, |entry| entry.pdr == 1);
+    }
+    assert_eq!((reaped, table.len()), (333, 667));
+    assert!((0..1000).all(|n| table.lookup(&FlowKey4::numbered(n)).is_hit() == (n % 3 != 1)));
+}
+
+#[test]
 fn an_idle_time_that_is_cut_short_counts_from_now() {
     let mut table = FlowTable::<FlowKey4>::new(10, Seed([0, 0])).unwrap();
     let hit = table.insert(entry(1, 0, 1000), Tick(0)).unwrap();

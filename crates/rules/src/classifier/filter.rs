@@ -1,5 +1,7 @@
 //! An SDF filter, made ready: shared definitions looked up, sides told apart.
 
+use flow::prefetch;
+
 use super::reads::{End, Orientation, Reads};
 use crate::image::CompileFault;
 use crate::model::{SdfFilter, SessionRules, TosTrafficClass};
@@ -28,6 +30,14 @@ impl Filter {
             spi: defined.spi,
             flow_label: defined.flow_label,
         })
+    }
+
+    /// Asks for the ports.
+    pub(super) fn prefetch(&self) {
+        if let Some(rule) = &self.description {
+            prefetch::lines(&rule.ue_side().ports, 1);
+            prefetch::lines(&rule.remote_side().ports, 1);
+        }
     }
 
     /// Whether the packet fits. What is read is noted even if the answer is no: it told the answer. So the fields

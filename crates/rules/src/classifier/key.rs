@@ -1,9 +1,9 @@
 //! The key of a flow from the fields that decide it.
 
 use flow::{FlowKey4, FlowKey6, KeyFields, Scope, Shape};
-use packet::{Addrs, IpTuple};
+use packet::{Addrs, Fragment, IpTuple};
 
-use super::reads::has_spi;
+use super::reads::{has_spi, is_spi};
 use super::{PacketView, Side};
 
 /// The key of an IPv4 or IPv6 flow.
@@ -81,5 +81,49 @@ pub fn whole_key(side: Side, tuple: &IpTuple) -> Key {
             flow_label: tuple.flow_label,
             reserved: 0,
         }),
+    }
+}
+
+/// What rules read of a packet, from its whole IPv4 key: the way back of [`whole_key`]. The rest of the tuple, which
+/// says how the packet lies in its octets, is empty.
+#[inline]
+pub fn tuple_of_v4(key: &FlowKey4) -> IpTuple {
+    let addrs = Addrs::V4 {
+        src: key.source,
+        dst: key.destination,
+    };
+    tuple(addrs, key.protocol, key.ports, (key.tos, 0))
+}
+
+/// As [`tuple_of_v4`], from a whole IPv6 key.
+#[inline]
+pub fn tuple_of_v6(key: &FlowKey6) -> IpTuple {
+    let addrs = Addrs::V6 {
+        src: key.source,
+        dst: key.destination,
+    };
+    tuple(addrs, key.protocol, key.ports, (key.tos, key.flow_label))
+}
+
+#[inline(always)]
+fn tuple(addrs: Addrs, proto: u8, ports: [u16; 2], (tos, flow_label): (u8, u32)) -> IpTuple {
+    let [first, second] = ports;
+    let is_spi = is_spi(proto);
+    IpTuple {
+        addrs,
+        proto,
+        src_port: if is_spi { 0 } else { first },
+        dst_port: if is_spi { 0 } else { second },
+        tos,
+        flow_label,
+        spi: if is_spi {
+            u32::from(first) << 16 | u32::from(second)
+        } else {
+            0
+        },
+        fragment: Fragment::None,
+        l4_offset: 0,
+        total_len: 0,
+        ttl: 0,
     }
 }

@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use flow::KeyFields;
-use packet::IpTuple;
 use packet::tuple::proto;
+use packet::{IpTuple, ipv6};
 
 use super::{PacketView, Side};
 use crate::model::SourceInterface;
@@ -85,6 +85,7 @@ pub(super) struct Reads<'a> {
     tuple: &'a IpTuple,
     ue: &'a UeAddresses,
     is_plain: bool,
+    has_read_ports: bool,
     fields: KeyFields,
 }
 
@@ -95,6 +96,7 @@ impl<'a> Reads<'a> {
             tuple: packet.tuple,
             ue,
             is_plain,
+            has_read_ports: false,
             fields: KeyFields::NONE,
         };
         if is_plain {
@@ -107,6 +109,12 @@ impl<'a> Reads<'a> {
     /// What was read, as the fields of a key.
     pub(super) fn fields(&self) -> KeyFields {
         super::key::normal(self.fields)
+    }
+
+    /// Whether a port or an SPI was read, of which fragments behind the first have none. (Where an IPv6 fragment's
+    /// chain of headers goes on, its protocol is not to be seen either.)
+    pub(super) fn has_read_ports(&self) -> bool {
+        self.has_read_ports
     }
 
     pub(super) fn note(&mut self, fields: KeyFields) {
@@ -181,11 +189,13 @@ impl<'a> Reads<'a> {
 
     pub(super) fn protocol(&mut self) -> u8 {
         self.note(KeyFields::TUPLE);
+        self.has_read_ports |= !self.is_ipv4() && ipv6::is_extension(self.tuple.proto);
         self.tuple.proto
     }
 
     /// The port at `end`; 0 in packets without ports, fragments behind the first among them.
     pub(super) fn port(&mut self, end: End) -> u16 {
+        self.has_read_ports = true;
         self.note(KeyFields::TUPLE);
         match end {
             End::Source => self.tuple.src_port,
@@ -201,6 +211,7 @@ impl<'a> Reads<'a> {
 
     /// The SPI of ESP or AH. Fragments behind the first have none.
     pub(super) fn spi(&mut self) -> Option<u32> {
+        self.has_read_ports = true;
         self.note(KeyFields::TUPLE);
         has_spi(self.tuple).then_some(self.tuple.spi)
     }
@@ -217,5 +228,10 @@ impl<'a> Reads<'a> {
 
 /// Whether the packet is ESP or AH. (A fragment of one has SPI 0, which no security association uses.)
 pub(super) fn has_spi(tuple: &IpTuple) -> bool {
-    matches!(tuple.proto, proto::ESP | proto::AH)
+    is_spi(tuple.proto)
+}
+
+/// Whether packets of this protocol have an SPI in the place of ports.
+pub(super) const fn is_spi(protocol: u8) -> bool {
+    matches!(protocol, proto::ESP | proto::AH)
 }

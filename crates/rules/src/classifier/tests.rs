@@ -349,3 +349,25 @@ fn a_ue_with_an_address_of_its_own_has_it_in_the_key() {
     let dl = plain(&UserPacket::udp(remote(), testing::UE, 53, 4000));
     assert_eq!(found(&rules, &dl), Some((1, KeyFields::ADDRESS)));
 }
+
+proptest! {
+    /// What rules read of a packet is in its whole key; and an answer that read no ports is right for all ports.
+    #[test]
+    fn a_whole_key_holds_what_rules_read(rules in runnable_rules(), sent in any_sent(), ports: [u16; 2]) {
+        let network = testing::network();
+        let Ok(image) = compile(&Arc::new(rules), &network, &NumberedHops) else { return Ok(()) };
+        let Some((side, tuple)) = seen(&network, &sent) else { return Ok(()) };
+        let from_key = match whole_key(side, &tuple) {
+            Key::V4(key) => tuple_of_v4(&key),
+            Key::V6(key) => tuple_of_v6(&key),
+        };
+        let answer = image.classifier.classify(&PacketView { side, tuple: &tuple });
+        prop_assert_eq!(image.classifier.classify(&PacketView { side, tuple: &from_key }), answer);
+        if let Some(answer) = answer.filter(|answer| !answer.reads_ports) {
+            let [src_port, dst_port] = ports;
+            let spi = u32::from(src_port) << 16 | u32::from(dst_port);
+            let other = IpTuple { src_port, dst_port, spi, ..tuple };
+            prop_assert_eq!(image.classifier.classify(&PacketView { side, tuple: &other }), Some(answer));
+        }
+    }
+}

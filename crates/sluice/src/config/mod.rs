@@ -7,6 +7,7 @@
 
 mod bounded;
 mod error;
+mod flows;
 mod instance;
 mod n4;
 mod network;
@@ -19,11 +20,12 @@ use serde::Deserialize;
 
 pub use bounded::Bounded;
 pub use error::ConfigError;
+pub use flows::{FlowsConfig, FragmentsConfig, IdleConfig};
 pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
 pub use port::{Driver, PortConfig};
-pub use system::{ControlConfig, DpdkConfig, LimitsConfig, WorkersConfig};
+pub use system::{ControlConfig, DpdkConfig, LimitsConfig, SlowPathConfig, WorkersConfig};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]
@@ -42,6 +44,12 @@ pub struct Config {
     /// How the running daemon is asked.
     #[serde(default)]
     pub control: ControlConfig,
+    /// Limits and idle times of flow entries.
+    #[serde(default)]
+    pub flows: FlowsConfig,
+    /// Fragments of user packets.
+    #[serde(default)]
+    pub fragments: FragmentsConfig,
     /// DPDK's environment.
     #[serde(default)]
     pub dpdk: DpdkConfig,

@@ -19,9 +19,9 @@ pub struct WorkersConfig {
     /// Give every flow an entry of its own 5-tuple, even where a wider one would be correct.
     #[serde(default)]
     pub force_five_tuple: bool,
-    /// Packets that one burst may take through the slow path; 64, all of them.
-    #[serde(default = "WorkersConfig::default_slow_path")]
-    pub slow_path_per_burst: Bounded<1, 64>,
+    /// Packets that one burst of 64 may take through the slow path.
+    #[serde(default)]
+    pub slow_path_per_burst: SlowPathConfig,
     /// Microseconds that a worker without packets sleeps between polls; 0 never sleeps, for the least latency; 50.
     #[serde(default = "WorkersConfig::default_idle_sleep")]
     pub idle_sleep_us: Bounded<0, 1_000>,
@@ -30,9 +30,6 @@ pub struct WorkersConfig {
 impl WorkersConfig {
     const fn default_count() -> Bounded<1, 64> {
         Bounded::new(1)
-    }
-    const fn default_slow_path() -> Bounded<1, 64> {
-        Bounded::new(64)
     }
     const fn default_idle_sleep() -> Bounded<0, 1_000> {
         Bounded::new(50)
@@ -45,8 +42,40 @@ impl Default for WorkersConfig {
             count: Self::default_count(),
             cores: Vec::new(),
             force_five_tuple: false,
-            slow_path_per_burst: Self::default_slow_path(),
+            slow_path_per_burst: SlowPathConfig::default(),
             idle_sleep_us: Self::default_idle_sleep(),
+        }
+    }
+}
+
+/// Packets of one burst that the rules are asked about, by what they are: over it a packet is dropped and counted, and
+/// sessions get their places in turn. Fewer keep established flows fast while new ones flood in.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SlowPathConfig {
+    /// First packets of flows that come in tunnels; 64.
+    #[serde(default = "SlowPathConfig::all")]
+    pub new_uplink: Bounded<1, 64>,
+    /// First packets of flows that come as plain IP; 64.
+    #[serde(default = "SlowPathConfig::all")]
+    pub new_downlink: Bounded<1, 64>,
+    /// Packets of flows whose rules changed; 64.
+    #[serde(default = "SlowPathConfig::all")]
+    pub stale: Bounded<1, 64>,
+}
+
+impl SlowPathConfig {
+    const fn all() -> Bounded<1, 64> {
+        Bounded::new(64)
+    }
+}
+
+impl Default for SlowPathConfig {
+    fn default() -> Self {
+        Self {
+            new_uplink: Self::all(),
+            new_downlink: Self::all(),
+            stale: Self::all(),
         }
     }
 }

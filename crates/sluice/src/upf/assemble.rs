@@ -8,7 +8,7 @@ use packet::MacAddr;
 use rules::network::Network;
 use session::Random;
 use transport::Interface;
-use worker::{ControlLink, Link, WorkerConfig, link};
+use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
 
 use super::{Control, ControlConfig};
 use crate::config::{Config, UnknownInstance};
@@ -93,7 +93,15 @@ fn worker_config(
     worker.max_flows_v6 = share(config.limits.flows_ipv6.size(), count);
     worker.max_exceptions = config.limits.sessions.size();
     worker.max_adjacencies = MAX_NEIGHBOURS;
-    worker.slow_path_budget = config.workers.slow_path_per_burst.value() as u16;
+    let slow_path = &config.workers.slow_path_per_burst;
+    worker.budgets = Budgets {
+        new_uplink: slow_path.new_uplink.value() as u16,
+        new_downlink: slow_path.new_downlink.value() as u16,
+        stale: slow_path.stale.value() as u16,
+    };
+    worker.flow_limits = config.flows.limits(count);
+    worker.idle = config.flows.idle_s.times();
+    worker.fragments = config.fragments.limits();
     worker.force_five_tuple = config.workers.force_five_tuple;
     worker
 }

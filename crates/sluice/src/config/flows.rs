@@ -1,0 +1,212 @@
+//! Flows: who may have how many, how long they stay, and what becomes of fragments.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use worker::{FlowLimits, FragmentLimits, IdleTimes};
+
+use super::Bounded;
+
+/// Seconds that a flow entry may idle: up to 4.9 hours.
+type IdleSeconds = Bounded<1, 17_590>;
+
+/// Limits and idle times of flow entries. A flow over a limit is forwarded without an entry: each of its packets takes
+/// the slow path, within its budget.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlowsConfig {
+    /// Flow entries of one session, both directions together; 0: no limit; 4096.
+    #[serde(default = "FlowsConfig::default_per_session")]
+    pub per_session: Bounded<0, 16_777_216>,
+    /// Flow entries a second that one session may set up, and as many at once after a pause; 0: no limit; 1000.
+    #[serde(default = "FlowsConfig::default_session_rate")]
+    pub setups_per_session_s: Bounded<0, 10_000_000>,
+    /// Flow entries a second that all sessions may set up, in equal shares of the workers; 0: no limit; 0.
+    #[serde(default = "FlowsConfig::default_rate")]
+    pub setups_s: Bounded<0, 1_000_000_000>,
+    /// Seconds that entries may idle.
+    #[serde(default)]
+    pub idle_s: IdleConfig,
+}
+
+impl FlowsConfig {
+    const fn default_per_session() -> Bounded<0, 16_777_216> {
+        Bounded::new(4096)
+    }
+    const fn default_session_rate() -> Bounded<0, 10_000_000> {
+        Bounded::new(1000)
+    }
+    const fn default_rate() -> Bounded<0, 1_000_000_000> {
+        Bounded::new(0)
+    }
+
+    /// The limits of one of `workers` workers.
+    #[must_use]
+    pub fn limits(&self, workers: usize) -> FlowLimits {
+        let rate = self.setups_s.value().div_ceil(workers.max(1) as u64);
+        FlowLimits {
+            per_session: self.per_session.value() as u32,
+            session_rate: self.setups_per_session_s.value() as u32,
+            rate: rate as u32,
+        }
+    }
+}
+
+impl Default for FlowsConfig {
+    fn default() -> Self {
+        Self {
+            per_session: Self::default_per_session(),
+            setups_per_session_s: Self::default_session_rate(),
+            setups_s: Self::default_rate(),
+            idle_s: IdleConfig::default(),
+        }
+    }
+}
+
+/// How long a flow entry may idle, in seconds. The first four are for entries of one 5-tuple.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleConfig {
+    /// TCP connections; 7440 (RFC 5382 REQ-5).
+    #[serde(default = "IdleConfig::default_tcp_established")]
+    pub tcp_established: IdleSeconds,
+    /// TCP connections that open or close; 240 (RFC 5382 REQ-5).
+    #[serde(default = "IdleConfig::default_tcp_transitory")]
+    pub tcp_transitory: IdleSeconds,
+    /// UDP; 300 (RFC 4787 REQ-5).
+    #[serde(default = "IdleConfig::default_udp")]
+    pub udp: IdleSeconds,
+    /// ICMP; 60 (RFC 5508 REQ-2).
+    #[serde(default = "IdleConfig::default_icmp")]
+    pub icmp: IdleSeconds,
+    /// All else, and entries of whole tunnels or UE addresses; 300.
+    #[serde(default = "IdleConfig::default_udp")]
+    pub other: IdleSeconds,
+}
+
+impl IdleConfig {
+    const fn default_tcp_established() -> IdleSeconds {
+        Bounded::new(7440)
+    }
+    const fn default_tcp_transitory() -> IdleSeconds {
+        Bounded::new(240)
+    }
+    const fn default_udp() -> IdleSeconds {
+        Bounded::new(300)
+    }
+    const fn default_icmp() -> IdleSeconds {
+        Bounded::new(60)
+    }
+
+    /// As times.
+    #[must_use]
+    pub fn times(&self) -> IdleTimes {
+        let time = |seconds: IdleSeconds| Duration::from_secs(seconds.value());
+        IdleTimes {
+            tcp_established: time(self.tcp_established),
+            tcp_transitory: time(self.tcp_transitory),
+            udp: time(self.udp),
+            icmp: time(self.icmp),
+            other: time(self.other),
+        }
+    }
+}
+
+impl Default for IdleConfig {
+    fn default() -> Self {
+        Self {
+            tcp_established: Self::default_tcp_established(),
+            tcp_transitory: Self::default_tcp_transitory(),
+            udp: Self::default_udp(),
+            icmp: Self::default_icmp(),
+            other: Self::default_udp(),
+        }
+    }
+}
+
+/// Fragments of user packets, in each worker. Those behind the first follow it, where rules read ports; those that come
+/// before it wait.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FragmentsConfig {
+    /// Datagrams known at once; 0: each fragment is decided by itself, as a packet with ports 0; 1024.
+    #[serde(default = "FragmentsConfig::default_datagrams")]
+    pub datagrams: Bounded<0, 1_048_576>,
+    /// Fragments that wait for their first one, at most a quarter of them of one session; 512.
+    #[serde(default = "FragmentsConfig::default_held")]
+    pub held: Bounded<0, 65_536>,
+    /// Their octets; 1 MiB.
+    #[serde(default = "FragmentsConfig::default_held_bytes")]
+    pub held_bytes: Bounded<0, 1_073_741_824>,
+    /// Fragments of one datagram that wait; 48.
+    #[serde(default = "FragmentsConfig::default_held_per_datagram")]
+    pub held_per_datagram: Bounded<1, 8192>,
+    /// Milliseconds that a datagram is known, and a fragment waits; 5000.
+    #[serde(default = "FragmentsConfig::default_timeout")]
+    pub timeout_ms: Bounded<100, 60_000>,
+}
+
+impl FragmentsConfig {
+    const fn default_datagrams() -> Bounded<0, 1_048_576> {
+        Bounded::new(1024)
+    }
+    const fn default_held() -> Bounded<0, 65_536> {
+        Bounded::new(512)
+    }
+    const fn default_held_bytes() -> Bounded<0, 1_073_741_824> {
+        Bounded::new(1 << 20)
+    }
+    const fn default_held_per_datagram() -> Bounded<1, 8192> {
+        Bounded::new(48)
+    }
+    const fn default_timeout() -> Bounded<100, 60_000> {
+        Bounded::new(5000)
+    }
+
+    /// As a worker takes them.
+    #[must_use]
+    pub fn limits(&self) -> FragmentLimits {
+        FragmentLimits {
+            datagrams: self.datagrams.size(),
+            held: self.held.size(),
+            held_octets: self.held_bytes.size(),
+            held_per_datagram: self.held_per_datagram.value() as u16,
+            timeout: Duration::from_millis(self.timeout_ms.value()),
+        }
+    }
+}
+
+impl Default for FragmentsConfig {
+    fn default() -> Self {
+        Self {
+            datagrams: Self::default_datagrams(),
+            held: Self::default_held(),
+            held_bytes: Self::default_held_bytes(),
+            held_per_datagram: Self::default_held_per_datagram(),
+            timeout_ms: Self::default_timeout(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_worker() {
+        assert_eq!(IdleConfig::default().times(), IdleTimes::default());
+        assert_eq!(FragmentsConfig::default().limits(), FragmentLimits::default());
+    }
+
+    #[test]
+    fn a_rate_for_all_is_shared_and_no_limit_stays_none() {
+        let flows = FlowsConfig {
+            setups_s: Bounded::new(10),
+            ..FlowsConfig::default()
+        };
+        assert_eq!(
+            (flows.limits(4).rate, FlowsConfig::default().limits(4).rate),
+            (3, 0)
+        );
+    }
+}

@@ -1,0 +1,127 @@
+//! Buffers that wait, in chains, in a fixed number of places.
+
+use packet::PacketBuf;
+
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// Buffers in the order in which they came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    first: u32,
+    last: u32,
+    len: u16,
+}
+
+impl Chain {
+    pub const EMPTY: Self = Self {
+        first: NONE,
+        last: NONE,
+        len: 0,
+    };
+
+    pub const fn is_empty(&self) -> bool {
+        self.first == NONE
+    }
+
+    /// How many buffers there are.
+    pub const fn len(&self) -> u16 {
+        self.len
+    }
+}
+
+/// One place: a buffer with who it is accounted to, or nothing.
+struct Place<B> {
+    content: Option<(B, u16)>,
+    next: u32,
+}
+
+/// The places.
+pub(super) struct Held<B> {
+    places: Box<[Place<B>]>,
+    free: u32,
+    len: usize,
+    octets: usize,
+}
+
+impl<B: PacketBuf> Held<B> {
+    /// Room for so many buffers.
+    pub fn new(count: usize) -> Self {
+        let next = |place: usize| {
+            if place + 1 == count {
+                NONE
+            } else {
+                place as u32 + 1
+            }
+        };
+        let places = (0..count).map(|place| Place {
+            content: None,
+            next: next(place),
+        });
+        Self {
+            places: places.collect(),
+            free: if count == 0 { NONE } else { 0 },
+            len: 0,
+            octets: 0,
+        }
+    }
+
+    /// How many buffers there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Octets of all packets.
+    pub fn octets(&self) -> usize {
+        self.octets
+    }
+
+    /// Puts a buffer at the end of `chain`, or gives it back when there is no room.
+    pub fn push(&mut self, chain: &mut Chain, buf: B, owner: u16) -> Result<(), B> {
+        let at = self.free;
+        let Some(place) = self.places.get_mut(at as usize) else {
+            return Err(buf);
+        };
+        self.octets += buf.len();
+        self.len += 1;
+        self.free = place.next;
+        (place.content, place.next) = (Some((buf, owner)), NONE);
+        self.join(
+            chain,
+            Chain {
+                first: at,
+                last: at,
+                len: 1,
+            },
+        );
+        Ok(())
+    }
+
+    /// Puts `more` behind `chain`.
+    pub fn join(&mut self, chain: &mut Chain, more: Chain) {
+        match self.places.get_mut(chain.last as usize) {
+            Some(last) if !more.is_empty() => {
+                last.next = more.first;
+                (chain.last, chain.len) = (more.last, chain.len.saturating_add(more.len));
+            }
+            Some(_) => {}
+            None => *chain = more,
+        }
+    }
+
+    /// Takes the first buffer of `chain`.
+    pub fn pop(&mut self, chain: &mut Chain) -> Option<(B, u16)> {
+        let at = chain.first;
+        let place = self.places.get_mut(at as usize)?;
+        let (buf, owner) = place.content.take()?;
+        (chain.first, chain.len) = (place.next, chain.len.saturating_sub(1));
+        if chain.is_empty() {
+            *chain = Chain::EMPTY;
+        }
+        place.next = self.free;
+        self.free = at;
+        self.len -= 1;
+        self.octets -= buf.len();
+        Some((buf, owner))
+    }
+}

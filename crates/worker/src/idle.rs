@@ -1,0 +1,53 @@
+//! How long a flow entry may idle: by what its key says, and what TCP has said last.
+//!
+//! A SYN, FIN or RST makes an entry for the short time of connections that open or close; every other segment one for
+//! that of established ones. A FIN or RST later cuts the entry of its own direction down: the other direction has its
+//! own entry and its own FIN, and is not to be found from here. What is cut too early is decided anew by the next
+//! packet, which is no SYN, and then has the long time; so nothing has to watch a handshake on the fast path.
+
+use flow::{KeyFields, Tick};
+use packet::tuple::proto;
+
+use crate::IdleTimes;
+
+/// [`IdleTimes`] in ticks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Idle {
+    tcp_established: u16,
+    pub tcp_transitory: u16,
+    udp: u16,
+    icmp: u16,
+    other: u16,
+}
+
+impl Idle {
+    pub fn new(times: IdleTimes) -> Self {
+        let IdleTimes {
+            tcp_established,
+            tcp_transitory,
+            udp,
+            icmp,
+            other,
+        } = times;
+        Self {
+            tcp_established: Tick::idle(tcp_established),
+            tcp_transitory: Tick::idle(tcp_transitory),
+            udp: Tick::idle(udp),
+            icmp: Tick::idle(icmp),
+            other: Tick::idle(other),
+        }
+    }
+
+    /// Of an entry with these fields in its key, made by a packet of this protocol; `transitory`, of TCP: a SYN, FIN or
+    /// RST.
+    pub fn of(&self, shape: KeyFields, protocol: u8, transitory: bool) -> u16 {
+        match protocol {
+            _ if !shape.contains(KeyFields::TUPLE) => self.other,
+            proto::TCP if transitory => self.tcp_transitory,
+            proto::TCP => self.tcp_established,
+            proto::UDP | proto::UDP_LITE => self.udp,
+            proto::ICMP | proto::ICMPV6 => self.icmp,
+            _ => self.other,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What bounds the slow path: budgets, set-up rates, flow counts, idle times, fragments. Values of the configuration;
+//! who keeps to them are [`fair`](crate::fair), [`slow`](crate::slow) and [`fragments`](crate::fragments).
+
+use std::time::Duration;
+
+use crate::BURST;
+
+/// Decisions that the slow path may make in one burst, by what they are about. What is over budget is dropped and
+/// counted; who gets a place in the budget is told by [`fair`](crate::fair).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    /// First packets of flows that come in tunnels.
+    pub new_uplink: u16,
+    /// First packets of flows that come as plain IP.
+    pub new_downlink: u16,
+    /// Packets of flows whose rules changed: decided anew.
+    pub stale: u16,
+}
+
+impl Budgets {
+    /// So many of each.
+    pub const fn all(packets: u16) -> Self {
+        Self {
+            new_uplink: packets,
+            new_downlink: packets,
+            stale: packets,
+        }
+    }
+}
+
+impl Default for Budgets {
+    /// A whole burst of each.
+    fn default() -> Self {
+        Self::all(BURST as u16)
+    }
+}
+
+/// How many flow entries there may be, and how fast they may come. A flow over a limit has no entry: each of its
+/// packets takes the slow path, within its budget. 0: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowLimits {
+    /// Flow entries of one session, both directions and IP versions together.
+    pub per_session: u32,
+    /// Flow entries a second that one session may set up; as many at once after a pause.
+    pub session_rate: u32,
+    /// Flow entries a second that the worker sets up; as many at once after a pause.
+    pub rate: u32,
+}
+
+/// How long flow entries may idle, from 0.54 s to 4.9 hours. The first four are for entries that have the 5-tuple in
+/// their key. Losing an entry early costs a decision, never a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleTimes {
+    /// TCP whose first packet seen was in the midst of a connection. Default 7440 s: RFC 5382 REQ-5.
+    pub tcp_established: Duration,
+    /// TCP that opens or closes: the entry was made by a SYN, FIN or RST, or saw a FIN or RST in its own direction.
+    /// Default 240 s: RFC 5382 REQ-5.
+    pub tcp_transitory: Duration,
+    /// UDP and UDP-Lite. Default 300 s: RFC 4787 REQ-5.
+    pub udp: Duration,
+    /// ICMP, both versions. Default 60 s: RFC 5508 REQ-2.
+    pub icmp: Duration,
+    /// Other protocols, and entries without a 5-tuple. Default 300 s.
+    pub other: Duration,
+}
+
+impl IdleTimes {
+    /// The same for all.
+    pub const fn all(idle: Duration) -> Self {
+        Self {
+            tcp_established: idle,
+            tcp_transitory: idle,
+            udp: idle,
+            icmp: idle,
+            other: idle,
+        }
+    }
+}
+
+impl Default for IdleTimes {
+    fn default() -> Self {
+        Self {
+            tcp_established: Duration::from_secs(7440),
+            tcp_transitory: Duration::from_secs(240),
+            udp: Duration::from_secs(300),
+            icmp: Duration::from_secs(60),
+            other: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What a worker does for fragments of user packets; see [`fragments`](crate::fragments).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentLimits {
+    /// Datagrams known at once, in sets of four. 0: every fragment is decided by itself, those behind the first as
+    /// packets with ports 0.
+    pub datagrams: usize,
+    /// Fragments that wait for their first one, in all; no session gets more than a quarter of them.
+    pub held: usize,
+    /// Their octets, whole frames, in all.
+    pub held_octets: usize,
+    /// Fragments of one datagram that wait.
+    pub held_per_datagram: u16,
+    /// How long a datagram is known, and a fragment waits. RFC 791 §3.2 and RFC 8200 §4.5 let a receiver wait for up
+    /// to 60 s; what is not together after a few seconds has lost a fragment.
+    pub timeout: Duration,
+}
+
+impl FragmentLimits {
+    /// Every fragment for itself, as the rules say without memory.
+    pub const OFF: Self = Self {
+        datagrams: 0,
+        held: 0,
+        held_octets: 0,
+        held_per_datagram: 0,
+        timeout: Duration::from_secs(5),
+    };
+}
+
+impl Default for FragmentLimits {
+    /// 1,024 datagrams for 5 s; 512 fragments of at most 1 MiB wait, 48 of one datagram.
+    fn default() -> Self {
+        Self {
+            datagrams: 1024,
+            held: 512,
+            held_octets: 1 << 20,
+            held_per_datagram: 48,
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
