@@ -55,9 +55,11 @@ const FUNCTIONS: &[&str] = &[
     "rte_thread_unregister",
     "rte_version",
     "shim_errno",
+    "shim_flow_.*",
     "shim_l.*",
     "shim_mbuf_.*",
     "shim_pool_create",
+    "shim_reta_set",
     "shim_ring_.*",
     "shim_rx_burst",
     "shim_t.*",
@@ -123,6 +125,7 @@ fn generate(flags: &[String]) {
         .opaque_type("rte_ring")
         // Thread-local variables: bindgen would declare plain statics, and reading one crashes.
         .blocklist_item("per_lcore_.*")
+        .allowlist_type("shim_packets")
         .allowlist_var("(MBUF|SHIM)_.*|MEMPOOL_CACHE_MAX");
     for function in FUNCTIONS {
         builder = builder.allowlist_function(function);

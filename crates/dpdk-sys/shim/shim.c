@@ -11,6 +11,7 @@
 #include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_flow.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <rte_mbuf.h>
@@ -193,4 +194,78 @@ int shim_link_state(uint16_t port, struct shim_link *out)
 	out->up = link.link_status == RTE_ETH_LINK_UP;
 	out->full_duplex = link.link_duplex == RTE_ETH_LINK_FULL_DUPLEX;
 	return 0;
+}
+
+#define ITEMS_MAX 7
+
+/* The headers that a packet must have for the rule, outermost first. */
+static void flow_pattern(uint32_t packets, struct rte_flow_item *items)
+{
+	int is_tunnel = packets >= SHIM_PACKETS_GTPU;
+	enum rte_flow_item_type outer =
+		packets == SHIM_PACKETS_IPV6 ? RTE_FLOW_ITEM_TYPE_IPV6 : RTE_FLOW_ITEM_TYPE_IPV4;
+
+	(items++)->type = RTE_FLOW_ITEM_TYPE_ETH;
+	(items++)->type = outer;
+	if (is_tunnel) {
+		(items++)->type = RTE_FLOW_ITEM_TYPE_UDP;
+		(items++)->type = RTE_FLOW_ITEM_TYPE_GTPU;
+	}
+	if (packets == SHIM_PACKETS_GTPU_IPV4)
+		(items++)->type = RTE_FLOW_ITEM_TYPE_IPV4;
+	if (packets == SHIM_PACKETS_GTPU_IPV6)
+		(items++)->type = RTE_FLOW_ITEM_TYPE_IPV6;
+	items->type = RTE_FLOW_ITEM_TYPE_END;
+}
+
+struct rte_flow *shim_flow_spread(uint16_t port, const struct shim_rss_rule *rule, char *text, size_t cap)
+{
+	const struct rte_flow_attr attr = {.ingress = 1};
+	const struct rte_flow_action_rss rss = {
+		.func = RTE_ETH_HASH_FUNCTION_DEFAULT,
+		.level = rule->level,
+		.types = rule->types,
+		.key_len = rule->key_len,
+		.key = rule->key,
+		.queue_num = rule->queue_num,
+		.queue = rule->queues,
+	};
+	const struct rte_flow_action actions[] = {
+		{.type = RTE_FLOW_ACTION_TYPE_RSS, .conf = &rss},
+		{.type = RTE_FLOW_ACTION_TYPE_END},
+	};
+	struct rte_flow_item items[ITEMS_MAX] = {0};
+	struct rte_flow_error error = {0};
+	struct rte_flow *flow = NULL;
+	int rc;
+
+	flow_pattern(rule->packets, items);
+	rc = rte_flow_validate(port, &attr, items, actions, &error);
+	if (rc == 0)
+		flow = rte_flow_create(port, &attr, items, actions, &error);
+	else
+		rte_errno = -rc;
+	if (flow == NULL && cap > 0)
+		snprintf(text, cap, "%s", error.message == NULL ? "" : error.message);
+	return flow;
+}
+
+int shim_flow_destroy(uint16_t port, struct rte_flow *flow)
+{
+	return rte_flow_destroy(port, flow, NULL);
+}
+
+#define RETA_MAX 4096
+
+int shim_reta_set(uint16_t port, const uint16_t *queues, uint16_t size)
+{
+	struct rte_eth_rss_reta_entry64 table[RETA_MAX / RTE_ETH_RETA_GROUP_SIZE] = {0};
+
+	if (size > RETA_MAX)
+		return -EINVAL;
+	for (uint16_t i = 0; i < size; i++) {
+		table[i / RTE_ETH_RETA_GROUP_SIZE].mask |= RTE_BIT64(i % RTE_ETH_RETA_GROUP_SIZE);
+		table[i / RTE_ETH_RETA_GROUP_SIZE].reta[i % RTE_ETH_RETA_GROUP_SIZE] = queues[i];
+	}
+	return rte_eth_dev_rss_reta_update(port, table, size);
 }

@@ -55,4 +55,28 @@ struct shim_link {
 /* The link's state as the driver last knew it, without waiting: 0 or -errno. */
 int shim_link_state(uint16_t port, struct shim_link *link);
 
+/* Packets that a rule is about: by outer headers alone, or down to the inner ones of GTP-U over IPv4. */
+enum shim_packets {
+	SHIM_PACKETS_IPV4,
+	SHIM_PACKETS_IPV6,
+	SHIM_PACKETS_GTPU,
+	SHIM_PACKETS_GTPU_IPV4,
+	SHIM_PACKETS_GTPU_IPV6,
+};
+struct shim_rss_rule {
+	uint32_t packets; /* enum shim_packets */
+	uint32_t level; /* of the headers that are hashed: 0 the driver's choice, 1 outermost, 2 inside the tunnel */
+	uint64_t types; /* RTE_ETH_RSS_* */
+	const uint8_t *key;
+	uint32_t key_len;
+	uint32_t queue_num; /* 0: the port's own table from hash to queue */
+	const uint16_t *queues;
+};
+/* Lets a rule spread packets. NULL when the driver refuses: then rte_errno, and the driver's words in text. */
+struct rte_flow *shim_flow_spread(uint16_t port, const struct shim_rss_rule *rule, char *text, size_t cap);
+int shim_flow_destroy(uint16_t port, struct rte_flow *flow);
+
+/* Sets the table from hash to queue, size entries: 0 or -errno. */
+int shim_reta_set(uint16_t port, const uint16_t *queues, uint16_t size);
+
 #endif

@@ -33,7 +33,7 @@ pub use log::{LogLevel, LogSink};
 pub use mbuf::{HEADROOM, Mbuf, Segments, flags};
 pub use mempool::{Mempool, PoolConfig};
 pub use port::{
-    Capabilities, Link, MemoryPeer, MemorySpec, Port, PortConfig, PortSpec, PortStats, Queues, RssConfig,
-    RssFields, RssStatus, RxQueue, TxQueue,
+    Capabilities, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig, PortSpec, PortStats,
+    Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
 };
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, spsc};

@@ -4,14 +4,17 @@
 //! The checks of a received message are made in the order of TS 29.244 §7.6: header, version, length, type, then
 //! retransmission, then IEs, then association, then session.
 
-use flow::{Nanos, OpId};
+use flow::{Bucket, Nanos, OpId, WorkerId};
 use packet::Teid;
 use pfcp::message::{Body, Message};
 use pfcp::{Frame, Frames, Header, HeaderError, MessageType, SequenceNumber};
 use rules::compile::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{AssociationId, Effect, Keyed, Persist, Random, Seid, Sessions, Ticket, WorkerFault, keyed};
+use session::{
+    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Seid, Sessions, Ticket, WorkerFault,
+    keyed,
+};
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
@@ -162,6 +165,21 @@ impl Endpoint {
     ) {
         self.sessions.applied(now, op, result);
         self.settle(now);
+    }
+
+    /// Moves a bucket of sessions to another worker; see [`Sessions::move_bucket`].
+    ///
+    /// # Errors
+    /// When the move cannot begin.
+    pub fn move_bucket(&mut self, now: Nanos, bucket: Bucket, to: WorkerId) -> Result<(), MoveFault> {
+        let begun = self.sessions.move_bucket(now, bucket, to);
+        self.settle(now);
+        begun
+    }
+
+    /// What came of a move.
+    pub fn poll_moved(&mut self) -> Option<Moved> {
+        self.sessions.poll_moved()
     }
 
     /// The sessions, for views.

@@ -32,7 +32,7 @@ pub enum Effect {
         /// The session.
         session: SessionIndex,
     },
-    /// Change an exception of the steering; not reported.
+    /// Change the steering; not reported.
     Steer {
         /// One worker; every worker gets its own effect.
         worker: WorkerId,
@@ -47,6 +47,14 @@ pub enum Effect {
         /// The operation to report as applied.
         op: OpId,
     },
+    /// Report, by [`Sessions::applied`](crate::Sessions::applied), when all packets that other workers have handed over
+    /// to this one so far are served.
+    Drain {
+        /// The worker.
+        worker: WorkerId,
+        /// The operation to report as applied.
+        op: OpId,
+    },
 }
 
 impl Effect {
@@ -56,7 +64,8 @@ impl Effect {
             Effect::Apply { worker, .. }
             | Effect::Query { worker, .. }
             | Effect::Steer { worker, .. }
-            | Effect::Fence { worker, .. } => *worker,
+            | Effect::Fence { worker, .. }
+            | Effect::Drain { worker, .. } => *worker,
         }
     }
 }

@@ -1,8 +1,7 @@
 //! How sessions end and how changes are given up: deletion, removal behind the peer's back, deadlines, rollback.
 
-use flow::{Nanos, SessionIndex};
+use flow::{Nanos, SessionIndex, WorkerId};
 use rules::image::SessionChange;
-use std::sync::Arc;
 
 use crate::addresses::UeAddress;
 use crate::effect::{CpFSeid, Deadline, Done, Remote, Ticket};
@@ -17,7 +16,8 @@ use crate::usage::UsageReport;
 impl Sessions {
     /// When [`handle_timeout`](Sessions::handle_timeout) is to be called next.
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        self.deadlines.front().map(|deadline| deadline.at)
+        let request = self.deadlines.front().map(|deadline| deadline.at);
+        request.into_iter().chain(self.move_deadline()).min()
     }
 
     /// Gives up what is late.
@@ -31,6 +31,7 @@ impl Sessions {
             self.deadlines.pop_front();
             self.expire(now, deadline);
         }
+        self.expire_move(now);
     }
 
     /// Refuses a request that is still waiting or under way.
@@ -95,17 +96,13 @@ impl Sessions {
             claimed: prepared.claimed,
             addresses: prepared.addresses,
         };
-        let (seid, bucket, live) = (session.seid, session.bucket, session.live.clone());
-        match self.compile(Arc::clone(&live.rules)) {
-            Ok(mut image) => {
-                image.session = index;
-                image.seid = seid.0;
-                image.bucket = bucket;
-                image.classification_generation = live.generation;
-                let change = SessionChange::Replace(Box::new(image));
-                self.send(index, id, Role::Replace, self.config.owner(bucket), change);
+        let worker = session.bucket;
+        match self.image_of(index) {
+            Some(image) => {
+                let change = SessionChange::Replace(image);
+                self.send(index, id, Role::Replace, self.config.owner(worker), change);
             }
-            Err(_) => self.kill(index),
+            None => self.kill(index),
         }
     }
 
@@ -166,7 +163,8 @@ impl Sessions {
             return;
         };
         let ended = session.end(id);
-        let (seid, worker, charged) = (session.seid, session.bucket, session.charged);
+        let (seid, bucket, charged) = (session.seid, session.bucket, session.charged);
+        let twin = self.end_twin(index);
         self.discharge(index, charged);
         self.follow_remotes(index, &ended.live.remotes(), &[]);
         self.unsteer(index, &ended.tunnels, &ended.addresses);
@@ -176,15 +174,22 @@ impl Sessions {
             .tickets
             .iter()
             .for_each(|ticket| self.refuse(*ticket, refusal));
-        if !ended.removal_sent {
-            self.send(
-                index,
-                id,
-                Role::Remove,
-                self.config.owner(worker),
-                SessionChange::Remove(index),
-            );
+        let owner = (!ended.removal_sent).then(|| self.config.owner(bucket));
+        for worker in owner.into_iter().chain(twin) {
+            self.send(index, id, Role::Remove, worker, SessionChange::Remove(index));
         }
+    }
+
+    /// A session that is just moving ends at two workers. Answers the one beside the bucket's owner.
+    fn end_twin(&mut self, index: SessionIndex) -> Option<WorkerId> {
+        let session = self.slots.get(index.index())?.as_deref()?;
+        let twin = self.other_owner(session)?;
+        self.shares
+            .remove_tunnels(session.association, twin, session.charged);
+        if let State::Dying { pending, .. } = &mut self.session_mut(index)?.state {
+            *pending += 1;
+        }
+        Some(twin)
     }
 
     /// The worker has confirmed the removal of a session that nobody else knows any more.
@@ -277,11 +282,17 @@ impl Sessions {
             return;
         };
         let owner = (session.association, session.cp);
+        let (bucket, place) = (session.bucket, session.place);
         self.by_seid.remove(&session.seid);
         self.shares.remove_session(session.association);
         if self.by_owner.get(&owner) == Some(&index) {
             self.by_owner.remove(&owner);
         }
+        let successor = self.members.remove(bucket, place);
+        if let Some(session) = successor.and_then(|index| self.session_mut(index)) {
+            session.place = place;
+        }
+        self.drop_out(index);
     }
 
     fn clear(&mut self, index: SessionIndex) -> Option<Box<Session>> {
@@ -334,6 +345,7 @@ impl Session {
         }
         self.state = State::Dying {
             id: removal.unwrap_or(id),
+            pending: 1,
             tunnels: tunnels.clone(),
             addresses: addresses.clone(),
         };

@@ -21,15 +21,21 @@ pub(crate) enum Role {
     Remove,
     Query,
     Fence,
+    /// Install at the bucket's new owner.
+    MoveIn,
+    /// Remove at the old one.
+    MoveOut,
+    /// Fence or drain of a move.
+    MoveSteering,
 }
 
 /// An operation that a worker has yet to answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Op {
-    session: SessionIndex,
-    /// The number of the change, rollback or removal that it belongs to.
-    change: u64,
-    role: Role,
+    pub(crate) session: SessionIndex,
+    /// The number of the change, rollback, removal or stage of a move that it belongs to.
+    pub(crate) change: u64,
+    pub(crate) role: Role,
 }
 
 impl Sessions {
@@ -124,7 +130,7 @@ impl Sessions {
         }
     }
 
-    fn new_op(&mut self, session: SessionIndex, change: u64, role: Role) -> OpId {
+    pub(crate) fn new_op(&mut self, session: SessionIndex, change: u64, role: Role) -> OpId {
         self.last_op += 1;
         let op = OpId(self.last_op);
         self.ops.insert(
@@ -139,10 +145,18 @@ impl Sessions {
     }
 
     /// A worker has answered an operation. A worker that cannot even go back to what it ran loses the session: better
-    /// none than one with rules that the peer was told do not apply. Answers to operations that nobody waits for any more only matter for the
-    /// usage that they carry.
+    /// none than one with rules that the peer was told do not apply. Answers to operations that nobody waits for any
+    /// more only matter for the usage that they carry.
     pub fn applied(&mut self, now: Nanos, op: OpId, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let Some(op) = self.ops.remove(&op) else { return };
+        match op.role {
+            Role::MoveIn | Role::MoveOut | Role::MoveSteering => self.move_answered(now, op, result),
+            _ => self.change_answered(now, op, result),
+        }
+        self.advance_move(now);
+    }
+
+    fn change_answered(&mut self, now: Nanos, op: Op, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let index = op.session;
         let Some(session) = self.session_mut(index) else {
             return;
@@ -160,7 +174,12 @@ impl Sessions {
                 Ok(_) => self.rolled_back(now, index),
                 Err(_) => self.kill(index),
             },
-            State::Dying { id, .. } if *id == op.change => self.bury(now, index),
+            State::Dying { id, pending, .. } if *id == op.change => {
+                *pending = pending.saturating_sub(1);
+                if *pending == 0 {
+                    self.bury(now, index);
+                }
+            }
             State::RollingBack { .. } if op.role == Role::Replace => session.carry(result),
             _ => {}
         }
@@ -300,8 +319,17 @@ impl Session {
         change.reports.extend(reports);
     }
 
-    /// Keeps what URRs counted that a change, given up since, took away late.
-    fn carry(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
+    /// Keeps what URRs counted in another worker than the one whose count the book follows.
+    pub(crate) fn add(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
+        let counters = result.ok().flatten().map(|usage| usage.counters);
+        for (urr, count) in counters.into_iter().flatten() {
+            self.usage.add(urr, count);
+        }
+    }
+
+    /// Keeps what URRs counted whose slots are gone: a change, given up since, took them away late, or the session went
+    /// to another worker.
+    pub(crate) fn carry(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         for (urr, count) in result
             .ok()
             .flatten()

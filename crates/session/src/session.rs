@@ -139,13 +139,26 @@ pub(crate) enum State {
         claimed: Vec<Tunnel>,
         addresses: Vec<UeAddress>,
     },
-    /// The session is gone for everybody but the worker, which has yet to confirm the removal. Then `tunnels` and
-    /// `addresses` are free.
+    /// The session is gone for everybody but the workers that have it, of which `pending` have yet to confirm the
+    /// removal. Then `tunnels` and `addresses` are free.
     Dying {
         id: u64,
+        pending: u32,
         tunnels: Vec<Tunnel>,
         addresses: Vec<UeAddress>,
     },
+}
+
+/// Where a session stands in the move of its bucket ([`moving`](crate::moving)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It does not move.
+    #[default]
+    Stays,
+    /// It is to be installed at the new owner once nothing is under way in it.
+    Awaited,
+    /// Both workers have it, or will when they have done what they were told.
+    Twin,
 }
 
 /// A request that waits for the one before it.
@@ -176,6 +189,9 @@ pub(crate) struct Session {
     pub(crate) association: AssociationId,
     pub(crate) cp: CpFSeid,
     pub(crate) bucket: Bucket,
+    /// Its place among the bucket's sessions.
+    pub(crate) place: usize,
+    pub(crate) phase: Phase,
     /// Tunnels that count against its association's share.
     pub(crate) charged: usize,
     pub(crate) live: Live,
@@ -188,6 +204,11 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn is_dying(&self) -> bool {
         matches!(self.state, State::Dying { .. })
+    }
+
+    /// Whether the change with this number is under way.
+    pub(crate) fn is_at(&self, id: u64) -> bool {
+        matches!(&self.state, State::Changing(change) if change.id == id)
     }
 
     /// The change with this number, if it is the one under way.
@@ -250,8 +271,8 @@ impl<'a> SessionView<'a> {
         &self.session.live.addresses
     }
 
-    /// Whether a request is under way.
+    /// Whether a request is under way, or the session on its way to another worker.
     pub fn is_changing(&self) -> bool {
-        !matches!(self.session.state, State::Settled)
+        !matches!(self.session.state, State::Settled) || self.session.phase != Phase::Stays
     }
 }

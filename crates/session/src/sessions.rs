@@ -19,12 +19,16 @@ use crate::changes::Changes;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Effect, Outcome, Remote, Seid, Ticket};
 use crate::indexes::Indexes;
 use crate::keyed::{Keyed, keyed};
+use crate::members::Members;
+use crate::moving::{Move, Moved};
 use crate::persist::Persist;
 use crate::prepare::Subject;
 use crate::progress::Op;
 use crate::random::Random;
 use crate::refusal::Refusal;
-use crate::session::{Change, Live, Prepared, Session, SessionView, State, Waiting, WaitingRequest, Work};
+use crate::session::{
+    Change, Live, Phase, Prepared, Session, SessionView, State, Waiting, WaitingRequest, Work,
+};
 use crate::shares::Shares;
 use crate::tunnels::Tunnels;
 
@@ -35,12 +39,14 @@ pub struct Config {
     pub max_sessions: u32,
     /// How many workers there are, from number 0.
     pub workers: u16,
-    /// The worker of each bucket: 512 entries, each below `workers`.
+    /// The worker of each bucket at the start: 512 entries, each below `workers`.
     pub owners: Vec<WorkerId>,
     /// How long a released TEID is not given to another session.
     pub quarantine: Duration,
     /// How long a request may take, from its arrival, before it is refused and undone.
     pub deadline: Duration,
+    /// How long a bucket may take to another worker before it is brought back.
+    pub move_deadline: Duration,
     /// Whether the control plane may choose F-TEIDs (TS 29.244 §5.5.1 says no; many SMFs do).
     pub accept_cp_f_teids: bool,
     /// Whether a CHOOSE ID means the same F-TEID in all messages of a session, not in one message only.
@@ -67,6 +73,7 @@ impl Config {
                 .collect(),
             quarantine: Duration::from_secs(60),
             deadline: Duration::from_secs(1),
+            move_deadline: Duration::from_secs(5),
             accept_cp_f_teids: false,
             choose_id_spans_session: true,
             max_waiting: 8,
@@ -109,6 +116,9 @@ pub struct Sessions {
     pub(crate) tunnels: Tunnels,
     pub(crate) addresses: Addresses,
     pub(crate) shares: Shares,
+    pub(crate) members: Members,
+    pub(crate) moving: Option<Box<Move>>,
+    pub(crate) moved: VecDeque<Moved>,
     pub(crate) ops: Keyed<OpId, Op>,
     pub(crate) last_op: u64,
     pub(crate) last_change: u64,
@@ -139,6 +149,9 @@ impl Sessions {
                 [random.next_u64(), random.next_u64()],
             ),
             ops: keyed(random.next_u64()),
+            members: Members::new(),
+            moving: None,
+            moved: VecDeque::new(),
             slots: Vec::new(),
             last_op: 0,
             last_change: 0,
@@ -204,6 +217,8 @@ impl Sessions {
             association,
             cp,
             bucket,
+            place: 0,
+            phase: Phase::Stays,
             charged: 0,
             live: Live::default(),
             shared: Default::default(),
@@ -261,6 +276,9 @@ impl Sessions {
         while let Some(session) = self.session_mut(index) {
             if !matches!(session.state, State::Settled) {
                 return;
+            }
+            if session.phase != Phase::Stays {
+                return self.join_move(now, index);
             }
             let Some(Waiting { ticket, request }) = session.waiting.pop_front() else {
                 return;
@@ -452,8 +470,9 @@ impl Sessions {
         }
     }
 
-    fn put(&mut self, session: Session) {
+    fn put(&mut self, mut session: Session) {
         let at = session.index.index();
+        session.place = self.members.add(session.bucket, session.index);
         self.by_seid.insert(session.seid, session.index);
         self.shares.add_session(session.association);
         self.by_owner
@@ -497,8 +516,18 @@ impl Sessions {
             reports: Vec::new(),
             inherited: Vec::new(),
         };
-        if let Some(session) = self.session_mut(index) {
-            session.state = State::Changing(Box::new(change));
+        let is_new = matches!(change.work, Work::Establish(_));
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        session.state = State::Changing(Box::new(change));
+        let bucket = session.bucket;
+        let left = if is_new {
+            self.hold(bucket, (index, id), image)
+        } else {
+            Err(image)
+        };
+        if let Err(image) = left {
             self.apply(now, index, image);
         }
     }

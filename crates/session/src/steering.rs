@@ -2,11 +2,10 @@
 //!
 //! A value that the user plane draws lies in the session's bucket, and the bucket table alone finds the owner. The
 //! rest (TEIDs that a peer chose, the second address of a dual-stack UE) is told to every worker as an exception. An
-//! exception names the session's bucket, not its worker: whose bucket that is, the caller asks
-//! [`Sessions::owner`](crate::Sessions::owner) when it tells a worker that keeps workers, and it has to tell such a
-//! worker again if the bucket ever moves.
+//! exception names the session's bucket, not its worker: each worker looks the owner up in its own copy of the bucket
+//! table, so that an exception stays right when the bucket moves.
 
-use flow::{Bucket, LocalId, VrfId, bucket};
+use flow::{Bucket, LocalId, VrfId, WorkerId, bucket};
 use packet::Teid;
 use rules::prefix::IpPrefix;
 use std::net::IpAddr;
@@ -59,9 +58,16 @@ pub fn prefix_bucket(prefix: IpPrefix) -> Bucket {
     }
 }
 
-/// A change of one worker's exceptions.
+/// A change of one worker's steering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SteerChange {
+    /// A bucket belongs to another worker from now on.
+    Bucket {
+        /// The bucket.
+        bucket: Bucket,
+        /// Its owner.
+        owner: WorkerId,
+    },
     /// Packets with this key belong to the owner of `bucket`. Overrides an earlier exception of the same key.
     Add {
         /// What to look at.

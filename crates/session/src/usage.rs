@@ -131,6 +131,13 @@ impl UsageBook {
             account.reported = UrrCount::default();
         }
     }
+
+    /// Another slot of `urr` ended with `counted`, beside the one whose count goes on.
+    pub(crate) fn add(&mut self, urr: UrrId, counted: UrrCount) {
+        if let Some(account) = self.accounts.get_mut(&urr) {
+            account.carried = sum(account.carried, counted);
+        }
+    }
 }
 
 /// Whether nothing was counted.

@@ -4,7 +4,6 @@
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use flow::WorkerId;
@@ -12,6 +11,7 @@ use proptest::prelude::*;
 use rules::model::*;
 use session::*;
 
+use support::fleet::Packets;
 use support::*;
 
 const WORKERS: u16 = 3;
@@ -31,7 +31,12 @@ enum Event {
     /// A worker does so many effects.
     Step(u16, u8),
     Pass(u16),
-    Count(prop::sample::Index, u8),
+    /// So many packets of a session come in at a worker.
+    Count(prop::sample::Index, u16, u8),
+    /// A worker takes what is in its inbox.
+    Serve(u16),
+    /// The bucket of a session moves.
+    Move(prop::sample::Index, u16),
     RemoveAssociation,
     /// Whether workers refuse changes, and how many sessions fit in each.
     Trouble(bool, Option<u8>),
@@ -70,10 +75,17 @@ fn event() -> impl Strategy<Value = Event> {
         2 => index().prop_map(Event::Delete),
         8 => (0..WORKERS, 1u8..8).prop_map(|(worker, steps)| Event::Step(worker, steps)),
         2 => (0u16..700).prop_map(Event::Pass),
-        2 => (index(), 1u8..9).prop_map(|(which, packets)| Event::Count(which, packets)),
+        4 => (index(), 0..WORKERS, 1u8..9).prop_map(|(which, via, packets)| Event::Count(which, via, packets)),
+        1 => (0..WORKERS).prop_map(Event::Serve),
+        2 => (index(), 0..WORKERS).prop_map(|(which, to)| Event::Move(which, to)),
         1 => Just(Event::RemoveAssociation),
         1 => (any::<bool>(), prop::option::of(0u8..4)).prop_map(|(refuses, room)| Event::Trouble(refuses, room)),
     ]
+}
+
+/// UEs of two buckets in turn, so that a move takes several sessions along.
+fn neighbour(number: u32) -> std::net::Ipv4Addr {
+    ue_in(home([UE, UE2][number as usize % 2]), number / 2)
 }
 
 /// TEIDs of the peer's choice, of several buckets.
@@ -89,9 +101,10 @@ struct Play {
     /// Sessions that live if every refusal left all as it was, by the name of their owner.
     living: BTreeMap<u64, Seid>,
     deletions: BTreeSet<Ticket>,
-    /// Packets counted by workers, and packets reported, of URR 1.
-    counted: u64,
+    /// Packets reported of URR 1.
     reported: u64,
+    /// Moves that have begun and of which nothing was heard since.
+    moves: usize,
 }
 
 impl Play {
@@ -108,9 +121,14 @@ impl Play {
             seids: Vec::new(),
             living: BTreeMap::new(),
             deletions: BTreeSet::new(),
-            counted: 0,
             reported: 0,
+            moves: 0,
         }
+    }
+
+    /// Packets counted by workers.
+    fn counted(&self) -> u64 {
+        self.world.fleet.workers.iter().map(|worker| worker.served).sum()
     }
 
     fn ticket(&mut self) -> Ticket {
@@ -137,7 +155,9 @@ impl Play {
             }
             Event::Step(worker, steps) => self.step(*worker, *steps),
             Event::Pass(millis) => self.world.pass(Duration::from_millis(u64::from(*millis))),
-            Event::Count(which, packets) => self.count(which, u64::from(*packets)),
+            Event::Count(which, via, packets) => self.count(which, *via, u64::from(*packets)),
+            Event::Serve(worker) => self.world.fleet.worker(WorkerId(*worker)).serve_inbox(),
+            Event::Move(which, to) => self.move_bucket(which, *to),
             Event::RemoveAssociation => {
                 self.world.sessions.remove_association(SMF, |cp| cp.seid % 2 == 0);
             }
@@ -157,7 +177,7 @@ impl Play {
     }
 
     fn establish(&mut self, cp: u8, ue: u8, given_number: Option<u8>, broken: bool) {
-        let ue = Ipv4Addr::new(10, 45, 3, ue);
+        let ue = neighbour(u32::from(ue));
         let mut changes = chosen_session(ue);
         if let Some(number) = given_number {
             changes.choose.clear();
@@ -192,23 +212,55 @@ impl Play {
         }
     }
 
-    fn count(&mut self, which: &prop::sample::Index, packets: u64) {
-        let images: Vec<_> = self
-            .world
-            .fleet
-            .images()
-            .iter()
-            .map(|image| image.session)
-            .collect();
+    fn count(&mut self, which: &prop::sample::Index, via: u16, packets: u64) {
+        let images = self.world.fleet.images();
         if !images.is_empty() {
-            self.world
-                .fleet
-                .count(images[which.index(images.len())], UrrId(1), uplink_count(packets));
-            self.counted += packets;
+            let image = images[which.index(images.len())];
+            let bucket = image.bucket;
+            let packets = Packets {
+                session: image.session,
+                seid: Seid(image.seid),
+                count: uplink_count(packets),
+            };
+            self.world.fleet.receive(WorkerId(via), bucket, packets);
+        }
+    }
+
+    fn move_bucket(&mut self, which: &prop::sample::Index, to: u16) {
+        let view = self
+            .pick(which)
+            .and_then(|seid| self.world.sessions.session(seid));
+        if let Some(bucket) = view.map(|view| view.bucket()) {
+            let begun = self
+                .world
+                .sessions
+                .move_bucket(self.world.now, bucket, WorkerId(to));
+            self.moves += usize::from(begun.is_ok());
+        }
+    }
+
+    /// Packets that found no session, although control says that there is one.
+    fn check_astray(&mut self) {
+        for worker in &mut self.world.fleet.workers {
+            for packets in worker.astray.drain(..) {
+                let session = self.world.sessions.session(packets.seid);
+                let is_live = session.is_some_and(|session| !session.rules().pdrs().is_empty());
+                assert!(!is_live, "lost {packets:?}");
+            }
         }
     }
 
     fn collect(&mut self) {
+        self.check_astray();
+        while let Some(moved) = self.world.sessions.poll_moved() {
+            self.moves -= 1;
+            let owner = if moved.result.is_ok() {
+                moved.to
+            } else {
+                moved.from
+            };
+            assert_eq!(self.world.sessions.owner(moved.bucket), owner);
+        }
         while let Some(outcome) = self.world.sessions.poll_outcome() {
             self.outcome(outcome);
         }
@@ -239,6 +291,7 @@ impl Play {
     /// Lets everybody finish, without trouble.
     fn finish(&mut self) {
         self.act(&Event::Trouble(false, None));
+        (0..WORKERS).for_each(|worker| self.act(&Event::Serve(worker)));
         for outcome in self.world.run() {
             self.outcome(outcome);
         }
@@ -246,6 +299,8 @@ impl Play {
         for outcome in self.world.run() {
             self.outcome(outcome);
         }
+        self.collect();
+        assert_eq!(self.moves, 0, "moves without end");
         assert!(self.asked.is_empty(), "without outcome: {:?}", self.asked);
     }
 
@@ -259,6 +314,12 @@ impl Play {
             .collect();
         let images = self.world.fleet.images();
         assert_eq!(images.len(), sessions.len());
+        for (number, worker) in (0..).map(WorkerId).zip(&self.world.fleet.workers) {
+            let mut here = worker.sessions.values();
+            assert!(here.all(|image| self.world.sessions.owner(image.bucket) == number));
+            let mut table = worker.owners.iter();
+            assert!(table.all(|(bucket, owner)| self.world.sessions.owner(*bucket) == *owner));
+        }
         let mut steered = BTreeMap::new();
         for image in images {
             let view = sessions[&image.session];
@@ -344,7 +405,7 @@ proptest! {
         }
         play.finish();
         play.world.assert_clean();
-        prop_assert!(play.reported <= play.counted, "{} reported, {} counted", play.reported, play.counted);
+        prop_assert!(play.reported <= play.counted(), "{} reported, {} counted", play.reported, play.counted());
     }
 
     #[test]
@@ -381,6 +442,6 @@ proptest! {
             play.world.sessions.delete(play.world.now, ticket, seid);
         }
         play.finish();
-        prop_assert_eq!(play.reported, play.counted);
+        prop_assert_eq!(play.reported, play.counted());
     }
 }

@@ -122,7 +122,7 @@ impl World {
                         counters: Vec::new(),
                     }),
                 ),
-                Effect::Fence { op, .. } => (op, None),
+                Effect::Fence { op, .. } | Effect::Drain { op, .. } => (op, None),
                 Effect::Steer { .. } => continue,
             };
             self.upf.handle_applied(self.now, op, Ok(usage));

@@ -9,6 +9,7 @@ pub mod commands;
 pub mod config;
 pub mod daemon;
 pub mod demo;
+mod nic;
 mod ports;
 pub mod upf;
 mod view;

@@ -8,12 +8,14 @@ use dpdk::{
     Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, PoolConfig, Port, PortConfig as StartConfig, PortSpec,
     RxQueue, TxQueue,
 };
+use flow::WorkerId;
 use packet::MacAddr;
 use rules::network::Network;
 use transport::Interface;
 use worker::dpdk::{DpdkIo, inboxes};
 
 use crate::config::{Config, Driver, PortConfig};
+use crate::nic::{Report, Steered, Traffic, plan};
 
 /// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its
 /// core for 30 ms.
@@ -39,7 +41,10 @@ impl std::error::Error for PortError {}
 
 /// The started ports.
 pub struct Ports {
+    /// What was asked of each port; its rules end before it does.
+    steered: Vec<Steered>,
     ports: Vec<Port>,
+    names: Vec<String>,
     /// The far ends of the memory ports, in order, until somebody takes them.
     peers: Vec<MemoryPeer>,
     /// By worker, until the workers take them.
@@ -83,21 +88,31 @@ impl Ports {
         )?;
         let queues = (0..workers).map(|_| Queues::new()).collect();
         let mut started = Self {
+            steered: Vec::new(),
+            names: Vec::new(),
             ports: Vec::new(),
             peers: Vec::new(),
             queues,
             pool,
         };
         for port in &config.ports {
-            started.add(eal, port, workers).map_err(|error| PortError {
-                port: port.name.value.clone(),
-                reason: error.to_string(),
-            })?;
+            let traffic = Traffic::of(config, port);
+            started
+                .add(eal, port, (traffic, workers))
+                .map_err(|error| PortError {
+                    port: port.name.value.clone(),
+                    reason: error.to_string(),
+                })?;
         }
         Ok(started)
     }
 
-    fn add(&mut self, eal: &'static Eal, config: &PortConfig, workers: u16) -> Result<(), dpdk::Error> {
+    fn add(
+        &mut self,
+        eal: &'static Eal,
+        config: &PortConfig,
+        (traffic, workers): (Traffic, u16),
+    ) -> Result<(), dpdk::Error> {
         let descriptors = config.descriptors.value();
         let (mut port, peer) = match &config.driver {
             Driver::Memory {} => {
@@ -113,13 +128,35 @@ impl Ports {
         let mut start = StartConfig::new(workers, &self.pool);
         start.rx_descriptors = descriptors as u16;
         start.tx_descriptors = descriptors as u16;
+        let able = port.capabilities()?;
+        let plan = plan(&able, traffic, workers);
+        start.rss.clone_from(&plan.rss);
         let queues = port.start(&start)?;
+        let owners = session::Config::for_workers(workers).owners;
+        let asked = (&config.driver, &plan);
+        self.steered
+            .push(Steered::ask(&port, &able, asked, (traffic, workers), &owners));
+        self.names.push(config.name.value.clone());
         for (worker, pair) in self.queues.iter_mut().zip(queues.rx.into_iter().zip(queues.tx)) {
             worker.push(pair);
         }
         self.ports.push(port);
         self.peers.extend(peer);
         Ok(())
+    }
+
+    /// By which headers each port places packets at workers, by its name.
+    pub fn steering(&self) -> impl Iterator<Item = (&str, &Report)> {
+        let reports = self.steered.iter().map(|steered| &steered.report);
+        self.names.iter().map(String::as_str).zip(reports)
+    }
+
+    /// A bucket has moved: the ports that place packets by buckets follow. One that does not hands them to the old
+    /// owner, which hands them over.
+    pub fn follow(&mut self, owners: &[WorkerId]) {
+        for (steered, port) in self.steered.iter_mut().zip(&self.ports) {
+            steered.follow(port, owners);
+        }
     }
 
     /// How this node looks on the link of each instance.

@@ -70,10 +70,15 @@ struct World {
 
 impl World {
     fn new(workers: u16, sessions: u32, seed: u64) -> Self {
+        Self::with(workers, sessions, seed, "")
+    }
+
+    /// With more of the `workers` section.
+    fn with(workers: u16, sessions: u32, seed: u64, more: &str) -> Self {
         let text = format!(
             "node: {{id: 127.0.0.8}}\n\
              n4: {{addresses: [127.0.0.8]}}\n\
-             workers: {{count: {workers}}}\n\
+             workers: {{count: {workers}{more}}}\n\
              limits: {{sessions: {sessions}, flows_ipv4: 4096, flows_ipv6: 1024}}\n\
              ports: [{{name: ran, driver: {{memory: {{}}}}}}, {{name: dn, driver: {{memory: {{}}}}}}]\n\
              instances:\n\
@@ -148,10 +153,21 @@ impl World {
     }
 
     /// Sends traffic for a while, drains, and gives the sums of all shards.
-    fn traffic(&mut self, mut shards: Vec<Shard>, time: Duration) -> Totals {
+    fn traffic(&mut self, shards: Vec<Shard>, time: Duration) -> Totals {
+        self.traffic_with(shards, time, |_| ())
+    }
+
+    /// The same, with `between` after every turn.
+    fn traffic_with(
+        &mut self,
+        mut shards: Vec<Shard>,
+        time: Duration,
+        mut between: impl FnMut(&mut Self),
+    ) -> Totals {
         let mut started = None;
         while started.is_none_or(|at| self.now < at + time + Duration::from_millis(20)) {
             self.step();
+            between(self);
             for (place, shard) in shards.iter_mut().enumerate() {
                 let mut port = Port {
                     wires: &self.wires,
@@ -250,17 +266,7 @@ fn crosses(workers: u16) -> World {
         0
     );
 
-    world.smf.release(world.now);
-    world.until(State::Released);
-    let usage = world.smf.progress().usage;
-    assert_eq!(usage.uplink_octets, totals.uplink.received_octets);
-    assert_eq!(usage.downlink_octets, totals.downlink.received_octets);
-    let left = world.control.endpoint().sessions().count();
-    assert_eq!(
-        (left.sessions, left.tunnels, left.addresses, left.ops),
-        (0, 0, 0, 0)
-    );
-    assert_eq!(world.workers.iter().map(Worker::sessions).sum::<usize>(), 0);
+    assert_exact_end(&mut world, &totals);
     world
 }
 
@@ -282,6 +288,79 @@ fn packets_that_land_at_the_wrong_worker_are_handed_over() {
         handed_over * 3 > received && handed_over * 3 < received * 2,
         "{handed_over} of {received}"
     );
+}
+
+/// Sessions of each worker.
+fn owned(world: &World) -> Vec<usize> {
+    world.workers.iter().map(Worker::sessions).collect()
+}
+
+/// Deletes all sessions: the URRs report every octet that arrived, and nothing is left.
+fn assert_exact_end(world: &mut World, totals: &Totals) {
+    assert_eq!(world.sum(|stats| stats.drops.iter().sum()), 0);
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let usage = world.smf.progress().usage;
+    assert_eq!(usage.uplink_octets, totals.uplink.received_octets);
+    assert_eq!(usage.downlink_octets, totals.downlink.received_octets);
+    let left = world.control.endpoint().sessions().count();
+    assert_eq!(
+        (left.sessions, left.tunnels, left.addresses, left.ops),
+        (0, 0, 0, 0)
+    );
+    assert_eq!(owned(world).iter().sum::<usize>(), 0);
+}
+
+#[test]
+fn buckets_move_under_traffic_and_nothing_is_lost() {
+    const SESSIONS: u32 = 50;
+    let mut world = World::new(3, SESSIONS, 43);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let sessions = world.control.endpoint().sessions();
+    let buckets: Vec<_> = sessions.iter().map(|session| session.bucket()).collect();
+    let (mut random, mut moved) = (Random::from_number(9), Vec::new());
+    let time = Duration::from_millis(100);
+    let shards = world.shards();
+    let totals = world.traffic_with(shards, time, |world| {
+        let bucket = buckets[random.next_u32() as usize % buckets.len()];
+        let to = WorkerId((random.next_u32() % 3) as u16);
+        // Refused while another one is on its way.
+        let _ = world.control.move_bucket(world.now, bucket, to);
+        moved.extend(std::iter::from_fn(|| world.control.poll_moved()));
+    });
+    assert!(moved.len() > 100 && moved.iter().all(|moved| moved.result.is_ok()));
+    let report = Report::new(SESSIONS, time, &totals);
+    for direction in [&report.uplink, &report.downlink] {
+        assert!(direction.counts.sent > 1_000 && direction.lost == 0, "{report}");
+    }
+    assert_exact_end(&mut world, &totals);
+}
+
+#[test]
+fn the_balancer_evens_out_the_workers_under_traffic() {
+    let rebalance = ", rebalance: {ratio_percent: 110, after_s: 0}";
+    let mut world = World::with(3, 60, 44, rebalance);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    // An operator has emptied the first worker.
+    let sessions = world.control.endpoint().sessions();
+    let buckets: Vec<_> = sessions.iter().map(|session| session.bucket()).collect();
+    for bucket in buckets {
+        while world.control.owner(bucket) == WorkerId(0) {
+            let _ = world.control.move_bucket(world.now, bucket, WorkerId(1));
+            world.step();
+        }
+    }
+    let uneven = owned(&world);
+    let shards = world.shards();
+    let totals = world.traffic(shards, Duration::from_millis(2_500));
+    let even = owned(&world);
+    assert!(
+        uneven[0] < 5 && even.iter().all(|owned| (18..=22).contains(owned)),
+        "{uneven:?} {even:?}"
+    );
+    assert_exact_end(&mut world, &totals);
 }
 
 #[test]

@@ -189,6 +189,10 @@ impl Io for SelfFed {
 
     fn inbox(&mut self, _out: &mut Batch<Buf>) {}
 
+    fn inbox_len(&self) -> usize {
+        0
+    }
+
     fn free(&mut self, out: &mut Batch<Buf>) {
         self.pool.extend(out.drain());
     }

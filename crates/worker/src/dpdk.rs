@@ -192,6 +192,10 @@ impl Io for DpdkIo {
         self.deliver(out, None);
     }
 
+    fn inbox_len(&self) -> usize {
+        self.inbox.as_ref().map_or(0, Consumer::count)
+    }
+
     fn free(&mut self, out: &mut Batch<DpdkBuf>) {
         self.collect(out);
         self.burst.clear();

@@ -39,6 +39,9 @@ pub trait Io {
     /// Takes packets that other workers handed over, as many as `out` has room for.
     fn inbox(&mut self, out: &mut Batch<Self::Buf>);
 
+    /// Packets in the own inbox. They come out in the order in which they were put in.
+    fn inbox_len(&self) -> usize;
+
     /// Frees packets that go no further. Better for a pool than one by one.
     fn free(&mut self, out: &mut Batch<Self::Buf>) {
         out.clear();

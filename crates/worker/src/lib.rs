@@ -21,6 +21,7 @@ mod config;
 mod descriptor;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
+mod drain;
 mod encap;
 mod exception;
 mod fair;

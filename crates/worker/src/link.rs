@@ -59,6 +59,12 @@ pub enum Command {
         /// The operation.
         op: OpId,
     },
+    /// Once every packet that lies in the inbox now has been served, this is answered, by [`Event::Fenced`]. After
+    /// fences from all workers it means: nothing that was handed over by older steering is left.
+    Drain {
+        /// The operation.
+        op: OpId,
+    },
     /// What a session's URRs have counted so far. Answered by [`Event::Queried`].
     Query {
         /// The operation.
@@ -84,8 +90,8 @@ pub enum SteerChange {
         local: LocalId,
         /// The TEID.
         teid: Teid,
-        /// The worker that owns its session.
-        owner: Option<WorkerId>,
+        /// The bucket of its session.
+        bucket: Option<Bucket>,
     },
     /// A UE address that does not lie in its session's bucket. `None` takes the exception away.
     Address {
@@ -93,8 +99,8 @@ pub enum SteerChange {
         vrf: VrfId,
         /// The address or prefix.
         prefix: IpPrefix,
-        /// The worker that owns its session.
-        owner: Option<WorkerId>,
+        /// The bucket of its session.
+        bucket: Option<Bucket>,
     },
 }
 
@@ -145,7 +151,7 @@ pub enum Event {
         /// The image that is no longer in use (after a failure: the new one), for Control to free.
         retired: Option<Box<SessionImage>>,
     },
-    /// All commands before the fence have taken effect.
+    /// All commands before the fence have taken effect; or the inbox is drained.
     Fenced {
         /// The operation.
         op: OpId,

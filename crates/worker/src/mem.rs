@@ -251,6 +251,10 @@ impl Io for MemIo {
         }
     }
 
+    fn inbox_len(&self) -> usize {
+        self.inboxes.get(self.worker).map_or(0, Queue::len)
+    }
+
     fn free(&mut self, out: &mut Batch<MemBuf>) {
         for buf in out.drain() {
             if self.pool.len() < self.pool.capacity() {

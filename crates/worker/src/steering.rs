@@ -1,5 +1,7 @@
 //! Which worker owns a packet: the bucket of its TEID or UE address, and exceptions.
 //!
+//! An exception names the bucket of its session, so that it is right wherever the bucket goes.
+//!
 //! Every worker has its own copy, changed by Control's commands; a copy that lags sends a packet to a worker that
 //! does not know its session, never to two.
 
@@ -37,28 +39,28 @@ impl Steering {
             SteerChange::Tunnel {
                 local,
                 teid,
-                owner: None,
+                bucket: None,
             } => {
                 self.tunnels.remove(&(local, teid));
             }
             SteerChange::Tunnel {
                 local,
                 teid,
-                owner: Some(owner),
+                bucket: Some(bucket),
             } => {
-                return self.tunnels.insert((local, teid), owner.0.into()).is_ok();
+                return self.tunnels.insert((local, teid), value(bucket)).is_ok();
             }
             SteerChange::Address {
                 vrf,
                 prefix,
-                owner: None,
+                bucket: None,
             } => self.addresses.remove(vrf, prefix),
             SteerChange::Address {
                 vrf,
                 prefix,
-                owner: Some(owner),
+                bucket: Some(bucket),
             } => {
-                return self.addresses.insert(vrf, prefix, owner.0.into()).is_ok();
+                return self.addresses.insert(vrf, prefix, value(bucket)).is_ok();
             }
         }
         true
@@ -68,9 +70,9 @@ impl Steering {
     #[inline]
     pub fn of_tunnel(&self, local: LocalId, teid: Teid) -> WorkerId {
         if !self.tunnels.is_empty()
-            && let Some(owner) = self.tunnels.at(&(local, teid))
+            && let Some(bucket) = self.tunnels.at(&(local, teid))
         {
-            return WorkerId(owner as u16);
+            return self.of_bucket(Bucket::of_rss_hash(bucket));
         }
         self.of_bucket(bucket::of_teid(teid.0))
     }
@@ -79,9 +81,9 @@ impl Steering {
     #[inline]
     pub fn of_address(&self, vrf: VrfId, address: IpAddr) -> WorkerId {
         if !self.addresses.is_empty()
-            && let Some(owner) = self.addresses.lookup(vrf, address)
+            && let Some(bucket) = self.addresses.lookup(vrf, address)
         {
-            return WorkerId(owner as u16);
+            return self.of_bucket(Bucket::of_rss_hash(bucket));
         }
         self.of_bucket(bucket_of(address))
     }
@@ -90,6 +92,11 @@ impl Steering {
     fn of_bucket(&self, bucket: Bucket) -> WorkerId {
         self.buckets[bucket.index()]
     }
+}
+
+/// A bucket as the maps hold it: [`Bucket::of_rss_hash`] gives it back.
+fn value(bucket: Bucket) -> u32 {
+    bucket.index() as u32
 }
 
 /// The bucket of a UE address.
@@ -127,24 +134,53 @@ mod tests {
                 (owner, owner)
             );
         }
-        let (owner, prefix) = (Some(WorkerId(1)), IpPrefix::host(address));
-        assert!(steering.apply(SteerChange::Tunnel { local, teid, owner }));
-        assert!(steering.apply(SteerChange::Address { vrf, prefix, owner }));
+        let elsewhere = a_bucket_of(WorkerId(1));
+        let (bucket, prefix) = (Some(elsewhere), IpPrefix::host(address));
+        assert!(steering.apply(SteerChange::Tunnel { local, teid, bucket }));
+        assert!(steering.apply(SteerChange::Address { vrf, prefix, bucket }));
         assert_eq!(steering.of_tunnel(local, teid), WorkerId(1));
         assert_eq!(steering.of_tunnel(LocalId(1), teid), WorkerId(0));
         assert_eq!(steering.of_address(vrf, address), WorkerId(1));
         steering.apply(SteerChange::Tunnel {
             local,
             teid,
-            owner: None,
+            bucket: None,
         });
         steering.apply(SteerChange::Address {
             vrf,
             prefix,
-            owner: None,
+            bucket: None,
         });
         assert_eq!(steering.of_tunnel(local, teid), WorkerId(0));
         assert_eq!(steering.of_address(vrf, address), WorkerId(0));
+    }
+
+    /// A bucket that a new table of two workers gives to `worker`, and in which the test's values do not lie.
+    fn a_bucket_of(worker: WorkerId) -> Bucket {
+        let theirs = [bucket::of_teid(77), bucket::of_ipv4([10, 45, 0, 1])];
+        let mut all = Bucket::all().filter(|bucket| bucket.index() % 2 == usize::from(worker.0));
+        all.find(|bucket| !theirs.contains(bucket)).unwrap()
+    }
+
+    #[test]
+    fn exceptions_follow_their_bucket() {
+        let mut steering = Steering::new(2, 8);
+        let (local, teid, vrf) = (LocalId(0), Teid(77), VrfId(0));
+        let address = IpAddr::from([10, 45, 0, 1]);
+        let elsewhere = a_bucket_of(WorkerId(1));
+        let (bucket, prefix) = (Some(elsewhere), IpPrefix::host(address));
+        steering.apply(SteerChange::Tunnel { local, teid, bucket });
+        steering.apply(SteerChange::Address { vrf, prefix, bucket });
+        for owner in [WorkerId(1), WorkerId(0), WorkerId(1)] {
+            steering.apply(SteerChange::Bucket {
+                bucket: elsewhere,
+                owner,
+            });
+            assert_eq!(
+                (steering.of_tunnel(local, teid), steering.of_address(vrf, address)),
+                (owner, owner)
+            );
+        }
     }
 
     use rules::prefix::IpPrefix;

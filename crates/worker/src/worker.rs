@@ -13,6 +13,7 @@ use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes};
+use crate::drain::Drains;
 use crate::encap::Chain;
 use crate::exception::Exceptions;
 use crate::flows::Flows;
@@ -39,6 +40,7 @@ pub struct Worker<I: Io> {
     io: I,
     commands: Consumer<Command>,
     notices: Notices,
+    drains: Drains,
     places: Places,
     steering: Steering,
     adjacencies: Adjacencies,
@@ -101,6 +103,7 @@ impl<I: Io> Worker<I> {
         Ok(Self {
             commands: link.commands,
             notices: Notices::new(link.events),
+            drains: Drains::new(),
             places: Places::new(&config.network, &config.macs),
             steering: Steering::new(config.workers, exceptions),
             adjacencies: Adjacencies::new(config.max_adjacencies),
@@ -129,6 +132,7 @@ impl<I: Io> Worker<I> {
         let (rx, tx) = (self.stats.rx() + self.stats.inbox, self.stats.tx());
         let commands = self.apply_commands();
         self.empty_inbox(now);
+        self.drains.answer(&mut self.notices, &mut self.stats);
         for port in 0..self.io.ports() {
             self.receive(Source::Port(PortId(port as u16)), now);
             self.release(now);
@@ -193,6 +197,10 @@ impl<I: Io> Worker<I> {
                     retired: applied.retired,
                 };
                 self.notices.answer(&mut self.stats, event);
+            }
+            Command::Drain { op } => {
+                self.drains
+                    .begin(op, self.stats.inbox + self.io.inbox_len() as u64);
             }
             Command::Fence { op } => self.notices.answer(&mut self.stats, Event::Fenced { op }),
             Command::Query { op, session } => {

@@ -4,7 +4,7 @@ mod common;
 
 use std::net::Ipv4Addr;
 
-use flow::{Bucket, PortId, WorkerId, bucket};
+use flow::{Bucket, OpId, PortId, WorkerId, bucket};
 use packet::{DropReason, Teid};
 use rules::image::SessionChange;
 use rules::model::OuterHeaderCreation;
@@ -12,7 +12,7 @@ use rules::network::LocalId;
 use rules::prefix::IpPrefix;
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
 use worker::mem::MemBuf;
-use worker::{Command, SteerChange};
+use worker::{Command, Event, SteerChange};
 
 use common::{World, frame};
 
@@ -90,15 +90,23 @@ fn exceptions_come_before_buckets_and_nobody_hands_over_twice() {
     let mut world = world();
     let prefix = IpPrefix::host(UE.into());
     let vrf = flow::VrfId(0);
-    let owner = Some(WorkerId(0));
+    let elsewhere = empty_bucket();
+    let bucket = Some(elsewhere);
+    let owner = WorkerId(0);
+    world.tell_all(|| {
+        Command::Steer(SteerChange::Bucket {
+            bucket: elsewhere,
+            owner,
+        })
+    });
     world.tell_all(|| {
         Command::Steer(SteerChange::Tunnel {
             local: LocalId(0),
             teid: Teid(TEID),
-            owner,
+            bucket,
         })
     });
-    world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, owner }));
+    world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, bucket }));
     let before = world.drops();
     assert!(world.send_frame(1, 1, &downlink()).is_empty());
     assert_eq!(world.dropped_since(&before), Some(DropReason::UnknownUeAddress));
@@ -113,10 +121,68 @@ fn exceptions_come_before_buckets_and_nobody_hands_over_twice() {
         Command::Steer(SteerChange::Address {
             vrf,
             prefix,
-            owner: None,
+            bucket: None,
         })
     });
     assert_eq!(world.send_frame(1, 1, &downlink()).len(), 1);
+    world.assert_conserved();
+}
+
+#[test]
+fn a_drain_waits_for_what_lies_in_the_inbox_and_for_no_more() {
+    let mut world = world();
+    let queue = world.wires.to(WorkerId(0), PortId(1)).clone();
+    let hand_over = |world: &mut World, bursts: usize| {
+        for _ in 0..bursts {
+            (0..64).for_each(|_| queue.push(MemBuf::new(&downlink())).expect("there is room"));
+            let now = world.now;
+            world.workers[0].poll(now);
+        }
+    };
+    hand_over(&mut world, 10);
+    let op = OpId(99);
+    let drain = Command::Drain { op };
+    world.controls[1].commands.push(drain).expect("there is room");
+    let mut polls = 0;
+    while world.controls[1].events.is_empty() {
+        hand_over(&mut world, 4);
+        let now = world.now;
+        world.workers[1].poll(now);
+        polls += 1;
+    }
+    // 640 packets and the next 256 before the worker saw the command, at 256 a poll; more came behind them.
+    assert_eq!(polls, 4);
+    let event = world.controls[1].events.pop();
+    assert!(matches!(event, Ok(Event::Fenced { op: OpId(99) })), "{event:?}");
+}
+
+/// A bucket in which nothing of the session lies.
+fn empty_bucket() -> Bucket {
+    let taken = [bucket::of_teid(TEID), bucket::of_ipv4(UE.octets())];
+    Bucket::all().find(|bucket| !taken.contains(bucket)).unwrap()
+}
+
+#[test]
+fn an_exception_follows_its_bucket_from_worker_to_worker() {
+    let mut world = world();
+    let (vrf, prefix) = (flow::VrfId(0), IpPrefix::host(UE.into()));
+    let elsewhere = empty_bucket();
+    let bucket = Some(elsewhere);
+    world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, bucket }));
+    for owner in [WorkerId(0), WorkerId(1), WorkerId(0), WorkerId(1)] {
+        world.tell_all(|| {
+            Command::Steer(SteerChange::Bucket {
+                bucket: elsewhere,
+                owner,
+            })
+        });
+        let before = world.drops();
+        let arrived = world.send_frame(0, 1, &downlink()).len();
+        // Only the second worker has the session.
+        let expected = (owner == WorkerId(0)).then_some(DropReason::UnknownUeAddress);
+        assert_eq!(world.dropped_since(&before), expected);
+        assert_eq!(arrived, usize::from(expected.is_none()));
+    }
     world.assert_conserved();
 }
 

@@ -6,6 +6,7 @@
 
 mod config;
 mod device;
+mod flow;
 mod memory;
 mod queue;
 mod rss;
@@ -15,6 +16,7 @@ mod status;
 use std::sync::Arc;
 
 pub use config::{PortConfig, Queues};
+pub use flow::{FlowRule, Packets, SpreadRule};
 pub use memory::{MemoryPeer, MemorySpec};
 pub use queue::{RxQueue, TxQueue};
 pub use rss::{RssConfig, RssFields, RssStatus};

@@ -27,20 +27,38 @@ impl RssFields {
     /// Addresses and ports of TCP.
     pub const TCP: RssFields =
         RssFields(sys::SHIM_ETH_RSS_NONFRAG_IPV4_TCP | sys::SHIM_ETH_RSS_NONFRAG_IPV6_TCP);
+    /// Source and destination address of IPv4, for rules that say what packets they are about.
+    pub const IPV4_ADDRESSES: RssFields = RssFields(sys::SHIM_ETH_RSS_IPV4);
+    /// The same of IPv6.
+    pub const IPV6_ADDRESSES: RssFields = RssFields(sys::SHIM_ETH_RSS_IPV6);
     /// The TEID of GTP-U.
     pub const GTPU: RssFields = RssFields(sys::SHIM_ETH_RSS_GTPU);
+    /// Not a field: of addresses, only the source.
+    pub const SOURCE_ONLY: RssFields = RssFields((sys::SHIM_ETH_RSS_L3_SRC_ONLY_HIGH as u64) << 32);
+    /// Not a field: of addresses, only the destination.
+    pub const DESTINATION_ONLY: RssFields = RssFields(sys::SHIM_ETH_RSS_L3_DST_ONLY);
+    /// Not a field: of IPv6 addresses, only the first 64 bits.
+    pub const PREFIX_64: RssFields = RssFields(sys::SHIM_ETH_RSS_L3_PRE64);
     /// Not a field: take the fields of the innermost headers (the UE's packet inside GTP-U).
     pub const INNERMOST: RssFields = RssFields(sys::SHIM_ETH_RSS_LEVEL_INNERMOST);
 
     /// The names, to report with.
-    const NAMED: [(RssFields, &'static str); 6] = [
+    const NAMED: [(RssFields, &'static str); 9] = [
         (RssFields::IPV4, "ipv4"),
         (RssFields::IPV6, "ipv6"),
         (RssFields::UDP, "udp"),
         (RssFields::TCP, "tcp"),
         (RssFields::GTPU, "gtpu"),
+        (RssFields::SOURCE_ONLY, "source only"),
+        (RssFields::DESTINATION_ONLY, "destination only"),
+        (RssFields::PREFIX_64, "first 64 bits"),
         (RssFields::INNERMOST, "innermost"),
     ];
+
+    /// Those of this set that are in `other`, too.
+    pub fn and(self, other: RssFields) -> RssFields {
+        RssFields(self.0 & other.0)
+    }
 
     /// Whether all of `other` is in this set.
     pub fn contains(self, other: RssFields) -> bool {
@@ -72,6 +90,13 @@ impl BitOr for RssFields {
         RssFields(self.0 | other.0)
     }
 }
+
+/// What says which of the fields, and is none.
+const NO_FIELDS: u64 = sys::SHIM_ETH_RSS_LEVEL_INNERMOST
+    | sys::SHIM_ETH_RSS_LEVEL_OUTERMOST
+    | RssFields::SOURCE_ONLY.0
+    | sys::SHIM_ETH_RSS_L3_DST_ONLY
+    | sys::SHIM_ETH_RSS_L3_PRE64;
 
 /// How received packets shall be spread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,8 +138,7 @@ impl RssStatus {
         let applied = RssFields(wanted.0 & able.0);
         let missing = RssFields(wanted.0 & !able.0);
         // A level alone, without a field, spreads nothing.
-        let spreads =
-            applied.0 & !(sys::SHIM_ETH_RSS_LEVEL_INNERMOST | sys::SHIM_ETH_RSS_LEVEL_OUTERMOST) != 0;
+        let spreads = applied.0 & !NO_FIELDS != 0;
         match (spreads, missing) {
             (false, _) => RssStatus::Unsupported,
             (true, RssFields::NONE) => RssStatus::Applied(applied),

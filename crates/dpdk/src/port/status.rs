@@ -212,6 +212,11 @@ fn driver(info: &sys::rte_eth_dev_info) -> String {
         .into_owned()
 }
 
+/// Entries of the table from hash to queue.
+pub(super) fn rss_table_size(device: &Device) -> Result<u16, Error> {
+    Ok(device.info()?.reta_size)
+}
+
 pub(super) fn mtu(device: &Device) -> Result<u16, Error> {
     let mut mtu = 0;
     // SAFETY: the port is open; the number may be written.

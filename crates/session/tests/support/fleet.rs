@@ -9,7 +9,16 @@ use rules::compile::Adjacencies;
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 use rules::network::{Instance, Network, Roles, Route};
-use session::{Effect, SteerChange, SteerKey, WorkerFault};
+use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
+
+/// Packets of a session, of URR 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Packets {
+    pub session: SessionIndex,
+    /// The session that the index stood for when they came.
+    pub seid: Seid,
+    pub count: UrrCount,
+}
 
 /// What a worker answers to an operation.
 pub type Answer = (OpId, Result<Option<UsageSnapshot>, WorkerFault>);
@@ -21,6 +30,14 @@ pub struct Worker {
     pub sessions: BTreeMap<SessionIndex, SessionImage>,
     pub counts: BTreeMap<(SessionIndex, UrrId), UrrCount>,
     pub steering: BTreeMap<SteerKey, Bucket>,
+    /// The owners of buckets that have moved.
+    pub owners: BTreeMap<Bucket, WorkerId>,
+    /// Packets that other workers have handed over.
+    pub inbox: VecDeque<Packets>,
+    /// Packets that it has counted.
+    pub served: u64,
+    /// Packets of sessions that it has not, since they were last asked for.
+    pub astray: Vec<Packets>,
     /// Sessions that fit; more are refused.
     pub room: Option<usize>,
     /// Every Replace fails from now on.
@@ -65,6 +82,17 @@ impl Fleet {
             .collect()
     }
 
+    /// Packets of a session in `bucket` come in at the worker `via`, which has them or hands them over.
+    pub fn receive(&mut self, via: WorkerId, bucket: Bucket, packets: Packets) {
+        let usual = WorkerId((bucket.index() % self.workers.len()) as u16);
+        let owner = *self.worker(via).owners.get(&bucket).unwrap_or(&usual);
+        if owner == via {
+            self.worker(via).forward(packets);
+        } else {
+            self.worker(owner).inbox.push_back(packets);
+        }
+    }
+
     /// Counts packets in a URR of the session with this index, as the worker that has it does.
     pub fn count(&mut self, session: SessionIndex, urr: UrrId, count: UrrCount) {
         let worker = self
@@ -103,18 +131,48 @@ impl Worker {
         Some(match self.queue.pop_front()? {
             Effect::Apply { op, change, .. } => Some((op, self.apply(change))),
             Effect::Query { op, session, .. } => {
-                let counters = self.counts_of(session, |_| true);
+                let urrs = self.sessions.get(&session).map(|image| image.urr_ids.clone());
+                let count = |urr: &UrrId| {
+                    (
+                        *urr,
+                        *self.counts.get(&(session, *urr)).unwrap_or(&UrrCount::default()),
+                    )
+                };
+                let counters = urrs.iter().flatten().map(count).collect();
                 Some((op, Ok(Some(UsageSnapshot { session, counters }))))
             }
             Effect::Fence { op, .. } => Some((op, Ok(None))),
+            Effect::Drain { op, .. } => {
+                self.serve_inbox();
+                Some((op, Ok(None)))
+            }
             Effect::Steer { change, .. } => {
                 match change {
                     SteerChange::Add { key, bucket } => drop(self.steering.insert(key, bucket)),
                     SteerChange::Remove { key } => drop(self.steering.remove(&key)),
+                    SteerChange::Bucket { bucket, owner } => drop(self.owners.insert(bucket, owner)),
                 }
                 None
             }
         })
+    }
+
+    /// Takes everything from the inbox.
+    pub fn serve_inbox(&mut self) {
+        while let Some(packets) = self.inbox.pop_front() {
+            self.forward(packets);
+        }
+    }
+
+    fn forward(&mut self, packets: Packets) {
+        let Packets { session, count, .. } = packets;
+        if !self.sessions.contains_key(&session) {
+            return self.astray.push(packets);
+        }
+        self.served += count.ul_packets;
+        let slot = self.counts.entry((session, UrrId(1))).or_default();
+        slot.ul_packets += count.ul_packets;
+        slot.ul_octets += count.ul_octets;
     }
 
     fn apply(&mut self, change: SessionChange) -> Result<Option<UsageSnapshot>, WorkerFault> {

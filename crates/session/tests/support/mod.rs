@@ -138,6 +138,13 @@ pub fn home(ue: Ipv4Addr) -> Bucket {
     bucket::of_ipv4(ue.octets())
 }
 
+/// The UE with this number among those that live in `bucket`.
+pub fn ue_in(bucket: Bucket, number: u32) -> Ipv4Addr {
+    let all = (0..).map(|host| Ipv4Addr::from_bits(0x0a2d_0000 + host));
+    let mut there = all.filter(|ue| home(*ue) == bucket);
+    there.nth(number as usize).unwrap()
+}
+
 /// A TEID that lies in another bucket than `ue`.
 pub fn stray_teid(ue: Ipv4Addr) -> u32 {
     (1..).find(|teid| bucket::of_teid(*teid) != home(ue)).unwrap()

@@ -354,6 +354,10 @@ impl Io for Feed {
 
     fn hand_over(&mut self, _to: WorkerId, _out: &mut Batch<Buf>) {}
 
+    fn inbox_len(&self) -> usize {
+        0
+    }
+
     fn inbox(&mut self, _out: &mut Batch<Buf>) {}
 
     fn free(&mut self, out: &mut Batch<Buf>) {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use super::CONFIGURATION_ERROR;
 use crate::config::{Config, Driver, InstanceConfig, Role};
+use crate::nic;
 
 /// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake.
 pub fn check(path: &Path) -> ExitCode {
@@ -55,10 +56,11 @@ fn explain(config: &Config) -> String {
     for port in &config.ports {
         let _ = writeln!(
             text,
-            "port       {}: {}, MTU {}",
+            "port       {}: {}, MTU {}; {}",
             port.name.value,
             driver(&port.driver),
-            port.mtu.value()
+            port.mtu.value(),
+            nic::expectation(&port.driver, config.workers.count.value() as u16)
         );
     }
     config

@@ -25,7 +25,7 @@ pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
 pub use port::{Driver, PortConfig};
-pub use system::{ControlConfig, DpdkConfig, LimitsConfig, SlowPathConfig, WorkersConfig};
+pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 
 /// The whole file.
 #[derive(Debug, Deserialize)]

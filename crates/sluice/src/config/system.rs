@@ -25,6 +25,31 @@ pub struct WorkersConfig {
     /// Microseconds that a worker without packets sleeps between polls; 0 never sleeps, for the least latency; 50.
     #[serde(default = "WorkersConfig::default_idle_sleep")]
     pub idle_sleep_us: Bounded<0, 1_000>,
+    /// Move buckets of sessions from busy workers to idle ones; absent: never.
+    #[serde(default)]
+    pub rebalance: Option<RebalanceConfig>,
+}
+
+/// When sessions move from one worker to another.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RebalanceConfig {
+    /// Sessions of the worker with the most over those of the one with the fewest, in per cent, above which a bucket
+    /// moves; 150.
+    #[serde(default = "RebalanceConfig::default_ratio")]
+    pub ratio_percent: Bounded<110, 10_000>,
+    /// Seconds for which it must be above; 10.
+    #[serde(default = "RebalanceConfig::default_after")]
+    pub after_s: Bounded<0, 3_600>,
+}
+
+impl RebalanceConfig {
+    const fn default_ratio() -> Bounded<110, 10_000> {
+        Bounded::new(150)
+    }
+    const fn default_after() -> Bounded<0, 3_600> {
+        Bounded::new(10)
+    }
 }
 
 impl WorkersConfig {
@@ -44,6 +69,7 @@ impl Default for WorkersConfig {
             force_five_tuple: false,
             slow_path_per_burst: SlowPathConfig::default(),
             idle_sleep_us: Self::default_idle_sleep(),
+            rebalance: None,
         }
     }
 }

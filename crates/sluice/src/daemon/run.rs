@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use session::Random;
-use tracing::{info, warn};
+use session::{Moved, Random};
+use tracing::{debug, info, warn};
 use worker::{Stats, Worker};
 
 use super::control_socket::{ControlSocket, default_path};
@@ -69,9 +69,13 @@ pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunErr
         ));
     }
     let _control_socket = open_control_socket(config, &threads);
+    for (port, report) in ports.steering() {
+        info!(port, "{report}");
+        report.refused.iter().for_each(|words| debug!(port, "{words}"));
+    }
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
-    let served = serve(&mut control, &mut sockets, &clock, &threads, stop);
+    let served = serve(&mut control, (&mut sockets, &mut ports), &clock, &threads, stop);
     stop.store(true, Ordering::Relaxed);
     let stats = threads
         .into_iter()
@@ -106,10 +110,29 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
     Ok((control, workers))
 }
 
+/// Tells of buckets that have moved, and lets the ports follow.
+fn follow_moves(control: &mut Control, ports: &mut Ports) {
+    while let Some(Moved {
+        bucket,
+        from,
+        to,
+        result,
+    }) = control.poll_moved()
+    {
+        match result {
+            Ok(sessions) => {
+                info!(%bucket, from = from.0, to = to.0, sessions, "a bucket has moved");
+                ports.follow(&control.owners());
+            }
+            Err(fault) => warn!(%bucket, from = from.0, to = to.0, "a bucket has not moved: {fault}"),
+        }
+    }
+}
+
 /// The control thread's loop.
 fn serve(
     control: &mut Control,
-    sockets: &mut Sockets,
+    (sockets, ports): (&mut Sockets, &mut Ports),
     clock: &Clock,
     threads: &[WorkerThread],
     stop: &AtomicBool,
@@ -118,6 +141,7 @@ fn serve(
         let received = sockets.receive(control, clock.now());
         let busy = control.poll(clock.now());
         sockets.transmit(control);
+        follow_moves(control, ports);
         if threads.iter().any(WorkerThread::is_finished) {
             return Err(RunError("a worker's thread ended".into()));
         }

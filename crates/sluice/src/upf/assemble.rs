@@ -10,7 +10,7 @@ use session::Random;
 use transport::Interface;
 use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
 
-use super::{Control, ControlConfig};
+use super::{Balancer, Bound, Control, ControlConfig};
 use crate::config::{Config, UnknownInstance};
 
 /// Commands and events that each worker's link holds.
@@ -131,8 +131,19 @@ fn control(
         static_neighbours: config.static_neighbours().collect(),
         max_neighbours: MAX_NEIGHBOURS,
         random,
+        balancer: balancer(config),
     };
     Control::new(now, made, links)
+}
+
+fn balancer(config: &Config) -> Option<Balancer> {
+    let workers = config.workers.count.value() as u16;
+    let rebalance = config.workers.rebalance.as_ref().filter(|_| workers > 1)?;
+    let bound = Bound {
+        ratio_percent: rebalance.ratio_percent.value(),
+        after: Duration::from_secs(rebalance.after_s.value()),
+    };
+    Some(Balancer::new(bound, workers))
 }
 
 fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {

@@ -11,10 +11,11 @@ use flow::{Bucket, Nanos, OpId, WorkerId};
 use n4::{Endpoint, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{Effect, KeepNothing, Random, SteerKey, WorkerFault};
+use session::{Effect, KeepNothing, MoveFault, Moved, Random, SteerKey, WorkerFault};
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
 use worker::{ApplyError, Command, ControlLink, Event, SteerChange};
 
+use super::balance::{Balancer, Load};
 use super::neighbours::SharedNeighbours;
 use crate::config::StaticNeighbour;
 
@@ -22,6 +23,8 @@ use crate::config::StaticNeighbour;
 const EVENTS_PER_POLL: usize = 1_024;
 /// Commands kept for one worker before effects wait in the endpoint.
 const MOST_WAITING: usize = 4_096;
+/// Moves that are remembered for whoever asks.
+const MOVES_KEPT: usize = 512;
 
 /// What Control is made of.
 pub struct ControlConfig {
@@ -37,6 +40,8 @@ pub struct ControlConfig {
     pub max_neighbours: usize,
     /// Where identifiers come from.
     pub random: Random,
+    /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
+    pub balancer: Option<Balancer>,
 }
 
 /// One worker as Control sees it.
@@ -67,6 +72,8 @@ pub struct Control {
     endpoint: Endpoint,
     neighbours: SharedNeighbours,
     peers: Vec<Peer>,
+    balancer: Option<Balancer>,
+    moved: VecDeque<Moved>,
 }
 
 impl Control {
@@ -98,7 +105,24 @@ impl Control {
             endpoint,
             neighbours,
             peers,
+            balancer: config.balancer,
+            moved: VecDeque::new(),
         }
+    }
+
+    /// Moves a bucket of sessions to another worker, without losing a packet or a count; what came of it is told by
+    /// [`poll_moved`](Self::poll_moved). One bucket moves at a time.
+    ///
+    /// # Errors
+    /// When the move cannot begin.
+    pub fn move_bucket(&mut self, now: Nanos, bucket: Bucket, to: WorkerId) -> Result<(), MoveFault> {
+        self.neighbours.set_time(now);
+        self.endpoint.move_bucket(now, bucket, to)
+    }
+
+    /// What came of a move, by hand or by the balancer. Old ones are forgotten if nobody asks.
+    pub fn poll_moved(&mut self) -> Option<Moved> {
+        self.moved.pop_front()
     }
 
     /// A datagram that reached our address `to`.
@@ -114,6 +138,8 @@ impl Control {
             self.endpoint.handle_timeout(now);
             busy = true;
         }
+        self.note_moves(now);
+        self.balance(now);
         busy |= self.send_effects();
         busy |= self.send_neighbours(now);
         self.peers.iter_mut().for_each(Peer::flush);
@@ -124,7 +150,8 @@ impl Control {
     #[must_use]
     pub fn poll_timeout(&self, now: Nanos) -> Option<Nanos> {
         let neighbours = self.neighbours.at(now).neighbours.poll_timeout();
-        [self.endpoint.poll_timeout(), neighbours]
+        let balancer = self.balancer.as_ref().map(Balancer::poll_timeout);
+        [self.endpoint.poll_timeout(), neighbours, balancer]
             .into_iter()
             .flatten()
             .min()
@@ -151,6 +178,38 @@ impl Control {
     #[must_use]
     pub fn neighbours(&self, now: Nanos) -> usize {
         self.neighbours.at(now).neighbours.len()
+    }
+
+    fn note_moves(&mut self, now: Nanos) {
+        while let Some(moved) = self.endpoint.poll_moved() {
+            if let (Err(_), Some(balancer)) = (moved.result, &mut self.balancer) {
+                balancer.failed(now);
+            }
+            if self.moved.len() >= MOVES_KEPT {
+                self.moved.pop_front();
+            }
+            self.moved.push_back(moved);
+        }
+    }
+
+    /// Begins a move if the workers' numbers of sessions are too uneven.
+    fn balance(&mut self, now: Nanos) {
+        let sessions = self.endpoint.sessions();
+        let Some(balancer) = self
+            .balancer
+            .as_mut()
+            .filter(|_| sessions.moving_bucket().is_none())
+        else {
+            return;
+        };
+        let load = |bucket| Load {
+            load: sessions.sessions_in(bucket) as u64,
+            owner: sessions.owner(bucket),
+        };
+        if let Some((bucket, to)) = balancer.poll(now, load) {
+            // It cannot be refused: it is no other move's time, and the worker is another one.
+            let _ = self.move_bucket(now, bucket, to);
+        }
     }
 
     fn take_events(&mut self, now: Nanos) -> bool {
@@ -211,7 +270,7 @@ impl Control {
                 break;
             };
             let to = effect.worker();
-            let command = self.command(effect);
+            let command = Self::command(effect);
             if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
                 peer.send(command);
             }
@@ -220,24 +279,20 @@ impl Control {
         busy
     }
 
-    fn command(&self, effect: Effect) -> Command {
+    fn command(effect: Effect) -> Command {
         match effect {
             Effect::Apply { op, change, .. } => Command::Session { op, change },
             Effect::Query { op, session, .. } => Command::Query { op, session },
             Effect::Fence { op, .. } => Command::Fence { op },
-            Effect::Steer { change, .. } => Command::Steer(self.steering(change)),
+            Effect::Drain { op, .. } => Command::Drain { op },
+            Effect::Steer { change, .. } => Command::Steer(steering(change)),
         }
     }
 
-    fn steering(&self, change: session::SteerChange) -> SteerChange {
-        let (key, owner) = match change {
-            session::SteerChange::Add { key, bucket } => (key, Some(self.owner(bucket))),
-            session::SteerChange::Remove { key } => (key, None),
-        };
-        match key {
-            SteerKey::Tunnel(local, teid) => SteerChange::Tunnel { local, teid, owner },
-            SteerKey::Address(vrf, prefix) => SteerChange::Address { vrf, prefix, owner },
-        }
+    /// The worker of each bucket.
+    #[must_use]
+    pub fn owners(&self) -> Vec<WorkerId> {
+        Bucket::all().map(|bucket| self.owner(bucket)).collect()
     }
 
     /// The worker that owns a bucket.
@@ -268,6 +323,19 @@ impl Control {
             busy = true;
         }
         busy
+    }
+}
+
+/// A change of the steering as workers are told.
+fn steering(change: session::SteerChange) -> SteerChange {
+    let (key, bucket) = match change {
+        session::SteerChange::Add { key, bucket } => (key, Some(bucket)),
+        session::SteerChange::Remove { key } => (key, None),
+        session::SteerChange::Bucket { bucket, owner } => return SteerChange::Bucket { bucket, owner },
+    };
+    match key {
+        SteerKey::Tunnel(local, teid) => SteerChange::Tunnel { local, teid, bucket },
+        SteerKey::Address(vrf, prefix) => SteerChange::Address { vrf, prefix, bucket },
     }
 }
 

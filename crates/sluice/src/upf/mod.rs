@@ -4,8 +4,10 @@
 //! each bring their own shell.
 
 mod assemble;
+mod balance;
 mod control;
 mod neighbours;
 
 pub use assemble::{Assembly, Surroundings, assemble, unix_time};
+pub use balance::{Balancer, Bound};
 pub use control::{Control, ControlConfig};

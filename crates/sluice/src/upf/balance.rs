@@ -1,0 +1,190 @@
+//! When a bucket should move, and where: the policy. How it moves is `session`'s.
+//!
+//! Deterministic, and no more than it must be: while the load of the busiest worker is above the least busy one's by
+//! more than a bound, for long enough, the busiest bucket that makes the difference smaller moves from the one to the
+//! other; then it is looked again. What a load is, the caller says: Control gives sessions.
+
+use std::cmp::Reverse;
+use std::time::Duration;
+
+use flow::{BUCKETS, Bucket, Nanos, WorkerId};
+
+/// How often loads are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How uneven the load may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The busiest worker's load over the least busy one's, in per cent; above 100.
+    pub ratio_percent: u64,
+    /// How long it may be above.
+    pub after: Duration,
+}
+
+/// One bucket's load, and whose it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// The load, in whatever unit.
+    pub load: u64,
+    /// The bucket's owner.
+    pub owner: WorkerId,
+}
+
+/// Watches loads.
+#[derive(Clone, Copy, Debug)]
+pub struct Balancer {
+    bound: Bound,
+    workers: u16,
+    /// When to look again.
+    next: Nanos,
+    /// Since when the bound is exceeded.
+    since: Option<Nanos>,
+}
+
+impl Balancer {
+    /// Over so many workers.
+    #[must_use]
+    pub fn new(bound: Bound, workers: u16) -> Self {
+        Self {
+            bound,
+            workers,
+            next: Nanos(0),
+            since: None,
+        }
+    }
+
+    /// When to look next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Nanos {
+        self.next
+    }
+
+    /// A move did not come off: the bound must be exceeded for as long again before the next.
+    pub fn failed(&mut self, now: Nanos) {
+        self.since = Some(now);
+    }
+
+    /// Looks at the loads, if it is time; what should move, and where to.
+    pub fn poll(&mut self, now: Nanos, load: impl Fn(Bucket) -> Load) -> Option<(Bucket, WorkerId)> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + LOOK;
+        let loads: Vec<Load> = Bucket::all().map(load).collect();
+        let Some(choice) = choose(&loads, self.workers, self.bound.ratio_percent) else {
+            self.since = None;
+            return None;
+        };
+        let since = *self.since.get_or_insert(now);
+        (since + self.bound.after <= now).then_some(choice)
+    }
+}
+
+/// What should move, if the ratio is above the bound and a move makes it better. Of equals, the first.
+fn choose(loads: &[Load], workers: u16, ratio_percent: u64) -> Option<(Bucket, WorkerId)> {
+    let mut sums = vec![0_u64; workers.into()];
+    for Load { load, owner } in loads.iter().take(BUCKETS) {
+        *sums.get_mut(owner.index())? += load;
+    }
+    let numbered = || (0..).map(WorkerId).zip(sums.iter().copied());
+    let (from, most) = numbered().max_by_key(|(worker, sum)| (*sum, Reverse(*worker)))?;
+    let (to, least) = numbered().min_by_key(|(_, sum)| *sum)?;
+    let is_above = u128::from(most) * 100 > u128::from(least) * u128::from(ratio_percent);
+    let theirs = Bucket::all().zip(loads).filter(|(_, load)| load.owner == from);
+    // A bucket as heavy as the difference would only swap the two.
+    let better = theirs.filter(|(_, bucket)| bucket.load > 0 && bucket.load < most - least);
+    let (bucket, _) = better.max_by_key(|(number, bucket)| (bucket.load, Reverse(*number)))?;
+    is_above.then_some((bucket, to))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BOUND: Bound = Bound {
+        ratio_percent: 150,
+        after: Duration::from_secs(10),
+    };
+
+    fn even(workers: u16, load: impl Fn(usize) -> u64) -> Vec<Load> {
+        let owner = |place: usize| WorkerId(place as u16 % workers);
+        (0..BUCKETS)
+            .map(|place| Load {
+                load: load(place),
+                owner: owner(place),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_busiest_bucket_goes_from_the_busiest_worker_to_the_idlest() {
+        let loads = even(4, |place| match place {
+            0 => 40,
+            4 | 8 => 30,
+            1..4 => [0, 20, 10, 50][place],
+            _ => 0,
+        });
+        assert_eq!(
+            choose(&loads, 4, 150),
+            Bucket::new(0).map(|bucket| (bucket, WorkerId(2)))
+        );
+        assert_eq!(choose(&loads, 4, 1000), None);
+    }
+
+    #[test]
+    fn a_bucket_that_would_only_swap_the_roles_stays() {
+        let loads = even(2, |place| if place == 0 { 100 } else { 0 });
+        assert_eq!(choose(&loads, 2, 150), None);
+    }
+
+    #[test]
+    fn nothing_moves_before_its_time_or_when_it_was_better_meanwhile() {
+        let uneven = even(2, |place| u64::from(place % 2 == 0));
+        let level = even(2, |_| 1);
+        let mut balancer = Balancer::new(BOUND, 2);
+        let mut at = |seconds: u64, loads: &[Load]| {
+            balancer.poll(Nanos::from_secs(seconds), |bucket| loads[bucket.index()])
+        };
+        assert_eq!(at(1, &uneven), None);
+        assert_eq!(at(10, &uneven), None);
+        assert_eq!(at(11, &level), None);
+        assert_eq!(at(12, &uneven), None);
+        assert_eq!(at(21, &uneven), None);
+        assert!(at(22, &uneven).is_some());
+        assert!(at(23, &uneven).is_some(), "it goes on until it is even");
+        balancer.failed(Nanos::from_secs(24));
+        let mut at = |seconds: u64| balancer.poll(Nanos::from_secs(seconds), |bucket| uneven[bucket.index()]);
+        assert_eq!(at(25), None);
+        assert!(at(34).is_some());
+    }
+
+    proptest! {
+        #[test]
+        fn it_ends_and_every_move_makes_it_more_even(
+            loads in prop::collection::vec(0_u64..100, BUCKETS), workers in 2_u16..9, first in 0_u16..9,
+        ) {
+            // Everything begins at one worker.
+            let first = WorkerId(first % workers);
+            let mut loads: Vec<Load> = loads.into_iter().map(|load| Load { load, owner: first }).collect();
+            let sums = |loads: &[Load]| {
+                let mut sums = vec![0; workers.into()];
+                loads.iter().for_each(|load| sums[load.owner.index()] += load.load);
+                sums
+            };
+            let squares = |loads: &[Load]| sums(loads).iter().map(|sum| sum * sum).sum::<u64>();
+            let mut moves = 0;
+            while let Some((bucket, to)) = choose(&loads, workers, 120) {
+                let before = squares(&loads);
+                loads[bucket.index()].owner = to;
+                prop_assert!(squares(&loads) < before);
+                moves += 1;
+                prop_assert!(moves <= BUCKETS);
+            }
+            let sums = sums(&loads);
+            let (most, least) = (sums.iter().max().unwrap(), sums.iter().min().unwrap());
+            prop_assert!(most * 100 <= least * 120 || most - least <= 100, "{sums:?}");
+        }
+    }
+}

@@ -1,0 +1,614 @@
+//! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives, and
+//! every octet is reported once, whoever served it.
+//!
+//! Real workers and real sessions, tied together as `sluice::upf::Control` does it, but in steps that the test chooses.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{Bucket, InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId, bucket};
+use packet::{MacAddr, Teid};
+use proptest::prelude::*;
+use rules::compile::Adjacencies;
+use rules::model::{
+    Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, PdrId, PdrUpdate,
+    Precedence,
+};
+use rules::network::Network;
+use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
+use session::{
+    AssociationId, Changes, Choose, Config, CpFSeid, Effect, KeepNothing, Moved, Outcome, Query, Random,
+    Seid, Sessions, SteerKey, Ticket,
+};
+use transport::{Adjacency, AdjacencyChange};
+use worker::mem::{MemBuf, MemIo, Wires};
+use worker::{Command, ControlLink, Event, SteerChange, Worker, WorkerConfig, interface, link};
+
+const WORKERS: u16 = 3;
+const UES: u8 = 6;
+const SMF: AssociationId = AssociationId(1);
+const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
+const ACCESS: PortId = PortId(0);
+const CORE: PortId = PortId(1);
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+enum Step {
+    Worker(u16),
+    /// Control takes so many events from each worker, and lets the links have what fits.
+    Control(u8),
+    /// So many packets of a UE, up or down, IPv4 or IPv6, come in at a worker.
+    Packets {
+        ue: u8,
+        up: bool,
+        v6: bool,
+        via: u16,
+        count: u8,
+        size: u16,
+    },
+    /// The bucket of a UE moves.
+    Move(u8, u16),
+    Establish(u8),
+    Modify(u8, Modified),
+    Delete(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Modified {
+    /// Another tunnel of the gNB: no flow is touched.
+    Tunnel(u32),
+    /// Another precedence: flows are decided anew.
+    Precedence(u32),
+    Query,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let modified = prop_oneof![
+        (1_u32..99).prop_map(Modified::Tunnel),
+        (1_u32..99).prop_map(Modified::Precedence),
+        Just(Modified::Query),
+    ];
+    let packets = (
+        0..UES,
+        any::<bool>(),
+        any::<bool>(),
+        0..WORKERS,
+        1_u8..200,
+        0_u16..1000,
+    );
+    prop_oneof![
+        12 => (0..WORKERS).prop_map(Step::Worker),
+        8 => (1_u8..9).prop_map(Step::Control),
+        8 => packets.prop_map(|(ue, up, v6, via, count, size)| Step::Packets { ue, up, v6, via, count, size }),
+        3 => (0..UES, 0..WORKERS).prop_map(|(ue, to)| Step::Move(ue, to)),
+        2 => (0..UES).prop_map(Step::Establish),
+        2 => (0..UES, modified).prop_map(|(ue, modified)| Step::Modify(ue, modified)),
+        1 => (0..UES).prop_map(Step::Delete),
+    ]
+}
+
+/// What the test knows of a UE.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ue {
+    /// Its session: accepted, and not asked to go.
+    session: Option<Seid>,
+    teid: u32,
+    sent: UrrCount,
+    reported: UrrCount,
+}
+
+/// The UE's addresses. They are of two buckets, so that a move takes several sessions along; the IPv6 prefix lies
+/// anywhere, so it is steered by exception.
+fn addresses(ue: u8) -> (Ipv4Addr, Ipv6Addr) {
+    let home = bucket::of_ipv4([10, 45, 0, 2 + ue % 2]);
+    let hosts = (2..).map(|host: u32| Ipv4Addr::from_bits(0x0a2d_0000 + host));
+    let mut there = hosts.filter(|address| bucket::of_ipv4(address.octets()) == home);
+    let v4 = there.nth(usize::from(ue / 2)).unwrap();
+    (
+        v4,
+        Ipv6Addr::new(0x2001, 0xdb8, 0x45, u16::from(ue) + 2, 0, 0, 0, 0),
+    )
+}
+
+fn home(ue: u8) -> Bucket {
+    bucket::of_ipv4(addresses(ue).0.octets())
+}
+
+/// Every other UE's tunnel is of the SMF's choice, and steered by exception.
+fn chosen_teid(ue: u8) -> Option<u32> {
+    (ue % 4 >= 2).then_some(0x5000 + u32::from(ue))
+}
+
+fn establishment(ue: u8) -> Changes {
+    let mut rules = SessionParts::of(ue);
+    let mut changes = Changes {
+        create_fars: std::mem::take(&mut rules.0.create_fars),
+        ..rules.0
+    };
+    let uplink = &mut changes.create_pdrs[0];
+    match chosen_teid(ue) {
+        Some(teid) => uplink.pdi.f_teid = Some(f_teid(teid)),
+        None => {
+            uplink.pdi.f_teid = None;
+            changes.choose = vec![Choose {
+                pdr: uplink.id,
+                ipv4: true,
+                ipv6: false,
+                id: None,
+            }];
+        }
+    }
+    changes
+}
+
+/// The usual PDU session as changes that create it, for a UE.
+struct SessionParts(Changes);
+
+impl SessionParts {
+    fn of(ue: u8) -> Self {
+        let rules = pdu_session(1, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB));
+        let mut pdrs = rules.pdrs().to_vec();
+        let (v4, v6) = addresses(ue);
+        for address in pdrs.iter_mut().flat_map(|pdr| &mut pdr.pdi.ue_ip) {
+            (address.ipv4, address.ipv6) = (Some(v4), Some((v6, 64)));
+        }
+        Self(Changes {
+            create_pdrs: pdrs,
+            create_fars: rules.fars().to_vec(),
+            create_qers: rules.qers().to_vec(),
+            create_urrs: rules.urrs().to_vec(),
+            ..Changes::default()
+        })
+    }
+}
+
+struct World {
+    now: Nanos,
+    sessions: Sessions,
+    workers: Vec<Worker<MemIo>>,
+    links: Vec<ControlLink>,
+    waiting: Vec<VecDeque<Command>>,
+    wires: Wires,
+    ues: [Ue; UES as usize],
+    /// Requests under way, and whose they are.
+    asked: BTreeMap<Ticket, (u8, bool)>,
+    tickets: u64,
+    moved: Vec<Moved>,
+    moves: usize,
+    sent: u64,
+    received: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let network = Arc::new(testing::network());
+        let config = Config {
+            accept_cp_f_teids: true,
+            deadline: Duration::from_secs(1_000),
+            move_deadline: Duration::from_secs(1_000),
+            quarantine: Duration::ZERO,
+            ..Config::for_workers(WORKERS)
+        };
+        let sessions = Sessions::new(
+            config,
+            Arc::clone(&network),
+            Box::new(NumberedHops),
+            Box::new(KeepNothing),
+            Random::from_number(5),
+        );
+        let macs: Vec<MacAddr> = (0..4).map(mac).collect();
+        let (wires, ios) = Wires::new(WORKERS.into(), macs.len(), 1 << 16);
+        let mut world = Self {
+            now: Nanos::from_secs(1),
+            sessions,
+            workers: Vec::new(),
+            links: Vec::new(),
+            waiting: (0..WORKERS).map(|_| VecDeque::new()).collect(),
+            wires,
+            ues: Default::default(),
+            asked: BTreeMap::new(),
+            tickets: 0,
+            moved: Vec::new(),
+            moves: 0,
+            sent: 0,
+            received: 0,
+        };
+        for (id, io) in (0..).map(WorkerId).zip(ios) {
+            let mut config = WorkerConfig::new(id, WORKERS, Arc::clone(&network), macs.clone(), Seed([1, 2]));
+            (config.max_sessions, config.own_sessions, config.max_exceptions) = (64, 64, 64);
+            (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1024, 1024, 1024);
+            // Slow, so that workers are at different points of what control tells them.
+            config.commands_per_poll = 2;
+            let (control, end) = link(16, 16);
+            world.links.push(control);
+            world.workers.push(Worker::new(config, io, end).expect("memory"));
+        }
+        for (instance, hop) in [
+            (0, GNB.into()),
+            (1, "10.0.6.254".parse().unwrap()),
+            (1, "2001:db8:6::fe".parse().unwrap()),
+        ] {
+            world.meet(&network, InstanceId(instance), hop, &macs);
+        }
+        world
+    }
+
+    /// Tells all workers where a next hop is.
+    fn meet(&mut self, network: &Network, instance: InstanceId, address: IpAddr, macs: &[MacAddr]) {
+        let look = interface(network.instance(instance).unwrap(), macs);
+        let change = AdjacencyChange {
+            id: NumberedHops.resolve(instance, address).unwrap(),
+            instance,
+            address,
+            adjacency: Some(Adjacency::resolved(&look, MacAddr([2, 9, 9, 9, 9, 9]))),
+        };
+        self.waiting
+            .iter_mut()
+            .for_each(|waiting| waiting.push_back(Command::Adjacency(change)));
+    }
+
+    fn act(&mut self, step: &Step) {
+        match *step {
+            Step::Worker(worker) => _ = self.poll_worker(worker),
+            Step::Control(events) => self.poll_control(events.into()),
+            Step::Packets {
+                ue,
+                up,
+                v6,
+                via,
+                count,
+                size,
+            } => (0..count).for_each(|_| self.send(ue, up, v6, via, size)),
+            Step::Move(ue, to) => {
+                let begun = self.sessions.move_bucket(self.now, home(ue), WorkerId(to));
+                self.moves += usize::from(begun.is_ok());
+            }
+            Step::Establish(ue) => self.establish(ue),
+            Step::Modify(ue, modified) => self.modify(ue, modified),
+            Step::Delete(ue) => self.delete(ue),
+        }
+    }
+
+    /// Answers whether it had packets.
+    fn poll_worker(&mut self, worker: u16) -> bool {
+        self.now = self.now + Duration::from_micros(10);
+        let report = self.workers[usize::from(worker)].poll(self.now);
+        for port in [ACCESS, CORE] {
+            while self.wires.from(port).pop().is_some() {
+                self.received += 1;
+            }
+        }
+        report.rx > 0
+    }
+
+    /// As `Control::poll`.
+    fn poll_control(&mut self, events: usize) {
+        for place in 0..self.links.len() {
+            for _ in 0..events {
+                match self.links[place].events.pop() {
+                    Ok(Event::Applied { op, outcome, .. }) => self.applied(op, outcome),
+                    Ok(Event::Queried { op, outcome }) => self.applied(op, outcome.map(Some)),
+                    Ok(Event::Fenced { op }) => self.applied(op, Ok(None)),
+                    Ok(other) => panic!("{other:?}"),
+                    Err(_) => break,
+                }
+            }
+        }
+        while let Some(effect) = self.sessions.poll_effect() {
+            self.waiting[effect.worker().index()].push_back(command(effect));
+        }
+        for (link, waiting) in self.links.iter_mut().zip(&mut self.waiting) {
+            while link.commands.slots() > 0
+                && let Some(command) = waiting.pop_front()
+            {
+                link.commands.push(command).expect("there is a slot");
+            }
+        }
+        while let Some(outcome) = self.sessions.poll_outcome() {
+            self.outcome(outcome);
+        }
+        self.moved
+            .extend(std::iter::from_fn(|| self.sessions.poll_moved()));
+    }
+
+    fn applied(
+        &mut self,
+        op: OpId,
+        outcome: Result<Option<rules::image::UsageSnapshot>, worker::ApplyError>,
+    ) {
+        let outcome = outcome.expect("nothing is refused here");
+        self.sessions.applied(self.now, op, Ok(outcome));
+    }
+
+    fn outcome(&mut self, outcome: Outcome) {
+        let (number, is_establishment) = self.asked.remove(&outcome.ticket).expect("it was asked for");
+        let done = outcome.result.expect("nothing is refused here");
+        let ue = &mut self.ues[usize::from(number)];
+        for report in &done.usage {
+            add(&mut ue.reported, report.count);
+        }
+        if is_establishment {
+            ue.session = Some(done.seid);
+            let created: Option<FTeid> = done.created.first().map(|(_, f_teid)| *f_teid);
+            ue.teid = created.map_or_else(|| chosen_teid(number).unwrap(), |f_teid| f_teid.teid.0);
+        }
+    }
+
+    fn is_asking(&self, ue: u8) -> bool {
+        self.asked.values().any(|(asking, _)| *asking == ue)
+    }
+
+    fn ask(&mut self, ue: u8, is_establishment: bool) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.asked.insert(ticket, (ue, is_establishment));
+        ticket
+    }
+
+    fn establish(&mut self, ue: u8) {
+        if self.ues[usize::from(ue)].session.is_some() || self.is_asking(ue) {
+            return;
+        }
+        let ticket = self.ask(ue, true);
+        let cp = CpFSeid {
+            seid: ticket.0,
+            ipv4: Some(Ipv4Addr::new(10, 0, 0, 1)),
+            ipv6: None,
+        };
+        self.sessions
+            .establish(self.now, ticket, SMF, cp, establishment(ue));
+    }
+
+    fn modify(&mut self, ue: u8, modified: Modified) {
+        let Some(seid) = self.ues[usize::from(ue)].session else {
+            return;
+        };
+        // More than wait for one session are refused.
+        if self.asked.values().filter(|(asking, _)| *asking == ue).count() > 4 {
+            return;
+        }
+        let mut changes = Changes::default();
+        match modified {
+            Modified::Tunnel(teid) => {
+                let header = OuterHeaderCreation::gtpu_ipv4(Teid(teid), GNB);
+                let forwarding = ForwardingParametersUpdate {
+                    outer_header_creation: Edit::Set(header),
+                    ..ForwardingParametersUpdate::default()
+                };
+                changes.update_fars = vec![FarUpdate {
+                    forwarding: Edit::Set(forwarding),
+                    ..FarUpdate::new(FarId(2))
+                }];
+            }
+            Modified::Precedence(precedence) => {
+                changes.update_pdrs = vec![PdrUpdate {
+                    precedence: Some(Precedence(precedence)),
+                    ..PdrUpdate::new(PdrId(1))
+                }];
+            }
+            Modified::Query => changes.query = Query::All,
+        }
+        let ticket = self.ask(ue, false);
+        self.sessions.modify(self.now, ticket, seid, None, changes);
+    }
+
+    /// The last packets arrive first: what comes for a session that is gone is rightly dropped.
+    fn delete(&mut self, ue: u8) {
+        let Some(seid) = self.ues[usize::from(ue)].session.take() else {
+            return;
+        };
+        while (0..WORKERS).filter(|worker| self.poll_worker(*worker)).count() > 0 {}
+        let ticket = self.ask(ue, false);
+        self.sessions.delete(self.now, ticket, seid);
+    }
+
+    fn send(&mut self, number: u8, up: bool, v6: bool, via: u16, size: u16) {
+        let ue = &mut self.ues[usize::from(number)];
+        if ue.session.is_none() {
+            return;
+        }
+        let (v4_address, v6_address) = addresses(number);
+        let (inner, remote): (IpAddr, IpAddr) = match v6 {
+            false => (v4_address.into(), REMOTE.into()),
+            true => (
+                Ipv6Addr::from_bits(v6_address.to_bits() | 7).into(),
+                REMOTE_V6.into(),
+            ),
+        };
+        let mut user = match up {
+            true => UserPacket::udp(inner, remote, 1000, 53),
+            false => UserPacket::udp(remote, inner, 53, 1000),
+        };
+        user.payload = vec![0xcd; size.into()];
+        let user = user.bytes();
+        let octets = user.len() as u64;
+        let (port, packet) = match up {
+            true => (
+                ACCESS,
+                tunnelled(N3_ADDRESS, ue.teid, 255, Some([0x10, 9]), &[], &user),
+            ),
+            false => (CORE, user),
+        };
+        let one = match up {
+            true => UrrCount {
+                ul_packets: 1,
+                ul_octets: octets,
+                ..UrrCount::default()
+            },
+            false => UrrCount {
+                dl_packets: 1,
+                dl_octets: octets,
+                ..UrrCount::default()
+            },
+        };
+        add(&mut ue.sent, one);
+        let frame = MemBuf::new(&frame(port, &packet));
+        self.wires
+            .to(WorkerId(via), port)
+            .push(frame)
+            .expect("room on the wire");
+        self.sent += 1;
+    }
+
+    /// Everybody does what is left.
+    fn settle(&mut self) {
+        for _ in 0..400 {
+            for worker in 0..WORKERS {
+                self.poll_worker(worker);
+            }
+            self.poll_control(16);
+        }
+        assert!(self.asked.is_empty(), "without outcome: {:?}", self.asked);
+        assert_eq!(self.sessions.count().ops, 0);
+    }
+
+    fn finish(mut self) {
+        self.settle();
+        assert!(
+            self.moved.iter().all(|moved| moved.result.is_ok()),
+            "{:?}",
+            self.moved
+        );
+        assert_eq!(self.moved.len(), self.moves);
+        let owned: usize = self.workers.iter().map(Worker::sessions).sum();
+        assert_eq!(owned, self.sessions.count().sessions);
+        (0..UES).for_each(|ue| self.delete(ue));
+        self.settle();
+        for (number, ue) in self.ues.iter().enumerate() {
+            assert_eq!(ue.sent, ue.reported, "UE {number}");
+        }
+        assert_eq!(self.received, self.sent);
+        for worker in &self.workers {
+            let stats = worker.stats();
+            assert_eq!(
+                (stats.drops.iter().sum::<u64>(), stats.unaccounted()),
+                (0, 0),
+                "{stats:?}"
+            );
+            assert_eq!((worker.sessions(), stats.exceptions_lost), (0, 0));
+        }
+        let left = self.sessions.count();
+        assert_eq!((left.indexes, left.tunnels, left.addresses), (0, 0, 0));
+    }
+}
+
+fn add(sum: &mut UrrCount, count: UrrCount) {
+    sum.ul_packets += count.ul_packets;
+    sum.ul_octets += count.ul_octets;
+    sum.dl_packets += count.dl_packets;
+    sum.dl_octets += count.dl_octets;
+}
+
+fn mac(port: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 1, port])
+}
+
+fn frame(port: PortId, packet: &[u8]) -> Vec<u8> {
+    let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+    let ether_type: [u8; 2] = if is_v6 { [0x86, 0xdd] } else { [8, 0] };
+    let mut frame = [
+        &mac(port.0 as u8).0[..],
+        &[2, 0xee, 0, 0, 0, 9],
+        &ether_type,
+        packet,
+    ]
+    .concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+fn command(effect: Effect) -> Command {
+    match effect {
+        Effect::Apply { op, change, .. } => Command::Session { op, change },
+        Effect::Query { op, session, .. } => Command::Query { op, session },
+        Effect::Fence { op, .. } => Command::Fence { op },
+        Effect::Drain { op, .. } => Command::Drain { op },
+        Effect::Steer { change, .. } => Command::Steer(steering(change)),
+    }
+}
+
+fn steering(change: session::SteerChange) -> SteerChange {
+    let (key, bucket) = match change {
+        session::SteerChange::Bucket { bucket, owner } => return SteerChange::Bucket { bucket, owner },
+        session::SteerChange::Add { key, bucket } => (key, Some(bucket)),
+        session::SteerChange::Remove { key } => (key, None),
+    };
+    match key {
+        SteerKey::Tunnel(local, teid) => SteerChange::Tunnel { local, teid, bucket },
+        SteerKey::Address(vrf, prefix) => SteerChange::Address { vrf, prefix, bucket },
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_packet_is_lost_and_no_octet_counted_twice(steps in prop::collection::vec(step(), 50..400)) {
+        let mut world = World::new();
+        for ue in 0..UES / 2 {
+            world.establish(ue);
+        }
+        world.settle();
+        steps.iter().for_each(|step| world.act(step));
+        world.finish();
+    }
+}
+
+#[test]
+fn traffic_that_never_stops_does_not_keep_a_bucket_from_moving() {
+    let mut world = World::new();
+    (0..UES).for_each(|ue| world.establish(ue));
+    world.settle();
+    for round in 0..3_000_u32 {
+        let ue = (round % u32::from(UES)) as u8;
+        let via = (round / 7 % u32::from(WORKERS)) as u16;
+        for up in [true, false] {
+            world.act(&Step::Packets {
+                ue,
+                up,
+                v6: round % 5 == 0,
+                via,
+                count: 8,
+                size: 100,
+            });
+        }
+        if round % 10 == 0 {
+            world.act(&Step::Move(ue, (round / 10 % u32::from(WORKERS)) as u16));
+        }
+        world.poll_worker((round % u32::from(WORKERS)) as u16);
+        world.poll_control(8);
+    }
+    assert!(world.moves > 30, "{}", world.moves);
+    let handed: u64 = world
+        .workers
+        .iter()
+        .map(|worker| worker.stats().handed_over)
+        .sum();
+    assert!(handed > 10_000, "{handed}");
+    world.finish();
+}
+
+#[test]
+fn a_full_inbox_is_served_before_its_sessions_go() {
+    let mut world = World::new();
+    (0..UES).for_each(|ue| world.establish(ue));
+    world.settle();
+    let old = world.sessions.owner(home(0)).0;
+    let (via, to) = ((old + 1) % WORKERS, (old + 2) % WORKERS);
+    for _ in 0..30 {
+        world.act(&Step::Packets {
+            ue: 0,
+            up: false,
+            v6: false,
+            via,
+            count: 64,
+            size: 100,
+        });
+        world.poll_worker(via);
+    }
+    world.act(&Step::Move(0, to));
+    world.finish();
+}
