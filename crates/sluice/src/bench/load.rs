@@ -239,9 +239,8 @@ impl Load {
                     fresh: true,
                 });
             }
-            if fresh.rate.is_none() {
-                return None;
-            }
+            // Without a rate there is nothing but new flows.
+            fresh.rate?;
         }
         let pair = ((random >> 32) * u64::from(self.pairs)) >> 32;
         debug_assert!((pair as u32) * 2 < model.flows().max(2));

@@ -18,10 +18,11 @@ pub const SIZES_UPLINK: [FrameSize; 5] = [128, 256, 512, 576, 750];
 /// The downlink frames' sizes in profiles 4 to 6 of model V, each with the uplink size at its place.
 pub const SIZES_DOWNLINK: [FrameSize; 5] = [1_408, 2_816, 5_632, 6_336, 8_250];
 
-/// Bearers whose maximum bit rate is so low that nearly all their packets are red: one in so many.
+/// Bearers whose maximum bit rate lets nothing pass, so that all their packets are red: one in so many. The share of
+/// red packets is that of these bearers then, however fast the machine is.
 pub const LIMITED_BEARERS: u32 = 32;
 /// The maximum bit rate of those, bits per second.
-pub const LIMITED_RATE: u64 = 1_000;
+pub const LIMITED_RATE: u64 = 0;
 /// The maximum bit rate of all others, which no packet ever reaches.
 pub const AMPLE_RATE: u64 = 100_000_000_000;
 
@@ -32,6 +33,8 @@ pub struct Policy {
     pub bearer_qer: bool,
     /// A QER with a maximum bit rate over all bearers of the session.
     pub session_qer: bool,
+    /// Slices, whose rate all their sessions share; 0: none.
+    pub slices: u16,
     /// URRs that each packet counts in: 0, 1 (of its bearer) or 2 (and of the session).
     pub urrs: u8,
     /// Some bearers have a rate that makes their packets red ([`LIMITED_BEARERS`]).
@@ -43,13 +46,22 @@ impl Policy {
     pub const BARE: Self = Self {
         bearer_qer: false,
         session_qer: false,
+        slices: 0,
         urrs: 0,
         limits: false,
     };
 
-    /// QERs with a maximum bit rate that each packet has to pass.
+    /// Meters that each packet has to pass.
     pub const fn meters(self) -> u32 {
-        self.bearer_qer as u32 + self.session_qer as u32
+        self.bearer_qer as u32 + self.session_qer as u32 + (self.slices > 0) as u32
+    }
+
+    /// The slice of a session, from 1; 0 where there are none.
+    pub const fn slice(self, session: u32) -> u16 {
+        match self.slices {
+            0 => 0,
+            slices => (session % slices as u32) as u16 + 1,
+        }
     }
 }
 
@@ -97,6 +109,7 @@ impl Model {
             policy: Policy {
                 bearer_qer: true,
                 session_qer: true,
+                slices: 8,
                 urrs: 2,
                 limits: true,
             },
@@ -149,6 +162,7 @@ impl Model {
     const ONE_QER_ONE_URR: Policy = Policy {
         bearer_qer: true,
         session_qer: false,
+        slices: 0,
         urrs: 1,
         limits: false,
     };

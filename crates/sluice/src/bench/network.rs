@@ -3,12 +3,15 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-use flow::{AdjacencyId, InstanceId, PortId, VrfId};
+use flow::meter::{Rate, SharedId};
+use flow::{AdjacencyId, Direction, InstanceId, PortId, VrfId};
 use packet::{MacAddr, VlanId};
 use rules::compile::Adjacencies;
 use rules::network::{Instance, Network, NetworkError, Roles, Route};
 use transport::{Adjacency, AdjacencyChange};
 use worker::{Command, interface};
+
+use super::model::AMPLE_RATE;
 
 /// The port of N3.
 pub const N3_PORT: PortId = PortId(0);
@@ -82,6 +85,20 @@ impl Adjacencies for Routers {
     fn resolve(&self, instance: InstanceId, _next_hop: IpAddr) -> Option<AdjacencyId> {
         Some(AdjacencyId(instance.0.into()))
     }
+}
+
+/// What a worker has to hear of its slices: rates that no packet ever reaches.
+pub fn slices(count: u16) -> impl Iterator<Item = Command> {
+    let rate = Rate::from_bits_per_second(AMPLE_RATE);
+    let of_slice = move |id: u16| {
+        Direction::BOTH.map(|direction| Command::SharedMeter {
+            id: SharedId(id),
+            direction,
+            rate,
+            burst: AMPLE_RATE / 8 / 20,
+        })
+    };
+    (1..=count).flat_map(of_slice)
 }
 
 /// What a worker has to hear of the routers.

@@ -1,5 +1,6 @@
 //! From what was measured to the targets: what counts, and what stands against it.
 
+use packet::DropReason;
 use worker::Stage;
 
 use super::model::Model;
@@ -38,12 +39,18 @@ impl Target {
     }
 }
 
-/// Meters at work, as the share of red packets tells.
+/// Meters at work in a world of model V: those of its rules, if between 1% and 5% of the packets are red as they are
+/// to be, else none.
 #[must_use]
 pub fn meters(point: &Point) -> u32 {
-    let red = point.drop_share;
+    let red = point.figure.counted.drops.get(DropReason::MeterRed.label());
+    let share = red.copied().unwrap_or(0) as f64 / point.figure.counted.rx.max(1) as f64;
     let in_rules = Model::v(2, 1).map_or(0, |model| model.policy.meters());
-    if (0.01..=0.05).contains(&red) { in_rules } else { 0 }
+    if (0.01..=0.05).contains(&share) {
+        in_rules
+    } else {
+        0
+    }
 }
 
 fn t1(results: &Results) -> Option<Target> {

@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flow::meter::SharedId;
 use flow::{Nanos, OpId, Seed, SessionIndex, WorkerId, bucket};
 use packet::DropReason;
 use rules::compile::compile;
@@ -104,6 +105,7 @@ impl Setting {
         (config.max_sessions, config.own_sessions) = (sessions, sessions);
         (config.max_flows_v4, config.max_flows_v6) = (self.room.max(64) as usize, 64);
         (config.max_adjacencies, config.max_exceptions) = (16, 64);
+        config.shared_meters = self.model.policy.slices;
         config.force_five_tuple = self.model.force_five_tuple;
         config.stage_clock = self.stage_clock;
         config
@@ -155,7 +157,8 @@ impl Bare {
         let (mut control, end): (ControlLink, Link) = link(64, 256);
         let config = self.setting.config(&self.network);
         let mut worker = Worker::new(config, io, end).map_err(BenchError::of)?;
-        for command in network::neighbours(&self.network) {
+        let slices = network::slices(self.setting.model.policy.slices);
+        for command in slices.chain(network::neighbours(&self.network)) {
             tell(&mut worker, &mut control, command)?;
         }
         self.install_sessions(&mut worker, &mut control, progress)?;
@@ -174,6 +177,7 @@ impl Bare {
             let rules = session_rules(&model, session, *identity).map_err(BenchError::of)?;
             let mut image = compile(&Arc::new(rules), &self.network, &Routers).map_err(BenchError::of)?;
             (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
+            image.block.shared = SharedId(model.policy.slice(session));
             let change = SessionChange::Install(Box::new(image));
             let op = OpId(session.into());
             tell(worker, control, Command::Session { op, change })?;
