@@ -357,6 +357,12 @@ fn malformed_outer_headers() {
 fn malformed_gtpu() {
     let message = |text: &str| parse(&over_v4(text));
     assert_eq!(message("30ff0000 000020"), Err(DropReason::TruncatedGtpu));
+    let padded = over_v4("30ff00") + &"00".repeat(15);
+    assert_eq!(
+        parse(&padded),
+        Err(DropReason::TruncatedGtpu),
+        "padding is no header"
+    );
     assert_eq!(message("50ff0000 00002001"), Err(DropReason::BadGtpuVersion));
     assert_eq!(message("20ff0000 00002001"), Err(DropReason::BadGtpuVersion));
     assert_eq!(message("30ff0001 00002001"), Err(DropReason::BadGtpuLength));

@@ -147,7 +147,11 @@ impl<'a> Message<'a> {
     /// [`DropReason::TruncatedGtpu`], [`DropReason::BadGtpuVersion`], [`DropReason::BadGtpuLength`],
     /// [`DropReason::BadGtpuExtension`].
     pub fn parse(bytes: &'a [u8], available: usize) -> Result<Self, DropReason> {
-        let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| DropReason::TruncatedGtpu)?;
+        // Beyond `available` may lie the link layer's padding.
+        let header = Header::ref_from_prefix(bytes)
+            .ok()
+            .filter(|_| available >= HEADER_LEN);
+        let (header, rest) = header.ok_or(DropReason::TruncatedGtpu)?;
         if header.flags & flags::VERSION_MASK != flags::VERSION_1 {
             return Err(DropReason::BadGtpuVersion);
         }
