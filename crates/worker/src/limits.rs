@@ -1,12 +1,12 @@
 //! What bounds the slow path: budgets, set-up rates, flow counts, idle times, fragments. Values of the configuration;
-//! who keeps to them are [`fair`](crate::fair), [`slow`](crate::slow) and [`fragments`](crate::fragments).
+//! who keeps to them are `fair`, [`slow`](crate::slow) and `fragments`.
 
 use std::time::Duration;
 
 use crate::BURST;
 
 /// Decisions that the slow path may make in one burst, by what they are about. What is over budget is dropped and
-/// counted; who gets a place in the budget is told by [`fair`](crate::fair).
+/// counted; who gets a place in the budget is told by `fair`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// First packets of flows that come in tunnels.
@@ -89,7 +89,7 @@ impl Default for IdleTimes {
     }
 }
 
-/// What a worker does for fragments of user packets; see [`fragments`](crate::fragments).
+/// What a worker does for fragments of user packets; see `fragments`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentLimits {
     /// Datagrams known at once, in sets of four. 0: every fragment is decided by itself, those behind the first as
