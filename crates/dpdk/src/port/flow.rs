@@ -125,8 +125,8 @@ impl Port {
     ///
     /// # Errors
     ///
-    /// [`Error::Config`] when there are not as many entries as the port's table has ([`Capabilities::rss_table_size`]
-    /// (super::Capabilities)); [`Error::Driver`] when the driver refuses.
+    /// [`Error::Config`] when there are not as many entries as the port's table has
+    /// ([`Capabilities`](super::Capabilities)); [`Error::Driver`] when the driver refuses.
     pub fn set_rss_table(&self, queues: &[u16]) -> Result<(), Error> {
         let size = status::rss_table_size(&self.device)?;
         if size == 0 || queues.len() != usize::from(size) {
