@@ -17,7 +17,10 @@ use session::{Effect, KeepNothing, Random};
 fn settle(endpoint: &mut Endpoint, now: Nanos) {
     while let Some(effect) = endpoint.poll_effect() {
         match effect {
-            Effect::Apply { op, .. } | Effect::Query { op, .. } | Effect::Fence { op, .. } => {
+            Effect::Apply { op, .. }
+            | Effect::Query { op, .. }
+            | Effect::Fence { op, .. }
+            | Effect::Drain { op, .. } => {
                 endpoint.handle_applied(now, op, Ok(None));
             }
             Effect::Steer { .. } => {}
