@@ -3,7 +3,7 @@
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted
 //! at once; nothing is held from poll to poll. What a session's URRs counted of it is taken back before anyone can ask.
 
-use flow::{Blocks, Nanos, PortId, WorkerId};
+use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
 use packet::{DropReason, PacketBuf};
 
 use crate::batch::Batch;
@@ -58,12 +58,7 @@ impl<B: PacketBuf> Outgoing<B> {
                     stats.drop(reason);
                     self.free(io, buf);
                 }
-                Fate::Hold(session) => {
-                    if let Err(buf) = fragments.hold(place, buf, session, now) {
-                        stats.drop(DropReason::FragmentsFull);
-                        self.free(io, buf);
-                    }
-                }
+                Fate::Hold(session) => self.hold(io, stats, (place, buf, session), (fragments, now)),
                 // Every stage before settles what it lets pass.
                 Fate::Open => {
                     stats.drop(DropReason::UnsupportedAction);
@@ -127,6 +122,22 @@ impl<B: PacketBuf> Outgoing<B> {
     ) {
         for buf in packets.drain() {
             stats.drop(reason);
+            self.free(io, buf);
+        }
+    }
+
+    /// Keeps a fragment, if there is room for it.
+    #[cold]
+    #[inline(never)]
+    fn hold<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (place, buf, session): (usize, B, SessionIndex),
+        (fragments, now): (&mut Fragments<B>, Nanos),
+    ) {
+        if let Err(buf) = fragments.hold(place, buf, session, now) {
+            stats.drop(DropReason::FragmentsFull);
             self.free(io, buf);
         }
     }
