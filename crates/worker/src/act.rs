@@ -166,11 +166,8 @@ impl Act<'_> {
             let relays_container = tunnel.has_psc && way == Way::Tunnel;
             way != Way::Plain && (tunnel.has_other_extensions || relays_container)
         };
-        let is_uncommon = descriptor
-            .tunnel
-            .is_some_and(|tunnel| tunnel.unknown.any() || relays_more(tunnel))
-            || forward.adjacency() == AdjacencyId::BY_DESTINATION && descriptor.family != Family::V4;
-        if is_uncommon {
+        let is_uncommon = |tunnel: Tunnel| tunnel.unknown.any() || relays_more(tunnel);
+        if descriptor.tunnel.is_some_and(is_uncommon) {
             return Ok(None);
         }
         let stats = &mut self.ways.stats.directions[direction];
@@ -180,22 +177,13 @@ impl Act<'_> {
             return Err(DropReason::TtlExpired);
         }
         pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
-        let id = if forward.adjacency() == AdjacencyId::BY_DESTINATION {
-            let destination = keys.v4[place % BURST].destination;
-            let found = self.ways.route(forward.egress(), destination.into());
-            if let Err(DropReason::NoRoute) = found {
-                block.count(verdict.urrs, octets as u64);
-            }
-            found?
-        } else {
-            forward.adjacency()
-        };
+        let destination = keys.destination(place, descriptor.family);
+        let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
+            count_unrouted(&mut block, verdict, octets, *reason);
+        })?;
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
-        let counted = block.count(verdict.urrs, octets as u64);
-        if counted != Counted::PASSED {
-            self.ways.reached(block.session(), counted)?;
-        }
+        self.ways.count(&mut block, verdict, octets)?;
         self.ways.stats.directions[direction].forwarded.add(octets);
         self.plans[place % BURST] = Plan {
             forward,
@@ -229,25 +217,16 @@ impl Act<'_> {
             return Err(DropReason::TtlExpired);
         }
         pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
-        let mut id = forward.adjacency();
-        if id == AdjacencyId::BY_DESTINATION {
-            let destination = keys.destination(place, descriptor.family);
-            let destination = destination.ok_or(DropReason::NoMatchingPdr)?;
-            let found = self.ways.route(forward.egress(), destination);
-            if let Err(DropReason::NoRoute) = found {
-                block.count(verdict.urrs, octets as u64);
-            }
-            id = found?;
-        }
+        let destination = keys.destination(place, descriptor.family);
+        let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
+            count_unrouted(&mut block, verdict, octets, *reason);
+        })?;
         let adjacency = self.ways.adjacent(id)?;
         let marking = encap::marking(forward.flags(), block.mark(verdict.marking));
         let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
-        let counted = block.count(verdict.urrs, octets as u64);
-        if counted != Counted::PASSED {
-            self.ways.reached(block.session(), counted)?;
-        }
+        self.ways.count(&mut block, verdict, octets)?;
         let is_v4 = descriptor.family == Family::V4;
         let cut = Cut {
             offset: descriptor.offset.into(),
@@ -353,6 +332,36 @@ impl<'a> Ways<'a> {
         self.adjacencies.resolved(id).ok_or(DropReason::NoNeighbour)
     }
 
+    /// The next hop of a packet: the forward's, or that of the packet's own destination.
+    #[inline(always)]
+    fn next_hop(
+        &mut self,
+        forward: &PackedForward,
+        destination: Option<IpAddr>,
+    ) -> Result<AdjacencyId, DropReason> {
+        match forward.adjacency() {
+            AdjacencyId::BY_DESTINATION => {
+                let destination = destination.ok_or(DropReason::NoMatchingPdr)?;
+                self.route(forward.egress(), destination)
+            }
+            id => Ok(id),
+        }
+    }
+
+    /// Counts a packet; one that a limit does not allow goes no further.
+    #[inline(always)]
+    fn count(
+        &mut self,
+        block: &mut LiveBlock<'_>,
+        verdict: &Verdict,
+        octets: usize,
+    ) -> Result<(), DropReason> {
+        match block.count(verdict.urrs, octets as u64) {
+            Counted::PASSED => Ok(()),
+            counted => self.reached(block.session(), counted),
+        }
+    }
+
     /// The next hop of a plain packet; one that nobody has asked for yet is asked for.
     #[inline(always)]
     fn route(&mut self, egress: InstanceId, destination: IpAddr) -> Result<AdjacencyId, DropReason> {
@@ -405,6 +414,14 @@ impl<'a> Ways<'a> {
 fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
+}
+
+/// A packet that finds no route counts all the same; one that is dropped for any other reason does not.
+#[cold]
+fn count_unrouted(block: &mut LiveBlock<'_>, verdict: &Verdict, octets: usize, reason: DropReason) {
+    if reason == DropReason::NoRoute {
+        block.count(verdict.urrs, octets as u64);
+    }
 }
 
 /// Whether gates are open and quotas left.
