@@ -2,7 +2,7 @@
 
 mod common;
 
-use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+use etherparse::{IpSlice, Ipv6ExtensionSlice, Ipv6Slice, NetSlice, SlicedPacket, TransportSlice};
 use oxirush_gtp_u::{ExtensionHeader, Packet, PduSessionContainer as Theirs};
 use packet::eth::L2;
 use packet::gtpu::Message;
@@ -10,39 +10,56 @@ use packet::psc::PduSessionContainer;
 use packet::{Addrs, Fragment, Frame, IpFrame, checksum, frame};
 use proptest::prelude::*;
 
-use common::{damaged, g_pdu, good_frame};
+use common::{damaged, frame_around, g_pdu, good_frame, hex};
 
-fn compare_transport(ip: &IpFrame, theirs: &Option<TransportSlice<'_>>) -> Result<(), TestCaseError> {
-    let ours = (ip.tuple.src_port, ip.tuple.dst_port);
-    if ip.tuple.proto == 51 {
-        // AH ends our chain, in IPv6 as in IPv4.
-        return Ok(());
-    }
-    match theirs {
-        Some(TransportSlice::Udp(udp)) => {
-            prop_assert_eq!(ours, (udp.source_port(), udp.destination_port()));
-        }
-        Some(TransportSlice::Tcp(tcp)) => {
-            prop_assert_eq!(ours, (tcp.source_port(), tcp.destination_port()));
-        }
-        _ => {}
-    }
-    Ok(())
+/// What etherparse reads of the IP headers, up to where our chain of IPv6 headers ends: it walks on through AH (which
+/// ends ours, in IPv6 as in IPv4) and through what a fragment behind the first holds (RFC 8200 §4.5: not headers).
+struct ChainEnd {
+    proto: u8,
+    offset: usize,
+    fragmented: bool,
 }
 
-fn compare_net(ip: &IpFrame, theirs: &NetSlice<'_>) -> Result<(), TestCaseError> {
+fn chain_end(theirs: &Ipv6Slice<'_>) -> ChainEnd {
+    let mut end = ChainEnd {
+        proto: theirs.header().next_header().0,
+        offset: 40,
+        fragmented: false,
+    };
+    for header in theirs.extensions().clone() {
+        let (next, len) = match &header {
+            Ipv6ExtensionSlice::Authentication(_) => break,
+            Ipv6ExtensionSlice::Fragment(fragment) => (fragment.next_header(), 8),
+            Ipv6ExtensionSlice::HopByHop(raw)
+            | Ipv6ExtensionSlice::Routing(raw)
+            | Ipv6ExtensionSlice::DestinationOptions(raw) => (raw.next_header(), raw.slice().len()),
+        };
+        end.proto = next.0;
+        end.offset += len;
+        if let Ipv6ExtensionSlice::Fragment(fragment) = &header {
+            end.fragmented |= fragment.is_fragmenting_payload();
+            if fragment.fragment_offset().value() != 0 {
+                break;
+            }
+        }
+    }
+    end
+}
+
+fn compare_ip(ip: &IpFrame, theirs: &IpSlice<'_>) -> Result<(), TestCaseError> {
     let tuple = &ip.tuple;
+    let is_fragment = tuple.fragment != Fragment::None;
     match (theirs, tuple.addrs) {
-        (NetSlice::Ipv4(theirs), Addrs::V4 { src, dst }) => {
+        (IpSlice::Ipv4(theirs), Addrs::V4 { src, dst }) => {
             let header = theirs.header();
             prop_assert_eq!((src, dst), (header.source(), header.destination()));
             prop_assert_eq!(tuple.tos, header.dcp().value() << 2 | header.ecn().value());
             prop_assert_eq!((tuple.ttl, tuple.total_len), (header.ttl(), header.total_len()));
             prop_assert_eq!(tuple.proto, header.protocol().0);
             prop_assert_eq!(usize::from(tuple.l4_offset), header.slice().len());
-            prop_assert_eq!(tuple.fragment != Fragment::None, header.is_fragmenting_payload());
+            prop_assert_eq!(is_fragment, header.is_fragmenting_payload());
         }
-        (NetSlice::Ipv6(theirs), Addrs::V6 { src, dst }) => {
+        (IpSlice::Ipv6(theirs), Addrs::V6 { src, dst }) => {
             let header = theirs.header();
             prop_assert_eq!((src, dst), (header.source(), header.destination()));
             prop_assert_eq!(
@@ -51,15 +68,88 @@ fn compare_net(ip: &IpFrame, theirs: &NetSlice<'_>) -> Result<(), TestCaseError>
             );
             prop_assert_eq!(tuple.flow_label, header.flow_label().value());
             prop_assert_eq!(tuple.total_len, header.payload_length() + 40);
-            prop_assert_eq!(tuple.fragment != Fragment::None, theirs.is_payload_fragmented());
-            // AH ends our chain and is walked over by etherparse.
-            if tuple.proto != 51 && tuple.fragment != Fragment::Later {
-                prop_assert_eq!(tuple.proto, theirs.payload().ip_number.0);
-            }
+            let end = chain_end(theirs);
+            prop_assert_eq!(tuple.proto, end.proto);
+            prop_assert_eq!(usize::from(tuple.l4_offset), end.offset);
+            prop_assert_eq!(is_fragment, end.fragmented);
         }
         (theirs, _) => return Err(TestCaseError::fail(format!("{theirs:?}"))),
     }
     Ok(())
+}
+
+/// `packet` starts with the IP header that `ip` was read from.
+fn compare(ip: &IpFrame, packet: &[u8]) -> Result<(), TestCaseError> {
+    let tuple = &ip.tuple;
+    // Only the end refuses what is behind our chain.
+    let chain_goes_on = tuple.proto == 51 || tuple.fragment == Fragment::Later;
+    match IpSlice::from_slice(packet) {
+        Ok(theirs) => compare_ip(ip, &theirs)?,
+        Err(error) => prop_assert!(chain_goes_on, "{:?} {:?}", error, tuple),
+    }
+    let ours = (tuple.src_port, tuple.dst_port);
+    match SlicedPacket::from_ip(packet).map(|theirs| theirs.transport) {
+        _ if chain_goes_on => prop_assert_eq!(ours, (0, 0)),
+        Ok(Some(TransportSlice::Udp(udp))) => {
+            prop_assert_eq!(ours, (udp.source_port(), udp.destination_port()));
+        }
+        Ok(Some(TransportSlice::Tcp(tcp))) => {
+            prop_assert_eq!(ours, (tcp.source_port(), tcp.destination_port()));
+        }
+        Ok(_) => {}
+        // A router forwards what only the end refuses: lengths and offsets of ICMP, IGMP, TCP and UDP.
+        Err(error) => prop_assert!(
+            matches!(tuple.proto, 1 | 2 | 6 | 17 | 58),
+            "{:?} {:?}",
+            error,
+            tuple
+        ),
+    }
+    Ok(())
+}
+
+fn compare_frame(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let Ok(Frame::Ip(ip)) = frame::parse(bytes, bytes.len(), |_| false) else {
+        return Ok(());
+    };
+    compare(&ip, &bytes[ip.ip_offset()..])
+}
+
+/// An IPv6 frame: the type of what is behind the fixed header, and the octets there.
+fn ipv6_frame(next_header: u8, rest: &str) -> Vec<u8> {
+    let rest = hex(rest);
+    let fixed = [
+        &[0x60, 0, 0, 0, 0, rest.len() as u8, next_header, 64][..],
+        &[0x20; 32],
+    ]
+    .concat();
+    frame_around(None, &[fixed, rest].concat())
+}
+
+/// What the property below has found.
+#[test]
+fn named_frames_are_read_the_same() {
+    let short_igmp = ipv6_frame(60, "0200010400000000 16000000000000");
+    let fragment_behind_ah = ipv6_frame(
+        43,
+        "3300000000000001 2c020000010203040000000900000000 11007f8000000000",
+    );
+    let later_fragment_of_hop_by_hop = ipv6_frame(44, "000000d100000001 0600000000000001");
+    for (bytes, proto, fragment) in [
+        // IGMP has eight octets: a host refuses seven, and a router forwards them.
+        (short_igmp, 2, Fragment::None),
+        // AH ends the chain. What is behind it is the end's to read.
+        (fragment_behind_ah, 51, Fragment::None),
+        // What a fragment behind the first holds is no chain of headers.
+        (later_fragment_of_hop_by_hop, 0, Fragment::Later),
+    ] {
+        let Ok(Frame::Ip(ip)) = frame::parse(&bytes, bytes.len(), |_| false) else {
+            panic!("a good chain");
+        };
+        let end = (ip.tuple.proto, ip.tuple.l4_offset, ip.tuple.fragment);
+        assert_eq!(end, (proto, 48, fragment));
+        compare_frame(&bytes).unwrap();
+    }
 }
 
 proptest! {
@@ -74,24 +164,13 @@ proptest! {
             .flat_map(|vlan| [Some(vlan.outer), vlan.inner]).flatten().map(|tci| tci.vid().get()).collect();
         prop_assert_eq!(ours, ids);
         let ip = IpFrame::parse(&bytes, bytes.len(), &l2).expect("a good frame");
-        compare_net(&ip, theirs.net.as_ref().expect("IP"))?;
-        compare_transport(&ip, &theirs.transport)?;
+        compare(&ip, &bytes[ip.ip_offset()..])?;
     }
 
     /// What we accept, etherparse accepts, and reads the same.
     #[test]
     fn damaged_frames_that_we_accept_are_read_the_same(bytes in damaged(good_frame())) {
-        let Ok(Frame::Ip(ip)) = frame::parse(&bytes, bytes.len(), |_| false) else { return Ok(()) };
-        let packet = &bytes[ip.ip_offset()..];
-        // A router forwards what only the end would refuse: lengths and offsets of UDP, TCP and AH, and
-        // what a fragment behind the first holds.
-        let Ok(theirs) = SlicedPacket::from_ip(packet) else {
-            let end = matches!(ip.tuple.proto, 1 | 6 | 17 | 51 | 58) || ip.tuple.fragment == Fragment::Later;
-            prop_assert!(end, "{:?}", ip.tuple);
-            return Ok(());
-        };
-        compare_net(&ip, theirs.net.as_ref().expect("IP"))?;
-        compare_transport(&ip, &theirs.transport)?;
+        compare_frame(&bytes)?;
     }
 
     #[test]
