@@ -5,20 +5,24 @@
 //! along the same way to the same PDR. So the fields that were looked at, with the tunnel or the address space and
 //! the IP version that every key has, are a correct flow key, and no narrower one is needed.
 //!
-//! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state.
+//! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All of it is in
+//! one piece of memory (`packed`).
 
 mod filter;
 mod key;
+mod packed;
 mod reads;
+
+use std::net::IpAddr;
 
 use flow::{KeyFields, prefetch};
 use packet::{IpTuple, Qfi, Teid};
 
-use self::filter::Filter;
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
-use self::reads::{Orientation, Reads, UeAddresses};
+use self::packed::{Builder, OwnTunnel, Rule, TooMany, View, Wanted};
+use self::reads::{Orientation, Reads, is_long};
 use crate::compile::plain_instance;
-use crate::image::{CompileError, CompileFault, SourceCheck};
+use crate::image::{CompileError, CompileFault, Decision, SourceCheck};
 use crate::model::{Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
 use crate::network::{LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
@@ -55,8 +59,8 @@ pub enum Side {
 /// The PDR that detects a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Match {
-    /// Its slot, the place in [`SessionRules::pdrs`].
-    pub slot: u16,
+    /// What it leads to; [`Decision::pdr`] is its slot.
+    pub decision: Decision,
     /// The widest correct flow key: every packet of the same tunnel or address space and IP version that agrees in
     /// these fields gets the same PDR, and passes or fails its [`SourceCheck`] alike. A key with more fields is
     /// correct too. What a field means in a key is told by [`flow_key`].
@@ -66,15 +70,9 @@ pub struct Match {
     pub reads_ports: bool,
 }
 
-/// The PDRs of a session, made ready for matching.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Classifier {
-    /// In the order of matching.
-    pdrs: Vec<Detector>,
-    /// Each tunnel of the session with the source interfaces that its PDRs name.
-    tunnels: Vec<(Tunnel, Interfaces)>,
-    ue: UeAddresses,
-}
+/// The PDRs of a session, made ready for matching: one piece of memory.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Classifier(Box<[u64]>);
 
 type Tunnel = (LocalId, Teid);
 
@@ -95,214 +93,205 @@ impl Interfaces {
     }
 }
 
-/// One PDR, made ready.
-#[derive(Clone, PartialEq, Debug)]
-struct Detector {
-    slot: u16,
-    interface: SourceInterface,
-    /// `None`: the PDI has no F-TEID.
-    tunnels: Option<Vec<Tunnel>>,
-    vrf: Option<VrfId>,
-    /// Bit n: QFI n. Zero: the PDI has none.
-    qfis: u64,
-    /// Empty: the PDI has none.
-    ue_ip: Vec<IpPrefix>,
-    /// Empty: the PDI has none.
-    filters: Vec<Filter>,
-    source_check: SourceCheck,
-}
-
 impl Classifier {
-    /// Makes the PDRs of `rules` ready.
+    /// Makes the PDRs of `rules` ready; `decisions` tells what each of them leads to, in the same order.
     ///
     /// # Errors
     /// A PDR has an F-TEID that is incomplete or not this node's, names a network instance that is not configured,
-    /// or uses an SDF filter that nothing defines.
-    pub fn new(rules: &SessionRules, network: &Network) -> Result<Self, CompileError> {
-        let ue = UeAddresses::new(rules.ue_prefixes());
-        let knows_ue = !ue.is_empty();
+    /// or uses an SDF filter that nothing defines; or there is too much in all of them.
+    pub fn new(
+        rules: &SessionRules,
+        decisions: &[Decision],
+        network: &Network,
+    ) -> Result<Self, CompileError> {
+        let failed = |pdr: &Pdr| {
+            let rule = RuleRef::Pdr(pdr.id);
+            move |reason| CompileError { rule, reason }
+        };
         let mut pdrs = Vec::with_capacity(rules.pdrs().len());
-        for (slot, pdr) in rules.pdrs().iter().enumerate() {
-            let failed = |reason| CompileError {
-                rule: RuleRef::Pdr(pdr.id),
-                reason,
-            };
-            pdrs.push((
-                pdr.precedence,
-                Detector::new(slot, pdr, rules, knows_ue, network).map_err(failed)?,
-            ));
+        for (pdr, decision) in rules.pdrs().iter().zip(decisions) {
+            pdrs.push((pdr, decision, tunnels(&pdr.pdi, network).map_err(failed(pdr))?));
         }
         // Stable: of equal precedences, the PDR that was created first is tried first.
-        pdrs.sort_by_key(|&(precedence, _)| precedence);
-        let pdrs: Vec<Detector> = pdrs.into_iter().map(|(_, detector)| detector).collect();
-        let tunnels = interfaces_of_tunnels(&pdrs);
-        Ok(Self { pdrs, tunnels, ue })
+        pdrs.sort_by_key(|(pdr, ..)| pdr.precedence);
+        let Some(&(first, ..)) = pdrs.first() else {
+            return Ok(Self::default());
+        };
+        let prefixes = rules.ue_prefixes();
+        let has_long = prefixes.iter().any(is_long);
+        let too_many = |_| failed(first)(TooMany.into());
+        let mut builder = Builder::new(&prefixes, has_long).map_err(too_many)?;
+        let own = pdrs
+            .iter()
+            .map(|(pdr, _, tunnels)| (pdr.pdi.source_interface, tunnels.as_deref().unwrap_or_default()));
+        builder.own_tunnels(own_tunnels(own)).map_err(too_many)?;
+        for (pdr, decision, tunnels) in &pdrs {
+            add(&mut builder, (pdr, decision), tunnels.as_deref(), rules, network).map_err(failed(pdr))?;
+        }
+        Ok(Self(builder.pack()))
     }
 
     /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
     /// match (TS 29.244 §5.2.1).
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
-        let mut reads = Reads::new(packet, &self.ue);
-        let interfaces = self.interfaces(packet.side);
-        let detector = self
-            .pdrs
+        let view = View::of(&self.0);
+        let mut reads = Reads::new(packet, &view);
+        let interfaces = interfaces(&view, packet.side);
+        let rule = view
+            .rules
             .iter()
-            .find(|pdr| pdr.detects(packet, interfaces, &mut reads))?;
-        if detector.source_check != SourceCheck::Anyone {
+            .find(|rule| detects(rule, &view, (packet, interfaces), &mut reads))?;
+        let decision = rule.decision();
+        if decision.source_check != SourceCheck::Anyone {
             reads.note_source();
         }
         Some(Match {
-            slot: detector.slot,
+            decision,
             key: reads.fields(),
             reads_ports: reads.has_read_ports(),
         })
     }
 
-    /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status): the first one that names the
-    /// tunnel, and the QFI if the message has one; what it wants of a user packet does not count.
-    pub fn classify_signalling(&self, local: LocalId, teid: Teid, qfi: Option<Qfi>) -> Option<u16> {
-        let named = |pdr: &&Detector| {
-            pdr.tunnels
-                .as_ref()
-                .is_some_and(|own| own.contains(&(local, teid)))
-        };
-        let fits = |pdr: &&Detector| qfi.is_none() || pdr.qfis == 0 || has_qfi(pdr.qfis, qfi);
-        self.pdrs.iter().filter(named).find(fits).map(|pdr| pdr.slot)
+    /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first
+    /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count.
+    pub fn classify_signalling(&self, local: LocalId, teid: Teid, qfi: Option<Qfi>) -> Option<Decision> {
+        let view = View::of(&self.0);
+        let mut named = view.rules.iter().filter(|rule| rule.names((local, teid), &view));
+        let fits = |rule: &&Rule| qfi.is_none() || rule.qfis == 0 || has_qfi(rule.qfis, qfi);
+        named.find(fits).map(Rule::decision)
     }
 
-    /// Asks for the memory that [`classify`](Self::classify) reads first.
+    /// Whether `check` lets a packet from `source` pass.
+    #[inline]
+    pub fn allows_source(&self, check: SourceCheck, source: IpAddr) -> bool {
+        check == SourceCheck::Anyone || ue::allows_source(View::of(&self.0).own_prefixes(), check, source)
+    }
+
+    /// Asks for the memory that [`classify`](Self::classify) reads: all of a usual session's.
+    #[inline]
     pub fn prefetch(&self) {
-        prefetch::lines(&self.tunnels, 1);
-        prefetch::lines(&self.pdrs, 8);
-    }
-
-    /// Asks for what it reads then, once that is there.
-    pub fn prefetch_filters(&self) {
-        for pdr in self.pdrs.iter().take(2) {
-            prefetch::lines(&pdr.filters, 8);
-            prefetch::lines(&pdr.ue_ip, 1);
-            prefetch::lines(pdr.tunnels.as_deref().unwrap_or_default(), 1);
-        }
-    }
-
-    /// Asks for what it reads last, once that is there.
-    pub fn prefetch_ports(&self) {
-        let filters = self
-            .pdrs
-            .iter()
-            .take(2)
-            .flat_map(|pdr| pdr.filters.iter().take(2));
-        filters.for_each(Filter::prefetch);
+        prefetch::lines(&self.0, 8);
     }
 
     /// The tunnels that lead to the session, each once.
     pub fn tunnels(&self) -> impl Iterator<Item = (LocalId, Teid)> + '_ {
-        self.tunnels.iter().map(|&(tunnel, _)| tunnel)
+        View::of(&self.0).own_tunnels().iter().map(OwnTunnel::tunnel)
     }
 
-    fn interfaces(&self, side: Side) -> Interfaces {
-        match side {
-            Side::Plain { .. } => Interfaces::PLAIN,
-            Side::Tunnel { local, teid, .. } => {
-                let own = self.tunnels.iter().find(|&&(tunnel, _)| tunnel == (local, teid));
-                own.map(|&(_, interfaces)| interfaces).unwrap_or_default()
-            }
+    /// What its PDRs lead to, in the order of matching.
+    pub fn decisions(&self) -> impl Iterator<Item = Decision> + '_ {
+        View::of(&self.0).rules.iter().map(Rule::decision)
+    }
+}
+
+/// Adds a PDR and what it names.
+fn add(
+    builder: &mut Builder,
+    (pdr, decision): (&Pdr, &Decision),
+    tunnels: Option<&[Tunnel]>,
+    rules: &SessionRules,
+    network: &Network,
+) -> Result<(), CompileFault> {
+    let pdi = &pdr.pdi;
+    let mut filters = Vec::with_capacity(pdi.sdf_filters.len());
+    for filter in &pdi.sdf_filters {
+        filters.push(filter::packed(builder, filter, rules)?);
+    }
+    let prefixes: Vec<IpPrefix> = pdi.ue_prefixes().collect();
+    let wanted = Wanted {
+        interface: pdi.source_interface,
+        tunnels,
+        vrf: vrf(pdi, network)?,
+        qfis: pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
+        ue: builder.prefixes(&prefixes)?,
+        filters: builder.filters(&filters)?,
+    };
+    Ok(builder.rule(&wanted, decision)?)
+}
+
+/// The source interfaces that packets of this side may be taken to come from.
+fn interfaces(view: &View<'_>, side: Side) -> Interfaces {
+    match side {
+        Side::Plain { .. } => Interfaces::PLAIN,
+        Side::Tunnel { local, teid, .. } => {
+            let own = view
+                .own_tunnels()
+                .iter()
+                .find(|own| own.tunnel() == (local, teid));
+            own.map(OwnTunnel::interfaces).unwrap_or_default()
         }
     }
 }
 
-/// Each tunnel with the interfaces of the PDRs that name it.
-fn interfaces_of_tunnels(pdrs: &[Detector]) -> Vec<(Tunnel, Interfaces)> {
+/// Each tunnel once, with the interfaces of the PDRs that name it.
+fn own_tunnels<'a>(pdrs: impl Iterator<Item = (SourceInterface, &'a [Tunnel])>) -> Vec<OwnTunnel> {
     let mut all: Vec<(Tunnel, Interfaces)> = Vec::new();
-    for pdr in pdrs {
-        for &tunnel in pdr.tunnels.iter().flatten() {
+    for (interface, tunnels) in pdrs {
+        for &tunnel in tunnels {
             match all.iter_mut().find(|(known, _)| *known == tunnel) {
-                Some((_, interfaces)) => *interfaces = interfaces.with(pdr.interface),
-                None => all.push((tunnel, Interfaces::default().with(pdr.interface))),
+                Some((_, interfaces)) => *interfaces = interfaces.with(interface),
+                None => all.push((tunnel, Interfaces::default().with(interface))),
             }
         }
     }
-    all
+    let packed = |(tunnel, interfaces)| OwnTunnel::new(tunnel, interfaces);
+    all.into_iter().map(packed).collect()
 }
 
 fn has_qfi(qfis: u64, qfi: Option<Qfi>) -> bool {
     qfi.is_some_and(|qfi| qfis >> qfi.get() & 1 != 0)
 }
 
-impl Detector {
-    fn new(
-        slot: usize,
-        pdr: &Pdr,
-        rules: &SessionRules,
-        knows_ue: bool,
-        network: &Network,
-    ) -> Result<Self, CompileFault> {
-        let filters = pdr
-            .pdi
-            .sdf_filters
+fn detects(
+    rule: &Rule,
+    view: &View<'_>,
+    (packet, interfaces): (&PacketView<'_>, Interfaces),
+    reads: &mut Reads<'_>,
+) -> bool {
+    interfaces.contains(rule.interface())
+        && detects_side(rule, view, packet.side)
+        && detects_qfi(rule, packet.side, reads)
+        && detects_ue(rule, view, reads)
+        && detects_flow(rule, view, reads)
+}
+
+fn detects_side(rule: &Rule, view: &View<'_>, side: Side) -> bool {
+    match side {
+        Side::Tunnel { local, teid, .. } => rule.takes(Some((local, teid)), view),
+        Side::Plain { vrf } => rule.takes(None, view) && rule.vrf().is_none_or(|own| own == vrf),
+    }
+}
+
+fn detects_qfi(rule: &Rule, side: Side, reads: &mut Reads<'_>) -> bool {
+    if rule.qfis == 0 {
+        return true;
+    }
+    match side {
+        Side::Plain { .. } => false,
+        Side::Tunnel { qfi, .. } => {
+            reads.note(KeyFields::QFI);
+            has_qfi(rule.qfis, qfi)
+        }
+    }
+}
+
+fn detects_ue(rule: &Rule, view: &View<'_>, reads: &mut Reads<'_>) -> bool {
+    let end = Orientation::of(rule.interface()).ue_end();
+    rule.ue.is_empty() || view.prefixes(rule.ue).any(|prefix| reads.is_in(end, &prefix))
+}
+
+fn detects_flow(rule: &Rule, view: &View<'_>, reads: &mut Reads<'_>) -> bool {
+    let orientation = Orientation::of(rule.interface());
+    let filters = view.filters(rule.filters);
+    filters.is_empty()
+        || filters
             .iter()
-            .map(|filter| Filter::new(filter, rules));
-        Ok(Self {
-            slot: u16::try_from(slot).map_err(|_| CompileFault::TooMany { max: u16::MAX })?,
-            interface: pdr.pdi.source_interface,
-            tunnels: tunnels(&pdr.pdi, network)?,
-            vrf: vrf(&pdr.pdi, network)?,
-            qfis: pdr.pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
-            ue_ip: pdr.pdi.ue_prefixes().collect(),
-            filters: filters.collect::<Result<_, _>>()?,
-            source_check: ue::source_check(rules, pdr, knows_ue),
-        })
-    }
+            .any(|filter| filter::matches(filter, orientation, view, reads))
+}
 
-    /// Whether the PDI takes packets of this tunnel (or of none), as far as its F-TEID goes.
-    fn takes(&self, tunnel: Option<Tunnel>) -> bool {
-        match (&self.tunnels, tunnel) {
-            (None, _) => true,
-            (Some(own), Some(tunnel)) => own.contains(&tunnel),
-            (Some(_), None) => false,
-        }
-    }
-
-    fn detects(&self, packet: &PacketView<'_>, interfaces: Interfaces, reads: &mut Reads<'_>) -> bool {
-        interfaces.contains(self.interface)
-            && self.detects_side(packet.side)
-            && self.detects_qfi(packet.side, reads)
-            && self.detects_ue(reads)
-            && self.detects_flow(reads)
-    }
-
-    fn detects_side(&self, side: Side) -> bool {
-        match side {
-            Side::Tunnel { local, teid, .. } => self.takes(Some((local, teid))),
-            Side::Plain { vrf } => self.takes(None) && self.vrf.is_none_or(|own| own == vrf),
-        }
-    }
-
-    fn detects_qfi(&self, side: Side, reads: &mut Reads<'_>) -> bool {
-        if self.qfis == 0 {
-            return true;
-        }
-        match side {
-            Side::Plain { .. } => false,
-            Side::Tunnel { qfi, .. } => {
-                reads.note(KeyFields::QFI);
-                has_qfi(self.qfis, qfi)
-            }
-        }
-    }
-
-    fn detects_ue(&self, reads: &mut Reads<'_>) -> bool {
-        let end = Orientation::of(self.interface).ue_end();
-        self.ue_ip.is_empty() || self.ue_ip.iter().any(|prefix| reads.is_in(end, prefix))
-    }
-
-    fn detects_flow(&self, reads: &mut Reads<'_>) -> bool {
-        let orientation = Orientation::of(self.interface);
-        self.filters.is_empty()
-            || self
-                .filters
-                .iter()
-                .any(|filter| filter.matches(orientation, reads))
+impl From<TooMany> for CompileFault {
+    fn from(_: TooMany) -> Self {
+        Self::TooMany { max: u16::MAX }
     }
 }
 

@@ -75,10 +75,9 @@ pub fn compile(
 ) -> Result<SessionImage, CompileError> {
     check_limits(rules)?;
     check_identity(rules)?;
-    let ue_prefixes = rules.ue_prefixes();
-    let knows_ue = !ue_prefixes.is_empty();
+    let knows_ue = !rules.ue_prefixes().is_empty();
     let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
-    let classifier = Classifier::new(rules, network)?;
+    let classifier = Classifier::new(rules, &decisions, network)?;
     let mut next_hops = NextHops {
         adjacencies,
         held: Vec::new(),
@@ -108,9 +107,7 @@ pub fn compile(
         classifier,
         block,
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
-        decisions,
         ue_addresses: ue_addresses(rules, network),
-        ue_prefixes,
         rules: Arc::clone(rules),
         classification_generation: 0,
         next_hops: next_hops.held,

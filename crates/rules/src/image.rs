@@ -7,7 +7,7 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::{BlockImage, Bucket, prefetch};
+use flow::{BlockImage, Bucket};
 pub use flow::{Direction, SessionIndex, UrrCount};
 use packet::Teid;
 
@@ -16,7 +16,6 @@ use crate::compile::Hold;
 use crate::model::{RuleRef, SdfFilterId, SessionRules, UrrId};
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
-use crate::ue;
 
 /// What happens to packets that a PDR detects: slots of the session's block. The flow key that it may be kept under
 /// is told with each match: [`Match::key`](crate::Match::key).
@@ -69,20 +68,16 @@ pub struct SessionImage {
     pub bucket: Bucket,
     /// What it was compiled from.
     pub rules: Arc<SessionRules>,
-    /// Finds the PDR of a packet.
+    /// Finds the PDR of a packet, and what it leads to.
     pub classifier: Classifier,
     /// The block: forwards by FAR slot, marks and gates by QER slot.
     pub block: BlockImage,
     /// The URR of each counter slot.
     pub urr_ids: Vec<UrrId>,
-    /// What each PDR slot leads to.
-    pub decisions: Vec<Decision>,
     /// The tunnels that lead to the session, each once.
     pub tunnels: Vec<(LocalId, Teid)>,
     /// The UE's addresses that plain packets reach the session by, each once.
     pub ue_addresses: Vec<(VrfId, IpPrefix)>,
-    /// All the UE's addresses: what [`SourceCheck`] compares with, sorted.
-    pub ue_prefixes: Vec<IpPrefix>,
     /// Another number than the image before means that decisions made by that one are no longer valid: the PDRs,
     /// or what they refer to, changed. The same number means that no flow needs to be touched.
     pub classification_generation: u32,
@@ -91,40 +86,11 @@ pub struct SessionImage {
 }
 
 impl SessionImage {
-    /// Asks for the image itself, which is on its way to decide about a packet.
-    pub fn prefetch(&self) {
-        prefetch::whole(self);
-    }
-
-    /// Asks for what a decision reads first, once the image is there.
-    pub fn prefetch_rules(&self) {
-        self.classifier.prefetch();
-        prefetch::lines(&self.decisions, 2);
-        prefetch::lines(&self.ue_prefixes, 1);
-    }
-
-    /// Asks for what a decision reads then.
-    pub fn prefetch_filters(&self) {
-        self.classifier.prefetch_filters();
-    }
-
-    /// Asks for what a decision reads last.
-    pub fn prefetch_ports(&self) {
-        self.classifier.prefetch_ports();
-    }
-
-    /// Whether `check` lets a packet from `source` pass.
-    pub fn allows_source(&self, check: SourceCheck, source: IpAddr) -> bool {
-        ue::allows_source(&self.ue_prefixes, check, source)
-    }
-
     /// Whether every decision that `older` made still holds: it has the same generation then, and no flow is
     /// touched. Rules that changed without moving slots (a FAR, a gate, a mark) do not matter; those are read in the
     /// block.
     pub fn is_classified_like(&self, older: &Self) -> bool {
         self.classifier == older.classifier
-            && self.decisions == older.decisions
-            && self.ue_prefixes == older.ue_prefixes
             && slots_keep(self.rules.pdrs(), older.rules.pdrs(), |pdr| pdr.id)
             && slots_keep(self.rules.fars(), older.rules.fars(), |far| far.id)
             && slots_keep(self.rules.qers(), older.rules.qers(), |qer| qer.id)

@@ -25,6 +25,11 @@ impl IpPrefix {
         Some(Self { address, len })
     }
 
+    /// As [`new`](Self::new), of what is known to be within the bounds, host bits zero.
+    pub(crate) const fn masked(address: IpAddr, len: u8) -> Self {
+        Self { address, len }
+    }
+
     /// The prefix that holds exactly one address: /32 or /128.
     pub const fn host(address: IpAddr) -> Self {
         let len = match address {

@@ -7,22 +7,26 @@ use crate::model::{DestinationInterface, Pdr, SessionRules, SourceInterface};
 use crate::prefix::IpPrefix;
 
 /// Whether `source` is one of the UE's addresses `prefixes`.
-pub fn owns(prefixes: &[IpPrefix], source: IpAddr) -> bool {
-    prefixes.iter().any(|prefix| prefix.contains(source))
+pub fn owns(mut prefixes: impl Iterator<Item = IpPrefix>, source: IpAddr) -> bool {
+    prefixes.any(|prefix| prefix.contains(source))
 }
 
 /// Whether `source` is in fe80::/10 and the UE has IPv6 at all.
-pub fn is_link_local(prefixes: &[IpPrefix], source: IpAddr) -> bool {
-    let has_ipv6 = prefixes.iter().any(|prefix| !prefix.is_ipv4());
+pub fn is_link_local(mut prefixes: impl Iterator<Item = IpPrefix>, source: IpAddr) -> bool {
+    let has_ipv6 = prefixes.any(|prefix| !prefix.is_ipv4());
     has_ipv6 && matches!(source, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
 
 /// Whether `check` lets a packet from `source` pass, in a session whose UE has the addresses `prefixes`.
-pub fn allows_source(prefixes: &[IpPrefix], check: SourceCheck, source: IpAddr) -> bool {
+pub fn allows_source(
+    prefixes: impl Iterator<Item = IpPrefix> + Clone,
+    check: SourceCheck,
+    source: IpAddr,
+) -> bool {
     match check {
         SourceCheck::Anyone => true,
         SourceCheck::Ue => owns(prefixes, source),
-        SourceCheck::UeOrLinkLocal => owns(prefixes, source) || is_link_local(prefixes, source),
+        SourceCheck::UeOrLinkLocal => owns(prefixes.clone(), source) || is_link_local(prefixes, source),
     }
 }
 

@@ -106,10 +106,11 @@ impl World {
             workers: made,
         } = assemble(&config, &network, around);
         let (wires, ios) = Wires::new(usize::from(workers), 2, 4096);
-        let workers = made
-            .into_iter()
-            .zip(ios)
-            .map(|((config, link), io)| Worker::new(config, io, link));
+        let workers = made.into_iter().zip(ios).map(|((mut config, link), io)| {
+            // The machine's speed is to tell nothing here.
+            config.slow_share_percent = 100;
+            Worker::new(config, io, link)
+        });
         let mut smf = sim::smf::Config::new(N4_SMF.ip(), sessions);
         smf.profile.gnbs = vec![GNB.into()];
         Self {

@@ -35,6 +35,9 @@ pub struct WorkerConfig {
     pub shared_meters: u16,
     /// Packets of one burst that may take the slow path. Default 64 of each class: all.
     pub budgets: Budgets,
+    /// How much of its time a busy worker leaves to the slow path, per cent, 1 to 100; see `share`. Default 100: all,
+    /// so that nothing depends on how fast the machine is. It needs the `stage_clock`.
+    pub slow_share_percent: u8,
     /// Flow entries of one session, and how fast they come. Default: no limits.
     pub flow_limits: FlowLimits,
     /// What is done for fragments of user packets. Default: each is decided by itself.
@@ -73,6 +76,7 @@ impl WorkerConfig {
             max_exceptions: 65_536,
             shared_meters: 0,
             budgets: Budgets::default(),
+            slow_share_percent: 100,
             flow_limits: FlowLimits::default(),
             fragments: FragmentLimits::OFF,
             commands_per_poll: 32,

@@ -8,6 +8,17 @@
 //! deficit round robin with a quantum of one decision, in which the queues are what the burst holds: over budget a
 //! packet is dropped, not queued. Constant work per packet; the notes lie in the sessions' slots, so nobody can aim at
 //! another's.
+//!
+//! A busy worker, whose slow path has no more than its [`share`](crate::share) of the time, has none to find the
+//! session of a packet that it then refuses. There a [`Sieve`] comes first: the same rounds over what a packet says of
+//! its UE (its tunnel, or where it goes) in place of sessions, and over the classes evenly. Two UEs may have the same
+//! place in it; which ones, nobody can tell from outside.
+
+use flow::Seed;
+use foldhash::quality::FixedState;
+use rules::classifier::Side;
+use std::hash::BuildHasher;
+use std::net::IpAddr;
 
 use crate::{BURST, Budgets};
 
@@ -122,6 +133,19 @@ impl Rounds {
         admitted
     }
 
+    /// So many places for all classes together: evenly, and what one does not ask for to the others.
+    /// Odd places go by `turn`, so that over six of them no class has more than another.
+    fn deal(&mut self, mut places: u16, turn: u16) {
+        let mut order = [0, 1, 2];
+        order.sort_unstable_by_key(|&class: &usize| self.0[class].total);
+        for (class, others) in order.into_iter().zip((0..CLASSES as u16).rev()) {
+            let round = &mut self.0[class];
+            let even = (places + turn % (others + 1)) / (others + 1);
+            round.budget = even.min(round.total);
+            places -= round.budget;
+        }
+    }
+
     /// The burst is through.
     pub fn finish(&mut self) {
         for round in &mut self.0 {
@@ -130,6 +154,70 @@ impl Rounds {
                 (round.asked, round.total, round.reached) = ([0; AHEAD + 1], 0, 0);
             }
         }
+    }
+}
+
+/// Who of a burst gets as far as his session, when the worker is busy.
+pub(crate) struct Sieve {
+    rounds: Rounds,
+    served: Box<[Served; SIEVE]>,
+    hasher: FixedState,
+    /// Who has the odd place: 0 to 5, by turns.
+    turn: u16,
+}
+
+/// Places for UEs: few enough to stay in the nearest cache.
+const SIEVE: usize = 1024;
+
+impl Sieve {
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            rounds: Rounds::new(Budgets::all(0)),
+            served: Box::new([Served::default(); SIEVE]),
+            hasher: FixedState::with_seed(seed.0[0] ^ seed.0[1].rotate_left(32)),
+            turn: 0,
+        }
+    }
+
+    /// A packet of the burst asks; the answer is for [`admits`](Self::admits).
+    #[inline]
+    pub fn ask(&mut self, class: Class, side: Side, destination: Option<IpAddr>) -> (Turn, u16) {
+        let hash = match side {
+            Side::Tunnel { local, teid, .. } => self.hasher.hash_one((local.0, teid.0)),
+            Side::Plain { vrf } => self.hasher.hash_one((vrf.0, ue_bits(destination))),
+        };
+        let place = hash as u16 % SIEVE as u16;
+        let turn = self.rounds.ask(class, &mut self.served[usize::from(place)]);
+        (turn, place)
+    }
+
+    /// All have asked: the burst has so many places.
+    pub fn close(&mut self, places: usize) {
+        self.turn = (self.turn + 1) % 6;
+        self.rounds.deal(places.min(BURST) as u16, self.turn);
+        self.rounds.close();
+    }
+
+    /// Whether a packet gets in. All are to be asked about, in their order.
+    #[inline]
+    pub fn admits(&mut self, (turn, place): (Turn, u16)) -> bool {
+        self.rounds
+            .admits(turn, &mut self.served[usize::from(place) % SIEVE])
+    }
+
+    /// The burst is through.
+    pub fn finish(&mut self) {
+        self.rounds.finish();
+    }
+}
+
+/// An IPv4 address, or the half of an IPv6 one that tells the UE.
+#[inline]
+fn ue_bits(address: Option<IpAddr>) -> u64 {
+    match address {
+        None => 0,
+        Some(IpAddr::V4(address)) => address.to_bits().into(),
+        Some(IpAddr::V6(address)) => (address.to_bits() >> 64) as u64,
     }
 }
 
@@ -199,6 +287,69 @@ mod tests {
                 .for_each(|who| counts[who] += 1);
         }
         assert!(counts.iter().all(|count| (39..=41).contains(count)), "{counts:?}");
+    }
+
+    /// The UEs of the packets that the sieve lets in.
+    fn sift(sieve: &mut Sieve, packets: &[(Class, u32)], places: usize) -> Vec<(Class, u32)> {
+        let side = |who: u32| Side::Tunnel {
+            local: flow::LocalId(1),
+            teid: packet::Teid(who),
+            qfi: None,
+        };
+        let asked: Vec<_> = packets
+            .iter()
+            .map(|&(class, who)| sieve.ask(class, side(who), None))
+            .collect();
+        sieve.close(places);
+        let both = packets.iter().zip(asked);
+        let passed = both
+            .filter(|(_, turn)| sieve.admits(*turn))
+            .map(|(packet, _)| *packet)
+            .collect();
+        sieve.finish();
+        passed
+    }
+
+    #[test]
+    fn a_flood_of_one_ue_leaves_the_others_their_turns_in_the_sieve() {
+        let mut sieve = Sieve::new(Seed([7, 9]));
+        let mut counts = [0; 21];
+        for burst in 0..1000 {
+            let mut packets = vec![(Class::NewUplink, 20); 60];
+            packets.extend((0..4).map(|n| (Class::NewUplink, (burst * 4 + n) % 20)));
+            let passed = sift(&mut sieve, &packets, 4);
+            assert_eq!(passed.len(), 4);
+            passed.into_iter().for_each(|(_, who)| counts[who as usize] += 1);
+        }
+        // 4,000 places for 21 who want more.
+        assert!(
+            counts.iter().all(|count| (180..=200).contains(count)),
+            "{counts:?}"
+        );
+    }
+
+    #[test]
+    fn no_class_starves_another_in_the_sieve() {
+        for places in [1, 2, 3, 8] {
+            let mut sieve = Sieve::new(Seed([7, 9]));
+            let mut counts = [0; CLASSES];
+            for burst in 0..3000 {
+                let many = (0..40).map(|n| (Class::NewUplink, burst * 40 + n));
+                let packets: Vec<_> = many
+                    .chain((0..12).map(|n| (Class::NewDownlink, n)))
+                    .chain((0..12).map(|n| (Class::Stale, n)))
+                    .collect();
+                let passed = sift(&mut sieve, &packets, places);
+                assert_eq!(passed.len(), places);
+                passed
+                    .into_iter()
+                    .for_each(|(class, _)| counts[class as usize] += 1);
+            }
+            assert!(
+                counts.iter().all(|&count| count >= 990 * places),
+                "{places}: {counts:?}"
+            );
+        }
     }
 
     proptest! {

@@ -38,6 +38,7 @@ mod notices;
 mod parse;
 mod places;
 mod sessions;
+mod share;
 mod slow;
 mod stats;
 mod steer;

@@ -6,10 +6,11 @@
 use std::net::IpAddr;
 
 use flow::{
-    BlockError, BlockRef, Blocks, Flows, LocalId, ReplaceMap, SessionBlock, SessionIndex, VrfId, prefetch,
+    BlockError, BlockRef, Blocks, Flows, Forward, LocalId, ReplaceMap, SessionBlock, SessionIndex, VrfId,
+    prefetch,
 };
 use packet::{DropReason, Teid};
-use rules::classifier::Side;
+use rules::classifier::{Classifier, Side};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::prefix::IpPrefix;
 
@@ -19,10 +20,12 @@ use crate::fair::Served;
 use crate::map::FixedMap;
 use crate::ue_map::UeMap;
 
-/// A session in its place.
+/// A session in its place: a cache line.
+#[repr(align(64))]
 pub(crate) struct Slot {
-    /// What Control compiled.
-    pub image: Box<SessionImage>,
+    /// What Control compiled, but for the classifier, which is here: one step less on the way to it.
+    image: Box<SessionImage>,
+    pub classifier: Classifier,
     /// Its block and the generation of valid flow entries.
     pub installed: flow::Installed,
     /// What it has had of the slow path.
@@ -38,6 +41,35 @@ pub(crate) struct Account {
     pub served: Served,
     /// Its rate of new flow entries.
     pub pace: Paced,
+}
+
+const _: () = assert!(size_of::<Option<Slot>>() == 64);
+
+impl Slot {
+    fn new(mut image: Box<SessionImage>, installed: flow::Installed, account: Account) -> Self {
+        Self {
+            classifier: std::mem::take(&mut image.classifier),
+            image,
+            installed,
+            account,
+        }
+    }
+
+    /// What Control compiled, whole again.
+    fn into_image(self) -> Box<SessionImage> {
+        let Self {
+            mut image,
+            classifier,
+            ..
+        } = self;
+        image.classifier = classifier;
+        image
+    }
+
+    /// The forward in a slot.
+    pub fn forward(&self, slot: u8) -> Option<&Forward> {
+        self.image.block.forwards.get(usize::from(slot))
+    }
 }
 
 /// All sessions of a worker.
@@ -230,11 +262,7 @@ impl Sessions {
         };
         self.add_keys(&image);
         let place = image.session.index();
-        self.slots[place] = Some(Slot {
-            image,
-            installed,
-            account: Account::default(),
-        });
+        self.slots[place] = Some(Slot::new(image, installed, Account::default()));
         self.count += 1;
         Applied {
             outcome: Ok(None),
@@ -268,27 +296,23 @@ impl Sessions {
         let session = image.session;
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
-        let old = self.slots[session.index()].replace(Slot {
-            image,
-            installed,
-            account,
-        });
+        let old = self.slots[session.index()].replace(Slot::new(image, installed, account));
         let usage = (!last.is_empty()).then_some(UsageSnapshot {
             session,
             counters: last,
         });
         Applied {
             outcome: Ok(usage),
-            retired: old.map(|slot| slot.image),
+            retired: old.map(Slot::into_image),
         }
     }
 
     fn remove(&mut self, session: SessionIndex) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
         let counters = self.counters(self.at(session)?, |_| true);
         let slot = self.slots[session.index()].take()?;
-        let Slot { image, installed, .. } = slot;
-        self.blocks.remove(installed.block);
+        self.blocks.remove(slot.installed.block);
         self.revoked += slot.account.flows as usize;
+        let image = slot.into_image();
         self.count -= 1;
         for key in &image.tunnels {
             self.tunnels.remove(key);

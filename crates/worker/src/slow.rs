@@ -3,7 +3,9 @@
 //! What has no verdict is compacted into a list and taken through in passes, each of which asks for the memory of the
 //! next: find the sessions, deal the budgets out, match PDRs, write flow entries. Budgets are for each burst, of three
 //! classes of work and fair over sessions ([`fair`](crate::fair)); over budget a packet is dropped and counted, never
-//! queued. Finding the session is not in the budget: it is one look into a map, and unknown ones end there.
+//! queued. Finding the session is not in the budget: it is one look into a map, and unknown ones end there. Only where
+//! the worker is busy, and the stage has no more than its [`share`](crate::share) of the time, not even that is done for
+//! what has to wait.
 //!
 //! A flow whose entry is of an older *snapshot* keeps its verdict until the budget gets to it; one whose session changed
 //! has none any more, and is decided before its packet goes on. Which entries there may be is told by
@@ -15,20 +17,23 @@
 use flow::{Blocks, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, SessionIndex, Tick};
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{PacketView, Side};
-use rules::image::{Decision, SessionImage};
+use rules::image::Decision;
 
 use crate::WorkerConfig;
 use crate::batch::BURST;
 use crate::books::{Books, Limits};
 use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Verdict};
-use crate::fair::{Class, Rounds, Turn};
+use crate::fair::{Class, Rounds, Sieve, Turn};
 use crate::flows::Flows;
 use crate::idle::Idle;
 use crate::sessions::{Sessions, Slot};
+use crate::share::Share;
 use crate::stats::Stats;
 
 /// The slow path's state.
 pub(crate) struct SlowPath {
+    pub share: Share,
+    sieve: Sieve,
     rounds: Rounds,
     limits: Limits,
     idle: Idle,
@@ -79,6 +84,8 @@ pub(crate) struct Burst<'a, B> {
 impl SlowPath {
     pub fn new(config: &WorkerConfig) -> Self {
         Self {
+            share: Share::new(config.slow_share_percent),
+            sieve: Sieve::new(config.seed),
             rounds: Rounds::new(config.budgets),
             limits: Limits::new(config.flow_limits),
             idle: Idle::new(config.idle),
@@ -92,32 +99,27 @@ impl SlowPath {
         }
     }
 
-    /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was.
+    /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was. `hits`
+    /// packets of the burst have found their entry.
     pub fn decide<B: PacketBuf>(
         &mut self,
         tables: &mut Tables<'_>,
         burst: &mut Burst<'_, B>,
+        hits: u64,
         now: Nanos,
     ) -> usize {
-        let count = self.collect(tables.sessions, burst);
+        let places = self.share.places(burst.descriptors.len(), hits, now);
+        let mut count = self.collect(burst);
+        if count > places {
+            count = self.sift(tables.stats, burst, count, places);
+        }
+        self.share.admit(count);
         if count == 0 {
             return 0;
         }
         let count = self.find(tables.sessions, burst, count);
         let count = self.admit(tables, burst, count);
         for place in 0..count {
-            self.prefetch(
-                tables.sessions,
-                count,
-                place + FAR_AHEAD,
-                SessionImage::prefetch_filters,
-            );
-            self.prefetch(
-                tables.sessions,
-                count,
-                place + AHEAD,
-                SessionImage::prefetch_ports,
-            );
             self.judge(tables, burst, self.wanted[place]);
         }
         let mut books = Books {
@@ -152,7 +154,7 @@ impl SlowPath {
     }
 
     /// Lists the packets that want a decision; how many they are.
-    fn collect<B>(&mut self, sessions: &Sessions, burst: &Burst<'_, B>) -> usize {
+    fn collect<B>(&mut self, burst: &Burst<'_, B>) -> usize {
         let mut count = 0;
         for (place, descriptor) in burst.descriptors.iter().enumerate() {
             let has_one = descriptor.verdict.is_some() && burst.soft >> (place % BURST) & 1 == 0;
@@ -161,13 +163,48 @@ impl SlowPath {
             }
             self.wanted[count % BURST].place = place as u8;
             count += 1;
-            sessions.prefetch_find(descriptor.side, burst.keys.destination(place, descriptor.family));
         }
         count
     }
 
+    /// Keeps so many of them, before anything is looked for. What has a verdict is not dropped.
+    #[cold]
+    fn sift<B>(&mut self, stats: &mut Stats, burst: &mut Burst<'_, B>, count: usize, places: usize) -> usize {
+        let Self { sieve, wanted, .. } = self;
+        let wanted = &mut wanted[..count.min(BURST)];
+        let mut turns = [(Turn::NONE, 0); BURST];
+        for (turn, wanted) in turns.iter_mut().zip(wanted.iter()) {
+            let place = usize::from(wanted.place);
+            let descriptor = &burst.descriptors[place];
+            let destination = burst.keys.destination(place, descriptor.family);
+            *turn = sieve.ask(class(descriptor), descriptor.side, destination);
+        }
+        sieve.close(places);
+        let mut kept = 0;
+        for number in 0..wanted.len() {
+            let place = wanted[number].place;
+            if sieve.admits(turns[number]) {
+                wanted[kept].place = place;
+                kept += 1;
+            } else {
+                refuse(
+                    stats,
+                    &mut burst.descriptors[usize::from(place)],
+                    turns[number].0.class,
+                );
+            }
+        }
+        sieve.finish();
+        kept
+    }
+
     /// Finds their sessions, and keeps the packets that have one.
     fn find<B>(&mut self, sessions: &Sessions, burst: &mut Burst<'_, B>, count: usize) -> usize {
+        for wanted in &self.wanted[..count.min(BURST)] {
+            let place = usize::from(wanted.place);
+            let descriptor = &burst.descriptors[place];
+            sessions.prefetch_find(descriptor.side, burst.keys.destination(place, descriptor.family));
+        }
         let mut kept = 0;
         for number in 0..count.min(BURST) {
             let place = usize::from(self.wanted[number].place);
@@ -204,24 +241,18 @@ impl SlowPath {
                 wanted[kept] = wanted[number];
                 kept += 1;
                 if let Some(slot) = tables.sessions.at(session) {
-                    slot.image.prefetch();
+                    slot.classifier.prefetch();
+                    tables.sessions.blocks.prefetch_faces(slot.installed.block);
                 }
                 continue;
             }
-            let descriptor = &mut burst.descriptors[usize::from(place)];
-            if descriptor.verdict.is_some() {
-                tables.stats.revalidations_put_off += 1;
-            } else {
-                descriptor.fate = Fate::Drop(over_budget(turn.class));
-            }
+            refuse(
+                tables.stats,
+                &mut burst.descriptors[usize::from(place)],
+                turn.class,
+            );
         }
         rounds.finish();
-        for number in 0..kept {
-            self.prefetch(tables.sessions, kept, number, SessionImage::prefetch_rules);
-        }
-        for number in 0..FAR_AHEAD {
-            self.prefetch(tables.sessions, kept, number, SessionImage::prefetch_filters);
-        }
         kept
     }
 
@@ -276,15 +307,6 @@ impl SlowPath {
         }
     }
 
-    /// Asks for a part of the rules about the packet of this number, if there are so many.
-    #[inline]
-    fn prefetch(&self, sessions: &Sessions, count: usize, number: usize, part: impl Fn(&SessionImage)) {
-        let wanted = self.wanted[..count].get(number);
-        if let Some(slot) = wanted.and_then(|wanted| sessions.at(wanted.session)) {
-            part(&slot.image);
-        }
-    }
-
     fn shape(&self, fields: KeyFields) -> KeyFields {
         if self.force_five_tuple {
             KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
@@ -294,17 +316,22 @@ impl SlowPath {
     }
 }
 
-/// How many decisions ahead the ports of filters are asked for.
-const AHEAD: usize = 4;
-/// And the filters.
-const FAR_AHEAD: usize = 8;
-
 /// By where it came in: what comes in tunnels is uplink, also between user planes.
 fn class(descriptor: &Descriptor) -> Class {
     match descriptor.side {
         _ if descriptor.verdict.is_some() || descriptor.notes.any(Notes::STALE) => Class::Stale,
         Side::Tunnel { .. } => Class::NewUplink,
         Side::Plain { .. } => Class::NewDownlink,
+    }
+}
+
+/// There is no place for a packet: it goes by the verdict that it has, or no further.
+#[inline]
+fn refuse(stats: &mut Stats, descriptor: &mut Descriptor, class: Class) {
+    if descriptor.verdict.is_some() {
+        stats.revalidations_put_off += 1;
+    } else {
+        descriptor.fate = Fate::Drop(over_budget(class));
     }
 }
 
@@ -354,13 +381,12 @@ fn decide(
         side: descriptor.side,
         tuple: &tuple,
     };
-    let found = slot
-        .image
+    let found = slot.classifier.classify(&view).ok_or(DropReason::NoMatchingPdr)?;
+    let decision = &found.decision;
+    if !slot
         .classifier
-        .classify(&view)
-        .ok_or(DropReason::NoMatchingPdr)?;
-    let decision = decision(slot, found.slot)?;
-    if !slot.image.allows_source(decision.source_check, tuple.addrs.src()) {
+        .allows_source(decision.source_check, tuple.addrs.src())
+    {
         return Err(DropReason::SpoofedSource);
     }
     if tuple.addrs.has_unforwardable_destination() && is_routed(slot, decision, descriptor.side) {
@@ -379,7 +405,7 @@ fn decide(
 
 /// Whether a data network is at either end, so that this node is a router to the packet.
 fn is_routed(slot: &Slot, decision: &Decision, side: Side) -> bool {
-    let forward = slot.image.block.forwards.get(usize::from(decision.forward));
+    let forward = slot.forward(decision.forward);
     matches!(side, Side::Plain { .. }) || forward.is_some_and(|forward| forward.kind == ForwardKind::Plain)
 }
 
@@ -389,36 +415,29 @@ fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answ
     if let Some(defect) = descriptor.defect {
         return Err(defect);
     }
-    let pdr = signalling_pdr(home.slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
+    let decision = signalling_pdr(home.slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
     Ok(Answer {
-        verdict: verdict(home, decision(home.slot, pdr)?),
+        verdict: verdict(home, &decision),
         key: None,
         protocol: 0,
     })
 }
 
-fn signalling_pdr(slot: &Slot, side: Side) -> Option<u16> {
+fn signalling_pdr(slot: &Slot, side: Side) -> Option<Decision> {
     match side {
-        Side::Tunnel { local, teid, qfi } => slot.image.classifier.classify_signalling(local, teid, qfi),
+        Side::Tunnel { local, teid, qfi } => slot.classifier.classify_signalling(local, teid, qfi),
         Side::Plain { .. } => None,
     }
-}
-
-fn decision(slot: &Slot, pdr: u16) -> Result<&Decision, DropReason> {
-    slot.image
-        .decisions
-        .get(usize::from(pdr))
-        .ok_or(DropReason::NoMatchingPdr)
 }
 
 fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
     let Home { slot, blocks } = home;
     let downlink = decision.direction == Direction::Downlink;
-    let block = blocks.get(slot.installed.block);
+    let block = slot.installed.block;
     Verdict {
         qers: decision.qers,
         urrs: decision.urrs,
-        block: slot.installed.block,
+        block,
         generation: slot.installed.generation,
         flags: FlowFlags::NONE
             .with_if(FlowFlags::DOWNLINK, downlink)
@@ -427,6 +446,6 @@ fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
         pdr: decision.pdr,
         forward: decision.forward,
         marking: decision.marking,
-        meters: block.map_or(0, |block| block.meters_hint(decision.qers, decision.direction)),
+        meters: blocks.meters_hint(block, decision.qers, decision.direction),
     }
 }

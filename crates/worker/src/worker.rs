@@ -262,6 +262,7 @@ impl<I: Io> Worker<I> {
         }
         self.count_received(source);
         self.lap(Stage::Rx, packets, &mut clock);
+        let (begun, hits) = (clock, self.stats.hits);
         let tick = Tick::of(now);
         let descriptors = &mut self.descriptors[..packets];
         descriptors
@@ -283,8 +284,10 @@ impl<I: Io> Worker<I> {
             tick,
         );
         self.lap(Stage::Lookup, packets, &mut clock);
-        let decided = self.decide(packets, soft, notes, now);
+        let (asked, hits) = (clock, self.stats.hits - hits);
+        let decided = self.decide((packets, hits), soft, notes, now);
         self.lap(Stage::Slow, decided, &mut clock);
+        self.slow.share.spend(clock.wrapping_sub(asked));
         self.act(packets, now);
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
@@ -300,6 +303,7 @@ impl<I: Io> Worker<I> {
         );
         self.stats.held = self.fragments.len() as u64;
         self.lap(Stage::Tx, packets, &mut clock);
+        self.slow.share.earn(clock.wrapping_sub(begun));
     }
 
     fn look_at_fragments(&mut self, packets: usize, now: Nanos) {
@@ -309,7 +313,7 @@ impl<I: Io> Worker<I> {
             .look(&self.burst, (descriptors, &mut self.keys), of, now);
     }
 
-    fn decide(&mut self, packets: usize, soft: u64, notes: Notes, now: Nanos) -> usize {
+    fn decide(&mut self, (packets, hits): (usize, u64), soft: u64, notes: Notes, now: Nanos) -> usize {
         let mut tables = slow::Tables {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
@@ -321,7 +325,7 @@ impl<I: Io> Worker<I> {
             keys: &self.keys,
             soft,
         };
-        let decided = self.slow.decide(&mut tables, &mut burst, now);
+        let decided = self.slow.decide(&mut tables, &mut burst, hits, now);
         if notes.any(Notes::CLOSING) {
             let (flows, stats) = (&mut self.flows, &mut self.stats);
             self.slow.close(

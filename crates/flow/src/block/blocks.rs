@@ -233,6 +233,22 @@ impl Blocks {
         }
     }
 
+    /// As [`SessionBlock::meters_hint`], from the line that packets of the direction need anyway; 0 without a block.
+    #[inline]
+    pub fn meters_hint(&self, block: BlockRef, qers: u64, direction: Direction) -> u8 {
+        let line = (block.0 as usize).wrapping_add(direction as usize);
+        let face = self.lines.get(line).map(Line::face);
+        face.map_or(0, |face| face.counts.meters_hint(qers, direction))
+    }
+
+    /// Asks for the lines that tell whether flow entries of a block are valid, one for each direction.
+    #[inline]
+    pub fn prefetch_faces(&self, block: BlockRef) {
+        for line in 0..FACES {
+            prefetch::nth(&self.lines, (block.0 as usize).wrapping_add(line));
+        }
+    }
+
     /// Asks for another line of the block that `entry` names.
     #[inline(always)]
     pub(crate) fn prefetch_line<K>(&self, entry: &FlowEntry<K>, line: usize) {

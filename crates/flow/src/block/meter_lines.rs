@@ -13,6 +13,17 @@ impl Counts {
         let start = self.meters_at() + direction as usize * self.meter_lines_each();
         start..start + self.meter_lines_each()
     }
+
+    /// The line of the first meter of these QERs, from the block's start; 0: they have none.
+    #[inline]
+    pub(super) fn meters_hint(self, qers: u64, direction: Direction) -> u8 {
+        let slot = qers.trailing_zeros() as usize;
+        if slot >= usize::from(self.meter_slots()) {
+            return 0;
+        }
+        let line = if self.is_wide() { slot } else { slot / 2 };
+        (self.meter_lines(direction).start + line) as u8
+    }
 }
 
 /// The meter in a slot of a direction's lines.
@@ -79,13 +90,7 @@ impl SessionBlock<'_> {
 
     /// What flow entries of these QERs and this direction hold in `meters`: the line of the first of them.
     pub fn meters_hint(&self, qers: u64, direction: Direction) -> u8 {
-        let counts = self.counts();
-        let slot = qers.trailing_zeros() as usize;
-        if slot >= usize::from(counts.meter_slots()) {
-            return 0;
-        }
-        let line = if counts.is_wide() { slot } else { slot / 2 };
-        (counts.meter_lines(direction).start + line) as u8
+        self.counts().meters_hint(qers, direction)
     }
 
     /// Fills in what a flow entry of this block needs of it: block, generation, and the hint for its meters.

@@ -6,6 +6,7 @@ use flow::KeyFields;
 use packet::tuple::proto;
 use packet::{IpTuple, ipv6};
 
+use super::packed::View;
 use super::{PacketView, Side};
 use crate::model::SourceInterface;
 use crate::prefix::IpPrefix;
@@ -14,26 +15,8 @@ use crate::ue;
 /// Bits of an IPv6 address that a key's ADDRESS holds.
 const KEY_PREFIX_BITS: u8 = 64;
 
-/// The session's UE addresses.
-#[derive(Clone, PartialEq, Debug)]
-pub(super) struct UeAddresses {
-    prefixes: Vec<IpPrefix>,
-    /// An IPv6 prefix is longer than what a key's ADDRESS holds.
-    has_long: bool,
-}
-
-impl UeAddresses {
-    pub(super) fn new(prefixes: Vec<IpPrefix>) -> Self {
-        let has_long = prefixes.iter().any(is_long);
-        Self { prefixes, has_long }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.prefixes.is_empty()
-    }
-}
-
-fn is_long(prefix: &IpPrefix) -> bool {
+/// Whether an IPv6 prefix is longer than what a key's ADDRESS holds.
+pub(super) fn is_long(prefix: &IpPrefix) -> bool {
     !prefix.is_ipv4() && prefix.len() > KEY_PREFIX_BITS
 }
 
@@ -83,18 +66,18 @@ impl Orientation {
 /// A packet whose fields can be had only together with a note of it.
 pub(super) struct Reads<'a> {
     tuple: &'a IpTuple,
-    ue: &'a UeAddresses,
+    rules: &'a View<'a>,
     is_plain: bool,
     has_read_ports: bool,
     fields: KeyFields,
 }
 
 impl<'a> Reads<'a> {
-    pub(super) fn new(packet: &PacketView<'a>, ue: &'a UeAddresses) -> Self {
+    pub(super) fn new(packet: &PacketView<'a>, rules: &'a View<'a>) -> Self {
         let is_plain = matches!(packet.side, Side::Plain { .. });
         let mut reads = Self {
             tuple: packet.tuple,
-            ue,
+            rules,
             is_plain,
             has_read_ports: false,
             fields: KeyFields::NONE,
@@ -132,7 +115,7 @@ impl<'a> Reads<'a> {
 
     /// The address that ADDRESS stands for was compared with the UE's.
     fn note_ue_address(&mut self) {
-        let is_long = self.ue.has_long && !self.is_ipv4();
+        let is_long = self.rules.has_long && !self.is_ipv4();
         self.note(if is_long {
             KeyFields::TUPLE
         } else {
@@ -159,13 +142,13 @@ impl<'a> Reads<'a> {
     /// Whether the address at `end` is the UE's: one of its prefixes, or link-local, as the source of what it sends.
     /// True in a session that knows no UE address.
     pub(super) fn is_ue(&mut self, end: End) -> bool {
-        let prefixes = &self.ue.prefixes;
-        if prefixes.is_empty() {
+        let prefixes = self.rules.own_prefixes();
+        if prefixes.clone().next().is_none() {
             return true;
         }
-        self.note_address(end, self.ue.has_long);
+        self.note_address(end, self.rules.has_long);
         let address = self.address(end);
-        ue::owns(prefixes, address) || (end == End::Source && ue::is_link_local(prefixes, address))
+        ue::owns(prefixes.clone(), address) || (end == End::Source && ue::is_link_local(prefixes, address))
     }
 
     fn note_address(&mut self, end: End, is_long: bool) {

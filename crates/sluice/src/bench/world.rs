@@ -108,6 +108,8 @@ impl Setting {
         config.shared_meters = self.model.policy.slices;
         config.force_five_tuple = self.model.force_five_tuple;
         config.stage_clock = self.stage_clock;
+        // What the daemon has by default.
+        config.slow_share_percent = 20;
         config
     }
 }

@@ -22,6 +22,10 @@ pub struct WorkersConfig {
     /// Packets that one burst of 64 may take through the slow path.
     #[serde(default)]
     pub slow_path_per_burst: SlowPathConfig,
+    /// How much of its time, in per cent, a worker spends on first packets of flows while packets of established ones
+    /// wait; 100 leaves only the limits of each burst; 20.
+    #[serde(default = "WorkersConfig::default_slow_path_share")]
+    pub slow_path_share_percent: Bounded<1, 100>,
     /// Microseconds that a worker without packets sleeps between polls; 0 never sleeps, for the least latency; 50.
     #[serde(default = "WorkersConfig::default_idle_sleep")]
     pub idle_sleep_us: Bounded<0, 1_000>,
@@ -56,6 +60,9 @@ impl WorkersConfig {
     const fn default_count() -> Bounded<1, 64> {
         Bounded::new(1)
     }
+    const fn default_slow_path_share() -> Bounded<1, 100> {
+        Bounded::new(20)
+    }
     const fn default_idle_sleep() -> Bounded<0, 1_000> {
         Bounded::new(50)
     }
@@ -68,6 +75,7 @@ impl Default for WorkersConfig {
             cores: Vec::new(),
             force_five_tuple: false,
             slow_path_per_burst: SlowPathConfig::default(),
+            slow_path_share_percent: Self::default_slow_path_share(),
             idle_sleep_us: Self::default_idle_sleep(),
             rebalance: None,
         }

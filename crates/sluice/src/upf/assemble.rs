@@ -99,6 +99,7 @@ fn worker_config(
         new_downlink: slow_path.new_downlink.value() as u16,
         stale: slow_path.stale.value() as u16,
     };
+    worker.slow_share_percent = config.workers.slow_path_share_percent.value() as u8;
     worker.flow_limits = config.flows.limits(count);
     worker.idle = config.flows.idle_s.times();
     worker.fragments = config.fragments.limits();

@@ -1,0 +1,149 @@
+//! How much of its time a busy worker leaves to the slow path.
+//!
+//! A worker is busy when a burst is full, so that more packets wait behind it, and flows that are established have sent
+//! something within the last millisecond. Then the slow path has a share of the worker's time: every burst earns it some, by the ticks
+//! of all stages but `rx`; what it takes is charged. So many packets get in as it can pay for, at what one has cost
+//! of late. A worker that is not busy, or that has nothing but first packets, spares nobody by refusing them.
+//!
+//! Time is what the stages' clock tells. Where that stands still, or the share is 100%, nothing is bounded.
+
+use flow::Nanos;
+
+use crate::BURST;
+
+/// Packets' worth of time that can be saved up, or owed.
+const SAVED: i64 = 2 * BURST as i64;
+/// How long established flows are reckoned with after their last packet.
+const MEMORY: u64 = 1_000_000;
+/// What the cost of one packet is supposed to be at first, in ticks.
+const FIRST_COST: i64 = 1_000;
+
+/// The slow path's account of time.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    percent: i64,
+    /// In hundredths of a tick.
+    credit: i64,
+    /// Ticks that one packet has cost of late.
+    cost: i64,
+    /// Until when established flows are reckoned with.
+    established: Nanos,
+    is_busy: bool,
+    /// Packets let in by this burst.
+    admitted: usize,
+}
+
+impl Share {
+    /// `percent` of the worker's time, at most 100.
+    pub fn new(percent: u8) -> Self {
+        Self {
+            percent: i64::from(percent.min(100)),
+            credit: 100 * FIRST_COST * SAVED,
+            cost: FIRST_COST,
+            established: Nanos::ZERO,
+            is_busy: false,
+            admitted: 0,
+        }
+    }
+
+    /// How many packets of a burst may go in, of `packets`, `hits` of which have their entry.
+    #[inline]
+    pub fn places(&mut self, packets: usize, hits: u64, now: Nanos) -> usize {
+        if hits > 0 {
+            self.established = Nanos(now.0.saturating_add(MEMORY));
+        }
+        self.is_busy = self.percent < 100 && packets == BURST && now < self.established;
+        if !self.is_busy || self.cost == 0 {
+            return BURST;
+        }
+        (self.credit / (100 * self.cost)).clamp(0, BURST as i64) as usize
+    }
+
+    /// So many packets went in.
+    #[inline]
+    pub fn admit(&mut self, packets: usize) {
+        self.admitted = packets;
+    }
+
+    /// The stage took so many ticks.
+    #[inline]
+    pub fn spend(&mut self, ticks: u64) {
+        let ticks = ticks.min(1 << 32) as i64;
+        if self.is_busy {
+            self.credit -= 100 * ticks;
+        }
+        if self.admitted > 0 {
+            // A core that was lost on the way must not make packets dear for long.
+            let each = (ticks / self.admitted as i64).min(4 * self.cost.max(FIRST_COST));
+            self.cost += (each - self.cost) / 8;
+        }
+        self.admitted = 0;
+    }
+
+    /// A burst took so many ticks, in all stages that count.
+    #[inline]
+    pub fn earn(&mut self, ticks: u64) {
+        let most = 100 * SAVED * self.cost;
+        let earned = self.percent * ticks.min(1 << 32) as i64;
+        self.credit = (self.credit + earned).clamp(-most, most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs full bursts of a worker whose other stages take `others` ticks a burst, and whose slow path takes `each`
+    /// for each of `wanted` packets that it lets in; its part of the time, and packets let in by a burst.
+    fn run(
+        share: &mut Share,
+        (packets, hits): (usize, u64),
+        others: u64,
+        (wanted, each): (usize, u64),
+    ) -> (f64, f64) {
+        let (mut all, mut slow, mut admitted) = (0, 0, 0);
+        for burst in 0..10_000 {
+            let places = share.places(packets, hits, Nanos(burst * 10_000)).min(wanted);
+            share.admit(places);
+            let ticks = places as u64 * each;
+            share.spend(ticks);
+            share.earn(ticks + others);
+            // What was saved up is not part of the rate.
+            if burst > 1_000 {
+                (all, slow, admitted) = (all + ticks + others, slow + ticks, admitted + places);
+            }
+        }
+        (slow as f64 / all as f64, admitted as f64 / 9_000.0)
+    }
+
+    #[test]
+    fn a_busy_worker_leaves_it_its_share_and_no_more() {
+        for (others, each) in [(15_000, 1_000), (15_000, 300), (60_000, 2_000), (3_000, 5_000)] {
+            let (part, _) = run(&mut Share::new(20), (BURST, 10), others, (50, each));
+            assert!((0.17..=0.201).contains(&part), "{others} {each}: {part}");
+        }
+        let (_, admitted) = run(&mut Share::new(20), (BURST, 60), 30_000, (4, 1_000));
+        assert!(admitted > 3.99, "within its share nothing is refused: {admitted}");
+    }
+
+    #[test]
+    fn nothing_is_refused_without_a_queue_or_without_established_flows() {
+        for (share, burst) in [(20, (BURST - 1, 10)), (20, (BURST, 0)), (100, (BURST, 10))] {
+            let (_, admitted) = run(&mut Share::new(share), burst, 1_000, (50, 10_000));
+            assert!(admitted > 49.99, "{share} {burst:?}: {admitted}");
+        }
+        let mut share = Share::new(20);
+        let (_, admitted) = run(&mut share, (BURST, 10), 0, (50, 0));
+        assert!(admitted > 49.99, "a clock that stands still: {admitted}");
+    }
+
+    #[test]
+    fn an_absence_from_the_core_is_forgotten_soon() {
+        let mut share = Share::new(20);
+        run(&mut share, (BURST, 10), 15_000, (50, 1_000));
+        share.admit(5);
+        share.spend(100_000_000);
+        let (_, admitted) = run(&mut share, (BURST, 10), 15_000, (50, 1_000));
+        assert!(admitted > 3.0, "{admitted}");
+    }
+}
