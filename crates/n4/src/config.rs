@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::node::NodeName;
+use crate::reports::ReportLimits;
 
 /// What a rule gets whose Network Instance names none that is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Config {
     pub any_source: bool,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
+    /// How often sessions are reported about.
+    pub reports: ReportLimits,
     /// Sessions.
     pub sessions: session::Config,
 }
@@ -69,6 +72,7 @@ impl Config {
             peer_port: pfcp::PORT,
             any_source: false,
             unknown_instance: UnknownInstance::Refuse,
+            reports: ReportLimits::default(),
             sessions: session::Config::for_workers(workers),
         }
     }

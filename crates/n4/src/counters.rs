@@ -27,6 +27,16 @@ pub struct Counters {
     pub retransmissions: u64,
     /// Requests of ours that were never answered.
     pub unanswered: u64,
+    /// Events of sessions that were to be reported.
+    pub events: u64,
+    /// Among them those that were one with an event that waited to be reported, or was being reported.
+    pub events_merged: u64,
+    /// Among them those that found their session's list full, and lists of sessions that ended before their turn.
+    pub events_dropped: u64,
+    /// Reports that the control plane refused: they are not sent again.
+    pub reports_refused: u64,
+    /// Reports that nobody answered, or that the control plane was too busy for: they are sent anew later.
+    pub reports_retried: u64,
     /// Peers found to have restarted by their Recovery Time Stamp.
     pub peer_restarts: u64,
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.

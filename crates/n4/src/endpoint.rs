@@ -5,19 +5,17 @@
 //! retransmission, then IEs, then association, then session.
 
 use flow::{Bucket, Nanos, OpId, WorkerId};
-use packet::Teid;
 use pfcp::message::{Body, Message};
 use pfcp::{Frame, Frames, Header, HeaderError, MessageType, SequenceNumber};
 use rules::compile::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{
-    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Seid, Sessions, Ticket, WorkerFault,
-    keyed,
+    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, Ticket, WorkerFault, keyed,
 };
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::answers::{Answers, Known, RequestKey};
@@ -25,6 +23,7 @@ use crate::association::{Association, Associations};
 use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_session::InWork;
 use crate::transmit::Transmit;
@@ -44,8 +43,7 @@ pub struct Endpoint {
     pub(crate) last_ticket: u64,
     /// Associations by the time of their next heartbeat.
     pub(crate) heartbeats: VecDeque<(Nanos, AssociationId)>,
-    /// Error Indications being reported.
-    pub(crate) reporting: Keyed<(Seid, IpAddr, Teid), ()>,
+    pub(crate) reports: Reports,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -96,7 +94,7 @@ impl Endpoint {
             in_work: keyed(c),
             last_ticket: 0,
             heartbeats: VecDeque::new(),
-            reporting: keyed(d),
+            reports: Reports::new(d, config.reports),
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -128,7 +126,9 @@ impl Endpoint {
         let (again, failed) = self.requests.handle_timeout(now);
         self.counters.retransmissions += again.len() as u64;
         self.transmits.extend(again);
-        failed.iter().for_each(|request| self.unanswered(request.purpose));
+        failed
+            .iter()
+            .for_each(|request| self.unanswered(now, request.purpose));
         self.send_heartbeats(now);
         self.settle(now);
     }
@@ -139,6 +139,7 @@ impl Endpoint {
         [
             self.sessions.poll_timeout(),
             self.requests.poll_timeout(),
+            self.reports.poll_timeout(),
             heartbeat,
         ]
         .into_iter()
@@ -205,6 +206,11 @@ impl Endpoint {
     /// Requests that peers wait for, and requests of ours that peers have yet to answer.
     pub fn outstanding(&self) -> (usize, usize) {
         (self.in_work.len(), self.requests.len())
+    }
+
+    /// Sessions that have something to report, or that have reported of late.
+    pub fn reporting(&self) -> usize {
+        self.reports.len()
     }
 
     /// What the header check found (TS 29.244 §7.6.2 to §7.6.5).
@@ -277,18 +283,17 @@ impl Endpoint {
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
-            Some(Purpose::Report(seid, peer, teid)) => {
-                self.reporting.remove(&(seid, peer, teid));
-            }
+            Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
         }
         self.settle(now);
     }
 
-    /// Ends what sessions have come to an end with.
+    /// Ends what sessions have come to an end with, and sends the reports whose turn it is.
     fn settle(&mut self, now: Nanos) {
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }
+        self.send_reports(now);
     }
 
     /// A number for a request on a session.

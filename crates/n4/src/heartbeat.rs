@@ -144,7 +144,7 @@ impl Endpoint {
     }
 
     /// A request of ours was given up. Sessions stay: the peer may come back (TS 23.527 §4.3).
-    pub(crate) fn unanswered(&mut self, purpose: Purpose) {
+    pub(crate) fn unanswered(&mut self, now: Nanos, purpose: Purpose) {
         self.counters.unanswered += 1;
         match purpose {
             Purpose::Heartbeat(id) => {
@@ -156,9 +156,7 @@ impl Endpoint {
                     self.share_out();
                 }
             }
-            Purpose::Report(seid, peer, teid) => {
-                self.reporting.remove(&(seid, peer, teid));
-            }
+            Purpose::Report(seid) => self.report_failed(now, seid),
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Our own requests: numbered, kept until they are answered, sent again by T1 and N1 (TS 29.244 §6.4).
 
 use flow::Nanos;
-use packet::Teid;
 use session::{AssociationId, Keyed, Seid, keyed};
 use std::collections::VecDeque;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::transmit::Transmit;
@@ -13,8 +12,8 @@ use crate::transmit::Transmit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Heartbeat(AssociationId),
-    /// The report of an Error Indication: the session, and the peer's tunnel endpoint.
-    Report(Seid, IpAddr, Teid),
+    /// A report about this session.
+    Report(Seid),
 }
 
 #[derive(Debug)]

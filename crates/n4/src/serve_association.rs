@@ -149,6 +149,7 @@ impl Endpoint {
 
     fn drop_association(&mut self, id: AssociationId) {
         self.associations.remove(id);
+        self.counters.events_dropped += self.reports.end_association(id) as u64;
         self.heartbeats.retain(|(_, other)| *other != id);
         self.share_out();
     }

@@ -1,28 +1,21 @@
 //! Procedures about sessions (TS 29.244 §6.3): from the request to the sessions, and back to the response.
 
 use flow::Nanos;
-use packet::Teid;
-use pfcp::group::{
-    CreatedPdr, ErrorIndicationReport, UsageReportSessionDeletion, UsageReportSessionModification,
-};
-use pfcp::ie::{
-    Cause, EndTime, FSeid, FTeid, OffendingIe, PdrId, PfcpSeReqFlags, QueryUrrReference, ReportType,
-    StartTime, UrSeqn, UrrId, UsageReportTrigger, VolumeMeasurement,
-};
+use pfcp::group::CreatedPdr;
+use pfcp::ie::{Cause, FSeid, FTeid, OffendingIe, PdrId, PfcpSdRspFlags, PfcpSeReqFlags, QueryUrrReference};
 use pfcp::message::{
     SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
-    SessionModificationRequest, SessionModificationResponse, SessionReportRequest,
+    SessionModificationRequest, SessionModificationResponse,
 };
 use pfcp::{Header, MessageType, Repeated};
-use rules::model::MeasurementMethod;
-use session::{AssociationId, CpFSeid, Done, Outcome, Refusal, ReportCause, Seid, UsageReport};
+use session::{AssociationId, CpFSeid, Done, Outcome, Refusal, Seid};
 use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
 use crate::endpoint::{Endpoint, Path, Request};
 use crate::map::{self, Context};
-use crate::requests::Purpose;
 use crate::serve::Rejection;
+use crate::usage::{deletion_report, modification_report};
 
 /// A request that sessions are at work on.
 #[derive(Clone, Copy, Debug)]
@@ -285,49 +278,15 @@ impl Endpoint {
             }
             _ => {
                 let clock = self.config.clock_unix;
-                let usage: Vec<_> = done
-                    .usage
-                    .iter()
-                    .map(|usage| deletion_report(usage, clock))
-                    .collect();
+                let (unsent, is_unacknowledged) = self.reports.end(done.seid);
+                let all = unsent.usage.iter().chain(&done.usage);
+                let usage: Vec<_> = all.map(|usage| deletion_report(usage, clock)).collect();
                 let mut response = SessionDeletionResponse::new(cause);
                 response.usage_report = Repeated::new(&usage);
+                response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
                 self.send(path, header, &response)
             }
         }
-    }
-
-    /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. The session's control plane is
-    /// told (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4), once at a time for each tunnel.
-    pub fn handle_error_indication(&mut self, now: Nanos, peer: IpAddr, teid: Teid) {
-        let Some(session) = self.sessions.session_by_remote(peer, teid) else {
-            return;
-        };
-        let (seid, cp, association) = (session.seid(), session.cp(), session.association());
-        let Some(association) = self.associations.get(association) else {
-            return;
-        };
-        let Some(address) = address_of(cp, association.local.ip()) else {
-            return;
-        };
-        let path = self.path_to(association, address);
-        if self.reporting.insert((seid, peer, teid), ()).is_some() {
-            return;
-        }
-        let remote = [FTeid::Endpoint {
-            teid: pfcp::ie::Teid(teid.0),
-            ipv4: v4(peer),
-            ipv6: v6(peer),
-        }];
-        let mut report = SessionReportRequest::new(ReportType::ERIR);
-        report.error_indication_report = Some(ErrorIndicationReport::new(Repeated::new(&remote)));
-        self.send_request(
-            now,
-            path,
-            Some(pfcp::Seid(cp.seid)),
-            Purpose::Report(seid, peer, teid),
-            &report,
-        );
     }
 }
 
@@ -340,7 +299,7 @@ fn has_address(cp: CpFSeid, address: IpAddr) -> bool {
 }
 
 /// The control plane's address for a session, of the family of `like` if it has one.
-fn address_of(cp: CpFSeid, like: IpAddr) -> Option<IpAddr> {
+pub(crate) fn address_of(cp: CpFSeid, like: IpAddr) -> Option<IpAddr> {
     let (ipv4, ipv6) = (cp.ipv4.map(IpAddr::V4), cp.ipv6.map(IpAddr::V6));
     if like.is_ipv4() { ipv4 } else { ipv6 }
 }
@@ -362,14 +321,14 @@ fn up_f_seid(seid: Seid, address: IpAddr) -> FSeid {
     }
 }
 
-fn v4(address: IpAddr) -> Option<std::net::Ipv4Addr> {
+pub(crate) fn v4(address: IpAddr) -> Option<std::net::Ipv4Addr> {
     match address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
     }
 }
 
-fn v6(address: IpAddr) -> Option<std::net::Ipv6Addr> {
+pub(crate) fn v6(address: IpAddr) -> Option<std::net::Ipv6Addr> {
     match address {
         IpAddr::V4(_) => None,
         IpAddr::V6(address) => Some(address),
@@ -385,53 +344,4 @@ fn created_pdr((pdr, f_teid): &(rules::model::PdrId, rules::model::FTeid)) -> Cr
         ipv6: f_teid.ipv6,
     });
     created
-}
-
-fn trigger(cause: ReportCause) -> UsageReportTrigger {
-    let trigger = match cause {
-        ReportCause::Termination => UsageReportTrigger::TERMR,
-        ReportCause::Immediate => UsageReportTrigger::IMMER,
-    };
-    trigger.on_octets(3)
-}
-
-fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
-    let count = usage.count;
-    usage
-        .method
-        .contains(MeasurementMethod::VOLUM)
-        .then(|| VolumeMeasurement {
-            total: Some(count.ul_octets.wrapping_add(count.dl_octets)),
-            uplink: Some(count.ul_octets),
-            downlink: Some(count.dl_octets),
-            ..VolumeMeasurement::default()
-        })
-}
-
-/// Seconds since 1970 of a moment.
-fn unix(clock: u64, moment: Nanos) -> u64 {
-    clock.wrapping_add(moment.0 / 1_000_000_000)
-}
-
-fn modification_report(
-    usage: &UsageReport,
-    clock: u64,
-    reference: Option<QueryUrrReference>,
-) -> UsageReportSessionModification<'static> {
-    let mut report =
-        UsageReportSessionModification::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
-    report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
-    report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
-    report.volume_measurement = volume(usage);
-    report.query_urr_reference = reference.filter(|_| usage.cause == ReportCause::Immediate);
-    report
-}
-
-fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSessionDeletion<'static> {
-    let mut report =
-        UsageReportSessionDeletion::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
-    report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
-    report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
-    report.volume_measurement = volume(usage);
-    report
 }

@@ -6,6 +6,7 @@
 
 use flow::{BUCKETS, Bucket, Nanos, OpId, SessionIndex, WorkerId};
 use rules::compile::Adjacencies;
+use rules::model::UrrId;
 use rules::network::Network;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -353,6 +354,18 @@ impl Sessions {
             .collect();
         going.iter().for_each(|index| self.kill(*index));
         going.len()
+    }
+
+    /// A usage report has been added to the one before it ([`UsageReport::absorb`]): the next one of this URR gets its
+    /// number, so that the control plane sees no gap.
+    ///
+    /// [`UsageReport::absorb`]: crate::UsageReport::absorb
+    pub fn recall_report(&mut self, seid: Seid, urr: UrrId, sequence: u32) {
+        if let Some(index) = self.by_seid.get(&seid).copied()
+            && let Some(session) = self.session_mut(index)
+        {
+            session.usage.recall(urr, sequence);
+        }
     }
 
     /// The next command for a worker.

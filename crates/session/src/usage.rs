@@ -36,6 +36,23 @@ pub struct UsageReport {
     pub end: Nanos,
 }
 
+impl UsageReport {
+    /// Adds the report that follows on this one, if it is of the same URR, for the same reason and the next in number.
+    /// Answers whether it was; its number is then to be given again
+    /// ([`Sessions::recall_report`](crate::Sessions::recall_report)).
+    pub fn absorb(&mut self, next: &UsageReport) -> bool {
+        let follows = next.urr == self.urr
+            && next.cause == self.cause
+            && next.method == self.method
+            && next.sequence == self.sequence.wrapping_add(1);
+        if follows {
+            self.count = sum(self.count, next.count);
+            self.end = next.end;
+        }
+        follows
+    }
+}
+
 /// A worker's count of one URR, since its slot began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counted {
@@ -122,6 +139,15 @@ impl UsageBook {
         let account = self.accounts.get(&counted.urr).copied().unwrap_or_default();
         let fresh = sum(difference(counted.count, account.reported), account.carried);
         (!is_null(fresh)).then(|| self.report(now, counted, cause))
+    }
+
+    /// The last report, with this number, was added to the one before it: its number is given again.
+    pub(crate) fn recall(&mut self, urr: UrrId, sequence: u32) {
+        if let Some(account) = self.accounts.get_mut(&urr)
+            && account.next == sequence.wrapping_add(1)
+        {
+            account.next = sequence;
+        }
     }
 
     /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.

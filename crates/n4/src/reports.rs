@@ -1,0 +1,495 @@
+//! What is to be reported about sessions, kept until the control plane has acknowledged it (TS 29.244 §6.3.5, §6.4).
+//!
+//! A session has one Session Report Request on its way at a time; what happens meanwhile is gathered, and goes in one
+//! message after the answer. How often a session may report is limited, and so is how often its association is
+//! reported to, and how many requests may be on their way to it; associations take turns. So a flood of events becomes
+//! neither a storm of messages nor an endless queue: equal events are one, and what finds its session's list full is
+//! counted. A report that nobody answers is tried again for as long as its session lives.
+//!
+//! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
+
+use flow::{Nanos, SessionIndex};
+use packet::Teid;
+use rules::model::PdrId;
+use session::{AssociationId, Keyed, Seid, UsageReport, keyed};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::endpoint::Endpoint;
+
+/// Something about a session that its control plane is to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// Downlink packets have come for a PDR whose FAR buffers or drops, and notifies (DLDR, TS 29.244 §7.5.8.2).
+    DownlinkData(DownlinkData),
+    /// No packet has come for as long as the User Plane Inactivity Timer says (UPIR, §5.11.3).
+    Inactivity,
+    /// A peer has no such tunnel any more (ERIR, §7.5.8.4).
+    ErrorIndication {
+        /// The peer.
+        peer: IpAddr,
+        /// Its tunnel endpoint.
+        teid: Teid,
+    },
+    /// Usage of a URR (USAR, §7.5.8.3). Usage of the same URR for the same reason that follows on one that has not been
+    /// sent yet is added to it.
+    Usage(UsageReport),
+}
+
+/// The packet that a Downlink Data Report is about (TS 29.244 §7.5.8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DownlinkData {
+    /// The PDR that it matched.
+    pub pdr: PdrId,
+    /// Paging Policy Indication: its DSCP, 0 to 63.
+    pub ppi: Option<u8>,
+    /// Its QoS flow.
+    pub qfi: Option<packet::Qfi>,
+}
+
+/// How often something may happen: `burst` times at once, then once in `every`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// The time between two in the long run.
+    pub every: Duration,
+    /// How many at once after a rest; 0 is as 1.
+    pub burst: u32,
+}
+
+/// Limits of reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportLimits {
+    /// Session Report Requests of one session. Default 4, then one in 250 ms.
+    pub session: Pace,
+    /// Session Report Requests to one association. Default 1,000, then one in 500 µs.
+    pub association: Pace,
+    /// Session Report Requests on their way to one association. Default 256.
+    pub window: usize,
+    /// After how long a report is tried again that was not answered. Default 10 s.
+    pub retry: Duration,
+}
+
+impl Default for ReportLimits {
+    fn default() -> ReportLimits {
+        ReportLimits {
+            session: Pace {
+                every: Duration::from_millis(250),
+                burst: 4,
+            },
+            association: Pace {
+                every: Duration::from_micros(500),
+                burst: 1_000,
+            },
+            window: 256,
+            retry: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How far a [`Pace`] is used up: the moment from which on all of its burst is there again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meter(Nanos);
+
+impl Meter {
+    fn ready_at(self, pace: Pace) -> Nanos {
+        self.0 - pace.every * pace.burst.saturating_sub(1)
+    }
+
+    fn take(&mut self, now: Nanos, pace: Pace) {
+        self.0 = self.0.max(now) + pace.every;
+    }
+}
+
+/// Downlink Data and Error Indications of one session that are kept; more are counted and dropped.
+const MOST_OF_A_KIND: usize = 16;
+/// Usage reports of one session that are kept.
+const MOST_USAGE: usize = 128;
+/// Usage reports in one message, which must fit into a datagram.
+const MOST_USAGE_SENT: usize = 32;
+
+/// What there is to report about one session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Events {
+    pub(crate) downlink: Vec<DownlinkData>,
+    pub(crate) inactive: bool,
+    pub(crate) errors: Vec<(IpAddr, Teid)>,
+    pub(crate) usage: Vec<UsageReport>,
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Added {
+    /// It waits for its turn.
+    Kept,
+    /// It is one with an event that waits, or that is on its way.
+    Merged,
+    /// It is one with usage that waits, and its number is to be given again.
+    Absorbed,
+    /// There is no room for it.
+    Dropped,
+}
+
+impl Events {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Events::default()
+    }
+
+    /// Whether the event is among these. Usage never is: each is news.
+    fn has(&self, event: &SessionEvent) -> bool {
+        match event {
+            SessionEvent::DownlinkData(data) => self.downlink.contains(data),
+            SessionEvent::Inactivity => self.inactive,
+            SessionEvent::ErrorIndication { peer, teid } => self.errors.contains(&(*peer, *teid)),
+            SessionEvent::Usage(_) => false,
+        }
+    }
+
+    fn add(&mut self, event: SessionEvent) -> Added {
+        if self.has(&event) {
+            return Added::Merged;
+        }
+        match event {
+            SessionEvent::DownlinkData(data) => push(&mut self.downlink, data, MOST_OF_A_KIND),
+            SessionEvent::ErrorIndication { peer, teid } => {
+                push(&mut self.errors, (peer, teid), MOST_OF_A_KIND)
+            }
+            SessionEvent::Inactivity => {
+                self.inactive = true;
+                Added::Kept
+            }
+            SessionEvent::Usage(report) => {
+                let last = self.usage.iter_mut().rfind(|one| one.urr == report.urr);
+                if last.is_some_and(|last| last.absorb(&report)) {
+                    return Added::Absorbed;
+                }
+                push(&mut self.usage, report, MOST_USAGE)
+            }
+        }
+    }
+
+    /// Takes what goes into one message.
+    fn take(&mut self) -> Events {
+        let rest = self.usage.split_off(self.usage.len().min(MOST_USAGE_SENT));
+        let usage = std::mem::replace(&mut self.usage, rest);
+        Events {
+            usage,
+            downlink: std::mem::take(&mut self.downlink),
+            inactive: std::mem::take(&mut self.inactive),
+            errors: std::mem::take(&mut self.errors),
+        }
+    }
+
+    /// Takes back what was sent in vain.
+    fn put_back(&mut self, mut sent: Events) {
+        sent.usage.append(&mut self.usage);
+        self.usage = sent.usage;
+        self.inactive |= sent.inactive;
+        sent.downlink.retain(|data| !self.downlink.contains(data));
+        self.downlink.append(&mut sent.downlink);
+        sent.errors.retain(|remote| !self.errors.contains(remote));
+        self.errors.append(&mut sent.errors);
+    }
+}
+
+fn push<T>(list: &mut Vec<T>, item: T, most: usize) -> Added {
+    if list.len() >= most {
+        return Added::Dropped;
+    }
+    list.push(item);
+    Added::Kept
+}
+
+/// Where a session's reports stand.
+#[derive(Debug)]
+enum Stage {
+    /// Nothing before this moment; it is among `waiting`.
+    Waits(Nanos),
+    /// In its association's line.
+    Queued,
+    /// On its way.
+    Sent(Events),
+}
+
+#[derive(Debug)]
+struct Pending {
+    association: AssociationId,
+    events: Events,
+    meter: Meter,
+    stage: Stage,
+}
+
+/// The sessions of one association whose turn to report has come.
+#[derive(Debug, Default)]
+struct Line {
+    ready: VecDeque<Seid>,
+    meter: Meter,
+    /// Requests on their way.
+    sent: usize,
+    /// Whether it is among `turns` or `paused`.
+    is_up: bool,
+}
+
+/// Reports of all sessions.
+#[derive(Debug)]
+pub(crate) struct Reports {
+    limits: ReportLimits,
+    sessions: Keyed<Seid, Pending>,
+    lines: BTreeMap<AssociationId, Line>,
+    /// Lines that may send, in turn.
+    turns: VecDeque<AssociationId>,
+    /// Lines that may send from a moment on.
+    paused: BTreeSet<(Nanos, AssociationId)>,
+    /// Sessions that may report from a moment on, or that may then be forgotten.
+    waiting: BTreeSet<(Nanos, Seid)>,
+}
+
+impl Reports {
+    pub(crate) fn new(seed: u64, limits: ReportLimits) -> Reports {
+        Reports {
+            limits,
+            sessions: keyed(seed),
+            lines: BTreeMap::new(),
+            turns: VecDeque::new(),
+            paused: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+        }
+    }
+
+    /// Takes an event of a session of this association.
+    pub(crate) fn add(
+        &mut self,
+        now: Nanos,
+        (seid, association): (Seid, AssociationId),
+        event: SessionEvent,
+    ) -> Added {
+        let pending = self.sessions.entry(seid).or_insert_with(|| Pending {
+            association,
+            events: Events::default(),
+            meter: Meter::default(),
+            stage: Stage::Waits(Nanos::MAX),
+        });
+        if matches!(&pending.stage, Stage::Sent(sent) if sent.has(&event)) {
+            return Added::Merged;
+        }
+        let was_empty = pending.events.is_empty();
+        let added = pending.events.add(event);
+        if was_empty && matches!(pending.stage, Stage::Waits(_)) {
+            self.schedule(now, seid);
+        }
+        added
+    }
+
+    /// The next session that is to send what [`take`](Self::take) gives.
+    pub(crate) fn poll(&mut self, now: Nanos) -> Option<Seid> {
+        self.wake(now);
+        while let Some(association) = self.turns.pop_front() {
+            let limits = self.limits;
+            let Some(line) = self.lines.get_mut(&association) else {
+                continue;
+            };
+            line.is_up = false;
+            if line.ready.is_empty() || line.sent >= limits.window {
+                continue;
+            }
+            let ready_at = line.meter.ready_at(limits.association);
+            if ready_at > now {
+                line.is_up = true;
+                self.paused.insert((ready_at, association));
+                continue;
+            }
+            let next = line.ready.pop_front();
+            self.turn(association);
+            let is_queued = |one: &Pending| matches!(one.stage, Stage::Queued);
+            if let Some(seid) = next.filter(|seid| self.sessions.get(seid).is_some_and(is_queued)) {
+                return Some(seid);
+            }
+        }
+        None
+    }
+
+    /// What a session that [`poll`](Self::poll) has named is to send now; an answer, or none, is told by
+    /// [`acknowledged`](Self::acknowledged) and [`failed`](Self::failed).
+    pub(crate) fn take(&mut self, now: Nanos, seid: Seid) -> Option<Events> {
+        let pending = self.sessions.get_mut(&seid)?;
+        let events = pending.events.take();
+        pending.meter.take(now, self.limits.session);
+        pending.stage = Stage::Sent(events.clone());
+        if let Some(line) = self.lines.get_mut(&pending.association) {
+            line.meter.take(now, self.limits.association);
+            line.sent += 1;
+        }
+        Some(events)
+    }
+
+    /// The control plane has answered what the session had sent. Answers what that was.
+    pub(crate) fn acknowledged(&mut self, now: Nanos, seid: Seid) -> Option<Events> {
+        let sent = self.landed(seid)?;
+        self.schedule(now, seid);
+        Some(sent)
+    }
+
+    /// Nobody has answered: the same is to be reported later.
+    pub(crate) fn failed(&mut self, now: Nanos, seid: Seid) {
+        let Some(sent) = self.landed(seid) else {
+            return;
+        };
+        if let Some(pending) = self.sessions.get_mut(&seid) {
+            pending.events.put_back(sent);
+            let at = now + self.limits.retry;
+            pending.stage = Stage::Waits(at);
+            self.waiting.insert((at, seid));
+        }
+    }
+
+    fn landed(&mut self, seid: Seid) -> Option<Events> {
+        let pending = self.sessions.get_mut(&seid)?;
+        let Stage::Sent(sent) = &mut pending.stage else {
+            return None;
+        };
+        let sent = std::mem::take(sent);
+        pending.stage = Stage::Waits(Nanos::MAX);
+        let association = pending.association;
+        if let Some(line) = self.lines.get_mut(&association) {
+            line.sent = line.sent.saturating_sub(1);
+        }
+        self.turn(association);
+        Some(sent)
+    }
+
+    /// A session has ended. Answers what of it had not been sent, and whether usage is on its way.
+    pub(crate) fn end(&mut self, seid: Seid) -> (Events, bool) {
+        let Some(pending) = self.sessions.get_mut(&seid) else {
+            return Default::default();
+        };
+        let rest = std::mem::take(&mut pending.events);
+        if let Stage::Sent(sent) = &pending.stage {
+            // Its request goes on being sent again.
+            return (rest, !sent.usage.is_empty());
+        }
+        if let Stage::Waits(at) = pending.stage {
+            self.waiting.remove(&(at, seid));
+        }
+        self.sessions.remove(&seid);
+        (rest, false)
+    }
+
+    /// An association has ended, and its sessions with it. Answers how many sessions had something to report.
+    pub(crate) fn end_association(&mut self, association: AssociationId) -> usize {
+        self.lines.remove(&association);
+        self.paused.retain(|(_, other)| *other != association);
+        let waiting = &mut self.waiting;
+        let mut unsaid = 0;
+        self.sessions.retain(|seid, pending| {
+            if pending.association != association {
+                return true;
+            }
+            unsaid += usize::from(!pending.events.is_empty());
+            if let Stage::Waits(at) = pending.stage {
+                waiting.remove(&(at, *seid));
+            }
+            false
+        });
+        unsaid
+    }
+
+    /// When [`poll`](Self::poll) may have something that it has not now.
+    pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
+        let session = self.waiting.first().map(|(at, _)| *at);
+        let line = self.paused.first().map(|(at, _)| *at);
+        [session, line].into_iter().flatten().min()
+    }
+
+    /// Sessions with something to report, or of which it is remembered that they have reported of late.
+    pub(crate) fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Moves what has waited long enough.
+    fn wake(&mut self, now: Nanos) {
+        while let Some((_, association)) = self.paused.first().copied().filter(|(at, _)| *at <= now) {
+            self.paused.pop_first();
+            self.turns.push_back(association);
+        }
+        while let Some((_, seid)) = self.waiting.first().copied().filter(|(at, _)| *at <= now) {
+            self.waiting.pop_first();
+            self.schedule(now, seid);
+        }
+    }
+
+    /// Finds a session that has nothing on its way its next stage.
+    fn schedule(&mut self, now: Nanos, seid: Seid) {
+        let Some(pending) = self.sessions.get_mut(&seid) else {
+            return;
+        };
+        if let Stage::Waits(at) = pending.stage {
+            self.waiting.remove(&(at, seid));
+        }
+        let wanted = if pending.events.is_empty() {
+            pending.meter.0
+        } else {
+            pending.meter.ready_at(self.limits.session)
+        };
+        if wanted > now {
+            pending.stage = Stage::Waits(wanted);
+            self.waiting.insert((wanted, seid));
+        } else if pending.events.is_empty() {
+            self.sessions.remove(&seid);
+        } else {
+            pending.stage = Stage::Queued;
+            let association = pending.association;
+            self.lines.entry(association).or_default().ready.push_back(seid);
+            self.turn(association);
+        }
+    }
+
+    /// Puts a line that may send among those that do.
+    fn turn(&mut self, association: AssociationId) {
+        let window = self.limits.window;
+        if let Some(line) = self.lines.get_mut(&association)
+            && !line.is_up
+            && !line.ready.is_empty()
+            && line.sent < window
+        {
+            line.is_up = true;
+            self.turns.push_back(association);
+        }
+    }
+}
+
+impl Endpoint {
+    /// Something has happened to a session that its control plane is to hear of. An unknown session is passed over:
+    /// it has just gone.
+    pub fn handle_session_event(&mut self, now: Nanos, session: SessionIndex, event: SessionEvent) {
+        let known = self.sessions.view(session);
+        if let Some((seid, association)) = known.map(|known| (known.seid(), known.association())) {
+            self.report(now, seid, association, event);
+        }
+    }
+
+    /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. The session's control plane is
+    /// told (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4).
+    pub fn handle_error_indication(&mut self, now: Nanos, peer: IpAddr, teid: Teid) {
+        let known = self.sessions.session_by_remote(peer, teid);
+        if let Some((seid, association)) = known.map(|known| (known.seid(), known.association())) {
+            let event = SessionEvent::ErrorIndication { peer, teid };
+            self.report(now, seid, association, event);
+        }
+    }
+
+    fn report(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
+        self.counters.events += 1;
+        match self.reports.add(now, (seid, association), event) {
+            Added::Kept => {}
+            Added::Merged => self.counters.events_merged += 1,
+            Added::Absorbed => {
+                self.counters.events_merged += 1;
+                if let SessionEvent::Usage(report) = event {
+                    self.sessions.recall_report(seid, report.urr, report.sequence);
+                }
+            }
+            Added::Dropped => self.counters.events_dropped += 1,
+        }
+        self.send_reports(now);
+    }
+}

@@ -1,0 +1,109 @@
+//! Session reports on the wire (TS 29.244 §6.3.5, §7.5.8, §7.5.9): what [`reports`](crate::reports) has gathered becomes
+//! a request to the session's control plane, and the answer is given back to it.
+
+use flow::Nanos;
+use pfcp::group::{DownlinkDataReport, ErrorIndicationReport};
+use pfcp::ie::{Cause, DownlinkDataServiceInformation, FTeid, PdrId, ReportType};
+use pfcp::message::{Body, SessionReportRequest, SessionReportResponse};
+use pfcp::{Frame, Repeated};
+use session::{CpFSeid, Seid};
+
+use crate::endpoint::{Endpoint, Path};
+use crate::reports::Events;
+use crate::requests::Purpose;
+use crate::serve_session::{address_of, v4, v6};
+use crate::usage::session_report;
+
+impl Endpoint {
+    /// Sends the reports whose turn has come.
+    pub(crate) fn send_reports(&mut self, now: Nanos) {
+        while let Some(seid) = self.reports.poll(now) {
+            match self.report_route(seid) {
+                None => self.drop_reports(seid),
+                Some((cp, path)) => {
+                    if let Some(events) = self.reports.take(now, seid) {
+                        self.send_report(now, (seid, cp), path, &events);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The session is gone, or its control plane has no address for us.
+    fn drop_reports(&mut self, seid: Seid) {
+        self.reports.end(seid);
+        self.counters.events_dropped += 1;
+    }
+
+    /// Where a session's reports go: the address of its CP F-SEID, of the family that its association uses.
+    fn report_route(&self, seid: Seid) -> Option<(CpFSeid, Path)> {
+        let session = self.sessions.session(seid)?;
+        let association = self.associations.get(session.association())?;
+        let address = address_of(session.cp(), association.local.ip())?;
+        Some((session.cp(), self.path_to(association, address)))
+    }
+
+    fn send_report(&mut self, now: Nanos, (seid, cp): (Seid, CpFSeid), path: Path, events: &Events) {
+        let clock = self.config.clock_unix;
+        let kinds = [
+            (!events.downlink.is_empty(), ReportType::DLDR),
+            (!events.usage.is_empty(), ReportType::USAR),
+            (!events.errors.is_empty(), ReportType::ERIR),
+            (events.inactive, ReportType::UPIR),
+        ];
+        let there = kinds.into_iter().filter(|(is_there, _)| *is_there);
+        let report_type = there.fold(ReportType(0), |all, (_, kind)| all | kind);
+        let pdrs: Vec<_> = events.downlink.iter().map(|data| PdrId(data.pdr.0)).collect();
+        let services: Vec<_> = events.downlink.iter().map(service).collect();
+        let remotes: Vec<_> = events.errors.iter().map(remote).collect();
+        let usage: Vec<_> = events
+            .usage
+            .iter()
+            .map(|one| session_report(one, clock))
+            .collect();
+        let mut report = SessionReportRequest::new(report_type);
+        report.downlink_data_report = (!pdrs.is_empty()).then(|| {
+            let mut data = DownlinkDataReport::new(Repeated::new(&pdrs));
+            data.downlink_data_service_information = Repeated::new(&services);
+            data
+        });
+        report.error_indication_report =
+            (!remotes.is_empty()).then(|| ErrorIndicationReport::new(Repeated::new(&remotes)));
+        report.usage_report = Repeated::new(&usage);
+        let to = Some(pfcp::Seid(cp.seid));
+        self.send_request(now, path, to, Purpose::Report(seid), &report);
+    }
+
+    /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not listened.
+    pub(crate) fn report_answered(&mut self, now: Nanos, seid: Seid, frame: &Frame<'_>) {
+        let cause =
+            SessionReportResponse::decode(frame.body).map_or(Cause::REQUEST_REJECTED, |answer| answer.cause);
+        if cause == Cause::PFCP_ENTITY_IN_CONGESTION {
+            return self.report_failed(now, seid);
+        }
+        self.counters.reports_refused += u64::from(!cause.is_accepted());
+        self.reports.acknowledged(now, seid);
+    }
+
+    /// A report has not been taken: it is sent anew later, while its session lives.
+    pub(crate) fn report_failed(&mut self, now: Nanos, seid: Seid) {
+        self.counters.reports_retried += 1;
+        self.reports.failed(now, seid);
+    }
+}
+
+/// One for each PDR (TS 29.244 §7.5.8.2), empty where nothing is known of the packet.
+fn service(data: &crate::reports::DownlinkData) -> DownlinkDataServiceInformation {
+    DownlinkDataServiceInformation {
+        paging_policy_indication: data.ppi,
+        qfi: data.qfi.map(|qfi| qfi.get()),
+    }
+}
+
+fn remote((peer, teid): &(std::net::IpAddr, packet::Teid)) -> FTeid {
+    FTeid::Endpoint {
+        teid: pfcp::ie::Teid(teid.0),
+        ipv4: v4(*peer),
+        ipv6: v6(*peer),
+    }
+}
