@@ -141,6 +141,10 @@ drop_reasons! {
         "The FAR says FORW towards Access and has no outer header to create.";
     FarBuffer, "far_buffer", "TS 29.244 §5.2.4",
         "The FAR says BUFF and the packet cannot be buffered.";
+    BufferDiscarded, "buffer_discarded", "TS 29.244 §8.2.31",
+        "It was buffered, and the control plane or the end of the session threw it away.";
+    BufferExpired, "buffer_expired", "local policy",
+        "It was buffered for as long as any packet is.";
     MissingQfi, "missing_qfi", "TS 29.244 §8.2.89",
         "The tunnel needs a QFI and no QER gives one.";
     MeterRed, "meter_red", "TS 29.244 §8.2.8",

@@ -13,7 +13,7 @@ use packet::Teid;
 
 use crate::classifier::Classifier;
 use crate::compile::Hold;
-use crate::model::{RuleRef, SdfFilterId, SessionRules, UrrId};
+use crate::model::{ApplyAction, FarId, RuleRef, SdfFilterId, SessionRules, UrrId, Verb};
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
 
@@ -85,7 +85,29 @@ pub struct SessionImage {
     pub next_hops: Vec<Hold>,
 }
 
+/// How the packets of a FAR wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Buffering {
+    /// The FAR.
+    pub far: FarId,
+    /// Control wants to know of the first downlink packet of each QoS flow (NOCP, TS 29.244 §5.2.3.1).
+    pub notifies: bool,
+    /// How many packets the BAR says are enough (Suggested Buffering Packets Count, TS 29.244 §8.2.100).
+    pub most: Option<u16>,
+}
+
 impl SessionImage {
+    /// How the packets of the FAR in this slot wait; `None` when it does not buffer.
+    pub fn buffering(&self, forward: u8) -> Option<Buffering> {
+        let far = self.rules.fars().get(usize::from(forward))?;
+        let bar = far.bar.and_then(|bar| self.rules.bar(bar));
+        (far.action.verb() == Some(Verb::Buffer)).then(|| Buffering {
+            far: far.id,
+            notifies: far.action.contains(ApplyAction::NOCP),
+            most: bar.and_then(|bar| bar.suggested_packets).map(u16::from),
+        })
+    }
+
     /// Whether every decision that `older` made still holds: it has the same generation then, and no flow is
     /// touched. Rules that changed without moving slots (a FAR, a gate, a mark) do not matter; those are read in the
     /// block.
@@ -109,16 +131,25 @@ pub enum SessionChange {
     /// A session that the worker does not have.
     Install(Box<SessionImage>),
     /// A session that the worker has, by its index.
-    Replace(Box<SessionImage>),
+    Replace(Box<SessionImage>, Farewell),
     /// The session goes.
     Remove(SessionIndex),
+}
+
+/// What the worker does for the rules that a change replaces, at the moment of the change.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Farewell {
+    /// The FARs into whose old tunnels an End Marker is sent, behind the last packet (SNDEM, TS 29.244 §5.3.2).
+    pub end_markers: Vec<FarId>,
+    /// Packets that wait are thrown away and not sent (DROBU, TS 29.244 §8.2.31).
+    pub discards_buffered: bool,
 }
 
 impl SessionChange {
     /// The session that changes.
     pub fn session(&self) -> SessionIndex {
         match self {
-            Self::Install(image) | Self::Replace(image) => image.session,
+            Self::Install(image) | Self::Replace(image, _) => image.session,
             Self::Remove(session) => *session,
         }
     }

@@ -1,5 +1,6 @@
 //! What one request changes in a session's rules, free of PFCP's encoding.
 
+use rules::image::Farewell;
 use rules::model::{
     Bar, BarId, EditError, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId, QerUpdate, SessionRules,
     Urr, UrrId, UrrUpdate,
@@ -57,6 +58,8 @@ pub struct Changes {
     pub choose: Vec<Choose>,
     /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
     pub restores: bool,
+    /// What becomes of old tunnels and of packets that wait (SNDEM, DROBU).
+    pub farewell: Farewell,
     /// Reports wanted, computed before anything above changes.
     pub query: Query,
 }

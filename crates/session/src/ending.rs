@@ -1,7 +1,7 @@
 //! How sessions end and how changes are given up: deletion, removal behind the peer's back, deadlines, rollback.
 
 use flow::{Nanos, SessionIndex, WorkerId};
-use rules::image::SessionChange;
+use rules::image::{Farewell, SessionChange};
 
 use crate::addresses::UeAddress;
 use crate::effect::{CpFSeid, Deadline, Done, Remote, Ticket};
@@ -99,7 +99,7 @@ impl Sessions {
         let worker = session.bucket;
         match self.image_of(index) {
             Some(image) => {
-                let change = SessionChange::Replace(image);
+                let change = SessionChange::Replace(image, Farewell::default());
                 self.send(index, id, Role::Replace, self.config.owner(worker), change);
             }
             None => self.kill(index),

@@ -88,6 +88,7 @@ impl Sessions {
             created: Vec::new(),
             drawn: Vec::new(),
         };
+        let farewell = std::mem::take(&mut changes.farewell);
         let filled = allocation.fill(&mut changes);
         let Allocation {
             bucket,
@@ -100,6 +101,7 @@ impl Sessions {
             created,
             shared,
             claimed: drawn,
+            farewell,
             ..Prepared::default()
         };
         let built =

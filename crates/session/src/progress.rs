@@ -57,6 +57,10 @@ impl Sessions {
             .prepared()
             .map(|prepared| self.exceptions_of(session, prepared))
             .unwrap_or_default();
+        let farewell = work
+            .prepared()
+            .map(|prepared| prepared.farewell.clone())
+            .unwrap_or_default();
         let mut pending = 0;
         if queries {
             let op = self.new_op(index, id, Role::Query);
@@ -70,7 +74,7 @@ impl Sessions {
         let change = match role {
             Role::Remove => Some(SessionChange::Remove(index)),
             Role::Install => image.map(SessionChange::Install),
-            _ => image.map(SessionChange::Replace),
+            _ => image.map(|image| SessionChange::Replace(image, farewell)),
         };
         if let Some(change) = change {
             self.send(index, id, role, worker, change);

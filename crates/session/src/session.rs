@@ -2,6 +2,7 @@
 
 use flow::{Bucket, SessionIndex, UrrCount};
 use packet::Teid;
+use rules::image::Farewell;
 use rules::image::SessionImage;
 use rules::model::{FTeid, PdrId, SessionRules, UrrId};
 use std::collections::VecDeque;
@@ -76,6 +77,8 @@ pub(crate) struct Prepared {
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, ReportCause)>,
     pub(crate) cp: Option<CpFSeid>,
+    /// What the worker does for what is replaced.
+    pub(crate) farewell: Farewell,
 }
 
 /// What is under way.

@@ -132,7 +132,7 @@ impl World {
     fn apply(&mut self, change: SessionChange) -> Option<UsageSnapshot> {
         let (session, fits) = match change {
             SessionChange::Install(image) => (image.session, self.installed.insert(image.session)),
-            SessionChange::Replace(image) => (image.session, self.installed.contains(&image.session)),
+            SessionChange::Replace(image, _) => (image.session, self.installed.contains(&image.session)),
             SessionChange::Remove(session) => (session, self.installed.remove(&session)),
         };
         assert!(fits, "an effect for {session:?} does not fit what is installed");

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 use flow::meter::{Offer, SharedMeters};
 use flow::{
-    AdjacencyId, Blocks, Counted, FlowFlags, ForwardFlags, ForwardKind, InstanceId, LiveBlock, Nanos,
-    OuterAddresses, PackedForward, PortId, SessionIndex,
+    AdjacencyId, Blocks, Counted, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, LiveBlock,
+    Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
@@ -79,9 +79,15 @@ impl Plan {
 }
 
 impl Act<'_> {
-    /// Does with each packet of a burst what its verdict says.
+    /// Does with each packet of a burst what its verdict says. Whether any of them is to be buffered.
     #[inline(never)]
-    pub fn act<B: PacketBuf>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) {
+    pub fn act<B: PacketBuf>(
+        &mut self,
+        burst: &mut [B],
+        descriptors: &mut [Descriptor],
+        keys: &Keys,
+    ) -> bool {
+        let mut buffers = false;
         for (place, (buf, descriptor)) in burst.iter_mut().zip(&mut *descriptors).enumerate() {
             let plan = &mut self.plans[place % BURST];
             plan.way = Way::None;
@@ -90,18 +96,20 @@ impl Act<'_> {
             }
             let done = match descriptor.kind {
                 _ if !descriptor.verdict.is_some() => Err(DropReason::NoMatchingPdr),
-                Kind::Relayed => self.relay(buf, descriptor),
+                Kind::Relayed => self.relay(buf, descriptor).map(Fate::Send),
                 _ => self.plan(descriptor, (place, keys)).and_then(|port| match port {
-                    Some(port) => Ok(port),
-                    None => self.uncommon(buf, descriptor, (place, keys)),
+                    Some(port) => Ok(Fate::Send(port)),
+                    None => {
+                        let done = self.uncommon(buf, descriptor, (place, keys));
+                        buffers |= done == Ok(Fate::Buffer);
+                        done
+                    }
                 }),
             };
-            descriptor.fate = match done {
-                Ok(port) => Fate::Send(port),
-                Err(reason) => Fate::Drop(reason),
-            };
+            descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
         self.rewrite(burst, descriptors);
+        buffers
     }
 
     /// Puts into each packet's buffer what its plan says.
@@ -202,7 +210,7 @@ impl Act<'_> {
         buf: &mut B,
         descriptor: &Descriptor,
         (place, keys): (usize, &Keys),
-    ) -> Result<PortId, DropReason> {
+    ) -> Result<Fate, DropReason> {
         let verdict = &descriptor.verdict;
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
@@ -210,6 +218,9 @@ impl Act<'_> {
         let mut block = live(self.blocks, verdict)?;
         check_open(&block, verdict)?;
         let forward = block.forward(verdict.forward);
+        if forward.kind() == ForwardKind::Buffer {
+            return Ok(Fate::Buffer);
+        }
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
         let routed = forward.kind() == ForwardKind::Plain || descriptor.tunnel.is_none();
@@ -243,11 +254,11 @@ impl Act<'_> {
                 cut,
             };
             message.put_on(buf, optional, self.chain, || {
-                addresses_v6(&block, verdict.forward)
+                addresses_v6(&block.whole_forward(verdict.forward))
             })?;
         }
         self.ways.stats.directions[direction].forwarded.add(octets);
-        Ok(adjacency.port())
+        Ok(Fate::Send(adjacency.port()))
     }
 
     /// End Marker and Tunnel Status: from tunnel to tunnel, neither gated nor counted.
@@ -279,7 +290,7 @@ impl Act<'_> {
             cut,
         };
         message.put_on(buf, optional, self.chain, || {
-            addresses_v6(&block, verdict.forward)
+            addresses_v6(&block.whole_forward(verdict.forward))
         })?;
         Ok(adjacency.port())
     }
@@ -287,12 +298,8 @@ impl Act<'_> {
 
 /// Both addresses of a tunnel over IPv6, ours first.
 #[cold]
-fn addresses_v6(block: &LiveBlock<'_>, slot: u8) -> Result<([u8; 16], [u8; 16]), DropReason> {
-    match block
-        .whole_forward(slot)
-        .template
-        .map(|template| template.addresses)
-    {
+pub(crate) fn addresses_v6(forward: &Forward) -> Result<([u8; 16], [u8; 16]), DropReason> {
+    match forward.template.map(|template| template.addresses) {
         Some(OuterAddresses::V6 { source, destination }) => Ok((source, destination)),
         _ => Err(DropReason::FarNoTunnel),
     }

@@ -6,7 +6,7 @@ use flow::{Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 
-use crate::{Budgets, FlowLimits, FragmentLimits, IdleTimes};
+use crate::{Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes};
 
 /// How one worker is to work. Everything is fixed from its start.
 #[derive(Clone, Debug)]
@@ -42,6 +42,8 @@ pub struct WorkerConfig {
     pub flow_limits: FlowLimits,
     /// What is done for fragments of user packets. Default: each is decided by itself.
     pub fragments: FragmentLimits,
+    /// What is kept for FARs that buffer. Default: nothing, they drop.
+    pub buffers: BufferLimits,
     /// Commands applied in one poll. Default 32.
     pub commands_per_poll: usize,
     /// How long flow entries may idle.
@@ -79,6 +81,7 @@ impl WorkerConfig {
             slow_share_percent: 100,
             flow_limits: FlowLimits::default(),
             fragments: FragmentLimits::OFF,
+            buffers: BufferLimits::OFF,
             commands_per_poll: 32,
             idle: IdleTimes::default(),
             aging_per_poll: 4,

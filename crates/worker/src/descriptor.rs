@@ -31,6 +31,8 @@ pub(crate) enum Fate {
     Send(PortId),
     /// Kept until the first fragment of its datagram comes; it belongs to this session.
     Hold(SessionIndex),
+    /// Kept until its FAR says otherwise.
+    Buffer,
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.

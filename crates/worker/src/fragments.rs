@@ -17,18 +17,16 @@
 //! what it says of that fragment with the first one's protocol and ports, and of any fragment whose answer they do not
 //! change. With [`FragmentLimits::OFF`] it does what it says of each packet alone.
 
-mod held;
-
 use std::hash::{BuildHasher, Hash};
 
 use flow::{Nanos, SessionIndex};
 use packet::{Addrs, IpTuple, PacketBuf};
 use rules::classifier::Side;
 
-use self::held::{Chain, Held};
 use crate::FragmentLimits;
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Keys, Notes};
+use crate::held::{Chain, Held};
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 

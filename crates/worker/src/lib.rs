@@ -7,8 +7,8 @@
 //! [`Io`]), `parse`, `steer` (with `exception`, for packets to ourselves), `lookup`, `slow`, `act`, `tx`.
 //!
 //! What the rules mean is decided by crate `rules`; who is on the link by crate `transport` in Control. Nothing is
-//! buffered for idle UEs, reassembled or fragmented here; fragments that come before their first one wait a little
-//! (`fragments`).
+//! reassembled or fragmented here; fragments that come before their first one wait a little (`fragments`), packets for
+//! idle UEs longer (`buffers`).
 
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ mod allowance;
 mod answer;
 mod batch;
 mod books;
+mod buffers;
 mod config;
 mod descriptor;
 #[cfg(feature = "dpdk")]
@@ -27,6 +28,7 @@ mod exception;
 mod fair;
 mod flows;
 mod fragments;
+mod held;
 mod idle;
 mod io;
 mod limits;
@@ -50,7 +52,7 @@ mod worker;
 pub use batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use io::{Ingress, Io};
-pub use limits::{Budgets, FlowLimits, FragmentLimits, IdleTimes};
+pub use limits::{Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes};
 pub use link::{ApplyError, Command, ControlLink, Event, Link, SteerChange, link};
 pub use places::interface;
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};

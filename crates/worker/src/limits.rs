@@ -129,3 +129,42 @@ impl Default for FragmentLimits {
         }
     }
 }
+
+/// What a worker keeps for FARs that buffer; see `buffers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferLimits {
+    /// FARs that buffer and got a packet since they were told to. 0: nothing is kept.
+    pub queues: usize,
+    /// Packets in all.
+    pub packets: usize,
+    /// Their octets, whole frames, in all.
+    pub octets: usize,
+    /// Packets of one FAR, unless its BAR says fewer.
+    pub per_queue: u16,
+    /// How long a packet may wait.
+    pub timeout: Duration,
+}
+
+impl BufferLimits {
+    /// Nothing is kept: packets of FARs that buffer are dropped.
+    pub const OFF: Self = Self {
+        queues: 0,
+        packets: 0,
+        octets: 0,
+        per_queue: 0,
+        timeout: Duration::from_secs(60),
+    };
+}
+
+impl Default for BufferLimits {
+    /// 65,536 FARs, 2,048 packets of at most 4 MiB, 64 of one FAR, for 60 s.
+    fn default() -> Self {
+        Self {
+            queues: 65_536,
+            packets: 2_048,
+            octets: 4 << 20,
+            per_queue: 64,
+            timeout: Duration::from_secs(60),
+        }
+    }
+}

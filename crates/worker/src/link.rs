@@ -11,9 +11,10 @@ use std::net::IpAddr;
 
 use flow::meter::{Rate, SharedId};
 use flow::{Bucket, Direction, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
-use packet::{MacAddr, Teid};
+use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::model::{FarId, PdrId};
 use rules::prefix::IpPrefix;
 use transport::{AdjacencyChange, Heard};
 
@@ -196,6 +197,20 @@ pub enum Event {
         watermarks: u64,
         /// The URR slots that reached their limit, which acts from now on.
         limits: u64,
+    },
+    /// A FAR that buffers got the first downlink packet of a QoS flow since it was told to (TS 29.244 §5.2.3.1), and
+    /// Control wants to know (NOCP).
+    DownlinkData {
+        /// The session.
+        session: SessionIndex,
+        /// The PDR that the packet matched.
+        pdr: PdrId,
+        /// The FAR.
+        far: FarId,
+        /// The QoS flow, if a QER says so.
+        qfi: Option<Qfi>,
+        /// The packet's DSCP, 0 to 63.
+        dscp: u8,
     },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {

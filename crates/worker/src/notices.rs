@@ -48,11 +48,11 @@ impl Notices {
         }
     }
 
-    /// Tells what a packet brought, if there is plenty of room.
-    pub fn tell(&mut self, stats: &mut Stats, event: Event) {
-        if self.events.slots() <= self.reserve || self.events.push(event).is_err() {
-            stats.events_lost += 1;
-        }
+    /// Tells what a packet brought, if there is plenty of room; whether there was.
+    pub fn tell(&mut self, stats: &mut Stats, event: Event) -> bool {
+        let is_told = self.events.slots() > self.reserve && self.events.push(event).is_ok();
+        stats.events_lost += u64::from(!is_told);
+        is_told
     }
 
     /// Asks for a next hop, unless that was done just now.

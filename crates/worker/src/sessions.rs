@@ -24,7 +24,7 @@ use crate::ue_map::UeMap;
 #[repr(align(64))]
 pub(crate) struct Slot {
     /// What Control compiled, but for the classifier, which is here: one step less on the way to it.
-    image: Box<SessionImage>,
+    pub image: Box<SessionImage>,
     pub classifier: Classifier,
     /// Its block and the generation of valid flow entries.
     pub installed: flow::Installed,
@@ -188,7 +188,7 @@ impl Sessions {
                     retired: Some(image),
                 },
             },
-            SessionChange::Replace(image) => match self.check_replace(&image) {
+            SessionChange::Replace(image, _) => match self.check_replace(&image) {
                 Ok(()) => self.replace(image),
                 Err(error) => Applied {
                     outcome: Err(error),

@@ -149,8 +149,15 @@ pub struct Stats {
     pub aged: u64,
     /// Flow entries removed because no packet could use them any more and they were many.
     pub reaped: u64,
-    /// Fragments that wait for their first one, now.
+    /// Packets that wait now: fragments for their first one, packets of FARs that buffer.
     pub held: u64,
+    /// Packets of FARs that buffer which were kept: those that went on (`flushed`), were dropped (`buffer_discarded`,
+    /// `buffer_expired`) or wait (`buffered`).
+    pub stored: u64,
+    /// Buffered packets that went on.
+    pub flushed: u64,
+    /// Buffered packets that wait now.
+    pub buffered: u64,
     /// First fragments that were not noted, because all places are taken by datagrams that wait for theirs.
     pub fragments_unnoted: u64,
     /// Events that found no room on their way to control.
@@ -187,6 +194,9 @@ impl Stats {
             aged: 0,
             reaped: 0,
             held: 0,
+            stored: 0,
+            flushed: 0,
+            buffered: 0,
             fragments_unnoted: 0,
             events_lost: 0,
             exceptions_lost: 0,

@@ -89,7 +89,7 @@ impl Steering {
     }
 
     #[inline]
-    fn of_bucket(&self, bucket: Bucket) -> WorkerId {
+    pub fn of_bucket(&self, bucket: Bucket) -> WorkerId {
         self.buckets[bucket.index()]
     }
 }

@@ -1,12 +1,13 @@
 //! Stage `tx`: every packet goes where its fate says, in bursts, and is accounted.
 //!
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted
-//! at once; nothing is held from poll to poll. What a session's URRs counted of it is taken back before anyone can ask.
+//! at once; what is to wait from poll to poll goes to who keeps it ([`Waiting`]). What a session's URRs counted of it is taken back before anyone can ask.
 
 use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
 use packet::{DropReason, PacketBuf};
 
 use crate::batch::Batch;
+use crate::buffers::Buffers;
 use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::fragments::Fragments;
 use crate::io::Io;
@@ -19,6 +20,13 @@ pub(crate) struct Outgoing<B> {
     /// By worker.
     workers: Vec<Batch<B>>,
     free: Batch<B>,
+}
+
+/// Where packets wait from poll to poll.
+pub(crate) struct Waiting<'a, B> {
+    pub fragments: &'a mut Fragments<B>,
+    pub buffers: &'a mut Buffers<B>,
+    pub now: Nanos,
 }
 
 impl<B: PacketBuf> Outgoing<B> {
@@ -41,7 +49,7 @@ impl<B: PacketBuf> Outgoing<B> {
         blocks: &mut Blocks,
         burst: &mut Batch<B>,
         descriptors: &[Descriptor],
-        (fragments, now): (&mut Fragments<B>, Nanos),
+        mut waiting: Waiting<'_, B>,
     ) {
         for (place, (buf, descriptor)) in burst.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
@@ -58,7 +66,8 @@ impl<B: PacketBuf> Outgoing<B> {
                     stats.drop(reason);
                     self.free(io, buf);
                 }
-                Fate::Hold(session) => self.hold(io, stats, (place, buf, session), (fragments, now)),
+                Fate::Hold(session) => self.hold(io, stats, (place, buf, session), &mut waiting),
+                Fate::Buffer => self.buffer(io, stats, (place, buf), &mut waiting),
                 // Every stage before settles what it lets pass.
                 Fate::Open => {
                     stats.drop(DropReason::UnsupportedAction);
@@ -134,11 +143,30 @@ impl<B: PacketBuf> Outgoing<B> {
         io: &mut I,
         stats: &mut Stats,
         (place, buf, session): (usize, B, SessionIndex),
-        (fragments, now): (&mut Fragments<B>, Nanos),
+        waiting: &mut Waiting<'_, B>,
     ) {
-        if let Err(buf) = fragments.hold(place, buf, session, now) {
+        if let Err(buf) = waiting.fragments.hold(place, buf, session, waiting.now) {
             stats.drop(DropReason::FragmentsFull);
             self.free(io, buf);
+        }
+    }
+
+    /// Keeps a packet of a FAR that buffers, if there is room for it.
+    #[cold]
+    #[inline(never)]
+    fn buffer<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (place, buf): (usize, B),
+        waiting: &mut Waiting<'_, B>,
+    ) {
+        match waiting.buffers.store(place, buf, waiting.now) {
+            Ok(()) => stats.stored += 1,
+            Err(buf) => {
+                stats.drop(DropReason::FarBuffer);
+                self.free(io, buf);
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The worker: its state, and one poll of it.
 
+mod waits;
+
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
 use flow::{Nanos, PortId, SessionIndex, Tick, cycles};
@@ -12,6 +14,7 @@ use crate::act::{Act, Plan, Ways};
 use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
+use crate::buffers::Buffers;
 use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes};
 use crate::drain::Drains;
 use crate::encap::Chain;
@@ -28,7 +31,7 @@ use crate::slow::{self, SlowPath};
 use crate::stats::{Stage, Stats};
 use crate::steer::steer;
 use crate::steering::Steering;
-use crate::tx::Outgoing;
+use crate::tx::{Outgoing, Waiting};
 use crate::{Command, Event, Link, WorkerConfig};
 
 /// Bursts taken from the inbox in one poll.
@@ -49,6 +52,7 @@ pub struct Worker<I: Io> {
     flows: Flows,
     slow: SlowPath,
     fragments: Fragments<I::Buf>,
+    buffers: Buffers<I::Buf>,
     error_indications: Allowance,
     notifications: Allowance,
     stats: Stats,
@@ -67,8 +71,10 @@ enum Source {
     Port(PortId),
     /// Other workers handed it over.
     Inbox,
-    /// It has been received, and waited for first fragments.
+    /// It has been received, and waited for its first fragment.
     Held,
+    /// It has been received, and waited for its FAR.
+    Flushed,
 }
 
 /// What one poll did.
@@ -112,6 +118,7 @@ impl<I: Io> Worker<I> {
             flows: Flows::new(config.max_flows_v4, config.max_flows_v6, config.seed)?,
             slow: SlowPath::new(&config),
             fragments: Fragments::new(config.fragments),
+            buffers: Buffers::new(config.buffers),
             error_indications: Allowance::new(config.error_indications),
             notifications: Allowance::new(config.notifications),
             stats: Stats::new(io.ports()),
@@ -131,6 +138,7 @@ impl<I: Io> Worker<I> {
     pub fn poll(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.stats.rx() + self.stats.inbox, self.stats.tx());
         let commands = self.apply_commands();
+        self.release(now);
         self.empty_inbox(now);
         self.drains.answer(&mut self.notices, &mut self.stats);
         for port in 0..self.io.ports() {
@@ -189,13 +197,7 @@ impl<I: Io> Worker<I> {
     fn apply(&mut self, command: Command) {
         match command {
             Command::Session { op, change } => {
-                let applied = self.sessions.apply(change);
-                self.flows.bury(self.sessions.take_revoked());
-                let event = Event::Applied {
-                    op,
-                    outcome: applied.outcome,
-                    retired: applied.retired,
-                };
+                let event = self.change(op, change);
                 self.notices.answer(&mut self.stats, event);
             }
             Command::Drain { op } => {
@@ -255,6 +257,7 @@ impl<I: Io> Worker<I> {
             Source::Port(port) => self.io.rx(port, &mut self.burst),
             Source::Inbox => self.io.inbox(&mut self.burst),
             Source::Held => self.fragments.take_ready(&mut self.burst),
+            Source::Flushed => self.buffers.take_flushed(&mut self.burst),
         }
         let packets = self.burst.len();
         if packets == 0 {
@@ -267,7 +270,7 @@ impl<I: Io> Worker<I> {
         let descriptors = &mut self.descriptors[..packets];
         descriptors
             .iter_mut()
-            .for_each(|descriptor| descriptor.reset(!matches!(source, Source::Port(_))));
+            .for_each(|descriptor| descriptor.reset(matches!(source, Source::Inbox | Source::Held)));
         let notes = parse(&self.places, &self.burst, descriptors, &mut self.keys);
         self.lap(Stage::Parse, packets, &mut clock);
         self.steer(packets);
@@ -288,20 +291,27 @@ impl<I: Io> Worker<I> {
         let decided = self.decide((packets, hits), soft, notes, now);
         self.lap(Stage::Slow, decided, &mut clock);
         self.slow.share.spend(clock.wrapping_sub(asked));
-        self.act(packets, now);
+        if self.act(packets, now) {
+            self.expect_buffered(packets, now);
+        }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
         let descriptors = &self.descriptors[..packets];
         let blocks = &mut self.sessions.blocks;
+        let waiting = Waiting {
+            fragments: &mut self.fragments,
+            buffers: &mut self.buffers,
+            now,
+        };
         self.outgoing.settle(
             &mut self.io,
             &mut self.stats,
             blocks,
             &mut self.burst,
             descriptors,
-            (&mut self.fragments, now),
+            waiting,
         );
-        self.stats.held = self.fragments.len() as u64;
+        self.count_waiting();
         self.lap(Stage::Tx, packets, &mut clock);
         self.slow.share.earn(clock.wrapping_sub(begun));
     }
@@ -339,12 +349,20 @@ impl<I: Io> Worker<I> {
         decided
     }
 
-    /// Lets fragments go on whose first one has come.
+    /// Lets packets go on that have waited for long enough.
     #[inline]
     fn release(&mut self, now: Nanos) {
         while self.fragments.has_ready() {
             self.receive(Source::Held, now);
         }
+        while self.buffers.has_flushed() {
+            self.receive(Source::Flushed, now);
+        }
+    }
+
+    fn count_waiting(&mut self) {
+        self.stats.buffered = self.buffers.len() as u64;
+        self.stats.held = self.fragments.len() as u64 + self.stats.buffered;
     }
 
     /// Small steps of what is to be done now and then: aging, and fragments that waited too long.
@@ -360,7 +378,11 @@ impl<I: Io> Worker<I> {
                 &mut self.burst,
                 DropReason::FragmentTimeout,
             );
-            self.stats.held = self.fragments.len() as u64;
+            self.count_waiting();
+        }
+        if self.buffers.len() > 0 {
+            self.buffers.sweep(now);
+            self.give_up_buffered();
         }
     }
 
@@ -388,6 +410,7 @@ impl<I: Io> Worker<I> {
             }
             Source::Inbox => self.stats.inbox += packets,
             Source::Held => {}
+            Source::Flushed => self.stats.flushed += packets,
         }
     }
 
@@ -423,7 +446,7 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    fn act(&mut self, packets: usize, now: Nanos) {
+    fn act(&mut self, packets: usize, now: Nanos) -> bool {
         let ways = Ways {
             places: &self.places,
             adjacencies: &self.adjacencies,
@@ -439,7 +462,7 @@ impl<I: Io> Worker<I> {
             plans: &mut self.plans,
             shared: &mut self.shared,
         };
-        act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
+        act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys)
     }
 
     /// Tells peers why their packets go no further, as far as the allowances reach.

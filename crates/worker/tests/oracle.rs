@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::SessionRules;
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{Outcome, Policers, interpret, interpret_policed};
 use rules::model::UrrId;
 use rules::testing::{self, Edited, Sent, any_edit, any_sent, runnable_rules};
@@ -149,7 +149,7 @@ impl Trial {
         };
         let last = self
             .world
-            .apply(0, SessionChange::Replace(image.clone()))
+            .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
             .expect("there is room");
         let gone = |id: &UrrId| !image.urr_ids.contains(id);
         let expected: BTreeMap<_, _> = self

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow::{InstanceId, PortId, SessionIndex};
 use packet::{DropReason, MacAddr, Teid, VlanId, checksum};
 use rules::SessionRules;
-use rules::image::SessionChange;
+use rules::image::{Farewell, SessionChange};
 use rules::model::{
     Edit, FarId, FarUpdate, ForwardingParametersUpdate, Gate, OuterHeaderCreation, QerId, QerUpdate, UrrId,
 };
@@ -88,7 +88,7 @@ fn tags_are_those_of_the_instances() {
 fn change(world: &mut World, edit: impl FnOnce(&mut SessionRules)) -> bool {
     let before = world.image(1, &Arc::new(session()), None).expect("it compiles");
     world
-        .apply(0, SessionChange::Replace(before.clone()))
+        .apply(0, SessionChange::Replace(before.clone(), Farewell::default()))
         .expect("it is there");
     world.send(0, &uplink());
     world.send(1, &to_ue());
@@ -99,7 +99,7 @@ fn change(world: &mut World, edit: impl FnOnce(&mut SessionRules)) -> bool {
         .expect("it compiles");
     let stale = world.workers[0].stats().stale;
     world
-        .apply(0, SessionChange::Replace(image))
+        .apply(0, SessionChange::Replace(image, Farewell::default()))
         .expect("it is there");
     world.send(0, &uplink());
     world.send(1, &to_ue());
@@ -182,7 +182,7 @@ fn session_changes_that_contradict_the_worker_are_refused_whole() {
         Err(ApplyError::Taken)
     );
     assert_eq!(
-        world.apply(0, SessionChange::Replace(other.clone())),
+        world.apply(0, SessionChange::Replace(other.clone(), Farewell::default())),
         Err(ApplyError::NotFound)
     );
     other.session = SessionIndex(1_000_000);

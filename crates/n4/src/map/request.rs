@@ -3,6 +3,7 @@
 use pfcp::IeType;
 use pfcp::ie::{Cause, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
+use rules::image::Farewell;
 use rules::model::{BarId, FarId, PdrId, QerId, UrrId};
 use session::{Changes, Query};
 
@@ -101,6 +102,7 @@ pub(crate) fn modification(
     ];
     refuse(&unsupported)?;
     let mut changes = removals(request);
+    changes.farewell = farewell(request);
     changes.query = query(request);
     create_and_update(&mut changes, request);
     for created in &request.create_far {
@@ -171,6 +173,20 @@ fn create_and_update(changes: &mut Changes, request: &SessionModificationRequest
     changes
         .update_bars
         .extend(request.update_bar.iter().map(far::update_bar));
+}
+
+/// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of the request.
+fn farewell(request: &SessionModificationRequest<'_>) -> Farewell {
+    let asks = |flags: Option<PfcpSmReqFlags>, flag| flags.is_some_and(|flags| flags.contains(flag));
+    let of_all = asks(request.pfcpsmreq_flags, PfcpSmReqFlags::SNDEM);
+    let marked = request.update_far.iter().filter(|far| {
+        let forwarding = far.update_forwarding_parameters.as_ref();
+        forwarding.is_some_and(|sent| of_all || asks(sent.pfcpsmreq_flags, PfcpSmReqFlags::SNDEM))
+    });
+    Farewell {
+        end_markers: marked.map(|far| FarId(far.far_id.0)).collect(),
+        discards_buffered: asks(request.pfcpsmreq_flags, PfcpSmReqFlags::DROBU),
+    }
 }
 
 fn query(request: &SessionModificationRequest<'_>) -> Query {

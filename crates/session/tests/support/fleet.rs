@@ -189,7 +189,7 @@ impl Worker {
                 );
                 Ok(None)
             }
-            SessionChange::Replace(image) => {
+            SessionChange::Replace(image, _) => {
                 let index = image.session;
                 if self.refuses_replace {
                     return Err(WorkerFault::NoSpace);

@@ -7,7 +7,7 @@ const NONE: u32 = u32::MAX;
 
 /// Buffers in the order in which they came.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Chain {
+pub(crate) struct Chain {
     first: u32,
     last: u32,
     len: u16,
@@ -37,7 +37,7 @@ struct Place<B> {
 }
 
 /// The places.
-pub(super) struct Held<B> {
+pub(crate) struct Held<B> {
     places: Box<[Place<B>]>,
     free: u32,
     len: usize,

@@ -1,0 +1,328 @@
+//! User packets that wait because their FAR says BUFF (TS 29.244 §5.2.3.1), until Control says what becomes of them.
+//!
+//! There is a queue for each FAR that buffers, in the order in which its packets came. They have passed gates, but no
+//! meter has seen them and nothing has counted them: once a change lets them go they take their way again from `parse`
+//! on, before any packet that comes after the change, and are packets like any other under the rules of then. What a
+//! change throws away (DROBU, the end of the session), and what has waited for too long, is dropped and counted.
+//!
+//! Everything is bounded and made at the start: queues, packets and octets in all, packets of one queue, time. Packets
+//! lie in their buffers, which are missing in the pool meanwhile. The worker owns the state. Whether Control is to be
+//! told of a packet is not decided here.
+
+use flow::{Nanos, SessionIndex};
+use packet::PacketBuf;
+use rules::model::FarId;
+
+use crate::BufferLimits;
+use crate::batch::{BURST, Batch};
+use crate::held::{Chain, Held};
+use crate::map::FixedMap;
+
+/// Queues looked at in one poll for those whose time is up.
+const SWEPT: usize = 8;
+
+/// Whose queue it is.
+pub(crate) type Owner = (SessionIndex, FarId);
+
+/// The packets of one FAR. A queue lasts until its FAR changes, also when its packets are gone.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    chain: Chain,
+    /// When its packets have waited for too long.
+    until: Nanos,
+    /// The QoS flows that Control was told of: bit n is QFI n, bit 0 those without one.
+    told: u64,
+}
+
+/// What waits, and what has stopped waiting and is on its way.
+pub(crate) struct Buffers<B> {
+    limits: BufferLimits,
+    held: Held<B>,
+    queues: Box<[Option<Queue>]>,
+    /// Places of `queues` that are free.
+    free: Vec<u32>,
+    places: FixedMap<Owner>,
+    flushed: Chain,
+    discarded: Chain,
+    expired: Chain,
+    hand: usize,
+    /// Of the packets of this burst that are to be stored: the queue, and how many it may hold.
+    burst: [(u32, u16); BURST],
+}
+
+impl<B: PacketBuf> Buffers<B> {
+    /// No queues yet.
+    pub fn new(limits: BufferLimits) -> Self {
+        let packets = if limits.queues == 0 { 0 } else { limits.packets };
+        Self {
+            limits,
+            held: Held::new(packets),
+            queues: vec![None; limits.queues].into_boxed_slice(),
+            free: (0..limits.queues as u32).rev().collect(),
+            places: FixedMap::new(limits.queues),
+            flushed: Chain::EMPTY,
+            discarded: Chain::EMPTY,
+            expired: Chain::EMPTY,
+            hand: 0,
+            burst: [(0, 0); BURST],
+        }
+    }
+
+    /// How many packets there are, those on their way out included.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// The packet at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that is fewer
+    /// than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one more queue.
+    pub fn expect(&mut self, place: usize, owner: Owner, most: Option<u16>, qfi: u8, now: Nanos) -> bool {
+        let most = most.map_or(self.limits.per_queue, |most| most.min(self.limits.per_queue));
+        let queue = self.places.at(&owner).or_else(|| self.open(owner, now));
+        self.burst[place % BURST] = (queue.unwrap_or(u32::MAX), most);
+        match queue.and_then(|queue| self.queue_mut(queue)) {
+            Some(queue) => {
+                let before = queue.told;
+                queue.told |= 1 << (qfi & 63);
+                queue.told != before
+            }
+            None => false,
+        }
+    }
+
+    /// Control could not be told of this QoS flow.
+    pub fn untell(&mut self, owner: Owner, qfi: u8) {
+        if let Some(queue) = self.places.at(&owner).and_then(|place| self.queue_mut(place)) {
+            queue.told &= !(1 << (qfi & 63));
+        }
+    }
+
+    /// Control is to be told of the next packet of `owner` as if it were the first.
+    pub fn tell_again(&mut self, owner: Owner) {
+        if let Some(queue) = self.places.at(&owner).and_then(|place| self.queue_mut(place)) {
+            queue.told = 0;
+        }
+    }
+
+    /// Keeps the packet at `place` of the burst, which was [expected](Self::expect).
+    ///
+    /// # Errors
+    /// The packet, when there is no room for it.
+    pub fn store(&mut self, place: usize, packet: B, now: Nanos) -> Result<(), B> {
+        let (place, most) = self.burst[place % BURST];
+        let has_room = self.held.octets() + packet.len() <= self.limits.octets;
+        let queue = self.queues.get_mut(place as usize).and_then(Option::as_mut);
+        let Some(queue) = queue.filter(|queue| has_room && queue.chain.len() < most) else {
+            return Err(packet);
+        };
+        if queue.chain.is_empty() {
+            queue.until = now + self.limits.timeout;
+        }
+        self.held.push(&mut queue.chain, packet, 0)
+    }
+
+    fn queue_mut(&mut self, place: u32) -> Option<&mut Queue> {
+        self.queues.get_mut(place as usize)?.as_mut()
+    }
+
+    fn open(&mut self, owner: Owner, now: Nanos) -> Option<u32> {
+        let place = self.free.pop()?;
+        if self.places.insert(owner, place).is_err() {
+            self.free.push(place);
+            return None;
+        }
+        let until = now + self.limits.timeout;
+        let queue = self.queues.get_mut(place as usize)?;
+        *queue = Some(Queue {
+            chain: Chain::EMPTY,
+            until,
+            told: 0,
+        });
+        Some(place)
+    }
+
+    /// Takes a queue away; its packets.
+    fn close(&mut self, owner: Owner) -> Chain {
+        let Some(place) = self.places.remove(&owner) else {
+            return Chain::EMPTY;
+        };
+        self.free.push(place);
+        let queue = self.queues.get_mut(place as usize).and_then(Option::take);
+        queue.map_or(Chain::EMPTY, |queue| queue.chain)
+    }
+
+    /// Lets the packets of a queue go on, in order.
+    pub fn flush(&mut self, owner: Owner) {
+        let chain = self.close(owner);
+        self.held.join(&mut self.flushed, chain);
+    }
+
+    /// Throws the packets of a queue away.
+    pub fn discard(&mut self, owner: Owner) {
+        let chain = self.close(owner);
+        self.held.join(&mut self.discarded, chain);
+    }
+
+    /// Whether there are packets that go on.
+    #[inline]
+    pub fn has_flushed(&self) -> bool {
+        !self.flushed.is_empty()
+    }
+
+    /// Takes packets that go on, as many as `out` has room for.
+    pub fn take_flushed(&mut self, out: &mut Batch<B>) {
+        Self::take(&mut self.held, &mut self.flushed, out);
+    }
+
+    /// Takes packets that were thrown away, as many as `out` has room for.
+    pub fn take_discarded(&mut self, out: &mut Batch<B>) {
+        Self::take(&mut self.held, &mut self.discarded, out);
+    }
+
+    /// Takes packets that have waited for too long, as many as `out` has room for.
+    pub fn take_expired(&mut self, out: &mut Batch<B>) {
+        Self::take(&mut self.held, &mut self.expired, out);
+    }
+
+    fn take(held: &mut Held<B>, chain: &mut Chain, out: &mut Batch<B>) {
+        while !out.is_full() {
+            let Some((packet, _)) = held.pop(chain) else {
+                return;
+            };
+            let _ = out.push(packet);
+        }
+    }
+
+    /// Looks at a few queues and takes out what waits there for too long: all since the first packet, if that one does.
+    pub fn sweep(&mut self, now: Nanos) {
+        for _ in 0..SWEPT.min(self.queues.len()) {
+            if let Some(Some(queue)) = self.queues.get_mut(self.hand)
+                && queue.until <= now
+            {
+                let chain = std::mem::replace(&mut queue.chain, Chain::EMPTY);
+                self.held.join(&mut self.expired, chain);
+            }
+            self.hand = (self.hand + 1) % self.queues.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, VecDeque};
+    use std::time::Duration;
+
+    use packet::VecBuf;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LIMITS: BufferLimits = BufferLimits {
+        queues: 3,
+        packets: 10,
+        octets: 600,
+        per_queue: 4,
+        timeout: Duration::from_secs(1),
+    };
+
+    fn numbers(mut packets: Batch<VecBuf>) -> Vec<u8> {
+        packets.drain().map(|packet| packet.data()[0]).collect()
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Store(u32, usize, Option<u16>),
+        Flush(u32),
+        Discard(u32),
+        Wait(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let far = 0..5u32;
+        prop_oneof![
+            6 => (far.clone(), 1..120usize, prop::option::of(0..6u16)).prop_map(|(far, octets, most)| Step::Store(far, octets, most)),
+            1 => far.clone().prop_map(Step::Flush),
+            1 => far.prop_map(Step::Discard),
+            1 => (0..900u64).prop_map(Step::Wait),
+        ]
+    }
+
+    proptest! {
+        /// Against queues that are lists: what was stored is what was flushed, discarded, expired and is held.
+        #[test]
+        fn every_packet_is_somewhere(steps in prop::collection::vec(step(), 1..80)) {
+            let mut buffers = Buffers::new(LIMITS);
+            let mut model: BTreeMap<u32, (VecDeque<(u8, usize)>, Nanos)> = BTreeMap::new();
+            let mut now = Nanos(0);
+            for (number, step) in (0u8..).zip(steps) {
+                let owner = |far| (SessionIndex(7), FarId(far));
+                match step {
+                    Step::Store(far, octets, most) => {
+                        let waiting: Vec<usize> = model.values().flat_map(|(queue, _)| queue).map(|(_, octets)| *octets).collect();
+                        let is_first = !model.contains_key(&far);
+                        let has_queue = !is_first || model.len() < LIMITS.queues;
+                        prop_assert_eq!(buffers.expect(3, owner(far), most, 9, now), is_first && has_queue);
+                        if has_queue {
+                            model.entry(far).or_insert((VecDeque::new(), now));
+                        }
+                        let own = model.get(&far).map_or(usize::MAX, |(queue, _)| queue.len());
+                        let fits = waiting.iter().sum::<usize>() + octets <= LIMITS.octets
+                            && waiting.len() < LIMITS.packets
+                            && own < usize::from(most.unwrap_or(4).min(4));
+                        let packet = VecBuf::new(&vec![number; octets]);
+                        prop_assert_eq!(buffers.store(3, packet, now).is_ok(), fits);
+                        if fits && let Some((queue, until)) = model.get_mut(&far) {
+                            if queue.is_empty() {
+                                *until = now + LIMITS.timeout;
+                            }
+                            queue.push_back((number, octets));
+                        }
+                    }
+                    Step::Flush(far) | Step::Discard(far) => {
+                        let gone = model.remove(&far).map(|(queue, _)| queue).unwrap_or_default();
+                        let gone: Vec<u8> = gone.into_iter().map(|(number, _)| number).collect();
+                        let mut out = Batch::new();
+                        if matches!(step, Step::Flush(_)) {
+                            buffers.flush(owner(far));
+                            buffers.take_flushed(&mut out);
+                        } else {
+                            buffers.discard(owner(far));
+                            buffers.take_discarded(&mut out);
+                        }
+                        prop_assert_eq!(numbers(out), gone);
+                    }
+                    Step::Wait(millis) => {
+                        now = now + Duration::from_millis(millis);
+                        buffers.sweep(now);
+                        let late = model.values_mut().filter(|(_, until)| *until <= now);
+                        let mut late: Vec<u8> = late.flat_map(|(queue, _)| queue.drain(..)).map(|(number, _)| number).collect();
+                        let mut out = Batch::new();
+                        buffers.take_expired(&mut out);
+                        let mut expired = numbers(out);
+                        expired.sort_unstable();
+                        late.sort_unstable();
+                        prop_assert_eq!(expired, late);
+                    }
+                }
+                prop_assert_eq!(buffers.len(), model.values().map(|(queue, _)| queue.len()).sum::<usize>());
+            }
+        }
+    }
+
+    #[test]
+    fn control_is_told_once_of_each_qos_flow_until_it_is_to_be_told_again() {
+        let mut buffers: Buffers<VecBuf> = Buffers::new(LIMITS);
+        let owner = (SessionIndex(1), FarId(1));
+        let expect = |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, owner, None, qfi, Nanos(0));
+        assert_eq!(
+            [5, 5, 9, 5, 0].map(|qfi| expect(&mut buffers, qfi)),
+            [true, false, true, false, true]
+        );
+        buffers.untell(owner, 9);
+        assert_eq!([5, 9].map(|qfi| expect(&mut buffers, qfi)), [false, true]);
+        buffers.tell_again(owner);
+        assert_eq!(
+            [5, 9, 9].map(|qfi| expect(&mut buffers, qfi)),
+            [true, true, false]
+        );
+    }
+}

@@ -1,0 +1,403 @@
+//! FARs that buffer: what waits, in which order it goes on, what Control hears of it, and End Markers.
+
+mod common;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{Bucket, InstanceId, SessionIndex, WorkerId};
+use packet::{DropReason, Qfi, Teid};
+use proptest::prelude::*;
+use rules::SessionRules;
+use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::model::{
+    ApplyAction, Bar, BarId, Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, PdrId,
+};
+use rules::testing::{self, GNB, UE, UserPacket};
+use worker::{BufferLimits, Command, Event, SteerChange};
+
+use common::one_session::{REMOTE, events, ip, session, to_ue, uplink};
+use common::{World, mac_of};
+
+const BUFF: ApplyAction = ApplyAction::BUFF;
+const LIMITS: BufferLimits = BufferLimits {
+    queues: 16,
+    packets: 12,
+    octets: 100_000,
+    per_queue: 8,
+    timeout: Duration::from_secs(10),
+};
+
+/// A session in a world, and its rules.
+struct Case {
+    world: World,
+    image: Box<SessionImage>,
+}
+
+impl Case {
+    fn new(limits: BufferLimits, action: ApplyAction) -> Self {
+        Self::among(1, limits, action)
+    }
+
+    fn among(workers: u16, limits: BufferLimits, action: ApplyAction) -> Self {
+        let mut world = World::with(testing::network(), workers, |config| config.buffers = limits);
+        let image = world.install(1, with(&session(), action));
+        Self { world, image }
+    }
+
+    /// Replaces the rules by what `edit` makes of them.
+    fn change(&mut self, farewell: Farewell, edit: impl FnOnce(&mut SessionRules)) {
+        let mut rules = (*self.image.rules).clone();
+        edit(&mut rules);
+        let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
+        self.image = image.expect("it compiles");
+        let change = SessionChange::Replace(self.image.clone(), farewell);
+        self.world.apply(0, change).expect("it is there");
+    }
+
+    fn set(&mut self, action: ApplyAction) {
+        self.change(Farewell::default(), |rules| *rules = with(rules, action));
+    }
+
+    fn discard(&mut self) {
+        let farewell = Farewell {
+            discards_buffered: true,
+            ..Farewell::default()
+        };
+        self.change(farewell, |_| {});
+    }
+
+    /// The numbers of the downlink packets that have come out since.
+    fn out(&mut self) -> Vec<u8> {
+        let frames = self.world.take().into_iter();
+        frames
+            .map(|(_, frame)| *frame.last().expect("a payload"))
+            .collect()
+    }
+
+    fn dropped(&self, reason: DropReason) -> u64 {
+        self.world.drops()[reason.index()]
+    }
+}
+
+/// The rules with another action in the downlink FAR.
+fn with(rules: &SessionRules, action: ApplyAction) -> SessionRules {
+    let mut rules = rules.clone();
+    let update = FarUpdate {
+        action: Some(action),
+        ..FarUpdate::new(FarId(2))
+    };
+    rules.update_far(update).expect("it is there");
+    rules
+}
+
+/// A packet to the UE with a number as its last octet.
+fn numbered(number: u8) -> Vec<u8> {
+    let mut packet = UserPacket::udp(REMOTE, UE, 53, 1000);
+    packet.payload = vec![0, number];
+    packet.bytes()
+}
+
+fn told(world: &mut World) -> usize {
+    let is_told = |event: &Event| matches!(event, Event::DownlinkData { .. });
+    events(world).iter().filter(|event| is_told(event)).count()
+}
+
+#[test]
+fn packets_wait_and_go_on_in_order_before_any_other() {
+    let mut case = Case::new(LIMITS, BUFF);
+    for number in 0..5 {
+        assert!(case.world.send(1, &numbered(number)).is_empty());
+    }
+    assert_eq!(case.world.workers[0].stats().buffered, 5);
+    let usage = case.world.query(0, SessionIndex(1));
+    assert_eq!(usage.counters[0].1.dl_packets, 0, "what waits is not counted");
+    // The change and one more packet reach the worker before its next poll.
+    let wire = case.world.wires.to(WorkerId(0), flow::PortId(1));
+    wire.push(worker::mem::MemBuf::new(&common::frame(1, &numbered(5))))
+        .expect("there is room");
+    case.set(ApplyAction::FORW);
+    case.world.poll();
+    assert_eq!(case.out(), [0, 1, 2, 3, 4, 5]);
+    let usage = case.world.query(0, SessionIndex(1));
+    assert_eq!(usage.counters[0].1.dl_packets, 6);
+    let stats = case.world.workers[0].stats();
+    assert_eq!((stats.stored, stats.flushed, stats.buffered), (5, 5, 0));
+    case.world.assert_conserved();
+}
+
+#[test]
+fn control_hears_of_the_first_packet_of_each_qos_flow() {
+    let mut case = Case::new(LIMITS, BUFF.with(ApplyAction::NOCP));
+    let mut marked = to_ue();
+    marked[1] = 46 << 2;
+    common::one_session::fix_lengths(&mut marked);
+    case.world.send(1, &marked);
+    case.world.send(1, &to_ue());
+    let event = events(&mut case.world).pop();
+    let Some(Event::DownlinkData {
+        session,
+        pdr,
+        far,
+        qfi,
+        dscp,
+    }) = event
+    else {
+        panic!("{event:?}")
+    };
+    assert_eq!((session, pdr, far), (SessionIndex(1), PdrId(2), FarId(2)));
+    assert_eq!((qfi, dscp), (Qfi::new(9), 46));
+    case.world.send(1, &to_ue());
+    assert_eq!(told(&mut case.world), 0, "once is enough");
+    case.set(BUFF.with(ApplyAction::NOCP));
+    case.world.send(1, &to_ue());
+    assert_eq!(told(&mut case.world), 0, "the FAR has not changed");
+    case.set(ApplyAction::FORW);
+    case.set(BUFF.with(ApplyAction::NOCP));
+    case.world.send(1, &to_ue());
+    assert_eq!(told(&mut case.world), 1, "idle again");
+    case.set(BUFF);
+    case.set(ApplyAction::FORW);
+    case.set(BUFF);
+    case.world.send(1, &to_ue());
+    assert_eq!(told(&mut case.world), 0, "without NOCP");
+    case.world.assert_conserved();
+}
+
+#[test]
+fn it_is_told_even_if_nothing_has_room() {
+    let limits = BufferLimits { packets: 0, ..LIMITS };
+    let mut case = Case::new(limits, BUFF.with(ApplyAction::NOCP));
+    case.world.send(1, &to_ue());
+    case.world.send(1, &to_ue());
+    assert_eq!(
+        (told(&mut case.world), case.dropped(DropReason::FarBuffer)),
+        (1, 2)
+    );
+    let mut case = Case::new(BufferLimits::OFF, BUFF.with(ApplyAction::NOCP));
+    case.world.send(1, &to_ue());
+    assert_eq!(
+        (told(&mut case.world), case.dropped(DropReason::FarBuffer)),
+        (0, 1)
+    );
+}
+
+#[test]
+fn uplink_packets_wait_too_and_nobody_hears_of_them() {
+    let mut case = Case::new(LIMITS, ApplyAction::FORW);
+    let far = |action| FarUpdate {
+        action: Some(action),
+        ..FarUpdate::new(FarId(1))
+    };
+    let set = |case: &mut Case, action| {
+        case.change(Farewell::default(), |rules| {
+            rules.update_far(far(action)).expect("it is there");
+        });
+    };
+    set(&mut case, BUFF.with(ApplyAction::NOCP));
+    assert!(case.world.send(0, &uplink()).is_empty());
+    assert_eq!(told(&mut case.world), 0);
+    set(&mut case, ApplyAction::FORW);
+    assert_eq!(case.world.take().len(), 1);
+}
+
+#[test]
+fn a_bar_bounds_its_queue() {
+    let mut case = Case::new(LIMITS, ApplyAction::FORW);
+    case.change(Farewell::default(), |rules| {
+        let bar = Bar {
+            id: BarId(1),
+            notification_delay: None,
+            suggested_packets: Some(2),
+        };
+        rules.create_bar(bar).expect("it is new");
+        let update = FarUpdate {
+            action: Some(BUFF),
+            bar: Edit::Set(BarId(1)),
+            ..FarUpdate::new(FarId(2))
+        };
+        rules.update_far(update).expect("it is there");
+    });
+    for number in 0..4 {
+        case.world.send(1, &numbered(number));
+    }
+    assert_eq!(case.dropped(DropReason::FarBuffer), 2);
+    case.set(ApplyAction::FORW);
+    assert_eq!(case.out(), [0, 1]);
+}
+
+#[test]
+fn what_waits_ends_with_its_session_by_request_and_in_time() {
+    let mut case = Case::new(LIMITS, BUFF);
+    case.world.send(1, &numbered(1));
+    case.discard();
+    assert_eq!(case.dropped(DropReason::BufferDiscarded), 1);
+    case.world.send(1, &numbered(2));
+    case.world.now = case.world.now + Duration::from_secs(11);
+    case.world.poll();
+    case.world.poll();
+    assert_eq!(case.dropped(DropReason::BufferExpired), 1);
+    case.world.send(1, &numbered(3));
+    case.world
+        .apply(0, SessionChange::Remove(SessionIndex(1)))
+        .expect("it is there");
+    assert_eq!(case.dropped(DropReason::BufferDiscarded), 2);
+    assert_eq!(case.world.workers[0].stats().buffered, 0);
+    assert!(case.out().is_empty());
+    case.world.assert_conserved();
+}
+
+#[test]
+fn what_waits_follows_its_session_to_another_worker() {
+    let mut case = Case::among(2, LIMITS, BUFF);
+    let bucket = |owner| SteerChange::Bucket {
+        bucket: testing_bucket(),
+        owner: WorkerId(owner),
+    };
+    case.world.tell_all(|| Command::Steer(bucket(0)));
+    let mut image = case.image.clone();
+    image.bucket = testing_bucket();
+    case.world
+        .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
+        .expect("it is there");
+    case.world.send(1, &numbered(1));
+    assert_eq!(case.world.workers[0].stats().buffered, 1);
+    case.world
+        .apply(1, SessionChange::Install(image.clone()))
+        .expect("it is new");
+    case.world.tell_all(|| Command::Steer(bucket(1)));
+    case.world
+        .apply(0, SessionChange::Remove(SessionIndex(1)))
+        .expect("it is there");
+    case.world.poll();
+    case.world.poll();
+    let buffered = [0, 1].map(|worker: usize| case.world.workers[worker].stats().buffered);
+    assert_eq!(buffered, [0, 1]);
+    case.world.assert_conserved();
+}
+
+fn testing_bucket() -> Bucket {
+    flow::bucket::of_ipv4(UE.octets())
+}
+
+#[test]
+fn an_end_marker_goes_into_the_old_tunnel_before_the_first_packet_of_the_new_one() {
+    let mut case = Case::new(LIMITS, ApplyAction::FORW);
+    case.world.send(1, &to_ue());
+    let target = OuterHeaderCreation::gtpu_ipv4(Teid(99), [10, 200, 1, 1].into());
+    let farewell = Farewell {
+        end_markers: vec![FarId(2), FarId(1), FarId(7)],
+        discards_buffered: false,
+    };
+    case.change(farewell, |rules| {
+        let forwarding = Edit::Set(ForwardingParametersUpdate {
+            outer_header_creation: Edit::Set(target),
+            ..ForwardingParametersUpdate::default()
+        });
+        let update = FarUpdate {
+            forwarding,
+            ..FarUpdate::new(FarId(2))
+        };
+        rules.update_far(update).expect("it is there");
+    });
+    let sent = case.world.take();
+    assert_eq!(sent.len(), 1, "plain and unknown FARs have no tunnel");
+    let frame = &sent[0].1;
+    assert_eq!(frame[..6], mac_of(InstanceId(0), IpOf(GNB).into()).0);
+    assert_eq!(frame[30..34], GNB.octets());
+    // GTP-U version 1, no optional part; End Marker; length 0; the old TEID.
+    assert_eq!(frame[42..50], [0x30, 254, 0, 0, 0, 0, 0, 77]);
+    assert_eq!(frame[16..18], 36u16.to_be_bytes());
+    let out = case.world.send(1, &to_ue());
+    assert_eq!((out.len(), &out[0].1[30..34]), (1, &[10, 200, 1, 1][..]));
+    case.world.assert_conserved();
+}
+
+/// An address as the next hop to it.
+struct IpOf(std::net::Ipv4Addr);
+
+impl From<IpOf> for std::net::IpAddr {
+    fn from(address: IpOf) -> Self {
+        if address.0 == GNB {
+            GNB.into()
+        } else {
+            ip("10.0.3.254")
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Packet,
+    Set(ApplyAction),
+    Discard,
+    Wait,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => Just(Step::Packet),
+        3 => prop::sample::select(vec![BUFF, ApplyAction::FORW, ApplyAction::DROP]).prop_map(Step::Set),
+        1 => Just(Step::Discard),
+        1 => Just(Step::Wait),
+    ]
+}
+
+proptest! {
+    /// Against a queue that is a list: what comes out, in order, and what became of the rest.
+    #[test]
+    fn every_packet_goes_on_once_or_is_counted(steps in prop::collection::vec(step(), 1..60)) {
+        let mut case = Case::new(LIMITS, BUFF);
+        let (mut action, mut waiting, mut since) = (BUFF, VecDeque::new(), case.world.now);
+        let (mut expected, mut dropped) = (Vec::new(), [0; 4]);
+        let mut out = Vec::new();
+        for (number, step) in (0u8..).zip(steps) {
+            match step {
+                Step::Packet => {
+                    out.extend(case.world.send(1, &numbered(number)).into_iter().map(|(_, frame)| *frame.last().expect("a payload")));
+                    match action {
+                        ApplyAction::FORW => expected.push(number),
+                        ApplyAction::DROP => dropped[0] += 1,
+                        _ if waiting.len() == 8 => dropped[1] += 1,
+                        _ => {
+                            if waiting.is_empty() {
+                                since = case.world.now;
+                            }
+                            waiting.push_back(number);
+                        }
+                    }
+                }
+                Step::Set(next) => {
+                    case.set(next);
+                    out.extend(case.out());
+                    match next {
+                        ApplyAction::FORW => expected.extend(waiting.drain(..)),
+                        ApplyAction::DROP => dropped[0] += waiting.drain(..).count(),
+                        _ => {}
+                    }
+                    action = next;
+                }
+                Step::Discard => {
+                    case.discard();
+                    dropped[2] += waiting.drain(..).count();
+                }
+                Step::Wait => {
+                    case.world.now = case.world.now + Duration::from_secs(6);
+                    (0..3).for_each(|_| case.world.poll());
+                    if case.world.now >= since + LIMITS.timeout {
+                        dropped[3] += waiting.drain(..).count();
+                    }
+                }
+            }
+            let stats = case.world.workers[0].stats();
+            prop_assert_eq!(stats.buffered, waiting.len() as u64);
+            let ended = case.dropped(DropReason::BufferDiscarded) + case.dropped(DropReason::BufferExpired);
+            prop_assert_eq!(stats.stored, stats.flushed + ended + stats.buffered);
+        }
+        let reasons = [DropReason::FarDrop, DropReason::FarBuffer, DropReason::BufferDiscarded, DropReason::BufferExpired];
+        prop_assert_eq!(reasons.map(|reason| case.dropped(reason) as usize), dropped);
+        prop_assert_eq!(out, expected);
+        case.world.assert_conserved();
+    }
+}
