@@ -23,6 +23,7 @@ use crate::association::{Association, Associations};
 use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::downlink::Downlink;
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_session::InWork;
@@ -44,6 +45,7 @@ pub struct Endpoint {
     /// Associations by the time of their next heartbeat.
     pub(crate) heartbeats: VecDeque<(Nanos, AssociationId)>,
     pub(crate) reports: Reports,
+    pub(crate) downlink: Downlink,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -77,8 +79,8 @@ impl Endpoint {
         store: Box<dyn Persist + Send>,
         mut random: Random,
     ) -> Endpoint {
-        let seeds = [0; 5].map(|_: u64| random.next_u64());
-        let [a, b, c, d, e] = seeds;
+        let seeds = [0; 6].map(|_: u64| random.next_u64());
+        let [a, b, c, d, e, f] = seeds;
         let start = random.next_u32();
         Endpoint {
             sessions: Sessions::new(
@@ -95,6 +97,7 @@ impl Endpoint {
             last_ticket: 0,
             heartbeats: VecDeque::new(),
             reports: Reports::new(d, config.reports),
+            downlink: Downlink::new(f),
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -130,6 +133,7 @@ impl Endpoint {
             .iter()
             .for_each(|request| self.unanswered(now, request.purpose));
         self.send_heartbeats(now);
+        self.tell_of_downlink(now);
         self.settle(now);
     }
 
@@ -140,6 +144,7 @@ impl Endpoint {
             self.sessions.poll_timeout(),
             self.requests.poll_timeout(),
             self.reports.poll_timeout(),
+            self.downlink.poll_timeout(),
             heartbeat,
         ]
         .into_iter()
@@ -208,9 +213,9 @@ impl Endpoint {
         (self.in_work.len(), self.requests.len())
     }
 
-    /// Sessions that have something to report, or that have reported of late.
+    /// Sessions that have something to report now or later, or that have reported of late.
     pub fn reporting(&self) -> usize {
-        self.reports.len()
+        self.reports.len() + self.downlink.len()
     }
 
     /// What the header check found (TS 29.244 §7.6.2 to §7.6.5).

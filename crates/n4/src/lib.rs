@@ -8,9 +8,8 @@
 //!
 //! Every SMF sends some of these from the first message on, so that refusing them would serve nobody:
 //!
-//! - BUFF, NOCP, BDPN, DDPN and BARs: a FAR that buffers *holds*: its packets are dropped and counted as `far_buffer`,
-//!   and no Downlink Data Report is sent (TS 29.244 §5.2.3.1);
-//! - SNDEM: no End Marker is sent (§5.2.3.2), and EMPU is not among our features;
+//! - BDPN and DDPN: no word of the first buffered or discarded packet of each service data flow (§5.2.3.1; DDDS is not
+//!   among our features);
 //! - packet rates, averaging windows and flow level marking of QERs: gates, MBR, QFI, RQI and PPI only (§5.4);
 //! - thresholds, quotas, periods and other triggers of URRs: usage is counted and reported when it is asked for, when
 //!   the URR or its last PDR goes, and when the session ends (§5.2.2);
@@ -25,6 +24,7 @@ mod association;
 mod cause;
 mod config;
 mod counters;
+mod downlink;
 mod endpoint;
 mod features;
 mod heartbeat;

@@ -76,13 +76,18 @@ impl Endpoint {
 
     /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not listened.
     pub(crate) fn report_answered(&mut self, now: Nanos, seid: Seid, frame: &Frame<'_>) {
-        let cause =
-            SessionReportResponse::decode(frame.body).map_or(Cause::REQUEST_REJECTED, |answer| answer.cause);
+        let answer = SessionReportResponse::decode(frame.body);
+        let cause = answer
+            .as_ref()
+            .map_or(Cause::REQUEST_REJECTED, |answer| answer.cause);
         if cause == Cause::PFCP_ENTITY_IN_CONGESTION {
             return self.report_failed(now, seid);
         }
         self.counters.reports_refused += u64::from(!cause.is_accepted());
         self.reports.acknowledged(now, seid);
+        if let Ok(answer) = answer {
+            self.take_advice(now, seid, &answer);
+        }
     }
 
     /// A report has not been taken: it is sent anew later, while its session lives.

@@ -177,6 +177,9 @@ impl Endpoint {
             Err(_) => in_work.cp_seid,
         };
         let header = Header::session(message_type, pfcp::Seid(seid), sequence);
+        if let Ok(done) = &outcome.result {
+            self.downlink_changed(done.seid);
+        }
         let bytes = match outcome.result {
             Ok(done) => self
                 .send_done(&header, &in_work, &done)

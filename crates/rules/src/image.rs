@@ -92,7 +92,7 @@ pub struct Buffering {
     pub far: FarId,
     /// Control wants to know of the first downlink packet of each QoS flow (NOCP, TS 29.244 §5.2.3.1).
     pub notifies: bool,
-    /// How many packets the BAR says are enough (Suggested Buffering Packets Count, TS 29.244 §8.2.100).
+    /// How many packets the BAR says are enough (TS 29.244 §8.2.30, §8.2.100).
     pub most: Option<u16>,
 }
 
@@ -104,7 +104,7 @@ impl SessionImage {
         (far.action.verb() == Some(Verb::Buffer)).then(|| Buffering {
             far: far.id,
             notifies: far.action.contains(ApplyAction::NOCP),
-            most: bar.and_then(|bar| bar.suggested_packets).map(u16::from),
+            most: bar.and_then(|bar| bar.extended_packets.or(bar.suggested_packets.map(u16::from))),
         })
     }
 

@@ -210,6 +210,7 @@ fn a_bar_bounds_its_queue() {
             id: BarId(1),
             notification_delay: None,
             suggested_packets: Some(2),
+            extended_packets: None,
         };
         rules.create_bar(bar).expect("it is new");
         let update = FarUpdate {

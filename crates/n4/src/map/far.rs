@@ -200,6 +200,7 @@ pub(super) fn create_bar(bar: &CreateBar<'_>) -> Bar {
         id: BarId(bar.bar_id.0),
         notification_delay: bar.downlink_data_notification_delay.map(|delay| delay.0),
         suggested_packets: bar.suggested_buffering_packets_count.map(|count| count.0),
+        extended_packets: None,
     }
 }
 
@@ -215,5 +216,6 @@ pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Bar {
             .suggested_buffering_packets_count
             .and_then(WireEdit::value)
             .map(|count| count.0),
+        extended_packets: None,
     }
 }

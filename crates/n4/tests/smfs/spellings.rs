@@ -147,13 +147,26 @@ fn end_marker_flags_are_understood_in_both_places() {
         let parameters = [&[outer_header_creation(0x300, GNB)], flags].concat();
         update_far(&[far_id(2), update_forwarding(&parameters)])
     };
-    world
-        .ask(52, Some(seid), &[moved(&[ie(49, [2])])])
-        .assert_accepted();
-    world
-        .ask(52, Some(seid), &[moved(&[]), ie(49, [2])])
-        .assert_accepted();
-    world
-        .ask(52, Some(seid), &[moved(&[]), ie(49, [0])])
-        .assert_accepted();
+    let flags = |bits: u8| ie(49, [bits]);
+    for (ies, sends) in [
+        (vec![moved(&[flags(2)])], true),
+        (vec![moved(&[]), flags(2)], true),
+        (vec![moved(&[flags(0)]), flags(0)], false),
+    ] {
+        world.ask(52, Some(seid), &ies).assert_accepted();
+        let farewells = world.fleet.workers.iter().flat_map(|worker| &worker.farewells);
+        let expected = if sends { vec![FarId(2)] } else { Vec::new() };
+        assert_eq!(farewells.last().expect("a change").end_markers, expected);
+        world
+            .fleet
+            .workers
+            .iter_mut()
+            .for_each(|worker| worker.farewells.clear());
+    }
+    world.ask(52, Some(seid), &[flags(1)]).assert_accepted();
+    let mut farewells = world.fleet.workers.iter().flat_map(|worker| &worker.farewells);
+    assert!(
+        farewells.next().expect("a change").discards_buffered,
+        "DROBU alone is a change"
+    );
 }

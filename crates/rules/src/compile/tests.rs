@@ -273,6 +273,7 @@ fn a_missing_reference_names_the_rule_and_what_it_misses() {
             id: BarId(3),
             notification_delay: Some(2),
             suggested_packets: None,
+            extended_packets: None,
         })
         .unwrap();
     assert!(compiled(&rules).is_ok());

@@ -231,7 +231,7 @@ pub struct Far {
     pub bar: Option<BarId>,
 }
 
-/// A Buffering Action Rule (TS 29.244 Table 7.5.2.6-1). Kept; nothing is buffered yet.
+/// A Buffering Action Rule (TS 29.244 Table 7.5.2.6-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Bar {
     /// Its number in the session.
@@ -240,6 +240,8 @@ pub struct Bar {
     pub notification_delay: Option<u8>,
     /// Suggested Buffering Packets Count (TS 29.244 §8.2.100).
     pub suggested_packets: Option<u8>,
+    /// DL Buffering Suggested Packet Count (TS 29.244 §8.2.30), while extended buffering lasts.
+    pub extended_packets: Option<u16>,
 }
 
 #[cfg(test)]

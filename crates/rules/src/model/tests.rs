@@ -28,6 +28,7 @@ const BAR: Bar = Bar {
     id: BarId(1),
     notification_delay: None,
     suggested_packets: None,
+    extended_packets: None,
 };
 
 #[test]

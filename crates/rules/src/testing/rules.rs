@@ -273,6 +273,7 @@ fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>) -> SessionRules {
         id: BarId(1),
         notification_delay: None,
         suggested_packets: None,
+        extended_packets: None,
     }));
     made.into_iter()
         .collect::<Result<(), _>>()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flow::{AdjacencyId, Bucket, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId};
 use rules::compile::Adjacencies;
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 use rules::network::{Instance, Network, Roles, Route};
 use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
@@ -42,6 +42,8 @@ pub struct Worker {
     pub room: Option<usize>,
     /// Every Replace fails from now on.
     pub refuses_replace: bool,
+    /// What was asked for with each Replace.
+    pub farewells: Vec<Farewell>,
     /// Generations seen: a Replace that touches no flow keeps the number.
     pub generations: Vec<u32>,
 }
@@ -189,11 +191,12 @@ impl Worker {
                 );
                 Ok(None)
             }
-            SessionChange::Replace(image, _) => {
+            SessionChange::Replace(image, farewell) => {
                 let index = image.session;
                 if self.refuses_replace {
                     return Err(WorkerFault::NoSpace);
                 }
+                self.farewells.push(farewell);
                 self.generations.push(image.classification_generation);
                 let urrs = image.urr_ids.clone();
                 assert!(

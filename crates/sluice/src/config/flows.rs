@@ -1,9 +1,10 @@
-//! Flows: who may have how many, how long they stay, and what becomes of fragments.
+//! Flows: who may have how many, how long they stay, and what waits: fragments, packets for idle UEs.
 
 use std::time::Duration;
 
 use serde::Deserialize;
-use worker::{FlowLimits, FragmentLimits, IdleTimes};
+use serde_saphyr::Spanned;
+use worker::{BufferLimits, FlowLimits, FragmentLimits, IdleTimes};
 
 use super::Bounded;
 
@@ -184,6 +185,67 @@ impl Default for FragmentsConfig {
             held_bytes: Self::default_held_bytes(),
             held_per_datagram: Self::default_held_per_datagram(),
             timeout_ms: Self::default_timeout(),
+        }
+    }
+}
+
+/// Packets of FARs that buffer, of all workers together; each gets its part. They lie in `dpdk.buffers`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BufferingConfig {
+    /// Packets, at most half of `dpdk.buffers`; 0: FARs that buffer drop, and nobody is told; a quarter of them.
+    #[serde(default)]
+    pub packets: Option<Spanned<Bounded<0, 8_388_608>>>,
+    /// Their octets; 16 MiB.
+    #[serde(default = "BufferingConfig::default_bytes")]
+    pub bytes: Bounded<0, 17_179_869_184>,
+    /// Packets of one FAR, unless its BAR says fewer; 64.
+    #[serde(default = "BufferingConfig::default_per_far")]
+    pub per_far: Bounded<1, 65_535>,
+    /// Seconds that a packet waits; 60.
+    #[serde(default = "BufferingConfig::default_timeout")]
+    pub timeout_s: Bounded<1, 86_400>,
+}
+
+impl BufferingConfig {
+    const fn default_bytes() -> Bounded<0, 17_179_869_184> {
+        Bounded::new(16 << 20)
+    }
+    const fn default_per_far() -> Bounded<1, 65_535> {
+        Bounded::new(64)
+    }
+    const fn default_timeout() -> Bounded<1, 86_400> {
+        Bounded::new(60)
+    }
+
+    /// As one of so many workers takes them, which may own so many sessions: each can be idle. `buffers` is how many there
+    /// are for everything.
+    #[must_use]
+    pub fn limits(&self, buffers: usize, workers: usize, sessions: usize) -> BufferLimits {
+        let packets = self
+            .packets
+            .as_ref()
+            .map_or(buffers / 4, |packets| packets.value.size());
+        if packets == 0 {
+            return BufferLimits::OFF;
+        }
+        BufferLimits {
+            queues: sessions,
+            packets: packets.div_ceil(workers),
+            octets: self.bytes.size() / workers,
+            per_queue: self.per_far.value() as u16,
+            timeout: Duration::from_secs(self.timeout_s.value()),
+        }
+    }
+}
+
+impl Default for BufferingConfig {
+    fn default() -> Self {
+        Self {
+            packets: None,
+            bytes: Self::default_bytes(),
+            per_far: Self::default_per_far(),
+            timeout_s: Self::default_timeout(),
         }
     }
 }

@@ -20,7 +20,7 @@ use serde::Deserialize;
 
 pub use bounded::Bounded;
 pub use error::ConfigError;
-pub use flows::{FlowsConfig, FragmentsConfig, IdleConfig};
+pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
 pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
@@ -50,6 +50,9 @@ pub struct Config {
     /// Fragments of user packets.
     #[serde(default)]
     pub fragments: FragmentsConfig,
+    /// Packets of FARs that buffer.
+    #[serde(default)]
+    pub buffering: BufferingConfig,
     /// DPDK's environment.
     #[serde(default)]
     pub dpdk: DpdkConfig,

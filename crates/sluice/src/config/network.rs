@@ -100,6 +100,7 @@ fn route(route: &super::RouteConfig) -> Option<Route> {
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
     check_n4(config)?;
     check_ports(config)?;
+    check_buffering(config)?;
     let mut seen = Seen::default();
     for (place, instance) in config.instances.iter().enumerate() {
         if place >= MOST_INSTANCES {
@@ -111,6 +112,21 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
         seen.check(config, instance)?;
     }
     Ok(())
+}
+
+/// Packets that wait are missing where packets come in.
+fn check_buffering(config: &Config) -> Result<(), Fault> {
+    let most = config.dpdk.buffers.value() / 2;
+    match &config.buffering.packets {
+        Some(packets) if packets.value.value() > most => Err(Fault::new(
+            packets,
+            format!(
+                "buffering.packets: {} is more than half of dpdk.buffers, which is {most}",
+                packets.value.value()
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 fn check_n4(config: &Config) -> Result<(), Fault> {

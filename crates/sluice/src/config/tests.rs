@@ -55,6 +55,18 @@ fn a_good_file_is_read_with_its_defaults() {
 }
 
 #[test]
+fn packets_that_wait_leave_room_for_those_that_come() {
+    let message = mistake(
+        "ports:\n",
+        "buffering: {packets: 2000}\ndpdk: {buffers: 2048}\nports:\n",
+    );
+    assert!(
+        message.contains("buffering.packets: 2000 is more than half of dpdk.buffers, which is 1024"),
+        "{message}"
+    );
+}
+
+#[test]
 fn the_example_is_good_and_makes_a_network() {
     let example = include_str!("../../../../examples/sluice.yaml");
     let config = Config::parse(example, "examples/sluice.yaml").unwrap();

@@ -103,6 +103,9 @@ fn worker_config(
     worker.flow_limits = config.flows.limits(count);
     worker.idle = config.flows.idle_s.times();
     worker.fragments = config.fragments.limits();
+    worker.buffers = config
+        .buffering
+        .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
     worker.force_five_tuple = config.workers.force_five_tuple;
     worker
 }

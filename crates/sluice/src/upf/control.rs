@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow::{Bucket, Nanos, OpId, WorkerId};
-use n4::{Endpoint, Transmit};
+use n4::{DownlinkData, Endpoint, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{Effect, KeepNothing, MoveFault, Moved, Random, SteerKey, WorkerFault};
@@ -252,6 +252,20 @@ impl Control {
                 let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
+            Event::DownlinkData {
+                session,
+                pdr,
+                far,
+                qfi,
+                dscp,
+            } => {
+                let data = DownlinkData {
+                    pdr,
+                    ppi: Some(dscp),
+                    qfi,
+                };
+                self.endpoint.handle_downlink_data(now, session, far, data);
+            }
             Event::EchoResponse { .. } => {}
             // No rules set bounds yet: thresholds and quotas of URRs do not act.
             Event::CountersReached { .. } => {}
