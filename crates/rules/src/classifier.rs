@@ -19,7 +19,7 @@ pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
 use self::reads::{Orientation, Reads, UeAddresses};
 use crate::compile::plain_instance;
 use crate::image::{CompileError, CompileFault, SourceCheck};
-use crate::model::{Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
+use crate::model::{FTeid, Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
 use crate::network::{LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
 use crate::ue;
@@ -245,7 +245,7 @@ impl Detector {
         Ok(Self {
             slot: u16::try_from(slot).map_err(|_| CompileFault::TooMany { max: u16::MAX })?,
             interface: pdr.pdi.source_interface,
-            tunnels: tunnels(&pdr.pdi, network)?,
+            tunnels: pdr.pdi.f_teid.map(|own| tunnels(own, network)).transpose()?,
             vrf: vrf(&pdr.pdi, network)?,
             qfis: pdr.pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
             ue_ip: pdr.pdi.ue_prefixes().collect(),
@@ -306,9 +306,8 @@ impl Detector {
     }
 }
 
-/// The tunnels of a PDI's F-TEID: one for each of its addresses.
-fn tunnels(pdi: &Pdi, network: &Network) -> Result<Option<Vec<Tunnel>>, CompileFault> {
-    let Some(f_teid) = pdi.f_teid else { return Ok(None) };
+/// The tunnels of an F-TEID: one for each of its addresses.
+pub(crate) fn tunnels(f_teid: FTeid, network: &Network) -> Result<Vec<Tunnel>, CompileFault> {
     let own = |address| match network.local(address) {
         Some((instance, local)) if network.ends_tunnels(instance) => Ok((local, f_teid.teid)),
         _ => Err(CompileFault::NotLocal(address)),
@@ -317,7 +316,7 @@ fn tunnels(pdi: &Pdi, network: &Network) -> Result<Option<Vec<Tunnel>>, CompileF
     if tunnels.is_empty() || f_teid.teid == Teid::ZERO {
         return Err(CompileFault::FTeidIncomplete);
     }
-    Ok(Some(tunnels))
+    Ok(tunnels)
 }
 
 /// The address space that plain packets come from by a PDI's network instance.
