@@ -3,7 +3,7 @@
 use pfcp::ie::{Cause, FailedRuleId};
 use pfcp::{IeType, ie};
 use rules::image::CompileFault;
-use rules::model::RuleRef;
+use rules::model::{EditFault, RuleRef};
 use session::{Refusal, RuleFault};
 
 /// A rejection, ready to be put into a response (TS 29.244 §7.6, §8.2.1).
@@ -37,7 +37,7 @@ impl Reject {
         Reject {
             cause,
             offending: None,
-            rule: Some(failed(rule.into())),
+            rule: failed(rule.into()),
         }
     }
 
@@ -69,6 +69,7 @@ pub(crate) fn reject(refusal: Refusal, restores: bool) -> Reject {
     match refusal {
         Refusal::NotFound | Refusal::Gone => Reject::of(Cause::SESSION_CONTEXT_NOT_FOUND),
         Refusal::NoResources => Reject::of(Cause::NO_RESOURCES_AVAILABLE),
+        Refusal::NoAddress => Reject::of(Cause::ALL_DYNAMIC_ADDRESSES_ARE_OCCUPIED),
         Refusal::Busy => Reject::of(Cause::PFCP_ENTITY_IN_CONGESTION),
         Refusal::TooLate | Refusal::Worker => Reject::of(Cause::SYSTEM_FAILURE),
         Refusal::Rule { rule, fault } => rule_fault(rule, fault, restores),
@@ -85,6 +86,11 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
             rejected.because(Cause::RESTORATION_RESOURCE_NOT_AVAILABLE)
         }
         RuleFault::Compile(fault) => compile_fault(rejected, fault),
+        RuleFault::Edit(EditFault::NoEndpoint(_)) => rejected.offends(IeType::TRAFFIC_ENDPOINT_ID),
+        RuleFault::Edit(_) if matches!(rule, RuleRef::Endpoint(_)) => {
+            Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::TRAFFIC_ENDPOINT_ID)
+        }
+        RuleFault::NoPool => rejected.offends(IeType::UE_IP_ADDRESS),
         RuleFault::Edit(_)
         | RuleFault::TunnelTaken
         | RuleFault::AddressTaken
@@ -114,20 +120,22 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
     }
 }
 
-fn failed(rule: RuleRef) -> FailedRuleId {
-    match rule {
+/// What a Failed Rule ID says; it does not know of Traffic Endpoints.
+fn failed(rule: RuleRef) -> Option<FailedRuleId> {
+    Some(match rule {
         RuleRef::Pdr(id) => FailedRuleId::Pdr(ie::PdrId(id.0)),
         RuleRef::Far(id) => FailedRuleId::Far(ie::FarId(id.0)),
         RuleRef::Qer(id) => FailedRuleId::Qer(ie::QerId(id.0)),
         RuleRef::Urr(id) => FailedRuleId::Urr(ie::UrrId(id.0)),
         RuleRef::Bar(id) => FailedRuleId::Bar(ie::BarId(id.0)),
-    }
+        RuleRef::Endpoint(_) => return None,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rules::model::{EditFault, FarId, PdrId};
+    use rules::model::{FarId, PdrId};
 
     #[test]
     fn a_rule_that_fails_is_named() {

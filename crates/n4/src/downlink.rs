@@ -15,7 +15,7 @@ use flow::{Nanos, SessionIndex};
 use pfcp::ie::PfcpSrRspFlags;
 use pfcp::message::SessionReportResponse;
 use rules::image::Farewell;
-use rules::model::{Bar, BarId, FarId, Verb};
+use rules::model::{BarId, BarUpdate, Edit, FarId, Verb};
 use session::{Changes, Keyed, Seid, SessionView, keyed};
 
 use crate::endpoint::Endpoint;
@@ -144,7 +144,7 @@ impl Endpoint {
             let index = session.index();
             let waits = |far: &FarId| buffers(&session, *far);
             let told: Vec<_> = told.into_iter().filter(|(far, _)| waits(far)).collect();
-            let bar = session.rules().bars().first().copied();
+            let bar = session.rules().bars().first().map(|bar| bar.id);
             for (_, data) in told {
                 self.handle_session_event(now, index, SessionEvent::DownlinkData(data));
             }
@@ -163,18 +163,14 @@ impl Endpoint {
             return;
         };
         let sent = answer.update_bar.as_ref();
-        let old = sent.and_then(|sent| session.rules().bar(BarId(sent.bar_id.0)).copied());
-        let bar = old.zip(sent).map(|(old, sent)| Bar {
-            notification_delay: sent
-                .downlink_data_notification_delay
-                .map_or(old.notification_delay, |delay| Some(delay.0)),
-            suggested_packets: sent
-                .suggested_buffering_packets_count
-                .map_or(old.suggested_packets, |count| Some(count.0)),
-            extended_packets: sent
+        let sent = sent.filter(|sent| session.rules().bar(BarId(sent.bar_id.0)).is_some());
+        let bar = sent.map(|sent| BarUpdate {
+            notification_delay: set(sent.downlink_data_notification_delay.map(|delay| delay.0)),
+            suggested_packets: set(sent.suggested_buffering_packets_count.map(|count| count.0)),
+            extended_packets: set(sent
                 .dl_buffering_suggested_packet_count
-                .map_or(old.extended_packets, |count| Some(count.packets())),
-            ..old
+                .map(|count| count.packets())),
+            ..BarUpdate::new(BarId(sent.bar_id.0))
         });
         if let Some(duration) = sent.and_then(|sent| sent.dl_buffering_duration) {
             match duration.seconds() {
@@ -185,11 +181,11 @@ impl Endpoint {
                 None => self.downlink.quieten(Nanos::MAX, seid),
             }
         }
-        self.change_waiting(now, seid, discards, bar.filter(|bar| Some(*bar) != old));
+        self.change_waiting(now, seid, discards, bar);
     }
 
     /// A change of our own: nobody waits for its outcome.
-    fn change_waiting(&mut self, now: Nanos, seid: Seid, discards: bool, bar: Option<Bar>) {
+    fn change_waiting(&mut self, now: Nanos, seid: Seid, discards: bool, bar: Option<BarUpdate>) {
         if !discards && bar.is_none() {
             return;
         }
@@ -229,10 +225,14 @@ fn delay_of(session: &SessionView<'_>, far: FarId) -> Option<Duration> {
     (units > 0).then(|| DELAY_UNIT * u32::from(units))
 }
 
+fn set<T>(value: Option<T>) -> Edit<T> {
+    value.map_or(Edit::Keep, Edit::Set)
+}
+
 /// DL Buffering Duration and Suggested Packet Count are deleted when extended buffering ends (§5.2.4.2).
-fn without_extension(bar: Bar) -> Bar {
-    Bar {
-        extended_packets: None,
-        ..bar
+fn without_extension(bar: BarId) -> BarUpdate {
+    BarUpdate {
+        extended_packets: Edit::Clear,
+        ..BarUpdate::new(bar)
     }
 }

@@ -2,29 +2,52 @@
 
 use pfcp::ie::UpFunctionFeatures;
 
-/// What is done here: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both mandatory on N4; packets are
-/// buffered, for as long and as many as BARs say (DDND, DLBD, UDBC).
-const DONE: [UpFunctionFeatures; 5] = [
+use crate::config::Config;
+
+/// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both mandatory
+/// on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC); Traffic Endpoints are known
+/// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL).
+const ALWAYS: [UpFunctionFeatures; 8] = [
     UpFunctionFeatures::FTUP,
     UpFunctionFeatures::EMPU,
     UpFunctionFeatures::DDND,
     UpFunctionFeatures::DLBD,
     UpFunctionFeatures::UDBC,
+    UpFunctionFeatures::PDIU,
+    UpFunctionFeatures::FRRT,
+    UpFunctionFeatures::IP6PL,
 ];
 
-/// UP Function Features, written on six octets, which releases since 15 all understand.
-pub(crate) fn up_function_features() -> UpFunctionFeatures {
-    let none = UpFunctionFeatures::FTUP;
-    DONE.into_iter().fold(none, |all, one| all | one).on_octets(6)
+/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP).
+pub(crate) fn up_function_features(config: &Config) -> UpFunctionFeatures {
+    let pools = if config.sessions.pools.is_empty() {
+        UpFunctionFeatures::empty()
+    } else {
+        UpFunctionFeatures::UEIP
+    };
+    ALWAYS.into_iter().fold(pools, |all, one| all | one).on_octets(8)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::NodeName;
 
     #[test]
     fn nothing_is_promised_that_is_not_done() {
-        // Octet 5: DDND, DLBD, FTUP; octet 6: EMPU, UDBC (TS 29.244 Table 8.2.25-1).
-        assert_eq!(up_function_features().bits(), 0x0516);
+        let node = NodeName::from(std::net::IpAddr::from([192, 0, 2, 1]));
+        let mut config = Config::new(node, 1);
+        let bits = |config: &Config| up_function_features(config).bits();
+        let always = bits(&config);
+        let downlink = UpFunctionFeatures::DDND | UpFunctionFeatures::DLBD | UpFunctionFeatures::UDBC;
+        let sessions = UpFunctionFeatures::PDIU | UpFunctionFeatures::FRRT | UpFunctionFeatures::IP6PL;
+        let mandatory = UpFunctionFeatures::FTUP | UpFunctionFeatures::EMPU;
+        assert_eq!(always, (mandatory | downlink | sessions).bits());
+        config.sessions.pools.push(session::Pool {
+            name: "a".into(),
+            instance: flow::InstanceId(0),
+            ranges: Vec::new(),
+        });
+        assert_eq!(bits(&config), always | UpFunctionFeatures::UEIP.bits());
     }
 }

@@ -52,7 +52,7 @@ impl Endpoint {
         let node = self.config.node.clone();
         let mut response = AssociationSetupResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         response.recovery_time_stamp = Some(self.recovery());
-        response.up_function_features = Some(up_function_features());
+        response.up_function_features = Some(up_function_features(&self.config));
         response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
         self.answer(now, request, &response);
     }
@@ -105,7 +105,7 @@ impl Endpoint {
         };
         let node = self.config.node.clone();
         let mut response = AssociationUpdateResponse::new(node.as_ie(), cause);
-        response.up_function_features = Some(up_function_features());
+        response.up_function_features = Some(up_function_features(&self.config));
         self.answer(now, request, &response);
     }
 

@@ -1,8 +1,7 @@
 //! Procedures about sessions (TS 29.244 §6.3): from the request to the sessions, and back to the response.
 
 use flow::Nanos;
-use pfcp::group::CreatedPdr;
-use pfcp::ie::{Cause, FSeid, FTeid, OffendingIe, PdrId, PfcpSdRspFlags, PfcpSeReqFlags, QueryUrrReference};
+use pfcp::ie::{Cause, FSeid, OffendingIe, PfcpSdRspFlags, PfcpSeReqFlags, QueryUrrReference};
 use pfcp::message::{
     SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
     SessionModificationRequest, SessionModificationResponse,
@@ -13,7 +12,7 @@ use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
 use crate::endpoint::{Endpoint, Path, Request};
-use crate::map::{self, Context};
+use crate::map::{self, Allocations, Context};
 use crate::serve::Rejection;
 use crate::usage::{deletion_report, modification_report};
 
@@ -151,6 +150,7 @@ impl Endpoint {
         Context {
             network: &self.network,
             unknown_instance: self.config.unknown_instance,
+            pools: &self.config.sessions.pools,
         }
     }
 
@@ -261,13 +261,15 @@ impl Endpoint {
     fn send_done(&mut self, header: &Header, in_work: &InWork, done: &Done) -> Option<std::sync::Arc<[u8]>> {
         let path = in_work.request.path;
         let cause = Cause::REQUEST_ACCEPTED;
-        let created: Vec<CreatedPdr<'_>> = done.created.iter().map(created_pdr).collect();
+        let allocations = Allocations::of(done);
+        let (created, endpoints) = (allocations.pdrs(), allocations.endpoints());
         match header.message_type {
             MessageType::SESSION_ESTABLISHMENT_RESPONSE => {
                 let node = self.config.node.clone();
                 let mut response = SessionEstablishmentResponse::new(node.as_ie(), cause);
                 response.up_f_seid = Some(up_f_seid(done.seid, path.to.ip()));
                 response.created_pdr = Repeated::new(&created);
+                response.created_traffic_endpoint = Repeated::new(&endpoints);
                 self.send(path, header, &response)
             }
             MessageType::SESSION_MODIFICATION_RESPONSE => {
@@ -275,7 +277,10 @@ impl Endpoint {
                 let report = |usage| modification_report(usage, clock, in_work.reference);
                 let usage: Vec<_> = done.usage.iter().map(report).collect();
                 let mut response = SessionModificationResponse::new(cause);
+                let updated = allocations.updated_pdrs();
                 response.created_pdr = Repeated::new(&created);
+                response.created_traffic_endpoint = Repeated::new(&endpoints);
+                response.updated_pdr = Repeated::new(&updated);
                 response.usage_report = Repeated::new(&usage);
                 self.send(path, header, &response)
             }
@@ -336,15 +341,4 @@ pub(crate) fn v6(address: IpAddr) -> Option<std::net::Ipv6Addr> {
         IpAddr::V4(_) => None,
         IpAddr::V6(address) => Some(address),
     }
-}
-
-fn created_pdr((pdr, f_teid): &(rules::model::PdrId, rules::model::FTeid)) -> CreatedPdr<'static> {
-    let mut created = CreatedPdr::new(PdrId(pdr.0));
-    let teid = pfcp::ie::Teid(f_teid.teid.0);
-    created.local_f_teid = Some(FTeid::Endpoint {
-        teid,
-        ipv4: f_teid.ipv4,
-        ipv6: f_teid.ipv6,
-    });
-    created
 }

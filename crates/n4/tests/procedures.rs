@@ -18,6 +18,12 @@ use support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// What is announced where no pools are configured.
+const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
+    .union(UpFunctionFeatures::PDIU)
+    .union(UpFunctionFeatures::FRRT)
+    .union(UpFunctionFeatures::IP6PL);
+
 #[test]
 fn association_setup_answers_who_we_are_and_only_what_we_can_do() {
     let mut world = World::new();
@@ -30,7 +36,7 @@ fn association_setup_answers_who_we_are_and_only_what_we_can_do() {
     assert_eq!(response.node_id, NodeId::Ipv4(UPF_ADDRESS));
     assert_eq!(response.cause, Cause::REQUEST_ACCEPTED);
     assert_eq!(response.recovery_time_stamp.unwrap().unix(), UPF_START);
-    assert_eq!(response.up_function_features, Some(UpFunctionFeatures::FTUP));
+    assert_eq!(response.up_function_features, Some(FEATURES));
     assert_eq!(world.n4.associations().count(), 1);
 }
 
@@ -245,11 +251,7 @@ fn what_is_not_supported_gets_cause_76() {
             "message type {message_type}"
         );
     }
-    for (ies, offending) in [
-        (group(127, &[ie(131, [1])]), IeType::CREATE_TRAFFIC_ENDPOINT),
-        (ie(113, [5]), IeType::PDN_TYPE),
-        (ie(113, [4]), IeType::PDN_TYPE),
-    ] {
+    for (ies, offending) in [(ie(113, [5]), IeType::PDN_TYPE), (ie(113, [4]), IeType::PDN_TYPE)] {
         let mut session = plain_session(1, UE);
         session.push(ies);
         let verdict = world.ask(50, Some(0), &session).verdict();
@@ -267,7 +269,7 @@ fn association_update_and_release() {
     let Message::AssociationUpdateResponse(response) = reply.message() else {
         panic!()
     };
-    assert_eq!(response.up_function_features, Some(UpFunctionFeatures::FTUP));
+    assert_eq!(response.up_function_features, Some(FEATURES));
     assert_eq!(world.n4.associations().next().unwrap().features.bits(), 1);
     world.ask(9, None, &[node_v4(SMF_ADDRESS)]).assert_accepted();
     assert_eq!(world.n4.associations().count(), 0);

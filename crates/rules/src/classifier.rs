@@ -23,7 +23,7 @@ use self::packed::{Builder, OwnTunnel, Rule, TooMany, View, Wanted};
 use self::reads::{Orientation, Reads, is_long};
 use crate::compile::plain_instance;
 use crate::image::{CompileError, CompileFault, Decision, SourceCheck};
-use crate::model::{Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
+use crate::model::{FTeid, Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
 use crate::network::{LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
 use crate::ue;
@@ -110,7 +110,8 @@ impl Classifier {
         };
         let mut pdrs = Vec::with_capacity(rules.pdrs().len());
         for (pdr, decision) in rules.pdrs().iter().zip(decisions) {
-            pdrs.push((pdr, decision, tunnels(&pdr.pdi, network).map_err(failed(pdr))?));
+            let own = pdr.pdi.f_teid.map(|own| tunnels(own, network)).transpose();
+            pdrs.push((pdr, decision, own.map_err(failed(pdr))?));
         }
         // Stable: of equal precedences, the PDR that was created first is tried first.
         pdrs.sort_by_key(|(pdr, ..)| pdr.precedence);
@@ -295,9 +296,8 @@ impl From<TooMany> for CompileFault {
     }
 }
 
-/// The tunnels of a PDI's F-TEID: one for each of its addresses.
-fn tunnels(pdi: &Pdi, network: &Network) -> Result<Option<Vec<Tunnel>>, CompileFault> {
-    let Some(f_teid) = pdi.f_teid else { return Ok(None) };
+/// The tunnels of an F-TEID: one for each of its addresses.
+pub(crate) fn tunnels(f_teid: FTeid, network: &Network) -> Result<Vec<Tunnel>, CompileFault> {
     let own = |address| match network.local(address) {
         Some((instance, local)) if network.ends_tunnels(instance) => Ok((local, f_teid.teid)),
         _ => Err(CompileFault::NotLocal(address)),
@@ -306,7 +306,7 @@ fn tunnels(pdi: &Pdi, network: &Network) -> Result<Option<Vec<Tunnel>>, CompileF
     if tunnels.is_empty() || f_teid.teid == Teid::ZERO {
         return Err(CompileFault::FTeidIncomplete);
     }
-    Ok(Some(tunnels))
+    Ok(tunnels)
 }
 
 /// The address space that plain packets come from by a PDI's network instance.

@@ -10,19 +10,24 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use flow::meter::{MeterSpec, Rate};
+use packet::Teid;
+
 use flow::{AdjacencyId, BlockImage, Bucket, Direction, Mark, SessionIndex};
 
-use crate::classifier::Classifier;
+use crate::classifier::{self, Classifier};
 use crate::image::{CompileError, CompileFault, Decision, SessionImage};
 use crate::model::{
-    BitRates, BitsPerSecond, Gate, Pdr, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
+    BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
 };
-use crate::network::{InstanceId, Network, VrfId};
+use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
 use crate::ue;
 
 /// PDRs of one session.
 pub const MAX_PDRS: usize = 1000;
+
+/// UE addresses and framed routes of one session.
+pub const MAX_UE_PREFIXES: usize = 256;
 
 /// Where control keeps the next hops that forwards name.
 pub trait Adjacencies {
@@ -103,7 +108,7 @@ pub fn compile(
         session: SessionIndex::default(),
         seid: 0,
         bucket: Bucket::default(),
-        tunnels: classifier.tunnels().collect(),
+        tunnels: tunnels(rules, &classifier, network)?,
         classifier,
         block,
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
@@ -125,7 +130,23 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
     limit(rules.qers(), BlockImage::MAX_QERS, |qer| qer.id.into())?;
-    limit(rules.urrs(), BlockImage::MAX_URRS, |urr| urr.id.into())
+    limit(rules.urrs(), BlockImage::MAX_URRS, |urr| urr.id.into())?;
+    limit_prefixes(rules)
+}
+
+fn limit_prefixes(rules: &SessionRules) -> Result<(), CompileError> {
+    let max = MAX_UE_PREFIXES;
+    if rules.ue_prefixes().len() <= max {
+        return Ok(());
+    }
+    let most = rules
+        .pdrs()
+        .iter()
+        .max_by_key(|pdr| pdr.pdi.ue_prefixes().count());
+    Err(CompileError {
+        rule: most.map_or(PdrId(0), |pdr| pdr.id).into(),
+        reason: CompileFault::TooMany { max: max as u16 },
+    })
 }
 
 fn limit<R>(rules: &[R], max: usize, id: impl Fn(&R) -> RuleRef) -> Result<(), CompileError> {
@@ -250,6 +271,28 @@ fn near(rules: &SessionRules, decisions: &[Decision]) -> [u8; 2] {
         pdrs.max_by_key(|(pdr, _)| pdr.precedence)
             .map_or(0, |(_, decision)| decision.forward)
     })
+}
+
+/// The tunnels that lead to the session: those of its PDRs, and of Traffic Endpoints that no PDR names yet.
+fn tunnels(
+    rules: &SessionRules,
+    classifier: &Classifier,
+    network: &Network,
+) -> Result<Vec<(LocalId, Teid)>, CompileError> {
+    let mut all: Vec<(LocalId, Teid)> = classifier.tunnels().collect();
+    for endpoint in rules.endpoints() {
+        let failed = |reason| CompileError {
+            rule: endpoint.id.into(),
+            reason,
+        };
+        let own = endpoint.f_teid.map(|own| classifier::tunnels(own, network));
+        for tunnel in own.transpose().map_err(failed)?.unwrap_or_default() {
+            if !all.contains(&tunnel) {
+                all.push(tunnel);
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The addresses that plain packets reach the session by: those of PDRs for the data network's side. Where no such

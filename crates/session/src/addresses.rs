@@ -1,25 +1,96 @@
-//! Which session holds which UE address, so that two sessions never get the same plain packets.
+//! Which session holds which UE address, so that two sessions never get the same plain packets; and the draw of
+//! addresses from pools.
 //!
-//! Owned by control.
+//! Owned by control. A packet may only match PDRs of one session (TS 29.244 §5.2.1), so an address that lies in a
+//! prefix of another session, or a prefix that holds another's address, is as good as taken.
 
-use flow::{SessionIndex, VrfId};
+use flow::{Bucket, SessionIndex, VrfId};
+use rules::network::Network;
 use rules::prefix::IpPrefix;
+use std::collections::BTreeMap;
 
-use crate::keyed::{Keyed, keyed};
+use crate::pools::{Pool, PoolId, PoolRange};
+use crate::random::Random;
+use crate::steering::prefix_bucket;
 
 /// A UE's address in its address space.
 pub type UeAddress = (VrfId, IpPrefix);
 
-/// The UE addresses of all sessions that plain packets reach them by.
+/// Tries at a free address in the wanted bucket. One in 512 lies there, so that fewer than one draw in 2,900 fails for
+/// want of tries; what lies elsewhere is steered by exception.
+const DRAWS_IN_BUCKET: u64 = 4096;
+
+/// Tries at any free address before the range is searched one by one.
+const DRAWS: u64 = 64;
+
+/// A range of a pool.
+#[derive(Debug)]
+struct Range {
+    pool: PoolId,
+    vrf: VrfId,
+    range: PoolRange,
+    /// How many of it are held.
+    used: u64,
+}
+
+/// What is wanted of the pools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// An IPv4 address.
+    Ipv4,
+    /// An IPv6 prefix of so many bits; `None`: as the first range with IPv6 has them.
+    Ipv6(Option<u8>),
+}
+
+impl Family {
+    fn is_of(self, range: &PoolRange) -> bool {
+        match self {
+            Family::Ipv4 => range.is_ipv4(),
+            Family::Ipv6(len) => !range.is_ipv4() && len.is_none_or(|len| len == range.len()),
+        }
+    }
+}
+
+/// Why no address was drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAddress {
+    /// The pools have nothing of this family and length.
+    NoPool,
+    /// Everything is held.
+    Exhausted,
+}
+
+/// The UE addresses of all sessions.
 #[derive(Debug)]
 pub struct Addresses {
-    holders: Keyed<UeAddress, SessionIndex>,
+    holders: BTreeMap<UeAddress, SessionIndex>,
+    /// How many prefixes of each address space, family (whether IPv4) and length are held.
+    lengths: BTreeMap<(VrfId, bool, u8), usize>,
+    ranges: Vec<Range>,
+    random: Random,
 }
 
 impl Addresses {
-    /// No addresses; the seed is that of the hash table.
-    pub fn new(seed: u64) -> Addresses {
-        Addresses { holders: keyed(seed) }
+    /// No addresses are held; those of `pools` can be drawn. A pool of an instance that is not configured is empty.
+    pub fn new(pools: &[Pool], network: &Network, random: Random) -> Addresses {
+        let ranges = pools.iter().zip(0..).flat_map(|(pool, id)| {
+            let vrf = network.instance(pool.instance).map(|instance| instance.vrf);
+            let ranges = pool.ranges.iter();
+            ranges.filter_map(move |range| {
+                Some(Range {
+                    pool: PoolId(id),
+                    vrf: vrf?,
+                    range: *range,
+                    used: 0,
+                })
+            })
+        });
+        Addresses {
+            holders: BTreeMap::new(),
+            lengths: BTreeMap::new(),
+            ranges: ranges.collect(),
+            random,
+        }
     }
 
     /// The session that holds `address`.
@@ -27,37 +98,278 @@ impl Addresses {
         self.holders.get(&address).copied()
     }
 
+    /// Whether a session of which `is_foreign` holds `address`, a prefix around it or a part of it.
+    pub fn is_taken(&self, address: UeAddress, is_foreign: impl Fn(SessionIndex) -> bool) -> bool {
+        self.around(address).any(&is_foreign) || self.within(address).any(is_foreign)
+    }
+
+    /// Who holds `address` or a prefix that it lies in.
+    fn around(&self, (vrf, prefix): UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
+        let family = prefix.is_ipv4();
+        let lengths = self.lengths.range((vrf, family, 0)..=(vrf, family, prefix.len()));
+        lengths.filter_map(move |((_, _, len), _)| self.holder((vrf, IpPrefix::new(prefix.address(), *len)?)))
+    }
+
+    /// Who holds `address` or a part of it.
+    fn within(&self, (vrf, prefix): UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
+        let behind = self.holders.range((vrf, prefix)..);
+        let inside =
+            behind.take_while(move |((own, part), _)| *own == vrf && prefix.contains(part.address()));
+        inside.map(|(_, holder)| *holder)
+    }
+
     /// Gives `address` to `session`, whoever held it.
     pub fn give(&mut self, address: UeAddress, session: SessionIndex) {
-        self.holders.insert(address, session);
+        if self.holders.insert(address, session).is_none() {
+            let (vrf, prefix) = address;
+            *self
+                .lengths
+                .entry((vrf, prefix.is_ipv4(), prefix.len()))
+                .or_default() += 1;
+            self.tell_pool(address, u64::wrapping_add);
+        }
     }
 
     /// Takes `address` from `session`, if it is still the one that holds it.
     pub fn release(&mut self, address: UeAddress, session: SessionIndex) {
-        if self.holder(address) == Some(session) {
-            self.holders.remove(&address);
+        if self.holder(address) != Some(session) {
+            return;
         }
+        self.holders.remove(&address);
+        let (vrf, prefix) = address;
+        let kind = (vrf, prefix.is_ipv4(), prefix.len());
+        if let Some(count) = self.lengths.get_mut(&kind) {
+            *count -= 1;
+            if *count == 0 {
+                self.lengths.remove(&kind);
+            }
+        }
+        self.tell_pool(address, u64::wrapping_sub);
+    }
+
+    /// One more or one less of a pool's addresses is held.
+    fn tell_pool(&mut self, (vrf, prefix): UeAddress, change: fn(u64, u64) -> u64) {
+        let mut ranges = self.ranges.iter_mut();
+        if let Some(range) = ranges.find(|range| range.vrf == vrf && range.range.has(prefix)) {
+            range.used = change(range.used, 1);
+        }
+    }
+
+    /// Draws an address of one of `pools`, in the order of their ranges, and gives it to `session`: at random, in
+    /// `bucket` if one is wanted and has a free one.
+    pub(crate) fn draw(
+        &mut self,
+        pools: &[PoolId],
+        family: Family,
+        bucket: Option<Bucket>,
+        session: SessionIndex,
+    ) -> Result<UeAddress, NoAddress> {
+        let mut fault = NoAddress::NoPool;
+        for place in 0..self.ranges.len() {
+            let Some(range) = self.ranges.get(place) else {
+                break;
+            };
+            if !pools.contains(&range.pool) || !family.is_of(&range.range) {
+                continue;
+            }
+            match self.draw_from(place, bucket) {
+                Some(address) => {
+                    self.give(address, session);
+                    return Ok(address);
+                }
+                None => fault = NoAddress::Exhausted,
+            }
+        }
+        Err(fault)
+    }
+
+    /// A free address of the range at `place`.
+    fn draw_from(&mut self, place: usize, bucket: Option<Bucket>) -> Option<UeAddress> {
+        let Range { vrf, range, used, .. } = *self.ranges.get(place)?;
+        if used >= range.count() {
+            return None;
+        }
+        let is_free = |own: &Addresses, prefix| !own.is_taken((vrf, prefix), |_| true);
+        if let Some(bucket) = bucket {
+            for _ in 0..DRAWS_IN_BUCKET.min(range.count().saturating_mul(8)) {
+                let prefix = range.nth(self.random.next_u64());
+                if prefix_bucket(prefix) == bucket && is_free(self, prefix) {
+                    return Some((vrf, prefix));
+                }
+            }
+        }
+        let start = self.random.next_u64() % range.count();
+        // Of one more than are held, one is free.
+        let random = (0..DRAWS).map(|_| self.random.next_u64()).collect::<Vec<_>>();
+        let search = (0..=used).map(|step| start.wrapping_add(step));
+        let mut numbers = random.into_iter().chain(search);
+        numbers
+            .find(|number| is_free(self, range.nth(*number)))
+            .map(|number| (vrf, range.nth(number)))
     }
 
     /// How many are held.
     pub fn held(&self) -> usize {
         self.holders.len()
     }
+
+    /// How many of a pool's addresses and prefixes are held, and how many it has.
+    pub fn usage(&self, pool: PoolId) -> (u64, u64) {
+        let ranges = self.ranges.iter().filter(|range| range.pool == pool);
+        ranges.fold((0, 0), |(used, all), range| {
+            (used + range.used, range.range.count().saturating_add(all))
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flow::{InstanceId, PortId};
+    use proptest::prelude::*;
+    use rules::network::{Instance, Roles};
+    use std::net::Ipv4Addr;
+
+    const A: SessionIndex = SessionIndex(1);
+    const B: SessionIndex = SessionIndex(2);
+    const POOL: PoolId = PoolId(0);
+
+    fn network() -> Network {
+        let instance = Instance {
+            id: InstanceId(0),
+            name: "internet".into(),
+            roles: Roles::N6,
+            vrf: VrfId(3),
+            port: PortId(0),
+            vlan: None,
+            mtu: 1500,
+            ipv4: None,
+            ipv6: None,
+            routes: Vec::new(),
+        };
+        Network::new(vec![instance]).unwrap()
+    }
+
+    fn addresses(ranges: Vec<PoolRange>) -> Addresses {
+        let pool = Pool {
+            name: "pool".into(),
+            instance: InstanceId(0),
+            ranges,
+        };
+        Addresses::new(&[pool], &network(), Random::from_number(1))
+    }
+
+    fn ipv4(first: u8, last: u8) -> PoolRange {
+        PoolRange::ipv4(Ipv4Addr::new(10, 45, 0, first), Ipv4Addr::new(10, 45, 0, last)).unwrap()
+    }
 
     #[test]
     fn only_the_holder_releases() {
         let address = (VrfId(0), "10.45.0.2".parse().unwrap());
-        let mut addresses = Addresses::new(1);
-        addresses.give(address, SessionIndex(1));
-        addresses.give(address, SessionIndex(2));
-        addresses.release(address, SessionIndex(1));
-        assert_eq!(addresses.holder(address), Some(SessionIndex(2)));
-        addresses.release(address, SessionIndex(2));
-        assert_eq!(addresses.held(), 0);
+        let mut addresses = addresses(Vec::new());
+        addresses.give(address, A);
+        addresses.give(address, B);
+        addresses.release(address, A);
+        assert_eq!(addresses.holder(address), Some(B));
+        addresses.release(address, B);
+        assert_eq!((addresses.held(), addresses.lengths.len()), (0, 0));
+    }
+
+    #[test]
+    fn what_overlaps_is_taken_in_its_own_address_space() {
+        let mut addresses = addresses(Vec::new());
+        let at = |vrf, text: &str| (VrfId(vrf), text.parse().unwrap());
+        addresses.give(at(0, "10.60.0.0/16"), A);
+        addresses.give(at(0, "2001:db8:1::/56"), A);
+        let taken = |own: &Addresses, address| own.is_taken(address, |holder| holder != B);
+        for overlap in [
+            "10.60.0.0/16",
+            "10.60.7.7",
+            "10.0.0.0/8",
+            "0.0.0.0/0",
+            "2001:db8:1:7::/64",
+            "2001:db8::/32",
+        ] {
+            assert!(taken(&addresses, at(0, overlap)), "{overlap}");
+            assert!(!taken(&addresses, at(1, overlap)), "{overlap}");
+            assert!(
+                !addresses.is_taken(at(0, overlap), |holder| holder != A),
+                "{overlap}"
+            );
+        }
+        for beside in ["10.61.0.0/16", "10.59.255.255", "2001:db8:1:100::/64", "::/16"] {
+            assert!(!taken(&addresses, at(0, beside)), "{beside}");
+        }
+    }
+
+    #[test]
+    fn a_pool_gives_every_address_once_and_then_none() {
+        let mut addresses = addresses(vec![ipv4(2, 5), ipv4(8, 9)]);
+        addresses.give((VrfId(3), "10.45.0.4".parse().unwrap()), B);
+        let mut drawn: Vec<UeAddress> = (0..5)
+            .map(|_| addresses.draw(&[POOL], Family::Ipv4, None, A).unwrap())
+            .collect();
+        drawn.sort_unstable();
+        let texts: Vec<String> = drawn
+            .iter()
+            .map(|(_, prefix)| prefix.address().to_string())
+            .collect();
+        assert_eq!(
+            texts,
+            ["10.45.0.2", "10.45.0.3", "10.45.0.5", "10.45.0.8", "10.45.0.9"]
+        );
+        assert_eq!(
+            addresses.draw(&[POOL], Family::Ipv4, None, A),
+            Err(NoAddress::Exhausted)
+        );
+        assert_eq!(addresses.usage(POOL), (6, 6));
+        addresses.release(drawn[2], A);
+        assert_eq!(addresses.draw(&[POOL], Family::Ipv4, None, B), Ok(drawn[2]));
+        assert_eq!(
+            addresses.draw(&[POOL], Family::Ipv6(None), None, A),
+            Err(NoAddress::NoPool)
+        );
+        assert_eq!(
+            addresses.draw(&[PoolId(1)], Family::Ipv4, None, A),
+            Err(NoAddress::NoPool)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn draws_are_distinct_of_the_right_length_and_in_the_bucket(seed: u64, bucket in 0u16..512) {
+            let bucket = Bucket::new(bucket).unwrap();
+            let prefix = |text: &str| text.parse::<IpPrefix>().unwrap();
+            let ranges = vec![
+                PoolRange::ipv6(prefix("2001:db8::/40"), 64).unwrap(),
+                PoolRange::ipv6(prefix("2001:db9::/40"), 56).unwrap(),
+            ];
+            let mut addresses = addresses(ranges);
+            addresses.random = Random::from_number(seed);
+            let mut there = 0;
+            for number in 1..=24 {
+                let len = if number % 2 == 0 { 64 } else { 56 };
+                let (vrf, drawn) = addresses.draw(&[POOL], Family::Ipv6(Some(len)), Some(bucket), A).unwrap();
+                prop_assert_eq!((vrf, drawn.len(), addresses.held()), (VrfId(3), len, number));
+                there += usize::from(prefix_bucket(drawn) == bucket);
+            }
+            prop_assert!(there >= 20, "{} of 24 in the bucket", there);
+        }
+
+        #[test]
+        fn overlaps_are_those_of_a_plain_search(
+            held in proptest::collection::vec((0u8..4, 0u32..64, 26u8..=32), 0..12),
+            (asked, bits) in (0u32..64, 24u8..=32),
+        ) {
+            let mut addresses = addresses(Vec::new());
+            let prefix = |host, len| IpPrefix::new(Ipv4Addr::from_bits(0x0a00_0000 | host).into(), len).unwrap();
+            for (session, host, len) in &held {
+                addresses.give((VrfId(0), prefix(*host, *len)), SessionIndex(u32::from(*session)));
+            }
+            let asked = prefix(asked, bits);
+            let overlap = |other: IpPrefix| other.contains(asked.address()) || asked.contains(other.address());
+            let expected = addresses.holders.iter().any(|((_, other), holder)| overlap(*other) && *holder != A);
+            prop_assert_eq!(addresses.is_taken((VrfId(0), asked), |holder| holder != A), expected);
+        }
     }
 }

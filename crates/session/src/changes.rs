@@ -2,15 +2,48 @@
 
 use rules::image::Farewell;
 use rules::model::{
-    Bar, BarId, EditError, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId, QerUpdate, SessionRules,
-    Urr, UrrId, UrrUpdate,
+    Bar, BarId, BarUpdate, EditError, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId, QerUpdate,
+    RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress, Urr,
+    UrrId, UrrUpdate,
 };
 
-/// A request for an F-TEID of the user plane's choice (TS 29.244 §8.2.3, CH = 1) for one PDR.
+use crate::pools::PoolId;
+
+/// What gets a value that the user plane allocates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// A PDR.
+    Pdr(PdrId),
+    /// A Traffic Endpoint.
+    Endpoint(TrafficEndpointId),
+}
+
+impl From<PdrId> for Recipient {
+    fn from(id: PdrId) -> Recipient {
+        Recipient::Pdr(id)
+    }
+}
+
+impl From<TrafficEndpointId> for Recipient {
+    fn from(id: TrafficEndpointId) -> Recipient {
+        Recipient::Endpoint(id)
+    }
+}
+
+impl From<Recipient> for RuleRef {
+    fn from(recipient: Recipient) -> RuleRef {
+        match recipient {
+            Recipient::Pdr(id) => id.into(),
+            Recipient::Endpoint(id) => id.into(),
+        }
+    }
+}
+
+/// A request for an F-TEID of the user plane's choice (TS 29.244 §8.2.3, CH = 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choose {
-    /// The PDR, among those that the same request creates or updates.
-    pub pdr: PdrId,
+    /// What it is for, among what the same request creates or updates.
+    pub to: Recipient,
     /// V4: an IPv4 address is wanted. With neither V4 nor V6 the user plane answers what it likes; with both, what it
     /// has.
     pub ipv4: bool,
@@ -18,6 +51,36 @@ pub struct Choose {
     pub ipv6: bool,
     /// CHOOSE ID: PDRs with the same one share an F-TEID.
     pub id: Option<u8>,
+}
+
+/// A request for a UE address of the user plane's choice (TS 29.244 §8.2.62, CHV4 or CHV6).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChooseUeIp {
+    /// What it is for, among what the same request creates or updates.
+    pub to: Recipient,
+    /// CHV4: an IPv4 address is wanted.
+    pub ipv4: bool,
+    /// CHV6: an IPv6 prefix is wanted, of so many bits; `Some(None)`: of as many as the pool has.
+    pub ipv6: Option<Option<u8>>,
+    /// The prefix is wanted, and answered, as bits for delegation (IPv6D, TS 29.244 §5.14).
+    pub is_delegated: bool,
+    /// The S/D bit.
+    pub is_destination: bool,
+    /// The pools: none; one for all; or one for IPv4, then one for IPv6 (TS 29.244 Table 7.5.2.2-1).
+    pub pools: Vec<PoolId>,
+}
+
+/// A UE address that the user plane allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Assigned {
+    /// What has it.
+    pub to: Recipient,
+    /// The address.
+    pub address: UeIpAddress,
+    /// The prefix was wanted as bits for delegation.
+    pub is_delegated: bool,
+    /// It was an update that asked.
+    pub is_update: bool,
 }
 
 /// Which URRs are to be reported at once (TS 29.244 §5.2.2.3).
@@ -44,6 +107,8 @@ pub struct Changes {
     pub remove_qers: Vec<QerId>,
     pub remove_urrs: Vec<UrrId>,
     pub remove_bars: Vec<BarId>,
+    pub remove_endpoints: Vec<TrafficEndpointId>,
+    pub create_endpoints: Vec<TrafficEndpoint>,
     pub create_fars: Vec<Far>,
     pub create_qers: Vec<Qer>,
     pub create_urrs: Vec<Urr>,
@@ -52,10 +117,13 @@ pub struct Changes {
     pub update_fars: Vec<FarUpdate>,
     pub update_qers: Vec<QerUpdate>,
     pub update_urrs: Vec<UrrUpdate>,
-    pub update_bars: Vec<Bar>,
+    pub update_bars: Vec<BarUpdate>,
+    pub update_endpoints: Vec<TrafficEndpointUpdate>,
     pub update_pdrs: Vec<PdrUpdate>,
-    /// F-TEIDs wanted for PDRs above; their `f_teid` is then ignored.
+    /// F-TEIDs wanted for PDRs and Traffic Endpoints above; their `f_teid` is then ignored.
     pub choose: Vec<Choose>,
+    /// UE addresses wanted for PDRs and Traffic Endpoints above, beside those that they name.
+    pub choose_ue_ip: Vec<ChooseUeIp>,
     /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
     pub restores: bool,
     /// What becomes of old tunnels and of packets that wait (SNDEM, DROBU).
@@ -90,6 +158,7 @@ impl Changes {
         each(&self.remove_qers, |id| rules.remove_qer(*id).map(drop))?;
         each(&self.remove_urrs, |id| rules.remove_urr(*id).map(drop))?;
         each(&self.remove_bars, |id| rules.remove_bar(*id).map(drop))?;
+        each(&self.remove_endpoints, |id| rules.remove_endpoint(*id).map(drop))?;
         Ok(self)
     }
 
@@ -98,6 +167,9 @@ impl Changes {
         each(self.create_qers.drain(..), |qer| rules.create_qer(qer))?;
         each(self.create_urrs.drain(..), |urr| rules.create_urr(urr))?;
         each(self.create_bars.drain(..), |bar| rules.create_bar(bar))?;
+        each(self.create_endpoints.drain(..), |endpoint| {
+            rules.create_endpoint(endpoint)
+        })?;
         each(self.create_pdrs.drain(..), |pdr| rules.create_pdr(pdr))?;
         Ok(self)
     }
@@ -107,6 +179,9 @@ impl Changes {
         each(self.update_qers.drain(..), |qer| rules.update_qer(qer))?;
         each(self.update_urrs.drain(..), |urr| rules.update_urr(urr))?;
         each(self.update_bars.drain(..), |bar| rules.update_bar(bar))?;
+        each(self.update_endpoints.drain(..), |endpoint| {
+            rules.update_endpoint(endpoint)
+        })?;
         each(self.update_pdrs.drain(..), |pdr| rules.update_pdr(pdr))
     }
 }

@@ -7,11 +7,13 @@
 
 use flow::{Bucket, InstanceId, LocalId, SessionIndex};
 use packet::Teid;
-use rules::model::{Edit, FTeid, Pdi, PdiUpdate, PdrId, PdrUpdate, SessionRules, SourceInterface};
+use rules::model::{
+    Edit, FTeid, Pdi, PdiUpdate, PdrUpdate, SessionRules, SourceInterface, TrafficEndpointId,
+};
 use rules::network::{Instance, Network, Roles};
 use std::net::IpAddr;
 
-use crate::changes::{Changes, Choose};
+use crate::changes::{Changes, Choose, Recipient};
 use crate::refusal::{Refusal, RuleFault};
 use crate::tunnels::{Tunnel, Tunnels};
 
@@ -31,7 +33,7 @@ impl Shared {
     /// Forgets F-TEIDs that no PDR of `rules` uses any more.
     pub(crate) fn retain_used(&mut self, rules: &SessionRules) {
         self.0
-            .retain(|(_, chosen)| rules.pdrs().iter().any(|pdr| pdr.pdi.f_teid == Some(*chosen)));
+            .retain(|(_, chosen)| rules.f_teids().any(|used| used == *chosen));
     }
 
     fn get(&self, share: Share) -> Option<FTeid> {
@@ -53,22 +55,72 @@ pub(crate) struct Allocation<'a> {
     pub(crate) rules: &'a SessionRules,
     pub(crate) shared: Shared,
     /// Allocated so far, for the response.
-    pub(crate) created: Vec<(PdrId, FTeid)>,
+    pub(crate) created: Vec<(Recipient, FTeid)>,
     /// Drawn so far, to be undone if the request fails.
     pub(crate) drawn: Vec<Tunnel>,
 }
 
 impl Allocation<'_> {
-    /// Gives every PDR that wants one its F-TEID.
+    /// Gives every PDR and Traffic Endpoint that wants one its F-TEID.
     pub(crate) fn fill(&mut self, changes: &mut Changes) -> Result<(), Refusal> {
         for choose in std::mem::take(&mut changes.choose) {
-            if let Some(pdr) = changes.create_pdrs.iter_mut().find(|pdr| pdr.id == choose.pdr) {
-                let chosen = self.choose(choose, &pdr.pdi)?;
-                pdr.pdi.f_teid = Some(chosen);
-                self.created.push((choose.pdr, chosen));
-            } else if let Some(update) = changes.update_pdrs.iter_mut().find(|pdr| pdr.id == choose.pdr) {
-                self.keep(update)?;
+            match choose.to {
+                Recipient::Pdr(id) => {
+                    let mut created = changes.create_pdrs.iter_mut();
+                    if let Some(pdr) = created.find(|pdr| pdr.id == id) {
+                        let chosen = self.choose(choose, &pdr.pdi)?;
+                        pdr.pdi.f_teid = Some(chosen);
+                        self.created.push((choose.to, chosen));
+                    } else if let Some(update) = changes.update_pdrs.iter_mut().find(|pdr| pdr.id == id) {
+                        self.keep(update)?;
+                    }
+                }
+                Recipient::Endpoint(id) => self.choose_for_endpoint(choose, id, changes)?,
             }
+        }
+        Ok(())
+    }
+
+    /// A Traffic Endpoint has no source interface: that of the first PDR that names it counts, of the request before
+    /// those that there are. An update that says CHOOSE gets another F-TEID (TS 29.244 Table 7.5.4.13-1).
+    fn choose_for_endpoint(
+        &mut self,
+        choose: Choose,
+        id: TrafficEndpointId,
+        changes: &mut Changes,
+    ) -> Result<(), Refusal> {
+        let pdis = changes
+            .create_pdrs
+            .iter()
+            .chain(self.rules.pdrs())
+            .map(|pdr| &pdr.pdi);
+        let mut sources = pdis
+            .filter(|pdi| pdi.endpoint == Some(id))
+            .map(|pdi| pdi.source_interface);
+        let mut pdi = Pdi::new(sources.next().unwrap_or(SourceInterface::Access));
+        let created = changes
+            .create_endpoints
+            .iter_mut()
+            .find(|endpoint| endpoint.id == id);
+        let updated = changes
+            .update_endpoints
+            .iter_mut()
+            .find(|endpoint| endpoint.id == id);
+        match (created, updated) {
+            (Some(endpoint), _) => {
+                pdi.instance = endpoint.instance;
+                let chosen = self.choose(choose, &pdi)?;
+                endpoint.f_teid = Some(chosen);
+                self.created.push((choose.to, chosen));
+            }
+            (None, Some(update)) => {
+                pdi.instance = self.rules.endpoint(id).and_then(|before| before.instance);
+                update.instance.apply(&mut pdi.instance);
+                let chosen = self.choose(choose, &pdi)?;
+                update.f_teid = Edit::Set(chosen);
+                self.created.push((choose.to, chosen));
+            }
+            (None, None) => {}
         }
         Ok(())
     }
@@ -94,7 +146,7 @@ impl Allocation<'_> {
             return Ok(known);
         }
         let (locals, mut chosen) = local_addresses(self.network, choose, pdi)
-            .ok_or(Refusal::rule(choose.pdr, RuleFault::NoLocalAddress))?;
+            .ok_or(Refusal::rule(choose.to, RuleFault::NoLocalAddress))?;
         chosen.teid = self
             .tunnels
             .draw(&locals, self.bucket, self.session)

@@ -3,9 +3,10 @@
 use flow::{Nanos, OpId, SessionIndex, WorkerId};
 use packet::Teid;
 use rules::image::SessionChange;
-use rules::model::{FTeid, PdrId};
+use rules::model::FTeid;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::changes::{Assigned, Recipient};
 use crate::refusal::Refusal;
 use crate::steering::SteerChange;
 use crate::usage::UsageReport;
@@ -119,7 +120,9 @@ pub struct Done {
     /// The control plane's F-SEID, after the request.
     pub cp: CpFSeid,
     /// The F-TEIDs that the user plane allocated.
-    pub created: Vec<(PdrId, FTeid)>,
+    pub created: Vec<(Recipient, FTeid)>,
+    /// The UE addresses that the user plane has allocated to what asked for one now.
+    pub assigned: Vec<Assigned>,
     /// Usage to report in the response.
     pub usage: Vec<UsageReport>,
 }

@@ -143,6 +143,7 @@ impl Sessions {
                 seid,
                 cp,
                 created: Vec::new(),
+                assigned: Vec::new(),
                 usage,
             },
         );
@@ -224,7 +225,8 @@ impl Sessions {
             return;
         };
         let bucket = session.bucket;
-        let astray = keys(tunnels, addresses).filter(|key| self.config.workers > 1 && key.bucket() != bucket);
+        let astray =
+            keys(tunnels, addresses).filter(|key| self.config.workers > 1 && key.strays_from(bucket));
         let ours = astray.filter(|key| self.holder(*key) == Some(index));
         let ends: Vec<SteerChange> = ours.map(|key| SteerChange::Remove { key }).collect();
         self.steer(&ends);

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod addresses;
+mod assign;
 mod changes;
 mod choose;
 mod effect;
@@ -16,6 +17,7 @@ mod keyed;
 mod members;
 mod moving;
 mod persist;
+mod pools;
 mod prepare;
 mod progress;
 mod random;
@@ -29,11 +31,12 @@ mod tunnels;
 mod usage;
 
 pub use addresses::UeAddress;
-pub use changes::{Changes, Choose, Query};
+pub use changes::{Assigned, Changes, Choose, ChooseUeIp, Query, Recipient};
 pub use effect::{AssociationId, CpFSeid, Done, Effect, Outcome, Seid, Ticket, WorkerFault};
 pub use keyed::{Keyed, keyed};
 pub use moving::{MoveFault, Moved};
 pub use persist::{KeepNothing, Persist};
+pub use pools::{Pool, PoolId, PoolRange};
 pub use random::Random;
 pub use refusal::{Refusal, RuleFault};
 pub use session::SessionView;

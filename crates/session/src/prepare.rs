@@ -3,12 +3,13 @@
 use flow::{Bucket, SessionIndex};
 use rules::compile::compile;
 use rules::image::SessionImage;
-use rules::model::{FTeid, PdrId, SessionRules, SourceInterface, UrrId};
+use rules::model::{Edit, FTeid, PdrId, RuleRef, SessionRules, SourceInterface, UrrId};
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::addresses::UeAddress;
-use crate::changes::{Changes, Query};
+use crate::assign::Assignment;
+use crate::changes::{Changes, Query, Recipient};
 use crate::choose::{Allocation, Shared};
 use crate::effect::{AssociationId, Seid};
 use crate::refusal::{Refusal, RuleFault};
@@ -57,13 +58,14 @@ fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, ReportCause)> {
 
 /// The bucket of the first UE address that `changes` brings, IPv4 before IPv6.
 fn home(changes: &Changes) -> Option<Bucket> {
-    let addresses = || {
+    let pdrs = || changes.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_ip);
+    let endpoints = || {
         changes
-            .create_pdrs
+            .create_endpoints
             .iter()
-            .flat_map(|pdr| &pdr.pdi.ue_ip)
-            .flat_map(|ue| ue.prefixes())
+            .flat_map(|endpoint| &endpoint.ue_ip)
     };
+    let addresses = || pdrs().chain(endpoints()).flat_map(|ue| ue.prefixes());
     addresses()
         .find(|prefix| prefix.is_ipv4())
         .or_else(|| addresses().next())
@@ -74,6 +76,33 @@ impl Sessions {
     /// Allocates, edits, compiles and claims; on an error nothing is left behind.
     pub(crate) fn prepare(&mut self, subject: Subject<'_>, mut changes: Changes) -> Result<Ready, Refusal> {
         self.check_chosen(subject.live, &changes)?;
+        let mut assignment = Assignment {
+            pools: &self.config.pools,
+            addresses: &mut self.addresses,
+            session: subject.index,
+            bucket: subject.bucket.or_else(|| home(&changes)),
+            live: subject.live,
+            assigned: Vec::new(),
+            drawn: Vec::new(),
+            shared: Vec::new(),
+        };
+        let assigned = assignment.fill(&mut changes);
+        let mut prepared = Prepared {
+            assigned: assignment.assigned,
+            addresses: assignment.drawn,
+            ..Prepared::default()
+        };
+        let leases: Vec<UeAddress> = subject
+            .live
+            .leases
+            .iter()
+            .chain(&prepared.addresses)
+            .copied()
+            .collect();
+        if let Err(refusal) = assigned {
+            self.unclaim(subject.index, &prepared);
+            return Err(refusal);
+        }
         let mut allocation = Allocation {
             network: &self.network,
             tunnels: &mut self.tunnels,
@@ -97,13 +126,10 @@ impl Sessions {
             drawn,
             ..
         } = allocation;
-        let mut prepared = Prepared {
-            created,
-            shared,
-            claimed: drawn,
-            farewell,
-            ..Prepared::default()
-        };
+        prepared.created = created;
+        prepared.shared = shared;
+        prepared.claimed = drawn;
+        prepared.farewell = farewell;
         let built =
             filled.and_then(|()| self.build(subject.index, subject.seid, bucket, subject.live, changes));
         let built = built.and_then(|image| {
@@ -117,7 +143,7 @@ impl Sessions {
         match built {
             Ok(image) => {
                 prepared.queried = dissociated(subject.live, &image.rules);
-                prepared.live = Live::of(&image);
+                prepared.live = Live::of(&image, leases);
                 prepared.shared.retain_used(&image.rules);
                 Ok((image.bucket, image, prepared))
             }
@@ -133,24 +159,11 @@ impl Sessions {
         if self.config.accept_cp_f_teids || changes.restores {
             return Ok(());
         }
-        let known = |chosen: &FTeid| {
-            live.rules
-                .pdrs()
-                .iter()
-                .any(|pdr| pdr.pdi.f_teid == Some(*chosen))
-        };
-        let chooses = |id: PdrId| changes.choose.iter().any(|choose| choose.pdr == id);
-        let created = changes.create_pdrs.iter().filter(|pdr| !chooses(pdr.id));
-        let created = created.filter_map(|pdr| Some((pdr.id, pdr.pdi.f_teid?)));
-        let updated = changes
-            .update_pdrs
-            .iter()
-            .filter_map(|pdr| match pdr.pdi.as_ref()?.f_teid {
-                rules::model::Edit::Set(f_teid) => Some((pdr.id, f_teid)),
-                _ => None,
-            });
-        match created.chain(updated).find(|(_, f_teid)| !known(f_teid)) {
-            Some((id, _)) => Err(Refusal::rule(id, RuleFault::ChosenByPeer)),
+        let known = |chosen: &FTeid| live.rules.f_teids().any(|used| used == *chosen);
+        let chooses = |to: &Recipient| changes.choose.iter().any(|choose| choose.to == *to);
+        let named = f_teids_named(changes).filter(|(to, _)| !chooses(to));
+        match named.into_iter().find(|(_, f_teid)| !known(f_teid)) {
+            Some((to, _)) => Err(Refusal::rule(to, RuleFault::ChosenByPeer)),
             None => Ok(()),
         }
     }
@@ -197,7 +210,7 @@ impl Sessions {
             }
             if holder.is_some_and(|holder| !self.has_lost(holder)) {
                 return Err(Refusal::rule(
-                    pdr_of_tunnel(image, &self.network, *tunnel),
+                    rule_of_tunnel(image, &self.network, *tunnel),
                     RuleFault::TunnelTaken,
                 ));
             }
@@ -205,11 +218,11 @@ impl Sessions {
             prepared.claimed.push(*tunnel);
         }
         for address in &image.ue_addresses {
-            let holder = self.addresses.holder(*address);
-            if holder == Some(index) {
+            if self.addresses.holder(*address) == Some(index) {
                 continue;
             }
-            if holder.is_some_and(|holder| !self.has_lost(holder)) {
+            let is_other = |holder| holder != index && !self.has_lost(holder);
+            if self.addresses.is_taken(*address, is_other) {
                 return Err(Refusal::rule(
                     pdr_of_address(image, *address),
                     RuleFault::AddressTaken,
@@ -242,16 +255,44 @@ impl Sessions {
     }
 }
 
-/// The first PDR with this tunnel, to be named in a refusal.
-fn pdr_of_tunnel(image: &SessionImage, network: &rules::network::Network, (local, teid): Tunnel) -> PdrId {
+/// The F-TEIDs that a request names, with what they are for.
+fn f_teids_named(changes: &Changes) -> impl Iterator<Item = (Recipient, FTeid)> + '_ {
+    fn set(edit: Edit<FTeid>) -> Option<FTeid> {
+        match edit {
+            Edit::Set(f_teid) => Some(f_teid),
+            Edit::Keep | Edit::Clear => None,
+        }
+    }
+    let pdrs = changes.create_pdrs.iter().map(|pdr| (pdr.id, pdr.pdi.f_teid));
+    let updates = changes.update_pdrs.iter();
+    let updates = updates.map(|pdr| (pdr.id, pdr.pdi.as_ref().and_then(|pdi| set(pdi.f_teid))));
+    let endpoints = changes.create_endpoints.iter().map(|one| (one.id, one.f_teid));
+    let endpoint_updates = changes
+        .update_endpoints
+        .iter()
+        .map(|one| (one.id, set(one.f_teid)));
+    let pdrs = pdrs
+        .chain(updates)
+        .filter_map(|(id, f_teid)| Some((id.into(), f_teid?)));
+    let endpoints = endpoints.chain(endpoint_updates);
+    pdrs.chain(endpoints.filter_map(|(id, f_teid)| Some((id.into(), f_teid?))))
+}
+
+/// The first PDR or Traffic Endpoint with this tunnel, to be named in a refusal.
+fn rule_of_tunnel(image: &SessionImage, network: &rules::network::Network, (local, teid): Tunnel) -> RuleRef {
     let is_local = |address: IpAddr| network.local(address).is_some_and(|(_, id)| id == local);
+    let is_it = |own: FTeid| own.teid == teid && own.addresses().any(is_local);
     let mut pdrs = image.rules.pdrs().iter();
-    let found = pdrs.find(|pdr| {
-        pdr.pdi
-            .f_teid
-            .is_some_and(|own| own.teid == teid && own.addresses().any(is_local))
-    });
-    found.map_or(PdrId(0), |pdr| pdr.id)
+    let mut endpoints = image.rules.endpoints().iter();
+    let pdr = pdrs
+        .find(|pdr| pdr.pdi.f_teid.is_some_and(is_it))
+        .map(|pdr| pdr.id.into());
+    let endpoint = || {
+        endpoints
+            .find(|one| one.f_teid.is_some_and(is_it))
+            .map(|one| one.id.into())
+    };
+    pdr.or_else(endpoint).unwrap_or(PdrId(0).into())
 }
 
 /// The first PDR that plain packets with this UE address come to, to be named in a refusal.
@@ -259,12 +300,7 @@ fn pdr_of_address(image: &SessionImage, (_, prefix): UeAddress) -> PdrId {
     let mut pdrs = image.rules.pdrs().iter().filter(|pdr| pdr.pdi.f_teid.is_none());
     let found = pdrs.find(|pdr| {
         let is_plain = pdr.pdi.source_interface != SourceInterface::Access;
-        is_plain
-            && pdr
-                .pdi
-                .ue_ip
-                .iter()
-                .any(|ue| ue.prefixes().any(|own| own == prefix))
+        is_plain && pdr.pdi.ue_prefixes().any(|own| own == prefix)
     });
     found.map_or(PdrId(0), |pdr| pdr.id)
 }

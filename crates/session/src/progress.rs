@@ -104,7 +104,7 @@ impl Sessions {
     fn exceptions_of(&self, session: &Session, prepared: &Prepared) -> Vec<SteerChange> {
         let bucket = session.bucket;
         let keys = keys(&prepared.claimed, &prepared.addresses);
-        let astray = keys.filter(|key| self.config.workers > 1 && key.bucket() != bucket);
+        let astray = keys.filter(|key| self.config.workers > 1 && key.strays_from(bucket));
         astray.map(|key| SteerChange::Add { key, bucket }).collect()
     }
 
@@ -264,6 +264,7 @@ impl Sessions {
                 seid,
                 cp,
                 created: prepared.created,
+                assigned: prepared.assigned,
                 usage,
             },
         );

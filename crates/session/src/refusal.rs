@@ -18,6 +18,8 @@ pub enum Refusal {
     },
     /// All sessions, TEIDs or places in a worker are taken, or the association's share of them.
     NoResources,
+    /// All addresses of the pools are taken.
+    NoAddress,
     /// Too many requests wait for this session or for the workers.
     Busy,
     /// The worker did not confirm in time. What it does late is undone.
@@ -45,6 +47,8 @@ pub enum RuleFault {
     NoLocalAddress,
     /// An update asks for an F-TEID of a PDR that has none.
     ChooseInUpdate,
+    /// No pool has UE addresses as they are wanted.
+    NoPool,
     /// A usage report of it is wanted, and it does not exist.
     UnknownUrr,
 }
@@ -77,6 +81,7 @@ impl fmt::Display for Refusal {
             Refusal::NotFound => f.write_str("no such session"),
             Refusal::Rule { rule, fault } => write!(f, "{rule} {fault}"),
             Refusal::NoResources => f.write_str("all sessions, TEIDs or worker memory are taken"),
+            Refusal::NoAddress => f.write_str("all UE addresses of the pools are taken"),
             Refusal::Busy => f.write_str("too many requests are waiting"),
             Refusal::TooLate => f.write_str("the worker did not confirm in time"),
             Refusal::Worker => f.write_str("the worker refused"),
@@ -90,12 +95,16 @@ impl fmt::Display for RuleFault {
         match self {
             RuleFault::Edit(EditFault::Exists) => f.write_str("exists already"),
             RuleFault::Edit(EditFault::Unknown) => f.write_str("does not exist"),
+            RuleFault::Edit(EditFault::NoEndpoint(id)) => {
+                write!(f, "names Traffic Endpoint {id}, which does not exist")
+            }
             RuleFault::Compile(fault) => fault.fmt(f),
             RuleFault::ChosenByPeer => f.write_str("has an F-TEID chosen by the control plane"),
             RuleFault::TunnelTaken => f.write_str("has the F-TEID of another session"),
             RuleFault::AddressTaken => f.write_str("has the UE address of another session"),
             RuleFault::NoLocalAddress => f.write_str("wants an F-TEID that no local address suits"),
             RuleFault::ChooseInUpdate => f.write_str("has no F-TEID that an update could keep"),
+            RuleFault::NoPool => f.write_str("wants a UE address that no pool has the like of"),
             RuleFault::UnknownUrr => f.write_str("does not exist"),
         }
     }

@@ -4,13 +4,13 @@ use flow::{Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::image::Farewell;
 use rules::image::SessionImage;
-use rules::model::{FTeid, PdrId, SessionRules, UrrId};
+use rules::model::{FTeid, SessionRules, UrrId};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::addresses::UeAddress;
-use crate::changes::Changes;
+use crate::changes::{Assigned, Changes, Recipient};
 use crate::choose::Shared;
 use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
 use crate::progress::Role;
@@ -22,16 +22,27 @@ use crate::usage::{ReportCause, UsageBook, UsageReport};
 pub(crate) struct Live {
     pub(crate) rules: Arc<SessionRules>,
     pub(crate) tunnels: Vec<Tunnel>,
+    /// What plain packets reach the session by, and the leases.
     pub(crate) addresses: Vec<UeAddress>,
+    /// UE addresses from our pools.
+    pub(crate) leases: Vec<UeAddress>,
     pub(crate) generation: u32,
 }
 
 impl Live {
-    pub(crate) fn of(image: &SessionImage) -> Live {
+    /// What `image` runs, with those of `leases` that its rules still name.
+    pub(crate) fn of(image: &SessionImage, mut leases: Vec<UeAddress>) -> Live {
+        let named = image.rules.ue_ip_prefixes();
+        leases.retain(|(_, lease)| named.binary_search(lease).is_ok());
+        let mut addresses = image.ue_addresses.clone();
+        addresses.extend(&leases);
+        addresses.sort_unstable();
+        addresses.dedup();
         Live {
             rules: Arc::clone(&image.rules),
             tunnels: image.tunnels.clone(),
-            addresses: image.ue_addresses.clone(),
+            addresses,
+            leases,
             generation: image.classification_generation,
         }
     }
@@ -68,7 +79,8 @@ impl Live {
 pub(crate) struct Prepared {
     pub(crate) live: Live,
     /// What this change allocated, for the response.
-    pub(crate) created: Vec<(PdrId, FTeid)>,
+    pub(crate) created: Vec<(Recipient, FTeid)>,
+    pub(crate) assigned: Vec<Assigned>,
     pub(crate) shared: Shared,
     /// Tunnels that this change took.
     pub(crate) claimed: Vec<Tunnel>,

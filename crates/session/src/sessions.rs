@@ -23,6 +23,7 @@ use crate::keyed::{Keyed, keyed};
 use crate::members::Members;
 use crate::moving::{Move, Moved};
 use crate::persist::Persist;
+use crate::pools::{Pool, PoolId};
 use crate::prepare::Subject;
 use crate::progress::Op;
 use crate::random::Random;
@@ -56,6 +57,8 @@ pub struct Config {
     pub worker_tunnels: usize,
     /// How much of it one association may take while there are others, 0 to 100 per cent; alone, it may take all.
     pub association_percent: u8,
+    /// Where UE addresses are given from (TS 29.244 §5.21.3).
+    pub pools: Vec<Pool>,
     /// Requests that may wait for one session, beside the one under way.
     pub max_waiting: usize,
 }
@@ -77,6 +80,7 @@ impl Config {
             move_deadline: Duration::from_secs(5),
             accept_cp_f_teids: false,
             choose_id_spans_session: true,
+            pools: Vec::new(),
             max_waiting: 8,
         }
     }
@@ -143,7 +147,7 @@ impl Sessions {
             by_owner: keyed(random.next_u64()),
             by_remote: keyed(random.next_u64()),
             tunnels: Tunnels::new(config.quarantine, random.split()),
-            addresses: Addresses::new(random.next_u64()),
+            addresses: Addresses::new(&config.pools, &network, random.split()),
             shares: Shares::new(
                 config.worker_tunnels,
                 config.association_percent,
@@ -435,6 +439,11 @@ impl Sessions {
             addresses: self.addresses.held(),
             ops: self.ops.len(),
         }
+    }
+
+    /// How many of a pool's addresses are held, and how many it has.
+    pub fn pool_usage(&self, pool: PoolId) -> (u64, u64) {
+        self.addresses.usage(pool)
     }
 
     /// A session has taken `count` tunnels.

@@ -32,6 +32,18 @@ impl SteerKey {
     }
 }
 
+impl SteerKey {
+    /// Whether packets with this key must be told to belong to `bucket`, because their own is, or may be, another: the
+    /// addresses of a prefix that is wider than what a bucket is made from lie in many.
+    pub(crate) fn strays_from(self, bucket: Bucket) -> bool {
+        let spans = match self {
+            SteerKey::Tunnel(..) => false,
+            SteerKey::Address(_, prefix) => prefix.len() < if prefix.is_ipv4() { 32 } else { 64 },
+        };
+        spans || self.bucket() != bucket
+    }
+}
+
 /// The keys of these tunnels and UE addresses.
 pub(crate) fn keys<'a>(
     tunnels: &'a [Tunnel],

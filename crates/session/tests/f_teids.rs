@@ -57,7 +57,9 @@ fn choose_ids_share_within_a_message_and_across_the_session() {
         choose(PdrId(5), Some(5)),
     ];
     let done = world.establish(1, changes).unwrap();
-    let of = |created: &[(PdrId, FTeid)], id| created.iter().find(|(pdr, _)| *pdr == id).unwrap().1;
+    let of = |created: &[(Recipient, FTeid)], id: PdrId| {
+        created.iter().find(|(to, _)| *to == id.into()).unwrap().1
+    };
     let shared = of(&done.created, UL);
     assert_eq!(of(&done.created, PdrId(3)), shared);
     assert_ne!(of(&done.created, PdrId(4)), shared);
@@ -74,7 +76,7 @@ fn choose_ids_share_within_a_message_and_across_the_session() {
     let later = added_pdr(choose(PdrId(6), Some(5)));
     assert_eq!(
         world.modify(done.seid, later).unwrap().created,
-        [(PdrId(6), shared)]
+        [(PdrId(6).into(), shared)]
     );
     world.delete(done.seid).unwrap();
     world.assert_clean();
@@ -111,7 +113,7 @@ fn every_spelling_of_choose_gets_what_there_is() {
     ] {
         let mut world = World::new(1);
         let choose = Choose {
-            pdr: UL,
+            to: UL.into(),
             ipv4,
             ipv6,
             id: None,
@@ -140,7 +142,7 @@ fn a_family_that_no_address_has_is_refused_and_both_get_what_there_is() {
         changes.create_pdrs[0].pdi.instance = Some(flow::InstanceId(3));
         changes.create_pdrs[0].pdi.source_interface = SourceInterface::CpFunction;
         changes.choose = vec![Choose {
-            pdr: UL,
+            to: UL.into(),
             ipv4,
             ipv6,
             id: None,

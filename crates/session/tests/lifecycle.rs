@@ -16,7 +16,7 @@ fn a_session_lives_in_the_worker_of_its_ues_bucket_and_leaves_nothing_behind() {
     let mut world = World::new(4);
     let done = world.establish(1, chosen_session(UE)).unwrap();
     assert_ne!(done.seid.0, 0);
-    let [(UL, f_teid)] = done.created[..] else {
+    let [(Recipient::Pdr(UL), f_teid)] = done.created[..] else {
         panic!("{:?}", done.created)
     };
     assert_eq!(f_teid.ipv4, Some(Ipv4Addr::new(192, 0, 2, 10)));

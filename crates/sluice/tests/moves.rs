@@ -134,7 +134,7 @@ fn establishment(ue: u8) -> Changes {
         None => {
             uplink.pdi.f_teid = None;
             changes.choose = vec![Choose {
-                pdr: uplink.id,
+                to: uplink.id.into(),
                 ipv4: true,
                 ipv6: false,
                 id: None,

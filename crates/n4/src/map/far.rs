@@ -4,9 +4,9 @@ use pfcp::group::{self, CreateBar, CreateFar, CreateQer, UpdateBar, UpdateFar, U
 use pfcp::ie::{self, Cause};
 use pfcp::{Edit as WireEdit, IeType};
 use rules::model::{
-    ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, Far, FarId, FarUpdate,
-    ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation, OuterHeaderKind, Qer, QerId,
-    QerUpdate, TosTrafficClass,
+    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, DestinationInterface, Edit, Far, FarId,
+    FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation, OuterHeaderKind,
+    Qer, QerId, QerUpdate, TosTrafficClass,
 };
 
 use super::{Context, edit, refuse_if};
@@ -204,18 +204,11 @@ pub(super) fn create_bar(bar: &CreateBar<'_>) -> Bar {
     }
 }
 
-/// The whole BAR after the update. (Nothing is buffered yet: a parameter that an update leaves out is not kept.)
-pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Bar {
-    Bar {
+pub(super) fn update_bar(bar: &UpdateBar<'_>) -> BarUpdate {
+    BarUpdate {
         id: BarId(bar.bar_id.0),
-        notification_delay: bar
-            .downlink_data_notification_delay
-            .and_then(WireEdit::value)
-            .map(|delay| delay.0),
-        suggested_packets: bar
-            .suggested_buffering_packets_count
-            .and_then(WireEdit::value)
-            .map(|count| count.0),
-        extended_packets: None,
+        notification_delay: edit(bar.downlink_data_notification_delay, |delay| delay.0),
+        suggested_packets: edit(bar.suggested_buffering_packets_count, |count| count.0),
+        extended_packets: Edit::Keep,
     }
 }

@@ -4,11 +4,15 @@
 //! IEs that only inform (names, priorities, hints) are passed over. What is accepted and not acted upon yet is listed
 //! with the compliance tables.
 
+mod allocated;
+mod endpoint;
 mod far;
 mod pdr;
 mod request;
+mod ue_ip;
 mod usage;
 
+pub(crate) use allocated::Allocations;
 pub(crate) use request::{establishment, modification};
 
 use pfcp::ie::NetworkInstance;
@@ -22,6 +26,8 @@ use crate::config::UnknownInstance;
 pub(crate) struct Context<'a> {
     pub(crate) network: &'a Network,
     pub(crate) unknown_instance: UnknownInstance,
+    /// Where UE addresses are given from.
+    pub(crate) pools: &'a [session::Pool],
 }
 
 impl Context<'_> {

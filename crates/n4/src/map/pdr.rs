@@ -4,18 +4,34 @@ use pfcp::group::{self, CreatePdr, UpdatePdr};
 use pfcp::ie::{self, Cause, FTeid};
 use pfcp::{Edit as WireEdit, IeType, Repeated};
 use rules::model::{
-    Edit, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, SdfFilter,
-    SdfFilterId, SourceInterface, TosTrafficClass, UeIpAddress,
+    Edit, FramedRoutesUpdate, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
+    Precedence, SdfFilter, SdfFilterId, SourceInterface, TosTrafficClass, TrafficEndpointId,
 };
 use rules::model::{FarId, QerId, UrrId};
 use rules::sdf::FlowDescription;
-use session::Choose;
+use session::{Choose, ChooseUeIp, Recipient};
 
+use super::ue_ip::{self, UeIps};
 use super::{Context, refuse_if};
 use crate::cause::Reject;
 
-/// A PDR, and the F-TEID that is wanted for it.
-pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, Option<Choose>), Reject> {
+/// What the user plane is to choose for one rule.
+#[derive(Default)]
+pub(super) struct Wishes {
+    pub(super) choose: Option<Choose>,
+    pub(super) ue_ip: Vec<ChooseUeIp>,
+}
+
+/// A PDI as it came.
+struct Detected {
+    /// With all that it names.
+    pdi: Pdi,
+    routes: FramedRoutesUpdate,
+    wishes: Wishes,
+}
+
+/// A PDR, and what is to be chosen for it.
+pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, Wishes), Reject> {
     let id = PdrId(pdr.pdr_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
@@ -30,7 +46,13 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         pdr.transport_delay_reporting.is_some(),
     ];
     refuse_if(&unsupported, reject)?;
-    let (pdi, choose) = detection(&pdr.pdi, id, context)?;
+    let pools = ue_ip::pools(&pdr.ue_ip_address_pool_identity, reject, context)?;
+    let Detected {
+        mut pdi,
+        routes,
+        wishes,
+    } = detection(&pdr.pdi, id, &pools, context)?;
+    pdi.framed_routes = routes.all();
     let removal = pdr
         .outer_header_removal
         .map(|removal| outer_header_removal(removal, reject))
@@ -46,14 +68,11 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         qers: pdr.qer_id.iter().map(|qer| QerId(qer.0)).collect(),
         urrs: pdr.urr_id.iter().map(|urr| UrrId(urr.0)).collect(),
     };
-    Ok((pdr, choose))
+    Ok((pdr, wishes))
 }
 
-/// An update of a PDR, and the F-TEID that is wanted for it.
-pub(super) fn update(
-    pdr: &UpdatePdr<'_>,
-    context: Context<'_>,
-) -> Result<(PdrUpdate, Option<Choose>), Reject> {
+/// An update of a PDR, and what is to be chosen for it.
+pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUpdate, Wishes), Reject> {
     let id = PdrId(pdr.pdr_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
@@ -68,12 +87,12 @@ pub(super) fn update(
     let detected = pdr
         .pdi
         .as_ref()
-        .map(|pdi| detection(pdi, id, context))
+        .map(|pdi| detection(pdi, id, &[], context))
         .transpose()?;
-    let choose = detected.as_ref().and_then(|(_, choose)| *choose);
-    let pdi = detected
-        .zip(pdr.pdi.as_ref())
-        .map(|((detected, _), sent)| pdi_update(detected, sent));
+    let (pdi, wishes) = match (detected, pdr.pdi.as_ref()) {
+        (Some(Detected { pdi, routes, wishes }), Some(sent)) => (Some(pdi_update(pdi, routes, sent)), wishes),
+        _ => (None, Wishes::default()),
+    };
     let outer_header_removal = match pdr.outer_header_removal {
         None => Edit::Keep,
         Some(WireEdit::Remove) => Edit::Clear,
@@ -88,103 +107,104 @@ pub(super) fn update(
         urrs: list(&pdr.urr_id, pdr.urr_id.iter().map(|urr| UrrId(urr.0))),
         ..PdrUpdate::new(id)
     };
-    Ok((update, choose))
+    Ok((update, wishes))
 }
 
 /// A list in an update: all its members, none if it came with a null length, `None` if it did not come.
-fn list<T, U>(sent: &Repeated<'_, T>, members: impl Iterator<Item = U>) -> Option<Vec<U>> {
+pub(super) fn list<T, U>(sent: &Repeated<'_, T>, members: impl Iterator<Item = U>) -> Option<Vec<U>> {
     (!sent.is_empty() || sent.removes_all()).then(|| members.collect())
 }
 
-fn pdi_update(detected: Pdi, sent: &group::Pdi<'_>) -> PdiUpdate {
+fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pdi<'_>) -> PdiUpdate {
     PdiUpdate {
         source_interface: Some(detected.source_interface),
+        endpoint: detected.endpoint,
         f_teid: Edit::from(detected.f_teid),
         instance: Edit::from(detected.instance),
         ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
+        framed_routes,
         sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_iter()),
         qfis: list(&sent.qfi, detected.qfis.into_iter()),
     }
 }
 
-fn detection(pdi: &group::Pdi<'_>, id: PdrId, context: Context<'_>) -> Result<(Pdi, Option<Choose>), Reject> {
-    let reject = Reject::rule(id);
-    refuse_unsupported(pdi, reject)?;
-    let (f_teid, choose) = match pdi.local_f_teid {
+/// A local F-TEID that was given, or that is to be chosen for `to`.
+pub(super) fn f_teid(sent: Option<FTeid>, to: Recipient) -> (Option<rules::model::FTeid>, Option<Choose>) {
+    match sent {
         None => (None, None),
-        Some(FTeid::Choose { v4, v6, choose_id }) => (
-            None,
-            Some(Choose {
-                pdr: id,
+        Some(FTeid::Choose { v4, v6, choose_id }) => {
+            let choose = Choose {
+                to,
                 ipv4: v4,
                 ipv6: v6,
                 id: choose_id,
-            }),
-        ),
-        Some(FTeid::Endpoint { teid, ipv4, ipv6 }) => (
-            Some(rules::model::FTeid {
-                teid: packet::Teid(teid.0),
-                ipv4,
-                ipv6,
-            }),
-            None,
-        ),
-    };
+            };
+            (None, Some(choose))
+        }
+        Some(FTeid::Endpoint { teid, ipv4, ipv6 }) => {
+            let teid = packet::Teid(teid.0);
+            (Some(rules::model::FTeid { teid, ipv4, ipv6 }), None)
+        }
+    }
+}
+
+fn detection(
+    pdi: &group::Pdi<'_>,
+    id: PdrId,
+    pools: &[session::PoolId],
+    context: Context<'_>,
+) -> Result<Detected, Reject> {
+    let reject = Reject::rule(id);
+    refuse_unsupported(pdi, reject)?;
+    let (f_teid, choose) = f_teid(pdi.local_f_teid, id.into());
+    let UeIps { given, chosen } = ue_ip::ue_ips(&pdi.ue_ip_address, id.into(), pools, context)?;
     let detected = Pdi {
-        source_interface: SourceInterface::from_value(pdi.source_interface.0),
+        endpoint: endpoint(pdi, reject)?,
         f_teid,
         instance: context.instance(pdi.network_instance, reject)?,
-        ue_ip: pdi
-            .ue_ip_address
-            .iter()
-            .map(|ue| ue_ip_address(ue, reject))
-            .collect::<Result<_, _>>()?,
+        ue_ip: given,
         sdf_filters: sdf_filters(&pdi.sdf_filter)?,
         qfis: pdi.qfi.iter().filter_map(|qfi| packet::Qfi::new(qfi.0)).collect(),
+        ..Pdi::new(SourceInterface::from_value(pdi.source_interface.0))
     };
-    Ok((detected, choose))
+    Ok(Detected {
+        pdi: detected,
+        routes: ue_ip::framed_routes(&pdi.framed_route, &pdi.framed_ipv6_route, reject)?,
+        wishes: Wishes {
+            choose,
+            ue_ip: chosen,
+        },
+    })
+}
+
+/// The Traffic Endpoint that a PDI names: one at most (MTE is not among our features), and not beside what it stands
+/// for (TS 29.244 Table 7.5.2.2-2).
+fn endpoint(pdi: &group::Pdi<'_>, reject: Reject) -> Result<Option<TrafficEndpointId>, Reject> {
+    let mut named = pdi.traffic_endpoint_id.iter();
+    let Some(first) = named.next() else {
+        return Ok(None);
+    };
+    let unsupported = [
+        named.next().is_some(),
+        pdi.local_f_teid.is_some(),
+        !pdi.ue_ip_address.is_empty(),
+    ];
+    refuse_if(&unsupported, reject.offends(IeType::TRAFFIC_ENDPOINT_ID))?;
+    Ok(Some(TrafficEndpointId(first.0)))
 }
 
 fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject> {
     let unsupported = [
         pdi.local_ingress_tunnel.is_some(),
         pdi.redundant_transmission_detection_parameters.is_some(),
-        !pdi.traffic_endpoint_id.is_empty(),
         pdi.application_id.is_some(),
         pdi.ethernet_pdu_session_information.is_some(),
         !pdi.ethernet_packet_filter.is_empty(),
-        !pdi.framed_route.is_empty(),
-        !pdi.framed_ipv6_route.is_empty(),
         !pdi.ip_multicast_addressing_info.is_empty(),
         !pdi.dns_query_filter.is_empty(),
         pdi.mbs_session_identifier.is_some(),
     ];
     refuse_if(&unsupported, reject)
-}
-
-/// UE addresses come from the control plane: UEIP is not among our features.
-fn ue_ip_address(ue: ie::UeIpAddress, reject: Reject) -> Result<UeIpAddress, Reject> {
-    if ue.choose_v4 || ue.choose_v6 {
-        return Err(reject
-            .because(Cause::SERVICE_NOT_SUPPORTED)
-            .offends(IeType::UE_IP_ADDRESS));
-    }
-    let delegated = ue
-        .ipv6_prefix_delegation_bits
-        .map(|bits| 64u8.saturating_sub(bits));
-    let length = ue
-        .ipv6_prefix_length
-        .or(delegated)
-        .filter(|bits| *bits > 0)
-        .unwrap_or(64);
-    if length > 128 {
-        return Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::UE_IP_ADDRESS));
-    }
-    Ok(UeIpAddress {
-        ipv4: ue.ipv4,
-        ipv6: ue.ipv6.map(|address| (address, length)),
-        is_destination: ue.is_destination,
-    })
 }
 
 /// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule

@@ -1,13 +1,15 @@
 //! Whole requests (TS 29.244 Tables 7.5.2.1-1 and 7.5.4.1-1).
 
-use pfcp::IeType;
+use pfcp::group::{CreatePdr, CreateTrafficEndpoint};
 use pfcp::ie::{Cause, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
+use pfcp::{IeType, Repeated};
 use rules::image::Farewell;
-use rules::model::{BarId, FarId, PdrId, QerId, UrrId};
+use rules::model::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use session::{Changes, Query};
 
-use super::{Context, far, pdr, usage};
+use super::pdr::Wishes;
+use super::{Context, endpoint, far, pdr, ue_ip, usage};
 use crate::cause::Reject;
 
 /// The rules of a new session.
@@ -16,10 +18,6 @@ pub(crate) fn establishment(
     context: Context<'_>,
 ) -> Result<Changes, Reject> {
     let unsupported = [
-        (
-            !request.create_traffic_endpoint.is_empty(),
-            IeType::CREATE_TRAFFIC_ENDPOINT,
-        ),
         (!request.create_mar.is_empty(), IeType::CREATE_MAR),
         (!request.create_srr.is_empty(), IeType::CREATE_SRR),
         (
@@ -57,6 +55,11 @@ pub(crate) fn establishment(
     for created in &request.create_far {
         changes.create_fars.push(far::create(&created, context)?);
     }
+    create_endpoints(
+        &mut changes,
+        (&request.create_traffic_endpoint, &request.create_pdr),
+        context,
+    )?;
     for created in &request.create_pdr {
         add_pdr(&mut changes, pdr::create(&created, context)?);
     }
@@ -69,18 +72,6 @@ pub(crate) fn modification(
     context: Context<'_>,
 ) -> Result<Changes, Reject> {
     let unsupported = [
-        (
-            !request.create_traffic_endpoint.is_empty(),
-            IeType::CREATE_TRAFFIC_ENDPOINT,
-        ),
-        (
-            !request.update_traffic_endpoint.is_empty(),
-            IeType::UPDATE_TRAFFIC_ENDPOINT,
-        ),
-        (
-            !request.remove_traffic_endpoint.is_empty(),
-            IeType::REMOVE_TRAFFIC_ENDPOINT,
-        ),
         (!request.create_mar.is_empty(), IeType::CREATE_MAR),
         (!request.update_mar.is_empty(), IeType::UPDATE_MAR),
         (!request.remove_mar.is_empty(), IeType::REMOVE_MAR),
@@ -108,6 +99,11 @@ pub(crate) fn modification(
     for created in &request.create_far {
         changes.create_fars.push(far::create(&created, context)?);
     }
+    create_endpoints(
+        &mut changes,
+        (&request.create_traffic_endpoint, &request.create_pdr),
+        context,
+    )?;
     for created in &request.create_pdr {
         add_pdr(&mut changes, pdr::create(&created, context)?);
     }
@@ -115,9 +111,14 @@ pub(crate) fn modification(
         changes.update_fars.push(far::update(&updated, context)?);
     }
     for updated in &request.update_pdr {
-        let (update, choose) = pdr::update(&updated, context)?;
+        let (update, wishes) = pdr::update(&updated, context)?;
         changes.update_pdrs.push(update);
-        changes.choose.extend(choose);
+        add_wishes(&mut changes, wishes);
+    }
+    for updated in &request.update_traffic_endpoint {
+        let (update, wishes) = endpoint::update(&updated, context)?;
+        changes.update_endpoints.push(update);
+        add_wishes(&mut changes, wishes);
     }
     Ok(changes)
 }
@@ -148,6 +149,11 @@ fn removals(request: &SessionModificationRequest<'_>) -> Changes {
             .remove_bar
             .iter()
             .map(|removed| BarId(removed.bar_id.0))
+            .collect(),
+        remove_endpoints: request
+            .remove_traffic_endpoint
+            .iter()
+            .map(|removed| TrafficEndpointId(removed.traffic_endpoint_id.0))
             .collect(),
         ..Changes::default()
     }
@@ -205,9 +211,42 @@ fn query(request: &SessionModificationRequest<'_>) -> Query {
     }
 }
 
-fn add_pdr(changes: &mut Changes, (pdr, choose): (rules::model::Pdr, Option<session::Choose>)) {
+/// Traffic Endpoints; the pools that their UE addresses come from are those that a PDR names which names the endpoint.
+fn create_endpoints(
+    changes: &mut Changes,
+    (endpoints, pdrs): (
+        &Repeated<'_, CreateTrafficEndpoint<'_>>,
+        &Repeated<'_, CreatePdr<'_>>,
+    ),
+    context: Context<'_>,
+) -> Result<(), Reject> {
+    for created in endpoints {
+        let is_named = |pdr: &CreatePdr<'_>| {
+            let mut ids = pdr.pdi.traffic_endpoint_id.iter();
+            ids.any(|id| id == created.traffic_endpoint_id) && !pdr.ue_ip_address_pool_identity.is_empty()
+        };
+        let pools = match pdrs.iter().find(is_named) {
+            Some(pdr) => {
+                let reject = Reject::rule(PdrId(pdr.pdr_id.0));
+                ue_ip::pools(&pdr.ue_ip_address_pool_identity, reject, context)?
+            }
+            None => Vec::new(),
+        };
+        let (endpoint, wishes) = endpoint::create(&created, &pools, context)?;
+        changes.create_endpoints.push(endpoint);
+        add_wishes(changes, wishes);
+    }
+    Ok(())
+}
+
+fn add_pdr(changes: &mut Changes, (pdr, wishes): (rules::model::Pdr, Wishes)) {
     changes.create_pdrs.push(pdr);
-    changes.choose.extend(choose);
+    add_wishes(changes, wishes);
+}
+
+fn add_wishes(changes: &mut Changes, wishes: Wishes) {
+    changes.choose.extend(wishes.choose);
+    changes.choose_ue_ip.extend(wishes.ue_ip);
 }
 
 fn is_not_ip(pdn_type: PdnType) -> bool {

@@ -249,6 +249,19 @@ impl Reply {
         each.map(|(pdr, (teid, ipv4))| (pdr, teid, ipv4)).collect()
     }
 
+    /// The TEID of the first Created PDR, whatever else it and others have.
+    pub fn created_teid(&self) -> u32 {
+        let created = match self.message() {
+            Message::SessionEstablishmentResponse(response) => response.created_pdr,
+            Message::SessionModificationResponse(response) => response.created_pdr,
+            other => panic!("{other:?}"),
+        };
+        match created.iter().next().and_then(|pdr| pdr.local_f_teid) {
+            Some(FTeid::Endpoint { teid, .. }) => teid.0,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// URR, number and total octets of every usage report.
     pub fn usage(&self) -> Vec<(u32, u32, Option<u64>)> {
         match self.message() {

@@ -43,7 +43,7 @@ groups! {
         170 C mar_id: MarId,
         179 C packet_replication_and_detection_carry_on_information: PacketReplicationAndDetectionCarryOnInformation,
         188 On ip_multicast_addressing_info: IpMulticastAddressingInfo<'a>,
-        177 O ue_ip_address_pool_identity: UeIpAddressPoolIdentity<'a>,
+        177 On ue_ip_address_pool_identity: UeIpAddressPoolIdentity<'a>,
         265 C mptcp_applicable_indication: MptcpApplicableIndication,
         271 C transport_delay_reporting: TransportDelayReporting<'a>,
         275 O rat_type: RatType,

@@ -18,6 +18,8 @@ use crate::testing::{
     self, GNB, N3, N6, N9, NumberedHops, OTHER_N6, any_edit, any_rules, any_sent, runnable_rules,
 };
 
+mod endpoints;
+
 fn session() -> SessionRules {
     testing::pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(0x2001), GNB))
 }
@@ -87,7 +89,7 @@ fn a_pdu_session_compiles_to_slots_and_addresses() {
     assert_eq!(image.block.near, [0, 1]);
     assert_eq!(image.block.marks, [Mark::qfi_only(9)]);
     assert_eq!(image.urr_ids, [UrrId(1)]);
-    assert_eq!(image.tunnels, [(crate::network::LocalId(0), Teid(0x1001))]);
+    assert_eq!(image.tunnels, [(LocalId(0), Teid(0x1001))]);
     let ue = [
         IpPrefix::host(testing::UE.into()),
         "2001:db8:45:2::/64".parse().unwrap(),

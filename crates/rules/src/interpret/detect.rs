@@ -13,9 +13,11 @@ use crate::network::{Roles, VrfId};
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
 impl<'a> Session<'a> {
-    /// Whether a PDR names the tunnel.
+    /// Whether a PDR or a Traffic Endpoint names the tunnel.
     pub(super) fn owns_tunnel(self, tunnel: &Tunnelled<'_>) -> bool {
+        let mut endpoints = self.rules.endpoints().iter();
         self.rules.pdrs().iter().any(|pdr| names(pdr, tunnel))
+            || endpoints.any(|endpoint| endpoint.f_teid.is_some_and(|own| leads(own, tunnel)))
     }
 
     /// Whether plain packets to `address` in `vrf` are for this session's UE.
@@ -225,9 +227,11 @@ fn is_from_data_network(interface: SourceInterface) -> bool {
 }
 
 fn names(pdr: &Pdr, tunnel: &Tunnelled<'_>) -> bool {
-    let is_it =
-        |f_teid: FTeid| f_teid.teid == tunnel.teid && f_teid.addresses().any(|own| own == tunnel.local);
-    pdr.pdi.f_teid.is_some_and(is_it)
+    pdr.pdi.f_teid.is_some_and(|own| leads(own, tunnel))
+}
+
+fn leads(f_teid: FTeid, tunnel: &Tunnelled<'_>) -> bool {
+    f_teid.teid == tunnel.teid && f_teid.addresses().any(|own| own == tunnel.local)
 }
 
 fn has_qfi(pdr: &Pdr, qfi: Option<Qfi>) -> bool {

@@ -2,8 +2,9 @@
 
 use packet::{Ppi, Qfi};
 
-use super::far::{ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation};
-use super::ids::{BarId, FarId, PdrId, QerId, UrrId};
+use super::endpoint::FramedRoutesUpdate;
+use super::far::{ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation};
+use super::ids::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use super::pdr::{
     FTeid, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface, TosTrafficClass, UeIpAddress,
 };
@@ -42,7 +43,7 @@ impl<T> From<Option<T>> for Edit<T> {
 }
 
 /// Replaces `field` by what was sent, if anything was.
-fn replace<T>(field: &mut T, sent: Option<T>) {
+pub(super) fn replace<T>(field: &mut T, sent: Option<T>) {
     if let Some(value) = sent {
         *field = value;
     }
@@ -53,12 +54,16 @@ fn replace<T>(field: &mut T, sent: Option<T>) {
 pub struct PdiUpdate {
     /// Source Interface.
     pub source_interface: Option<SourceInterface>,
+    /// Traffic Endpoint ID.
+    pub endpoint: Option<TrafficEndpointId>,
     /// Local F-TEID.
     pub f_teid: Edit<FTeid>,
     /// Network Instance.
     pub instance: Edit<InstanceId>,
     /// UE IP Addresses, all of them.
     pub ue_ip: Option<Vec<UeIpAddress>>,
+    /// Framed-Routes and Framed-IPv6-Routes.
+    pub framed_routes: FramedRoutesUpdate,
     /// SDF Filters, all of them.
     pub sdf_filters: Option<Vec<SdfFilter>>,
     /// QFIs, all of them.
@@ -67,9 +72,9 @@ pub struct PdiUpdate {
 
 impl PdiUpdate {
     /// Whether this can stand as a PDI of its own. Every PDR identifies its session (TS 29.244 §5.2.1), so a PDI
-    /// with neither F-TEID nor UE address is a part of one.
+    /// with neither Traffic Endpoint nor F-TEID nor UE address is a part of one.
     pub const fn is_whole(&self) -> bool {
-        matches!(self.f_teid, Edit::Set(_)) || self.ue_ip.is_some()
+        self.endpoint.is_some() || matches!(self.f_teid, Edit::Set(_)) || self.ue_ip.is_some()
     }
 
     /// Changes `pdi`. A whole PDI replaces it (TS 29.244 Table 7.5.4.2-1); of a part, as peers send it with a source
@@ -79,9 +84,13 @@ impl PdiUpdate {
             *pdi = Pdi::new(pdi.source_interface);
         }
         replace(&mut pdi.source_interface, self.source_interface);
+        if self.endpoint.is_some() {
+            pdi.endpoint = self.endpoint;
+        }
         self.f_teid.apply(&mut pdi.f_teid);
         self.instance.apply(&mut pdi.instance);
         replace(&mut pdi.ue_ip, self.ue_ip);
+        self.framed_routes.apply(&mut pdi.framed_routes);
         replace(&mut pdi.sdf_filters, self.sdf_filters);
         replace(&mut pdi.qfis, self.qfis);
     }
@@ -237,6 +246,37 @@ impl QerUpdate {
         self.ppi.apply(&mut qer.ppi);
         self.mbr.apply(&mut qer.mbr);
         self.gbr.apply(&mut qer.gbr);
+    }
+}
+
+/// An Update BAR (TS 29.244 Table 7.5.4.11-1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BarUpdate {
+    /// The rule.
+    pub id: BarId,
+    /// Downlink Data Notification Delay, in units of 50 ms.
+    pub notification_delay: Edit<u8>,
+    /// Suggested Buffering Packets Count.
+    pub suggested_packets: Edit<u8>,
+    /// DL Buffering Suggested Packet Count.
+    pub extended_packets: Edit<u16>,
+}
+
+impl BarUpdate {
+    /// Changes nothing yet.
+    pub const fn new(id: BarId) -> Self {
+        Self {
+            id,
+            notification_delay: Edit::Keep,
+            suggested_packets: Edit::Keep,
+            extended_packets: Edit::Keep,
+        }
+    }
+
+    pub(super) fn apply(self, bar: &mut Bar) {
+        self.notification_delay.apply(&mut bar.notification_delay);
+        self.suggested_packets.apply(&mut bar.suggested_packets);
+        self.extended_packets.apply(&mut bar.extended_packets);
     }
 }
 

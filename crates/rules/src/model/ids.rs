@@ -39,11 +39,15 @@ rule_id! {
     BarId(u8)
 }
 rule_id! {
+    /// A Traffic Endpoint (TS 29.244 §8.2.92), 0..=255.
+    TrafficEndpointId(u8)
+}
+rule_id! {
     /// An SDF filter that several PDRs of the session share (TS 29.244 §8.2.5).
     SdfFilterId(u32)
 }
 
-/// A rule of a session by kind and id: what a Failed Rule ID names (TS 29.244 §8.2.80).
+/// A rule of a session by kind and id: what a Failed Rule ID names (TS 29.244 §8.2.80), or a Traffic Endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RuleRef {
     /// A PDR.
@@ -56,6 +60,8 @@ pub enum RuleRef {
     Urr(UrrId),
     /// A BAR.
     Bar(BarId),
+    /// A Traffic Endpoint.
+    Endpoint(TrafficEndpointId),
 }
 
 impl fmt::Display for RuleRef {
@@ -66,6 +72,7 @@ impl fmt::Display for RuleRef {
             Self::Qer(id) => write!(f, "QER {id}"),
             Self::Urr(id) => write!(f, "URR {id}"),
             Self::Bar(id) => write!(f, "BAR {id}"),
+            Self::Endpoint(id) => write!(f, "Traffic Endpoint {id}"),
         }
     }
 }
@@ -97,5 +104,11 @@ impl From<UrrId> for RuleRef {
 impl From<BarId> for RuleRef {
     fn from(id: BarId) -> Self {
         Self::Bar(id)
+    }
+}
+
+impl From<TrafficEndpointId> for RuleRef {
+    fn from(id: TrafficEndpointId) -> Self {
+        Self::Endpoint(id)
     }
 }

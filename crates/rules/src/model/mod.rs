@@ -4,6 +4,7 @@
 //! into what a worker runs. Nothing here knows the wire, a worker or a packet.
 
 mod edit;
+mod endpoint;
 mod far;
 mod ids;
 mod pdr;
@@ -11,12 +12,15 @@ mod qer;
 mod session_rules;
 mod urr;
 
-pub use edit::{Edit, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
+pub use edit::{
+    BarUpdate, Edit, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate,
+};
+pub use endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
 pub use far::{
     ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
     Verb,
 };
-pub use ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, UrrId};
+pub use ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 pub use pdr::{
     FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface,
     TosTrafficClass, UeIpAddress,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use packet::{Qfi, Teid};
 
-use super::ids::{FarId, PdrId, QerId, SdfFilterId, UrrId};
+use super::ids::{FarId, PdrId, QerId, SdfFilterId, TrafficEndpointId, UrrId};
 use crate::network::InstanceId;
 use crate::prefix::IpPrefix;
 use crate::sdf::FlowDescription;
@@ -148,12 +148,16 @@ impl SdfFilter {
 pub struct Pdi {
     /// Where the packet comes from.
     pub source_interface: SourceInterface,
+    /// The Traffic Endpoint that the fields from here to `framed_routes` are of, and `qfis` if it has any.
+    pub endpoint: Option<TrafficEndpointId>,
     /// The tunnel that the packet comes in.
     pub f_teid: Option<FTeid>,
     /// The network instance that a packet without a tunnel comes from; a tunnel's is its local address's.
     pub instance: Option<InstanceId>,
     /// The UE's addresses: source of a packet from Access, destination of any other.
     pub ue_ip: Vec<UeIpAddress>,
+    /// The networks behind the UE (Framed-Route, Framed-IPv6-Route, TS 29.244 §5.16): beside its addresses, any of all.
+    pub framed_routes: Vec<IpPrefix>,
     /// Patterns over the user packet.
     pub sdf_filters: Vec<SdfFilter>,
     /// QoS flows, as the PDU Session Container of the received packet names them.
@@ -165,17 +169,21 @@ impl Pdi {
     pub const fn new(source_interface: SourceInterface) -> Self {
         Self {
             source_interface,
+            endpoint: None,
             f_teid: None,
             instance: None,
             ue_ip: Vec::new(),
+            framed_routes: Vec::new(),
             sdf_filters: Vec::new(),
             qfis: Vec::new(),
         }
     }
 
-    /// All its UE addresses as prefixes. None where the field is empty, or holds no address.
+    /// All its UE addresses as prefixes, and the networks behind the UE (TS 29.244 Table 7.5.2.2-2, NOTE 5: either
+    /// matches). None where the fields are empty, or hold no address.
     pub fn ue_prefixes(&self) -> impl Iterator<Item = IpPrefix> + '_ {
-        self.ue_ip.iter().flat_map(|ue| ue.prefixes())
+        let own = self.ue_ip.iter().flat_map(|ue| ue.prefixes());
+        own.chain(self.framed_routes.iter().copied())
     }
 }
 

@@ -7,10 +7,11 @@
 use core::fmt;
 use std::collections::BTreeMap;
 
-use super::edit::{FarUpdate, PdrUpdate, QerUpdate, UrrUpdate};
+use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
+use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
 use super::far::{Bar, Far};
-use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, UrrId};
-use super::pdr::{Pdr, SdfFilter};
+use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
+use super::pdr::{FTeid, Pdr, SdfFilter, UeIpAddress};
 use super::qer::Qer;
 use super::urr::Urr;
 use crate::prefix::IpPrefix;
@@ -23,6 +24,7 @@ pub struct SessionRules {
     qers: Vec<Qer>,
     urrs: Vec<Urr>,
     bars: Vec<Bar>,
+    endpoints: Vec<TrafficEndpoint>,
     /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
     shared_filters: BTreeMap<SdfFilterId, SdfFilter>,
 }
@@ -43,6 +45,8 @@ pub enum EditFault {
     Exists,
     /// A rule to be changed or removed is not there.
     Unknown,
+    /// A PDR names a Traffic Endpoint that is not there.
+    NoEndpoint(TrafficEndpointId),
 }
 
 impl fmt::Display for EditError {
@@ -50,6 +54,13 @@ impl fmt::Display for EditError {
         match self.fault {
             EditFault::Exists => write!(f, "{} exists already", self.rule),
             EditFault::Unknown => write!(f, "{} does not exist", self.rule),
+            EditFault::NoEndpoint(id) => {
+                write!(
+                    f,
+                    "{} names Traffic Endpoint {id}, which does not exist",
+                    self.rule
+                )
+            }
         }
     }
 }
@@ -73,7 +84,7 @@ macro_rules! rule {
     };
 }
 
-rule!(Pdr PdrId, Far FarId, Qer QerId, Urr UrrId, Bar BarId);
+rule!(Pdr PdrId, Far FarId, Qer QerId, Urr UrrId, Bar BarId, TrafficEndpoint TrafficEndpointId);
 
 fn find<R: Rule>(rules: &[R], id: R::Id) -> Option<&R> {
     rules.iter().find(|rule| rule.id() == id)
@@ -104,6 +115,19 @@ fn remove<R: Rule>(rules: &mut Vec<R>, id: R::Id) -> Result<R, EditError> {
         rule: id.into(),
         fault: EditFault::Unknown,
     })
+}
+
+/// Copies into `pdr` what its Traffic Endpoint says, if it names one.
+fn fill(endpoints: &[TrafficEndpoint], pdr: &mut Pdr) -> Result<(), EditError> {
+    let Some(named) = pdr.pdi.endpoint else {
+        return Ok(());
+    };
+    let endpoint = find(endpoints, named).ok_or(EditError {
+        rule: pdr.id.into(),
+        fault: EditFault::NoEndpoint(named),
+    })?;
+    endpoint.fill(&mut pdr.pdi, None);
+    Ok(())
 }
 
 impl SessionRules {
@@ -137,6 +161,11 @@ impl SessionRules {
         &self.bars
     }
 
+    /// The Traffic Endpoints.
+    pub fn endpoints(&self) -> &[TrafficEndpoint] {
+        &self.endpoints
+    }
+
     /// The PDR with this id.
     pub fn pdr(&self, id: PdrId) -> Option<&Pdr> {
         find(&self.pdrs, id)
@@ -162,6 +191,11 @@ impl SessionRules {
         find(&self.bars, id)
     }
 
+    /// The Traffic Endpoint with this id.
+    pub fn endpoint(&self, id: TrafficEndpointId) -> Option<&TrafficEndpoint> {
+        find(&self.endpoints, id)
+    }
+
     /// The filter that `filter` stands for: itself, or the definition shared under its id. `None` when it has only
     /// an id, and nothing has defined that.
     pub fn resolve<'a>(&'a self, filter: &'a SdfFilter) -> Option<&'a SdfFilter> {
@@ -171,7 +205,23 @@ impl SessionRules {
         }
     }
 
-    /// The session's UE addresses, from all PDRs, sorted, each once.
+    /// The F-TEIDs of PDRs and Traffic Endpoints.
+    pub fn f_teids(&self) -> impl Iterator<Item = FTeid> + '_ {
+        let endpoints = self.endpoints.iter().filter_map(|endpoint| endpoint.f_teid);
+        self.pdrs.iter().filter_map(|pdr| pdr.pdi.f_teid).chain(endpoints)
+    }
+
+    /// The UE IP Addresses of PDRs and Traffic Endpoints, without framed routes, sorted, each once.
+    pub fn ue_ip_prefixes(&self) -> Vec<IpPrefix> {
+        let endpoints = self.endpoints.iter().flat_map(|endpoint| &endpoint.ue_ip);
+        let all = self.pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_ip).chain(endpoints);
+        let mut prefixes: Vec<IpPrefix> = all.flat_map(UeIpAddress::prefixes).collect();
+        prefixes.sort_unstable();
+        prefixes.dedup();
+        prefixes
+    }
+
+    /// The session's UE addresses and framed routes, from all PDRs, sorted, each once.
     pub fn ue_prefixes(&self) -> Vec<IpPrefix> {
         let mut prefixes: Vec<IpPrefix> = self.pdrs.iter().flat_map(|pdr| pdr.pdi.ue_prefixes()).collect();
         prefixes.sort_unstable();
@@ -182,8 +232,9 @@ impl SessionRules {
     /// Adds a PDR (Create PDR).
     ///
     /// # Errors
-    /// [`EditFault::Exists`] when the id is taken; so for every `create_`.
-    pub fn create_pdr(&mut self, pdr: Pdr) -> Result<(), EditError> {
+    /// [`EditFault::Exists`] when the id is taken; so for every `create_`. [`EditFault::NoEndpoint`].
+    pub fn create_pdr(&mut self, mut pdr: Pdr) -> Result<(), EditError> {
+        fill(&self.endpoints, &mut pdr)?;
         let filters = pdr.pdi.sdf_filters.clone();
         create(&mut self.pdrs, pdr)?;
         self.share_filters(filters);
@@ -210,17 +261,27 @@ impl SessionRules {
         create(&mut self.bars, bar)
     }
 
+    /// Adds a Traffic Endpoint (Create Traffic Endpoint).
+    pub fn create_endpoint(&mut self, endpoint: TrafficEndpoint) -> Result<(), EditError> {
+        create(&mut self.endpoints, endpoint)
+    }
+
     /// Changes a PDR (Update PDR).
     ///
     /// # Errors
     /// [`EditFault::Unknown`] when there is no such rule; so for every `update_` and `remove_`.
+    /// [`EditFault::NoEndpoint`].
     pub fn update_pdr(&mut self, change: PdrUpdate) -> Result<(), EditError> {
         let filters = change
             .pdi
             .as_ref()
             .and_then(|pdi| pdi.sdf_filters.clone())
             .unwrap_or_default();
-        update(&mut self.pdrs, change.id, |pdr| change.apply(pdr))?;
+        let (id, renames) = (change.id, change.pdi.as_ref().is_some_and(PdiUpdate::is_whole));
+        update(&mut self.pdrs, id, |pdr| change.apply(pdr))?;
+        if let Some(pdr) = self.pdrs.iter_mut().find(|pdr| renames && pdr.id == id) {
+            fill(&self.endpoints, pdr)?;
+        }
         self.share_filters(filters);
         Ok(())
     }
@@ -240,9 +301,21 @@ impl SessionRules {
         update(&mut self.urrs, change.id, |urr| change.apply(urr))
     }
 
-    /// Replaces a BAR by one with the same id (Update BAR).
-    pub fn update_bar(&mut self, bar: Bar) -> Result<(), EditError> {
-        update(&mut self.bars, bar.id, |old| *old = bar)
+    /// Changes a BAR (Update BAR).
+    pub fn update_bar(&mut self, change: BarUpdate) -> Result<(), EditError> {
+        update(&mut self.bars, change.id, |bar| change.apply(bar))
+    }
+
+    /// Changes a Traffic Endpoint, and with it all PDRs that name it (Update Traffic Endpoint).
+    pub fn update_endpoint(&mut self, change: TrafficEndpointUpdate) -> Result<(), EditError> {
+        let id = change.id;
+        let before = self.endpoint(id).cloned();
+        update(&mut self.endpoints, id, |endpoint| change.apply(endpoint))?;
+        if let Some(endpoint) = find(&self.endpoints, id) {
+            let named = self.pdrs.iter_mut().filter(|pdr| pdr.pdi.endpoint == Some(id));
+            named.for_each(|pdr| endpoint.fill(&mut pdr.pdi, before.as_ref()));
+        }
+        Ok(())
     }
 
     /// Takes a PDR out (Remove PDR).
@@ -281,6 +354,14 @@ impl SessionRules {
         for far in &mut self.fars {
             far.bar = far.bar.filter(|&named| named != id);
         }
+        Ok(removed)
+    }
+
+    /// Takes a Traffic Endpoint out, and all PDRs that name it (Remove Traffic Endpoint, TS 29.244 §5.2.1A.2).
+    pub fn remove_endpoint(&mut self, id: TrafficEndpointId) -> Result<TrafficEndpoint, EditError> {
+        let removed = remove(&mut self.endpoints, id)?;
+        self.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
+        self.forget_unused_filters();
         Ok(removed)
     }
 

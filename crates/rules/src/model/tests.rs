@@ -54,7 +54,7 @@ fn a_rule_that_does_not_exist_is_named() {
     assert_eq!(rules.update_far(FarUpdate::new(FarId(9))), unknown(FarId(9)));
     assert_eq!(rules.update_qer(QerUpdate::new(QerId(9))), unknown(QerId(9)));
     assert_eq!(rules.update_urr(UrrUpdate::new(UrrId(9))), unknown(UrrId(9)));
-    assert_eq!(rules.update_bar(BAR), unknown(BarId(1)));
+    assert_eq!(rules.update_bar(BarUpdate::new(BarId(1))), unknown(BarId(1)));
     assert_eq!(rules.remove_pdr(PdrId(9)), unknown(PdrId(9)));
     assert_eq!(rules.remove_far(FarId(9)), unknown(FarId(9)));
     assert_eq!(rules.remove_qer(QerId(9)), unknown(QerId(9)));
@@ -244,11 +244,19 @@ fn qers_urrs_and_bars_change_field_by_field() {
     );
     rules.create_bar(BAR).unwrap();
     rules
-        .update_bar(Bar {
-            notification_delay: Some(4),
-            ..BAR
+        .update_bar(BarUpdate {
+            notification_delay: Edit::Set(4),
+            suggested_packets: Edit::Set(7),
+            ..BarUpdate::new(BarId(1))
         })
         .unwrap();
+    rules
+        .update_bar(BarUpdate {
+            suggested_packets: Edit::Clear,
+            ..BarUpdate::new(BarId(1))
+        })
+        .unwrap();
+    assert_eq!(rules.bar(BarId(1)).unwrap().suggested_packets, None);
     assert_eq!(rules.bar(BarId(1)).unwrap().notification_delay, Some(4));
 }
 
@@ -287,4 +295,116 @@ fn ids_may_be_large_and_sparse() {
         ))
         .unwrap();
     assert!(rules.pdr(PdrId(65_535)).is_some() && rules.far(FarId(u32::MAX)).is_some());
+}
+
+const ENDPOINT: TrafficEndpointId = TrafficEndpointId(3);
+
+fn endpoint() -> TrafficEndpoint {
+    TrafficEndpoint {
+        f_teid: Some(testing::f_teid(0x3003)),
+        instance: Some(InstanceId(0)),
+        ue_ip: vec![testing::ue_ip()],
+        framed_routes: vec!["10.60.0.0/16".parse().unwrap()],
+        ..TrafficEndpoint::new(ENDPOINT)
+    }
+}
+
+fn of_endpoint(id: u16) -> Pdr {
+    let pdi = Pdi {
+        endpoint: Some(ENDPOINT),
+        qfis: vec![Qfi::from_low_bits(5)],
+        ..Pdi::new(SourceInterface::Access)
+    };
+    testing::pdr(id, 1, pdi, 1)
+}
+
+#[test]
+fn pdrs_look_for_what_their_endpoint_says_and_follow_it() {
+    let mut rules = session();
+    let nowhere = EditError {
+        rule: PdrId(7).into(),
+        fault: EditFault::NoEndpoint(ENDPOINT),
+    };
+    assert_eq!(rules.create_pdr(of_endpoint(7)), Err(nowhere));
+    assert_eq!(
+        nowhere.to_string(),
+        "PDR 7 names Traffic Endpoint 3, which does not exist"
+    );
+    rules.create_endpoint(endpoint()).unwrap();
+    assert_eq!(rules.create_endpoint(endpoint()), exists(ENDPOINT));
+    rules.create_pdr(of_endpoint(7)).unwrap();
+    rules.create_pdr(of_endpoint(8)).unwrap();
+    let pdi = |rules: &SessionRules, id| rules.pdr(PdrId(id)).unwrap().pdi.clone();
+    let expected = Pdi {
+        f_teid: endpoint().f_teid,
+        instance: endpoint().instance,
+        ue_ip: endpoint().ue_ip,
+        framed_routes: endpoint().framed_routes,
+        ..of_endpoint(7).pdi
+    };
+    assert_eq!(
+        (pdi(&rules, 7), pdi(&rules, 8)),
+        (expected.clone(), expected.clone())
+    );
+    let update = TrafficEndpointUpdate {
+        f_teid: Edit::Set(testing::f_teid(0x3004)),
+        instance: Edit::Clear,
+        framed_routes: FramedRoutesUpdate {
+            ipv4: None,
+            ipv6: Some(vec!["2001:db8:9::/48".parse().unwrap()]),
+        },
+        qfis: Some(vec![Qfi::from_low_bits(6)]),
+        ..TrafficEndpointUpdate::new(ENDPOINT)
+    };
+    rules.update_endpoint(update).unwrap();
+    for id in [7, 8] {
+        let now = pdi(&rules, id);
+        assert_eq!((now.f_teid, now.instance), (Some(testing::f_teid(0x3004)), None));
+        assert_eq!(
+            (now.ue_ip, now.qfis),
+            (endpoint().ue_ip, vec![Qfi::from_low_bits(6)])
+        );
+        assert_eq!(now.framed_routes.len(), 2);
+    }
+    assert_eq!(
+        rules.update_endpoint(TrafficEndpointUpdate::new(TrafficEndpointId(9))),
+        unknown(TrafficEndpointId(9))
+    );
+}
+
+#[test]
+fn an_update_takes_a_pdr_to_an_endpoint_and_away() {
+    let mut rules = session();
+    rules.create_endpoint(endpoint()).unwrap();
+    let towards = |pdi| PdrUpdate {
+        pdi: Some(pdi),
+        ..PdrUpdate::new(PdrId(1))
+    };
+    let to_endpoint = PdiUpdate {
+        endpoint: Some(ENDPOINT),
+        ..PdiUpdate::default()
+    };
+    rules.update_pdr(towards(to_endpoint)).unwrap();
+    let pdi = &rules.pdr(PdrId(1)).unwrap().pdi;
+    assert_eq!((pdi.endpoint, pdi.f_teid), (Some(ENDPOINT), endpoint().f_teid));
+    let away = PdiUpdate {
+        f_teid: Edit::Set(testing::f_teid(0x1001)),
+        ..PdiUpdate::default()
+    };
+    rules.update_pdr(towards(away)).unwrap();
+    let pdi = &rules.pdr(PdrId(1)).unwrap().pdi;
+    assert_eq!((pdi.endpoint, pdi.f_teid), (None, Some(testing::f_teid(0x1001))));
+    assert!(pdi.framed_routes.is_empty());
+}
+
+#[test]
+fn an_endpoint_takes_its_pdrs_along() {
+    let mut rules = session();
+    let before = rules.clone();
+    rules.create_endpoint(endpoint()).unwrap();
+    rules.create_pdr(of_endpoint(7)).unwrap();
+    rules.create_pdr(of_endpoint(8)).unwrap();
+    rules.remove_endpoint(ENDPOINT).unwrap();
+    assert_eq!(rules, before);
+    assert_eq!(rules.remove_endpoint(ENDPOINT), unknown(ENDPOINT));
 }

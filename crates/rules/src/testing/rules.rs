@@ -15,6 +15,7 @@ use crate::model::{
     UrrId,
 };
 use crate::network::InstanceId;
+use crate::prefix::IpPrefix;
 
 /// Flow Descriptions that some generated packets match.
 const DESCRIPTIONS: [&str; 12] = [
@@ -92,6 +93,17 @@ fn any_source() -> impl Strategy<Value = SourceInterface> {
     ]
 }
 
+/// Networks behind the UE; some hold addresses of generated packets.
+fn any_route() -> impl Strategy<Value = IpPrefix> {
+    let routes = [
+        "10.45.0.0/24",
+        "10.60.0.0/16",
+        "2001:db8:45::/48",
+        "198.51.100.0/25",
+    ];
+    prop::sample::select(routes.to_vec()).prop_map(|route| route.parse().expect("a prefix"))
+}
+
 fn any_pdi() -> impl Strategy<Value = Pdi> {
     let f_teid = prop_oneof![2 => any_f_teid().prop_map(Some), 1 => Just(None)];
     let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
@@ -99,9 +111,12 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
     let filters = prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(any_filter(), 1..4)];
     let qfi = (8..11u8).prop_map(Qfi::from_low_bits);
     let qfis = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(qfi, 1..3)];
-    (any_source(), f_teid, instance, ue_ip, filters, qfis).prop_map(
-        |(source_interface, f_teid, instance, ue_ip, sdf_filters, qfis)| Pdi {
+    let routes = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(any_route(), 1..3)];
+    (any_source(), f_teid, instance, (ue_ip, routes), filters, qfis).prop_map(
+        |(source_interface, f_teid, instance, (ue_ip, framed_routes), sdf_filters, qfis)| Pdi {
             source_interface,
+            endpoint: None,
+            framed_routes,
             // Downlink packets mostly come without a tunnel.
             f_teid: f_teid
                 .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),

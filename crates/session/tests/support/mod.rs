@@ -193,7 +193,7 @@ pub fn chosen_session(ue: Ipv4Addr) -> Changes {
 
 pub fn choose(pdr: PdrId, id: Option<u8>) -> Choose {
     Choose {
-        pdr,
+        to: pdr.into(),
         ipv4: true,
         ipv6: false,
         id,
@@ -265,8 +265,11 @@ pub fn drop_downlink() -> Changes {
 
 /// One more PDR of the uplink, with an F-TEID.
 pub fn added_pdr(choose: Choose) -> Changes {
+    let Recipient::Pdr(id) = choose.to else {
+        panic!("not for a PDR")
+    };
     Changes {
-        create_pdrs: vec![pdr(choose.pdr, SourceInterface::Access, FarId(1))],
+        create_pdrs: vec![pdr(id, SourceInterface::Access, FarId(1))],
         choose: vec![choose],
         ..Changes::default()
     }

@@ -11,6 +11,7 @@ mod flows;
 mod instance;
 mod n4;
 mod network;
+mod pools;
 mod port;
 mod system;
 
@@ -24,6 +25,7 @@ pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
 pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
+pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};
 pub use port::{Driver, PortConfig};
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 
@@ -60,6 +62,9 @@ pub struct Config {
     pub ports: Vec<PortConfig>,
     /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
     pub instances: Vec<InstanceConfig>,
+    /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced.
+    #[serde(default)]
+    pub pools: Vec<PoolConfig>,
 }
 
 impl Config {
@@ -78,7 +83,8 @@ impl Config {
     /// Syntax, an unknown field, a value outside its bound, a dangling reference: with file, line and column.
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
-        network::check(&config).map_err(|fault| fault.at(file, text))?;
+        let checked = network::check(&config).and_then(|()| pools::check(&config));
+        checked.map_err(|fault| fault.at(file, text))?;
         Ok(config)
     }
 }

@@ -182,3 +182,76 @@ fn a_file_that_is_not_there_is_named() {
         "{error}"
     );
 }
+
+const POOLS: &str = "\
+pools:
+  - {name: v4, instance: internet, ipv4: [10.45.0.0/16, 10.46.0.10-10.46.0.19]}
+  - {name: v6, instance: internet, ipv6: [{prefix: '2001:db8:1000::/36'}, {prefix: '2001:db8:2000::/36', length: 56}]}
+";
+
+#[test]
+fn pools_become_ranges_of_their_instance() {
+    let config = Config::parse(&format!("{GOOD}{POOLS}"), "sluice.yaml").unwrap();
+    let pools = config.session_pools();
+    let counts: Vec<Vec<u64>> = pools
+        .iter()
+        .map(|pool| pool.ranges.iter().map(session::PoolRange::count).collect())
+        .collect();
+    assert_eq!(counts, [vec![65_534, 10], vec![1 << 28, 1 << 20]]);
+    assert!(pools.iter().all(|pool| pool.instance == flow::InstanceId(1)));
+    assert_eq!(pools[0].ranges[0].nth(0).to_string(), "10.45.0.1/32");
+}
+
+#[test]
+fn pools_that_contradict_something_are_refused() {
+    let mistake = |from: &str, to: &str| {
+        assert!(POOLS.contains(from), "{from} is not in the pools");
+        refusal(&format!("{GOOD}{}", POOLS.replace(from, to)))
+    };
+    for (from, to, part) in [
+        (
+            "instance: internet, ipv4",
+            "instance: nowhere, ipv4",
+            "no instance is named `nowhere`",
+        ),
+        (
+            "instance: internet, ipv4",
+            "instance: access, ipv4",
+            "has not the role n6",
+        ),
+        ("name: v6", "name: v4", "another has this name"),
+        (
+            "10.46.0.10-10.46.0.19",
+            "10.45.9.9-10.45.9.10",
+            "overlaps an earlier range",
+        ),
+        (
+            "10.46.0.10-10.46.0.19",
+            "10.46.0.19-10.46.0.10",
+            "ends before it begins",
+        ),
+        (
+            "10.46.0.10-10.46.0.19",
+            "2001:db8::/64",
+            "is no IPv4 prefix or range",
+        ),
+        (
+            "10.46.0.10-10.46.0.19",
+            "10.200.0.0/24",
+            "10.200.0.1 in it is our own address",
+        ),
+        ("length: 56", "length: 129", "129 is outside 1..=128"),
+        ("length: 56", "length: 30", "is no IPv6 prefix of at most"),
+        (
+            "ipv4: [10.45.0.0/16, 10.46.0.10-10.46.0.19]",
+            "ipv4: []",
+            "both are empty",
+        ),
+    ] {
+        let message = mistake(from, to);
+        assert!(
+            message.contains(part) && message.starts_with("sluice.yaml:"),
+            "{message}"
+        );
+    }
+}

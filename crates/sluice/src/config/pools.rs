@@ -1,0 +1,211 @@
+//! Pools that UEs get their addresses from when an SMF leaves the choice to the user plane (UEIP, TS 29.244 §5.21.3).
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::str::FromStr;
+
+use flow::InstanceId;
+use rules::prefix::IpPrefix;
+use serde::{Deserialize, Deserializer, de};
+use serde_saphyr::Spanned;
+use session::{Pool, PoolRange};
+
+use super::error::Fault;
+use super::{Bounded, Config, Prefix, Role};
+
+/// The most pools.
+const MOST_POOLS: usize = 1_024;
+
+/// One pool.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolConfig {
+    /// The name in PFCP's UE IP address Pool Identity.
+    pub name: Spanned<String>,
+    /// The network instance whose UEs get the addresses; it has role n6.
+    pub instance: Spanned<String>,
+    /// IPv4 addresses: `10.45.0.0/16` (all but the first and the last, where it has four or more) or
+    /// `10.45.0.10-10.45.0.99`.
+    #[serde(default)]
+    pub ipv4: Vec<Spanned<Ipv4Range>>,
+    /// IPv6 prefixes.
+    #[serde(default)]
+    pub ipv6: Vec<Ipv6RangeConfig>,
+}
+
+/// IPv4 addresses from the first to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ipv4Range(pub PoolRange);
+
+/// Prefixes of one length out of a shorter one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ipv6RangeConfig {
+    /// What they are taken from.
+    pub prefix: Spanned<Prefix>,
+    /// Bits of each UE's prefix; 64. SMFs ask for others by IP6PL, or by bits for delegation.
+    #[serde(default = "Ipv6RangeConfig::default_length")]
+    pub length: Bounded<1, 128>,
+}
+
+impl Ipv6RangeConfig {
+    const fn default_length() -> Bounded<1, 128> {
+        Bounded::new(64)
+    }
+
+    fn range(&self) -> Option<PoolRange> {
+        let prefix = IpPrefix::new(self.prefix.value.address, self.prefix.value.length)?;
+        PoolRange::ipv6(prefix, self.length.value() as u8)
+    }
+}
+
+impl FromStr for Ipv4Range {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault =
+            || format!("`{text}` is no IPv4 prefix or range, such as 10.45.0.0/16 or 10.45.0.10-10.45.0.99");
+        let bounds = match text.split_once('-') {
+            Some((first, last)) => first.trim().parse().ok().zip(last.trim().parse().ok()),
+            None => hosts(text.parse().map_err(|_| fault())?),
+        };
+        let (first, last) = bounds.ok_or_else(fault)?;
+        PoolRange::ipv4(first, last)
+            .map(Self)
+            .ok_or_else(|| format!("`{text}` ends before it begins"))
+    }
+}
+
+/// The addresses of an IPv4 prefix that hosts may have.
+fn hosts(prefix: Prefix) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    let IpAddr::V4(address) = prefix.address else {
+        return None;
+    };
+    let host_bits = u32::MAX.checked_shr(u32::from(prefix.length)).unwrap_or(0);
+    let (first, last) = (address.to_bits() & !host_bits, address.to_bits() | host_bits);
+    let edge = u32::from(prefix.length <= 30);
+    Some((
+        Ipv4Addr::from_bits(first + edge),
+        Ipv4Addr::from_bits(last - edge),
+    ))
+}
+
+impl<'de> Deserialize<'de> for Ipv4Range {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
+    }
+}
+
+impl Config {
+    /// The pools as sessions draw from them, in their order.
+    pub fn session_pools(&self) -> Vec<Pool> {
+        self.pools
+            .iter()
+            .filter_map(|pool| self.session_pool(pool))
+            .collect()
+    }
+
+    fn session_pool(&self, pool: &PoolConfig) -> Option<Pool> {
+        let mut instances = self.instances.iter();
+        let place = instances.position(|instance| instance.name.value == pool.instance.value)?;
+        let ipv4 = pool.ipv4.iter().map(|range| range.value.0);
+        Some(Pool {
+            name: pool.name.value.clone(),
+            instance: InstanceId(place as u16),
+            ranges: ipv4
+                .chain(pool.ipv6.iter().filter_map(Ipv6RangeConfig::range))
+                .collect(),
+        })
+    }
+
+    /// The address space of a pool.
+    fn vrf_of(&self, pool: &PoolConfig) -> Option<u64> {
+        let mut instances = self.instances.iter();
+        let instance = instances.find(|instance| instance.name.value == pool.instance.value)?;
+        Some(instance.vrf.map_or(0, Bounded::value))
+    }
+}
+
+/// Finds the first pool that contradicts something.
+pub(super) fn check(config: &Config) -> Result<(), Fault> {
+    let mut seen: Vec<(u64, PoolRange)> = Vec::new();
+    for (place, pool) in config.pools.iter().enumerate() {
+        let name = &pool.name;
+        let fault = |message: &str| Err(Fault::new(name, format!("pool `{}`: {message}", name.value)));
+        if place >= MOST_POOLS {
+            return Err(Fault::new(name, format!("pools: more than {MOST_POOLS}")));
+        }
+        if !(1..=255).contains(&name.value.len()) {
+            return fault("the name has no character, or more than 255");
+        }
+        if config.pools[..place]
+            .iter()
+            .any(|other| other.name.value == name.value)
+        {
+            return fault("another has this name");
+        }
+        if pool.ipv4.is_empty() && pool.ipv6.is_empty() {
+            return fault("ipv4, ipv6: both are empty");
+        }
+        check_instance(config, pool)?;
+        let vrf = config.vrf_of(pool).unwrap_or_default();
+        for range in &pool.ipv4 {
+            check_range(config, (vrf, range.value.0), &mut seen)
+                .map_err(|message| Fault::new(range, message))?;
+        }
+        for range in &pool.ipv6 {
+            let Some(own) = range.range() else {
+                let message = format!(
+                    "prefix: {} is no IPv6 prefix of at most `length` bits",
+                    range.prefix.value
+                );
+                return Err(Fault::new(&range.prefix, message));
+            };
+            check_range(config, (vrf, own), &mut seen)
+                .map_err(|message| Fault::new(&range.prefix, message))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_instance(config: &Config, pool: &PoolConfig) -> Result<(), Fault> {
+    let mut instances = config.instances.iter();
+    match instances.find(|instance| instance.name.value == pool.instance.value) {
+        Some(instance) if instance.roles.contains(&Role::N6) => Ok(()),
+        Some(_) => Err(Fault::new(
+            &pool.instance,
+            format!("instance: `{}` has not the role n6", pool.instance.value),
+        )),
+        None => Err(Fault::new(
+            &pool.instance,
+            format!("instance: no instance is named `{}`", pool.instance.value),
+        )),
+    }
+}
+
+/// A range overlaps no other of its address space, and has no address of ours.
+fn check_range(
+    config: &Config,
+    (vrf, range): (u64, PoolRange),
+    seen: &mut Vec<(u64, PoolRange)>,
+) -> Result<(), String> {
+    if seen
+        .iter()
+        .any(|(other, own)| *other == vrf && own.overlaps(&range))
+    {
+        return Err("pools: this overlaps an earlier range of the same VRF".into());
+    }
+    let ours = config
+        .instances
+        .iter()
+        .filter(|instance| instance.vrf.map_or(0, Bounded::value) == vrf);
+    let mut ours = ours
+        .flat_map(|instance| &instance.addresses)
+        .map(|address| address.value.address);
+    if let Some(own) = ours.find(|own| range.covers(*own)) {
+        return Err(format!("pools: {own} in it is our own address"));
+    }
+    seen.push((vrf, range));
+    Ok(())
+}
