@@ -155,6 +155,10 @@ pub struct Stats {
     pub fragments_unnoted: u64,
     /// Events that found no room on their way to control.
     pub events_lost: u64,
+    /// Copies of packets made for a mirror; they count in `originated`, too.
+    pub mirrored: u64,
+    /// Copies that no buffer could be had for.
+    pub mirrors_lost: u64,
     /// Steering exceptions that found no room: their packets take the way of their bucket.
     pub exceptions_lost: u64,
 }
@@ -189,6 +193,8 @@ impl Stats {
             held: 0,
             fragments_unnoted: 0,
             events_lost: 0,
+            mirrored: 0,
+            mirrors_lost: 0,
             exceptions_lost: 0,
         }
     }
