@@ -8,7 +8,7 @@
 use zerocopy::FromZeros;
 
 use crate::flags::flags;
-use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::memory::{OutOfMemory, Slab};
 use crate::prefetch;
 
 /// The number of a line of [`Extensions`]; 0 is none.
@@ -131,11 +131,6 @@ impl Extensions {
     /// How many there can be.
     pub fn capacity(&self) -> usize {
         self.lines.len()
-    }
-
-    /// What memory they got.
-    pub fn memory(&self) -> MemoryReport {
-        self.lines.report()
     }
 
     /// Takes a line for an entry; `None` when all are in use.
