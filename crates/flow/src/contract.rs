@@ -34,8 +34,8 @@ use crate::entry::FlowFlags;
 use crate::flags::flags;
 use crate::meter::{Colour, MeterSpec, MeterState};
 use crate::{
-    Bounds, Direction, FlowKey4, FlowKey6, Forward, ForwardKind, KeyFields, LimitAction, Mark, Nanos, OpId,
-    SessionIndex, UrrCount,
+    Bounds, Direction, FlowKey4, FlowKey6, Forward, ForwardKind, KeyFields, LimitAction, Mark, Nanos, Nat,
+    OpId, SessionIndex, UrrCount,
 };
 
 /// Which life of a backend's state a request is meant for.
@@ -107,6 +107,8 @@ pub struct Flow {
     pub forward: u8,
     /// The slot of the QER that marks, if any.
     pub marking: Option<u8>,
+    /// What a NAT does to its packets, which are IPv4 and have one 5-tuple: that of the key.
+    pub nat: Option<Nat>,
 }
 
 /// Something that a backend holds for a session.
@@ -180,8 +182,6 @@ pub enum ObjectId {
     Meter(u8, Direction),
     /// The counter in a slot.
     Counter(u8),
-    /// The mirror in a slot. Reserved.
-    Mirror(u8),
     /// All that the session has.
     Session,
 }
@@ -280,9 +280,9 @@ flags! {
         GATE = 1 << 5;
         /// Polices to a rate.
         METER = 1 << 6;
-        /// Copies to a mirror. Reserved.
+        /// Copies to the mirror of a forward.
         MIRROR = 1 << 7;
-        /// Rewrites addresses and ports. Reserved.
+        /// Rewrites addresses and ports.
         NAT = 1 << 8;
     }
 }
@@ -336,11 +336,11 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// What the local backend can do when its tables have these sizes. It has no mirrors and no NAT.
+    /// What the local backend can do when its tables have these sizes.
     pub const fn local(ipv4_flows: u32, ipv6_flows: u32, sessions: u32) -> Self {
         Self {
             key_fields: KeyFields::from_bits(0x3f),
-            actions: Actions::from_bits(0x7f),
+            actions: Actions::from_bits(0x1ff),
             ipv4_flows,
             ipv6_flows,
             sessions,
@@ -353,13 +353,23 @@ impl Capabilities {
         }
     }
 
-    /// Whether `flow`, which needs `actions`, can be given to it.
+    /// Whether `forward` can be given to it, as far as its mirror goes.
+    pub const fn can_mirror(&self, forward: &Forward) -> bool {
+        forward.mirror.is_none() || self.actions.contains(Actions::MIRROR)
+    }
+
+    /// Whether `flow`, which needs `actions` beside a NAT, can be given to it.
     pub const fn can_hold(&self, flow: &Flow, actions: Actions) -> bool {
         let room = match flow.key {
             AnyKey::V4(_) => self.ipv4_flows > 0,
             AnyKey::V6(_) => self.ipv6_flows > 0,
         };
-        room && self.key_fields.contains(flow.key.fields())
+        let can_translate = match flow.key {
+            AnyKey::V4(key) => key.fields.contains(KeyFields::TUPLE) && self.actions.contains(Actions::NAT),
+            AnyKey::V6(_) => false,
+        };
+        room && (flow.nat.is_none() || can_translate)
+            && self.key_fields.contains(flow.key.fields())
             && self.actions.contains(actions)
             && flow.urrs.count_ones() <= self.counters_per_flow as u32
             && flow.qers.count_ones() <= self.qers_per_flow as u32
@@ -409,6 +419,8 @@ pub enum Fate {
         mark: Mark,
         /// The worst colour that its meters gave it.
         colour: Colour,
+        /// What a NAT does to it.
+        nat: Option<Nat>,
     },
     /// It goes to the host's slow path, uncounted.
     Trapped(Why),
@@ -465,12 +477,35 @@ mod tests {
             flags: FlowFlags::DOWNLINK,
             forward: 0,
             marking: Some(0),
+            nat: None,
         };
         let actions = Actions::ENCAPSULATE_V4 | Actions::MARK | Actions::GATE;
         let local = Capabilities::local(1000, 1000, 10);
         assert!(local.can_hold(&flow, actions));
         assert!(local.can_hold(&flow, actions | Actions::METER));
-        assert!(!local.can_hold(&flow, actions | Actions::NAT));
+        let translated = Flow {
+            nat: Some(Nat::default()),
+            ..flow
+        };
+        let without_nat = Capabilities {
+            actions: Actions::from_bits(local.actions.bits() & !Actions::NAT.bits()),
+            ..local
+        };
+        assert!(local.can_hold(&translated, actions) && without_nat.can_hold(&flow, actions));
+        assert!(!without_nat.can_hold(&translated, actions));
+        assert!(!without_nat.can_hold(&flow, actions | Actions::NAT));
+        for key in [
+            AnyKey::V4(FlowKey4 {
+                fields: KeyFields::ADDRESS,
+                ..FlowKey4::default()
+            }),
+            AnyKey::V6(FlowKey6 {
+                fields: KeyFields::TUPLE,
+                ..FlowKey6::default()
+            }),
+        ] {
+            assert!(!local.can_hold(&Flow { key, ..translated }, actions));
+        }
         assert!(
             !Capabilities {
                 counters_per_flow: 1,

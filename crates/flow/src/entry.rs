@@ -3,7 +3,7 @@
 use zerocopy::FromZeros;
 
 use crate::flags::flags;
-use crate::{BlockRef, Direction};
+use crate::{BlockRef, Direction, ExtensionId};
 
 flags! {
     /// What the fast path must know of a flow besides its slots.
@@ -34,8 +34,9 @@ pub struct FlowEntry<K> {
     pub block: BlockRef,
     /// The block's generation at the time of the decision; never 0 in a valid entry.
     pub generation: u32,
-    /// Reserved for the line of what few flows have: NAT, inspection, mirror, an accelerator's handle. 0: none.
-    pub extension: u32,
+    /// The line of [`Extensions`](crate::Extensions) with what few flows have: a NAT. It is the entry's own, and given
+    /// back with it.
+    pub extension: ExtensionId,
     /// How long it may idle, in ticks of 2^29 ns (0.54 s); at most 32767.
     pub idle: u16,
     /// What kind of flow this is.

@@ -59,10 +59,10 @@ struct Held {
 }
 
 impl FakeAccelerator {
-    /// What it can do: IPv4, two kinds of key, and not many objects for a flow.
+    /// What it can do: IPv4, two kinds of key, no mirrors, and not many objects for a flow.
     pub const CAPABILITIES: Capabilities = Capabilities {
         key_fields: KeyFields::from_bits(KeyFields::ADDRESS.bits() | KeyFields::TUPLE.bits()),
-        actions: Actions::from_bits(0x7f),
+        actions: Actions::from_bits(0x7f | Actions::NAT.bits()),
         ipv4_flows: 64,
         ipv6_flows: 0,
         sessions: 16,
@@ -151,7 +151,6 @@ impl FakeAccelerator {
             ObjectId::Qer(slot) => session.qers.contains_key(&slot),
             ObjectId::Meter(qer, direction) => session.meters.contains_key(&(qer, direction)),
             ObjectId::Counter(slot) => session.counters.contains_key(&slot),
-            ObjectId::Mirror(_) => false,
             ObjectId::Session => true,
         }
     }
@@ -162,6 +161,9 @@ impl FakeAccelerator {
         }
         let outcome = match object {
             Object::Counter { slot, .. } => self.query(index, ObjectId::Counter(slot)),
+            Object::Forward { forward, .. } if !Self::CAPABILITIES.can_mirror(&forward) => {
+                return Err(Refusal::Unsupported);
+            }
             Object::Qer { slot, metered, .. } if self.lacks_meter(index, slot, metered) => {
                 return Err(Refusal::Missing);
             }
@@ -368,6 +370,7 @@ impl Session {
                 forward,
                 mark,
                 colour,
+                nat: flow.nat,
             },
             told,
         )

@@ -43,6 +43,12 @@ macro_rules! flags {
                 self.0 & other.0 == other.0
             }
 
+            /// Whether any bit of `other` is set.
+            #[inline]
+            pub const fn intersects(self, other: Self) -> bool {
+                self.0 & other.0 != 0
+            }
+
             /// These bits, and those of `other` if `condition` holds.
             #[inline]
             pub const fn with_if(self, other: Self, condition: bool) -> Self {

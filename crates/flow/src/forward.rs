@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::flags::flags;
-use crate::{AdjacencyId, InstanceId};
+use crate::{AdjacencyId, InstanceId, PortId};
 
 /// What is done with a packet (Apply Action, TS 29.244 §8.2.26).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -37,6 +37,10 @@ flags! {
         NO_TUNNEL = 1 << 4;
         /// With `Drop`: the FAR asks for what this node does not do.
         UNSUPPORTED = 1 << 5;
+        /// [`Forward::mirror`] is given. Blocks set it themselves, and take it out of what they give back.
+        MIRROR = 1 << 6;
+        /// With `Tunnel` and `Plain`: the DSCP follows from QFI and colour, by the egress instance's configuration.
+        MARKS_DSCP = 1 << 7;
     }
 }
 
@@ -108,6 +112,10 @@ pub struct Forward {
     pub adjacency: AdjacencyId,
     /// The tunnel: given if and only if `kind` is `Tunnel`.
     pub template: Option<Template>,
+    /// With `Plain`: the DSCP that user packets get, `0..=63`. That of a tunnel is in its template.
+    pub dscp: Option<u8>,
+    /// The port that gets a copy of each user packet as it is sent.
+    pub mirror: Option<PortId>,
 }
 
 impl Forward {
@@ -118,6 +126,8 @@ impl Forward {
         egress: InstanceId(0),
         adjacency: AdjacencyId::BY_DESTINATION,
         template: None,
+        dscp: None,
+        mirror: None,
     };
 }
 

@@ -20,6 +20,7 @@ pub mod prefetch;
 
 mod block;
 mod entry;
+mod extension;
 mod flags;
 mod forward;
 mod hash;
@@ -33,6 +34,7 @@ pub use block::{
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};
+pub use extension::{Extension, ExtensionId, Extensions, Nat, NatFlags};
 pub use forward::{Forward, ForwardFlags, ForwardKind, Mark, OuterAddresses, Template};
 pub use hash::Seed;
 pub use ids::{

@@ -13,9 +13,9 @@ use crate::contract::{
 use crate::memory::OutOfMemory;
 use crate::meter::{Offer, SharedMeters};
 use crate::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, Direction, FlowEntry, FlowKey, FlowKey4,
-    FlowKey6, FlowTable, Flows, Forward, Installed, LiveBlock, Mark, Nanos, ReplaceMap, Seed, SessionIndex,
-    Tick,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, Direction, Extension, ExtensionId, Extensions,
+    FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Flows, Forward, Installed, LiveBlock, Mark, Nanos,
+    Nat, ReplaceMap, Seed, SessionIndex, Tick,
 };
 
 /// Misses that are told of before they are fetched.
@@ -29,6 +29,7 @@ pub struct LocalBackend {
     epoch: Epoch,
     v4: FlowTable<FlowKey4>,
     v6: FlowTable<FlowKey6>,
+    lines: Extensions,
     blocks: Blocks,
     shared: SharedMeters,
     sessions: BTreeMap<SessionIndex, Session>,
@@ -59,6 +60,7 @@ impl LocalBackend {
             epoch: Epoch(1),
             v4: FlowTable::new(ipv4_flows as usize, seed)?,
             v6: FlowTable::new(ipv6_flows as usize, seed)?,
+            lines: Extensions::new(ipv4_flows as usize)?,
             blocks: Blocks::new(sessions as usize, Blocks::TYPICAL_LINES)?,
             shared: SharedMeters::new(0),
             sessions: BTreeMap::new(),
@@ -103,7 +105,6 @@ impl LocalBackend {
             ObjectId::Qer(slot) => session.qers.contains_key(&slot),
             ObjectId::Meter(qer, direction) => session.meter(qer, direction),
             ObjectId::Counter(slot) => session.counters.contains(&slot),
-            ObjectId::Mirror(_) => false,
             ObjectId::Session => true,
         }
     }
@@ -116,6 +117,9 @@ impl LocalBackend {
         };
         match object {
             Object::Flow(flow) => self.put_flow(session, flow, now)?,
+            Object::Forward { forward, .. } if !self.capabilities.can_mirror(forward) => {
+                return Err(Refusal::Unsupported);
+            }
             Object::Forward { slot, forward } => {
                 self.change(session, BlockImage::MAX_FORWARDS, *slot, |image| {
                     at(&mut image.forwards, *slot, Forward::DROP, *forward);
@@ -254,11 +258,19 @@ impl LocalBackend {
         let mut entry = entry(flow);
         view.fill_entry(session.installed.block, &mut entry);
         let tick = Tick::of(now);
+        self.lines.remove(self.extension(&flow.key));
+        if let Some(nat) = flow.nat {
+            let extension = self.lines.insert(Extension { nat });
+            entry.extension = extension.ok_or(Refusal::Full)?;
+        }
         let inserted = match flow.key {
             AnyKey::V4(key) => self.v4.insert(entry.with_key(key), tick),
             AnyKey::V6(key) => self.v6.insert(entry.with_key(key), tick),
         };
-        inserted.map_err(|_| Refusal::Full)?;
+        if inserted.is_err() {
+            self.lines.remove(entry.extension);
+            return Err(Refusal::Full);
+        }
         self.present(index, |session| session.flows.insert(flow.key, *flow));
         Ok(())
     }
@@ -270,11 +282,23 @@ impl LocalBackend {
         };
         let mut entry = entry(flow);
         view.fill_entry(block, &mut entry);
+        entry.extension = self.extension(&flow.key);
         // What is there is replaced where it is: there is always room.
         let _ = match flow.key {
             AnyKey::V4(key) => self.v4.replace(entry.with_key(key)),
             AnyKey::V6(key) => self.v6.replace(entry.with_key(key)),
         };
+    }
+
+    /// The line of the entry of a key; no IPv6 flow has one.
+    fn extension(&self, key: &AnyKey) -> ExtensionId {
+        match key {
+            AnyKey::V4(key) => {
+                let entry = self.v4.entry(self.v4.lookup(key));
+                entry.map_or(ExtensionId::NONE, |entry| entry.extension)
+            }
+            AnyKey::V6(_) => ExtensionId::NONE,
+        }
     }
 
     /// The session that a key leads to.
@@ -332,7 +356,6 @@ impl LocalBackend {
             ObjectId::Counter(slot) => {
                 session.counters.remove(&slot);
             }
-            ObjectId::Mirror(_) => {}
             ObjectId::Session => {
                 let (block, flows) = (session.installed.block, core::mem::take(&mut session.flows));
                 flows.keys().for_each(|key| self.forget(key));
@@ -344,6 +367,7 @@ impl LocalBackend {
     }
 
     fn forget(&mut self, key: &AnyKey) {
+        self.lines.remove(self.extension(key));
         match key {
             AnyKey::V4(key) => {
                 self.v4.remove(key);
@@ -357,7 +381,9 @@ impl LocalBackend {
     fn age(&mut self, now: Nanos) {
         let mut aged = Vec::new();
         let tick = Tick::of(now);
-        self.v4.age(tick, AGED_AT_ONCE, |entry| {
+        let Self { v4, lines, .. } = self;
+        v4.age(tick, AGED_AT_ONCE, |entry| {
+            lines.remove(entry.extension);
             aged.push((AnyKey::V4(entry.key), entry.block))
         });
         self.v6.age(tick, AGED_AT_ONCE, |entry| {
@@ -448,7 +474,8 @@ impl Backend for LocalBackend {
             return Fate::Missed;
         };
         let session = block.session();
-        let (fate, counted) = pass(block, entry, &Offer::new(octets, now), &mut self.shared);
+        let nat = self.lines.get(entry.extension).map(|line| line.nat);
+        let (fate, counted) = pass(block, (entry, nat), &Offer::new(octets, now), &mut self.shared);
         self.tell(session, entry.direction(), counted);
         fate
     }
@@ -477,7 +504,7 @@ impl fmt::Debug for LocalBackend {
 /// The order of a packet's checks.
 fn pass(
     mut block: LiveBlock<'_>,
-    entry: &FlowEntry<()>,
+    (entry, nat): (&FlowEntry<()>, Option<Nat>),
     offer: &Offer,
     shared: &mut SharedMeters,
 ) -> (Fate, Counted) {
@@ -501,6 +528,7 @@ fn pass(
         forward: block.whole_forward(entry.forward),
         mark,
         colour,
+        nat,
     };
     (counted.action.map_or(passed, Fate::of_limit), counted)
 }
@@ -534,7 +562,7 @@ fn names(flow: &Flow, id: ObjectId) -> bool {
         ObjectId::Qer(slot) => flow.qers >> slot & 1 == 1 || flow.marking == Some(slot),
         ObjectId::Meter(slot, of) => flow.qers >> slot & 1 == 1 && direction(flow) == of,
         ObjectId::Counter(slot) => flow.urrs >> slot & 1 == 1,
-        ObjectId::Flow(_) | ObjectId::Mirror(_) | ObjectId::Session => false,
+        ObjectId::Flow(_) | ObjectId::Session => false,
     }
 }
 

@@ -4,7 +4,7 @@ use flow::meter::{Meter, MeterSpec, Rate, SharedId};
 use flow::{
     AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Bounds, CounterLimit, Direction, FlowEntry,
     FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, InstanceId, LimitAction, Mark,
-    OuterAddresses, PackedForward, ReplaceMap, SessionIndex, Template, UrrCount, Volumes,
+    OuterAddresses, PackedForward, PortId, ReplaceMap, SessionIndex, Template, UrrCount, Volumes,
 };
 use proptest::prelude::*;
 
@@ -34,18 +34,20 @@ fn forward() -> impl Strategy<Value = Forward> {
         ForwardKind::Punt,
     ]);
     let template = prop::option::of(template());
-    (kind, any::<u8>(), any::<u16>(), any::<u32>(), template).prop_map(
-        |(kind, flags, egress, adjacency, template)| {
-            let [flags, egress] = [u16::from(flags), egress];
-            Forward {
-                kind,
-                flags: ForwardFlags::from_bits(flags as u8),
-                egress: InstanceId(egress),
-                adjacency: AdjacencyId(adjacency),
-                template,
-            }
-        },
-    )
+    let mirror = prop::option::of(any::<u16>().prop_map(PortId));
+    let flags = any::<u8>().prop_map(|bits| ForwardFlags::from_bits(bits & !ForwardFlags::MIRROR.bits()));
+    let way = (any::<u16>(), any::<u32>(), template, prop::option::of(0u8..64));
+    (kind, flags, way, mirror).prop_map(|(kind, flags, (egress, adjacency, template, dscp), mirror)| {
+        Forward {
+            kind,
+            flags,
+            egress: InstanceId(egress),
+            adjacency: AdjacencyId(adjacency),
+            template,
+            dscp: dscp.filter(|_| template.is_none()),
+            mirror,
+        }
+    })
 }
 
 fn mark() -> impl Strategy<Value = Mark> {

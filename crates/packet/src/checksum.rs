@@ -169,6 +169,30 @@ pub const fn update_word(checksum: u16, old: u16, new: u16) -> u16 {
     !fold(!checksum as u64 + !old as u64 + new as u64)
 }
 
+/// What a 16-bit field that goes from `old` to `new` adds to a ones' complement sum that covers it.
+#[inline]
+pub const fn word_adds(old: u16, new: u16) -> u16 {
+    fold(!old as u64 + new as u64)
+}
+
+/// What a 32-bit field at an even place that goes from `old` to `new` adds to such a sum.
+#[inline]
+pub const fn u32_adds(old: u32, new: u32) -> u16 {
+    fold(!old as u64 + new as u64)
+}
+
+/// Both together, of two changes under one sum.
+#[inline]
+pub const fn both_add(one: u16, other: u16) -> u16 {
+    fold(one as u64 + other as u64)
+}
+
+/// `checksum` after a change that adds `sum` to what it covers (RFC 1624 §3, equation 3).
+#[inline]
+pub const fn update_by(checksum: u16, sum: u16) -> u16 {
+    !fold(!checksum as u64 + sum as u64)
+}
+
 /// `checksum` after a 32-bit field at an even place went from `old` to `new`, such as an IPv4 address.
 #[inline]
 pub const fn update_u32(checksum: u16, old: u32, new: u32) -> u16 {

@@ -166,6 +166,11 @@ bounded! {
 }
 
 bounded! {
+    /// A Differentiated Services Code Point, 0..=63 (RFC 2474 §3).
+    Dscp(u8) max 0x3f
+}
+
+bounded! {
     /// An IEEE 802.1Q VLAN identifier, 0..=4095; 0 is a priority tag, 4095 is reserved.
     VlanId(u16) max 0x0fff
 }

@@ -17,12 +17,13 @@ mod police;
 
 use std::net::IpAddr;
 
-use flow::{Direction, Nanos};
+use flow::meter::Colour;
+use flow::{Direction, Nanos, PortId};
 use packet::gtpu::MessageType;
-use packet::{DropReason, IpTuple};
+use packet::{DropReason, IpTuple, Qfi};
 
 use self::arrival::{Arrival, Tunnelled};
-use self::egress::Way;
+use self::egress::{Treatment, Way};
 pub use self::police::Policers;
 use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, UrrId};
 use crate::network::{InstanceId, Network};
@@ -50,6 +51,8 @@ pub enum Outcome {
         egress: InstanceId,
         /// The neighbour that it is handed to.
         next_hop: IpAddr,
+        /// The port that gets a copy.
+        mirror: Option<PortId>,
     },
     /// It is dropped.
     Dropped(DropReason),
@@ -69,13 +72,13 @@ pub struct Counted {
 /// Evaluates the rules of the packet's session for it. `packet` starts with its outermost IP header and came in by
 /// `ingress`; octets behind its IP length are padding.
 ///
-/// No rate is enforced: [`interpret_policed`] does that.
+/// No rate is enforced, and every packet is green: [`interpret_policed`] has meters.
 pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, packet: &[u8]) -> Verdict {
-    evaluate(rules, network, ingress, packet, &mut |_, _, _| true)
+    evaluate(rules, network, ingress, packet, &mut |_, _, _| Colour::Green)
 }
 
 /// The same at `now`, with maximum bit rates enforced (TS 29.244 §5.4.4): a packet passes all meters, or takes nothing
-/// from any and is dropped.
+/// from any and is dropped. What is beyond a guaranteed bit rate is yellow.
 pub fn interpret_policed(
     rules: &SessionRules,
     network: &Network,
@@ -88,8 +91,8 @@ pub fn interpret_policed(
     })
 }
 
-/// Asked whether a packet of so many octets passes the meters of these QERs.
-type Police<'a> = &'a mut dyn FnMut(&[&Qer], Direction, u64) -> bool;
+/// Asked for the colour that the meters of these QERs give a packet of so many octets.
+type Police<'a> = &'a mut dyn FnMut(&[&Qer], Direction, u64) -> Colour;
 
 fn evaluate(
     rules: &SessionRules,
@@ -168,9 +171,14 @@ impl<'a> Session<'a> {
             build::decrement_ttl(&mut user)?;
         }
         let octets = u64::from(tuple.total_len);
-        if !police(&self.qers(pdr).collect::<Vec<_>>(), direction, octets) {
+        let colour = police(&self.qers(pdr).collect::<Vec<_>>(), direction, octets);
+        if colour == Colour::Red {
             return Err(DropReason::MeterRed);
         }
+        let treatment = Treatment {
+            qfi: self.qfi(arrival, pdr),
+            colour,
+        };
         let urrs = self.rules.urrs().iter().filter(|urr| pdr.urrs.contains(&urr.id));
         verdict.counted = urrs
             .map(|urr| Counted {
@@ -180,10 +188,11 @@ impl<'a> Session<'a> {
             })
             .collect();
         match way {
-            Way::Plain(instance) => self.leave_plain(instance, tuple.addrs.dst(), user),
+            Way::Plain(way) => self.leave_plain(&way, tuple.addrs.dst(), treatment, user),
             Way::Tunnel(tunnel) => {
                 let extensions = self.extensions(arrival, pdr, tunnel.is_uplink);
-                self.leave_in(&tunnel, MessageType::G_PDU, &extensions, &user)
+                let extensions = (&extensions[..], Some(treatment));
+                self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
         }
     }
@@ -200,11 +209,20 @@ impl<'a> Session<'a> {
             return Err(DropReason::UnknownGtpuExtension);
         }
         let extensions = build::kept_extensions(tunnel, !deletes_psc(pdr));
-        self.leave_in(&next, tunnel.message_type, &extensions, tunnel.payload)
+        self.leave_in(&next, tunnel.message_type, (&extensions, None), tunnel.payload)
     }
 
     fn qers(self, pdr: &'a Pdr) -> impl Iterator<Item = &'a Qer> {
         pdr.qers.iter().filter_map(move |&id| self.rules.qer(id))
+    }
+
+    /// The QoS flow of a user packet: that of the first QER with a QFI, else the received one.
+    fn qfi(self, arrival: &Arrival<'_>, pdr: &'a Pdr) -> Option<Qfi> {
+        let received = match arrival {
+            Arrival::Tunnel(tunnel) => tunnel.qfi,
+            Arrival::Plain { .. } => None,
+        };
+        self.qers(pdr).find_map(|qer| qer.qfi).or(received)
     }
 
     /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the first QER

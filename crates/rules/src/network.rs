@@ -11,6 +11,10 @@ use packet::{VlanId, ipv4, ipv6};
 
 use crate::prefix::IpPrefix;
 
+mod dscp;
+
+pub use dscp::{DscpMark, DscpTable};
+
 /// The reference points that an instance serves (TS 23.501 §4.2.7), a set of flags.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Roles(pub u8);
@@ -71,6 +75,10 @@ pub struct Instance {
     pub ipv6: Option<(Ipv6Addr, u8)>,
     /// Its static routes.
     pub routes: Vec<Route>,
+    /// How packets that rules send to it are marked, where their FAR does not say it.
+    pub dscp: Option<DscpTable>,
+    /// The port that gets copies of the user packets that rules send to it.
+    pub mirror: Option<PortId>,
 }
 
 impl Instance {
@@ -373,6 +381,8 @@ mod tests {
             ipv4: Some((address.parse().unwrap(), len.parse().unwrap())),
             ipv6: None,
             routes: Vec::new(),
+            dscp: None,
+            mirror: None,
         }
     }
 

@@ -4,6 +4,7 @@
 //! Everything is drawn from small pools, so that two random packets often share a tunnel, an address or a port, and
 //! random rules often match random packets.
 
+mod networks;
 mod packets;
 mod rules;
 
@@ -12,6 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::AdjacencyId;
 use packet::{Qfi, Teid};
 
+pub use self::networks::{MIRROR, any_network};
 pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 use crate::compile::Adjacencies;
@@ -106,6 +108,8 @@ fn instance(
         ipv4: Some((ipv4.parse().expect("an address"), 24)),
         ipv6: ipv6.map(|address| (address.parse().expect("an address"), 64)),
         routes: routes.iter().map(route).collect(),
+        dscp: None,
+        mirror: None,
     }
 }
 

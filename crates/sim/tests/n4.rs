@@ -39,6 +39,8 @@ fn network() -> Arc<Network> {
         ipv4: Some((ipv4, 24)),
         ipv6: None,
         routes: Vec::new(),
+        dscp: None,
+        mirror: None,
     };
     let n6 = Ipv4Addr::new(198, 51, 100, 1);
     let instances = vec![

@@ -19,8 +19,8 @@ use rules::model::{
 use rules::network::Network;
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
 use session::{
-    AssociationId, Changes, Choose, Config, CpFSeid, KeepNothing, Moved, Outcome, Query, Random,
-    Seid, Sessions, Ticket,
+    AssociationId, Changes, Choose, Config, CpFSeid, KeepNothing, Moved, Outcome, Query, Random, Seid,
+    Sessions, Ticket,
 };
 use sluice::upf::command;
 use transport::{Adjacency, AdjacencyChange};

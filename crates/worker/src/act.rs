@@ -7,22 +7,23 @@
 
 use std::net::IpAddr;
 
-use flow::meter::{Offer, SharedMeters};
+use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{
     AdjacencyId, Blocks, Counted, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, LiveBlock,
     Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
-use packet::{DropReason, PacketBuf};
+use packet::{DropReason, Dscp, PacketBuf};
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
 use crate::Event;
-use crate::batch::BURST;
+use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
 use crate::encap::{self, Chain, Cut, Hop, Optional};
 use crate::notices::Notices;
 use crate::places::Places;
+use crate::special::{self, Extended};
 use crate::stats::Stats;
 
 /// What the stage works with.
@@ -32,6 +33,9 @@ pub(crate) struct Act<'a> {
     pub chain: &'a mut Chain,
     pub plans: &'a mut [Plan; BURST],
     pub shared: &'a mut SharedMeters,
+    pub extended: Extended<'a>,
+    /// Packets that are mirrored, and to which port.
+    pub mirrored: &'a mut Batch<(u8, PortId)>,
 }
 
 /// What it takes to find a packet's way out.
@@ -97,14 +101,15 @@ impl Act<'_> {
             let done = match descriptor.kind {
                 _ if !descriptor.verdict.is_some() => Err(DropReason::NoMatchingPdr),
                 Kind::Relayed => self.relay(buf, descriptor).map(Fate::Send),
-                _ => self.plan(descriptor, (place, keys)).and_then(|port| match port {
-                    Some(port) => Ok(Fate::Send(port)),
-                    None => {
-                        let done = self.uncommon(buf, descriptor, (place, keys));
+                _ => match self.plan::<false>(descriptor, (place, keys)) {
+                    Ok(Some((port, _))) => Ok(Fate::Send(port)),
+                    Ok(None) => {
+                        let done = self.unusual(buf, descriptor, (place, keys));
                         buffers |= done == Ok(Fate::Buffer);
                         done
                     }
-                }),
+                    Err(reason) => Err(reason),
+                },
             };
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
@@ -146,20 +151,42 @@ impl Act<'_> {
         }
     }
 
+    /// A packet that `plan` does not take: it may only need a DSCP by its QoS flow.
+    #[inline(never)]
+    fn unusual<B: PacketBuf>(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+        (place, keys): (usize, &Keys),
+    ) -> Result<Fate, DropReason> {
+        let Some((port, dscp)) = self.plan::<true>(descriptor, (place, keys))? else {
+            return self.uncommon(buf, descriptor, (place, keys));
+        };
+        if let Some(dscp) = dscp {
+            special::mark(buf, descriptor, &mut self.plans[place % BURST].forward, dscp)?;
+        }
+        Ok(Fate::Send(port))
+    }
+
     /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one
-    /// that [`uncommon`](Self::uncommon) is for.
+    /// that [`uncommon`](Self::uncommon) is for. With `MARKS` also for forwards that mark by QoS flow: gives the DSCP.
     #[inline(always)]
-    fn plan(
+    fn plan<const MARKS: bool>(
         &mut self,
         descriptor: &Descriptor,
         (place, keys): (usize, &Keys),
-    ) -> Result<Option<PortId>, DropReason> {
+    ) -> Result<Option<(PortId, Option<Dscp>)>, DropReason> {
         let verdict = &descriptor.verdict;
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
         let mut block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
-        let (way, container, outer) = match (forward.kind(), forward.version()) {
+        let kind = match MARKS {
+            false => forward.usual_kind(),
+            true if forward.flags().contains(ForwardFlags::MIRROR) => return Ok(None),
+            true => forward.kind(),
+        };
+        let (way, container, outer) = match (kind, forward.version()) {
             (ForwardKind::Plain, _) => (Way::Plain, [0; 8], 0),
             (ForwardKind::Tunnel, 4) => {
                 match encap::short_container(forward.flags(), block.mark(verdict.marking)) {
@@ -184,7 +211,7 @@ impl Act<'_> {
         if descriptor.ttl <= 1 && (way == Way::Plain || descriptor.tunnel.is_none()) {
             return Err(DropReason::TtlExpired);
         }
-        pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         let destination = keys.destination(place, descriptor.family);
         let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
             count_unrouted(&mut block, verdict, octets, *reason);
@@ -199,11 +226,20 @@ impl Act<'_> {
             way,
             container,
         };
-        Ok(Some(adjacency.port()))
+        let dscp = match MARKS {
+            false => None,
+            true => special::dscp(
+                self.ways.places,
+                &forward,
+                descriptor,
+                (block.mark(verdict.marking), colour),
+            ),
+        };
+        Ok(Some((adjacency.port(), dscp)))
     }
 
-    /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators,
-    /// whatever is dropped for what its FAR says.
+    /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators, NAT,
+    /// mirrors, whatever is dropped for what its FAR says.
     #[cold]
     fn uncommon<B: PacketBuf>(
         &mut self,
@@ -211,13 +247,14 @@ impl Act<'_> {
         descriptor: &Descriptor,
         (place, keys): (usize, &Keys),
     ) -> Result<Fate, DropReason> {
-        let verdict = &descriptor.verdict;
+        let (verdict, extension) = self.extended.whole(&descriptor.verdict, place);
+        let verdict = &verdict;
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
         self.ways.stats.directions[direction].matched.add(octets);
         let mut block = live(self.blocks, verdict)?;
         check_open(&block, verdict)?;
-        let forward = block.forward(verdict.forward);
+        let mut forward = block.forward(verdict.forward);
         if forward.kind() == ForwardKind::Buffer {
             return Ok(Fate::Buffer);
         }
@@ -227,17 +264,24 @@ impl Act<'_> {
         if routed && descriptor.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
-        pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
-        let destination = keys.destination(place, descriptor.family);
+        let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        let translated = self.extended.translate(buf, descriptor, extension)?;
+        let received = keys.destination(place, descriptor.family);
+        let destination = translated.map(IpAddr::from).or(received);
         let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
             count_unrouted(&mut block, verdict, octets, *reason);
         })?;
         let adjacency = self.ways.adjacent(id)?;
-        let marking = encap::marking(forward.flags(), block.mark(verdict.marking));
+        let mark = block.mark(verdict.marking);
+        let marking = encap::marking(forward.flags(), mark);
         let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
         self.ways.count(&mut block, verdict, octets)?;
+        let dscp = special::dscp(self.ways.places, &forward, descriptor, (mark, colour));
+        if let Some(dscp) = dscp {
+            special::mark(buf, descriptor, &mut forward, dscp)?;
+        }
         let is_v4 = descriptor.family == Family::V4;
         let cut = Cut {
             offset: descriptor.offset.into(),
@@ -256,6 +300,11 @@ impl Act<'_> {
             message.put_on(buf, optional, self.chain, || {
                 addresses_v6(&block.whole_forward(verdict.forward))
             })?;
+        }
+        if forward.flags().contains(ForwardFlags::MIRROR)
+            && let Some(port) = block.whole_forward(verdict.forward).mirror
+        {
+            let _ = self.mirrored.push((place as u8, port));
         }
         self.ways.stats.directions[direction].forwarded.add(octets);
         Ok(Fate::Send(adjacency.port()))
@@ -443,7 +492,7 @@ fn check_open(block: &LiveBlock<'_>, verdict: &Verdict) -> Result<(), DropReason
     Ok(())
 }
 
-/// Passes a packet through all of its meters, or takes tokens from none (TS 29.244 §5.4.4).
+/// Passes a packet through all of its meters, or takes tokens from none (TS 29.244 §5.4.4). Gives its colour.
 #[inline(always)]
 fn pass_meters(
     block: &mut LiveBlock<'_>,
@@ -451,12 +500,12 @@ fn pass_meters(
     octets: usize,
     now: Nanos,
     shared: &mut SharedMeters,
-) -> Result<(), DropReason> {
+) -> Result<Colour, DropReason> {
     if !block.is_metered() {
-        return Ok(());
+        return Ok(Colour::Green);
     }
     let passed = block.meter(verdict.qers, &Offer::new(octets as u32, now), shared);
-    passed.map(drop).map_err(|_| DropReason::MeterRed)
+    passed.map_err(|_| DropReason::MeterRed)
 }
 
 #[inline(always)]

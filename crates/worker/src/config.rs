@@ -27,6 +27,8 @@ pub struct WorkerConfig {
     pub max_flows_v4: usize,
     /// IPv6 flow entries. Default 65,536.
     pub max_flows_v6: usize,
+    /// Flow entries that may have a line of their own, for a NAT. Default 0: no rule asks for any yet.
+    pub max_extensions: usize,
     /// Neighbours of the whole program: `NeighboursConfig::capacity`. Default 16,384.
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that do not lie in their session's bucket. Default 65,536; unused with one worker.
@@ -79,6 +81,7 @@ impl WorkerConfig {
             own_sessions: 65_536,
             max_flows_v4: 262_144,
             max_flows_v6: 65_536,
+            max_extensions: 0,
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
             shared_meters: 0,

@@ -7,11 +7,13 @@
 //! An entry whose generation is no longer its block's is *dead*: it counts for no session, is removed by the packet that
 //! meets it, and else ages, or is reaped where the dead take much of the room. An entry of an older *snapshot* of the
 //! rules that all sessions share is softly stale: in use until the slow path has time for it.
+//!
+//! The few entries whose packets a NAT translates have a line of [`Extensions`] each, which goes with its entry.
 
 use flow::memory::OutOfMemory;
 use flow::{
-    BlockRef, Blocks, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit, KeyFields, Prepared, Scope,
-    Seed, SessionIndex, Shape, Tick,
+    BlockRef, Blocks, Extension, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit,
+    KeyFields, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick,
 };
 use rules::classifier::Side;
 
@@ -19,6 +21,7 @@ use crate::batch::BURST;
 use crate::books::Books;
 use crate::descriptor::{Descriptor, Family, Keys, Verdict};
 use crate::sessions::Sessions;
+use crate::special::{Aside, Extended};
 
 /// A key of one of the two families.
 trait FamilyKey: FlowKey {
@@ -138,9 +141,9 @@ impl<K: FamilyKey> FamilyFlows<K> {
     /// Finds the entries of a burst, one shape after the other. Gives the places of those that are of another snapshot.
     fn lookup(
         &mut self,
-        descriptors: &mut [Descriptor],
-        wholes: &[K; BURST],
+        (descriptors, wholes): (&mut [Descriptor], &[K; BURST]),
         blocks: &Blocks,
+        lines: &mut Lines,
         (snapshot, now): (u16, Tick),
     ) -> u64 {
         let mut soft = 0;
@@ -159,6 +162,9 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 soft |= u64::from(entry.snapshot != snapshot) << (place % BURST);
                 if let Some(descriptor) = descriptors.get_mut(place) {
                     (descriptor.verdict, descriptor.shape) = (Verdict::of(entry), entry.key.fields());
+                    if entry.extension.is_some() {
+                        lines.put_aside(place, Aside::of(entry), &mut descriptor.verdict);
+                    }
                 }
             });
         }
@@ -187,7 +193,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
     }
 
     /// The second half, of all that were staged, in order. `dead` entries that are replaced are fewer then.
-    fn write(&mut self, books: &mut Books<'_>, dead: &mut usize, now: Tick) {
+    fn write(&mut self, books: &mut Books<'_>, (dead, lines): (&mut usize, &mut Extensions), now: Tick) {
         for Staged {
             entry,
             prepared,
@@ -198,16 +204,22 @@ impl<K: FamilyKey> FamilyFlows<K> {
             let old = self
                 .table
                 .entry(spot.hit())
-                .map(|old| (old.block, old.generation));
+                .map(|old| (old.block, old.generation, old.extension));
             match old {
                 // The packet before has made it, or it is decided anew: nobody has more entries now.
-                Some((_, generation)) if generation == entry.generation => {}
-                Some((block, generation)) => {
+                Some((_, generation, _)) if generation == entry.generation => {}
+                Some((block, generation, _)) => {
                     *dead -= usize::from(!books.sessions.forget(block, generation)).min(*dead);
                     books.added(session);
                 }
-                None if !books.may_add(session) => continue,
+                None if !books.may_add(session) => {
+                    lines.remove(entry.extension);
+                    continue;
+                }
                 None => {}
+            }
+            if let Some((.., extension)) = old {
+                lines.remove(extension);
             }
             match self.table.put(entry, spot, now) {
                 Ok(_) if old.is_none() => {
@@ -215,23 +227,33 @@ impl<K: FamilyKey> FamilyFlows<K> {
                     books.added(session);
                 }
                 Ok(_) => {}
-                Err(_) => books.stats.not_installed += 1,
+                Err(_) => {
+                    lines.remove(entry.extension);
+                    books.stats.not_installed += 1;
+                }
             }
         }
     }
 
     /// The block and the generation of what was removed.
-    fn remove(&mut self, key: &K) -> Option<(BlockRef, u32)> {
+    fn remove(&mut self, key: &K, lines: &mut Extensions) -> Option<(BlockRef, u32)> {
         let entry = self.table.remove(key)?;
+        lines.remove(entry.extension);
         self.shapes[usize::from(key.scope().is_tunnel())].remove(key.fields());
         Some((entry.block, entry.generation))
     }
 
     /// Removes what has idled for too long; how many it was, and how many of them were dead.
-    fn age(&mut self, sessions: &mut Sessions, now: Tick, buckets: usize) -> (usize, usize) {
+    fn age(
+        &mut self,
+        sessions: &mut Sessions,
+        lines: &mut Extensions,
+        (now, buckets): (Tick, usize),
+    ) -> (usize, usize) {
         let Self { table, shapes, .. } = self;
         let mut dead = 0;
         let aged = table.age(now, buckets, |entry| {
+            lines.remove(entry.extension);
             shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
             dead += usize::from(!sessions.forget(entry.block, entry.generation));
         });
@@ -239,11 +261,12 @@ impl<K: FamilyKey> FamilyFlows<K> {
     }
 
     /// Removes what is dead; how many it was.
-    fn reap(&mut self, blocks: &Blocks, buckets: usize) -> usize {
+    fn reap(&mut self, blocks: &Blocks, lines: &mut Extensions, buckets: usize) -> usize {
         let Self { table, shapes, .. } = self;
         table.reap(buckets, |entry| {
             let is_dead = !blocks.is_live(entry.block, entry.generation, entry.direction());
             if is_dead {
+                lines.remove(entry.extension);
                 shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
             }
             is_dead
@@ -289,10 +312,28 @@ impl<K: FlowKey> Round<K> {
     }
 }
 
+/// The lines of the few entries that have one, and what was put aside of those whose packets are in the burst.
+struct Lines {
+    all: Extensions,
+    /// By the packet's place.
+    asides: [Aside; BURST],
+}
+
+impl Lines {
+    #[cold]
+    #[inline(never)]
+    fn put_aside(&mut self, place: usize, aside: Aside, verdict: &mut Verdict) {
+        self.all.prefetch(aside.extension);
+        self.asides[place % BURST] = aside;
+        verdict.forward = Aside::FORWARD;
+    }
+}
+
 /// All flows.
 pub(crate) struct Flows {
     v4: FamilyFlows<FlowKey4>,
     v6: FamilyFlows<FlowKey6>,
+    lines: Lines,
     /// Entries that no packet can use any more.
     dead: usize,
     /// Of the rules that all sessions share; entries of another one are softly stale.
@@ -303,14 +344,18 @@ impl Flows {
     /// The dead are reaped when they are more than one in so many entries that there is room for.
     const REAPED_FROM: usize = 16;
 
-    /// Room for so many flows of each IP version.
+    /// Room for so many flows of each IP version, and lines of their own for so many of them.
     ///
     /// # Errors
     /// When the memory cannot be had.
-    pub fn new(v4: usize, v6: usize, seed: Seed) -> Result<Self, OutOfMemory> {
+    pub fn new((v4, v6): (usize, usize), extensions: usize, seed: Seed) -> Result<Self, OutOfMemory> {
         Ok(Self {
             v4: FamilyFlows::new(v4, seed)?,
             v6: FamilyFlows::new(v6, seed)?,
+            lines: Lines {
+                all: Extensions::new(extensions)?,
+                asides: [Aside::NONE; BURST],
+            },
             dead: 0,
             snapshot: 0,
         })
@@ -319,6 +364,19 @@ impl Flows {
     /// How many flows there are.
     pub fn len(&self) -> usize {
         self.v4.table.len() + self.v6.table.len()
+    }
+
+    /// How many of them have lines of their own.
+    pub fn extensions(&self) -> usize {
+        self.lines.all.len()
+    }
+
+    /// What was put aside of the entries of the last burst, and their lines.
+    pub fn extended(&self) -> Extended<'_> {
+        Extended {
+            lines: &self.lines.all,
+            asides: &self.lines.asides,
+        }
     }
 
     /// How many of them no packet can use any more.
@@ -340,7 +398,9 @@ impl Flows {
     /// of an older snapshot.
     pub fn lookup(&mut self, descriptors: &mut [Descriptor], keys: &Keys, blocks: &Blocks, now: Tick) -> u64 {
         let of = (self.snapshot, now);
-        self.v4.lookup(descriptors, &keys.v4, blocks, of) | self.v6.lookup(descriptors, &keys.v6, blocks, of)
+        let Self { v4, v6, lines, .. } = self;
+        let soft = v4.lookup((descriptors, &keys.v4), blocks, lines, of);
+        soft | v6.lookup((descriptors, &keys.v6), blocks, lines, of)
     }
 
     /// Takes the decision about the packet at `place` for its flow's entry, which has the fields of its shape in the key;
@@ -370,8 +430,45 @@ impl Flows {
 
     /// Adds or replaces the entries that were staged, as far as `books` and the room allow.
     pub fn write(&mut self, books: &mut Books<'_>, now: Tick) {
-        self.v4.write(books, &mut self.dead, now);
-        self.v6.write(books, &mut self.dead, now);
+        let Self {
+            v4, v6, lines, dead, ..
+        } = self;
+        v4.write(books, (dead, &mut lines.all), now);
+        v6.write(books, (dead, &mut lines.all), now);
+    }
+
+    /// Adds or replaces the entry of `key`, as far as `books` and the room allow: what the entry of `like` says, and
+    /// `nat`. Tells whether it is there now.
+    pub fn translate(
+        &mut self,
+        books: &mut Books<'_>,
+        (like, key): (&FlowKey4, FlowKey4),
+        nat: Nat,
+        now: Tick,
+    ) -> bool {
+        let table = &self.v4.table;
+        let Some(&like) = table.entry(table.lookup(like)) else {
+            return false;
+        };
+        let blocks = &books.sessions.blocks;
+        let is_live = blocks.is_live(like.block, like.generation, like.direction());
+        let Some(block) = blocks.get(like.block).filter(|_| is_live) else {
+            return false;
+        };
+        let Some(extension) = self.lines.all.insert(Extension { nat }) else {
+            return false;
+        };
+        let entry = FlowEntry {
+            key,
+            extension,
+            ..like
+        };
+        self.v4.stage(entry, block.session(), blocks);
+        self.write(books, now);
+        let table = &self.v4.table;
+        table
+            .entry(table.lookup(&key))
+            .is_some_and(|entry| entry.extension == extension)
     }
 
     /// Removes the entry that the packet at `place` was found by, which is dead.
@@ -392,11 +489,11 @@ impl Flows {
             Family::None => None,
             Family::V4 => {
                 let key = self.v4.key(shape, &keys.v4[place % BURST]);
-                self.v4.remove(&key)
+                self.v4.remove(&key, &mut self.lines.all)
             }
             Family::V6 => {
                 let key = self.v6.key(shape, &keys.v6[place % BURST]);
-                self.v6.remove(&key)
+                self.v6.remove(&key, &mut self.lines.all)
             }
         }
     }
@@ -425,9 +522,10 @@ impl Flows {
 
     /// Looks at the next `buckets` buckets of each table and removes what has idled for too long; how many it was.
     pub fn age(&mut self, sessions: &mut Sessions, now: Tick, buckets: usize) -> usize {
+        let lines = &mut self.lines.all;
         let (v4, v6) = (
-            self.v4.age(sessions, now, buckets),
-            self.v6.age(sessions, now, buckets),
+            self.v4.age(sessions, lines, (now, buckets)),
+            self.v6.age(sessions, lines, (now, buckets)),
         );
         self.dead = self.dead.saturating_sub(v4.1 + v6.1);
         v4.0 + v6.0
@@ -439,7 +537,8 @@ impl Flows {
         if self.dead * Self::REAPED_FROM <= self.v4.table.capacity() + self.v6.table.capacity() {
             return 0;
         }
-        let reaped = self.v4.reap(blocks, buckets) + self.v6.reap(blocks, buckets);
+        let lines = &mut self.lines.all;
+        let reaped = self.v4.reap(blocks, lines, buckets) + self.v6.reap(blocks, lines, buckets);
         self.dead = self.dead.saturating_sub(reaped);
         reaped
     }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::eth::Vlan;
 use packet::{Addrs, MacAddr, VlanId};
-use rules::network::{Instance, Network, Roles};
+use rules::network::{DscpTable, Instance, Network, Roles};
 use transport::Interface;
 
 /// One of our addresses.
@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub vrf: VrfId,
     /// Plain packets to UEs come in here, and those of UEs leave.
     pub plain: bool,
+    /// How what rules send here is marked, where they do not say it.
+    pub dscp: Option<Box<DscpTable>>,
     /// Our addresses that packets may be addressed to: those of the whole VRF.
     locals_v4: Vec<([u8; 4], Local)>,
     locals_v6: Vec<([u8; 16], Local)>,
@@ -88,6 +90,7 @@ impl Places {
                 interface: interface(instance, macs),
                 vrf: instance.vrf,
                 plain: instance.roles.intersects(Roles::N6),
+                dscp: instance.dscp.clone().map(Box::new),
                 locals_v4: Vec::new(),
                 locals_v6: Vec::new(),
             };

@@ -14,11 +14,11 @@ use rules::classifier::{Classifier, Side};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::prefix::IpPrefix;
 
-use crate::{ApplyError, WorkerConfig};
 use crate::allowance::Paced;
 use crate::fair::Served;
 use crate::map::FixedMap;
 use crate::ue_map::UeMap;
+use crate::{ApplyError, WorkerConfig};
 
 /// A session in its place: a cache line.
 #[repr(align(64))]

@@ -14,7 +14,8 @@
 //! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct for
 //! the key. The worker owns the state; nothing is allocated after the start.
 
-use flow::{Blocks, Direction, FlowFlags, ForwardKind, KeyFields, Nanos, SessionIndex, Tick};
+use flow::{Blocks, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick};
+use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{PacketView, Side};
 use rules::image::Decision;
@@ -28,6 +29,7 @@ use crate::flows::Flows;
 use crate::idle::Idle;
 use crate::sessions::{Sessions, Slot};
 use crate::share::Share;
+use crate::special;
 use crate::stats::Stats;
 
 /// The slow path's state.
@@ -130,6 +132,25 @@ impl SlowPath {
         };
         tables.flows.write(&mut books, Tick::of(now));
         count
+    }
+
+    /// Adds or replaces the entry of `key`: what the entry of `like` says, and `rewrite`. Tells whether it is there now.
+    pub fn translate(
+        &mut self,
+        tables: &mut Tables<'_>,
+        keys: (&FlowKey4, FlowKey4),
+        rewrite: &Rewrite,
+        now: Nanos,
+    ) -> bool {
+        let mut books = Books {
+            limits: &mut self.limits,
+            sessions: tables.sessions,
+            stats: tables.stats,
+            now,
+        };
+        let nat = special::nat_of(rewrite);
+        keys.1.fields.contains(KeyFields::TUPLE)
+            && tables.flows.translate(&mut books, keys, nat, Tick::of(now))
     }
 
     /// Cuts down the idle time of flows that a FIN or RST of this burst ends.

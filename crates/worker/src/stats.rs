@@ -162,6 +162,10 @@ pub struct Stats {
     pub fragments_unnoted: u64,
     /// Events that found no room on their way to control.
     pub events_lost: u64,
+    /// Copies of packets made for a mirror; they count in `originated`, too.
+    pub mirrored: u64,
+    /// Copies that no buffer could be had for.
+    pub mirrors_lost: u64,
     /// Steering exceptions that found no room: their packets take the way of their bucket.
     pub exceptions_lost: u64,
 }
@@ -199,6 +203,8 @@ impl Stats {
             buffered: 0,
             fragments_unnoted: 0,
             events_lost: 0,
+            mirrored: 0,
+            mirrors_lost: 0,
             exceptions_lost: 0,
         }
     }
@@ -236,7 +242,7 @@ impl Stats {
             inbox handed_over consumed originated answered hits
             misses stale bypassed installed not_installed over_session_flows
             over_session_rate over_rate revalidated revalidations_put_off closed aged
-            reaped held fragments_unnoted events_lost exceptions_lost
+            reaped held stored flushed buffered mirrored mirrors_lost fragments_unnoted events_lost exceptions_lost
         }
     }
 

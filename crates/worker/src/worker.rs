@@ -4,7 +4,8 @@ mod waits;
 
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
-use flow::{Nanos, PortId, SessionIndex, Tick, cycles};
+use flow::{FlowKey4, Nanos, PortId, SessionIndex, Tick, cycles};
+use packet::rewrite::Rewrite;
 use packet::{DropReason, PacketBuf, Teid};
 use rtrb::Consumer;
 use rules::classifier::Side;
@@ -23,6 +24,7 @@ use crate::flows::Flows;
 use crate::fragments::Fragments;
 use crate::io::Io;
 use crate::lookup::lookup;
+use crate::mirror::Mirrors;
 use crate::notices::Notices;
 use crate::parse::{parse, read_again};
 use crate::places::Places;
@@ -63,6 +65,7 @@ pub struct Worker<I: Io> {
     chain: Chain,
     plans: Box<[Plan; BURST]>,
     shared: SharedMeters,
+    mirrors: Mirrors<I::Buf>,
 }
 
 /// Where a burst comes from.
@@ -115,7 +118,11 @@ impl<I: Io> Worker<I> {
             adjacencies: Adjacencies::new(config.max_adjacencies),
             routes: Routes::new(&config.network),
             sessions: Sessions::new(config.max_sessions, config.own_sessions)?,
-            flows: Flows::new(config.max_flows_v4, config.max_flows_v6, config.seed)?,
+            flows: Flows::new(
+                (config.max_flows_v4, config.max_flows_v6),
+                config.max_extensions,
+                config.seed,
+            )?,
             slow: SlowPath::new(&config),
             fragments: Fragments::new(config.fragments),
             buffers: Buffers::new(config.buffers),
@@ -129,6 +136,7 @@ impl<I: Io> Worker<I> {
             chain: Chain::new(),
             plans: Box::new([Plan::NONE; BURST]),
             shared: SharedMeters::new(config.shared_meters),
+            mirrors: Mirrors::new(),
             io,
             config,
         })
@@ -177,6 +185,23 @@ impl<I: Io> Worker<I> {
     /// Flow entries that a session has; `None` without such a session.
     pub fn flows_of(&self, session: SessionIndex) -> Option<usize> {
         Some(self.sessions.at(session)?.account.flows as usize)
+    }
+
+    /// Adds or replaces the flow entry of `key`, which has the 5-tuple in it: what the entry of `like` says, and then
+    /// `rewrite`, made for packets of `key`. It counts among the session's entries and is subject to the same limits. It
+    /// lives as long as any entry; a flow that is decided anew is no longer translated. Tells whether it is there now.
+    pub fn translate(&mut self, like: &FlowKey4, key: FlowKey4, rewrite: &Rewrite, now: Nanos) -> bool {
+        let mut tables = slow::Tables {
+            sessions: &mut self.sessions,
+            flows: &mut self.flows,
+            stats: &mut self.stats,
+        };
+        self.slow.translate(&mut tables, (like, key), rewrite, now)
+    }
+
+    /// Flow entries that are translated.
+    pub fn translated_flows(&self) -> usize {
+        self.flows.extensions()
     }
 
     /// Flow entries that no packet can use any more, because their sessions changed or went.
@@ -296,6 +321,9 @@ impl<I: Io> Worker<I> {
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
+        if !self.mirrors.wanted.is_empty() {
+            self.mirrors.copy(&mut self.io, &mut self.stats, &self.burst);
+        }
         let descriptors = &self.descriptors[..packets];
         let blocks = &mut self.sessions.blocks;
         let waiting = Waiting {
@@ -312,6 +340,10 @@ impl<I: Io> Worker<I> {
             waiting,
         );
         self.count_waiting();
+        if !self.mirrors.is_empty() {
+            self.mirrors
+                .send(&mut self.io, &mut self.stats, &mut self.outgoing);
+        }
         self.lap(Stage::Tx, packets, &mut clock);
         self.slow.share.earn(clock.wrapping_sub(begun));
     }
@@ -461,6 +493,8 @@ impl<I: Io> Worker<I> {
             chain: &mut self.chain,
             plans: &mut self.plans,
             shared: &mut self.shared,
+            extended: self.flows.extended(),
+            mirrored: &mut self.mirrors.wanted,
         };
         act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys)
     }

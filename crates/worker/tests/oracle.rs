@@ -16,7 +16,8 @@ use rules::SessionRules;
 use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{Outcome, Policers, interpret, interpret_policed};
 use rules::model::UrrId;
-use rules::testing::{self, Edited, Sent, any_edit, any_sent, runnable_rules};
+use rules::network::Network;
+use rules::testing::{Edited, Sent, any_edit, any_network, any_sent, runnable_rules};
 
 use common::{World, mac_of};
 
@@ -25,6 +26,8 @@ use common::{World, mac_of};
 enum Step {
     /// The packet with this number (of those drawn) comes in.
     Packet(prop::sample::Index),
+    /// It comes in again and again, until the smallest bucket of a meter is empty if it is a long one.
+    Flood(prop::sample::Index),
     /// The rules change.
     Edit(Edited),
     /// So many microseconds pass.
@@ -33,9 +36,10 @@ enum Step {
 
 fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => any::<prop::sample::Index>().prop_map(Step::Packet),
-        1 => any_edit().prop_map(Step::Edit),
-        1 => (0..20_000u64).prop_map(Step::Wait),
+        16 => any::<prop::sample::Index>().prop_map(Step::Packet),
+        3 => any::<prop::sample::Index>().prop_map(Step::Flood),
+        2 => any_edit().prop_map(Step::Edit),
+        2 => (0..20_000u64).prop_map(Step::Wait),
     ]
 }
 
@@ -46,11 +50,13 @@ struct Trial {
     image: Box<SessionImage>,
     counts: BTreeMap<UrrId, UrrCount>,
     policers: Policers,
+    /// Packets that would look otherwise if they were green.
+    yellow: u64,
 }
 
 impl Trial {
-    fn start(rules: SessionRules, force_five_tuple: bool) -> Option<Self> {
-        let mut world = World::with(testing::network(), 1, |config| {
+    fn start(rules: SessionRules, network: Network, force_five_tuple: bool) -> Option<Self> {
+        let mut world = World::with(network, 1, |config| {
             (config.error_indications, config.notifications) = (0, 0);
             config.force_five_tuple = force_five_tuple;
         });
@@ -65,6 +71,7 @@ impl Trial {
             image,
             counts: BTreeMap::new(),
             policers: Policers::default(),
+            yellow: 0,
         })
     }
 
@@ -86,6 +93,7 @@ impl Trial {
         for step in steps {
             match step {
                 Step::Packet(index) => self.packet(index.get(packets)),
+                Step::Flood(index) => (0..12).for_each(|_| self.packet(index.get(packets))),
                 Step::Edit(edit) => self.edit(edit),
                 Step::Wait(micros) => self.world.now = self.world.now + Duration::from_micros(*micros),
             }
@@ -103,17 +111,20 @@ impl Trial {
         let police = (&mut self.policers, taken);
         let network = &self.world.network;
         let verdict = interpret_policed(&self.rules, network, sent.ingress, &sent.bytes, police);
+        let green = interpret(&self.rules, network, sent.ingress, &sent.bytes).outcome;
         match verdict.outcome {
             Outcome::Forwarded {
                 bytes,
                 egress,
                 next_hop,
+                mirror,
             } => {
                 let dropped = self.world.dropped_since(&before);
                 assert_eq!(dropped, None, "the interpreter forwards");
-                let [(port, frame)] = &out[..] else {
-                    panic!("one packet in, {} out", out.len())
-                };
+                let (port, frame) = &out[0];
+                // The mirror's port comes behind those of all instances.
+                let copies: Vec<_> = mirror.into_iter().map(|port| (port, frame.clone())).collect();
+                assert_eq!(out[1..], copies);
                 assert_eq!(port.0, egress.0, "each instance has its own port");
                 assert_eq!(
                     frame[..6],
@@ -121,6 +132,8 @@ impl Trial {
                     "the next hop is {next_hop}"
                 );
                 assert_eq!(hex(&frame[14..]), hex(&bytes));
+                let in_green = |green: &Outcome| matches!(green, Outcome::Forwarded { bytes: green, .. } if *green == bytes);
+                self.yellow += u64::from(!in_green(&green));
             }
             Outcome::Dropped(reason) => {
                 assert_eq!(self.world.dropped_since(&before), Some(reason));
@@ -210,11 +223,12 @@ proptest! {
     #[test]
     fn the_engine_does_what_the_interpreter_says(
         rules in runnable_rules(),
+        network in any_network(),
         packets in vec(any_sent(), 40),
         steps in vec(any_step(), 1..40),
         force_five_tuple: bool,
     ) {
-        let Some(mut trial) = Trial::start(rules, force_five_tuple) else { return Ok(()) };
+        let Some(mut trial) = Trial::start(rules, network, force_five_tuple) else { return Ok(()) };
         let packets = trial.choose(packets);
         trial.run(&packets, &steps);
         trial.finish();
@@ -225,18 +239,22 @@ proptest! {
 #[test]
 fn random_worlds_reach_every_way() {
     let mut runner = TestRunner::deterministic();
-    let mut draw =
-        |count: usize| (runnable_rules(), vec(any_sent(), count), vec(any_step(), 60)).new_tree(&mut runner);
-    let mut sums = Sums::default();
+    let mut draw = |count: usize| {
+        let steps = vec(any_step(), 60);
+        (runnable_rules(), any_network(), vec(any_sent(), count), steps).new_tree(&mut runner)
+    };
+    let (mut sums, mut yellow) = (Sums::default(), 0);
     for _ in 0..600 {
-        let (rules, packets, steps) = draw(40).expect("they are drawn without conditions").current();
-        let Some(mut trial) = Trial::start(rules, false) else {
+        let (rules, network, packets, steps) = draw(40).expect("they are drawn without conditions").current();
+        let Some(mut trial) = Trial::start(rules, network, false) else {
             continue;
         };
         let packets = trial.choose(packets);
         trial.run(&packets, &steps);
         sums.add(trial.world.workers[0].stats());
+        yellow += trial.yellow;
     }
+    assert!(sums.mirrored > 200 && yellow > 5, "{yellow} {sums:?}");
     assert!(sums.forwarded.iter().all(|count| *count > 500), "{sums:?}");
     assert!(
         sums.hits > 1000 && sums.stale > 50 && sums.bypassed > 20,
@@ -267,6 +285,7 @@ struct Sums {
     hits: u64,
     stale: u64,
     bypassed: u64,
+    mirrored: u64,
     drops: Vec<u64>,
 }
 
@@ -277,6 +296,7 @@ impl Default for Sums {
             hits: 0,
             stale: 0,
             bypassed: 0,
+            mirrored: 0,
             drops: vec![0; DropReason::COUNT],
         }
     }
@@ -292,6 +312,7 @@ impl Sums {
             self.stale + stats.stale,
             self.bypassed + stats.bypassed,
         );
+        self.mirrored += stats.mirrored;
         self.drops
             .iter_mut()
             .zip(stats.drops)

@@ -19,7 +19,8 @@ use super::BlockImage;
 use super::bounds::{Bounds, BoundsLine};
 use crate::meter::{Meter, Single};
 use crate::{
-    AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, Template, UrrCount,
+    AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, PortId, Template,
+    UrrCount,
 };
 
 // `Face::generation` is the upper half of the line's first word only then.
@@ -330,10 +331,12 @@ pub(super) struct ForwardHead {
     adjacency: u32,
     egress: u16,
     flags: ForwardFlags,
-    /// On top of the first word: its upper bits are never set.
+    /// On top of the first word: its top bit is never set. With `MIRROR` or `MARKS_DSCP` in `flags`, or a `PLAIN_DSCP`,
+    /// `UNUSUAL` stands beside the kind.
     kind: u8,
     teid: u32,
     source_port: u16,
+    /// Of the tunnel; without one and with `PLAIN_DSCP`, that of user packets.
     tos: u8,
     /// Of the outer IP header: 4, 6, or 0 without a tunnel.
     version: u8,
@@ -356,25 +359,35 @@ pub(super) struct ForwardLine {
     head: ForwardHead,
     source: [u8; 16],
     destination: [u8; 16],
-    /// For a traffic manager's queue, a security association and a mirror.
-    reserved: [u8; 16],
+    /// With `MIRROR`: the port that gets copies.
+    mirror: u16,
+    /// For a traffic manager's queue and a security association.
+    reserved: [u8; 14],
 }
 
 impl ForwardHead {
+    const UNUSUAL: u8 = 1 << 3;
+    /// In `tos`, where ECN would be.
+    const PLAIN_DSCP: u8 = 1;
+
     fn of(forward: &Forward) -> Self {
         let version = match forward.template.map(|template| template.addresses) {
             Some(OuterAddresses::V4 { .. }) => 4,
             Some(OuterAddresses::V6 { .. }) => 6,
             None => 0,
         };
-        let (teid, source_port, tos) = forward.template.map_or((0, 0, 0), |template| {
+        let plain_tos = forward.dscp.map_or(0, |dscp| dscp << 2 | Self::PLAIN_DSCP);
+        let (teid, source_port, tos) = forward.template.map_or((0, 0, plain_tos), |template| {
             (template.teid, template.source_port, template.tos)
         });
+        let flags = without_mirror(forward.flags).with_if(ForwardFlags::MIRROR, forward.mirror.is_some());
+        let marks = version == 0 && forward.dscp.is_some();
+        let is_unusual = marks || flags.intersects(ForwardFlags::MIRROR | ForwardFlags::MARKS_DSCP);
         Self {
             adjacency: forward.adjacency.0,
             egress: forward.egress.0,
-            flags: forward.flags,
-            kind: forward.kind as u8,
+            flags,
+            kind: forward.kind as u8 | if is_unusual { Self::UNUSUAL } else { 0 },
             teid,
             source_port,
             tos,
@@ -383,10 +396,10 @@ impl ForwardHead {
     }
 
     #[inline(always)]
-    fn forward(&self, addresses: Option<OuterAddresses>) -> Forward {
+    fn forward(&self, addresses: Option<OuterAddresses>, mirror: u16) -> Forward {
         Forward {
-            kind: kind_of_number(self.kind),
-            flags: self.flags,
+            kind: self.kind(),
+            flags: without_mirror(self.flags),
             egress: InstanceId(self.egress),
             adjacency: AdjacencyId(self.adjacency),
             template: addresses.map(|addresses| Template {
@@ -395,8 +408,30 @@ impl ForwardHead {
                 source_port: self.source_port,
                 tos: self.tos,
             }),
+            dscp: self.plain_dscp(),
+            mirror: self
+                .flags
+                .contains(ForwardFlags::MIRROR)
+                .then_some(PortId(mirror)),
         }
     }
+
+    #[inline(always)]
+    const fn kind(&self) -> ForwardKind {
+        kind_of_number(self.kind & !Self::UNUSUAL)
+    }
+
+    const fn plain_dscp(&self) -> Option<u8> {
+        if self.version == 0 && self.tos & Self::PLAIN_DSCP != 0 {
+            Some(self.tos >> 2)
+        } else {
+            None
+        }
+    }
+}
+
+const fn without_mirror(flags: ForwardFlags) -> ForwardFlags {
+    ForwardFlags::from_bits(flags.bits() & !ForwardFlags::MIRROR.bits())
 }
 
 /// `Drop` for a number that is no kind.
@@ -431,6 +466,13 @@ impl PackedForward {
     /// What to do.
     #[inline(always)]
     pub const fn kind(&self) -> ForwardKind {
+        self.head.kind()
+    }
+
+    /// The same, but `Drop` for a forward that has a mirror, marks by QoS flow or marks user packets: so the packets of
+    /// all others need no look at that.
+    #[inline(always)]
+    pub const fn usual_kind(&self) -> ForwardKind {
         kind_of_number(self.head.kind)
     }
 
@@ -476,6 +518,18 @@ impl PackedForward {
         self.head.tos
     }
 
+    /// The DSCP that plain user packets get, `0..=63`.
+    pub const fn dscp(&self) -> Option<u8> {
+        self.head.plain_dscp()
+    }
+
+    /// The same with another TOS.
+    #[must_use]
+    pub const fn with_tos(mut self, tos: u8) -> Self {
+        self.head.tos = tos;
+        self
+    }
+
     /// Our address and the peer's, of an IPv4 tunnel.
     #[inline(always)]
     pub const fn addresses_v4(&self) -> ([u8; 4], [u8; 4]) {
@@ -502,6 +556,7 @@ impl ForwardLine {
     fn of(forward: &Forward) -> Self {
         let mut line = Self {
             head: ForwardHead::of(forward),
+            mirror: forward.mirror.map_or(0, |port| port.0),
             ..Self::default()
         };
         match forward.template.map(|template| template.addresses) {
@@ -529,7 +584,7 @@ impl ForwardLine {
                 destination: self.destination,
             }),
         };
-        self.head.forward(addresses)
+        self.head.forward(addresses, self.mirror)
     }
 
     fn source_v4(&self) -> [u8; 4] {
@@ -558,6 +613,8 @@ mod tests {
             egress: InstanceId(u16::MAX),
             adjacency: AdjacencyId::BY_DESTINATION,
             template: Some(tunnel),
+            dscp: None,
+            mirror: Some(PortId(u16::MAX)),
         };
         let mark = Mark::NONE.with_qfi(63).with_rqi(true).with_ppi(7);
         for line in [Line::of_forward(&forward), Line::of_marks(&[mark; 32])] {
@@ -577,8 +634,41 @@ mod tests {
                 tos: 0xb8,
                 ..Template::ipv4(5, [10, 0, 0, 1], [10, 0, 0, 2])
             }),
+            dscp: None,
+            mirror: None,
         };
         assert_eq!(Line::of_forward(&forward).forward().forward(), forward);
+        let mirrored = Forward {
+            mirror: Some(PortId(3)),
+            ..forward
+        };
+        assert_eq!(Line::of_forward(&mirrored).forward().forward(), mirrored);
+        assert!(
+            PackedForward::from(&mirrored)
+                .flags()
+                .contains(ForwardFlags::MIRROR)
+        );
+        assert_eq!(PackedForward::from(&forward).with_tos(4).tos(), 4);
+        let marked = Forward {
+            dscp: Some(63),
+            kind: ForwardKind::Plain,
+            template: None,
+            ..forward
+        };
+        assert_eq!(Line::of_forward(&marked).forward().forward(), marked);
+        let by_flow = Forward {
+            flags: ForwardFlags::MARKS_DSCP,
+            ..forward
+        };
+        for (forward, usual) in [
+            (&forward, ForwardKind::Tunnel),
+            (&mirrored, ForwardKind::Drop),
+            (&marked, ForwardKind::Drop),
+            (&by_flow, ForwardKind::Drop),
+        ] {
+            let packed = PackedForward::from(forward);
+            assert_eq!((packed.kind(), packed.usual_kind()), (forward.kind, usual));
+        }
         let packed = PackedForward::from(&forward);
         assert_eq!((packed.kind(), packed.flags()), (forward.kind, forward.flags));
         assert_eq!(

@@ -234,6 +234,8 @@ mod tests {
         let forward = Forward {
             kind: ForwardKind::Tunnel,
             template: Some(template),
+            dscp: None,
+            mirror: None,
             ..Forward::DROP
         };
         frames[0].encapsulate(

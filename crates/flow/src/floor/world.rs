@@ -279,6 +279,8 @@ fn image(session: u32) -> BlockImage {
         egress: InstanceId(1),
         adjacency,
         template: Some(template),
+        dscp: None,
+        mirror: None,
     };
     let meter = Some(MeterSpec::Single {
         rate: Rate::from_kbit(10_000_000),

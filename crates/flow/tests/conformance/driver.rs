@@ -152,6 +152,7 @@ pub fn flow(number: u8) -> Flow {
         flags: FlowFlags::NONE.with_if(FlowFlags::DOWNLINK, number % 2 == 1),
         forward: 0,
         marking: None,
+        nat: None,
     }
 }
 
@@ -201,6 +202,7 @@ pub fn passed(adjacency: u32) -> Fate {
         forward: plain(adjacency),
         mark: Mark::NONE,
         colour: Colour::Green,
+        nat: None,
     }
 }
 

@@ -6,12 +6,12 @@ mod agreement;
 mod driver;
 
 use flow::contract::{
-    AnyKey, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Object, ObjectId, Outcome, Refusal, Why,
+    Actions, AnyKey, Capabilities, Epoch, Event, Fate, Flow, FlowOp, Object, ObjectId, Outcome, Refusal, Why,
 };
 use flow::meter::{Colour, MeterSpec, Rate};
 use flow::{
     Bounds, CounterLimit, Direction, FlowKey4, FlowKey6, Forward, ForwardKind, KeyFields, LimitAction, Mark,
-    OpId, SessionIndex, Tick, UrrCount, Volumes,
+    Nat, NatFlags, OpId, PortId, SessionIndex, Tick, UrrCount, Volumes,
 };
 
 use driver::{A, Make, counter, flow, forward, key, meter, octets, packets, passed, plain, qer};
@@ -31,6 +31,8 @@ macro_rules! conformance {
                 misses_are_told
                 gates_marks_and_buffers_act
                 a_meter_has_one_home
+                a_nat_goes_with_its_flow
+                mirrors_are_taken_or_refused
                 meters_are_charged_together);
         }
     )*};
@@ -385,6 +387,7 @@ fn gates_marks_and_buffers_act(make: Make<'_>) {
         forward: plain(1),
         mark: Mark::qfi_only(9),
         colour: Colour::Green,
+        nat: None,
     };
     assert_eq!(driver.send(key(0), 10), with_mark);
     assert_eq!(driver.send(key(1), 10), Fate::Dropped(Why::Gate));
@@ -405,6 +408,82 @@ fn gates_marks_and_buffers_act(make: Make<'_>) {
         10,
         "only what left"
     );
+}
+
+/// A flow of one 5-tuple with a NAT.
+fn translated(number: u8, port: u16) -> Flow {
+    let AnyKey::V4(key) = key(number) else {
+        panic!("an IPv4 key")
+    };
+    let fields = KeyFields::TUPLE;
+    Flow {
+        key: AnyKey::V4(FlowKey4 { fields, ..key }),
+        nat: Some(Nat {
+            source_port: port,
+            ports_add: port.wrapping_mul(3),
+            changes: NatFlags::SOURCE_PORT,
+            ..Nat::default()
+        }),
+        ..flow(number)
+    }
+}
+
+fn a_nat_goes_with_its_flow(make: Make<'_>) {
+    let mut driver = make(21);
+    driver.open(Bounds::NONE);
+    let [first, second] = [translated(2, 1000), translated(2, 2000)];
+    if !driver.backend.capabilities().actions.contains(Actions::NAT) {
+        assert_eq!(driver.install(Object::Flow(first)), Err(Refusal::Unsupported));
+        return;
+    }
+    let nat = |fate| match fate {
+        Fate::Passed { nat, .. } => nat,
+        other => panic!("it passes, and not {other:?}"),
+    };
+    // As often as there is room for flows, and then again: nothing is left behind.
+    for _ in 0..driver.backend.capabilities().ipv4_flows {
+        driver.install(Object::Flow(first)).unwrap();
+        assert_eq!(nat(driver.send(first.key, 10)), first.nat);
+        driver.update(Object::Flow(second)).unwrap();
+        assert_eq!(nat(driver.send(first.key, 10)), second.nat);
+        // The session may have to lie elsewhere for it.
+        driver.install(counter(1, Bounds::NONE)).unwrap();
+        assert_eq!(nat(driver.send(first.key, 10)), second.nat);
+        driver.update(Object::Flow(Flow { nat: None, ..first })).unwrap();
+        assert_eq!(nat(driver.send(first.key, 10)), None);
+        driver.update(Object::Flow(first)).unwrap();
+        driver.ask(A, FlowOp::Remove(ObjectId::Counter(1))).unwrap();
+        driver.ask(A, FlowOp::Remove(ObjectId::Flow(first.key))).unwrap();
+        assert_eq!(driver.send(first.key, 10), Fate::Missed);
+    }
+    assert_eq!(nat(driver.send(key(0), 10)), None);
+    let wide = Flow { key: key(3), ..first };
+    assert_eq!(
+        driver.install(Object::Flow(wide)),
+        Err(Refusal::Unsupported),
+        "one NAT is right for one 5-tuple"
+    );
+}
+
+fn mirrors_are_taken_or_refused(make: Make<'_>) {
+    let mut driver = make(22);
+    driver.open(Bounds::NONE);
+    let mirrored = Forward {
+        mirror: Some(PortId(7)),
+        ..plain(1)
+    };
+    let answer = driver.update(Object::Forward {
+        slot: 0,
+        forward: mirrored,
+    });
+    let Fate::Passed { forward, .. } = driver.send(key(0), 10) else {
+        panic!("it passes")
+    };
+    if driver.backend.capabilities().actions.contains(Actions::MIRROR) {
+        assert_eq!((answer, forward), (Ok(Outcome::Done), mirrored));
+    } else {
+        assert_eq!((answer, forward), (Err(Refusal::Unsupported), plain(1)));
+    }
 }
 
 fn a_meter_has_one_home(make: Make<'_>) {

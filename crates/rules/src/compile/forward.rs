@@ -96,10 +96,12 @@ impl Egress<'_> {
             plain_instance(self.parameters.instance, self.network).ok_or(CompileFault::NoEgress)?;
         Ok(Forward {
             kind: ForwardKind::Plain,
-            flags: ForwardFlags::NONE,
+            flags: self.dscp_marking(instance.id),
             egress: instance.id,
             adjacency: AdjacencyId::BY_DESTINATION,
             template: None,
+            dscp: self.marking().map(|tos| tos >> 2),
+            mirror: instance.mirror,
         })
     }
 
@@ -126,12 +128,9 @@ impl Egress<'_> {
             .resolve(egress, next_hop)
             .ok_or(CompileFault::NoAdjacency(next_hop))?;
         let mut template = template(teid, source, peer).ok_or(CompileFault::NoEgress)?;
-        template.tos = self
-            .parameters
-            .transport_level_marking
-            .map_or(0, |marking| marking.value & marking.mask);
+        template.tos = self.marking().unwrap_or(0);
         let is_uplink = self.parameters.destination != DestinationInterface::Access;
-        let flags = ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS;
+        let flags = ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS | self.dscp_marking(egress);
         let flags = flags.with_if(ForwardFlags::UPLINK_CONTAINER, is_uplink);
         Ok(Forward {
             kind: ForwardKind::Tunnel,
@@ -139,7 +138,23 @@ impl Egress<'_> {
             egress,
             adjacency,
             template: Some(template),
+            dscp: None,
+            mirror: self.network.instance(egress).and_then(|instance| instance.mirror),
         })
+    }
+
+    /// The TOS that the FAR says (TS 29.244 §8.2.12).
+    fn marking(&self) -> Option<u8> {
+        let marking = self.parameters.transport_level_marking?;
+        Some(marking.value & marking.mask)
+    }
+
+    /// Whether `egress` marks packets: what the FAR says wins (TS 29.244 §5.4.13).
+    fn dscp_marking(&self, egress: InstanceId) -> ForwardFlags {
+        let instance = self.network.instance(egress);
+        let marks = instance.is_some_and(|instance| instance.dscp.is_some());
+        let marks = marks && self.marking().is_none();
+        ForwardFlags::NONE.with_if(ForwardFlags::MARKS_DSCP, marks)
     }
 
     /// This node's end of a tunnel to `peer`: the FAR's instance, else where the session's own tunnel on that side

@@ -691,7 +691,9 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
             bytes,
             egress,
             next_hop,
+            mirror,
         } => {
+            prop_assert_eq!(*mirror, None);
             prop_assert_eq!(expected(&forward), None);
             if forward.kind == ForwardKind::Tunnel {
                 prop_assert!(is_of_template(&forward, bytes));

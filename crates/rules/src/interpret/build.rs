@@ -65,9 +65,25 @@ pub(super) fn decrement_ttl(packet: &mut [u8]) -> Result<(), DropReason> {
     Ok(())
 }
 
+/// Writes the DSCP; the two bits of ECN stay.
+pub(super) fn set_dscp(packet: &mut [u8], dscp: u8) -> Result<(), DropReason> {
+    let Some([first, second, ..]) = packet.first_chunk_mut::<2>() else {
+        return Err(DropReason::BadIpLength);
+    };
+    if *first >> 4 == 6 {
+        let class = (*first << 4 | *second >> 4) & 3 | dscp << 2;
+        (*first, *second) = (0x60 | class >> 4, class << 4 | *second & 0x0f);
+        return Ok(());
+    }
+    *second = dscp << 2 | *second & 3;
+    let len = usize::from(*first & 0x0f) * 4;
+    fill_ipv4_checksum(packet.get_mut(..len).ok_or(DropReason::BadIpLength)?);
+    Ok(())
+}
+
 /// A GTP-U message in UDP and IP (TS 29.281 §5.1).
 pub(super) fn outer_headers(
-    tunnel: &NextTunnel,
+    (tunnel, tos): (&NextTunnel, u8),
     message_type: MessageType,
     extensions: &[Extension],
     payload: &[u8],
@@ -96,14 +112,14 @@ pub(super) fn outer_headers(
     udp.extend(length(gtpu.len() + 8)?.to_be_bytes());
     udp.extend([0, 0]);
     udp.extend(gtpu);
-    ip_header(tunnel, udp)
+    ip_header(tunnel, tos, udp)
 }
 
-fn ip_header(tunnel: &NextTunnel, mut udp: Vec<u8>) -> Result<Vec<u8>, DropReason> {
+fn ip_header(tunnel: &NextTunnel, tos: u8, mut udp: Vec<u8>) -> Result<Vec<u8>, DropReason> {
     let mut packet = Vec::new();
     match (tunnel.source, tunnel.peer) {
         (IpAddr::V4(source), IpAddr::V4(peer)) => {
-            packet.extend([0x45, tunnel.tos]);
+            packet.extend([0x45, tos]);
             packet.extend(length(udp.len() + 20)?.to_be_bytes());
             // Identification 0 with DF (RFC 6864 §4.1), TTL 64, checksum to be filled in.
             packet.extend([0, 0, 0x40, 0, 64, proto::UDP, 0, 0]);
@@ -114,7 +130,7 @@ fn ip_header(tunnel: &NextTunnel, mut udp: Vec<u8>) -> Result<Vec<u8>, DropReaso
         (IpAddr::V6(source), IpAddr::V6(peer)) => {
             length(udp.len() + 40)?;
             fill_udp_checksum(&[source.octets(), peer.octets()].concat(), &mut udp);
-            packet.extend([0x60 | tunnel.tos >> 4, tunnel.tos << 4, 0, 0]);
+            packet.extend([0x60 | tos >> 4, tos << 4, 0, 0]);
             packet.extend(length(udp.len())?.to_be_bytes());
             packet.extend([proto::UDP, 64]);
             packet.extend(source.octets());

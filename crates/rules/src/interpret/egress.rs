@@ -2,10 +2,12 @@
 
 use std::net::IpAddr;
 
+use flow::PortId;
+use flow::meter::Colour;
 use packet::gtpu::MessageType;
-use packet::{DropReason, Teid};
+use packet::{DropReason, Qfi, Teid};
 
-use super::build::{Extension, outer_headers};
+use super::build::{Extension, outer_headers, set_dscp};
 use super::{Outcome, Session};
 use crate::model::{
     DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
@@ -15,10 +17,24 @@ use crate::network::{Instance, InstanceId, Network, Roles};
 
 /// A FAR's way out.
 pub(super) enum Way {
-    /// As plain IP, by this instance.
-    Plain(InstanceId),
+    /// As plain IP.
+    Plain(PlainWay),
     /// In a tunnel.
     Tunnel(NextTunnel),
+}
+
+/// The way to a data network.
+pub(super) struct PlainWay {
+    instance: InstanceId,
+    /// What the FAR's Transport Level Marking says.
+    tos: Option<u8>,
+}
+
+/// The treatment of a user packet.
+#[derive(Clone, Copy)]
+pub(super) struct Treatment {
+    pub(super) qfi: Option<Qfi>,
+    pub(super) colour: Colour,
 }
 
 /// A tunnel to a peer.
@@ -27,7 +43,8 @@ pub(super) struct NextTunnel {
     pub(super) source: IpAddr,
     pub(super) peer: IpAddr,
     pub(super) teid: Teid,
-    pub(super) tos: u8,
+    /// What the FAR's Transport Level Marking says.
+    tos: Option<u8>,
     /// Away from the UE.
     pub(super) is_uplink: bool,
 }
@@ -64,7 +81,10 @@ impl Session<'_> {
                     .clone()
                     .find(|instance| Some(instance.id) == parameters.instance);
                 let instance = named.or_else(|| n6.next()).ok_or(DropReason::UnsupportedAction)?;
-                Ok(Way::Plain(instance.id))
+                Ok(Way::Plain(PlainWay {
+                    instance: instance.id,
+                    tos: tos(&parameters),
+                }))
             }
         }
     }
@@ -90,9 +110,7 @@ impl Session<'_> {
                     source,
                     peer,
                     teid: header.teid,
-                    tos: to
-                        .transport_level_marking
-                        .map_or(0, |marking| marking.value & marking.mask),
+                    tos: tos(&to),
                     is_uplink: to.destination != DestinationInterface::Access,
                 });
             }
@@ -137,11 +155,16 @@ impl Session<'_> {
 
     pub(super) fn leave_plain(
         self,
-        instance: InstanceId,
+        way: &PlainWay,
         destination: IpAddr,
-        bytes: Vec<u8>,
+        treatment: Treatment,
+        mut bytes: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
-        let (egress, next_hop) = self.route(instance, destination)?;
+        let (egress, next_hop) = self.route(way.instance, destination)?;
+        let by_flow = || self.dscp(way.instance, treatment);
+        if let Some(dscp) = way.tos.map(|tos| tos >> 2).or_else(by_flow) {
+            set_dscp(&mut bytes, dscp)?;
+        }
         // Towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
         let leads_to_n6 = |instance: &Instance| instance.roles.intersects(Roles::N6);
         if !self.network.instance(egress).is_some_and(leads_to_n6) {
@@ -151,6 +174,7 @@ impl Session<'_> {
             bytes,
             egress,
             next_hop,
+            mirror: self.mirror(way.instance),
         })
     }
 
@@ -158,22 +182,46 @@ impl Session<'_> {
         self,
         tunnel: &NextTunnel,
         message_type: MessageType,
-        extensions: &[Extension],
+        (extensions, treatment): (&[Extension], Option<Treatment>),
         payload: &[u8],
     ) -> Result<Outcome, DropReason> {
-        let bytes = outer_headers(tunnel, message_type, extensions, payload)?;
         let (egress, next_hop) = self.route(tunnel.instance, tunnel.peer)?;
+        let by_flow = || Some(self.dscp(egress, treatment?)? << 2);
+        let tos = tunnel.tos.or_else(by_flow).unwrap_or(0);
+        let bytes = outer_headers((tunnel, tos), message_type, extensions, payload)?;
         Ok(Outcome::Forwarded {
             bytes,
             egress,
             next_hop,
+            mirror: treatment.and_then(|_| self.mirror(egress)),
         })
+    }
+
+    /// The DSCP that an instance marks a packet with.
+    fn dscp(self, instance: InstanceId, treatment: Treatment) -> Option<u8> {
+        let table = self.network.instance(instance)?.dscp.as_ref()?;
+        let mark = table.get(treatment.qfi?)?;
+        Some(match treatment.colour {
+            Colour::Yellow => mark.yellow.get(),
+            _ => mark.green.get(),
+        })
+    }
+
+    /// Where copies of user packets go that rules send to an instance.
+    fn mirror(self, instance: InstanceId) -> Option<PortId> {
+        self.network.instance(instance)?.mirror
     }
 
     fn route(self, instance: InstanceId, destination: IpAddr) -> Result<(InstanceId, IpAddr), DropReason> {
         let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
         self.network.route(vrf, destination).ok_or(DropReason::NoRoute)
     }
+}
+
+/// What a FAR's Transport Level Marking says.
+fn tos(parameters: &ForwardingParameters) -> Option<u8> {
+    let marking = parameters.transport_level_marking?;
+    Some(marking.value & marking.mask)
 }
 
 fn first_at<T>(network: &Network, roles: Roles, at: impl Fn(&Instance) -> Option<T>) -> Option<T> {

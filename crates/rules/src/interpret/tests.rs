@@ -57,8 +57,9 @@ fn forwarded(verdict: Verdict) -> (Vec<u8>, InstanceId, IpAddr) {
             bytes,
             egress,
             next_hop,
+            mirror: None,
         } => (bytes, egress, next_hop),
-        Outcome::Dropped(reason) => panic!("dropped: {reason}"),
+        outcome => panic!("{outcome:?}"),
     }
 }
 

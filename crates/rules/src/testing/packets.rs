@@ -222,7 +222,7 @@ pub fn any_user_packet(is_uplink: bool) -> impl Strategy<Value = UserPacket> {
         0..2u32,
         prop_oneof![9 => Just(64u8), 1 => 0..3u8],
         prop::bool::weighted(0.1),
-        prop::collection::vec(any::<u8>(), 0..32),
+        any_payload(),
     );
     (prop_oneof![v4, v6], fields).prop_map(move |((user, remote), fields)| {
         let (src, dst) = if is_uplink { (user, remote) } else { (remote, user) };
@@ -240,6 +240,13 @@ pub fn any_user_packet(is_uplink: bool) -> impl Strategy<Value = UserPacket> {
             payload,
         }
     })
+}
+
+/// Short or long; a few of the long ones empty the smallest bucket of a meter.
+fn any_payload() -> impl Strategy<Value = Vec<u8>> {
+    let len = prop_oneof![0..32usize, 1000..1300usize];
+    (any::<u8>(), len)
+        .prop_map(|(first, len)| (0..len).map(|place| first.wrapping_add(place as u8)).collect())
 }
 
 pub(super) const TEIDS: [u32; 3] = [0x1001, 0x1002, 0x1003];

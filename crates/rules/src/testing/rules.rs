@@ -235,10 +235,9 @@ fn any_gate() -> impl Strategy<Value = Gate> {
 fn any_qer() -> impl Strategy<Value = Qer> {
     let qfi = prop::option::of((8..11u8).prop_map(Qfi::from_low_bits));
     let ppi = prop::option::weighted(0.3, (0..8u8).prop_map(Ppi::from_low_bits));
-    let rates = (
-        prop::option::weighted(0.2, any_rates()),
-        prop::option::weighted(0.2, any_rates()),
-    );
+    let some = || prop::option::weighted(0.2, any_rates());
+    let below = any_guaranteed().prop_map(|(gbr, mbr)| (Some(mbr), Some(gbr)));
+    let rates = prop_oneof![4 => (some(), some()), 1 => below];
     (any_gate(), any_gate(), qfi, any::<bool>(), ppi, rates).prop_map(
         |(gate_ul, gate_dl, qfi, rqi, ppi, (mbr, gbr))| Qer {
             gate_ul,
@@ -260,6 +259,15 @@ fn any_rates() -> impl Strategy<Value = BitRates> {
         ul: BitsPerSecond::from_kbit(ul),
         dl: BitsPerSecond::from_kbit(dl),
     })
+}
+
+/// A guaranteed rate that a few long packets are beyond, and a maximum one that they are not.
+fn any_guaranteed() -> impl Strategy<Value = (BitRates, BitRates)> {
+    let both = |kbit: u64| BitRates {
+        ul: BitsPerSecond::from_kbit(kbit),
+        dl: BitsPerSecond::from_kbit(kbit),
+    };
+    (1..100u64, 3000..100_000u64).prop_map(move |(gbr, mbr)| (both(gbr), both(mbr)))
 }
 
 /// Rules that mostly compile in [`network`](super::network): references are to rules that exist, tunnels are this

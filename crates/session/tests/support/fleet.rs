@@ -308,5 +308,7 @@ fn instance(id: u16, name: &str, roles: Roles, vrf: u16, ipv4: &str, ipv6: Optio
             prefix: "0.0.0.0/0".parse().unwrap(),
             next_hop: router,
         }],
+        dscp: None,
+        mirror: None,
     }
 }

@@ -61,6 +61,8 @@ pub fn network() -> Result<Network, NetworkError> {
                     next_hop: router.into(),
                 })
                 .collect(),
+            dscp: None,
+            mirror: None,
         }
     };
     let gnbs = (Ipv4Addr::from_bits(GNBS), 16);

@@ -31,6 +31,25 @@ pub struct InstanceConfig {
     /// Static routes.
     #[serde(default)]
     pub routes: Vec<RouteConfig>,
+    /// DSCPs of packets that leave here, by QoS flow, where the FAR has no Transport Level Marking; none.
+    #[serde(default)]
+    pub dscp: Vec<DscpConfig>,
+    /// The port that gets a copy of each user packet that rules send here, as it leaves; none.
+    #[serde(default)]
+    pub mirror: Option<Spanned<String>>,
+}
+
+/// The DSCPs of one QoS flow.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DscpConfig {
+    /// The QoS flow.
+    pub qfi: Spanned<Bounded<0, 63>>,
+    /// The DSCP of its packets.
+    pub dscp: Bounded<0, 63>,
+    /// That of packets above the guaranteed and within the maximum bit rate of a QER; `dscp`.
+    #[serde(default)]
+    pub yellow: Option<Bounded<0, 63>>,
 }
 
 /// What an instance is for.

@@ -22,7 +22,7 @@ use serde::Deserialize;
 pub use bounded::Bounded;
 pub use error::ConfigError;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
-pub use instance::{InstanceConfig, Prefix, Role, RouteConfig};
+pub use instance::{DscpConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
 pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};

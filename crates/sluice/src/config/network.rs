@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use flow::{InstanceId, PortId, VrfId};
-use packet::{MacAddr, VlanId};
-use rules::network::{Instance, Network, NetworkError, Roles, Route};
+use packet::{Dscp, MacAddr, Qfi, VlanId};
+use rules::network::{DscpMark, DscpTable, Instance, Network, NetworkError, Roles, Route};
 use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
@@ -43,11 +43,9 @@ impl Config {
     }
 
     fn instance(&self, place: usize, instance: &InstanceConfig) -> Instance {
-        let port = self
-            .ports
-            .iter()
-            .position(|port| port.name.value == instance.port.value)
-            .unwrap_or_default();
+        let place_of = |name: &str| self.ports.iter().position(|port| port.name.value == name);
+        let port = place_of(&instance.port.value).unwrap_or_default();
+        let mirror = instance.mirror.as_ref().and_then(|name| place_of(&name.value));
         let address = |wanted_v4: bool| {
             instance
                 .addresses
@@ -69,6 +67,8 @@ impl Config {
             ipv4: address(true).and_then(Prefix::ipv4),
             ipv6: address(false).and_then(Prefix::ipv6),
             routes: instance.routes.iter().filter_map(route).collect(),
+            dscp: dscp_table(&instance.dscp),
+            mirror: mirror.map(|place| PortId(place as u16)),
         }
     }
 
@@ -225,17 +225,12 @@ impl Seen {
         if instance.roles.is_empty() {
             return Err(fault("roles: names none of n3, n6, n9, n4u".into()));
         }
-        if !config
-            .ports
-            .iter()
-            .any(|port| port.name.value == instance.port.value)
-        {
-            return Err(Fault::new(
-                &instance.port,
-                format!("port: no port is named `{}`", instance.port.value),
-            ));
+        check_port(config, "port", &instance.port)?;
+        if let Some(mirror) = &instance.mirror {
+            check_port(config, "mirror", mirror)?;
         }
         check_addresses(instance)?;
+        check_dscp(instance)?;
         let vlan = instance.vlan.map(super::Bounded::value);
         if !self.links.insert((instance.port.value.clone(), vlan)) {
             let vlan = vlan.map_or_else(|| "untagged".into(), |vlan| format!("VLAN {vlan}"));
@@ -287,6 +282,41 @@ fn check_addresses(instance: &InstanceConfig) -> Result<(), Fault> {
         return Err(Fault::new(&instance.name, message));
     }
     Ok(())
+}
+
+fn check_port(config: &Config, field: &str, name: &Spanned<String>) -> Result<(), Fault> {
+    if config.ports.iter().any(|port| port.name.value == name.value) {
+        return Ok(());
+    }
+    Err(Fault::new(
+        name,
+        format!("{field}: no port is named `{}`", name.value),
+    ))
+}
+
+/// `None` when nothing is marked, so that packets need not be looked at.
+fn dscp_table(marks: &[super::DscpConfig]) -> Option<DscpTable> {
+    let code = |value: super::Bounded<0, 63>| Dscp::from_low_bits(value.value() as u8);
+    let mut table = DscpTable::new();
+    for mark in marks {
+        let yellow = code(mark.yellow.unwrap_or(mark.dscp));
+        let green = code(mark.dscp);
+        let qfi = Qfi::from_low_bits(mark.qfi.value.value() as u8);
+        table.set(qfi, DscpMark { green, yellow });
+    }
+    (!marks.is_empty()).then_some(table)
+}
+
+fn check_dscp(instance: &InstanceConfig) -> Result<(), Fault> {
+    let mut seen = HashSet::new();
+    let twice = instance
+        .dscp
+        .iter()
+        .find(|mark| !seen.insert(mark.qfi.value.value()));
+    twice.map_or(Ok(()), |mark| {
+        let message = format!("dscp: QFI {} stands here twice", mark.qfi.value.value());
+        Err(Fault::new(&mark.qfi, message))
+    })
 }
 
 fn check_next_hop(

@@ -77,6 +77,64 @@ fn the_example_is_good_and_makes_a_network() {
 }
 
 #[test]
+fn qos_flows_are_marked_as_the_instance_says() {
+    let from = "    vlan: 200\n";
+    let marks = "    vlan: 200\n    dscp: [{qfi: 1, dscp: 46}, {qfi: 63, dscp: 10, yellow: 12}]\n";
+    let network = Config::parse(&GOOD.replace(from, marks), "sluice.yaml")
+        .unwrap()
+        .network()
+        .unwrap();
+    assert_eq!(network.instances()[0].dscp, None);
+    let table = network.instances()[1].dscp.as_ref().unwrap();
+    let mark = |qfi| {
+        let mark = table.get(packet::Qfi::from_low_bits(qfi))?;
+        Some((mark.green.get(), mark.yellow.get()))
+    };
+    assert_eq!(
+        [mark(1), mark(63), mark(9)],
+        [Some((46, 46)), Some((10, 12)), None]
+    );
+    for (marks, words) in [
+        ("[{qfi: 64, dscp: 0}]", "64 is outside 0..=63"),
+        ("[{qfi: 1, dscp: 64}]", "64 is outside 0..=63"),
+        ("[{qfi: 1, dscp: 1, yellow: 99}]", "99 is outside 0..=63"),
+        (
+            "[{qfi: 1, dscp: 1}, {qfi: 1, dscp: 2}]",
+            "dscp: QFI 1 stands here twice",
+        ),
+        ("[{qfi: 1}]", "dscp"),
+    ] {
+        let text = mistake(from, &format!("    vlan: 200\n    dscp: {marks}\n"));
+        assert!(
+            text.contains("line 12") && text.contains(words),
+            "{marks}:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn a_mirror_is_a_port() {
+    let from = "    vlan: 200\n";
+    let network = |text: &str| Config::parse(text, "sluice.yaml").unwrap().network().unwrap();
+    let mirrors = |text: &str| {
+        let network = network(text);
+        network
+            .instances()
+            .iter()
+            .map(|instance| instance.mirror)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(mirrors(GOOD), [None; 2]);
+    let mirrored = GOOD.replace(from, "    vlan: 200\n    mirror: ran\n");
+    assert_eq!(mirrors(&mirrored), [None, Some(flow::PortId(0))]);
+    let text = mistake(from, "    vlan: 200\n    mirror: nowhere\n");
+    assert!(
+        text.contains("line 12") && text.contains("mirror: no port is named `nowhere`"),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_unknown_field_is_named_with_its_line() {
     let text = mistake("n4: {addresses", "n4: {adresses");
     assert!(

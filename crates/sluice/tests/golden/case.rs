@@ -227,7 +227,7 @@ impl Case {
             })
         };
         let [sessions, tunnels, addresses] = self.world.held();
-        let counters = json!({
+        let mut counters = json!({
             "answers": self.answers,
             "requests": self.requests,
             "received": stats.rx(),
@@ -247,6 +247,9 @@ impl Case {
             "drops": drops,
             "held": {"sessions": sessions, "tunnels": tunnels, "ue_addresses": addresses},
         });
+        if stats.mirrored + stats.mirrors_lost > 0 {
+            counters["mirrors"] = json!({"made": stats.mirrored, "lost": stats.mirrors_lost});
+        }
         let text = serde_json::to_string_pretty(&counters).map_err(|error| error.to_string())?;
         Ok(Outcome {
             ports: self.world.ports,

@@ -25,7 +25,7 @@ impl<I: Io> Worker<I> {
 
     fn expect(&mut self, place: usize, now: Nanos) -> Option<()> {
         let descriptor = &self.descriptors[place];
-        let verdict = &descriptor.verdict;
+        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
         let block = self.sessions.blocks.get(verdict.block)?;
         let session = block.session();
         let qfi = block.mark(verdict.marking).qfi().and_then(Qfi::new);

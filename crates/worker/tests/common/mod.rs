@@ -12,7 +12,7 @@ use flow::{AdjacencyId, InstanceId, Nanos, OpId, PortId, Seed, SessionIndex, Wor
 use packet::MacAddr;
 use rules::compile::{Adjacencies, compile};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
-use rules::network::Network;
+use rules::network::{Instance, Network};
 use rules::testing::{self, NumberedHops};
 use rules::{CompileError, SessionRules};
 use transport::{Adjacency, AdjacencyChange};
@@ -71,6 +71,13 @@ pub struct World {
     generation: u32,
 }
 
+/// How many ports a network's instances and mirrors need.
+fn ports(network: &Network) -> u16 {
+    let ports = |instance: &Instance| [Some(instance.port), instance.mirror];
+    let all = network.instances().iter().flat_map(ports).flatten();
+    all.map(|port| port.0 + 1).max().unwrap_or(0)
+}
+
 impl World {
     /// One worker in the network of `rules::testing`, with every next hop known.
     pub fn new() -> Self {
@@ -80,12 +87,7 @@ impl World {
     /// So many workers in `network`, configured by `configure`.
     pub fn with(network: Network, workers: u16, configure: impl Fn(&mut WorkerConfig)) -> Self {
         let network = Arc::new(network);
-        let ports = network
-            .instances()
-            .iter()
-            .map(|instance| instance.port.0 + 1)
-            .max()
-            .unwrap_or(0);
+        let ports = ports(&network);
         let (wires, ios) = Wires::new(workers.into(), ports.into(), 1024);
         let macs: Vec<MacAddr> = (0..ports).map(our_mac).collect();
         let mut world = Self {
@@ -251,14 +253,7 @@ impl World {
     /// Whatever has gone out since.
     pub fn take(&mut self) -> Vec<(PortId, Vec<u8>)> {
         let mut out = Vec::new();
-        let ports = self
-            .network
-            .instances()
-            .iter()
-            .map(|instance| instance.port.0 + 1)
-            .max()
-            .unwrap_or(0);
-        for port in (0..ports).map(PortId) {
+        for port in (0..ports(&self.network)).map(PortId) {
             while let Some(buf) = self.wires.from(port).pop() {
                 out.push((port, buf.bytes().to_vec()));
             }

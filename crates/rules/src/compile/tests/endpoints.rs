@@ -53,8 +53,16 @@ fn framed_routes_lead_to_the_session_and_are_its_sources() {
     }
     let image = image(&rules);
     assert!(image.ue_addresses.iter().any(|(_, own)| *own == route));
-    assert!(image.classifier.allows_source(SourceCheck::Ue, "10.60.7.7".parse().unwrap()));
-    assert!(!image.classifier.allows_source(SourceCheck::Ue, "10.61.7.7".parse().unwrap()));
+    assert!(
+        image
+            .classifier
+            .allows_source(SourceCheck::Ue, "10.60.7.7".parse().unwrap())
+    );
+    assert!(
+        !image
+            .classifier
+            .allows_source(SourceCheck::Ue, "10.61.7.7".parse().unwrap())
+    );
     let many = (0..=MAX_UE_PREFIXES as u32)
         .map(|net| IpPrefix::new(Ipv4Addr::from_bits(net << 8).into(), 24).unwrap());
     let update = PdrUpdate {

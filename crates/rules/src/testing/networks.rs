@@ -1,0 +1,39 @@
+//! The small network with random treatment of packets.
+
+use flow::PortId;
+use packet::{Dscp, Qfi};
+use proptest::prelude::*;
+
+use crate::network::{DscpMark, DscpTable, Network};
+
+/// The port that instances of [`any_network`] mirror to: none of theirs.
+pub const MIRROR: PortId = PortId(4);
+
+/// The network of [`network`](super::network), whose instances may mark some QoS flows with DSCPs, and may mirror what
+/// leaves to [`MIRROR`].
+pub fn any_network() -> impl Strategy<Value = Network> {
+    let flows = prop_oneof![Just(u64::MAX), any::<u64>()];
+    let table = prop::option::of((flows, any::<u8>()));
+    let mirror = prop::option::weighted(0.2, Just(MIRROR));
+    prop::collection::vec((table, mirror), 4).prop_map(|drawn| {
+        let mut instances = super::network().instances().to_vec();
+        for (instance, (marks, mirror)) in instances.iter_mut().zip(drawn) {
+            instance.dscp = marks.map(|(flows, first)| table_of(flows, first));
+            instance.mirror = mirror;
+        }
+        Network::new(instances).expect("a network without contradictions")
+    })
+}
+
+/// Marks the QoS flows whose bits are set, each in another way.
+fn table_of(flows: u64, first: u8) -> DscpTable {
+    let mut table = DscpTable::new();
+    for qfi in (0..=Qfi::MAX.get()).filter(|qfi| flows >> qfi & 1 != 0) {
+        let mark = DscpMark {
+            green: Dscp::from_low_bits(first.wrapping_add(qfi)),
+            yellow: Dscp::from_low_bits(first.wrapping_sub(qfi)),
+        };
+        table.set(Qfi::from_low_bits(qfi), mark);
+    }
+    table
+}

@@ -1,0 +1,89 @@
+//! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
+//!
+//! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
+//! they take no place from the packets of their own burst. A copy has the frame's headers and all that lies with them in
+//! one piece; the rest of a chained buffer is cut off. Without a buffer, or where one has too little room, there is no
+//! copy, and that is counted.
+
+use flow::PortId;
+use packet::PacketBuf;
+
+use crate::batch::Batch;
+use crate::io::Io;
+use crate::stats::Stats;
+use crate::tx::Outgoing;
+
+/// The copies of one burst.
+pub(crate) struct Mirrors<B> {
+    /// Places in the burst, and the ports that are to get copies.
+    pub wanted: Batch<(u8, PortId)>,
+    copies: Batch<(PortId, B)>,
+}
+
+impl<B: PacketBuf> Mirrors<B> {
+    /// None yet.
+    pub fn new() -> Self {
+        Self {
+            wanted: Batch::new(),
+            copies: Batch::new(),
+        }
+    }
+
+    /// Copies what is wanted out of the burst, which is ready to be sent.
+    #[cold]
+    pub fn copy<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, burst: &[B]) {
+        let Self { wanted, copies } = self;
+        for (place, port) in wanted.drain() {
+            let packet = burst.get(usize::from(place));
+            let copy = packet.and_then(|packet| copy_of(packet.data(), io.alloc()));
+            if copy.is_some_and(|copy| copies.push((port, copy)).is_ok()) {
+                stats.mirrored += 1;
+                stats.originated += 1;
+            } else {
+                stats.mirrors_lost += 1;
+            }
+        }
+    }
+
+    /// Whether there are copies to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.copies.is_empty()
+    }
+
+    /// Sends the copies. What finds no room is dropped and counted like any packet.
+    #[cold]
+    pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, outgoing: &mut Outgoing<B>) {
+        for (port, copy) in self.copies.drain() {
+            outgoing.send(io, stats, port, copy);
+        }
+        outgoing.flush(io, stats);
+    }
+}
+
+/// The octets in an empty buffer, whose headroom holds the first of them: so what came in a buffer like it fits.
+fn copy_of<B: PacketBuf>(octets: &[u8], empty: Option<B>) -> Option<B> {
+    let mut copy = empty?;
+    let (head, rest) = octets.split_at(octets.len().min(copy.headroom()));
+    copy.append(rest.len())?.copy_from_slice(rest);
+    copy.prepend(head.len())?.copy_from_slice(head);
+    Some(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::VecBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_fills_the_headroom_first() {
+        for len in [0, 1, 127, 128, 129, 2000] {
+            let octets: Vec<u8> = (0..len).map(|octet| octet as u8).collect();
+            let copy = copy_of(&octets, Some(VecBuf::new(&[]))).expect("there is room");
+            assert_eq!(copy.data(), octets);
+            assert_eq!(copy.headroom(), 128 - octets.len().min(128));
+        }
+        assert_eq!(copy_of(&[1; 70_000], Some(VecBuf::new(&[]))), None);
+        assert_eq!(copy_of::<VecBuf>(&[1], None), None);
+    }
+}
