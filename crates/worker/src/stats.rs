@@ -213,6 +213,23 @@ impl Stats {
         self.ports.iter().map(|port| port.tx.packets).sum()
     }
 
+    /// Each count that is a number of its own, by name: what ports, directions, stages and drop reasons have is theirs.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        // Taken apart in full, so that a new count cannot be forgotten.
+        macro_rules! named {
+            ($($name:ident)*) => {{
+                let Self { ports: _, directions: _, drops: _, stages: _, $($name),* } = self;
+                vec![$((stringify!($name), *$name)),*]
+            }};
+        }
+        named! {
+            inbox handed_over consumed originated answered hits
+            misses stale bypassed installed not_installed over_session_flows
+            over_session_rate over_rate revalidated revalidations_put_off closed aged
+            reaped held fragments_unnoted events_lost exceptions_lost
+        }
+    }
+
     /// Packets that came in and are neither out, dropped, consumed nor known to be held: none, between two polls.
     pub fn unaccounted(&self) -> i64 {
         let entered = self.rx() + self.inbox + self.originated;
