@@ -19,12 +19,13 @@ use rules::model::{
 use rules::network::Network;
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
 use session::{
-    AssociationId, Changes, Choose, Config, CpFSeid, Effect, KeepNothing, Moved, Outcome, Query, Random,
-    Seid, Sessions, SteerKey, Ticket,
+    AssociationId, Changes, Choose, Config, CpFSeid, KeepNothing, Moved, Outcome, Query, Random,
+    Seid, Sessions, Ticket,
 };
+use sluice::upf::command;
 use transport::{Adjacency, AdjacencyChange};
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{Command, ControlLink, Event, SteerChange, Worker, WorkerConfig, interface, link};
+use worker::{Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
 
 const WORKERS: u16 = 3;
 const UES: u8 = 6;
@@ -518,28 +519,6 @@ fn frame(port: PortId, packet: &[u8]) -> Vec<u8> {
     .concat();
     frame.resize(frame.len().max(60), 0);
     frame
-}
-
-fn command(effect: Effect) -> Command {
-    match effect {
-        Effect::Apply { op, change, .. } => Command::Session { op, change },
-        Effect::Query { op, session, .. } => Command::Query { op, session },
-        Effect::Fence { op, .. } => Command::Fence { op },
-        Effect::Drain { op, .. } => Command::Drain { op },
-        Effect::Steer { change, .. } => Command::Steer(steering(change)),
-    }
-}
-
-fn steering(change: session::SteerChange) -> SteerChange {
-    let (key, bucket) = match change {
-        session::SteerChange::Bucket { bucket, owner } => return SteerChange::Bucket { bucket, owner },
-        session::SteerChange::Add { key, bucket } => (key, Some(bucket)),
-        session::SteerChange::Remove { key } => (key, None),
-    };
-    match key {
-        SteerKey::Tunnel(local, teid) => SteerChange::Tunnel { local, teid, bucket },
-        SteerKey::Address(vrf, prefix) => SteerChange::Address { vrf, prefix, bucket },
-    }
 }
 
 proptest! {

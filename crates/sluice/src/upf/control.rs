@@ -11,12 +11,13 @@ use flow::{Bucket, Nanos, OpId, WorkerId};
 use n4::{Endpoint, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{Effect, KeepNothing, MoveFault, Moved, Random, SteerKey, WorkerFault};
+use session::{KeepNothing, MoveFault, Moved, Random};
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
-use worker::{ApplyError, Command, ControlLink, Event, SteerChange};
+use worker::{ApplyError, Command, ControlLink, Event};
 
 use super::balance::{Balancer, Load};
 use super::neighbours::SharedNeighbours;
+use super::words::{command, fault};
 use crate::config::StaticNeighbour;
 
 /// Events taken from one worker in one poll; the rest waits for the next.
@@ -270,23 +271,13 @@ impl Control {
                 break;
             };
             let to = effect.worker();
-            let command = Self::command(effect);
+            let command = command(effect);
             if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
                 peer.send(command);
             }
             busy = true;
         }
         busy
-    }
-
-    fn command(effect: Effect) -> Command {
-        match effect {
-            Effect::Apply { op, change, .. } => Command::Session { op, change },
-            Effect::Query { op, session, .. } => Command::Query { op, session },
-            Effect::Fence { op, .. } => Command::Fence { op },
-            Effect::Drain { op, .. } => Command::Drain { op },
-            Effect::Steer { change, .. } => Command::Steer(steering(change)),
-        }
     }
 
     /// The worker of each bucket.
@@ -326,19 +317,6 @@ impl Control {
     }
 }
 
-/// A change of the steering as workers are told.
-fn steering(change: session::SteerChange) -> SteerChange {
-    let (key, bucket) = match change {
-        session::SteerChange::Add { key, bucket } => (key, Some(bucket)),
-        session::SteerChange::Remove { key } => (key, None),
-        session::SteerChange::Bucket { bucket, owner } => return SteerChange::Bucket { bucket, owner },
-    };
-    match key {
-        SteerKey::Tunnel(local, teid) => SteerChange::Tunnel { local, teid, bucket },
-        SteerKey::Address(vrf, prefix) => SteerChange::Address { vrf, prefix, bucket },
-    }
-}
-
 /// Enters what is configured and asks for the gateways.
 fn prepare(now: Nanos, neighbours: &SharedNeighbours, network: &Network, fixed: &[StaticNeighbour]) {
     let mut table = neighbours.at(now);
@@ -353,14 +331,4 @@ fn prepare(now: Nanos, neighbours: &SharedNeighbours, network: &Network, fixed: 
         }
     }
     neighbours.announce();
-}
-
-/// What a worker's refusal means to sessions.
-fn fault(error: ApplyError) -> WorkerFault {
-    match error {
-        ApplyError::NoBlock | ApplyError::TableFull | ApplyError::NoSuchSlot => WorkerFault::NoSpace,
-        ApplyError::Exists | ApplyError::NotFound | ApplyError::Taken | ApplyError::OutOfBounds => {
-            WorkerFault::Failed
-        }
-    }
 }

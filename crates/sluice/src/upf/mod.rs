@@ -7,7 +7,9 @@ mod assemble;
 mod balance;
 mod control;
 mod neighbours;
+mod words;
 
 pub use assemble::{Assembly, Surroundings, assemble, unix_time};
 pub use balance::{Balancer, Bound};
 pub use control::{Control, ControlConfig};
+pub use words::command;
