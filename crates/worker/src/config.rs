@@ -61,6 +61,11 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
+    /// Tunnels that a worker has room for which may own so many sessions: a session has one or two, a few have more.
+    pub const fn tunnels(own_sessions: usize) -> usize {
+        own_sessions * 2 + 64
+    }
+
     /// The defaults for worker `id` of `workers`.
     pub fn new(id: WorkerId, workers: u16, network: Arc<Network>, macs: Vec<MacAddr>, seed: Seed) -> Self {
         Self {

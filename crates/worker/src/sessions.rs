@@ -14,7 +14,7 @@ use rules::classifier::{Classifier, Side};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use rules::prefix::IpPrefix;
 
-use crate::ApplyError;
+use crate::{ApplyError, WorkerConfig};
 use crate::allowance::Paced;
 use crate::fair::Served;
 use crate::map::FixedMap;
@@ -98,8 +98,8 @@ impl Sessions {
     pub fn new(max_sessions: usize, own: usize) -> Result<Self, flow::memory::OutOfMemory> {
         Ok(Self {
             slots: (0..max_sessions).map(|_| None).collect(),
-            // A session has one or two tunnels and one address of each family; a few have more.
-            tunnels: FixedMap::new(own * 2 + 64),
+            tunnels: FixedMap::new(WorkerConfig::tunnels(own)),
+            // One address of each family; a few have more.
             addresses: UeMap::new(own + own / 4 + 64),
             blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?,
             count: 0,
