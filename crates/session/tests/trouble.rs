@@ -9,6 +9,19 @@ use session::*;
 
 use support::*;
 
+/// Asks for a change; the worker has been told, and has not done it.
+fn begin(world: &mut World, seid: Seid, changes: Changes) -> Ticket {
+    let ticket = world.ticket();
+    world.sessions.modify(world.now, ticket, seid, None, changes);
+    world.hand_over();
+    ticket
+}
+
+fn too_late(ticket: Ticket) -> Outcome {
+    let result = Err(Refusal::TooLate);
+    Outcome { ticket, result }
+}
+
 #[test]
 fn a_worker_without_room_refuses_whole() {
     let mut world = World::new(1);
@@ -58,7 +71,6 @@ fn a_late_replace_is_rolled_back_and_its_usage_kept() {
     let done = world.establish(1, chosen_session(UE)).unwrap();
     let index = world.sessions.session(done.seid).unwrap().index();
     world.fleet.count(index, UrrId(1), uplink_count(5));
-    let ticket = world.ticket();
     let changes = Changes {
         remove_urrs: vec![UrrId(1)],
         create_pdrs: vec![{
@@ -69,8 +81,7 @@ fn a_late_replace_is_rolled_back_and_its_usage_kept() {
         choose: vec![choose(PdrId(3), None)],
         ..Changes::default()
     };
-    world.sessions.modify(world.now, ticket, done.seid, None, changes);
-    world.hand_over();
+    let ticket = begin(&mut world, done.seid, changes);
     world.pass(Duration::from_secs(1));
     world.assert_too_late(ticket);
     assert_eq!(world.run(), []);
@@ -137,21 +148,11 @@ fn what_waits_is_bounded_and_expires() {
 fn a_hung_workers_session_can_still_be_given_up() {
     let mut world = World::new(1);
     let done = world.establish(1, chosen_session(UE)).unwrap();
-    let ticket = world.ticket();
-    let changes = drop_downlink();
-    world.sessions.modify(world.now, ticket, done.seid, None, changes);
-    world.hand_over();
+    let ticket = begin(&mut world, done.seid, drop_downlink());
     world.pass(Duration::from_secs(2));
     world.hand_over();
     assert_eq!(world.sessions.remove_association(SMF, |_| true), 1);
-    let late = world.run();
-    assert_eq!(
-        late,
-        [Outcome {
-            ticket,
-            result: Err(Refusal::TooLate)
-        }]
-    );
+    assert_eq!(world.run(), [too_late(ticket)]);
     world.assert_clean();
 }
 
@@ -159,21 +160,12 @@ fn a_hung_workers_session_can_still_be_given_up() {
 fn a_session_that_cannot_be_rolled_back_is_removed() {
     let mut world = World::new(1);
     let done = world.establish(1, chosen_session(UE)).unwrap();
-    let ticket = world.ticket();
-    let changes = drop_downlink();
-    world.sessions.modify(world.now, ticket, done.seid, None, changes);
-    world.hand_over();
+    let ticket = begin(&mut world, done.seid, drop_downlink());
     world.pass(Duration::from_secs(1));
     let (op, result) = world.fleet.workers[0].step().unwrap().unwrap();
     world.sessions.applied(world.now, op, result);
     world.fleet.workers[0].refuses_replace = true;
-    assert_eq!(
-        world.run(),
-        [Outcome {
-            ticket,
-            result: Err(Refusal::TooLate)
-        }]
-    );
+    assert_eq!(world.run(), [too_late(ticket)]);
     assert!(world.sessions.session(done.seid).is_none());
     world.assert_clean();
 }
