@@ -31,7 +31,7 @@ lint:                    ## what CI checks besides the tests
 instructions: setup-test ## what each stage of a worker executes for a packet, against the record
 	tools/instructions.py
 
-sanitize:                ## the crates that hold unsafe code or parse foreign bytes, under AddressSanitizer
+sanitize: setup-test     ## the crates that hold unsafe code or parse foreign bytes, under AddressSanitizer
 	tools/sanitize.sh
 
 bench: build             ## figures of this machine, in less than two minutes; `sluice bench` takes those that count
