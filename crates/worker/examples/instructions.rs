@@ -3,19 +3,18 @@
 //! So many bursts of uplink, then of downlink, over sessions in random order from a fixed seed. The port makes
 //! headers up in recycled buffers. Nothing is timed and nothing printed but what was forwarded.
 
+mod common;
+
 use std::hint::black_box;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use flow::{AdjacencyId, InstanceId, Nanos, PortId, Seed, SessionIndex, WorkerId, prefetch};
-use packet::{DropReason, MacAddr, PacketBuf, Teid};
-use rules::SessionRules;
-use rules::compile::{Adjacencies, compile};
-use rules::image::SessionChange;
-use rules::model::{FTeid, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress};
-use rules::testing::{self, N3_ADDRESS, UserPacket, pdu_session, tunnelled};
-use transport::{Adjacency, AdjacencyChange};
-use worker::{BURST, Batch, Command, ControlLink, Ingress, Io, Worker, WorkerConfig, interface, link};
+use flow::{Nanos, PortId, Seed, WorkerId, prefetch};
+use packet::{DropReason, PacketBuf};
+use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
+use worker::{BURST, Batch, ControlLink, Ingress, Io, Worker, WorkerConfig, link};
+
+use common::rules_of;
 
 const ROOM: usize = 2048;
 const HEADROOM: usize = 128;
@@ -198,15 +197,6 @@ impl Io for SelfFed {
     }
 }
 
-/// Next hops 0 (the gNBs' router) and 1 (the data network's).
-struct TwoHops;
-
-impl Adjacencies for TwoHops {
-    fn resolve(&self, instance: InstanceId, _next_hop: IpAddr) -> Option<AdjacencyId> {
-        Some(AdjacencyId(instance.0.into()))
-    }
-}
-
 const SESSIONS: u32 = 64;
 /// Octets of UDP payload.
 const PAYLOAD: usize = 64;
@@ -219,36 +209,6 @@ fn ue(session: u32) -> Ipv4Addr {
 
 fn teid(session: u32) -> u32 {
     0x1000_0000 | session.wrapping_mul(0x9e37) & 0x0fff_ffff
-}
-
-/// The rules of one session: two PDRs, two FARs, a QER, a URR.
-fn rules_of(session: u32) -> SessionRules {
-    let gnb = Ipv4Addr::from_bits(0x0ac8_0000 + session % 200);
-    let mut rules = pdu_session(1, OuterHeaderCreation::gtpu_ipv4(Teid(session + 1), gnb));
-    let f_teid = FTeid {
-        teid: Teid(teid(session)),
-        ipv4: Some(N3_ADDRESS),
-        ipv6: None,
-    };
-    let ue_ip = UeIpAddress {
-        ipv4: Some(ue(session)),
-        ipv6: None,
-        is_destination: true,
-    };
-    let mut uplink = PdrUpdate::new(PdrId(1));
-    uplink.pdi = Some(PdiUpdate {
-        f_teid: rules::model::Edit::Set(f_teid),
-        ..PdiUpdate::default()
-    });
-    let mut downlink = PdrUpdate::new(PdrId(2));
-    downlink.pdi = Some(PdiUpdate {
-        ue_ip: Some(vec![ue_ip]),
-        ..PdiUpdate::default()
-    });
-    for change in [uplink, downlink] {
-        rules.update_pdr(change).expect("it is there");
-    }
-    rules
 }
 
 fn frame(port: u16, packet: &[u8]) -> Vec<u8> {
@@ -283,43 +243,19 @@ fn traffic() -> [Traffic; 2] {
 
 fn worker(five_tuple: bool) -> (Worker<SelfFed>, ControlLink) {
     let network = Arc::new(testing::network());
-    let macs: Vec<MacAddr> = (0..4).map(|port| MacAddr([2, 0, 0, 0, 0, port])).collect();
     let mut io = SelfFed::new(4);
     let [uplink, downlink] = traffic();
     (io.traffic[0], io.traffic[1]) = (uplink, downlink);
-    let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), macs.clone(), Seed([3, 5]));
+    let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), common::macs(), Seed([3, 5]));
     (config.max_sessions, config.own_sessions) = (SESSIONS as usize, SESSIONS as usize);
     config.max_flows_v4 = SESSIONS as usize * 2 + 1024;
     config.force_five_tuple = five_tuple;
     let (mut control, end) = link(64, 256);
     let mut worker = Worker::new(config, io, end).expect("there is memory");
-    for (instance, address) in [
-        (0, Ipv4Addr::new(10, 0, 3, 254)),
-        (1, Ipv4Addr::new(10, 0, 6, 254)),
-    ] {
-        let home = interface(&network.instances()[instance as usize], &macs);
-        let change = AdjacencyChange {
-            id: AdjacencyId(instance.into()),
-            instance: InstanceId(instance),
-            address: address.into(),
-            adjacency: Some(Adjacency::resolved(&home, MacAddr([2, 9, 9, 9, 9, 9]))),
-        };
-        control
-            .commands
-            .push(Command::Adjacency(change))
-            .expect("there is room");
-    }
+    common::meet_next_hops(&mut control, &network);
     for session in 0..SESSIONS {
-        let mut image = compile(&Arc::new(rules_of(session)), &network, &TwoHops).expect("it compiles");
-        (image.session, image.seid) = (SessionIndex(session), session.into());
-        let change = SessionChange::Install(Box::new(image));
-        let command = Command::Session {
-            op: flow::OpId(session.into()),
-            change,
-        };
-        control.commands.push(command).expect("there is room");
-        worker.poll(Nanos::ZERO);
-        while control.events.pop().is_ok() {}
+        let rules = rules_of(session, teid(session), ue(session), None);
+        common::install(&mut worker, &mut control, &network, session, rules);
     }
     (worker, control)
 }

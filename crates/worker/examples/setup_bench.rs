@@ -7,29 +7,20 @@
 //! stage `slow`. Under `valgrind --tool=callgrind` the same run gives
 //! instructions.
 
-use std::net::{IpAddr, Ipv4Addr};
+mod common;
+
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use flow::{AdjacencyId, InstanceId, Nanos, PortId, Seed, SessionIndex, Tick, WorkerId, cycles};
-use packet::{MacAddr, Teid, checksum};
-use rules::SessionRules;
-use rules::compile::{Adjacencies, compile};
-use rules::image::SessionChange;
-use rules::model::{Edit, FTeid, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, SdfFilter, UeIpAddress};
-use rules::testing::{self, N3_ADDRESS, UserPacket, pdu_session, tunnelled};
-use transport::{Adjacency, AdjacencyChange};
+use flow::{Nanos, PortId, Seed, Tick, WorkerId, cycles};
+use packet::checksum;
+use rules::model::SdfFilter;
+use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
 use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{BURST, Command, IdleTimes, Stage, Worker, WorkerConfig, interface, link};
+use worker::{BURST, IdleTimes, Stage, Worker, WorkerConfig, link};
 
-/// Next hop n of instance n.
-struct Hops;
-
-impl Adjacencies for Hops {
-    fn resolve(&self, instance: InstanceId, _next_hop: IpAddr) -> Option<AdjacencyId> {
-        Some(AdjacencyId(instance.0.into()))
-    }
-}
+use common::rules_of;
 
 struct Options {
     sessions: u32,
@@ -61,39 +52,15 @@ fn teid(session: u32) -> u32 {
     0x1000_0000 + session
 }
 
-/// Two PDRs, of which the one of the uplink has SDF filters that read ports: the last one takes every packet.
-fn rules_of(session: u32, filters: usize) -> SessionRules {
-    let gnb = Ipv4Addr::from_bits(0x0ac8_0000 + session % 200);
-    let mut rules = pdu_session(1, OuterHeaderCreation::gtpu_ipv4(Teid(session + 1), gnb));
+/// Filters that read ports: the last one takes every packet.
+fn filters(count: usize) -> Option<Vec<SdfFilter>> {
     let filter = |text: String| SdfFilter {
         flow_description: Some(text.parse().expect("a description")),
         ..SdfFilter::default()
     };
-    let ports = (1..filters).map(|port| filter(format!("permit out 6 from any {port} to assigned")));
+    let ports = (1..count).map(|port| filter(format!("permit out 6 from any {port} to assigned")));
     let all = filter("permit out ip from any 0-65535 to assigned".into());
-    let mut uplink = PdrUpdate::new(PdrId(1));
-    uplink.pdi = Some(PdiUpdate {
-        f_teid: Edit::Set(FTeid {
-            teid: Teid(teid(session)),
-            ipv4: Some(N3_ADDRESS),
-            ipv6: None,
-        }),
-        sdf_filters: (filters > 0).then(|| ports.chain([all]).collect()),
-        ..PdiUpdate::default()
-    });
-    let mut downlink = PdrUpdate::new(PdrId(2));
-    downlink.pdi = Some(PdiUpdate {
-        ue_ip: Some(vec![UeIpAddress {
-            ipv4: Some(ue(session)),
-            ipv6: None,
-            is_destination: true,
-        }]),
-        ..PdiUpdate::default()
-    });
-    for change in [uplink, downlink] {
-        rules.update_pdr(change).expect("it is there");
-    }
-    rules
+    (count > 0).then(|| ports.chain([all]).collect())
 }
 
 /// Makes first packets of flows up.
@@ -140,9 +107,8 @@ impl Source {
 
 fn worker(options: &Options) -> (Worker<MemIo>, Wires, worker::ControlLink) {
     let network = Arc::new(testing::network());
-    let macs: Vec<MacAddr> = (0..4).map(|port| MacAddr([2, 0, 0, 0, 0, port])).collect();
     let (wires, mut ios) = Wires::new(1, 4, 256);
-    let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), macs.clone(), Seed([3, 5]));
+    let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), common::macs(), Seed([3, 5]));
     (config.max_sessions, config.own_sessions) = (options.sessions as usize, options.sessions as usize);
     (config.max_flows_v4, config.max_flows_v6) = (options.flows, 1024);
     config.force_five_tuple = true;
@@ -150,31 +116,10 @@ fn worker(options: &Options) -> (Worker<MemIo>, Wires, worker::ControlLink) {
     config.aging_per_poll = options.flows / 8 * BURST * IDLE_TICKS as usize / (options.flows * 95 / 100) * 2;
     let (mut control, end) = link(64, 256);
     let mut worker = Worker::new(config, ios.remove(0), end).expect("there is memory");
-    for (instance, address) in [(0, [10, 0, 3, 254]), (1, [10, 0, 6, 254])] {
-        let home = interface(&network.instances()[instance as usize], &macs);
-        let change = AdjacencyChange {
-            id: AdjacencyId(instance.into()),
-            instance: InstanceId(instance),
-            address: address.into(),
-            adjacency: Some(Adjacency::resolved(&home, MacAddr([2, 9, 9, 9, 9, 9]))),
-        };
-        control
-            .commands
-            .push(Command::Adjacency(change))
-            .expect("there is room");
-    }
+    common::meet_next_hops(&mut control, &network);
     for session in 0..options.sessions {
-        let rules = Arc::new(rules_of(session, options.filters));
-        let mut image = compile(&rules, &network, &Hops).expect("it compiles");
-        (image.session, image.seid) = (SessionIndex(session), session.into());
-        let op = flow::OpId(session.into());
-        let change = SessionChange::Install(Box::new(image));
-        control
-            .commands
-            .push(Command::Session { op, change })
-            .expect("there is room");
-        worker.poll(Nanos::ZERO);
-        while control.events.pop().is_ok() {}
+        let rules = rules_of(session, teid(session), ue(session), filters(options.filters));
+        common::install(&mut worker, &mut control, &network, session, rules);
     }
     (worker, wires, control)
 }

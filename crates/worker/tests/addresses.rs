@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use packet::{DropReason, checksum};
 use rules::testing::{N3_ADDRESS, UE, UE_V6, UserPacket, tunnelled};
 
-use common::one_session::{TEID, events, fix_lengths, from_ue, ip, reason, uplink, world};
+use common::one_session::{TEID, error_indication, events, fix_lengths, from_ue, ip, reason, uplink, world};
 
 #[test]
 fn packets_to_no_station_are_not_routed_with_the_tunnels_flow_warm() {
@@ -133,12 +133,7 @@ fn nobody_is_answered_who_is_no_other_node() {
 #[test]
 fn an_error_indication_is_believed_from_the_tunnels_peer_alone() {
     let mut world = world();
-    let mut indication = tunnelled(N3_ADDRESS, 0, 26, None, &[], &[]);
-    let message = [
-        0x32, 26, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 77, 133, 0, 4, 10, 0, 3, 7,
-    ];
-    indication.splice(28.., message);
-    fix_lengths(&mut indication);
+    let indication = error_indication();
     for stranger in ["10.0.3.9", "10.200.0.7"] {
         let dropped = reason(&mut world, 0, &from(indication.clone(), stranger));
         assert_eq!(dropped, Some(DropReason::ForeignErrorIndication));

@@ -18,8 +18,8 @@ use transport::Heard;
 use worker::{ApplyError, Budgets, Command, Event, IdleTimes};
 
 use common::one_session::{
-    GNB_TEID, REMOTE, TEID, events, fix_lengths, from_ue, ip, reason, reason_of_frame, session, to_ue,
-    uplink, world,
+    GNB_TEID, REMOTE, TEID, error_indication, events, fix_lengths, from_ue, ip, reason, reason_of_frame,
+    session, to_ue, uplink, world,
 };
 use common::{PEER_MAC, World, frame, mac_of, our_mac};
 
@@ -282,12 +282,7 @@ fn an_echo_request_is_answered_from_the_address_it_was_sent_to() {
 #[test]
 fn what_peers_signal_is_told_to_control() {
     let mut world = world();
-    let mut indication = tunnelled(N3_ADDRESS, 0, 26, None, &[], &[]);
-    let message = [
-        0x32, 26, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 77, 133, 0, 4, 10, 0, 3, 7,
-    ];
-    indication.splice(28.., message);
-    fix_lengths(&mut indication);
+    let indication = error_indication();
     assert_eq!(reason(&mut world, 0, &indication), None);
     let mut response = tunnelled(N3_ADDRESS, 0, 2, None, &[], &[]);
     response.splice(28.., [0x32, 2, 0, 6, 0, 0, 0, 0, 0, 9, 0, 0, 14, 0]);

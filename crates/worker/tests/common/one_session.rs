@@ -66,6 +66,17 @@ pub fn events(world: &mut World) -> Vec<Event> {
     std::iter::from_fn(|| world.controls[0].events.pop().ok()).collect()
 }
 
+/// What the gNB says when it does not know the tunnel that the downlink goes to.
+pub fn error_indication() -> Vec<u8> {
+    let mut packet = tunnelled(N3_ADDRESS, 0, 26, None, &[], &[]);
+    let message = [
+        0x32, 26, 0, 16, 0, 0, 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 77, 133, 0, 4, 10, 0, 3, 7,
+    ];
+    packet.splice(28.., message);
+    fix_lengths(&mut packet);
+    packet
+}
+
 /// Makes IP, UDP and their checksums right for the octets behind them.
 pub fn fix_lengths(packet: &mut [u8]) {
     let total = packet.len() as u16;
