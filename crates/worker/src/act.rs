@@ -2,8 +2,9 @@
 //!
 //! Gates, then meters, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by
 //! `lookup`. The order of the checks is that of `rules::interpret`, so that a packet which fails several is dropped for
-//! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then it counts; then route
-//! and neighbour.
+//! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then route, neighbour and
+//! length. What is left counts: a packet that is dropped for any reason is not charged, and one that `tx` loses is
+//! credited back.
 
 use std::net::IpAddr;
 
@@ -24,6 +25,7 @@ use crate::encap::{self, Chain, Cut, Hop, Optional};
 use crate::notices::Notices;
 use crate::places::Places;
 use crate::stats::Stats;
+use crate::tx::take_back;
 
 /// What the stage works with.
 pub(crate) struct Act<'a> {
@@ -133,6 +135,7 @@ impl Act<'_> {
                 }
             };
             if let Err(reason) = done {
+                take_back(self.blocks, descriptor);
                 descriptor.fate = Fate::Drop(reason);
             }
         }
@@ -178,9 +181,7 @@ impl Act<'_> {
         }
         pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         let destination = keys.destination(place, descriptor.family);
-        let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
-            count_unrouted(&mut block, verdict, octets, *reason);
-        })?;
+        let id = self.ways.next_hop(&forward, destination)?;
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
         self.ways.count(&mut block, verdict, octets)?;
@@ -218,15 +219,12 @@ impl Act<'_> {
         }
         pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         let destination = keys.destination(place, descriptor.family);
-        let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
-            count_unrouted(&mut block, verdict, octets, *reason);
-        })?;
+        let id = self.ways.next_hop(&forward, destination)?;
         let adjacency = self.ways.adjacent(id)?;
         let marking = encap::marking(forward.flags(), block.mark(verdict.marking));
         let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
-        self.ways.count(&mut block, verdict, octets)?;
         let is_v4 = descriptor.family == Family::V4;
         let cut = Cut {
             offset: descriptor.offset.into(),
@@ -246,6 +244,7 @@ impl Act<'_> {
                 addresses_v6(&block, verdict.forward)
             })?;
         }
+        self.ways.count(&mut block, verdict, octets)?;
         self.ways.stats.directions[direction].forwarded.add(octets);
         Ok(adjacency.port())
     }
@@ -414,14 +413,6 @@ impl<'a> Ways<'a> {
 fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
-}
-
-/// A packet that finds no route counts all the same; one that is dropped for any other reason does not.
-#[cold]
-fn count_unrouted(block: &mut LiveBlock<'_>, verdict: &Verdict, octets: usize, reason: DropReason) {
-    if reason == DropReason::NoRoute {
-        block.count(verdict.urrs, octets as u64);
-    }
 }
 
 /// Whether gates are open and quotas left.
