@@ -13,7 +13,7 @@ use flow::meter::{MeterSpec, Rate};
 use flow::{AdjacencyId, BlockImage, Bucket, Direction, Mark, SessionIndex};
 
 use crate::classifier::Classifier;
-use crate::image::{CompileError, CompileFault, Decision, SessionImage};
+use crate::image::{CompileError, CompileFault, Decision, MeterShare, SessionImage};
 use crate::model::{
     BitRates, BitsPerSecond, Gate, Pdr, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
 };
@@ -110,6 +110,7 @@ pub fn compile(
         ue_addresses: ue_addresses(rules, network),
         rules: Arc::clone(rules),
         classification_generation: 0,
+        meter_share: MeterShare::Whole,
         next_hops: next_hops.held,
     })
 }
