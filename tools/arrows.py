@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""Fails when an arrow between crates points up.
+"""Fails when an arrow between crates points up, or a crate shares memory between threads that is not to.
 
 The order is that of the map in ARCHITECTURE.md: a crate may use only crates that stand below it, and the protocol
 cores stay free of DPDK and of an async runtime. Normal, build and dev dependencies count; a dependency behind a
 feature counts for the layering, and is allowed to reach DPDK only where OPTIONAL_DPDK says so.
+
+Nothing on a packet's way is shared, so no model of a lock-free structure has to be checked: atomics and cells for
+them are only where MAY_SHARE says so, for flags that stop threads and numbers that make names unique.
 """
 import json
+import pathlib
+import re
 import subprocess
 import sys
 
@@ -14,6 +19,8 @@ PURE = {"sim", "n4", "session", "transport", "rules", "flow", "packet", "pfcp"}
 NEVER_IN_PURE = {"dpdk", "dpdk-sys", "tokio"}
 APART = {("session", "worker"), ("session", "transport"), ("n4", "worker"), ("n4", "transport"), ("rules", "pfcp")}
 OPTIONAL_DPDK = {"worker"}
+MAY_SHARE = {"dpdk", "sluice"}
+SHARING = re.compile(r"sync::atomic|\bAtomic[A-Z]\w+|\bUnsafeCell\b|\bstatic mut\b")
 
 
 def faults(packages):
@@ -37,13 +44,23 @@ def faults(packages):
                 yield f"{name} -> {to} ({kind}): only behind the feature `dpdk`"
 
 
+def shared(packages):
+    for package in packages:
+        if package["name"] in MAY_SHARE:
+            continue
+        for source in sorted((pathlib.Path(package["manifest_path"]).parent / "src").rglob("*.rs")):
+            for number, line in enumerate(source.read_text().splitlines(), 1):
+                if SHARING.search(line):
+                    yield f"{source}:{number}: {package['name']} shares no memory between threads: {line.strip()}"
+
+
 def main():
     metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--no-deps", "--format-version", "1"]))
-    found = sorted(faults(metadata["packages"]))
+    found = sorted([*faults(metadata["packages"]), *shared(metadata["packages"])])
     for fault in found:
         print(f"arrow: {fault}", file=sys.stderr)
     if not found:
-        print(f"arrows: {len(metadata['packages'])} crates, none points up")
+        print(f"arrows: {len(metadata['packages'])} crates, none points up, none shares what it must not")
     return 1 if found else 0
 
 

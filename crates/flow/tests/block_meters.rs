@@ -87,6 +87,55 @@ fn model(meters: &mut [(Red, Meter)], offer: &Offer) -> Result<Colour, Vec<Red>>
     Err(reds)
 }
 
+/// Two blocks that police the same packets for a while: never do more pass than one would let pass.
+#[test]
+fn halves_of_meters_admit_no_more_than_the_whole() {
+    let whole = MeterSpec::mbr(Rate::from_kbit(800)).expect("a limit");
+    let blocks = &mut Blocks::new(2, 64).expect("memory");
+    let shared = &mut SharedMeters::new(0);
+    let of = |spec| BlockImage {
+        meters: vec![[Some(spec); 2]],
+        ..BlockImage::default()
+    };
+    let [old, new] = [(0, whole), (1, whole.half(true))]
+        .map(|(session, spec)| blocks.install(SessionIndex(session), &of(spec)).expect("room"));
+    let mut pass = |blocks: &mut Blocks, at: flow::Installed, millis: u64| {
+        let mut live = blocks
+            .live_at(at.block, at.generation, Direction::Uplink)
+            .expect("live");
+        let offer = Offer::new(1000, Nanos::from_millis(millis));
+        (0..100)
+            .take_while(|_| live.meter(1, &offer, shared).is_ok())
+            .count()
+    };
+    // 10,000 octets deep, 100 octets in a millisecond.
+    assert_eq!(pass(blocks, old, 1_000), 10);
+    let at = Nanos::from_millis(1_080);
+    blocks.settle_meters(old.block, at);
+    blocks.empty_meters(new.block, at);
+    let halved = blocks.replace(old.block, &of(whole.half(false)), &ReplaceMap::SAME, Flows::Keep);
+    assert_eq!(halved, Ok(old));
+    assert_eq!(pass(blocks, new, 1_080), 0);
+    assert_eq!(
+        pass(blocks, old, 1_080),
+        5,
+        "half of the burst, of 8,000 octets earned"
+    );
+    assert_eq!(pass(blocks, new, 1_100), 2);
+    assert_eq!(pass(blocks, old, 1_100), 0, "one earns");
+    assert_eq!(pass(blocks, new, 2_000), 5);
+    let at = Nanos::from_millis(2_000);
+    blocks.settle_meters(old.block, at);
+    let again = blocks.replace(old.block, &of(whole), &ReplaceMap::SAME, Flows::Keep);
+    assert_eq!(again, Ok(old));
+    assert_eq!(
+        pass(blocks, old, 2_000),
+        0,
+        "no time is paid for at a rate that did not hold"
+    );
+    assert_eq!(pass(blocks, old, 2_100), 10);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

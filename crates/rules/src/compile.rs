@@ -15,7 +15,7 @@ use packet::Teid;
 use flow::{AdjacencyId, BlockImage, Bucket, Direction, Mark, SessionIndex};
 
 use crate::classifier::{self, Classifier};
-use crate::image::{CompileError, CompileFault, Decision, SessionImage};
+use crate::image::{CompileError, CompileFault, Decision, MeterShare, SessionImage};
 use crate::model::{
     BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
 };
@@ -115,6 +115,7 @@ pub fn compile(
         ue_addresses: ue_addresses(rules, network),
         rules: Arc::clone(rules),
         classification_generation: 0,
+        meter_share: MeterShare::Whole,
         next_hops: next_hops.held,
     })
 }

@@ -57,6 +57,19 @@ pub enum SourceCheck {
     UeOrLinkLocal,
 }
 
+/// What the meters of a session may admit in the worker that has it. While a session moves, two workers have it, and
+/// together they may admit what one may: each has half of the bursts; one earns, the other spends what it has left.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum MeterShare {
+    /// All of it.
+    #[default]
+    Whole,
+    /// It spends what is left, and earns nothing.
+    Leaving,
+    /// It starts with nothing, and earns.
+    Arriving,
+}
+
 /// A session as a worker runs it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionImage {
@@ -81,6 +94,8 @@ pub struct SessionImage {
     /// Another number than the image before means that decisions made by that one are no longer valid: the PDRs,
     /// or what they refer to, changed. The same number means that no flow needs to be touched.
     pub classification_generation: u32,
+    /// Which part of its rates the block's meters have.
+    pub meter_share: MeterShare,
     /// Keeps the next hops that the block's forwards lead over.
     pub next_hops: Vec<Hold>,
 }
@@ -106,6 +121,23 @@ impl SessionImage {
             notifies: far.action.contains(ApplyAction::NOCP),
             most: bar.and_then(|bar| bar.extended_packets.or(bar.suggested_packets.map(u16::from))),
         })
+    }
+
+    /// Whether any of its meters is limited.
+    pub fn is_metered(&self) -> bool {
+        self.block.meters.iter().flatten().any(Option::is_some)
+    }
+
+    /// The same with this share of its meters, of which it has all.
+    #[must_use]
+    pub fn with_share(mut self, share: MeterShare) -> Self {
+        self.meter_share = share;
+        if share != MeterShare::Whole {
+            for meter in self.block.meters.iter_mut().flatten() {
+                *meter = meter.map(|meter| meter.half(share == MeterShare::Arriving));
+            }
+        }
+        self
     }
 
     /// Whether every decision that `older` made still holds: it has the same generation then, and no flow is

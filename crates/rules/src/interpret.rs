@@ -33,8 +33,7 @@ use crate::network::{InstanceId, Network};
 pub struct Verdict {
     /// Where it goes, or why it does not.
     pub outcome: Outcome,
-    /// The URRs that it counts in, in the order of their slots. A packet that finds no route is counted; one that is
-    /// dropped for any other reason is not.
+    /// The URRs that it counts in, in the order of their slots; none for a packet that is dropped.
     pub counted: Vec<Counted>,
     /// The PDR that detected it.
     pub pdr: Option<PdrId>,
@@ -179,6 +178,14 @@ impl<'a> Session<'a> {
             qfi: self.qfi(arrival, pdr),
             colour,
         };
+        let left = match way {
+            Way::Plain(way) => self.leave_plain(&way, tuple.addrs.dst(), treatment, user),
+            Way::Tunnel(tunnel) => {
+                let extensions = self.extensions(arrival, pdr, tunnel.is_uplink);
+                let extensions = (&extensions[..], Some(treatment));
+                self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
+            }
+        }?;
         let urrs = self.rules.urrs().iter().filter(|urr| pdr.urrs.contains(&urr.id));
         verdict.counted = urrs
             .map(|urr| Counted {
@@ -187,14 +194,7 @@ impl<'a> Session<'a> {
                 direction,
             })
             .collect();
-        match way {
-            Way::Plain(way) => self.leave_plain(&way, tuple.addrs.dst(), treatment, user),
-            Way::Tunnel(tunnel) => {
-                let extensions = self.extensions(arrival, pdr, tunnel.is_uplink);
-                let extensions = (&extensions[..], Some(treatment));
-                self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
-            }
-        }
+        Ok(left)
     }
 
     /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1,

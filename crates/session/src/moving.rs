@@ -1,18 +1,20 @@
 //! A bucket moves from one worker to another, with all its sessions, without losing a packet or a count.
 //!
 //! 1. Every session of the bucket, once nothing is under way in it, is installed at the new owner beside the old one,
-//!    with counters that start at 0. From then on its requests wait. New sessions of the bucket wait, too.
+//!    with counters that start at 0. From then on its requests wait. New sessions of the bucket wait, too. If it has
+//!    meters, the old owner first gives up half of their bursts and all that they would earn; at the new owner they
+//!    start empty, with the other half, and earn. So both never admit more than one meter would.
 //! 2. All workers are told the bucket's new owner, with a fence. Then nobody hands packets to the old owner any more.
 //! 3. What has been handed to it before lies in its inbox and is served there: it drains.
-//! 4. The sessions are removed at the old owner. What they counted there is added to what control holds; requests go
-//!    on.
+//! 4. The sessions are removed at the old owner. What they counted there is added to what control holds; their meters
+//!    get their whole bursts back, and requests go on.
 //!
 //! When the new owner has no room, or the deadline passes before 3, the bucket goes back the same way: every packet
 //! was served by one of the two, and both counts are kept. Packets of one flow may be served by both workers at the
 //! same time for a moment, so they may leave in another order than they came in.
 
 use flow::{Bucket, Nanos, SessionIndex, WorkerId};
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Farewell, MeterShare, SessionChange, SessionImage, UsageSnapshot};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -198,7 +200,7 @@ impl Sessions {
         let Some(moving) = self.moving.as_deref() else {
             return;
         };
-        let (to, epoch, stage) = (moving.to, moving.epoch, moving.stage);
+        let (from, to, stage) = (moving.from, moving.to, moving.stage);
         let is_ready =
             |session: &Session| session.phase == Phase::Awaited && matches!(session.state, State::Settled);
         let session = self.slots.get(index.index()).and_then(Option::as_deref);
@@ -217,11 +219,67 @@ impl Sessions {
         };
         self.shares.add_tunnels(association, to, charged);
         self.set_phase(index, Phase::Twin);
-        self.send(index, epoch, Role::MoveIn, to, SessionChange::Install(image));
         if let Some(moving) = self.moving.as_deref_mut() {
             moving.awaited -= 1;
-            moving.pending += 1;
             moving.twins.push(index);
+        }
+        if image.is_metered() {
+            self.share_meters(from, Role::MoveHalve, image, MeterShare::Leaving);
+        } else {
+            self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
+        }
+    }
+
+    /// Sends one change of a session to a worker, as a part of the move.
+    fn send_moved(&mut self, index: SessionIndex, role: Role, worker: WorkerId, change: SessionChange) {
+        if let Some(moving) = self.moving.as_deref_mut() {
+            moving.pending += 1;
+            let epoch = moving.epoch;
+            self.send(index, epoch, role, worker, change);
+        }
+    }
+
+    /// Leaves a session's meters this share in a worker that has it.
+    fn share_meters(&mut self, worker: WorkerId, role: Role, image: Box<SessionImage>, share: MeterShare) {
+        let index = image.session;
+        let image = Box::new(image.with_share(share));
+        self.send_moved(
+            index,
+            role,
+            worker,
+            SessionChange::Replace(image, Farewell::default()),
+        );
+    }
+
+    /// The old owner's meters have their half: the new one gets the session with the other.
+    fn bring(&mut self, now: Nanos, index: SessionIndex) {
+        let is_here = |session: &Session| session.phase == Phase::Twin;
+        if !self
+            .slots
+            .get(index.index())
+            .and_then(Option::as_deref)
+            .is_some_and(is_here)
+        {
+            // It has ended since.
+            return;
+        }
+        let to = self.moving.as_deref().map(|moving| moving.to);
+        match (to, self.image_of(index)) {
+            (Some(to), Some(image)) => {
+                let image = Box::new(image.with_share(MeterShare::Arriving));
+                self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
+            }
+            _ => self.fail_move(now, MoveFault::Failed),
+        }
+    }
+
+    /// The only worker that has a session gets the whole of its meters.
+    fn make_whole(&mut self, index: SessionIndex) {
+        let worker = self.moving.as_deref().map(|moving| moving.to);
+        // What is live has been compiled before, and keeps its next hops: there is an image.
+        if let (Some(worker), Some(image)) = (worker, self.image_of(index).filter(|image| image.is_metered()))
+        {
+            self.share_meters(worker, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
 
@@ -297,8 +355,13 @@ impl Sessions {
         };
         moving.pending -= 1;
         match (op.role, result) {
-            (Role::MoveIn, Err(WorkerFault::NoSpace)) => self.fail_move(now, MoveFault::NoResources),
-            (Role::MoveIn, Err(WorkerFault::Failed)) => self.fail_move(now, MoveFault::Failed),
+            (Role::MoveHalve, Ok(_)) => self.bring(now, op.session),
+            (Role::MoveHalve | Role::MoveIn, Err(WorkerFault::NoSpace)) => {
+                self.fail_move(now, MoveFault::NoResources);
+            }
+            (Role::MoveHalve | Role::MoveIn, Err(WorkerFault::Failed)) => {
+                self.fail_move(now, MoveFault::Failed);
+            }
             (Role::MoveOut, result) => self.has_left(now, op.session, result),
             _ => {}
         }
@@ -393,12 +456,10 @@ impl Sessions {
         let is_twin = self
             .session_mut(index)
             .is_some_and(|session| session.phase == Phase::Twin);
-        let Some(moving) = self.moving.as_deref_mut().filter(|_| is_twin) else {
-            return;
-        };
-        moving.pending += 1;
-        let (epoch, from) = (moving.epoch, moving.from);
-        self.send(index, epoch, Role::MoveOut, from, SessionChange::Remove(index));
+        let from = self.moving.as_deref().map(|moving| moving.from);
+        if let Some(from) = from.filter(|_| is_twin) {
+            self.send_moved(index, Role::MoveOut, from, SessionChange::Remove(index));
+        }
     }
 
     /// The old owner has a session no more: its counts are control's, and its requests go on.
@@ -429,6 +490,7 @@ impl Sessions {
         }
         let (association, charged) = (session.association, session.charged);
         self.shares.remove_tunnels(association, from, charged);
+        self.make_whole(index);
         self.next_request(now, index);
     }
 

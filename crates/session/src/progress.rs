@@ -21,10 +21,14 @@ pub(crate) enum Role {
     Remove,
     Query,
     Fence,
-    /// Install at the bucket's new owner.
+    /// Replace at the bucket's old owner: its meters keep half.
+    MoveHalve,
+    /// Install at the new owner.
     MoveIn,
     /// Remove at the old one.
     MoveOut,
+    /// Replace at the only owner there is again: its meters get all.
+    MoveWhole,
     /// Fence or drain of a move.
     MoveSteering,
 }
@@ -154,7 +158,9 @@ impl Sessions {
     pub fn applied(&mut self, now: Nanos, op: OpId, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let Some(op) = self.ops.remove(&op) else { return };
         match op.role {
-            Role::MoveIn | Role::MoveOut | Role::MoveSteering => self.move_answered(now, op, result),
+            Role::MoveHalve | Role::MoveIn | Role::MoveOut | Role::MoveWhole | Role::MoveSteering => {
+                self.move_answered(now, op, result);
+            }
             _ => self.change_answered(now, op, result),
         }
         self.advance_move(now);

@@ -5,7 +5,8 @@ mod support;
 use std::time::Duration;
 
 use flow::{Bucket, OpId, SessionIndex, WorkerId};
-use rules::model::{FarUpdate, UrrId};
+use rules::image::MeterShare;
+use rules::model::{BitRates, BitsPerSecond, FarUpdate, UrrId};
 use session::*;
 
 use support::fleet::Packets;
@@ -70,6 +71,26 @@ fn step(world: &mut World, worker: WorkerId) {
 
 fn sessions_at(world: &World, worker: WorkerId) -> usize {
     world.fleet.workers[worker.index()].sessions.len()
+}
+
+/// Three workers, and a session with a maximum bit rate in [`bucket`].
+fn metered_world() -> (World, Seid) {
+    let (mut world, _) = world(0);
+    let mut changes = chosen_session(ue_in(bucket(), 0));
+    changes.create_qers[0].mbr = Some(BitRates {
+        ul: BitsPerSecond(1_000_000),
+        dl: BitsPerSecond(1_000_000),
+    });
+    let seid = world.establish(1, changes).unwrap().seid;
+    (world, seid)
+}
+
+/// Which part of its meters the only session has at the old owner and at the new one.
+fn shares(world: &World) -> [Option<MeterShare>; 2] {
+    [OLD, NEW].map(|worker| {
+        let sessions = world.fleet.workers[worker.index()].sessions.values();
+        sessions.map(|image| image.meter_share).next()
+    })
 }
 
 /// Packets that the deletion of a session reports.
@@ -377,4 +398,56 @@ fn buckets_that_moved_away_and_back_count_on() {
         }
     }
     assert_eq!(last_count(&mut world, seids[0]), 3);
+}
+
+#[test]
+fn two_workers_share_a_sessions_meters_while_both_have_it() {
+    let (mut world, seid) = metered_world();
+    assert_eq!(shares(&world), [Some(MeterShare::Whole), None]);
+    begin(&mut world, NEW);
+    step(&mut world, NEW);
+    assert_eq!(
+        shares(&world),
+        [Some(MeterShare::Whole), None],
+        "the old owner is first"
+    );
+    step(&mut world, OLD);
+    assert_eq!(shares(&world), [Some(MeterShare::Leaving), None]);
+    step(&mut world, NEW);
+    assert_eq!(
+        shares(&world),
+        [Some(MeterShare::Leaving), Some(MeterShare::Arriving)]
+    );
+    assert_eq!(finish(&mut world), Ok(1));
+    assert_eq!(shares(&world), [None, Some(MeterShare::Whole)]);
+    world.delete(seid).unwrap();
+    world.assert_clean();
+}
+
+#[test]
+fn a_move_that_is_undone_gives_the_meters_back() {
+    for steps in [&[][..], &[OLD], &[OLD, NEW], &[OLD, NEW, NEW]] {
+        let (mut world, seid) = metered_world();
+        begin(&mut world, NEW);
+        world.hand_over();
+        steps.iter().for_each(|worker| step(&mut world, *worker));
+        world.pass(Duration::from_secs(5));
+        assert_eq!(finish(&mut world), Err(MoveFault::TooLate));
+        assert_eq!(shares(&world), [Some(MeterShare::Whole), None], "{steps:?}");
+        world.delete(seid).unwrap();
+        world.assert_clean();
+    }
+}
+
+#[test]
+fn a_session_that_ends_while_its_meters_are_shared_leaves_nothing() {
+    for steps in [&[][..], &[OLD], &[OLD, NEW], &[OLD, NEW, OLD]] {
+        let (mut world, _) = metered_world();
+        begin(&mut world, NEW);
+        world.hand_over();
+        steps.iter().for_each(|worker| step(&mut world, *worker));
+        assert_eq!(world.sessions.remove_association(SMF, |_| true), 1);
+        assert!(finish(&mut world).is_ok());
+        world.assert_clean();
+    }
 }

@@ -1,5 +1,5 @@
-//! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives, and
-//! every octet is reported once, whoever served it.
+//! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives, every
+//! octet is reported once, and no more of them pass than the rate allows, whoever served them.
 //!
 //! Real workers and real sessions, tied together as `sluice::upf::Control` does it, but in steps that the test chooses.
 
@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Bucket, InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId, bucket};
-use packet::{MacAddr, Teid};
+use packet::frame::{self, Frame};
+use packet::{DropReason, MacAddr, Teid};
 use proptest::prelude::*;
 use rules::compile::Adjacencies;
 use rules::model::{
-    Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, PdrId, PdrUpdate,
-    Precedence,
+    BitRates, BitsPerSecond, Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation,
+    PdrId, PdrUpdate, Precedence,
 };
 use rules::network::Network;
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
@@ -34,6 +35,15 @@ const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
 const ACCESS: PortId = PortId(0);
 const CORE: PortId = PortId(1);
+
+/// The maximum bit rate of each direction of a policed UE: 200 octets in a millisecond.
+const MBR: BitsPerSecond = BitsPerSecond(1_600_000);
+/// What may pass at once.
+const BURST: u64 = 10_000;
+
+fn is_policed(ue: u8) -> bool {
+    ue % 3 == 2
+}
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -55,6 +65,8 @@ enum Step {
     Establish(u8),
     Modify(u8, Modified),
     Delete(u8),
+    /// So many milliseconds pass.
+    Wait(u8),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +100,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..UES).prop_map(Step::Establish),
         2 => (0..UES, modified).prop_map(|(ue, modified)| Step::Modify(ue, modified)),
         1 => (0..UES).prop_map(Step::Delete),
+        1 => (1_u8..60).prop_map(Step::Wait),
     ]
 }
 
@@ -98,7 +111,28 @@ struct Ue {
     session: Option<Seid>,
     teid: u32,
     sent: UrrCount,
+    passed: UrrCount,
     reported: UrrCount,
+    /// By direction.
+    policed: [Allowed; 2],
+}
+
+/// What has passed of a rate's allowance. It never exceeds the burst if no more passes in any interval than the burst
+/// and what the rate allows in that time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Allowed {
+    /// Millionths of bits.
+    used: u64,
+    at: Nanos,
+}
+
+impl Allowed {
+    fn pass(&mut self, now: Nanos, octets: u64) {
+        let elapsed = now.0 - self.at.0;
+        self.used = self.used.saturating_sub(elapsed.saturating_mul(MBR.0 / 1000)) + octets * 8_000_000;
+        self.at = now;
+        assert!(self.used <= BURST * 8_000_000, "{self:?}");
+    }
 }
 
 /// The UE's addresses. They are of two buckets, so that a move takes several sessions along; the IPv6 prefix lies
@@ -156,10 +190,14 @@ impl SessionParts {
         for address in pdrs.iter_mut().flat_map(|pdr| &mut pdr.pdi.ue_ip) {
             (address.ipv4, address.ipv6) = (Some(v4), Some((v6, 64)));
         }
+        let mut qers = rules.qers().to_vec();
+        for qer in qers.iter_mut().filter(|_| is_policed(ue)) {
+            qer.mbr = Some(BitRates { ul: MBR, dl: MBR });
+        }
         Self(Changes {
             create_pdrs: pdrs,
             create_fars: rules.fars().to_vec(),
-            create_qers: rules.qers().to_vec(),
+            create_qers: qers,
             create_urrs: rules.urrs().to_vec(),
             ..Changes::default()
         })
@@ -174,6 +212,7 @@ struct World {
     waiting: Vec<VecDeque<Command>>,
     wires: Wires,
     ues: [Ue; UES as usize],
+    addresses: Vec<(Ipv4Addr, Ipv6Addr)>,
     /// Requests under way, and whose they are.
     asked: BTreeMap<Ticket, (u8, bool)>,
     tickets: u64,
@@ -210,6 +249,7 @@ impl World {
             waiting: (0..WORKERS).map(|_| VecDeque::new()).collect(),
             wires,
             ues: Default::default(),
+            addresses: (0..UES).map(addresses).collect(),
             asked: BTreeMap::new(),
             tickets: 0,
             moved: Vec::new(),
@@ -270,6 +310,7 @@ impl World {
             Step::Establish(ue) => self.establish(ue),
             Step::Modify(ue, modified) => self.modify(ue, modified),
             Step::Delete(ue) => self.delete(ue),
+            Step::Wait(millis) => self.now = self.now + Duration::from_millis(millis.into()),
         }
     }
 
@@ -278,11 +319,45 @@ impl World {
         self.now = self.now + Duration::from_micros(10);
         let report = self.workers[usize::from(worker)].poll(self.now);
         for port in [ACCESS, CORE] {
-            while self.wires.from(port).pop().is_some() {
+            while let Some(buf) = self.wires.from(port).pop() {
                 self.received += 1;
+                self.arrived(buf.bytes());
             }
         }
         report.rx > 0
+    }
+
+    /// A user packet has left towards the data network, or in the gNB's tunnel.
+    fn arrived(&mut self, bytes: &[u8]) {
+        let (up, tuple) = match frame::parse(bytes, bytes.len(), |_| true) {
+            Ok(Frame::Gtpu(gtpu)) => (false, frame::parse_inner(bytes, &gtpu).expect("a user packet")),
+            Ok(Frame::Ip(ip)) => (true, ip.tuple),
+            other => panic!("{other:?}"),
+        };
+        let address = if up { tuple.addrs.src() } else { tuple.addrs.dst() };
+        let is_its = |(v4, v6): &(Ipv4Addr, Ipv6Addr)| match address {
+            IpAddr::V4(address) => address == *v4,
+            IpAddr::V6(address) => address.to_bits() >> 64 == v6.to_bits() >> 64,
+        };
+        let number = self.addresses.iter().position(is_its).expect("a UE's");
+        let (ue, octets) = (&mut self.ues[number], tuple.total_len.into());
+        add(&mut ue.passed, one_packet(up, octets));
+        if is_policed(number as u8) {
+            ue.policed[usize::from(up)].pass(self.now, octets);
+        }
+    }
+
+    /// After some time, a policed UE's whole burst passes.
+    fn check_bursts(&mut self) {
+        self.now = self.now + Duration::from_secs(1);
+        for ue in (0..UES).filter(|ue| is_policed(*ue)) {
+            let before = self.ues[usize::from(ue)].passed;
+            (0..9).for_each(|_| self.send(ue, true, false, 0, 1000));
+            self.settle();
+            let Ue { session, passed, .. } = self.ues[usize::from(ue)];
+            let expected = if session.is_some() { 9 } else { 0 };
+            assert_eq!(passed.ul_packets - before.ul_packets, expected);
+        }
     }
 
     /// As `Control::poll`.
@@ -433,20 +508,8 @@ impl World {
             ),
             false => (CORE, user),
         };
-        let one = match up {
-            true => UrrCount {
-                ul_packets: 1,
-                ul_octets: octets,
-                ..UrrCount::default()
-            },
-            false => UrrCount {
-                dl_packets: 1,
-                dl_octets: octets,
-                ..UrrCount::default()
-            },
-        };
-        add(&mut ue.sent, one);
-        let frame = MemBuf::new(&frame(port, &packet));
+        add(&mut ue.sent, one_packet(up, octets));
+        let frame = MemBuf::new(&frame_of(port, &packet));
         self.wires
             .to(WorkerId(via), port)
             .push(frame)
@@ -476,16 +539,22 @@ impl World {
         assert_eq!(self.moved.len(), self.moves);
         let owned: usize = self.workers.iter().map(Worker::sessions).sum();
         assert_eq!(owned, self.sessions.count().sessions);
+        self.check_bursts();
         (0..UES).for_each(|ue| self.delete(ue));
         self.settle();
         for (number, ue) in self.ues.iter().enumerate() {
-            assert_eq!(ue.sent, ue.reported, "UE {number}");
+            assert_eq!(ue.passed, ue.reported, "UE {number}");
+            assert!(is_policed(number as u8) || ue.sent == ue.passed, "UE {number}");
         }
-        assert_eq!(self.received, self.sent);
+        let red = |worker: &Worker<MemIo>| worker.stats().dropped(DropReason::MeterRed);
+        assert_eq!(
+            self.received + self.workers.iter().map(red).sum::<u64>(),
+            self.sent
+        );
         for worker in &self.workers {
             let stats = worker.stats();
             assert_eq!(
-                (stats.drops.iter().sum::<u64>(), stats.unaccounted()),
+                (stats.drops.iter().sum::<u64>() - red(worker), stats.unaccounted()),
                 (0, 0),
                 "{stats:?}"
             );
@@ -493,6 +562,21 @@ impl World {
         }
         let left = self.sessions.count();
         assert_eq!((left.indexes, left.tunnels, left.addresses), (0, 0, 0));
+    }
+}
+
+fn one_packet(up: bool, octets: u64) -> UrrCount {
+    match up {
+        true => UrrCount {
+            ul_packets: 1,
+            ul_octets: octets,
+            ..UrrCount::default()
+        },
+        false => UrrCount {
+            dl_packets: 1,
+            dl_octets: octets,
+            ..UrrCount::default()
+        },
     }
 }
 
@@ -507,7 +591,7 @@ fn mac(port: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 1, port])
 }
 
-fn frame(port: PortId, packet: &[u8]) -> Vec<u8> {
+fn frame_of(port: PortId, packet: &[u8]) -> Vec<u8> {
     let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
     let ether_type: [u8; 2] = if is_v6 { [0x86, 0xdd] } else { [8, 0] };
     let mut frame = [
@@ -589,5 +673,40 @@ fn a_full_inbox_is_served_before_its_sessions_go() {
         world.poll_worker(via);
     }
     world.act(&Step::Move(0, to));
+    world.finish();
+}
+
+#[test]
+fn a_bucket_that_moves_brings_no_second_burst() {
+    const UE: u8 = 2;
+    let mut world = World::new();
+    world.establish(UE);
+    world.settle();
+    let owner = world.sessions.owner(home(UE)).0;
+    let packets = |world: &mut World, via| {
+        for up in [true, false] {
+            world.act(&Step::Packets {
+                ue: UE,
+                up,
+                v6: false,
+                via,
+                count: 40,
+                size: 500,
+            });
+        }
+    };
+    for to in [(owner + 1) % WORKERS, (owner + 2) % WORKERS, owner] {
+        packets(&mut world, to);
+        world.act(&Step::Move(UE, to));
+        for round in 0..300 {
+            world.poll_worker(round % WORKERS);
+            world.poll_control(2);
+            if round % 20 == 0 {
+                packets(&mut world, round / 20 % WORKERS);
+            }
+        }
+        world.settle();
+        assert_eq!(world.sessions.owner(home(UE)).0, to);
+    }
     world.finish();
 }

@@ -2,8 +2,9 @@
 //!
 //! Gates, then meters, then counters, then headers: off, on, TTL. Everything that a packet needs was prefetched by
 //! `lookup`. The order of the checks is that of `rules::interpret`, so that a packet which fails several is dropped for
-//! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then it counts; then route
-//! and neighbour.
+//! the same reason: gate, quota, action, extension headers, TTL; then it passes the meters; then route, neighbour and
+//! length. What is left counts: a packet that is dropped for any reason is not charged, and one that `tx` loses is
+//! credited back.
 
 use std::net::IpAddr;
 
@@ -25,6 +26,7 @@ use crate::notices::Notices;
 use crate::places::Places;
 use crate::special::{self, Extended};
 use crate::stats::Stats;
+use crate::tx::take_back;
 
 /// What the stage works with.
 pub(crate) struct Act<'a> {
@@ -146,6 +148,7 @@ impl Act<'_> {
                 }
             };
             if let Err(reason) = done {
+                take_back(self.blocks, descriptor);
                 descriptor.fate = Fate::Drop(reason);
             }
         }
@@ -213,9 +216,7 @@ impl Act<'_> {
         }
         let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         let destination = keys.destination(place, descriptor.family);
-        let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
-            count_unrouted(&mut block, verdict, octets, *reason);
-        })?;
+        let id = self.ways.next_hop(&forward, destination)?;
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
         self.ways.count(&mut block, verdict, octets)?;
@@ -268,16 +269,13 @@ impl Act<'_> {
         let translated = self.extended.translate(buf, descriptor, extension)?;
         let received = keys.destination(place, descriptor.family);
         let destination = translated.map(IpAddr::from).or(received);
-        let id = self.ways.next_hop(&forward, destination).inspect_err(|reason| {
-            count_unrouted(&mut block, verdict, octets, *reason);
-        })?;
+        let id = self.ways.next_hop(&forward, destination)?;
         let adjacency = self.ways.adjacent(id)?;
         let mark = block.mark(verdict.marking);
         let marking = encap::marking(forward.flags(), mark);
         let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
-        self.ways.count(&mut block, verdict, octets)?;
         let dscp = special::dscp(self.ways.places, &forward, descriptor, (mark, colour));
         if let Some(dscp) = dscp {
             special::mark(buf, descriptor, &mut forward, dscp)?;
@@ -301,6 +299,7 @@ impl Act<'_> {
                 addresses_v6(&block.whole_forward(verdict.forward))
             })?;
         }
+        self.ways.count(&mut block, verdict, octets)?;
         if forward.flags().contains(ForwardFlags::MIRROR)
             && let Some(port) = block.whole_forward(verdict.forward).mirror
         {
@@ -470,14 +469,6 @@ impl<'a> Ways<'a> {
 fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
-}
-
-/// A packet that finds no route counts all the same; one that is dropped for any other reason does not.
-#[cold]
-fn count_unrouted(block: &mut LiveBlock<'_>, verdict: &Verdict, octets: usize, reason: DropReason) {
-    if reason == DropReason::NoRoute {
-        block.count(verdict.urrs, octets as u64);
-    }
 }
 
 /// Whether gates are open and quotas left.

@@ -6,12 +6,12 @@
 use std::net::IpAddr;
 
 use flow::{
-    BlockError, BlockRef, Blocks, Flows, Forward, LocalId, ReplaceMap, SessionBlock, SessionIndex, VrfId,
-    prefetch,
+    BlockError, BlockRef, Blocks, Flows, Forward, LocalId, Nanos, ReplaceMap, SessionBlock, SessionIndex,
+    VrfId, prefetch,
 };
 use packet::{DropReason, Teid};
 use rules::classifier::{Classifier, Side};
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{MeterShare, SessionChange, SessionImage, UsageSnapshot};
 use rules::prefix::IpPrefix;
 
 use crate::allowance::Paced;
@@ -178,18 +178,18 @@ impl Sessions {
         std::mem::take(&mut self.revoked)
     }
 
-    /// Carries out a change, whole or not at all.
-    pub fn apply(&mut self, change: SessionChange) -> Applied {
+    /// Carries out a change at `now`, whole or not at all.
+    pub fn apply(&mut self, change: SessionChange, now: Nanos) -> Applied {
         match change {
             SessionChange::Install(image) => match self.check_install(&image) {
-                Ok(()) => self.install(image),
+                Ok(()) => self.install(image, now),
                 Err(error) => Applied {
                     outcome: Err(error),
                     retired: Some(image),
                 },
             },
             SessionChange::Replace(image, _) => match self.check_replace(&image) {
-                Ok(()) => self.replace(image),
+                Ok(()) => self.replace(image, now),
                 Err(error) => Applied {
                     outcome: Err(error),
                     retired: Some(image),
@@ -250,7 +250,7 @@ impl Sessions {
         Ok(())
     }
 
-    fn install(&mut self, image: Box<SessionImage>) -> Applied {
+    fn install(&mut self, image: Box<SessionImage>, now: Nanos) -> Applied {
         let installed = match self.blocks.install(image.session, &image.block) {
             Ok(installed) => installed,
             Err(error) => {
@@ -260,6 +260,9 @@ impl Sessions {
                 };
             }
         };
+        if image.meter_share == MeterShare::Arriving {
+            self.blocks.empty_meters(installed.block, now);
+        }
         self.add_keys(&image);
         let place = image.session.index();
         self.slots[place] = Some(Slot::new(image, installed, Account::default()));
@@ -270,7 +273,7 @@ impl Sessions {
         }
     }
 
-    fn replace(&mut self, image: Box<SessionImage>) -> Applied {
+    fn replace(&mut self, image: Box<SessionImage>, now: Nanos) -> Applied {
         let Some(slot) = self.at(image.session) else {
             return Applied {
                 outcome: Err(ApplyError::NotFound),
@@ -281,10 +284,9 @@ impl Sessions {
         let same = slot.image.classification_generation == image.classification_generation;
         let flows = if same { Flows::Keep } else { Flows::Revoke };
         let last = self.counters(slot, |urr| !carry.keeps(urr));
-        let installed = match self
-            .blocks
-            .replace(slot.installed.block, &image.block, &carry, flows)
-        {
+        let block = slot.installed.block;
+        self.blocks.settle_meters(block, now);
+        let installed = match self.blocks.replace(block, &image.block, &carry, flows) {
             Ok(installed) => installed,
             Err(error) => {
                 return Applied {

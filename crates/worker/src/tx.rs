@@ -207,13 +207,19 @@ fn credit<'a>(
     }
     let sent = descriptors.filter(|descriptor| descriptor.fate == Fate::Send(port));
     for descriptor in sent.rev().take(lost) {
-        let verdict = &descriptor.verdict;
-        if !verdict.is_some() || descriptor.kind == Kind::Relayed {
-            continue;
-        }
-        let (direction, octets) = (verdict.direction(), descriptor.octets.into());
-        blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets);
+        take_back(blocks, descriptor);
     }
+}
+
+/// Takes back what a packet has counted that does not leave after all.
+#[cold]
+pub(crate) fn take_back(blocks: &mut Blocks, descriptor: &Descriptor) {
+    let verdict = &descriptor.verdict;
+    if !verdict.is_some() || descriptor.kind == Kind::Relayed {
+        return;
+    }
+    let (direction, octets) = (verdict.direction(), descriptor.octets.into());
+    blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets);
 }
 
 fn transmit<I: Io>(

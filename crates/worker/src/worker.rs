@@ -145,7 +145,7 @@ impl<I: Io> Worker<I> {
     /// Applies waiting commands, then takes what waits in the inbox, bounded, and one burst from each port all the way.
     pub fn poll(&mut self, now: Nanos) -> PollReport {
         let (rx, tx) = (self.stats.rx() + self.stats.inbox, self.stats.tx());
-        let commands = self.apply_commands();
+        let commands = self.apply_commands(now);
         self.release(now);
         self.empty_inbox(now);
         self.drains.answer(&mut self.notices, &mut self.stats);
@@ -209,20 +209,20 @@ impl<I: Io> Worker<I> {
         self.flows.dead()
     }
 
-    fn apply_commands(&mut self) -> usize {
+    fn apply_commands(&mut self, now: Nanos) -> usize {
         let mut applied = 0;
         while applied < self.config.commands_per_poll && self.notices.has_room() {
             let Ok(command) = self.commands.pop() else { break };
-            self.apply(command);
+            self.apply(command, now);
             applied += 1;
         }
         applied
     }
 
-    fn apply(&mut self, command: Command) {
+    fn apply(&mut self, command: Command, now: Nanos) {
         match command {
             Command::Session { op, change } => {
-                let event = self.change(op, change);
+                let event = self.change(op, change, now);
                 self.notices.answer(&mut self.stats, event);
             }
             Command::Drain { op } => {

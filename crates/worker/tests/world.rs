@@ -639,6 +639,34 @@ fn an_address_inside_another_sessions_prefix_is_taken_from_it() {
     assert_eq!(teid(&out), 88);
 }
 
+/// The charging point is behind all that may drop a packet.
+#[test]
+fn packets_that_are_dropped_are_not_charged() {
+    let mut world = world();
+    let to = |host: &str, payload: usize| {
+        let mut user = UserPacket::udp(UE, ip(host), 1, 2);
+        user.payload = vec![0; payload];
+        tunnelled(N3_ADDRESS, TEID, 255, None, &[], &user.bytes())
+    };
+    for (packet, expected) in [
+        // Of the link of the gNBs, where no UE's packets go.
+        (to("10.200.0.5", 10), DropReason::NoRoute),
+        (to("10.0.6.200", 10), DropReason::NoNeighbour),
+        (to("192.0.2.1", 1500), DropReason::TooBig),
+    ] {
+        assert_eq!(reason(&mut world, 0, &packet), Some(expected));
+    }
+    let before = world.drops();
+    let no_headroom = packet::VecBuf::with_headroom(&frame(1, &to_ue()), 0);
+    let queue = world.wires.to(flow::WorkerId(0), PortId(1)).clone();
+    queue.push(no_headroom.into()).expect("there is room");
+    world.poll();
+    assert_eq!(world.dropped_since(&before), Some(DropReason::NoHeadroom));
+    let counted = world.query(0, SessionIndex(1)).counters[0].1;
+    assert_eq!(counted, flow::UrrCount::default());
+    world.assert_conserved();
+}
+
 /// Whatever else leaves by a full port, a session counts the packets that left.
 #[test]
 fn packets_lost_at_a_full_port_are_not_counted() {

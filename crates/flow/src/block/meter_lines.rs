@@ -4,7 +4,7 @@
 use super::lines::{Counts, Line};
 use super::{BlockImage, BlockRef, Blocks, SessionBlock};
 use crate::meter::{Meter, MeterSpec, MeterState};
-use crate::{Direction, FlowEntry};
+use crate::{Direction, FlowEntry, Nanos};
 
 impl Counts {
     /// The lines of a direction's meters, counted from the block's start.
@@ -134,6 +134,32 @@ impl Blocks {
             meter.set_state(state);
             meter
         })
+    }
+
+    /// Lets the meters of a block earn what they are due at `now`. Before their rates change, so that no time is paid
+    /// for at a rate that did not hold then.
+    pub fn settle_meters(&mut self, block: BlockRef, now: Nanos) {
+        self.change_meters(block, |meter| meter.refill(now.0));
+    }
+
+    /// Takes everything out of the meters of a block: they earn from `now` on.
+    pub fn empty_meters(&mut self, block: BlockRef, now: Nanos) {
+        self.change_meters(block, |meter| meter.empty(now.0));
+    }
+
+    fn change_meters(&mut self, block: BlockRef, change: impl Fn(&mut Meter)) {
+        let slots = self.get(block).map_or(0, |block| block.counts().meter_slots());
+        for slot in 0..slots {
+            for direction in Direction::BOTH {
+                self.change_meter(block, slot, direction, |old| {
+                    let mut meter = *old;
+                    if !meter.is_unlimited() {
+                        change(&mut meter);
+                    }
+                    meter
+                });
+            }
+        }
     }
 
     pub(super) fn change_meter(

@@ -51,6 +51,10 @@ impl Rate {
         self.0
     }
 
+    const fn only_if(self, earns: bool) -> Self {
+        if earns { self } else { Self::ZERO }
+    }
+
     /// Octets in `millis` milliseconds, rounded down; saturates.
     const fn octets_in(self, millis: u64) -> u64 {
         self.0.saturating_mul(millis) / 8
@@ -132,6 +136,37 @@ impl MeterSpec {
             Rate::ZERO => 0,
             _ if burst < Self::LEAST_BURST => Self::LEAST_BURST,
             _ => burst,
+        }
+    }
+
+    /// Half of it, for each of two places that police the same packets for a while: bursts are halved, and only one
+    /// of the two `earns`. Together they never admit more than the whole does.
+    #[must_use]
+    pub const fn half(self, earns: bool) -> Self {
+        match self {
+            Self::Single { rate, burst } => Self::Single {
+                rate: rate.only_if(earns),
+                burst: burst / 2,
+            },
+            Self::SrTcm { cir, cbs, ebs, aware } => Self::SrTcm {
+                cir: cir.only_if(earns),
+                cbs: cbs / 2,
+                ebs: ebs / 2,
+                aware,
+            },
+            Self::TrTcm {
+                cir,
+                cbs,
+                pir,
+                pbs,
+                aware,
+            } => Self::TrTcm {
+                cir: cir.only_if(earns),
+                cbs: cbs / 2,
+                pir: pir.only_if(earns),
+                pbs: pbs / 2,
+                aware,
+            },
         }
     }
 

@@ -120,7 +120,7 @@ impl Meter {
     }
 
     /// Lets time pass.
-    fn refill(&mut self, now: u64) {
+    pub(crate) fn refill(&mut self, now: u64) {
         let elapsed = self.committed.elapse(now);
         let earned = elapsed.saturating_mul(self.committed.rate);
         let overflow = earned.saturating_sub(self.committed.depth.wrapping_sub(self.committed.tokens));
@@ -165,6 +165,12 @@ impl Meter {
             self.committed.go_on(&old.committed);
             self.further = old.further.min(self.further_depth);
         }
+    }
+
+    /// Takes everything out that it holds at `now`.
+    pub(crate) fn empty(&mut self, now: u64) {
+        self.committed.elapse(now);
+        (self.committed.tokens, self.further) = (0, 0);
     }
 
     /// What it holds.

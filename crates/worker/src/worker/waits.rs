@@ -52,14 +52,14 @@ impl<I: Io> Worker<I> {
     }
 
     /// Changes a session, sends the End Markers of the tunnels that it leaves, and settles what waits for its FARs.
-    pub(super) fn change(&mut self, op: OpId, change: SessionChange) -> Event {
+    pub(super) fn change(&mut self, op: OpId, change: SessionChange, now: Nanos) -> Event {
         let session = change.session();
         let farewell = match &change {
             SessionChange::Replace(_, farewell) => farewell.clone(),
             _ => Farewell::default(),
         };
         let markers = self.end_markers(session, &farewell.end_markers);
-        let applied = self.sessions.apply(change);
+        let applied = self.sessions.apply(change, now);
         self.flows.bury(self.sessions.take_revoked());
         if applied.outcome.is_ok() {
             self.send_end_markers(markers);
