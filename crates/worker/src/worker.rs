@@ -195,6 +195,7 @@ impl<I: Io> Worker<I> {
                     op,
                     outcome: applied.outcome,
                     retired: applied.retired,
+                    spent: applied.spent,
                 };
                 self.notices.answer(&mut self.stats, event);
             }
