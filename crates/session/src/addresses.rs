@@ -246,6 +246,8 @@ mod tests {
             ipv4: None,
             ipv6: None,
             routes: Vec::new(),
+            dscp: None,
+            mirror: None,
         };
         Network::new(vec![instance]).unwrap()
     }

@@ -24,6 +24,11 @@ const SWEPT: usize = 8;
 /// Whose queue it is.
 pub(crate) type Owner = (SessionIndex, FarId);
 
+/// An owner as a key.
+fn key((session, far): Owner) -> [u32; 2] {
+    [session.0, far.0]
+}
+
 /// The packets of one FAR. A queue lasts until its FAR changes, also when its packets are gone.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
@@ -41,7 +46,8 @@ pub(crate) struct Buffers<B> {
     queues: Box<[Option<Queue>]>,
     /// Places of `queues` that are free.
     free: Vec<u32>,
-    places: FixedMap<Owner>,
+    /// The queue of each owner.
+    places: FixedMap<2>,
     flushed: Chain,
     discarded: Chain,
     expired: Chain,
@@ -77,7 +83,7 @@ impl<B: PacketBuf> Buffers<B> {
     /// than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one more queue.
     pub fn expect(&mut self, place: usize, owner: Owner, most: Option<u16>, qfi: u8, now: Nanos) -> bool {
         let most = most.map_or(self.limits.per_queue, |most| most.min(self.limits.per_queue));
-        let queue = self.places.at(&owner).or_else(|| self.open(owner, now));
+        let queue = self.places.at(&key(owner)).or_else(|| self.open(owner, now));
         self.burst[place % BURST] = (queue.unwrap_or(u32::MAX), most);
         match queue.and_then(|queue| self.queue_mut(queue)) {
             Some(queue) => {
@@ -91,14 +97,22 @@ impl<B: PacketBuf> Buffers<B> {
 
     /// Control could not be told of this QoS flow.
     pub fn untell(&mut self, owner: Owner, qfi: u8) {
-        if let Some(queue) = self.places.at(&owner).and_then(|place| self.queue_mut(place)) {
+        if let Some(queue) = self
+            .places
+            .at(&key(owner))
+            .and_then(|place| self.queue_mut(place))
+        {
             queue.told &= !(1 << (qfi & 63));
         }
     }
 
     /// Control is to be told of the next packet of `owner` as if it were the first.
     pub fn tell_again(&mut self, owner: Owner) {
-        if let Some(queue) = self.places.at(&owner).and_then(|place| self.queue_mut(place)) {
+        if let Some(queue) = self
+            .places
+            .at(&key(owner))
+            .and_then(|place| self.queue_mut(place))
+        {
             queue.told = 0;
         }
     }
@@ -126,7 +140,7 @@ impl<B: PacketBuf> Buffers<B> {
 
     fn open(&mut self, owner: Owner, now: Nanos) -> Option<u32> {
         let place = self.free.pop()?;
-        if self.places.insert(owner, place).is_err() {
+        if self.places.insert(key(owner), place).is_err() {
             self.free.push(place);
             return None;
         }
@@ -142,7 +156,7 @@ impl<B: PacketBuf> Buffers<B> {
 
     /// Takes a queue away; its packets.
     fn close(&mut self, owner: Owner) -> Chain {
-        let Some(place) = self.places.remove(&owner) else {
+        let Some(place) = self.places.remove(&key(owner)) else {
             return Chain::EMPTY;
         };
         self.free.push(place);

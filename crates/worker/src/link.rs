@@ -10,7 +10,7 @@
 use std::net::IpAddr;
 
 use flow::meter::{Rate, SharedId};
-use flow::{Bucket, Direction, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
+use flow::{BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
@@ -149,8 +149,10 @@ pub enum Event {
         op: OpId,
         /// Final counts of what went away, if anything counted did.
         outcome: Result<Option<UsageSnapshot>, ApplyError>,
-        /// The image that is no longer in use (after a failure: the new one), for Control to free.
+        /// The image that is no longer in use (after a failure: the new one, whole), for Control to free.
         retired: Option<Box<SessionImage>>,
+        /// What the block was made from, which nobody needs any more: for Control to free, too.
+        spent: BlockImage,
     },
     /// All commands before the fence have taken effect; or the inbox is drained.
     Fenced {

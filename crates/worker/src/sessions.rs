@@ -6,24 +6,25 @@
 use std::net::IpAddr;
 
 use flow::{
-    BlockError, BlockRef, Blocks, Flows, Forward, LocalId, Nanos, ReplaceMap, SessionBlock, SessionIndex,
-    VrfId, prefetch,
+    BlockError, BlockImage, BlockRef, Blocks, Flows, Nanos, ReplaceMap, SessionBlock, SessionIndex, VrfId,
+    prefetch,
 };
-use packet::{DropReason, Teid};
+use packet::DropReason;
 use rules::classifier::{Classifier, Side};
 use rules::image::{MeterShare, SessionChange, SessionImage, UsageSnapshot};
 use rules::prefix::IpPrefix;
 
 use crate::allowance::Paced;
 use crate::fair::Served;
-use crate::map::FixedMap;
+use crate::map::{FixedMap, tunnel_key};
 use crate::ue_map::UeMap;
 use crate::{ApplyError, WorkerConfig};
 
 /// A session in its place: a cache line.
 #[repr(align(64))]
 pub(crate) struct Slot {
-    /// What Control compiled, but for the classifier, which is here: one step less on the way to it.
+    /// What Control compiled, but for the classifier, which is here: one step less on the way to it; and for the block,
+    /// which is in [`Blocks`].
     pub image: Box<SessionImage>,
     pub classifier: Classifier,
     /// Its block and the generation of valid flow entries.
@@ -55,7 +56,7 @@ impl Slot {
         }
     }
 
-    /// What Control compiled, whole again.
+    /// What Control compiled, but for the block.
     fn into_image(self) -> Box<SessionImage> {
         let Self {
             mut image,
@@ -65,18 +66,13 @@ impl Slot {
         image.classifier = classifier;
         image
     }
-
-    /// The forward in a slot.
-    pub fn forward(&self, slot: u8) -> Option<&Forward> {
-        self.image.block.forwards.get(usize::from(slot))
-    }
 }
 
 /// All sessions of a worker.
 pub(crate) struct Sessions {
     /// By [`SessionIndex`].
     slots: Box<[Option<Slot>]>,
-    tunnels: FixedMap<(LocalId, Teid)>,
+    tunnels: FixedMap<2>,
     addresses: UeMap,
     pub(crate) blocks: Blocks,
     count: usize,
@@ -88,6 +84,17 @@ pub(crate) struct Sessions {
 pub(crate) struct Applied {
     pub outcome: Result<Option<UsageSnapshot>, ApplyError>,
     pub retired: Option<Box<SessionImage>>,
+    pub spent: BlockImage,
+}
+
+impl Applied {
+    fn failed(error: ApplyError, image: Option<Box<SessionImage>>) -> Self {
+        Self {
+            outcome: Err(error),
+            retired: image,
+            spent: BlockImage::default(),
+        }
+    }
 }
 
 impl Sessions {
@@ -138,7 +145,10 @@ impl Sessions {
     #[inline]
     pub fn find(&self, side: Side, destination: Option<IpAddr>) -> Result<SessionIndex, DropReason> {
         let (found, reason) = match side {
-            Side::Tunnel { local, teid, .. } => (self.tunnels.at(&(local, teid)), DropReason::UnknownTeid),
+            Side::Tunnel { local, teid, .. } => (
+                self.tunnels.at(&tunnel_key((local, teid))),
+                DropReason::UnknownTeid,
+            ),
             Side::Plain { vrf } => {
                 let found = destination.and_then(|address| self.addresses.lookup(vrf, address));
                 (found, DropReason::UnknownUeAddress)
@@ -151,7 +161,7 @@ impl Sessions {
     #[inline]
     pub fn prefetch_find(&self, side: Side, destination: Option<IpAddr>) {
         match (side, destination) {
-            (Side::Tunnel { local, teid, .. }, _) => self.tunnels.prefetch(&(local, teid)),
+            (Side::Tunnel { local, teid, .. }, _) => self.tunnels.prefetch(&tunnel_key((local, teid))),
             (Side::Plain { vrf }, Some(address)) => self.addresses.prefetch(vrf, address),
             (Side::Plain { .. }, None) => {}
         }
@@ -183,27 +193,19 @@ impl Sessions {
         match change {
             SessionChange::Install(image) => match self.check_install(&image) {
                 Ok(()) => self.install(image, now),
-                Err(error) => Applied {
-                    outcome: Err(error),
-                    retired: Some(image),
-                },
+                Err(error) => Applied::failed(error, Some(image)),
             },
             SessionChange::Replace(image, _) => match self.check_replace(&image) {
                 Ok(()) => self.replace(image, now),
-                Err(error) => Applied {
-                    outcome: Err(error),
-                    retired: Some(image),
-                },
+                Err(error) => Applied::failed(error, Some(image)),
             },
             SessionChange::Remove(session) => match self.remove(session) {
                 Some((usage, image)) => Applied {
                     outcome: Ok(usage),
                     retired: Some(image),
+                    spent: BlockImage::default(),
                 },
-                None => Applied {
-                    outcome: Err(ApplyError::NotFound),
-                    retired: None,
-                },
+                None => Applied::failed(ApplyError::NotFound, None),
             },
         }
     }
@@ -235,7 +237,10 @@ impl Sessions {
             self.addresses.room_v4(),
             self.addresses.room_v6(),
         ];
-        let tunnels = image.tunnels.iter().map(|key| (self.tunnels.at(key), 0));
+        let tunnels = image
+            .tunnels
+            .iter()
+            .map(|key| (self.tunnels.at(&tunnel_key(*key)), 0));
         let addresses = image.ue_addresses.iter().map(|&(vrf, prefix)| {
             let table = if prefix.is_ipv4() { 1 } else { 2 };
             (self.addresses.at(vrf, prefix), table)
@@ -250,19 +255,15 @@ impl Sessions {
         Ok(())
     }
 
-    fn install(&mut self, image: Box<SessionImage>, now: Nanos) -> Applied {
+    fn install(&mut self, mut image: Box<SessionImage>, now: Nanos) -> Applied {
         let installed = match self.blocks.install(image.session, &image.block) {
             Ok(installed) => installed,
-            Err(error) => {
-                return Applied {
-                    outcome: Err(fault(error)),
-                    retired: Some(image),
-                };
-            }
+            Err(error) => return Applied::failed(fault(error), Some(image)),
         };
         if image.meter_share == MeterShare::Arriving {
             self.blocks.empty_meters(installed.block, now);
         }
+        let spent = std::mem::take(&mut image.block);
         self.add_keys(&image);
         let place = image.session.index();
         self.slots[place] = Some(Slot::new(image, installed, Account::default()));
@@ -270,15 +271,13 @@ impl Sessions {
         Applied {
             outcome: Ok(None),
             retired: None,
+            spent,
         }
     }
 
-    fn replace(&mut self, image: Box<SessionImage>, now: Nanos) -> Applied {
+    fn replace(&mut self, mut image: Box<SessionImage>, now: Nanos) -> Applied {
         let Some(slot) = self.at(image.session) else {
-            return Applied {
-                outcome: Err(ApplyError::NotFound),
-                retired: Some(image),
-            };
+            return Applied::failed(ApplyError::NotFound, Some(image));
         };
         let carry = carried(&slot.image, &image);
         let same = slot.image.classification_generation == image.classification_generation;
@@ -288,13 +287,9 @@ impl Sessions {
         self.blocks.settle_meters(block, now);
         let installed = match self.blocks.replace(block, &image.block, &carry, flows) {
             Ok(installed) => installed,
-            Err(error) => {
-                return Applied {
-                    outcome: Err(fault(error)),
-                    retired: Some(image),
-                };
-            }
+            Err(error) => return Applied::failed(fault(error), Some(image)),
         };
+        let spent = std::mem::take(&mut image.block);
         let session = image.session;
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
@@ -306,6 +301,7 @@ impl Sessions {
         Applied {
             outcome: Ok(usage),
             retired: old.map(Slot::into_image),
+            spent,
         }
     }
 
@@ -317,7 +313,7 @@ impl Sessions {
         let image = slot.into_image();
         self.count -= 1;
         for key in &image.tunnels {
-            self.tunnels.remove(key);
+            self.tunnels.remove(&tunnel_key(*key));
         }
         for &(vrf, prefix) in &image.ue_addresses {
             self.addresses.remove(vrf, prefix);
@@ -350,7 +346,7 @@ impl Sessions {
         if let Some(slot) = self.slots[session.index()].as_ref() {
             let old = &slot.image;
             for key in old.tunnels.iter().filter(|key| !image.tunnels.contains(key)) {
-                self.tunnels.remove(key);
+                self.tunnels.remove(&tunnel_key(*key));
             }
             for key in old
                 .ue_addresses
@@ -366,7 +362,7 @@ impl Sessions {
     /// Adds the keys of `image`; [`check_keys`](Self::check_keys) has seen that they fit.
     fn add_keys(&mut self, image: &SessionImage) {
         for key in &image.tunnels {
-            let _ = self.tunnels.insert(*key, image.session.0);
+            let _ = self.tunnels.insert(tunnel_key(*key), image.session.0);
         }
         for &(vrf, prefix) in &image.ue_addresses {
             self.revoke_around(image.session, vrf, prefix);
@@ -384,12 +380,8 @@ impl Sessions {
             .and_then(|other| self.slots.get_mut(other as usize))
             .and_then(Option::as_mut);
         let Some(slot) = slot else { return };
-        let carry = carried(&slot.image, &slot.image);
-        let replaced = self
-            .blocks
-            .replace(slot.installed.block, &slot.image.block, &carry, Flows::Revoke);
-        // Of the same size, it stays where it is: there is always room.
-        slot.installed = replaced.unwrap_or(slot.installed);
+        let revoked = self.blocks.revoke(slot.installed.block);
+        slot.installed = revoked.unwrap_or(slot.installed);
         self.revoked += std::mem::take(&mut slot.account.flows) as usize;
     }
 

@@ -11,13 +11,13 @@ use flow::{BUCKETS, Bucket, LocalId, VrfId, WorkerId, bucket};
 use packet::Teid;
 
 use crate::SteerChange;
-use crate::map::FixedMap;
+use crate::map::{FixedMap, tunnel_key};
 use crate::ue_map::UeMap;
 
 /// The table of buckets and what lies elsewhere.
 pub(crate) struct Steering {
     buckets: [WorkerId; BUCKETS],
-    tunnels: FixedMap<(LocalId, Teid)>,
+    tunnels: FixedMap<2>,
     addresses: UeMap,
 }
 
@@ -41,14 +41,17 @@ impl Steering {
                 teid,
                 bucket: None,
             } => {
-                self.tunnels.remove(&(local, teid));
+                self.tunnels.remove(&tunnel_key((local, teid)));
             }
             SteerChange::Tunnel {
                 local,
                 teid,
                 bucket: Some(bucket),
             } => {
-                return self.tunnels.insert((local, teid), value(bucket)).is_ok();
+                return self
+                    .tunnels
+                    .insert(tunnel_key((local, teid)), value(bucket))
+                    .is_ok();
             }
             SteerChange::Address {
                 vrf,
@@ -70,7 +73,7 @@ impl Steering {
     #[inline]
     pub fn of_tunnel(&self, local: LocalId, teid: Teid) -> WorkerId {
         if !self.tunnels.is_empty()
-            && let Some(bucket) = self.tunnels.at(&(local, teid))
+            && let Some(bucket) = self.tunnels.at(&tunnel_key((local, teid)))
         {
             return self.of_bucket(Bucket::of_rss_hash(bucket));
         }

@@ -9,8 +9,8 @@ use crate::map::{FixedMap, MapFull};
 
 /// Prefixes with a small value each. The lengths in use are few, so each costs one look into a hash map.
 pub(crate) struct UeMap {
-    ipv4: FixedMap<(VrfId, u8, u32)>,
-    ipv6: FixedMap<(VrfId, u8, u128)>,
+    ipv4: FixedMap<2>,
+    ipv6: FixedMap<5>,
     ipv4_lengths: Lengths<33>,
     ipv6_lengths: Lengths<129>,
 }
@@ -56,6 +56,21 @@ fn bits_v6(address: u128, length: u8) -> u128 {
     address & u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0)
 }
 
+/// The key of an IPv4 prefix.
+fn key_v4(vrf: VrfId, length: u8, address: u32) -> [u32; 2] {
+    [
+        u32::from(vrf.0) << 8 | u32::from(length),
+        bits_v4(address, length),
+    ]
+}
+
+/// The key of an IPv6 prefix.
+fn key_v6(vrf: VrfId, length: u8, address: u128) -> [u32; 5] {
+    let bits = bits_v6(address, length);
+    let [a, b, c, d] = [96, 64, 32, 0].map(|shift| (bits >> shift) as u32);
+    [u32::from(vrf.0) << 8 | u32::from(length), a, b, c, d]
+}
+
 impl UeMap {
     /// Room for `capacity` prefixes of each family.
     pub fn new(capacity: usize) -> Self {
@@ -86,8 +101,8 @@ impl UeMap {
     /// The value of exactly this prefix.
     pub fn at(&self, vrf: VrfId, prefix: IpPrefix) -> Option<u32> {
         match prefix.address() {
-            IpAddr::V4(address) => self.ipv4.at(&(vrf, prefix.len(), address.to_bits())),
-            IpAddr::V6(address) => self.ipv6.at(&(vrf, prefix.len(), address.to_bits())),
+            IpAddr::V4(address) => self.ipv4.at(&key_v4(vrf, prefix.len(), address.to_bits())),
+            IpAddr::V6(address) => self.ipv6.at(&key_v6(vrf, prefix.len(), address.to_bits())),
         }
     }
 
@@ -99,20 +114,14 @@ impl UeMap {
         let length = prefix.len();
         match prefix.address() {
             IpAddr::V4(address) => {
-                if self
-                    .ipv4
-                    .insert((vrf, length, address.to_bits()), value)?
-                    .is_none()
-                {
+                let key = key_v4(vrf, length, address.to_bits());
+                if self.ipv4.insert(key, value)?.is_none() {
                     self.ipv4_lengths.add(length);
                 }
             }
             IpAddr::V6(address) => {
-                if self
-                    .ipv6
-                    .insert((vrf, length, address.to_bits()), value)?
-                    .is_none()
-                {
+                let key = key_v6(vrf, length, address.to_bits());
+                if self.ipv6.insert(key, value)?.is_none() {
                     self.ipv6_lengths.add(length);
                 }
             }
@@ -125,12 +134,20 @@ impl UeMap {
         let length = prefix.len();
         match prefix.address() {
             IpAddr::V4(address) => {
-                if self.ipv4.remove(&(vrf, length, address.to_bits())).is_some() {
+                if self
+                    .ipv4
+                    .remove(&key_v4(vrf, length, address.to_bits()))
+                    .is_some()
+                {
                     self.ipv4_lengths.remove(length);
                 }
             }
             IpAddr::V6(address) => {
-                if self.ipv6.remove(&(vrf, length, address.to_bits())).is_some() {
+                if self
+                    .ipv6
+                    .remove(&key_v6(vrf, length, address.to_bits()))
+                    .is_some()
+                {
                     self.ipv6_lengths.remove(length);
                 }
             }
@@ -143,14 +160,12 @@ impl UeMap {
         match address {
             IpAddr::V4(address) => {
                 if let Some(&length) = self.ipv4_lengths.in_use.first() {
-                    self.ipv4
-                        .prefetch(&(vrf, length, bits_v4(address.to_bits(), length)));
+                    self.ipv4.prefetch(&key_v4(vrf, length, address.to_bits()));
                 }
             }
             IpAddr::V6(address) => {
                 if let Some(&length) = self.ipv6_lengths.in_use.first() {
-                    self.ipv6
-                        .prefetch(&(vrf, length, bits_v6(address.to_bits(), length)));
+                    self.ipv6.prefetch(&key_v6(vrf, length, address.to_bits()));
                 }
             }
         }
@@ -161,11 +176,11 @@ impl UeMap {
     pub fn lookup(&self, vrf: VrfId, address: IpAddr) -> Option<u32> {
         match address {
             IpAddr::V4(address) => {
-                let at = |&length: &u8| self.ipv4.at(&(vrf, length, bits_v4(address.to_bits(), length)));
+                let at = |&length: &u8| self.ipv4.at(&key_v4(vrf, length, address.to_bits()));
                 self.ipv4_lengths.in_use.iter().find_map(at)
             }
             IpAddr::V6(address) => {
-                let at = |&length: &u8| self.ipv6.at(&(vrf, length, bits_v6(address.to_bits(), length)));
+                let at = |&length: &u8| self.ipv6.at(&key_v6(vrf, length, address.to_bits()));
                 self.ipv6_lengths.in_use.iter().find_map(at)
             }
         }

@@ -170,6 +170,18 @@ impl Blocks {
         Ok(installed)
     }
 
+    /// Makes the flow entries of a block invalid at the next packet, and changes nothing else.
+    ///
+    /// # Errors
+    ///
+    /// [`BlockError::Dead`].
+    pub fn revoke(&mut self, block: BlockRef) -> Result<Installed, BlockError> {
+        self.get(block).ok_or(BlockError::Dead)?;
+        let generation = self.next_generation();
+        self.change_faces(block, |face, _| face.generation = generation);
+        Ok(Installed { block, generation })
+    }
+
     /// Removes a block: its flow entries are stale from now on. Its final counts are to be read before. Tells whether
     /// there was such a block.
     pub fn remove(&mut self, block: BlockRef) -> bool {
@@ -241,12 +253,10 @@ impl Blocks {
         face.map_or(0, |face| face.counts.meters_hint(qers, direction))
     }
 
-    /// Asks for the lines that tell whether flow entries of a block are valid, one for each direction.
+    /// Asks for the line of a block that packets of a direction begin with.
     #[inline]
-    pub fn prefetch_faces(&self, block: BlockRef) {
-        for line in 0..FACES {
-            prefetch::nth(&self.lines, (block.0 as usize).wrapping_add(line));
-        }
+    pub fn prefetch_face(&self, block: BlockRef, direction: Direction) {
+        prefetch::nth(&self.lines, (block.0 as usize).wrapping_add(direction as usize));
     }
 
     /// Asks for another line of the block that `entry` names.

@@ -414,6 +414,8 @@ impl<K: FlowKey> FlowTable<K> {
         }
         let entry = self.free;
         self.free = self.entries[entry as usize].block.0;
+        // It was given back long ago: the next insert will not have to wait for it.
+        prefetch::nth_to_write(&self.entries, self.free as usize);
         entry
     }
 

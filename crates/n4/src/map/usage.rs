@@ -32,18 +32,18 @@ pub(super) fn update(urr: &UpdateUrr<'_>) -> UrrUpdate {
     }
 }
 
-fn threshold(sent: ie::VolumeThreshold) -> Volume {
-    Volume {
+fn threshold(sent: ie::VolumeThreshold) -> Box<Volume> {
+    Box::new(Volume {
         total: sent.total,
         uplink: sent.uplink,
         downlink: sent.downlink,
-    }
+    })
 }
 
-fn quota(sent: ie::VolumeQuota) -> Volume {
-    Volume {
+fn quota(sent: ie::VolumeQuota) -> Box<Volume> {
+    Box::new(Volume {
         total: sent.total,
         uplink: sent.uplink,
         downlink: sent.downlink,
-    }
+    })
 }

@@ -174,7 +174,7 @@ fn usage_is_queried_and_quotas_are_updated_with_a_validity_that_is_a_date() {
     );
     let reply = world.ask(52, Some(seid), &[update, group(77, &[urr_id(90_001)])]);
     assert_eq!(reply.usage(), [(90_001, 0, Some(99))]);
-    let urr = *world.only_session().rules().urr(UrrId(90_001)).unwrap();
+    let urr = world.only_session().rules().urr(UrrId(90_001)).unwrap().clone();
     assert_eq!(urr.volume_quota.unwrap().total, Some(5000));
     let removal = [
         group(17, &[urr_id(90_002)]),

@@ -281,7 +281,7 @@ impl BarUpdate {
 }
 
 /// An Update URR (TS 29.244 Table 7.5.4.4-1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UrrUpdate {
     /// The rule.
     pub id: UrrId,
@@ -290,9 +290,9 @@ pub struct UrrUpdate {
     /// Reporting Triggers.
     pub triggers: Option<ReportingTriggers>,
     /// Volume Threshold.
-    pub volume_threshold: Edit<Volume>,
+    pub volume_threshold: Edit<Box<Volume>>,
     /// Volume Quota.
-    pub volume_quota: Edit<Volume>,
+    pub volume_quota: Edit<Box<Volume>>,
     /// Time Threshold, seconds.
     pub time_threshold: Edit<u32>,
     /// Time Quota, seconds.

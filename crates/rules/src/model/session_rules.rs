@@ -97,6 +97,10 @@ fn create<R: Rule>(rules: &mut Vec<R>, rule: R) -> Result<(), EditError> {
             fault: EditFault::Exists,
         });
     }
+    if rules.len() == rules.capacity() {
+        // There are few rules and very many sessions: not twice the room, as a vector would take.
+        rules.reserve_exact(1 + rules.len() / 4);
+    }
     rules.push(rule);
     Ok(())
 }

@@ -40,7 +40,7 @@ fn a_rule_that_exists_is_not_created_again() {
     assert_eq!(rules.create_pdr(pdr), exists(PdrId(1)));
     assert_eq!(rules.create_far(before.fars()[0]), exists(FarId(1)));
     assert_eq!(rules.create_qer(before.qers()[0]), exists(QerId(1)));
-    assert_eq!(rules.create_urr(before.urrs()[0]), exists(UrrId(1)));
+    assert_eq!(rules.create_urr(before.urrs()[0].clone()), exists(UrrId(1)));
     assert_eq!(rules.create_bar(BAR), exists(BarId(1)));
     assert_eq!(rules, before);
 }
@@ -232,14 +232,14 @@ fn qers_urrs_and_bars_change_field_by_field() {
         ..Volume::default()
     };
     let update = UrrUpdate {
-        volume_quota: Edit::Set(volume),
+        volume_quota: Edit::Set(Box::new(volume)),
         time_quota: Edit::Set(60),
         ..UrrUpdate::new(UrrId(1))
     };
     rules.update_urr(update).unwrap();
     let urr = rules.urr(UrrId(1)).unwrap();
     assert_eq!(
-        (urr.volume_quota, urr.time_quota, urr.method),
+        (urr.volume_quota.as_deref().copied(), urr.time_quota, urr.method),
         (Some(volume), Some(60), MeasurementMethod::VOLUM)
     );
     rules.create_bar(BAR).unwrap();

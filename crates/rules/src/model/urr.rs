@@ -36,7 +36,7 @@ pub struct Volume {
 }
 
 /// A Usage Reporting Rule (TS 29.244 Table 7.5.2.4-1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Urr {
     /// Its number in the session.
     pub id: UrrId,
@@ -45,9 +45,9 @@ pub struct Urr {
     /// What calls for a report.
     pub triggers: ReportingTriggers,
     /// Octets after which to report.
-    pub volume_threshold: Option<Volume>,
+    pub volume_threshold: Option<Box<Volume>>,
     /// Octets after which to stop.
-    pub volume_quota: Option<Volume>,
+    pub volume_quota: Option<Box<Volume>>,
     /// Seconds after which to report.
     pub time_threshold: Option<u32>,
     /// Seconds after which to stop.

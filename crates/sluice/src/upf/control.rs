@@ -234,6 +234,7 @@ impl Control {
                 op,
                 outcome,
                 retired: _,
+                spent: _,
             } => self.applied(now, op, outcome),
             Event::Fenced { op } => self.applied(now, op, Ok(None)),
             Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),

@@ -71,6 +71,7 @@ impl<I: Io> Worker<I> {
             op,
             outcome: applied.outcome,
             retired: applied.retired,
+            spent: applied.spent,
         }
     }
 
