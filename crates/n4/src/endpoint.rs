@@ -23,6 +23,8 @@ use crate::association::{Association, Associations};
 use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::node_report::NodeReports;
+use crate::paths::Paths;
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_session::InWork;
@@ -44,6 +46,8 @@ pub struct Endpoint {
     /// Associations by the time of their next heartbeat.
     pub(crate) heartbeats: VecDeque<(Nanos, AssociationId)>,
     pub(crate) reports: Reports,
+    pub(crate) paths: Paths,
+    pub(crate) node_reports: NodeReports,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -95,6 +99,8 @@ impl Endpoint {
             last_ticket: 0,
             heartbeats: VecDeque::new(),
             reports: Reports::new(d, config.reports),
+            paths: Paths::new(config.paths),
+            node_reports: NodeReports::default(),
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -130,6 +136,7 @@ impl Endpoint {
             .iter()
             .for_each(|request| self.unanswered(now, request.purpose));
         self.send_heartbeats(now);
+        self.supervise_paths(now);
         self.settle(now);
     }
 
@@ -140,6 +147,8 @@ impl Endpoint {
             self.sessions.poll_timeout(),
             self.requests.poll_timeout(),
             self.reports.poll_timeout(),
+            self.paths.poll_timeout(),
+            self.node_reports.poll_timeout(),
             heartbeat,
         ]
         .into_iter()
@@ -236,7 +245,9 @@ impl Endpoint {
     fn handle_message(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
         match frame.header.message_type {
             MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
-            response @ (MessageType::HEARTBEAT_RESPONSE | MessageType::SESSION_REPORT_RESPONSE) => {
+            response @ (MessageType::HEARTBEAT_RESPONSE
+            | MessageType::NODE_REPORT_RESPONSE
+            | MessageType::SESSION_REPORT_RESPONSE) => {
                 self.handle_response(now, path, response, frame);
             }
             request if is_served(request) => self.handle_request(now, path, frame),
@@ -283,6 +294,7 @@ impl Endpoint {
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
+            Some(Purpose::NodeReport(id)) => self.node_report_answered(now, id, frame),
             Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
         }
         self.settle(now);
@@ -293,7 +305,9 @@ impl Endpoint {
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }
+        self.follow_paths(now);
         self.send_reports(now);
+        self.send_node_reports(now);
     }
 
     /// A number for a request on a session.

@@ -1,11 +1,15 @@
 //! What we tell peers that we can do (TS 29.244 §8.2.25): exactly what is implemented.
 
-use pfcp::ie::UpFunctionFeatures;
+use pfcp::ie::UpFunctionFeatures as Features;
 
-/// UP Function Features. FTUP only: F-TEIDs are allocated here. EMPU, mandatory on N4 as well, is missing until end
-/// markers are sent. Written on six octets, which releases since 15 all understand.
-pub(crate) fn up_function_features() -> UpFunctionFeatures {
-    UpFunctionFeatures::FTUP.on_octets(6)
+/// UP Function Features that are implemented. EMPU, mandatory on N4 as well as FTUP, is missing until end markers are
+/// sent.
+const OURS: &[Features] = &[Features::FTUP, Features::SSET, Features::MPAS, Features::RESPS];
+
+/// Our UP Function Features, on six octets at least, which releases since 15 all understand.
+pub fn up_function_features() -> Features {
+    let none = Features::empty().on_octets(6);
+    OURS.iter().fold(none, |all, one| all | *one)
 }
 
 #[cfg(test)]
@@ -14,6 +18,8 @@ mod tests {
 
     #[test]
     fn nothing_is_promised_that_is_not_done() {
-        assert_eq!(up_function_features().bits(), UpFunctionFeatures::FTUP.bits());
+        let promised = Features::FTUP | Features::SSET | Features::MPAS | Features::RESPS;
+        assert_eq!(up_function_features(), promised);
+        assert!(up_function_features().octets() >= 6);
     }
 }

@@ -208,7 +208,7 @@ impl Sessions {
         if stage != Stage::Installing {
             return;
         }
-        let (association, charged) = (session.association, session.charged);
+        let (association, charged) = (session.payer, session.charged);
         if !self.shares.allows(association, to, charged) {
             return self.fail_move(now, MoveFault::NoResources);
         }
@@ -359,7 +359,7 @@ impl Sessions {
         for (index, id, _) in &moving.held {
             let session = self.slots.get(index.index()).and_then(Option::as_deref);
             if let Some(session) = session.filter(|session| session.is_at(*id)) {
-                let (association, charged) = (session.association, session.charged);
+                let (association, charged) = (session.payer, session.charged);
                 self.shares.remove_tunnels(association, moving.from, charged);
                 self.shares.add_tunnels(association, moving.to, charged);
             }
@@ -427,7 +427,7 @@ impl Sessions {
         } else {
             session.carry(result);
         }
-        let (association, charged) = (session.association, session.charged);
+        let (association, charged) = (session.payer, session.charged);
         self.shares.remove_tunnels(association, from, charged);
         self.next_request(now, index);
     }

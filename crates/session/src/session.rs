@@ -12,7 +12,9 @@ use crate::addresses::UeAddress;
 use crate::changes::Changes;
 use crate::choose::Shared;
 use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
+use crate::paths::GtpuPath;
 use crate::progress::Role;
+use crate::sets::Sets;
 use crate::tunnels::Tunnel;
 use crate::usage::{ReportCause, UsageBook, UsageReport};
 
@@ -22,12 +24,18 @@ pub(crate) struct Live {
     pub(crate) rules: Arc<SessionRules>,
     pub(crate) tunnels: Vec<Tunnel>,
     pub(crate) addresses: Vec<UeAddress>,
+    /// Each once.
+    pub(crate) paths: Vec<GtpuPath>,
     pub(crate) generation: u32,
 }
 
 impl Live {
     pub(crate) fn of(image: &SessionImage) -> Live {
+        let mut paths: Vec<_> = image.block.forwards.iter().filter_map(GtpuPath::of).collect();
+        paths.sort_unstable();
+        paths.dedup();
         Live {
+            paths,
             rules: Arc::clone(&image.rules),
             tunnels: image.tunnels.clone(),
             addresses: image.ue_addresses.clone(),
@@ -187,6 +195,9 @@ pub(crate) struct Session {
     pub(crate) index: SessionIndex,
     pub(crate) seid: Seid,
     pub(crate) association: AssociationId,
+    /// The association that set it up, whose share it is charged to.
+    pub(crate) payer: AssociationId,
+    pub(crate) sets: Sets,
     pub(crate) cp: CpFSeid,
     pub(crate) bucket: Bucket,
     /// Its place among the bucket's sessions.
@@ -249,6 +260,11 @@ impl<'a> SessionView<'a> {
     /// The control plane's F-SEID.
     pub fn cp(&self) -> CpFSeid {
         self.session.cp
+    }
+
+    /// The sets that it belongs to.
+    pub fn sets(&self) -> &'a Sets {
+        &self.session.sets
     }
 
     /// The bucket that it lives in.

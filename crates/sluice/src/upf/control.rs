@@ -11,11 +11,12 @@ use flow::{Bucket, Nanos, OpId, WorkerId};
 use n4::{Endpoint, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{Effect, KeepNothing, MoveFault, Moved, Random, SteerKey, WorkerFault};
+use session::{Effect, GtpuPath, KeepNothing, MoveFault, Moved, Random, SteerKey, WorkerFault};
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
 use worker::{ApplyError, Command, ControlLink, Event, SteerChange};
 
 use super::balance::{Balancer, Load};
+use super::echo;
 use super::neighbours::SharedNeighbours;
 use crate::config::StaticNeighbour;
 
@@ -70,6 +71,7 @@ impl Peer {
 /// The control part of a UPF.
 pub struct Control {
     endpoint: Endpoint,
+    network: Arc<Network>,
     neighbours: SharedNeighbours,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
@@ -89,7 +91,7 @@ impl Control {
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
         let endpoint = Endpoint::new(
             config.n4,
-            config.network,
+            Arc::clone(&config.network),
             Box::new(neighbours.clone()),
             Box::new(KeepNothing),
             config.random,
@@ -103,6 +105,7 @@ impl Control {
             .collect();
         Self {
             endpoint,
+            network: config.network,
             neighbours,
             peers,
             balancer: config.balancer,
@@ -141,6 +144,7 @@ impl Control {
         self.note_moves(now);
         self.balance(now);
         busy |= self.send_effects();
+        busy |= self.send_echoes(now);
         busy |= self.send_neighbours(now);
         self.peers.iter_mut().for_each(Peer::flush);
         busy
@@ -252,7 +256,16 @@ impl Control {
                 let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
-            Event::EchoResponse { .. } => {}
+            Event::EchoResponse {
+                peer,
+                local,
+                sequence,
+            } => {
+                if let Some((_, local)) = self.network.local_addresses().get(usize::from(local.0)) {
+                    let path = GtpuPath { local: *local, peer };
+                    self.endpoint.handle_echo_response(now, path, sequence);
+                }
+            }
             // No rules set bounds yet: thresholds and quotas of URRs do not act.
             Event::CountersReached { .. } => {}
         }
@@ -299,6 +312,21 @@ impl Control {
     #[must_use]
     pub fn owner(&self, bucket: Bucket) -> WorkerId {
         self.endpoint.sessions().owner(bucket)
+    }
+
+    /// Echo Requests go out by the first worker. One that has no way to its peer is not sent: the path is silent.
+    fn send_echoes(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        while let Some(echo) = self.endpoint.poll_echo() {
+            let neighbours = &mut self.neighbours.at(now).neighbours;
+            let frame = echo::frame(now, &self.network, neighbours, &echo);
+            if let (Some((port, bytes)), Some(first)) = (frame, self.peers.first_mut()) {
+                let bytes = bytes.into();
+                first.send(Command::Transmit { port, bytes });
+            }
+            busy = true;
+        }
+        busy
     }
 
     /// Neighbour changes go to every worker, frames of our own out by the first.

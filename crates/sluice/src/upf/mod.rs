@@ -6,6 +6,7 @@
 mod assemble;
 mod balance;
 mod control;
+mod echo;
 mod neighbours;
 
 pub use assemble::{Assembly, Surroundings, assemble, unix_time};
