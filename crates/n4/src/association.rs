@@ -25,8 +25,11 @@ pub struct Association {
     pub features: CpFunctionFeatures,
     /// Where the set-up came from.
     pub peer: SocketAddr,
-    /// Other addresses of the peer: that of its Node ID, and Alternative SMF IP Addresses (§8.2.129).
+    /// Other addresses of the peer, or of its set: that of its Node ID, and Alternative SMF IP Addresses (§8.2.129), the
+    /// preferred ones first.
     pub others: Vec<IpAddr>,
+    /// The SMF set that the peer belongs to (§8.2.131): a name in DNS labels.
+    pub set: Option<Vec<u8>>,
     /// The address of ours that it reached.
     pub local: SocketAddr,
     /// Since when.
@@ -58,6 +61,8 @@ pub(crate) fn other_addresses(
         NodeName::Ipv6(address) => Some(IpAddr::V6(*address)),
         NodeName::Fqdn(_) => None,
     };
+    let mut alternatives: Vec<_> = alternatives.into_iter().collect();
+    alternatives.sort_by_key(|one| !one.is_preferred);
     let both = |one: AlternativeSmfIpAddress| [one.ipv4.map(IpAddr::V4), one.ipv6.map(IpAddr::V6)];
     let named = alternatives.into_iter().flat_map(both).flatten();
     own.into_iter()
@@ -149,6 +154,7 @@ mod tests {
             features: CpFunctionFeatures::from_bits(0),
             peer: peer.parse().unwrap(),
             others: Vec::new(),
+            set: None,
             local: "192.0.2.9:8805".parse().unwrap(),
             since: Nanos::ZERO,
             reachable: true,

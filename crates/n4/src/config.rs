@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::node::NodeName;
+use crate::paths::PathSupervision;
 use crate::reports::ReportLimits;
 
 /// What a rule gets whose Network Instance names none that is configured.
@@ -50,6 +51,8 @@ pub struct Config {
     pub unknown_instance: UnknownInstance,
     /// How often sessions are reported about.
     pub reports: ReportLimits,
+    /// Whether GTP-U paths in use are supervised by echo, and how. Default: they are not.
+    pub paths: Option<PathSupervision>,
     /// Sessions.
     pub sessions: session::Config,
 }
@@ -73,6 +76,7 @@ impl Config {
             any_source: false,
             unknown_instance: UnknownInstance::Refuse,
             reports: ReportLimits::default(),
+            paths: None,
             sessions: session::Config::for_workers(workers),
         }
     }

@@ -37,6 +37,10 @@ pub struct Counters {
     pub reports_refused: u64,
     /// Reports that nobody answered, or that the control plane was too busy for: they are sent anew later.
     pub reports_retried: u64,
+    /// Node reports of GTP-U paths that failed or recovered.
+    pub node_reports: u64,
+    /// GTP-U paths that came into use when as many were supervised as may be.
+    pub paths_unsupervised: u64,
     /// Peers found to have restarted by their Recovery Time Stamp.
     pub peer_restarts: u64,
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.

@@ -24,6 +24,8 @@ use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::downlink::Downlink;
+use crate::node_report::NodeReports;
+use crate::paths::Paths;
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_session::InWork;
@@ -46,6 +48,8 @@ pub struct Endpoint {
     pub(crate) heartbeats: VecDeque<(Nanos, AssociationId)>,
     pub(crate) reports: Reports,
     pub(crate) downlink: Downlink,
+    pub(crate) paths: Paths,
+    pub(crate) node_reports: NodeReports,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -98,6 +102,8 @@ impl Endpoint {
             heartbeats: VecDeque::new(),
             reports: Reports::new(d, config.reports),
             downlink: Downlink::new(f),
+            paths: Paths::new(config.paths),
+            node_reports: NodeReports::default(),
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -134,6 +140,7 @@ impl Endpoint {
             .for_each(|request| self.unanswered(now, request.purpose));
         self.send_heartbeats(now);
         self.tell_of_downlink(now);
+        self.supervise_paths(now);
         self.settle(now);
     }
 
@@ -145,6 +152,8 @@ impl Endpoint {
             self.requests.poll_timeout(),
             self.reports.poll_timeout(),
             self.downlink.poll_timeout(),
+            self.paths.poll_timeout(),
+            self.node_reports.poll_timeout(),
             heartbeat,
         ]
         .into_iter()
@@ -241,7 +250,9 @@ impl Endpoint {
     fn handle_message(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
         match frame.header.message_type {
             MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
-            response @ (MessageType::HEARTBEAT_RESPONSE | MessageType::SESSION_REPORT_RESPONSE) => {
+            response @ (MessageType::HEARTBEAT_RESPONSE
+            | MessageType::NODE_REPORT_RESPONSE
+            | MessageType::SESSION_REPORT_RESPONSE) => {
                 self.handle_response(now, path, response, frame);
             }
             request if is_served(request) => self.handle_request(now, path, frame),
@@ -288,6 +299,7 @@ impl Endpoint {
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
+            Some(Purpose::NodeReport(id)) => self.node_report_answered(now, id, frame),
             Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
         }
         self.settle(now);
@@ -298,7 +310,9 @@ impl Endpoint {
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }
+        self.follow_paths(now);
         self.send_reports(now);
+        self.send_node_reports(now);
     }
 
     /// A number for a request on a session.

@@ -1,29 +1,33 @@
 //! What we tell peers that we can do (TS 29.244 §8.2.25): exactly what is implemented.
 
-use pfcp::ie::UpFunctionFeatures;
+use pfcp::ie::UpFunctionFeatures as Features;
 
 use crate::config::Config;
 
 /// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both mandatory
 /// on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC); Traffic Endpoints are known
-/// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL).
-const ALWAYS: [UpFunctionFeatures; 8] = [
-    UpFunctionFeatures::FTUP,
-    UpFunctionFeatures::EMPU,
-    UpFunctionFeatures::DDND,
-    UpFunctionFeatures::DLBD,
-    UpFunctionFeatures::UDBC,
-    UpFunctionFeatures::PDIU,
-    UpFunctionFeatures::FRRT,
-    UpFunctionFeatures::IP6PL,
+/// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
+/// SMFs control sessions in turn (SSET, MPAS, RESPS).
+const ALWAYS: [Features; 11] = [
+    Features::FTUP,
+    Features::EMPU,
+    Features::DDND,
+    Features::DLBD,
+    Features::UDBC,
+    Features::PDIU,
+    Features::FRRT,
+    Features::IP6PL,
+    Features::SSET,
+    Features::MPAS,
+    Features::RESPS,
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP).
-pub(crate) fn up_function_features(config: &Config) -> UpFunctionFeatures {
+pub(crate) fn up_function_features(config: &Config) -> Features {
     let pools = if config.sessions.pools.is_empty() {
-        UpFunctionFeatures::empty()
+        Features::empty()
     } else {
-        UpFunctionFeatures::UEIP
+        Features::UEIP
     };
     ALWAYS.into_iter().fold(pools, |all, one| all | one).on_octets(8)
 }
@@ -39,15 +43,16 @@ mod tests {
         let mut config = Config::new(node, 1);
         let bits = |config: &Config| up_function_features(config).bits();
         let always = bits(&config);
-        let downlink = UpFunctionFeatures::DDND | UpFunctionFeatures::DLBD | UpFunctionFeatures::UDBC;
-        let sessions = UpFunctionFeatures::PDIU | UpFunctionFeatures::FRRT | UpFunctionFeatures::IP6PL;
-        let mandatory = UpFunctionFeatures::FTUP | UpFunctionFeatures::EMPU;
-        assert_eq!(always, (mandatory | downlink | sessions).bits());
+        let downlink = Features::DDND | Features::DLBD | Features::UDBC;
+        let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
+        let sets = Features::SSET | Features::MPAS | Features::RESPS;
+        let mandatory = Features::FTUP | Features::EMPU;
+        assert_eq!(always, (mandatory | downlink | sessions | sets).bits());
         config.sessions.pools.push(session::Pool {
             name: "a".into(),
             instance: flow::InstanceId(0),
             ranges: Vec::new(),
         });
-        assert_eq!(bits(&config), always | UpFunctionFeatures::UEIP.bits());
+        assert_eq!(bits(&config), always | Features::UEIP.bits());
     }
 }

@@ -3,7 +3,7 @@
 //! A peer has restarted, and has lost its sessions, when it says that it started later than it said before. A heartbeat
 //! comes from anybody; so what one says only makes us ask the peer, whose answer counts. An earlier time is a datagram
 //! that was long on its way, one far ahead of our clock is nonsense: if it were believed, no later restart would be seen.
-//! Neither changes anything; an association set-up alone sets the time whatever it is.
+//! Sessions of an SMF set outlive the restart of a member (TS 29.244 §5.22). Nonsense changes nothing; an association set-up alone sets the time whatever it is.
 
 use flow::Nanos;
 use pfcp::ie::RecoveryTimeStamp;
@@ -72,7 +72,9 @@ impl Endpoint {
         {
             association.recovery = recovery;
             self.counters.peer_restarts += 1;
-            self.sessions.remove_association(id, |_| true);
+            if !association.is_of_set() {
+                self.sessions.remove_association(id, |_| true);
+            }
         }
     }
 
@@ -156,6 +158,7 @@ impl Endpoint {
                     self.share_out();
                 }
             }
+            Purpose::NodeReport(id) => self.node_report_failed(now, id),
             Purpose::Report(seid) => self.report_failed(now, seid),
         }
     }

@@ -217,7 +217,22 @@ struct Pending {
     events: Events,
     meter: Meter,
     stage: Stage,
+    attempt: Attempt,
 }
+
+/// Which of the ways to a control plane a session's report takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attempt {
+    /// How many ways have failed.
+    pub(crate) number: usize,
+    /// Where the last answer sent it.
+    pub(crate) redirected_to: Option<IpAddr>,
+    /// How often answers have sent it elsewhere.
+    redirections: u8,
+}
+
+/// How often a report follows a redirection.
+const MOST_REDIRECTIONS: u8 = 4;
 
 /// The sessions of one association whose turn to report has come.
 #[derive(Debug, Default)]
@@ -268,6 +283,7 @@ impl Reports {
             events: Events::default(),
             meter: Meter::default(),
             stage: Stage::Waits(Nanos::MAX),
+            attempt: Attempt::default(),
         });
         if matches!(&pending.stage, Stage::Sent(sent) if sent.has(&event)) {
             return Added::Merged;
@@ -322,21 +338,63 @@ impl Reports {
         Some(events)
     }
 
-    /// The control plane has answered what the session had sent. Answers what that was.
-    pub(crate) fn acknowledged(&mut self, now: Nanos, seid: Seid) -> Option<Events> {
-        let sent = self.landed(seid)?;
+    /// The control plane has answered what the session had sent.
+    pub(crate) fn acknowledged(&mut self, now: Nanos, seid: Seid) {
+        if self.landed(seid).is_none() {
+            return;
+        }
+        if let Some(pending) = self.sessions.get_mut(&seid) {
+            pending.attempt = Attempt::default();
+        }
         self.schedule(now, seid);
-        Some(sent)
     }
 
-    /// Nobody has answered: the same is to be reported later.
-    pub(crate) fn failed(&mut self, now: Nanos, seid: Seid) {
+    /// Which way a session's report takes now.
+    pub(crate) fn attempt(&self, seid: Seid) -> Attempt {
+        self.sessions
+            .get(&seid)
+            .map(|pending| pending.attempt)
+            .unwrap_or_default()
+    }
+
+    /// Nobody has answered: the same is to be reported by the next of so many ways, or later by the first.
+    pub(crate) fn failed(&mut self, now: Nanos, seid: Seid, ways: usize) {
+        let number = self.attempt(seid).number + 1;
+        let (at, number) = if number < ways {
+            (now, number)
+        } else {
+            (now + self.limits.retry, 0)
+        };
+        let attempt = Attempt {
+            number,
+            ..Attempt::default()
+        };
+        self.again(at, seid, attempt);
+    }
+
+    /// The control plane has named another: the same is to be reported there. Answers whether it is, which it is not
+    /// when it has been sent on too often.
+    pub(crate) fn redirected(&mut self, now: Nanos, seid: Seid, to: IpAddr) -> bool {
+        let before = self.attempt(seid);
+        let goes_on = before.redirections < MOST_REDIRECTIONS;
+        if goes_on {
+            let attempt = Attempt {
+                redirected_to: Some(to),
+                redirections: before.redirections + 1,
+                ..before
+            };
+            self.again(now, seid, attempt);
+        }
+        goes_on
+    }
+
+    fn again(&mut self, at: Nanos, seid: Seid, attempt: Attempt) {
         let Some(sent) = self.landed(seid) else {
             return;
         };
         if let Some(pending) = self.sessions.get_mut(&seid) {
+            pending.attempt = attempt;
             pending.events.put_back(sent);
-            let at = now + self.limits.retry;
             pending.stage = Stage::Waits(at);
             self.waiting.insert((at, seid));
         }

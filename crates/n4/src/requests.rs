@@ -12,6 +12,7 @@ use crate::transmit::Transmit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Heartbeat(AssociationId),
+    NodeReport(AssociationId),
     /// A report about this session.
     Report(Seid),
 }

@@ -26,10 +26,8 @@ impl Endpoint {
                 }
             }
             Message::PfdManagementRequest(_) => self.refuse_unsupported(request, None),
-            Message::SessionSetDeletionRequest(set) => self.refuse_unsupported(request, Some(set.node_id)),
-            Message::SessionSetModificationRequest(set) => {
-                self.refuse_unsupported(request, Some(set.node_id))
-            }
+            Message::SessionSetDeletionRequest(set) => self.serve_set_deletion(now, request, set),
+            Message::SessionSetModificationRequest(set) => self.serve_set_modification(now, request, set),
             Message::SessionEstablishmentRequest(establishment) => {
                 self.serve_establishment(now, request, establishment);
             }

@@ -15,6 +15,7 @@ use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Request};
 use crate::features::up_function_features;
 use crate::node::NodeName;
+use crate::sets::set_name;
 
 impl Endpoint {
     /// Association Setup (TS 29.244 §6.2.6.2.2): an association with the same node is overwritten, and its sessions
@@ -35,6 +36,7 @@ impl Endpoint {
             id,
             node,
             others,
+            set: set_name(setup.smf_set_id),
             recovery: setup.recovery_time_stamp,
             features: setup
                 .cp_function_features
@@ -93,6 +95,7 @@ impl Endpoint {
         let cause = match self.association_of(update.node_id, request.path) {
             Ok(id) => {
                 if let Some(association) = self.associations.get_mut(id) {
+                    association.set = set_name(update.smf_set_id).or(association.set.take());
                     association.features = update.cp_function_features.unwrap_or(association.features);
                     if !update.alternative_smf_ip_address.is_empty() {
                         let alternatives = update.alternative_smf_ip_address.iter();
@@ -149,6 +152,7 @@ impl Endpoint {
 
     fn drop_association(&mut self, id: AssociationId) {
         self.associations.remove(id);
+        self.node_reports.end(id);
         self.counters.events_dropped += self.reports.end_association(id) as u64;
         self.heartbeats.retain(|(_, other)| *other != id);
         self.share_out();

@@ -3,15 +3,17 @@
 
 use flow::Nanos;
 use pfcp::group::{DownlinkDataReport, ErrorIndicationReport};
-use pfcp::ie::{Cause, DownlinkDataServiceInformation, FTeid, PdrId, ReportType};
+use pfcp::ie::{Cause, DownlinkDataServiceInformation, FSeid, FTeid, PdrId, ReportType};
 use pfcp::message::{Body, SessionReportRequest, SessionReportResponse};
 use pfcp::{Frame, Repeated};
-use session::{CpFSeid, Seid};
+use session::Seid;
+use std::net::IpAddr;
 
-use crate::endpoint::{Endpoint, Path};
+use crate::endpoint::Endpoint;
 use crate::reports::Events;
 use crate::requests::Purpose;
 use crate::serve_session::{address_of, v4, v6};
+use crate::sets::Route;
 use crate::usage::session_report;
 
 impl Endpoint {
@@ -20,9 +22,9 @@ impl Endpoint {
         while let Some(seid) = self.reports.poll(now) {
             match self.report_route(seid) {
                 None => self.drop_reports(seid),
-                Some((cp, path)) => {
+                Some(route) => {
                     if let Some(events) = self.reports.take(now, seid) {
-                        self.send_report(now, (seid, cp), path, &events);
+                        self.send_report(now, seid, route, &events);
                     }
                 }
             }
@@ -35,15 +37,17 @@ impl Endpoint {
         self.counters.events_dropped += 1;
     }
 
-    /// Where a session's reports go: the address of its CP F-SEID, of the family that its association uses.
-    fn report_route(&self, seid: Seid) -> Option<(CpFSeid, Path)> {
-        let session = self.sessions.session(seid)?;
-        let association = self.associations.get(session.association())?;
-        let address = address_of(session.cp(), association.local.ip())?;
-        Some((session.cp(), self.path_to(association, address)))
+    /// Where a session's report goes this time.
+    fn report_route(&self, seid: Seid) -> Option<Route> {
+        let attempt = self.reports.attempt(seid);
+        if let Some(address) = attempt.redirected_to {
+            return self.redirected_route(seid, address);
+        }
+        let routes = self.report_routes(seid);
+        routes.get(attempt.number).or(routes.first()).copied()
     }
 
-    fn send_report(&mut self, now: Nanos, (seid, cp): (Seid, CpFSeid), path: Path, events: &Events) {
+    fn send_report(&mut self, now: Nanos, seid: Seid, route: Route, events: &Events) {
         let clock = self.config.clock_unix;
         let kinds = [
             (!events.downlink.is_empty(), ReportType::DLDR),
@@ -70,30 +74,54 @@ impl Endpoint {
         report.error_indication_report =
             (!remotes.is_empty()).then(|| ErrorIndicationReport::new(Repeated::new(&remotes)));
         report.usage_report = Repeated::new(&usage);
-        let to = Some(pfcp::Seid(cp.seid));
-        self.send_request(now, path, to, Purpose::Report(seid), &report);
+        report.old_cp_f_seid = route.old.map(|old| FSeid {
+            seid: pfcp::Seid(old.seid),
+            ipv4: old.ipv4,
+            ipv6: old.ipv6,
+        });
+        let to = Some(route.seid);
+        self.send_request(now, route.path, to, Purpose::Report(seid), &report);
     }
 
-    /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not listened.
+    /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not listened,
+    /// and one that names another has passed it on to us.
     pub(crate) fn report_answered(&mut self, now: Nanos, seid: Seid, frame: &Frame<'_>) {
-        let answer = SessionReportResponse::decode(frame.body);
-        let cause = answer
-            .as_ref()
-            .map_or(Cause::REQUEST_REJECTED, |answer| answer.cause);
-        if cause == Cause::PFCP_ENTITY_IN_CONGESTION {
+        let Ok(answer) = SessionReportResponse::decode(frame.body) else {
+            self.counters.reports_refused += 1;
+            self.reports.acknowledged(now, seid);
+            return;
+        };
+        if answer.cause == Cause::REDIRECTION_REQUESTED
+            && let Some(address) = self.redirection(seid, &answer)
+            && self.reports.redirected(now, seid, address)
+        {
+            return;
+        }
+        if answer.cause == Cause::PFCP_ENTITY_IN_CONGESTION {
             return self.report_failed(now, seid);
         }
-        self.counters.reports_refused += u64::from(!cause.is_accepted());
-        self.reports.acknowledged(now, seid);
-        if let Ok(answer) = answer {
-            self.take_advice(now, seid, &answer);
+        if answer.cause.is_accepted() {
+            self.adopt(seid, &answer);
         }
+        self.counters.reports_refused += u64::from(!answer.cause.is_accepted());
+        self.reports.acknowledged(now, seid);
+        self.take_advice(now, seid, &answer);
     }
 
-    /// A report has not been taken: it is sent anew later, while its session lives.
+    /// The address that an answer names instead, of the family that the session's association uses.
+    fn redirection(&self, seid: Seid, answer: &SessionReportResponse<'_>) -> Option<IpAddr> {
+        let to = answer.alternative_smf_ip_address?;
+        let session = self.sessions.session(seid)?;
+        let association = self.associations.get(session.association())?;
+        address_of((to.ipv4, to.ipv6), association.local.ip())
+    }
+
+    /// A report has not been taken: it is sent to another control plane function that may control the session, or anew
+    /// later, while its session lives.
     pub(crate) fn report_failed(&mut self, now: Nanos, seid: Seid) {
         self.counters.reports_retried += 1;
-        self.reports.failed(now, seid);
+        let ways = self.report_routes(seid).len();
+        self.reports.failed(now, seid, ways);
     }
 }
 
@@ -105,7 +133,7 @@ fn service(data: &crate::reports::DownlinkData) -> DownlinkDataServiceInformatio
     }
 }
 
-fn remote((peer, teid): &(std::net::IpAddr, packet::Teid)) -> FTeid {
+fn remote((peer, teid): &(IpAddr, packet::Teid)) -> FTeid {
     FTeid::Endpoint {
         teid: pfcp::ie::Teid(teid.0),
         ipv4: v4(*peer),

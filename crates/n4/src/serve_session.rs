@@ -7,17 +7,18 @@ use pfcp::message::{
     SessionModificationRequest, SessionModificationResponse,
 };
 use pfcp::{Header, MessageType, Repeated};
-use session::{AssociationId, CpFSeid, Done, Outcome, Refusal, Seid};
+use session::{AssociationId, CpFSeid, Done, Outcome, Refusal, Seid, Sets};
 use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
 use crate::endpoint::{Endpoint, Path, Request};
 use crate::map::{self, Allocations, Context};
 use crate::serve::Rejection;
+use crate::sets::named_sets;
 use crate::usage::{deletion_report, modification_report};
 
 /// A request that sessions are at work on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct InWork {
     request: Request,
     /// The peer's SEID, for a rejection.
@@ -26,6 +27,10 @@ pub(crate) struct InWork {
     restores: bool,
     /// Query URR Reference, to be repeated in reports.
     reference: Option<QueryUrrReference>,
+    /// The association that takes the session over.
+    taker: Option<AssociationId>,
+    /// The sets that the session is to belong to.
+    sets: Option<Box<Sets>>,
 }
 
 impl Endpoint {
@@ -56,6 +61,8 @@ impl Endpoint {
                     cp_seid: cp.seid,
                     restores,
                     reference: None,
+                    taker: None,
+                    sets: named_sets(sent.fq_csid, sent.group_id),
                 });
                 self.sessions.establish(now, ticket, association, cp, changes);
             }
@@ -83,18 +90,22 @@ impl Endpoint {
             Ok(addressed) => addressed,
             Err(reject) => return self.reject(request.path, &request.header, None, reject),
         };
-        let changes = self
-            .check_load()
-            .and_then(|()| map::modification(sent, self.context()));
+        let taker = self.taker(seid, sent, request.path);
+        let changes = taker.and_then(|taker| {
+            self.check_load()?;
+            Ok((taker, map::modification(sent, self.context())?))
+        });
         match changes {
             Err(reject) => self.reject(request.path, &request.header, Some(pfcp::Seid(cp.seid)), reject),
-            Ok(changes) => {
+            Ok((taker, changes)) => {
                 let reference = sent.query_urr_reference;
                 let ticket = self.begin(InWork {
                     request,
                     cp_seid: cp.seid,
                     restores: false,
                     reference,
+                    taker,
+                    sets: named_sets(sent.fq_csid, sent.group_id),
                 });
                 self.sessions
                     .modify(now, ticket, seid, sent.cp_f_seid.map(cp_f_seid), changes);
@@ -112,6 +123,8 @@ impl Endpoint {
                     cp_seid: cp.seid,
                     restores: false,
                     reference: None,
+                    taker: None,
+                    sets: None,
                 });
                 self.sessions.delete(now, ticket, seid);
             }
@@ -126,7 +139,8 @@ impl Endpoint {
         if let Some(session) = self.sessions.session(seid) {
             let association = self.associations.get(session.association());
             let is_peer = association.is_some_and(|association| association.is_at(from));
-            if is_peer || has_address(session.cp(), from) || self.config.any_source {
+            let is_member = self.is_member(session.association(), from);
+            if is_peer || is_member || has_address(session.cp(), from) || self.config.any_source {
                 return Ok((seid, session.cp()));
             }
             self.counters.impostors += 1;
@@ -164,7 +178,7 @@ impl Endpoint {
 
     /// A session is done with a request.
     pub(crate) fn serve_outcome(&mut self, now: Nanos, outcome: Outcome) {
-        let Some(in_work) = self.in_work.remove(&outcome.ticket) else {
+        let Some(mut in_work) = self.in_work.remove(&outcome.ticket) else {
             return;
         };
         let Some(message_type) = in_work.request.header.message_type.response() else {
@@ -176,6 +190,9 @@ impl Endpoint {
             Err(Refusal::NotFound | Refusal::Gone) => 0,
             Err(_) => in_work.cp_seid,
         };
+        if let Ok(done) = &outcome.result {
+            self.move_between_sets(done.seid, &mut in_work);
+        }
         let header = Header::session(message_type, pfcp::Seid(seid), sequence);
         if let Ok(done) = &outcome.result {
             self.downlink_changed(done.seid);
@@ -191,6 +208,16 @@ impl Endpoint {
         match bytes {
             Some(bytes) => self.answers.finish(now, key, outcome.ticket, bytes),
             None => self.answers.abandon(&key, outcome.ticket),
+        }
+    }
+
+    /// What a request that was done says of who controls the session.
+    fn move_between_sets(&mut self, seid: Seid, in_work: &mut InWork) {
+        if let Some(taker) = in_work.taker {
+            self.sessions.hand_over(seid, taker);
+        }
+        if let Some(sets) = in_work.sets.take() {
+            self.assign(seid, *sets);
         }
     }
 
@@ -306,13 +333,16 @@ fn has_address(cp: CpFSeid, address: IpAddr) -> bool {
     }
 }
 
-/// The control plane's address for a session, of the family of `like` if it has one.
-pub(crate) fn address_of(cp: CpFSeid, like: IpAddr) -> Option<IpAddr> {
-    let (ipv4, ipv6) = (cp.ipv4.map(IpAddr::V4), cp.ipv6.map(IpAddr::V6));
+/// Of a control plane's addresses that of the family of `like`.
+pub(crate) fn address_of(
+    (ipv4, ipv6): (Option<std::net::Ipv4Addr>, Option<std::net::Ipv6Addr>),
+    like: IpAddr,
+) -> Option<IpAddr> {
+    let (ipv4, ipv6) = (ipv4.map(IpAddr::V4), ipv6.map(IpAddr::V6));
     if like.is_ipv4() { ipv4 } else { ipv6 }
 }
 
-fn cp_f_seid(sent: FSeid) -> CpFSeid {
+pub(crate) fn cp_f_seid(sent: FSeid) -> CpFSeid {
     CpFSeid {
         seid: sent.seid.0,
         ipv4: sent.ipv4,

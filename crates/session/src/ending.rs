@@ -4,7 +4,7 @@ use flow::{Nanos, SessionIndex, WorkerId};
 use rules::image::{Farewell, SessionChange};
 
 use crate::addresses::UeAddress;
-use crate::effect::{CpFSeid, Deadline, Done, Remote, Ticket};
+use crate::effect::{CpFSeid, Deadline, Done, Ticket};
 use crate::progress::Role;
 use crate::refusal::Refusal;
 use crate::session::{Change, Live, Session, State, Work};
@@ -133,7 +133,7 @@ impl Sessions {
         };
         let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
         let (association, waiting) = (session.association, std::mem::take(&mut session.waiting));
-        self.follow_remotes(index, &live.remotes(), &[]);
+        self.follow_remotes(index, &live, &Live::default());
         self.let_go(now, index, &live.tunnels, &live.addresses);
         self.forget(index);
         self.store.remove(seid);
@@ -167,7 +167,7 @@ impl Sessions {
         let (seid, bucket, charged) = (session.seid, session.bucket, session.charged);
         let twin = self.end_twin(index);
         self.discharge(index, charged);
-        self.follow_remotes(index, &ended.live.remotes(), &[]);
+        self.follow_remotes(index, &ended.live, &Live::default());
         self.unsteer(index, &ended.tunnels, &ended.addresses);
         self.unlink(index);
         self.store.remove(seid);
@@ -185,8 +185,7 @@ impl Sessions {
     fn end_twin(&mut self, index: SessionIndex) -> Option<WorkerId> {
         let session = self.slots.get(index.index())?.as_deref()?;
         let twin = self.other_owner(session)?;
-        self.shares
-            .remove_tunnels(session.association, twin, session.charged);
+        self.shares.remove_tunnels(session.payer, twin, session.charged);
         if let State::Dying { pending, .. } = &mut self.session_mut(index)?.state {
             *pending += 1;
         }
@@ -250,14 +249,26 @@ impl Sessions {
         }
     }
 
-    /// Peers' tunnel endpoints that lead to the session, before and after a change.
-    pub(crate) fn follow_remotes(&mut self, index: SessionIndex, before: &[Remote], after: &[Remote]) {
-        for remote in before {
-            if self.by_remote.get(remote) == Some(&index) {
-                self.by_remote.remove(remote);
+    /// Peers' tunnel endpoints that lead to the session, and paths that it uses, before and after a change.
+    pub(crate) fn follow_remotes(&mut self, index: SessionIndex, before: &Live, after: &Live) {
+        for remote in before.remotes() {
+            if self.by_remote.get(&remote) == Some(&index) {
+                self.by_remote.remove(&remote);
             }
         }
-        self.by_remote.extend(after.iter().map(|remote| (*remote, index)));
+        self.by_remote
+            .extend(after.remotes().into_iter().map(|remote| (remote, index)));
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        if let Some(association) = session.map(|session| session.association) {
+            after
+                .paths
+                .iter()
+                .for_each(|path| self.paths.add(association, *path));
+            before
+                .paths
+                .iter()
+                .for_each(|path| self.paths.remove(association, *path));
+        }
     }
 
     /// The control plane knows the session by another F-SEID from now on.

@@ -210,7 +210,7 @@ impl Sessions {
         if stage != Stage::Installing {
             return;
         }
-        let (association, charged) = (session.association, session.charged);
+        let (association, charged) = (session.payer, session.charged);
         if !self.shares.allows(association, to, charged) {
             return self.fail_move(now, MoveFault::NoResources);
         }
@@ -422,7 +422,7 @@ impl Sessions {
         for (index, id, _) in &moving.held {
             let session = self.slots.get(index.index()).and_then(Option::as_deref);
             if let Some(session) = session.filter(|session| session.is_at(*id)) {
-                let (association, charged) = (session.association, session.charged);
+                let (association, charged) = (session.payer, session.charged);
                 self.shares.remove_tunnels(association, moving.from, charged);
                 self.shares.add_tunnels(association, moving.to, charged);
             }
@@ -488,7 +488,7 @@ impl Sessions {
         } else {
             session.carry(result);
         }
-        let (association, charged) = (session.association, session.charged);
+        let (association, charged) = (session.payer, session.charged);
         self.shares.remove_tunnels(association, from, charged);
         self.make_whole(index);
         self.next_request(now, index);

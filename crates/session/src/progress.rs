@@ -258,7 +258,7 @@ impl Sessions {
         }
         let gone = before.without(&prepared.live);
         self.let_go(now, index, &gone.0, &gone.1);
-        self.follow_remotes(index, &before.remotes(), &prepared.live.remotes());
+        self.follow_remotes(index, &before, &prepared.live);
         let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
             return;
         };

@@ -13,7 +13,9 @@ use crate::addresses::UeAddress;
 use crate::changes::{Assigned, Changes, Recipient};
 use crate::choose::Shared;
 use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
+use crate::paths::GtpuPath;
 use crate::progress::Role;
+use crate::sets::Sets;
 use crate::tunnels::Tunnel;
 use crate::usage::{ReportCause, UsageBook, UsageReport};
 
@@ -26,6 +28,8 @@ pub(crate) struct Live {
     pub(crate) addresses: Vec<UeAddress>,
     /// UE addresses from our pools.
     pub(crate) leases: Vec<UeAddress>,
+    /// Each once.
+    pub(crate) paths: Vec<GtpuPath>,
     pub(crate) generation: u32,
 }
 
@@ -38,7 +42,11 @@ impl Live {
         addresses.extend(&leases);
         addresses.sort_unstable();
         addresses.dedup();
+        let mut paths: Vec<_> = image.block.forwards.iter().filter_map(GtpuPath::of).collect();
+        paths.sort_unstable();
+        paths.dedup();
         Live {
+            paths,
             rules: Arc::clone(&image.rules),
             tunnels: image.tunnels.clone(),
             addresses,
@@ -202,6 +210,9 @@ pub(crate) struct Session {
     pub(crate) index: SessionIndex,
     pub(crate) seid: Seid,
     pub(crate) association: AssociationId,
+    /// The association that set it up, whose share it is charged to.
+    pub(crate) payer: AssociationId,
+    pub(crate) sets: Sets,
     pub(crate) cp: CpFSeid,
     pub(crate) bucket: Bucket,
     /// Its place among the bucket's sessions.
@@ -264,6 +275,11 @@ impl<'a> SessionView<'a> {
     /// The control plane's F-SEID.
     pub fn cp(&self) -> CpFSeid {
         self.session.cp
+    }
+
+    /// The sets that it belongs to.
+    pub fn sets(&self) -> &'a Sets {
+        &self.session.sets
     }
 
     /// The bucket that it lives in.

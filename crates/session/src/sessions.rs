@@ -22,6 +22,7 @@ use crate::indexes::Indexes;
 use crate::keyed::{Keyed, keyed};
 use crate::members::Members;
 use crate::moving::{Move, Moved};
+use crate::paths::{GtpuPath, PathChange, Paths};
 use crate::persist::Persist;
 use crate::pools::{Pool, PoolId};
 use crate::prepare::Subject;
@@ -102,6 +103,8 @@ pub struct Count {
     pub tunnels: usize,
     /// UE addresses held.
     pub addresses: usize,
+    /// GTP-U paths in use.
+    pub paths: usize,
     /// Operations that workers have yet to answer.
     pub ops: usize,
 }
@@ -118,6 +121,7 @@ pub struct Sessions {
     pub(crate) by_seid: Keyed<Seid, SessionIndex>,
     pub(crate) by_owner: Keyed<(AssociationId, CpFSeid), SessionIndex>,
     pub(crate) by_remote: Keyed<Remote, SessionIndex>,
+    pub(crate) paths: Paths,
     pub(crate) tunnels: Tunnels,
     pub(crate) addresses: Addresses,
     pub(crate) shares: Shares,
@@ -146,6 +150,7 @@ impl Sessions {
             by_seid: keyed(random.next_u64()),
             by_owner: keyed(random.next_u64()),
             by_remote: keyed(random.next_u64()),
+            paths: Paths::default(),
             tunnels: Tunnels::new(config.quarantine, random.split()),
             addresses: Addresses::new(&config.pools, &network, random.split()),
             shares: Shares::new(
@@ -220,6 +225,8 @@ impl Sessions {
             index,
             seid,
             association,
+            payer: association,
+            sets: Default::default(),
             cp,
             bucket,
             place: 0,
@@ -327,7 +334,7 @@ impl Sessions {
                 index,
                 seid: session.seid,
                 bucket: Some(session.bucket),
-                association: session.association,
+                association: session.payer,
                 live: &live,
                 shared,
             };
@@ -398,6 +405,16 @@ impl Sessions {
         self.view(*self.by_remote.get(&(peer, teid))?)
     }
 
+    /// A GTP-U path that came into use or went out of use since the last call.
+    pub fn poll_path(&mut self) -> Option<PathChange> {
+        self.paths.poll()
+    }
+
+    /// The associations whose sessions send into a GTP-U path.
+    pub fn users_of(&self, path: &GtpuPath) -> impl Iterator<Item = AssociationId> + '_ {
+        self.paths.users(path)
+    }
+
     /// All sessions, in the order of their indexes.
     pub fn iter(&self) -> impl Iterator<Item = SessionView<'_>> {
         self.slots
@@ -437,6 +454,7 @@ impl Sessions {
             indexes: self.indexes.in_use(),
             tunnels: self.tunnels.held(),
             addresses: self.addresses.held(),
+            paths: self.paths.len(),
             ops: self.ops.len(),
         }
     }
@@ -451,7 +469,7 @@ impl Sessions {
         if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
             session.charged += count;
             let worker = self.config.owner(session.bucket);
-            self.shares.add_tunnels(session.association, worker, count);
+            self.shares.add_tunnels(session.payer, worker, count);
         }
     }
 
@@ -461,7 +479,7 @@ impl Sessions {
             let count = count.min(session.charged);
             session.charged -= count;
             let worker = self.config.owner(session.bucket);
-            self.shares.remove_tunnels(session.association, worker, count);
+            self.shares.remove_tunnels(session.payer, worker, count);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::prepare::Subject;
 use crate::refusal::Refusal;
 use crate::session::{Live, Prepared, Session, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
+use crate::sets::Sets;
 use crate::usage::{ReportCause, UsageBook};
 
 impl Sessions {
@@ -53,7 +54,7 @@ impl Sessions {
     ) -> Result<(Box<SessionImage>, Prepared, Seid), Refusal> {
         let seid = self.new_seid();
         let session = self.session_mut(index).ok_or(Refusal::Gone)?;
-        let (bucket, association) = (session.bucket, session.association);
+        let (bucket, association) = (session.bucket, session.payer);
         let counting = session.live.rules.urrs().to_vec();
         let nothing = Live {
             // Whatever the rules, no flow of the old session is the new one's.
@@ -82,6 +83,7 @@ impl Sessions {
         };
         let old = std::mem::replace(&mut session.seid, seid);
         session.usage = UsageBook::beginning_at(inherited);
+        session.sets = Sets::default();
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));
         self.by_seid.remove(&old);
         self.by_seid.insert(seid, index);

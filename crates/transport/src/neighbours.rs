@@ -271,6 +271,12 @@ impl Neighbours {
         self.entry(id).is_some_and(|entry| entry.mac().is_some())
     }
 
+    /// The header of frames to the neighbour, for what control itself sends.
+    pub fn adjacency(&self, id: AdjacencyId) -> Option<Adjacency> {
+        let entry = self.entry(id)?;
+        Some(adjacency(entry, self.interface(entry.instance)?))
+    }
+
     /// Entries in the table.
     pub fn len(&self) -> usize {
         self.index.len()
@@ -557,10 +563,7 @@ impl Neighbours {
             return;
         };
         let (instance, address) = (entry.instance, entry.address);
-        let adjacency = Some(match entry.mac() {
-            Some(mac) => Adjacency::resolved(interface, mac),
-            None => Adjacency::unresolved(interface),
-        });
+        let adjacency = Some(adjacency(entry, interface));
         self.changes.push_back(AdjacencyChange {
             id,
             instance,
@@ -605,6 +608,13 @@ impl Neighbours {
         entry.state = state;
         let deadline = entry.deadline();
         self.next = self.next.into_iter().chain(deadline).min();
+    }
+}
+
+fn adjacency(entry: &Entry, interface: &Interface) -> Adjacency {
+    match entry.mac() {
+        Some(mac) => Adjacency::resolved(interface, mac),
+        None => Adjacency::unresolved(interface),
     }
 }
 

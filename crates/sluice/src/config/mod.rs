@@ -8,6 +8,7 @@
 mod bounded;
 mod error;
 mod flows;
+mod gtpu;
 mod instance;
 mod n4;
 mod network;
@@ -22,6 +23,7 @@ use serde::Deserialize;
 pub use bounded::Bounded;
 pub use error::ConfigError;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
+pub use gtpu::{EchoConfig, GtpuConfig};
 pub use instance::{DscpConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
@@ -37,6 +39,9 @@ pub struct Config {
     pub node: NodeConfig,
     /// The PFCP endpoint.
     pub n4: N4Config,
+    /// GTP-U as a whole.
+    #[serde(default)]
+    pub gtpu: GtpuConfig,
     /// Cores for packets.
     #[serde(default)]
     pub workers: WorkersConfig,

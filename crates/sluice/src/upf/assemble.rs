@@ -11,7 +11,7 @@ use transport::Interface;
 use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
 
 use super::{Balancer, Bound, Control, ControlConfig};
-use crate::config::{Config, UnknownInstance};
+use crate::config::{Config, EchoConfig, UnknownInstance};
 
 /// Commands and events that each worker's link holds.
 const LINK_DEPTH: usize = 4_096;
@@ -161,6 +161,7 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.max_associations_per_address = config.n4.max_associations_per_address.size();
     made.answer_octets = config.n4.response_cache_bytes.size();
     made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
+    made.paths = config.gtpu.echo.as_ref().map(EchoConfig::supervision);
     made.any_source = config.n4.any_source;
     made.unknown_instance = match config.n4.unknown_instance {
         UnknownInstance::Refuse => n4::UnknownInstance::Refuse,

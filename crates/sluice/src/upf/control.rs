@@ -11,11 +11,12 @@ use flow::{Bucket, Nanos, OpId, WorkerId};
 use n4::{DownlinkData, Endpoint, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{KeepNothing, MoveFault, Moved, Random};
+use session::{GtpuPath, KeepNothing, MoveFault, Moved, Random};
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
 use worker::{ApplyError, Command, ControlLink, Event};
 
 use super::balance::{Balancer, Load};
+use super::echo;
 use super::neighbours::SharedNeighbours;
 use super::words::{command, fault};
 use crate::config::StaticNeighbour;
@@ -71,6 +72,7 @@ impl Peer {
 /// The control part of a UPF.
 pub struct Control {
     endpoint: Endpoint,
+    network: Arc<Network>,
     neighbours: SharedNeighbours,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
@@ -90,7 +92,7 @@ impl Control {
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
         let endpoint = Endpoint::new(
             config.n4,
-            config.network,
+            Arc::clone(&config.network),
             Box::new(neighbours.clone()),
             Box::new(KeepNothing),
             config.random,
@@ -104,6 +106,7 @@ impl Control {
             .collect();
         Self {
             endpoint,
+            network: config.network,
             neighbours,
             peers,
             balancer: config.balancer,
@@ -142,6 +145,7 @@ impl Control {
         self.note_moves(now);
         self.balance(now);
         busy |= self.send_effects();
+        busy |= self.send_echoes(now);
         busy |= self.send_neighbours(now);
         self.peers.iter_mut().for_each(Peer::flush);
         busy
@@ -268,7 +272,16 @@ impl Control {
                 };
                 self.endpoint.handle_downlink_data(now, session, far, data);
             }
-            Event::EchoResponse { .. } => {}
+            Event::EchoResponse {
+                peer,
+                local,
+                sequence,
+            } => {
+                if let Some((_, local)) = self.network.local_addresses().get(usize::from(local.0)) {
+                    let path = GtpuPath { local: *local, peer };
+                    self.endpoint.handle_echo_response(now, path, sequence);
+                }
+            }
             // No rules set bounds yet: thresholds and quotas of URRs do not act.
             Event::CountersReached { .. } => {}
         }
@@ -305,6 +318,21 @@ impl Control {
     #[must_use]
     pub fn owner(&self, bucket: Bucket) -> WorkerId {
         self.endpoint.sessions().owner(bucket)
+    }
+
+    /// Echo Requests go out by the first worker. One that has no way to its peer is not sent: the path is silent.
+    fn send_echoes(&mut self, now: Nanos) -> bool {
+        let mut busy = false;
+        while let Some(echo) = self.endpoint.poll_echo() {
+            let neighbours = &mut self.neighbours.at(now).neighbours;
+            let frame = echo::frame(now, &self.network, neighbours, &echo);
+            if let (Some((port, bytes)), Some(first)) = (frame, self.peers.first_mut()) {
+                let bytes = bytes.into();
+                first.send(Command::Transmit { port, bytes });
+            }
+            busy = true;
+        }
+        busy
     }
 
     /// Neighbour changes go to every worker, frames of our own out by the first.

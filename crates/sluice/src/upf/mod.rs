@@ -6,6 +6,7 @@
 mod assemble;
 mod balance;
 mod control;
+mod echo;
 mod neighbours;
 mod words;
 

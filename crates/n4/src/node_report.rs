@@ -1,0 +1,240 @@
+//! Node reports: GTP-U paths that failed or recovered (TS 29.244 §6.2.9, §7.4.5), told to every association with
+//! sessions on them, kept until acknowledged. An association has one on its way at a time; what happens meanwhile goes
+//! in the next.
+
+use flow::Nanos;
+use pfcp::Frame;
+use pfcp::Repeated;
+use pfcp::group::{UserPlanePathFailureReport, UserPlanePathRecoveryReport};
+use pfcp::ie::{NodeReportType, RemoteGtpUPeer};
+use pfcp::message::{Body, NodeReportRequest, NodeReportResponse};
+use session::{AssociationId, GtpuPath, PathChange};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::endpoint::Endpoint;
+use crate::paths::Echo;
+use crate::requests::Purpose;
+use crate::serve_session::{v4, v6};
+
+/// Peers in one message.
+const MOST_PEERS: usize = 512;
+
+/// Peers whose paths failed, and those whose paths recovered. No peer is both.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Peers {
+    failed: BTreeSet<IpAddr>,
+    recovered: BTreeSet<IpAddr>,
+}
+
+impl Peers {
+    fn is_empty(&self) -> bool {
+        self.failed.is_empty() && self.recovered.is_empty()
+    }
+
+    /// The last word counts. It is told even if it takes back what has not been told: that may have been heard when its
+    /// acknowledgement was lost.
+    fn fail(&mut self, peer: IpAddr) {
+        self.recovered.remove(&peer);
+        self.failed.insert(peer);
+    }
+
+    fn recover(&mut self, peer: IpAddr) {
+        self.failed.remove(&peer);
+        self.recovered.insert(peer);
+    }
+
+    fn take(&mut self) -> Peers {
+        Peers {
+            failed: take(&mut self.failed),
+            recovered: take(&mut self.recovered),
+        }
+    }
+
+    /// Takes back what was sent and not acknowledged, before what has happened since.
+    fn put_back(&mut self, sent: Peers) {
+        let since = std::mem::replace(self, sent);
+        since.failed.into_iter().for_each(|peer| self.fail(peer));
+        since.recovered.into_iter().for_each(|peer| self.recover(peer));
+    }
+}
+
+fn take(peers: &mut BTreeSet<IpAddr>) -> BTreeSet<IpAddr> {
+    let rest = peers.iter().nth(MOST_PEERS).copied();
+    let rest = rest.map(|first| peers.split_off(&first)).unwrap_or_default();
+    std::mem::replace(peers, rest)
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    peers: Peers,
+    sent: Option<Peers>,
+    /// Nothing is sent before.
+    at: Nanos,
+}
+
+/// What there is to report to each association.
+#[derive(Debug, Default)]
+pub(crate) struct NodeReports {
+    pending: BTreeMap<AssociationId, Pending>,
+}
+
+impl NodeReports {
+    /// The next association that is to be told something, and what.
+    fn poll(&mut self, now: Nanos) -> Option<(AssociationId, Peers)> {
+        let is_ready = |one: &Pending| one.sent.is_none() && one.at <= now && !one.peers.is_empty();
+        let mut all = self.pending.iter_mut();
+        let (association, pending) = all.find(|(_, one)| is_ready(one))?;
+        let peers = pending.peers.take();
+        pending.sent = Some(peers.clone());
+        Some((*association, peers))
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
+        let waits = |one: &&Pending| one.sent.is_none() && !one.peers.is_empty();
+        self.pending.values().filter(waits).map(|one| one.at).min()
+    }
+
+    fn acknowledged(&mut self, association: AssociationId) {
+        if let Some(pending) = self.pending.get_mut(&association) {
+            pending.sent = None;
+            if pending.peers.is_empty() {
+                self.pending.remove(&association);
+            }
+        }
+    }
+
+    fn failed(&mut self, retry_at: Nanos, association: AssociationId) {
+        if let Some(pending) = self.pending.get_mut(&association)
+            && let Some(sent) = pending.sent.take()
+        {
+            pending.peers.put_back(sent);
+            pending.at = retry_at;
+        }
+    }
+
+    /// An association has ended.
+    pub(crate) fn end(&mut self, association: AssociationId) {
+        self.pending.remove(&association);
+    }
+}
+
+impl Endpoint {
+    /// The next Echo Request to send.
+    pub fn poll_echo(&mut self) -> Option<Echo> {
+        self.paths.poll_echo()
+    }
+
+    /// A GTP-U peer has answered an Echo Request.
+    pub fn handle_echo_response(&mut self, now: Nanos, path: GtpuPath, sequence: u16) {
+        for association in self.paths.answered(now, &path, sequence) {
+            if self.associations.get(association).is_some() {
+                let pending = self.node_reports.pending.entry(association).or_default();
+                pending.peers.recover(path.peer);
+            }
+        }
+        self.send_node_reports(now);
+    }
+
+    /// Takes up and lets go of paths as sessions do.
+    pub(crate) fn follow_paths(&mut self, now: Nanos) {
+        while let Some(change) = self.sessions.poll_path() {
+            match change {
+                PathChange::Used(path) => {
+                    let is_supervised = self.paths.used(now, path);
+                    self.counters.paths_unsupervised += u64::from(!is_supervised);
+                }
+                PathChange::Unused(path) => self.paths.unused(&path),
+            }
+        }
+    }
+
+    /// Asks paths, and tells of those that do not answer.
+    pub(crate) fn supervise_paths(&mut self, now: Nanos) {
+        for path in self.paths.handle_timeout(now) {
+            let users: Vec<_> = self.sessions.users_of(&path).collect();
+            for association in users {
+                if self.paths.tell(&path, association) {
+                    let pending = self.node_reports.pending.entry(association).or_default();
+                    pending.peers.fail(path.peer);
+                }
+            }
+        }
+    }
+
+    /// Sends the node reports that are ready.
+    pub(crate) fn send_node_reports(&mut self, now: Nanos) {
+        while let Some((id, peers)) = self.node_reports.poll(now) {
+            let Some(association) = self.associations.get(id) else {
+                self.node_reports.end(id);
+                continue;
+            };
+            let path = self.path_to(association, association.peer.ip());
+            let failed: Vec<_> = peers.failed.iter().map(remote).collect();
+            let recovered: Vec<_> = peers.recovered.iter().map(remote).collect();
+            let kinds = [
+                (!failed.is_empty(), NodeReportType::UPFR),
+                (!recovered.is_empty(), NodeReportType::UPRR),
+            ];
+            let there = kinds.into_iter().filter(|(is_there, _)| *is_there);
+            let kind = there.fold(NodeReportType(0), |all, (_, kind)| all | kind);
+            let node = self.config.node.clone();
+            let mut report = NodeReportRequest::new(node.as_ie(), kind);
+            report.user_plane_path_failure_report =
+                (!failed.is_empty()).then(|| UserPlanePathFailureReport::new(Repeated::new(&failed)));
+            report.user_plane_path_recovery_report =
+                (!recovered.is_empty()).then(|| UserPlanePathRecoveryReport::new(Repeated::new(&recovered)));
+            self.counters.node_reports += 1;
+            self.send_request(now, path, None, Purpose::NodeReport(id), &report);
+        }
+    }
+
+    /// The control plane has answered; a refusal is an answer too.
+    pub(crate) fn node_report_answered(&mut self, now: Nanos, id: AssociationId, frame: &Frame<'_>) {
+        let accepted = NodeReportResponse::decode(frame.body).is_ok_and(|answer| answer.cause.is_accepted());
+        self.counters.reports_refused += u64::from(!accepted);
+        self.node_reports.acknowledged(id);
+        self.send_node_reports(now);
+    }
+
+    /// Nobody has answered: the same is told later, unless it has changed by then.
+    pub(crate) fn node_report_failed(&mut self, now: Nanos, id: AssociationId) {
+        self.counters.reports_retried += 1;
+        self.node_reports.failed(now + self.config.reports.retry, id);
+    }
+}
+
+fn remote(peer: &IpAddr) -> RemoteGtpUPeer<'static> {
+    RemoteGtpUPeer {
+        ipv4: v4(*peer),
+        ipv6: v6(*peer),
+        ..RemoteGtpUPeer::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_counts() {
+        let peer = IpAddr::from([192, 0, 2, 1]);
+        let mut peers = Peers::default();
+        peers.fail(peer);
+        let sent = peers.take();
+        peers.recover(peer);
+        peers.put_back(sent);
+        assert_eq!((peers.failed.len(), peers.recovered.len()), (0, 1));
+        peers.fail(peer);
+        assert_eq!((peers.failed.len(), peers.recovered.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_message_is_bounded() {
+        let mut peers = Peers::default();
+        (0..1_000u32).for_each(|number| peers.fail(std::net::Ipv4Addr::from(number).into()));
+        assert_eq!(peers.take().failed.len(), MOST_PEERS);
+        assert_eq!(peers.take().failed.len(), 1_000 - MOST_PEERS);
+        assert!(peers.is_empty());
+    }
+}

@@ -1,0 +1,151 @@
+//! Supervision of GTP-U paths by echo (TS 29.281 §7.2, TS 23.007 §20.3.1): which peers are asked when, and which are
+//! held to be unreachable.
+//!
+//! A path in use gets an Echo Request once in an interval, and up to N3 in all, T3 apart, until it answers; then it has
+//! failed. It goes on being asked, and has recovered with its next answer. Sans-IO: requests are polled from the
+//! endpoint, responses handed to it. What is done about a path that failed is `node_report`'s.
+
+use flow::Nanos;
+use session::{AssociationId, GtpuPath};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// How paths are supervised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathSupervision {
+    /// Between two rounds of a path; TS 29.281 §7.2.1 wants at least 60 s.
+    pub interval: Duration,
+    /// T3: how long a response is waited for.
+    pub t3: Duration,
+    /// N3: Echo Requests in a round before the path has failed; 0 is as 1.
+    pub n3: u32,
+    /// Paths at most; more are not supervised.
+    pub most: usize,
+}
+
+/// An Echo Request to send (TS 29.281 §7.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// From where, and to whom.
+    pub path: GtpuPath,
+    /// The sequence number; the same in all requests of a round.
+    pub sequence: u16,
+}
+
+/// Requests made in one go; the rest follow with the next.
+const MOST_AT_ONCE: usize = 256;
+
+#[derive(Debug, Default)]
+struct Supervised {
+    at: Nanos,
+    sequence: u16,
+    /// Requests of this round; 0: between rounds.
+    asked: u32,
+    /// Who has been told that the path failed.
+    told: BTreeSet<AssociationId>,
+}
+
+/// All paths.
+#[derive(Debug)]
+pub(crate) struct Paths {
+    supervision: Option<PathSupervision>,
+    paths: BTreeMap<GtpuPath, Supervised>,
+    due: BTreeSet<(Nanos, GtpuPath)>,
+    echoes: VecDeque<Echo>,
+    last: u16,
+}
+
+impl Paths {
+    pub(crate) fn new(supervision: Option<PathSupervision>) -> Paths {
+        Paths {
+            supervision,
+            paths: BTreeMap::new(),
+            due: BTreeSet::new(),
+            echoes: VecDeque::new(),
+            last: 0,
+        }
+    }
+
+    /// A path is in use from now on. Answers whether it is supervised, if any is.
+    pub(crate) fn used(&mut self, now: Nanos, path: GtpuPath) -> bool {
+        let Some(supervision) = self.supervision else {
+            return true;
+        };
+        let has_room = self.paths.len() < supervision.most;
+        if has_room {
+            let at = now + supervision.interval;
+            self.paths.entry(path).or_default().at = at;
+            self.due.insert((at, path));
+        }
+        has_room
+    }
+
+    /// A path is not in use any more.
+    pub(crate) fn unused(&mut self, path: &GtpuPath) {
+        if let Some(supervised) = self.paths.remove(path) {
+            self.due.remove(&(supervised.at, *path));
+        }
+    }
+
+    /// Asks whom it is time to ask. Answers the paths that have let a round go by.
+    pub(crate) fn handle_timeout(&mut self, now: Nanos) -> Vec<GtpuPath> {
+        let mut silent = Vec::new();
+        let Some(PathSupervision { interval, t3, n3, .. }) = self.supervision else {
+            return silent;
+        };
+        for _ in 0..MOST_AT_ONCE {
+            let Some((_, path)) = self.due.first().copied().filter(|(at, _)| *at <= now) else {
+                break;
+            };
+            self.due.pop_first();
+            let Some(supervised) = self.paths.get_mut(&path) else {
+                continue;
+            };
+            if supervised.asked >= n3.max(1) {
+                supervised.asked = 0;
+                supervised.at = now + interval;
+                silent.push(path);
+            } else {
+                if supervised.asked == 0 {
+                    self.last = self.last.wrapping_add(1);
+                    supervised.sequence = self.last;
+                }
+                supervised.asked += 1;
+                supervised.at = now + t3;
+                let sequence = supervised.sequence;
+                self.echoes.push_back(Echo { path, sequence });
+            }
+            self.due.insert((supervised.at, path));
+        }
+        silent
+    }
+
+    /// A response has come. Answers who is to be told that the path has recovered.
+    pub(crate) fn answered(&mut self, now: Nanos, path: &GtpuPath, sequence: u16) -> BTreeSet<AssociationId> {
+        let (Some(supervision), Some(supervised)) = (self.supervision, self.paths.get_mut(path)) else {
+            return BTreeSet::new();
+        };
+        if supervised.asked == 0 || supervised.sequence != sequence {
+            return BTreeSet::new();
+        }
+        self.due.remove(&(supervised.at, *path));
+        supervised.asked = 0;
+        supervised.at = now + supervision.interval;
+        self.due.insert((supervised.at, *path));
+        std::mem::take(&mut supervised.told)
+    }
+
+    /// Notes that an association is told that a path has failed; answers whether it has not been told before.
+    pub(crate) fn tell(&mut self, path: &GtpuPath, association: AssociationId) -> bool {
+        let supervised = self.paths.get_mut(path);
+        supervised.is_some_and(|supervised| supervised.told.insert(association))
+    }
+
+    pub(crate) fn poll_echo(&mut self) -> Option<Echo> {
+        self.echoes.pop_front()
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
+        self.due.first().map(|(at, _)| *at)
+    }
+}

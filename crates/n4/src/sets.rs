@@ -1,0 +1,288 @@
+//! SMF sets: sessions that several control plane functions control in turn, with one association for the set (SSET,
+//! TS 29.244 §5.22.2) or one for each member (MPAS, §5.22.3), and sets of sessions that are deleted or moved together
+//! (RESPS, §5.22.4; §6.2.10, §6.2.11).
+//!
+//! Which members a set has is known from associations and Alternative SMF IP Addresses alone: no DNS is asked.
+
+use flow::Nanos;
+use pfcp::group::PfcpSessionChangeInfo;
+use pfcp::ie::{
+    AlternativeSmfIpAddress, Cause, CpFunctionFeatures, CpIpAddress, FqCsid, FqCsidNode, GroupId, NodeId,
+    SmfSetId,
+};
+use pfcp::message::{
+    SessionModificationRequest, SessionReportResponse, SessionSetDeletionRequest, SessionSetDeletionResponse,
+    SessionSetModificationRequest, SessionSetModificationResponse,
+};
+use pfcp::{IeType, Repeated};
+use session::{Addresses, AssociationId, CpFSeid, Seid, SetId, SetNode, Sets};
+use std::net::IpAddr;
+
+use crate::association::Association;
+use crate::cause::Reject;
+use crate::endpoint::{Endpoint, Path, Request};
+use crate::serve_session::{address_of, cp_f_seid};
+
+/// Sets of one session that are kept; more are as if they were not there.
+const MOST_SETS: usize = 16;
+
+/// The name of a set that outlives its datagram; `None` for an empty one.
+pub(crate) fn set_name(id: Option<SmfSetId<'_>>) -> Option<Vec<u8>> {
+    id.map(|id| id.fqdn.to_ascii_lowercase())
+        .filter(|name| !name.is_empty())
+}
+
+impl Association {
+    /// Whether the sessions of this association can be controlled by others than its peer.
+    pub(crate) fn is_of_set(&self) -> bool {
+        let has = |feature| self.features.contains(feature);
+        has(CpFunctionFeatures::SSET) || has(CpFunctionFeatures::MPAS) && self.set.is_some()
+    }
+
+    /// Whether the peers of both are members of one set.
+    pub(crate) fn is_beside(&self, other: &Association) -> bool {
+        self.set.is_some() && self.set == other.set
+    }
+}
+
+/// Where a report goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    /// The session's name at the receiver; 0 where the receiver is not who named it.
+    pub(crate) seid: pfcp::Seid,
+    /// The name that its former controller gave it, for another one (Old CP F-SEID).
+    pub(crate) old: Option<CpFSeid>,
+    pub(crate) path: Path,
+}
+
+impl Endpoint {
+    /// Whether `from` is an address of a member of the set that the session's association belongs to.
+    pub(crate) fn is_member(&self, association: AssociationId, from: IpAddr) -> bool {
+        self.associations.get(association).is_some_and(|one| {
+            let mut others = self.associations.iter();
+            others.any(|other| other.is_at(from) && one.is_beside(other))
+        })
+    }
+
+    /// The association that takes a session over by naming its node, if it does.
+    ///
+    /// # Errors
+    /// The node has no association, or is not a member of the set.
+    pub(crate) fn taker(
+        &mut self,
+        seid: Seid,
+        sent: &SessionModificationRequest<'_>,
+        path: Path,
+    ) -> Result<Option<AssociationId>, Reject> {
+        let Some(node) = sent.node_id else {
+            return Ok(None);
+        };
+        let to = self.association_of(node, path)?;
+        match self.sessions.session(seid).map(|session| session.association()) {
+            Some(owner) if owner == to => Ok(None),
+            Some(owner) if self.are_beside(owner, to) => Ok(Some(to)),
+            _ => Err(Reject::ie(Cause::REQUEST_REJECTED, IeType::NODE_ID)),
+        }
+    }
+
+    fn are_beside(&self, a: AssociationId, b: AssociationId) -> bool {
+        let both = (self.associations.get(a), self.associations.get(b));
+        matches!(both, (Some(a), Some(b)) if a.is_beside(b))
+    }
+
+    /// Where a session's reports go, in the order in which they are tried: its CP F-SEID's address, and for a session
+    /// of a set the others that may control it. A peer that is silent comes last.
+    pub(crate) fn report_routes(&self, seid: Seid) -> Vec<Route> {
+        let Some(session) = self.sessions.session(seid) else {
+            return Vec::new();
+        };
+        let Some(association) = self.associations.get(session.association()) else {
+            return Vec::new();
+        };
+        let (cp, like) = (session.cp(), association.local.ip());
+        let owner =
+            address_of((cp.ipv4, cp.ipv6), like).map(|address| self.route(association, address, cp, true));
+        let other = |address| self.route(association, address, cp, false);
+        let moved = session.sets().reports_to;
+        let mut routes: Vec<Route> = moved
+            .and_then(|to| address_of((to.ipv4, to.ipv6), like))
+            .map(other)
+            .into_iter()
+            .collect();
+        routes.extend(owner);
+        if association.is_of_set() {
+            let alternatives = association.others.iter().copied();
+            let beside = self.associations.iter();
+            let beside =
+                beside.filter(|one| one.id != association.id && one.reachable && association.is_beside(one));
+            let known = alternatives.chain(beside.map(|one| one.peer.ip()));
+            let fitting = known.filter(|address| address.is_ipv4() == like.is_ipv4());
+            for route in fitting.map(other) {
+                if routes.iter().all(|one| one.path.from != route.path.from) {
+                    routes.push(route);
+                }
+            }
+            if !association.reachable && routes.len() > 1 {
+                routes.rotate_left(1);
+            }
+        }
+        routes
+    }
+
+    /// The way to a control plane function that a report was redirected to.
+    pub(crate) fn redirected_route(&self, seid: Seid, address: IpAddr) -> Option<Route> {
+        let session = self.sessions.session(seid)?;
+        let association = self.associations.get(session.association())?;
+        Some(self.route(association, address, session.cp(), false))
+    }
+
+    fn route(&self, association: &Association, address: IpAddr, cp: CpFSeid, is_owner: bool) -> Route {
+        Route {
+            seid: pfcp::Seid(if is_owner { cp.seid } else { 0 }),
+            old: (!is_owner).then_some(cp),
+            path: self.path_to(association, address),
+        }
+    }
+
+    /// A control plane function has taken a report, and perhaps the session (TS 29.244 §5.22.2 item 5).
+    pub(crate) fn adopt(&mut self, seid: Seid, answer: &SessionReportResponse<'_>) {
+        if let Some(cp) = answer.cp_f_seid {
+            self.sessions.rename(seid, cp_f_seid(cp));
+            if let Some(sets) = self.sessions.sets_mut(seid) {
+                sets.reports_to = None;
+            }
+            self.follow_node(seid, answer.node_id);
+        }
+        if let Some(sets) = named_sets(answer.fq_csid, answer.group_id.first()) {
+            self.assign(seid, *sets);
+        }
+    }
+
+    fn follow_node(&mut self, seid: Seid, node: Option<NodeId<'_>>) {
+        let node = node.and_then(crate::node::NodeName::of);
+        let to = node.and_then(|node| self.associations.by_node(&node).map(|one| one.id));
+        let owner = self.sessions.session(seid).map(|session| session.association());
+        if let (Some(to), Some(owner)) = (to, owner)
+            && to != owner
+            && self.are_beside(owner, to)
+        {
+            self.sessions.hand_over(seid, to);
+        }
+    }
+
+    /// Enters the sets that a message names: those of a kind of node take the place of those there were.
+    pub(crate) fn assign(&mut self, seid: Seid, named: Sets) {
+        let Some(known) = self.sessions.sets_mut(seid) else {
+            return;
+        };
+        known
+            .ids
+            .retain(|one| named.ids.iter().all(|new| new.kind != one.kind));
+        known.ids.extend(named.ids);
+        known.ids.truncate(MOST_SETS);
+        known.group = named.group.or(known.group.take());
+    }
+
+    /// Session Set Deletion (TS 29.244 §6.2.10, §7.4.6): the sessions of these sets go.
+    pub(crate) fn serve_set_deletion(
+        &mut self,
+        now: Nanos,
+        request: Request,
+        sent: &SessionSetDeletionRequest<'_>,
+    ) {
+        let association = match self.association_of(sent.node_id, request.path) {
+            Ok(association) => association,
+            Err(reject) => return self.reject(request.path, &request.header, None, reject),
+        };
+        if sent.fq_csid.is_empty() {
+            let reject = Reject::ie(Cause::CONDITIONAL_IE_MISSING, IeType::FQ_CSID);
+            return self.reject(request.path, &request.header, None, reject);
+        }
+        let named: Vec<SetId> = sent.fq_csid.iter().flat_map(set_ids).collect();
+        for seid in self.sessions_of_set(association, |sets, _| has_set(sets, &named)) {
+            self.sessions.remove(seid);
+        }
+        let node = self.config.node.clone();
+        let response = SessionSetDeletionResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
+        self.answer(now, request, &response);
+    }
+
+    /// Session Set Modification (TS 29.244 §6.2.11, §7.4.7): reports of these sessions go elsewhere from now on.
+    pub(crate) fn serve_set_modification(
+        &mut self,
+        now: Nanos,
+        request: Request,
+        sent: &SessionSetModificationRequest<'_>,
+    ) {
+        let association = match self.association_of(sent.node_id, request.path) {
+            Ok(association) => association,
+            Err(reject) => return self.reject(request.path, &request.header, None, reject),
+        };
+        for change in sent.pfcp_session_change_info.iter() {
+            self.redirect_sets(association, &change);
+        }
+        let node = self.config.node.clone();
+        let response = SessionSetModificationResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
+        self.answer(now, request, &response);
+    }
+
+    fn redirect_sets(&mut self, association: AssociationId, change: &PfcpSessionChangeInfo<'_>) {
+        let named: Vec<SetId> = change.fq_csid.iter().flat_map(set_ids).collect();
+        let groups: Vec<&[u8]> = change.group_id.iter().map(|group| group.0).collect();
+        let addresses: Vec<CpIpAddress> = change.cp_ip_address.iter().collect();
+        let is_meant = |sets: &Sets, cp: CpFSeid| {
+            let has_group = sets.group.as_deref().is_some_and(|group| groups.contains(&group));
+            has_set(sets, &named) || has_group || addresses.iter().any(|address| is_at(cp, address))
+        };
+        let AlternativeSmfIpAddress { ipv4, ipv6, .. } = change.alternative_smf_ip_address;
+        for seid in self.sessions_of_set(association, is_meant) {
+            if let Some(sets) = self.sessions.sets_mut(seid) {
+                sets.reports_to = Some(Addresses { ipv4, ipv6 });
+            }
+        }
+    }
+
+    /// The sessions, of an association and those beside it, that `is_meant` says of.
+    fn sessions_of_set(
+        &self,
+        association: AssociationId,
+        is_meant: impl Fn(&Sets, CpFSeid) -> bool,
+    ) -> Vec<Seid> {
+        let may = |owner| owner == association || self.are_beside(owner, association);
+        let all = self.sessions.iter();
+        all.filter(|session| is_meant(session.sets(), session.cp()) && may(session.association()))
+            .map(|session| session.seid())
+            .collect()
+    }
+}
+
+/// The sets that a message names, if it names any.
+pub(crate) fn named_sets(ids: Repeated<'_, FqCsid<'_>>, group: Option<GroupId<'_>>) -> Option<Box<Sets>> {
+    let sets = Sets {
+        ids: ids.iter().flat_map(set_ids).take(MOST_SETS).collect(),
+        group: group.map(|group| group.0.into()),
+        reports_to: None,
+    };
+    (sets != Sets::default()).then(|| Box::new(sets))
+}
+
+fn has_set(sets: &Sets, named: &[SetId]) -> bool {
+    sets.ids.iter().any(|id| named.contains(id))
+}
+
+fn is_at(cp: CpFSeid, address: &CpIpAddress) -> bool {
+    (cp.ipv4.is_some() && cp.ipv4 == address.ipv4) || (cp.ipv6.is_some() && cp.ipv6 == address.ipv6)
+}
+
+fn set_ids<'a>(set: FqCsid<'a>) -> impl Iterator<Item = SetId> + 'a {
+    let node = match set.node {
+        FqCsidNode::Ipv4(address) => SetNode::Ipv4(address),
+        FqCsidNode::Ipv6(address) => SetNode::Ipv6(address),
+        FqCsidNode::Operator(number) => SetNode::Operator(number),
+    };
+    set.csids.iter().map(move |number| SetId {
+        kind: set.node_type,
+        node,
+        number: u16::from_be_bytes(*number),
+    })
+}
