@@ -118,9 +118,10 @@ struct Ue {
 }
 
 /// What has passed of a rate's allowance. It never exceeds the burst if no more passes in any interval than the burst
-/// and what the rate allows in that time.
+/// and what the rate allows in that time. Each session of a UE begins with a burst of its own.
 #[derive(Clone, Copy, Debug, Default)]
 struct Allowed {
+    sessions: u64,
     /// Millionths of bits.
     used: u64,
     at: Nanos,
@@ -131,7 +132,7 @@ impl Allowed {
         let elapsed = now.0 - self.at.0;
         self.used = self.used.saturating_sub(elapsed.saturating_mul(MBR.0 / 1000)) + octets * 8_000_000;
         self.at = now;
-        assert!(self.used <= BURST * 8_000_000, "{self:?}");
+        assert!(self.used <= self.sessions * BURST * 8_000_000, "{self:?}");
     }
 }
 
@@ -425,6 +426,8 @@ impl World {
     }
 
     fn establish(&mut self, ue: u8) {
+        let policed = &mut self.ues[usize::from(ue)].policed;
+        policed.iter_mut().for_each(|allowed| allowed.sessions += 1);
         if self.ues[usize::from(ue)].session.is_some() || self.is_asking(ue) {
             return;
         }

@@ -36,6 +36,8 @@ pub(crate) struct Act<'a> {
     pub plans: &'a mut [Plan; BURST],
     pub shared: &'a mut SharedMeters,
     pub extended: Extended<'a>,
+    /// Of the packet that was planned last, if its forward marks.
+    pub dscp: Option<Dscp>,
     /// Packets that are mirrored, and to which port.
     pub mirrored: &'a mut Batch<(u8, PortId)>,
 }
@@ -103,15 +105,16 @@ impl Act<'_> {
             let done = match descriptor.kind {
                 _ if !descriptor.verdict.is_some() => Err(DropReason::NoMatchingPdr),
                 Kind::Relayed => self.relay(buf, descriptor).map(Fate::Send),
-                _ => match self.plan::<false>(descriptor, (place, keys)) {
-                    Ok(Some((port, _))) => Ok(Fate::Send(port)),
-                    Ok(None) => {
-                        let done = self.unusual(buf, descriptor, (place, keys));
-                        buffers |= done == Ok(Fate::Buffer);
-                        done
-                    }
-                    Err(reason) => Err(reason),
-                },
+                _ => self
+                    .plan::<false>(descriptor, (place, keys))
+                    .and_then(|port| match port {
+                        Some(port) => Ok(Fate::Send(port)),
+                        None => {
+                            let done = self.unusual(buf, descriptor, (place, keys));
+                            buffers |= done == Ok(Fate::Buffer);
+                            done
+                        }
+                    }),
             };
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
@@ -155,6 +158,7 @@ impl Act<'_> {
     }
 
     /// A packet that `plan` does not take: it may only need a DSCP by its QoS flow.
+    #[cold]
     #[inline(never)]
     fn unusual<B: PacketBuf>(
         &mut self,
@@ -162,23 +166,24 @@ impl Act<'_> {
         descriptor: &Descriptor,
         (place, keys): (usize, &Keys),
     ) -> Result<Fate, DropReason> {
-        let Some((port, dscp)) = self.plan::<true>(descriptor, (place, keys))? else {
+        let Some(port) = self.plan::<true>(descriptor, (place, keys))? else {
             return self.uncommon(buf, descriptor, (place, keys));
         };
-        if let Some(dscp) = dscp {
+        if let Some(dscp) = self.dscp {
             special::mark(buf, descriptor, &mut self.plans[place % BURST].forward, dscp)?;
         }
         Ok(Fate::Send(port))
     }
 
     /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one
-    /// that [`uncommon`](Self::uncommon) is for. With `MARKS` also for forwards that mark by QoS flow: gives the DSCP.
+    /// that [`uncommon`](Self::uncommon) is for. With `MARKS` also for forwards that mark; `dscp` is what they mark
+    /// with then.
     #[inline(always)]
     fn plan<const MARKS: bool>(
         &mut self,
         descriptor: &Descriptor,
         (place, keys): (usize, &Keys),
-    ) -> Result<Option<(PortId, Option<Dscp>)>, DropReason> {
+    ) -> Result<Option<PortId>, DropReason> {
         let verdict = &descriptor.verdict;
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
@@ -227,16 +232,11 @@ impl Act<'_> {
             way,
             container,
         };
-        let dscp = match MARKS {
-            false => None,
-            true => special::dscp(
-                self.ways.places,
-                &forward,
-                descriptor,
-                (block.mark(verdict.marking), colour),
-            ),
-        };
-        Ok(Some((adjacency.port(), dscp)))
+        if MARKS {
+            let treatment = (block.mark(verdict.marking), colour);
+            self.dscp = special::dscp(self.ways.places, &forward, descriptor, treatment);
+        }
+        Ok(Some(adjacency.port()))
     }
 
     /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators, NAT,
@@ -252,13 +252,14 @@ impl Act<'_> {
         let verdict = &verdict;
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
-        self.ways.stats.directions[direction].matched.add(octets);
         let mut block = live(self.blocks, verdict)?;
-        check_open(&block, verdict)?;
         let mut forward = block.forward(verdict.forward);
         if forward.kind() == ForwardKind::Buffer {
-            return Ok(Fate::Buffer);
+            // It counts as matched when it goes on.
+            return check_open(&block, verdict).map(|()| Fate::Buffer);
         }
+        self.ways.stats.directions[direction].matched.add(octets);
+        check_open(&block, verdict)?;
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
         let routed = forward.kind() == ForwardKind::Plain || descriptor.tunnel.is_none();
