@@ -68,7 +68,11 @@ struct Shapes<K: FlowKey> {
     in_use: Vec<Shape<K>>,
 }
 
+/// How many entries ahead the room for one is made sure of.
+const AHEAD: usize = 4;
+
 /// An entry on its way into the table.
+#[derive(Clone, Copy)]
 struct Staged<K: FlowKey> {
     entry: FlowEntry<K>,
     prepared: Prepared,
@@ -194,12 +198,15 @@ impl<K: FamilyKey> FamilyFlows<K> {
 
     /// The second half, of all that were staged, in order. `dead` entries that are replaced are fewer then.
     fn write(&mut self, books: &mut Books<'_>, (dead, lines): (&mut usize, &mut Extensions), now: Tick) {
-        for Staged {
-            entry,
-            prepared,
-            session,
-        } in self.staged.drain(..)
-        {
+        for number in 0..self.staged.len() {
+            if let Some(next) = self.staged.get(number + AHEAD) {
+                self.table.foresee(next.prepared);
+            }
+            let Staged {
+                entry,
+                prepared,
+                session,
+            } = self.staged[number];
             let spot = self.table.spot(&entry.key, prepared);
             let old = self
                 .table
@@ -233,6 +240,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 }
             }
         }
+        self.staged.clear();
     }
 
     /// The block and the generation of what was removed.

@@ -121,13 +121,7 @@ impl SlowPath {
         }
         let count = self.find(tables.sessions, burst, count);
         let count = self.admit(tables, burst, count);
-        for place in 0..AHEAD.min(count) {
-            self.prefetch(tables.sessions, burst.descriptors, place);
-        }
         for place in 0..count {
-            if place + AHEAD < count {
-                self.prefetch(tables.sessions, burst.descriptors, place + AHEAD);
-            }
             self.judge(tables, burst, self.wanted[place]);
         }
         let mut books = Books {
@@ -267,6 +261,8 @@ impl SlowPath {
             if rounds.admits(turn, &mut account.served) {
                 wanted[kept] = wanted[number];
                 kept += 1;
+                let descriptor = &burst.descriptors[usize::from(place)];
+                prefetch(tables.sessions, session, descriptor.side);
                 continue;
             }
             refuse(
@@ -330,23 +326,6 @@ impl SlowPath {
         }
     }
 
-    /// Asks for what the decision about a packet reads of its session.
-    #[inline]
-    fn prefetch(&self, sessions: &Sessions, descriptors: &[Descriptor], number: usize) {
-        let Wanted { place, session, .. } = self.wanted[number % BURST];
-        let (Some(slot), Some(descriptor)) = (sessions.at(session), descriptors.get(usize::from(place)))
-        else {
-            return;
-        };
-        slot.classifier.prefetch();
-        // Mostly right, and no harm done if not.
-        let likely = match descriptor.side {
-            Side::Tunnel { .. } => Direction::Uplink,
-            Side::Plain { .. } => Direction::Downlink,
-        };
-        sessions.blocks.prefetch_face(slot.installed.block, likely);
-    }
-
     fn shape(&self, fields: KeyFields) -> KeyFields {
         if self.force_five_tuple {
             KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
@@ -356,9 +335,18 @@ impl SlowPath {
     }
 }
 
-/// How many decisions ahead their memory is asked for: as much as is on its way at once, and stays in the nearest cache
-/// until its turn.
-const AHEAD: usize = 10;
+/// Asks for what the decision about a packet of this side reads of its session.
+#[inline]
+fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
+    let Some(slot) = sessions.at(session) else { return };
+    slot.classifier.prefetch();
+    // Mostly right, and no harm done if not.
+    let likely = match side {
+        Side::Tunnel { .. } => Direction::Uplink,
+        Side::Plain { .. } => Direction::Downlink,
+    };
+    sessions.blocks.prefetch_face(slot.installed.block, likely);
+}
 
 /// By where it came in: what comes in tunnels is uplink, also between user planes.
 fn class(descriptor: &Descriptor) -> Class {

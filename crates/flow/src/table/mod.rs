@@ -22,6 +22,7 @@ use core::fmt;
 
 use self::bucket_line::{BucketLine, SLOTS, Slot};
 use self::place::{Home, Placement};
+use self::search::Search;
 use crate::hash::Hasher;
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
 use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
@@ -32,6 +33,7 @@ pub struct FlowTable<K> {
     placement: Placement,
     buckets: Slab<BucketLine>,
     entries: Slab<FlowEntry<K>>,
+    search: Box<Search>,
     /// Entries below this have been used at least once.
     touched: u32,
     /// The first of the entries that were given back; the next is in its `block`.
@@ -161,6 +163,7 @@ impl<K: FlowKey> FlowTable<K> {
             placement: Placement::new(buckets as u32),
             buckets: Slab::new(buckets)?,
             entries: Slab::new(flows)?,
+            search: Box::new(Search::new()),
             touched: 0,
             free: NONE,
             len: 0,
@@ -254,6 +257,20 @@ impl<K: FlowKey> FlowTable<K> {
         prefetch::nth_to_write(&self.buckets, home.bucket as usize);
         prefetch::nth_to_write(&self.buckets, other as usize);
         Prepared(home)
+    }
+
+    /// Between the halves of an insert, when the memory of the first one is there: asks for what making room will read,
+    /// if there is no room.
+    #[inline]
+    pub fn foresee(&self, prepared: Prepared) {
+        let Home { bucket, tag } = prepared.0;
+        let is_full = |bucket: u32| {
+            let line = self.buckets.get(bucket as usize);
+            line.is_some_and(|line| line.free_slot().is_none())
+        };
+        if is_full(bucket) && is_full(self.placement.other(bucket, tag)) {
+            search::prefetch(&self.buckets, self.placement, bucket);
+        }
     }
 
     /// Where a key is, or is to go. Good until the table changes.
@@ -401,7 +418,8 @@ impl<K: FlowKey> FlowTable<K> {
                 return Some((bucket, slot));
             }
         }
-        let (bucket, slot, moves) = search::make_room(&mut self.buckets, self.placement, both)?;
+        let (bucket, slot, moves) =
+            search::make_room(&mut self.search, &mut self.buckets, self.placement, both)?;
         self.moves += moves as u64;
         Some((bucket, slot))
     }

@@ -19,23 +19,25 @@ struct Node {
     moves: u8,
 }
 
-/// The nodes reached so far, in the order of the number of moves.
-struct Search {
+/// The nodes reached so far, in the order of the number of moves. It is kept from search to search: nothing is left of
+/// the last one but its memory.
+pub(super) struct Search {
     nodes: [Node; MAX_SEARCHED],
     len: usize,
 }
 
 /// Frees a slot in one of the buckets `first` by moving entries to their other buckets: gives the bucket, the slot
 /// and the number of moves. `None` when there is no way within the bounds.
+///
+/// What a bucket leads to is looked at as soon as it is known, before the next bucket of the same number of moves leads
+/// to as much again: most searches end there.
 pub(super) fn make_room(
+    search: &mut Search,
     buckets: &mut Slab<BucketLine>,
     placement: Placement,
     first: [u32; 2],
 ) -> Option<(u32, usize, usize)> {
-    let mut search = Search {
-        nodes: [Node::default(); MAX_SEARCHED],
-        len: 0,
-    };
+    search.len = 0;
     for bucket in first {
         search.push(
             buckets,
@@ -45,22 +47,43 @@ pub(super) fn make_room(
             },
         );
     }
-    let mut at = 0;
-    while at < search.len {
-        let node = search.nodes[at];
-        let line = buckets.get(node.bucket as usize)?;
-        if let Some(slot) = line.free_slot() {
-            return search.carry_out(buckets, at, slot);
+    let (mut at, mut looked_at) = (0, 0);
+    loop {
+        while looked_at < search.len {
+            let line = buckets.get(search.nodes[looked_at].bucket as usize)?;
+            if let Some(slot) = line.free_slot() {
+                return search.carry_out(buckets, looked_at, slot);
+            }
+            looked_at += 1;
         }
-        if usize::from(node.moves) < MAX_MOVES {
+        if at == search.len {
+            return None;
+        }
+        if usize::from(search.nodes[at].moves) < MAX_MOVES {
             search.expand(buckets, placement, at);
         }
         at += 1;
     }
-    None
+}
+
+/// Asks for the buckets that a search from `bucket` looks at first.
+pub(super) fn prefetch(buckets: &Slab<BucketLine>, placement: Placement, bucket: u32) {
+    let Some(line) = buckets.get(bucket as usize) else {
+        return;
+    };
+    for slot in 0..SLOTS {
+        prefetch::nth(buckets, placement.other(bucket, line.slot(slot).tag) as usize);
+    }
 }
 
 impl Search {
+    pub(super) fn new() -> Self {
+        Self {
+            nodes: [Node::default(); MAX_SEARCHED],
+            len: 0,
+        }
+    }
+
     /// Adds the other buckets of everything in the bucket of node `at`.
     fn expand(&mut self, buckets: &Slab<BucketLine>, placement: Placement, at: usize) {
         let Node { bucket, moves, .. } = self.nodes[at];
