@@ -4,7 +4,13 @@ use pfcp::ie::UpFunctionFeatures as Features;
 
 /// UP Function Features that are implemented. EMPU, mandatory on N4 as well as FTUP, is missing until end markers are
 /// sent.
-const OURS: &[Features] = &[Features::FTUP, Features::SSET, Features::MPAS, Features::RESPS];
+const OURS: &[Features] = &[
+    Features::FTUP,
+    Features::SSET,
+    Features::BUNDL,
+    Features::MPAS,
+    Features::RESPS,
+];
 
 /// Our UP Function Features, on six octets at least, which releases since 15 all understand.
 pub fn up_function_features() -> Features {
@@ -18,7 +24,7 @@ mod tests {
 
     #[test]
     fn nothing_is_promised_that_is_not_done() {
-        let promised = Features::FTUP | Features::SSET | Features::MPAS | Features::RESPS;
+        let promised = Features::FTUP | Features::SSET | Features::MPAS | Features::RESPS | Features::BUNDL;
         assert_eq!(up_function_features(), promised);
         assert!(up_function_features().octets() >= 6);
     }

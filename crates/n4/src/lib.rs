@@ -22,12 +22,14 @@
 
 mod answers;
 mod association;
+mod bundle;
 mod cause;
 mod config;
 mod counters;
 mod endpoint;
 mod features;
 mod heartbeat;
+mod load;
 mod map;
 mod node;
 mod node_report;
