@@ -10,6 +10,7 @@ use session::AssociationId;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
+use crate::load::PeerKnows;
 use crate::node::NodeName;
 
 /// One association.
@@ -38,6 +39,8 @@ pub struct Association {
     pub reachable: bool,
     /// Whether a heartbeat of ours is on its way.
     pub(crate) is_asked: bool,
+    /// What the peer has been told of our load.
+    pub(crate) knows: PeerKnows,
 }
 
 impl Association {
@@ -159,6 +162,7 @@ mod tests {
             since: Nanos::ZERO,
             reachable: true,
             is_asked: false,
+            knows: PeerKnows::default(),
         });
         id
     }

@@ -41,6 +41,10 @@ pub struct Counters {
     pub node_reports: u64,
     /// GTP-U paths that came into use when as many were supervised as may be.
     pub paths_unsupervised: u64,
+    /// New sessions refused under overload, or because their peer has more than its share in work.
+    pub throttled: u64,
+    /// Datagrams with several messages of ours.
+    pub bundles: u64,
     /// Peers found to have restarted by their Recovery Time Stamp.
     pub peer_restarts: u64,
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.

@@ -13,9 +13,9 @@ use rules::network::Network;
 use session::{
     AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, Ticket, WorkerFault, keyed,
 };
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::answers::{Answers, Known, RequestKey};
@@ -24,6 +24,7 @@ use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::downlink::Downlink;
+use crate::load::Load;
 use crate::node_report::NodeReports;
 use crate::paths::Paths;
 use crate::reports::Reports;
@@ -43,6 +44,11 @@ pub struct Endpoint {
     pub(crate) answers: Answers,
     pub(crate) requests: Requests,
     pub(crate) in_work: Keyed<Ticket, InWork>,
+    /// How many of `in_work` each association has; none is not entered.
+    pub(crate) work_of: BTreeMap<AssociationId, usize>,
+    pub(crate) load: Load,
+    /// Addresses whose peers take several messages in one datagram.
+    pub(crate) bundlers: BTreeSet<IpAddr>,
     pub(crate) last_ticket: u64,
     /// Associations by the time of their next heartbeat.
     pub(crate) heartbeats: VecDeque<(Nanos, AssociationId)>,
@@ -98,6 +104,9 @@ impl Endpoint {
             answers: Answers::new(a, config.answer_octets, config.answer_age),
             requests: Requests::new(b, config.t1, config.n1, start),
             in_work: keyed(c),
+            work_of: BTreeMap::new(),
+            load: Load::new(config.recovery_unix),
+            bundlers: BTreeSet::new(),
             last_ticket: 0,
             heartbeats: VecDeque::new(),
             reports: Reports::new(d, config.reports),
@@ -123,7 +132,7 @@ impl Endpoint {
         for frame in Frames::new(datagram) {
             match frame {
                 Ok(frame) => self.handle_message(now, path, &frame),
-                Err(error) => self.handle_header_error(path, error, datagram),
+                Err(error) => self.handle_header_error(now, path, error, datagram),
             }
         }
         self.settle(now);
@@ -163,7 +172,8 @@ impl Endpoint {
 
     /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
-        self.transmits.pop_front()
+        let first = self.transmits.pop_front()?;
+        Some(self.bundle(first))
     }
 
     /// The next command for a worker; see [`Effect`].
@@ -228,7 +238,7 @@ impl Endpoint {
     }
 
     /// What the header check found (TS 29.244 §7.6.2 to §7.6.5).
-    fn handle_header_error(&mut self, path: Path, error: HeaderError, datagram: &[u8]) {
+    fn handle_header_error(&mut self, now: Nanos, path: Path, error: HeaderError, datagram: &[u8]) {
         match error {
             HeaderError::Version { sequence, .. } => {
                 self.counters.other_version += 1;
@@ -239,7 +249,13 @@ impl Endpoint {
                 }
             }
             HeaderError::Length { header, .. } if is_served(header.message_type) => {
-                self.reject(path, &header, None, Reject::of(pfcp::ie::Cause::INVALID_LENGTH));
+                self.reject(
+                    now,
+                    path,
+                    &header,
+                    None,
+                    Reject::of(pfcp::ie::Cause::INVALID_LENGTH),
+                );
             }
             HeaderError::TooShort { .. } | HeaderError::Length { .. } => self.counters.malformed += 1,
             HeaderError::UnknownType { .. } => self.counters.unexpected += 1,
@@ -288,7 +304,7 @@ impl Endpoint {
                 };
                 match Message::decode(frame) {
                     Ok(message) => self.serve(now, request, &message),
-                    Err(error) => self.reject(path, &frame.header, cp_seid(frame), Reject::from(error)),
+                    Err(error) => self.reject(now, path, &frame.header, cp_seid(frame), Reject::from(error)),
                 }
             }
         }

@@ -21,6 +21,7 @@
 
 mod answers;
 mod association;
+mod bundle;
 mod cause;
 mod config;
 mod counters;
@@ -28,6 +29,7 @@ mod downlink;
 mod endpoint;
 mod features;
 mod heartbeat;
+mod load;
 mod map;
 mod node;
 mod node_report;

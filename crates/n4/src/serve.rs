@@ -11,6 +11,7 @@ use session::AssociationId;
 
 use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Path, Request};
+use crate::load::LoadInformation;
 use crate::node::NodeName;
 
 impl Endpoint {
@@ -22,10 +23,10 @@ impl Endpoint {
             Message::AssociationReleaseRequest(release) => {
                 match self.association_of(release.node_id, request.path) {
                     Ok(association) => self.serve_release(now, request, association),
-                    Err(reject) => self.reject(request.path, &request.header, None, reject),
+                    Err(reject) => self.reject(now, request.path, &request.header, None, reject),
                 }
             }
-            Message::PfdManagementRequest(_) => self.refuse_unsupported(request, None),
+            Message::PfdManagementRequest(_) => self.refuse_unsupported(now, request, None),
             Message::SessionSetDeletionRequest(set) => self.serve_set_deletion(now, request, set),
             Message::SessionSetModificationRequest(set) => self.serve_set_modification(now, request, set),
             Message::SessionEstablishmentRequest(establishment) => {
@@ -56,14 +57,14 @@ impl Endpoint {
     }
 
     /// Procedures that this node does not have: cause 76, or 72 for a stranger.
-    fn refuse_unsupported(&mut self, request: Request, node_id: Option<pfcp::ie::NodeId<'_>>) {
+    fn refuse_unsupported(&mut self, now: Nanos, request: Request, node_id: Option<pfcp::ie::NodeId<'_>>) {
         let known = match node_id {
             Some(node_id) => self.association_of(node_id, request.path).map(drop),
             None if self.associations.knows(request.path.from.ip()) => Ok(()),
             None => Err(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION)),
         };
         let reject = known.err().unwrap_or(Reject::of(Cause::SERVICE_NOT_SUPPORTED));
-        self.reject(request.path, &request.header, None, reject);
+        self.reject(now, request.path, &request.header, None, reject);
     }
 
     /// Answers a request that changed something: the answer is kept for retransmissions.
@@ -86,6 +87,7 @@ impl Endpoint {
     /// Rejects a request before it has changed anything. `seid` is the peer's, as far as it is known.
     pub(crate) fn reject(
         &mut self,
+        now: Nanos,
         path: Path,
         header: &Header,
         seid: Option<pfcp::Seid>,
@@ -98,8 +100,17 @@ impl Endpoint {
         let Some(message_type) = header.message_type.response() else {
             return;
         };
+        let priority = header.priority;
         let mut header = Header::node(message_type, header.sequence);
         header.seid = message_type.is_session().then_some(seid.unwrap_or_default());
+        header.priority = priority;
+        let load = match cause {
+            Cause::PFCP_ENTITY_IN_CONGESTION => {
+                let peer = self.associations.by_source(path.from).map(|one| one.id);
+                self.load_information(now, peer)
+            }
+            _ => Default::default(),
+        };
         let offending = offending.map(OffendingIe::new);
         let node = self.config.node.clone();
         let rejection = Rejection {
@@ -107,6 +118,7 @@ impl Endpoint {
             cause,
             offending,
             rule,
+            load,
         };
         self.counters.answered += 1;
         self.counters.rejected += 1;
@@ -155,10 +167,10 @@ impl Endpoint {
 }
 
 /// What a rejection says.
-#[derive(Clone, Copy)]
 pub(crate) struct Rejection<'a> {
     pub(crate) node: &'a NodeName,
     pub(crate) cause: Cause,
     pub(crate) offending: Option<OffendingIe>,
     pub(crate) rule: Option<pfcp::ie::FailedRuleId>,
+    pub(crate) load: LoadInformation,
 }

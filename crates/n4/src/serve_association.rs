@@ -23,11 +23,11 @@ impl Endpoint {
     pub(crate) fn serve_setup(&mut self, now: Nanos, request: Request, setup: &AssociationSetupRequest<'_>) {
         let Some(node) = NodeName::of(setup.node_id) else {
             let reject = Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::NODE_ID);
-            return self.reject(request.path, &request.header, None, reject);
+            return self.reject(now, request.path, &request.header, None, reject);
         };
         let is_new = self.associations.by_node(&node).is_none();
         if is_new && let Err(reject) = self.make_room(request.path.from.ip()) {
-            return self.reject(request.path, &request.header, None, reject);
+            return self.reject(now, request.path, &request.header, None, reject);
         }
         let id = self.associations.id_for(&node);
         let retained = self.retain_sessions(id, is_new, setup);
@@ -46,6 +46,7 @@ impl Endpoint {
             since: now,
             reachable: true,
             is_asked: false,
+            knows: Default::default(),
         });
         self.share_out();
         if let Some(interval) = self.config.heartbeat_interval.filter(|_| is_new) {
@@ -102,9 +103,10 @@ impl Endpoint {
                         association.others = other_addresses(&association.node, alternatives);
                     }
                 }
+                self.share_out();
                 Cause::REQUEST_ACCEPTED
             }
-            Err(reject) => return self.reject(request.path, &request.header, None, reject),
+            Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
         let node = self.config.node.clone();
         let mut response = AssociationUpdateResponse::new(node.as_ie(), cause);
@@ -158,9 +160,10 @@ impl Endpoint {
         self.share_out();
     }
 
-    /// Tells the sessions how many peers want their share: those that live.
+    /// Takes up what has changed of the associations. Tells the sessions how many peers want their share: those that live.
     pub(crate) fn share_out(&mut self) {
         let alive = self.associations.iter().filter(|one| one.reachable).count();
         self.sessions.share_among(alive);
+        self.find_bundlers();
     }
 }

@@ -74,6 +74,12 @@ impl Endpoint {
         report.error_indication_report =
             (!remotes.is_empty()).then(|| ErrorIndicationReport::new(Repeated::new(&remotes)));
         report.usage_report = Repeated::new(&usage);
+        let association = self.sessions.session(seid).map(|session| session.association());
+        let load = self.load_information(now, association);
+        (
+            report.load_control_information,
+            report.overload_control_information,
+        ) = load;
         report.old_cp_f_seid = route.old.map(|old| FSeid {
             seid: pfcp::Seid(old.seid),
             ipv4: old.ipv4,

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
 use crate::endpoint::{Endpoint, Path, Request};
+use crate::load::LoadInformation;
 use crate::map::{self, Allocations, Context};
 use crate::serve::Rejection;
 use crate::sets::named_sets;
@@ -21,6 +22,8 @@ use crate::usage::{deletion_report, modification_report};
 #[derive(Debug)]
 pub(crate) struct InWork {
     request: Request,
+    /// Whose request it counts as.
+    association: Option<AssociationId>,
     /// The peer's SEID, for a rejection.
     cp_seid: u64,
     /// Whether a session is being restored.
@@ -42,22 +45,35 @@ impl Endpoint {
         sent: &SessionEstablishmentRequest<'_>,
     ) {
         let cp = cp_f_seid(sent.cp_f_seid);
-        let association = match self.establishing(sent, request.path) {
+        let association = match self.establishing(sent, request) {
             Ok(association) => association,
             Err(reject) => {
-                return self.reject(request.path, &request.header, Some(sent.cp_f_seid.seid), reject);
+                return self.reject(
+                    now,
+                    request.path,
+                    &request.header,
+                    Some(sent.cp_f_seid.seid),
+                    reject,
+                );
             }
         };
         if let Some(recovery) = sent.recovery_time_stamp {
             self.observe_recovery(now, association, recovery);
         }
         match map::establishment(sent, self.context()) {
-            Err(reject) => self.reject(request.path, &request.header, Some(sent.cp_f_seid.seid), reject),
+            Err(reject) => self.reject(
+                now,
+                request.path,
+                &request.header,
+                Some(sent.cp_f_seid.seid),
+                reject,
+            ),
             Ok(changes) => {
                 let flags = sent.pfcpsereq_flags;
                 let restores = flags.is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI));
                 let ticket = self.begin(InWork {
                     request,
+                    association: Some(association),
                     cp_seid: cp.seid,
                     restores,
                     reference: None,
@@ -72,10 +88,10 @@ impl Endpoint {
     fn establishing(
         &mut self,
         sent: &SessionEstablishmentRequest<'_>,
-        path: Path,
+        request: Request,
     ) -> Result<AssociationId, Reject> {
-        let association = self.association_of(sent.node_id, path)?;
-        self.check_load()?;
+        let association = self.association_of(sent.node_id, request.path)?;
+        self.admit(association, request.header.priority)?;
         Ok(association)
     }
 
@@ -88,7 +104,7 @@ impl Endpoint {
     ) {
         let (seid, cp) = match self.addressed(request) {
             Ok(addressed) => addressed,
-            Err(reject) => return self.reject(request.path, &request.header, None, reject),
+            Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
         let taker = self.taker(seid, sent, request.path);
         let changes = taker.and_then(|taker| {
@@ -96,11 +112,18 @@ impl Endpoint {
             Ok((taker, map::modification(sent, self.context())?))
         });
         match changes {
-            Err(reject) => self.reject(request.path, &request.header, Some(pfcp::Seid(cp.seid)), reject),
+            Err(reject) => self.reject(
+                now,
+                request.path,
+                &request.header,
+                Some(pfcp::Seid(cp.seid)),
+                reject,
+            ),
             Ok((taker, changes)) => {
                 let reference = sent.query_urr_reference;
                 let ticket = self.begin(InWork {
                     request,
+                    association: self.sessions.session(seid).map(|session| session.association()),
                     cp_seid: cp.seid,
                     restores: false,
                     reference,
@@ -116,10 +139,11 @@ impl Endpoint {
     /// Session Deletion (TS 29.244 §6.3.4.3). Served however many requests are in work: it makes room.
     pub(crate) fn serve_deletion(&mut self, now: Nanos, request: Request) {
         match self.addressed(request) {
-            Err(reject) => self.reject(request.path, &request.header, None, reject),
+            Err(reject) => self.reject(now, request.path, &request.header, None, reject),
             Ok((seid, cp)) => {
                 let ticket = self.begin(InWork {
                     request,
+                    association: self.sessions.session(seid).map(|session| session.association()),
                     cp_seid: cp.seid,
                     restores: false,
                     reference: None,
@@ -139,8 +163,8 @@ impl Endpoint {
         if let Some(session) = self.sessions.session(seid) {
             let association = self.associations.get(session.association());
             let is_peer = association.is_some_and(|association| association.is_at(from));
-            let is_member = self.is_member(session.association(), from);
-            if is_peer || is_member || has_address(session.cp(), from) || self.config.any_source {
+            let may = is_peer || has_address(session.cp(), from) || self.config.any_source;
+            if may || self.is_member(session.association(), from) {
                 return Ok((seid, session.cp()));
             }
             self.counters.impostors += 1;
@@ -149,14 +173,6 @@ impl Endpoint {
             Err(Reject::of(Cause::SESSION_CONTEXT_NOT_FOUND))
         } else {
             Err(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION))
-        }
-    }
-
-    fn check_load(&self) -> Result<(), Reject> {
-        if self.in_work.len() < self.config.max_in_work {
-            Ok(())
-        } else {
-            Err(Reject::of(Cause::PFCP_ENTITY_IN_CONGESTION))
         }
     }
 
@@ -172,6 +188,7 @@ impl Endpoint {
         let ticket = self.new_ticket();
         self.answers
             .begin(in_work.request.key, in_work.request.digest, ticket);
+        self.count_work(in_work.association, true);
         self.in_work.insert(ticket, in_work);
         ticket
     }
@@ -181,6 +198,7 @@ impl Endpoint {
         let Some(mut in_work) = self.in_work.remove(&outcome.ticket) else {
             return;
         };
+        self.count_work(in_work.association, false);
         let Some(message_type) = in_work.request.header.message_type.response() else {
             return;
         };
@@ -193,15 +211,17 @@ impl Endpoint {
         if let Ok(done) = &outcome.result {
             self.move_between_sets(done.seid, &mut in_work);
         }
-        let header = Header::session(message_type, pfcp::Seid(seid), sequence);
+        let mut header = Header::session(message_type, pfcp::Seid(seid), sequence);
+        header.priority = in_work.request.header.priority;
+        let load = self.load_information(now, in_work.association);
         if let Ok(done) = &outcome.result {
             self.downlink_changed(done.seid);
         }
         let bytes = match outcome.result {
             Ok(done) => self
-                .send_done(&header, &in_work, &done)
-                .or_else(|| self.fail(&header, &in_work, &done)),
-            Err(refusal) => self.send_refusal(&header, &in_work, refusal),
+                .send_done(&header, &in_work, &done, load)
+                .or_else(|| self.fail(&header, &in_work, &done, load)),
+            Err(refusal) => self.send_refusal(&header, &in_work, refusal, load),
         };
         self.counters.answered += 1;
         let key = in_work.request.key;
@@ -222,11 +242,17 @@ impl Endpoint {
     }
 
     /// Rejects with cause 77 what was done and cannot be told. A session that its owner will never know of goes.
-    fn fail(&mut self, header: &Header, in_work: &InWork, done: &Done) -> Option<std::sync::Arc<[u8]>> {
+    fn fail(
+        &mut self,
+        header: &Header,
+        in_work: &InWork,
+        done: &Done,
+        load: LoadInformation,
+    ) -> Option<std::sync::Arc<[u8]>> {
         if header.message_type == MessageType::SESSION_ESTABLISHMENT_RESPONSE {
             self.sessions.remove(done.seid);
         }
-        self.send_refusal(header, in_work, Refusal::Worker)
+        self.send_refusal(header, in_work, Refusal::Worker, load)
     }
 
     fn send_refusal(
@@ -234,6 +260,7 @@ impl Endpoint {
         header: &Header,
         in_work: &InWork,
         refusal: Refusal,
+        load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         self.counters.rejected += 1;
         let Reject {
@@ -248,6 +275,7 @@ impl Endpoint {
             cause,
             offending,
             rule,
+            load,
         };
         self.send_session_rejection(in_work.request.path, header, rejection)
     }
@@ -261,31 +289,50 @@ impl Endpoint {
             cause,
             offending,
             rule,
+            load,
         }: Rejection<'_>,
     ) -> Option<std::sync::Arc<[u8]>> {
         match header.message_type {
             MessageType::SESSION_ESTABLISHMENT_RESPONSE => {
                 let mut response = SessionEstablishmentResponse::new(node.as_ie(), cause);
                 response.offending_ie = offending;
+                (
+                    response.load_control_information,
+                    response.overload_control_information,
+                ) = load;
                 response.failed_rule_id = rule;
                 self.send(path, header, &response)
             }
             MessageType::SESSION_MODIFICATION_RESPONSE => {
                 let mut response = SessionModificationResponse::new(cause);
                 response.offending_ie = offending;
+                (
+                    response.load_control_information,
+                    response.overload_control_information,
+                ) = load;
                 response.failed_rule_id = rule;
                 self.send(path, header, &response)
             }
             MessageType::SESSION_DELETION_RESPONSE => {
                 let mut response = SessionDeletionResponse::new(cause);
                 response.offending_ie = offending;
+                (
+                    response.load_control_information,
+                    response.overload_control_information,
+                ) = load;
                 self.send(path, header, &response)
             }
             _ => None,
         }
     }
 
-    fn send_done(&mut self, header: &Header, in_work: &InWork, done: &Done) -> Option<std::sync::Arc<[u8]>> {
+    fn send_done(
+        &mut self,
+        header: &Header,
+        in_work: &InWork,
+        done: &Done,
+        load: LoadInformation,
+    ) -> Option<std::sync::Arc<[u8]>> {
         let path = in_work.request.path;
         let cause = Cause::REQUEST_ACCEPTED;
         let allocations = Allocations::of(done);
@@ -297,6 +344,10 @@ impl Endpoint {
                 response.up_f_seid = Some(up_f_seid(done.seid, path.to.ip()));
                 response.created_pdr = Repeated::new(&created);
                 response.created_traffic_endpoint = Repeated::new(&endpoints);
+                (
+                    response.load_control_information,
+                    response.overload_control_information,
+                ) = load;
                 self.send(path, header, &response)
             }
             MessageType::SESSION_MODIFICATION_RESPONSE => {
@@ -308,6 +359,10 @@ impl Endpoint {
                 response.created_pdr = Repeated::new(&created);
                 response.created_traffic_endpoint = Repeated::new(&endpoints);
                 response.updated_pdr = Repeated::new(&updated);
+                (
+                    response.load_control_information,
+                    response.overload_control_information,
+                ) = load;
                 response.usage_report = Repeated::new(&usage);
                 self.send(path, header, &response)
             }
@@ -318,6 +373,10 @@ impl Endpoint {
                 let usage: Vec<_> = all.map(|usage| deletion_report(usage, clock)).collect();
                 let mut response = SessionDeletionResponse::new(cause);
                 response.usage_report = Repeated::new(&usage);
+                (
+                    response.load_control_information,
+                    response.overload_control_information,
+                ) = load;
                 response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
                 self.send(path, header, &response)
             }

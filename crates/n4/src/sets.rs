@@ -192,11 +192,11 @@ impl Endpoint {
     ) {
         let association = match self.association_of(sent.node_id, request.path) {
             Ok(association) => association,
-            Err(reject) => return self.reject(request.path, &request.header, None, reject),
+            Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
         if sent.fq_csid.is_empty() {
             let reject = Reject::ie(Cause::CONDITIONAL_IE_MISSING, IeType::FQ_CSID);
-            return self.reject(request.path, &request.header, None, reject);
+            return self.reject(now, request.path, &request.header, None, reject);
         }
         let named: Vec<SetId> = sent.fq_csid.iter().flat_map(set_ids).collect();
         for seid in self.sessions_of_set(association, |sets, _| has_set(sets, &named)) {
@@ -216,7 +216,7 @@ impl Endpoint {
     ) {
         let association = match self.association_of(sent.node_id, request.path) {
             Ok(association) => association,
-            Err(reject) => return self.reject(request.path, &request.header, None, reject),
+            Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
         for change in sent.pfcp_session_change_info.iter() {
             self.redirect_sets(association, &change);

@@ -10,6 +10,6 @@ pub struct Transmit {
     pub from: SocketAddr,
     /// The peer's.
     pub to: SocketAddr,
-    /// The UDP payload: one PFCP message.
+    /// The UDP payload: one PFCP message, or several.
     pub bytes: Arc<[u8]>,
 }

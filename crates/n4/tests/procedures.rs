@@ -29,7 +29,8 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::UDBC)
     .union(UpFunctionFeatures::SSET)
     .union(UpFunctionFeatures::MPAS)
-    .union(UpFunctionFeatures::RESPS);
+    .union(UpFunctionFeatures::RESPS)
+    .union(UpFunctionFeatures::BUNDL);
 
 #[test]
 fn association_setup_answers_who_we_are_and_only_what_we_can_do() {

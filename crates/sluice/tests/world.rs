@@ -399,3 +399,42 @@ fn next_hops_go_with_the_sessions_that_named_them() {
     world.until(State::Released);
     assert_eq!(leap(&mut world), 1, "the gateway");
 }
+
+/// Peers that sessions send to are asked by echo; when one does not answer, its SMF is told.
+#[test]
+fn paths_are_asked_by_echo_and_a_silent_one_is_reported() {
+    let mut world = World::with(1, 4, 44, "}\ngtpu: {echo: {interval_s: 60, t3_s: 1, n3: 2}");
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let mut shards = world.shards();
+    let answering = |world: &mut World, shards: &mut Vec<Shard>| {
+        for _ in 0..2_000 {
+            world.step();
+            let mut port = Port {
+                wires: &world.wires,
+                worker: WorkerId(0),
+            };
+            shards
+                .iter_mut()
+                .for_each(|shard| shard.poll(world.now, &mut port));
+        }
+    };
+    answering(&mut world, &mut shards);
+    for round in 1..=2 {
+        world.now = world.now + Duration::from_secs(60);
+        answering(&mut world, &mut shards);
+        let asked: u64 = shards
+            .iter()
+            .map(|shard| shard.totals().events.echo_requests)
+            .sum();
+        assert_eq!(asked, round);
+    }
+    assert_eq!(world.control.endpoint().counters().node_reports, 0);
+    world.now = world.now + Duration::from_secs(60);
+    for _ in 0..3 {
+        world.step();
+        world.now = world.now + Duration::from_secs(1);
+    }
+    world.step();
+    assert_eq!(world.control.endpoint().counters().node_reports, 1);
+}
