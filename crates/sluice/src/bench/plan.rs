@@ -11,8 +11,10 @@ pub enum Part {
     Memory,
     /// The floors and bare forwarding.
     Floors,
-    /// T1, T2, T3, T5, and the sweeps.
+    /// T1, T2, T3, and the sweeps.
     Throughput,
+    /// T5, and what the stages' accounting costs.
+    Cost,
     /// T4.
     Setup,
     /// T11.
@@ -23,10 +25,11 @@ pub enum Part {
 
 impl Part {
     /// All, in the order in which they are measured: memory first, while nobody has used any.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Memory,
         Self::Floors,
         Self::Throughput,
+        Self::Cost,
         Self::Setup,
         Self::Scaling,
         Self::Latency,

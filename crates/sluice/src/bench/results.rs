@@ -47,18 +47,12 @@ impl Point {
 pub struct PolicyCost {
     /// The model.
     pub model: &'static str,
-    /// With.
+    /// Nanoseconds per packet that they cost, of each pair of runs.
+    pub nanos: Spread,
+    /// The last run with them.
     pub with: Point,
-    /// Without.
+    /// The last without.
     pub without: Point,
-}
-
-impl PolicyCost {
-    /// Nanoseconds per packet that they cost.
-    #[must_use]
-    pub fn nanos(&self) -> f64 {
-        self.with.figure.round_nanos - self.without.figure.round_nanos
-    }
 }
 
 /// What the stages' own accounting costs: runs with it and without it in turn.

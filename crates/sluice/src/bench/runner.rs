@@ -1,9 +1,11 @@
 //! Runs a plan: part after part, each figure printed as it is there.
 
+mod cost;
+
 use dpdk::Eal;
 
 use super::NO_DRIVER;
-use super::clock::{Spread, ticks_per_second};
+use super::clock::ticks_per_second;
 use super::floors::{Floors, IoForwarding};
 use super::latency::Latencies;
 use super::load::Load;
@@ -12,7 +14,7 @@ use super::memory::Memory;
 use super::model::Model;
 use super::plan::{Part, Plan, fits};
 use super::progress::Progress;
-use super::results::{ClockCost, Point, PolicyCost, Results};
+use super::results::{Point, Results};
 use super::scaling::scaling;
 use super::selffed::{Effort, Figure, measure};
 use super::setup;
@@ -38,6 +40,9 @@ pub fn run(plan: &Plan, progress: &Progress) -> Result<Results, BenchError> {
     runner.memory()?;
     runner.floors()?;
     runner.throughput()?;
+    if plan.has(Part::Cost) {
+        runner.costs()?;
+    }
     runner.setup()?;
     runner.scaling()?;
     runner.latency()?;
@@ -154,9 +159,7 @@ impl Runner<'_> {
         self.heading("self-fed worker: ns per packet and Mpps by processor time, median (least to greatest)");
         self.targets()?;
         self.flow_counts()?;
-        self.session_counts()?;
-        self.policies()?;
-        self.stage_clock()
+        self.session_counts()
     }
 
     /// T3, T1 with the sweep of sizes, T2.
@@ -283,80 +286,6 @@ impl Runner<'_> {
         self.results.sweeps.sessions.extend(t3);
         let sweep = &mut self.results.sweeps.sessions;
         sweep.sort_by_key(|point| point.figure.sessions);
-        Ok(())
-    }
-
-    fn policies(&mut self) -> Result<(), BenchError> {
-        self.heading("QER and URR against none");
-        for (with, without) in self.plan.policies() {
-            let name = format!("model {}", with.name);
-            let Some((mut world, model)) = self.world(&name, with)? else {
-                continue;
-            };
-            self.floor_of(&model)?;
-            let figure = self.figure(
-                &mut world,
-                &format!("{name}, QER and URR"),
-                &model,
-                self.plan.sweep,
-            )?;
-            let with_point = self.point(figure, &model);
-            drop(world);
-            let Some((mut world, model)) = self.world(&name, without)? else {
-                continue;
-            };
-            let figure = self.figure(&mut world, &format!("{name}, neither"), &model, self.plan.sweep)?;
-            let without_point = self.point(figure, &model);
-            self.results.policies.push(PolicyCost {
-                model: with.name,
-                with: with_point,
-                without: without_point,
-            });
-        }
-        Ok(())
-    }
-
-    /// Two worlds alike, one without the stages' own accounting, in turn.
-    fn stage_clock(&mut self) -> Result<(), BenchError> {
-        self.heading("the stages' accounting, on and off");
-        self.progress.stage("accounting");
-        let model = Model::open();
-        let make = |stage_clock| {
-            let setting = Setting {
-                stage_clock,
-                ..Setting::new(model)
-            };
-            let mut world = World::new(setting, self.progress)?;
-            world.install_flows(0, model.flows(), self.progress)?;
-            Ok::<_, BenchError>(world)
-        };
-        let (mut on, mut off) = (make(true)?, make(false)?);
-        let effort = Effort {
-            runs: 1,
-            ..self.plan.sweep
-        };
-        let (mut ratios, mut last) = (Vec::new(), None);
-        for _ in 0..9 {
-            let with = self.figure(&mut on, "counting", &model, effort)?;
-            let without = self.figure(&mut off, "not counting", &model, effort)?;
-            ratios.push(with.round_nanos / without.round_nanos.max(0.001));
-            last = Some((with, without));
-        }
-        let Some((with, without)) = last else {
-            return Ok(());
-        };
-        let cost = ClockCost {
-            ratio: Spread::of(ratios),
-            with: self.point(with, &model),
-            without: self.point(without, &model),
-        };
-        self.progress.print(format!(
-            "  cost {:.1}% ({:.1}% to {:.1}%; bound 2%)",
-            cost.share() * 100.0,
-            (cost.ratio.min - 1.0) * 100.0,
-            (cost.ratio.max - 1.0) * 100.0
-        ));
-        self.results.stage_clock = Some(cost);
         Ok(())
     }
 
