@@ -30,6 +30,7 @@ use crate::paths::Paths;
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_session::InWork;
+use crate::setup::Setups;
 use crate::transmit::Transmit;
 
 /// Octets of the longest PFCP message, and then some.
@@ -56,6 +57,7 @@ pub struct Endpoint {
     pub(crate) downlink: Downlink,
     pub(crate) paths: Paths,
     pub(crate) node_reports: NodeReports,
+    pub(crate) setups: Setups,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -113,6 +115,7 @@ impl Endpoint {
             downlink: Downlink::new(f),
             paths: Paths::new(config.paths),
             node_reports: NodeReports::default(),
+            setups: Setups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -147,6 +150,7 @@ impl Endpoint {
         failed
             .iter()
             .for_each(|request| self.unanswered(now, request.purpose));
+        self.set_up_associations(now);
         self.send_heartbeats(now);
         self.tell_of_downlink(now);
         self.supervise_paths(now);
@@ -163,6 +167,7 @@ impl Endpoint {
             self.downlink.poll_timeout(),
             self.paths.poll_timeout(),
             self.node_reports.poll_timeout(),
+            self.setups.poll_timeout(),
             heartbeat,
         ]
         .into_iter()
@@ -267,6 +272,7 @@ impl Endpoint {
         match frame.header.message_type {
             MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
             response @ (MessageType::HEARTBEAT_RESPONSE
+            | MessageType::ASSOCIATION_SETUP_RESPONSE
             | MessageType::NODE_REPORT_RESPONSE
             | MessageType::SESSION_REPORT_RESPONSE) => {
                 self.handle_response(now, path, response, frame);
@@ -311,11 +317,17 @@ impl Endpoint {
     }
 
     fn handle_response(&mut self, now: Nanos, path: Path, response: MessageType, frame: &Frame<'_>) {
-        let sequence = frame.header.sequence.get();
+        let sequence = match response {
+            MessageType::ASSOCIATION_SETUP_RESPONSE => {
+                self.setups.asked(path.from, frame.header.sequence.get())
+            }
+            _ => frame.header.sequence.get(),
+        };
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
             Some(Purpose::NodeReport(id)) => self.node_report_answered(now, id, frame),
+            Some(Purpose::Setup(place)) => self.setup_answered(now, path, place, frame),
             Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
         }
         self.settle(now);
@@ -363,7 +375,7 @@ impl Endpoint {
         Some(bytes)
     }
 
-    /// Sends a request of ours.
+    /// Sends a request of ours and answers its number.
     pub(crate) fn send_request<'m, B: Body<'m>>(
         &mut self,
         now: Nanos,
@@ -371,12 +383,12 @@ impl Endpoint {
         seid: Option<pfcp::Seid>,
         purpose: Purpose,
         body: &B,
-    ) {
+    ) -> u32 {
         let sequence = self.requests.next_sequence(path.from);
         let mut header = Header::node(B::MESSAGE_TYPE, SequenceNumber::new(sequence));
         header.seid = seid;
         let Some(bytes) = self.encode(&header, body) else {
-            return;
+            return sequence;
         };
         let transmit = Transmit {
             from: path.to,
@@ -387,6 +399,7 @@ impl Endpoint {
         self.requests
             .sent(now, sequence, B::MESSAGE_TYPE.0, purpose, transmit);
         self.counters.requests += 1;
+        sequence
     }
 }
 

@@ -41,11 +41,12 @@ mod serve_association;
 mod serve_report;
 mod serve_session;
 mod sets;
+mod setup;
 mod transmit;
 mod usage;
 
 pub use association::Association;
-pub use config::{Config, UnknownInstance};
+pub use config::{Config, Smf, UnknownInstance};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use node::NodeName;

@@ -13,6 +13,8 @@ use crate::transmit::Transmit;
 pub(crate) enum Purpose {
     Heartbeat(AssociationId),
     NodeReport(AssociationId),
+    /// Of an association with the configured peer of this place.
+    Setup(usize),
     /// A report about this session.
     Report(Seid),
 }
