@@ -56,6 +56,9 @@ pub struct Config {
     pub setup_retry: Duration,
     /// The longest such pause, and that after a peer's release. Default 5 min.
     pub setup_retry_most: Duration,
+    /// How long a peer has to release its association after we have asked it to, or have reported all usage for it
+    /// (TS 29.244 §6.2.7.3.1): the Graceful Release Period. Default 10 s; zero: associations end without a word.
+    pub release_wait: Duration,
     /// How often each peer gets a Heartbeat Request; `None`: never. Default 10 s.
     pub heartbeat_interval: Option<Duration>,
     /// The port that our own requests go to (TS 29.244 §4.2.2). Default 8805.
@@ -90,6 +93,7 @@ impl Config {
             smfs: Vec::new(),
             setup_retry: Duration::from_secs(5),
             setup_retry_most: Duration::from_secs(300),
+            release_wait: Duration::from_secs(10),
             heartbeat_interval: Some(Duration::from_secs(10)),
             peer_port: pfcp::PORT,
             any_source: false,

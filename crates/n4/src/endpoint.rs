@@ -27,6 +27,7 @@ use crate::downlink::Downlink;
 use crate::load::Load;
 use crate::node_report::NodeReports;
 use crate::paths::Paths;
+use crate::release::Releases;
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_session::InWork;
@@ -58,6 +59,9 @@ pub struct Endpoint {
     pub(crate) paths: Paths,
     pub(crate) node_reports: NodeReports,
     pub(crate) setups: Setups,
+    pub(crate) releases: Releases,
+    /// Whether no association begins any more.
+    pub(crate) is_ending: bool,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -116,6 +120,8 @@ impl Endpoint {
             paths: Paths::new(config.paths),
             node_reports: NodeReports::default(),
             setups: Setups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
+            releases: Releases::default(),
+            is_ending: false,
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -151,6 +157,7 @@ impl Endpoint {
             .iter()
             .for_each(|request| self.unanswered(now, request.purpose));
         self.set_up_associations(now);
+        self.end_releases(now);
         self.send_heartbeats(now);
         self.tell_of_downlink(now);
         self.supervise_paths(now);
@@ -168,6 +175,7 @@ impl Endpoint {
             self.paths.poll_timeout(),
             self.node_reports.poll_timeout(),
             self.setups.poll_timeout(),
+            self.releases.poll_timeout(),
             heartbeat,
         ]
         .into_iter()
@@ -273,6 +281,7 @@ impl Endpoint {
             MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
             response @ (MessageType::HEARTBEAT_RESPONSE
             | MessageType::ASSOCIATION_SETUP_RESPONSE
+            | MessageType::ASSOCIATION_UPDATE_RESPONSE
             | MessageType::NODE_REPORT_RESPONSE
             | MessageType::SESSION_REPORT_RESPONSE) => {
                 self.handle_response(now, path, response, frame);
@@ -328,13 +337,15 @@ impl Endpoint {
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
             Some(Purpose::NodeReport(id)) => self.node_report_answered(now, id, frame),
             Some(Purpose::Setup(place)) => self.setup_answered(now, path, place, frame),
+            Some(Purpose::Update(of)) => self.update_answered(now, of, frame),
+            Some(Purpose::LastReport(of)) => self.last_report_over(now, of, true),
             Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
         }
         self.settle(now);
     }
 
     /// Ends what sessions have come to an end with, and sends the reports whose turn it is.
-    fn settle(&mut self, now: Nanos) {
+    pub(crate) fn settle(&mut self, now: Nanos) {
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }

@@ -168,6 +168,8 @@ impl Endpoint {
             }
             Purpose::NodeReport(id) => self.node_report_failed(now, id),
             Purpose::Setup(place) => self.setup_unanswered(now, place),
+            Purpose::Update(of) => self.update_failed(now, of),
+            Purpose::LastReport(of) => self.last_report_over(now, of, false),
             Purpose::Report(seid) => self.report_failed(now, seid),
         }
     }

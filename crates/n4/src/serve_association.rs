@@ -2,7 +2,7 @@
 
 use flow::Nanos;
 use pfcp::IeType;
-use pfcp::ie::{Cause, CpFunctionFeatures, RecoveryTimeStamp};
+use pfcp::ie::{Cause, CpFunctionFeatures, PfcpAuReqFlags, RecoveryTimeStamp};
 use pfcp::message::{
     AssociationReleaseResponse, AssociationSetupRequest, AssociationSetupResponse, AssociationUpdateRequest,
     AssociationUpdateResponse,
@@ -35,6 +35,10 @@ impl Endpoint {
             return self.reject(now, request.path, &request.header, None, reject);
         };
         let is_new = self.associations.by_node(&node).is_none();
+        if self.is_ending {
+            let reject = Reject::of(Cause::NO_RESOURCES_AVAILABLE);
+            return self.reject(now, request.path, &request.header, None, reject);
+        }
         if is_new && let Err(reject) = self.make_room(now, request.path.from.ip()) {
             return self.reject(now, request.path, &request.header, None, reject);
         }
@@ -76,6 +80,7 @@ impl Endpoint {
             knows: Default::default(),
         };
         self.setups.associated(&association);
+        self.releases.end(id);
         self.associations.put(association);
         self.share_out();
         if let Some(interval) = self.config.heartbeat_interval.filter(|_| is_new) {
@@ -109,14 +114,14 @@ impl Endpoint {
         true
     }
 
-    /// Association Update (TS 29.244 §6.2.7.2.2).
+    /// Association Update (TS 29.244 §6.2.7.2.2). With PARPS the peer wants the association to end (§5.18).
     pub(crate) fn serve_update(
         &mut self,
         now: Nanos,
         request: Request,
         update: &AssociationUpdateRequest<'_>,
     ) {
-        let cause = match self.association_of(update.node_id, request.path) {
+        let id = match self.association_of(update.node_id, request.path) {
             Ok(id) => {
                 if let Some(association) = self.associations.get_mut(id) {
                     association.set = set_name(update.smf_set_id).or(association.set.take());
@@ -127,14 +132,20 @@ impl Endpoint {
                     }
                 }
                 self.share_out();
-                Cause::REQUEST_ACCEPTED
+                id
             }
             Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
         let node = self.config.node.clone();
-        let mut response = AssociationUpdateResponse::new(node.as_ie(), cause);
+        let mut response = AssociationUpdateResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         response.up_function_features = Some(up_function_features(&self.config));
         self.answer(now, request, &response);
+        let flags = update.pfcpaureq_flags;
+        let association = self.associations.get(id);
+        let both = association.is_some_and(|one| one.features.contains(CpFunctionFeatures::EPFAR));
+        if both && flags.is_some_and(|flags| flags.contains(PfcpAuReqFlags::PARPS)) {
+            self.prepare_release(now, id);
+        }
     }
 
     /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go.
@@ -175,7 +186,8 @@ impl Endpoint {
         Ok(())
     }
 
-    fn drop_association(&mut self, now: Nanos, id: AssociationId) {
+    pub(crate) fn drop_association(&mut self, now: Nanos, id: AssociationId) {
+        self.releases.end(id);
         self.setups.ended(now, id);
         self.associations.remove(id);
         self.node_reports.end(id);

@@ -91,6 +91,9 @@ impl Endpoint {
         request: Request,
     ) -> Result<AssociationId, Reject> {
         let association = self.association_of(sent.node_id, request.path)?;
+        if self.releases.contains(association) {
+            return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
         self.admit(association, request.header.priority)?;
         Ok(association)
     }
@@ -196,6 +199,9 @@ impl Endpoint {
     /// A session is done with a request.
     pub(crate) fn serve_outcome(&mut self, now: Nanos, outcome: Outcome) {
         let Some(mut in_work) = self.in_work.remove(&outcome.ticket) else {
+            if let Some(leaver) = self.releases.left(outcome.ticket) {
+                self.session_left(now, leaver, outcome.result);
+            }
             return;
         };
         self.count_work(in_work.association, false);

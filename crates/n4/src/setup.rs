@@ -70,6 +70,11 @@ impl Setups {
         }
     }
 
+    /// Nobody is asked any more.
+    pub(crate) fn stop(&mut self) {
+        self.targets.clear();
+    }
+
     /// When somebody is to be asked next.
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
         let at = |target: &Target| match target.stage {

@@ -30,7 +30,8 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::SSET)
     .union(UpFunctionFeatures::MPAS)
     .union(UpFunctionFeatures::RESPS)
-    .union(UpFunctionFeatures::BUNDL);
+    .union(UpFunctionFeatures::BUNDL)
+    .union(UpFunctionFeatures::EPFAR);
 
 #[test]
 fn association_setup_answers_who_we_are_and_only_what_we_can_do() {

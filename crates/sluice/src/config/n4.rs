@@ -61,6 +61,10 @@ pub struct N4Config {
     /// The most such seconds, and those after an SMF has released its association; at least `setup_retry_s`; 300.
     #[serde(default = "N4Config::default_setup_retry_most")]
     pub setup_retry_most_s: Bounded<1, 86_400>,
+    /// Seconds that an SMF has to release its association when this process is told to end, or when all usage has been
+    /// reported for the release; 0: the process ends at once; 10.
+    #[serde(default = "N4Config::default_release_wait")]
+    pub release_wait_s: Bounded<0, 3_600>,
     /// UDP port requests arrive on; 8805 (TS 29.244 §4.2.2).
     #[serde(default = "N4Config::default_port")]
     pub port: Bounded<1, 65_535>,
@@ -122,6 +126,9 @@ impl N4Config {
     }
     const fn default_setup_retry_most() -> Bounded<1, 86_400> {
         Bounded::new(300)
+    }
+    const fn default_release_wait() -> Bounded<0, 3_600> {
+        Bounded::new(10)
     }
     const fn default_t1() -> Bounded<50, 60_000> {
         Bounded::new(1_000)
