@@ -27,9 +27,11 @@ use crate::downlink::Downlink;
 use crate::load::Load;
 use crate::node_report::NodeReports;
 use crate::paths::Paths;
+use crate::pfds::Pfds;
 use crate::release::Releases;
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
+use crate::serve_pfds::Followers;
 use crate::serve_session::InWork;
 use crate::setup::Setups;
 use crate::transmit::Transmit;
@@ -60,6 +62,8 @@ pub struct Endpoint {
     pub(crate) node_reports: NodeReports,
     pub(crate) setups: Setups,
     pub(crate) releases: Releases,
+    pub(crate) pfds: Pfds,
+    pub(crate) followers: Followers,
     /// Whether no association begins any more.
     pub(crate) is_ending: bool,
     pub(crate) transmits: VecDeque<Transmit>,
@@ -121,6 +125,8 @@ impl Endpoint {
             node_reports: NodeReports::default(),
             setups: Setups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
             releases: Releases::default(),
+            pfds: Pfds::default(),
+            followers: Followers::default(),
             is_ending: false,
             transmits: VecDeque::new(),
             counters: Counters::default(),
@@ -158,6 +164,7 @@ impl Endpoint {
             .for_each(|request| self.unanswered(now, request.purpose));
         self.set_up_associations(now);
         self.end_releases(now);
+        self.follow_pfds(now);
         self.send_heartbeats(now);
         self.tell_of_downlink(now);
         self.supervise_paths(now);
@@ -176,6 +183,7 @@ impl Endpoint {
             self.node_reports.poll_timeout(),
             self.setups.poll_timeout(),
             self.releases.poll_timeout(),
+            self.followers.poll_timeout(),
             heartbeat,
         ]
         .into_iter()

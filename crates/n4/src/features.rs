@@ -8,8 +8,8 @@ use crate::config::Config;
 /// on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC); Traffic Endpoints are known
 /// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
 /// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
-/// the last usage of their sessions reported (EPFAR).
-const ALWAYS: [Features; 13] = [
+/// the last usage of their sessions reported (EPFAR); applications are known by the flow descriptions of PFDs (PFDM, PFDE).
+const ALWAYS: [Features; 15] = [
     Features::FTUP,
     Features::EMPU,
     Features::DDND,
@@ -23,6 +23,8 @@ const ALWAYS: [Features; 13] = [
     Features::RESPS,
     Features::BUNDL,
     Features::EPFAR,
+    Features::PFDM,
+    Features::PFDE,
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP).
@@ -49,7 +51,7 @@ mod tests {
         let downlink = Features::DDND | Features::DLBD | Features::UDBC;
         let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
-        let node = Features::BUNDL | Features::EPFAR;
+        let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
         assert_eq!(
             always,

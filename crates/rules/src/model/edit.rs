@@ -66,6 +66,8 @@ pub struct PdiUpdate {
     pub framed_routes: FramedRoutesUpdate,
     /// SDF Filters, all of them.
     pub sdf_filters: Option<Vec<SdfFilter>>,
+    /// Application ID.
+    pub application: Edit<Application>,
     /// QFIs, all of them.
     pub qfis: Option<Vec<Qfi>>,
 }
@@ -92,6 +94,7 @@ impl PdiUpdate {
         replace(&mut pdi.ue_ip, self.ue_ip);
         self.framed_routes.apply(&mut pdi.framed_routes);
         replace(&mut pdi.sdf_filters, self.sdf_filters);
+        self.application.apply(&mut pdi.application);
         replace(&mut pdi.qfis, self.qfis);
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::packets::TEIDS;
 use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
-    ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far, FarId,
+    Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far, FarId,
     FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation,
     OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
     QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr,
@@ -104,6 +104,15 @@ fn any_route() -> impl Strategy<Value = IpPrefix> {
     prop::sample::select(routes.to_vec()).prop_map(|route| route.parse().expect("a prefix"))
 }
 
+/// Applications of which nothing is known, too.
+fn any_application() -> impl Strategy<Value = Application> {
+    let flows = prop::collection::vec(prop::sample::select(&DESCRIPTIONS[..]), 0..3);
+    flows.prop_map(|flows| Application {
+        id: (*b"app").into(),
+        flows: flows.iter().map(|text| text.parse().expect("a description")).collect(),
+    })
+}
+
 fn any_pdi() -> impl Strategy<Value = Pdi> {
     let f_teid = prop_oneof![2 => any_f_teid().prop_map(Some), 1 => Just(None)];
     let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
@@ -112,8 +121,9 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
     let qfi = (8..11u8).prop_map(Qfi::from_low_bits);
     let qfis = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(qfi, 1..3)];
     let routes = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(any_route(), 1..3)];
+    let filters = (filters, prop::option::weighted(0.15, any_application()));
     (any_source(), f_teid, instance, (ue_ip, routes), filters, qfis).prop_map(
-        |(source_interface, f_teid, instance, (ue_ip, framed_routes), sdf_filters, qfis)| Pdi {
+        |(source_interface, f_teid, instance, (ue_ip, framed_routes), filters, qfis)| Pdi {
             source_interface,
             endpoint: None,
             framed_routes,
@@ -122,7 +132,8 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
                 .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
             instance,
             ue_ip,
-            sdf_filters,
+            sdf_filters: filters.0,
+            application: filters.1,
             qfis,
         },
     )
