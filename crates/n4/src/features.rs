@@ -53,10 +53,7 @@ mod tests {
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
-        assert_eq!(
-            always,
-            (mandatory | downlink | sessions | sets | node).bits()
-        );
+        assert_eq!(always, (mandatory | downlink | sessions | sets | node).bits());
         config.sessions.pools.push(session::Pool {
             name: "a".into(),
             instance: flow::InstanceId(0),

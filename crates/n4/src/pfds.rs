@@ -70,7 +70,11 @@ impl Pfds {
 
     /// What `application` is now, if that is something else.
     pub(crate) fn renewed(&self, application: &Application) -> Option<Application> {
-        let flows = self.applications.get(&application.id).cloned().unwrap_or_default();
+        let flows = self
+            .applications
+            .get(&application.id)
+            .cloned()
+            .unwrap_or_default();
         (flows != application.flows).then(|| Application {
             id: Arc::clone(&application.id),
             flows,

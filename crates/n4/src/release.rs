@@ -119,7 +119,10 @@ impl Releases {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
-        self.releases.values().filter_map(|release| release.deadline).min()
+        self.releases
+            .values()
+            .filter_map(|release| release.deadline)
+            .min()
     }
 
     /// An association whose peer has had its time.

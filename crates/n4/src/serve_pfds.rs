@@ -5,8 +5,8 @@
 //! nothing until there are new ones.
 
 use flow::Nanos;
-use pfcp::message::{PfdManagementRequest, PfdManagementResponse};
 use pfcp::ie::Cause;
+use pfcp::message::{PfdManagementRequest, PfdManagementResponse};
 use rules::model::{Edit, PdiUpdate, PdrUpdate, SessionRules};
 use session::{Changes, Done, Refusal, Seid};
 use std::collections::{BTreeMap, VecDeque};
@@ -55,7 +55,10 @@ impl Endpoint {
         let mut response = PfdManagementResponse::new(Cause::REQUEST_ACCEPTED);
         response.node_id = Some(node.as_ie());
         self.answer(now, request, &response);
-        let stale = self.sessions.iter().filter(|session| is_stale(session.rules(), &self.pfds));
+        let stale = self
+            .sessions
+            .iter()
+            .filter(|session| is_stale(session.rules(), &self.pfds));
         self.followers.queue = stale.map(|session| session.seid()).collect();
         self.follow_pfds(now);
     }
@@ -77,7 +80,9 @@ impl Endpoint {
             && let Some(seid) = self.followers.queue.pop_front()
         {
             let session = self.sessions.session(seid);
-            let changes = session.map(|session| renewal(session.rules(), &self.pfds)).unwrap_or_default();
+            let changes = session
+                .map(|session| renewal(session.rules(), &self.pfds))
+                .unwrap_or_default();
             if changes.update_pdrs.is_empty() {
                 continue;
             }

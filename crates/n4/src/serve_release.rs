@@ -74,7 +74,10 @@ impl Endpoint {
 
     /// A peer prepares the release of its association (PARPS).
     pub(crate) fn prepare_release(&mut self, now: Nanos, id: AssociationId) {
-        let known = self.releases.of(id).map(|(_, release)| (&release.stage, release.deadline));
+        let known = self
+            .releases
+            .of(id)
+            .map(|(_, release)| (&release.stage, release.deadline));
         let deadline = match known {
             Some((Stage::Reporting { .. } | Stage::Awaited, _)) => return,
             Some((Stage::Announced { .. }, deadline)) => deadline,

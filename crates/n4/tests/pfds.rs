@@ -126,14 +126,8 @@ fn an_application_is_its_flows_in_both_directions() {
 fn an_application_without_pfds_is_unknown() {
     let mut world = World::associated();
     let reply = world.ask(50, Some(0), &session(1, UE));
-    assert_eq!(
-        reply.verdict(),
-        because(REFUSED, Some(IeType::APPLICATION_ID))
-    );
-    assert_eq!(
-        reply.failed_rule(),
-        Some(FailedRuleId::Pdr(pfcp::ie::PdrId(1)))
-    );
+    assert_eq!(reply.verdict(), because(REFUSED, Some(IeType::APPLICATION_ID)));
+    assert_eq!(reply.failed_rule(), Some(FailedRuleId::Pdr(pfcp::ie::PdrId(1))));
     world.assert_clean();
 }
 
@@ -179,7 +173,10 @@ fn what_needs_a_look_into_packets_is_refused_whole() {
         (0x02, vec![counted(b"^https?://video")]),
         (0x04, vec![counted(b"video.example")]),
         (0x08, vec![counted(b"of our own")]),
-        (0x03, vec![counted(TO_OTHER.as_bytes()), counted(b"^https?://video")]),
+        (
+            0x03,
+            vec![counted(TO_OTHER.as_bytes()), counted(b"^https?://video")],
+        ),
     ] {
         let reply = world.provision(&[
             application("music", &[flow(TO_OTHER)]),
@@ -218,9 +215,7 @@ fn applications_and_their_flows_are_bounded() {
     }
     let reply = world.provision(&[application("one more", &flows(1))]);
     assert_eq!(reply.cause(), full);
-    world
-        .provision(&[application("1", &flows(2))])
-        .assert_accepted();
+    world.provision(&[application("1", &flows(2))]).assert_accepted();
     world.provision(&[]).assert_accepted();
     world
         .provision(&[application("one more", &flows(1))])
@@ -263,7 +258,11 @@ fn many_sessions_follow_in_turn() {
     for number in 0..600u16 {
         let [a, b] = number.to_be_bytes();
         world
-            .ask(50, Some(0), &session(u64::from(number), Ipv4Addr::new(10, 45, a, b)))
+            .ask(
+                50,
+                Some(0),
+                &session(u64::from(number), Ipv4Addr::new(10, 45, a, b)),
+            )
             .up_seid();
     }
     let change = message(3, None, 0x1002, &[application("video", &[flow(TO_OTHER)])]);

@@ -75,10 +75,7 @@ impl World {
         let mut all = Vec::new();
         while !sent.is_empty() {
             all.extend(sent.iter().cloned());
-            sent = sent
-                .iter()
-                .flat_map(|request| self.answer(request, OK))
-                .collect();
+            sent = sent.iter().flat_map(|request| self.answer(request, OK)).collect();
         }
         all
     }
@@ -245,7 +242,11 @@ fn when_we_end_a_peer_with_epfar_hears_of_all_usage_before() {
         Some(PfcpAssociationReleaseRequest::URSS)
     );
     let setup = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(100)]);
-    assert_eq!(setup.cause(), Some(Cause::NO_RESOURCES_AVAILABLE), "it is too late");
+    assert_eq!(
+        setup.cause(),
+        Some(Cause::NO_RESOURCES_AVAILABLE),
+        "it is too late"
+    );
     world.released();
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow::Nanos;
 use n4::{Config, Smf};
 use pfcp::MessageType;
-use pfcp::ie::{Cause, CpFunctionFeatures, NodeId, UpFunctionFeatures};
+use pfcp::ie::{CpFunctionFeatures, NodeId, UpFunctionFeatures};
 use pfcp::message::Message;
 use proptest::prelude::*;
 

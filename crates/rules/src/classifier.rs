@@ -199,7 +199,9 @@ fn add(
         filters.push(filter::packed(builder, filter, rules)?);
     }
     let application = pdi.application.as_ref();
-    let flows = application.map(|application| flows(builder, application)).transpose()?;
+    let flows = application
+        .map(|application| flows(builder, application))
+        .transpose()?;
     let prefixes: Vec<IpPrefix> = pdi.ue_prefixes().collect();
     let wanted = Wanted {
         interface: pdi.source_interface,

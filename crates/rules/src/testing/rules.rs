@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use super::packets::TEIDS;
 use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
-    Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far, FarId,
-    FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation,
-    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
-    QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr,
-    UrrId,
+    Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
+    FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader,
+    OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
+    Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
+    TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
 use crate::network::InstanceId;
 use crate::prefix::IpPrefix;
@@ -109,7 +109,10 @@ fn any_application() -> impl Strategy<Value = Application> {
     let flows = prop::collection::vec(prop::sample::select(&DESCRIPTIONS[..]), 0..3);
     flows.prop_map(|flows| Application {
         id: (*b"app").into(),
-        flows: flows.iter().map(|text| text.parse().expect("a description")).collect(),
+        flows: flows
+            .iter()
+            .map(|text| text.parse().expect("a description"))
+            .collect(),
     })
 }
 
@@ -418,7 +421,8 @@ pub fn any_edit() -> impl Strategy<Value = Edited> {
     let removed = (1..7u16).prop_map(|id| Edited::RemovePdr(PdrId(id)));
     let removed_qer = (0..QERS).prop_map(|id| Edited::RemoveQer(QerId(id)));
     let removed_urr = (0..URRS).prop_map(|id| Edited::RemoveUrr(UrrId(id)));
-    prop_oneof![4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr]
+    let paused = (0..URRS, any::<bool>()).prop_map(|(id, is_paused)| Edited::PauseUrr(UrrId(id), is_paused));
+    prop_oneof![4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr, 1 => paused]
 }
 
 /// One change of a session's rules.
@@ -436,6 +440,8 @@ pub enum Edited {
     RemoveQer(QerId),
     /// The URR goes.
     RemoveUrr(UrrId),
+    /// The URR counts nothing any more, or again.
+    PauseUrr(UrrId, bool),
 }
 
 impl Edited {
@@ -464,6 +470,10 @@ impl Edited {
             Self::RemovePdr(id) => rules.remove_pdr(*id).map(drop),
             Self::RemoveQer(id) => rules.remove_qer(*id).map(drop),
             Self::RemoveUrr(id) => rules.remove_urr(*id).map(drop),
+            Self::PauseUrr(id, is_paused) => rules.update_urr(UrrUpdate {
+                is_paused: Some(*is_paused),
+                ..UrrUpdate::new(*id)
+            }),
         }
     }
 }
