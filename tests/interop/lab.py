@@ -32,7 +32,7 @@ N4 = "127.0.0.8"
 
 CONFIGURATION = """
 node: {{id: {n4}}}
-n4: {{addresses: [{n4}]}}
+n4: {{addresses: [{n4}], release_wait_s: 0}}
 workers: {{count: {workers}}}
 ports:
   - {{name: ran, driver: {{{driver}: {{interface: n3{options}}}}}}}

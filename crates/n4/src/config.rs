@@ -1,5 +1,6 @@
 //! What an operator sets.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::node::NodeName;
@@ -14,6 +15,15 @@ pub enum UnknownInstance {
     Refuse,
     /// The rule is served as if it named none.
     Default,
+}
+
+/// A control plane function that we set up an association with (TS 29.244 §6.2.6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Smf {
+    /// Its address.
+    pub address: IpAddr,
+    /// The address of ours that it is asked from, of the same family.
+    pub local: SocketAddr,
 }
 
 /// The configuration of an endpoint.
@@ -40,6 +50,15 @@ pub struct Config {
     pub max_associations: usize,
     /// Associations at most that were set up from one IP address; more are refused with cause 75. Default 32.
     pub max_associations_per_address: usize,
+    /// Control plane functions that we set up associations with; all others do so themselves. Default: none.
+    pub smfs: Vec<Smf>,
+    /// The pause between an association set-up of ours that failed and the next; it doubles with each. Default 5 s.
+    pub setup_retry: Duration,
+    /// The longest such pause, and that after a peer's release. Default 5 min.
+    pub setup_retry_most: Duration,
+    /// How long a peer has to release its association after we have asked it to, or have reported all usage for it
+    /// (TS 29.244 §6.2.7.3.1): the Graceful Release Period. Default 10 s; zero: associations end without a word.
+    pub release_wait: Duration,
     /// How often each peer gets a Heartbeat Request; `None`: never. Default 10 s.
     pub heartbeat_interval: Option<Duration>,
     /// The port that our own requests go to (TS 29.244 §4.2.2). Default 8805.
@@ -71,6 +90,10 @@ impl Config {
             max_in_work: 20_000,
             max_associations: 1_000,
             max_associations_per_address: 32,
+            smfs: Vec::new(),
+            setup_retry: Duration::from_secs(5),
+            setup_retry_most: Duration::from_secs(300),
+            release_wait: Duration::from_secs(10),
             heartbeat_interval: Some(Duration::from_secs(10)),
             peer_port: pfcp::PORT,
             any_source: false,

@@ -47,6 +47,10 @@ pub struct Counters {
     pub bundles: u64,
     /// Peers found to have restarted by their Recovery Time Stamp.
     pub peer_restarts: u64,
+    /// Association set-ups of ours that a peer refused, or answered with something that is no answer.
+    pub setups_refused: u64,
+    /// Sessions that could not follow a change of PFDs: their PDRs detect applications as before.
+    pub stale_applications: u64,
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.
     pub doubted_recoveries: u64,
     /// Requests in the name of a peer, or about its sessions, from an address that is not known to be the peer's.

@@ -27,9 +27,13 @@ use crate::downlink::Downlink;
 use crate::load::Load;
 use crate::node_report::NodeReports;
 use crate::paths::Paths;
+use crate::pfds::Pfds;
+use crate::release::Releases;
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
+use crate::serve_pfds::Followers;
 use crate::serve_session::InWork;
+use crate::setup::Setups;
 use crate::transmit::Transmit;
 
 /// Octets of the longest PFCP message, and then some.
@@ -56,6 +60,12 @@ pub struct Endpoint {
     pub(crate) downlink: Downlink,
     pub(crate) paths: Paths,
     pub(crate) node_reports: NodeReports,
+    pub(crate) setups: Setups,
+    pub(crate) releases: Releases,
+    pub(crate) pfds: Pfds,
+    pub(crate) followers: Followers,
+    /// Whether no association begins any more.
+    pub(crate) is_ending: bool,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -113,6 +123,11 @@ impl Endpoint {
             downlink: Downlink::new(f),
             paths: Paths::new(config.paths),
             node_reports: NodeReports::default(),
+            setups: Setups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
+            releases: Releases::default(),
+            pfds: Pfds::default(),
+            followers: Followers::default(),
+            is_ending: false,
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -147,6 +162,9 @@ impl Endpoint {
         failed
             .iter()
             .for_each(|request| self.unanswered(now, request.purpose));
+        self.set_up_associations(now);
+        self.end_releases(now);
+        self.follow_pfds(now);
         self.send_heartbeats(now);
         self.tell_of_downlink(now);
         self.supervise_paths(now);
@@ -163,6 +181,9 @@ impl Endpoint {
             self.downlink.poll_timeout(),
             self.paths.poll_timeout(),
             self.node_reports.poll_timeout(),
+            self.setups.poll_timeout(),
+            self.releases.poll_timeout(),
+            self.followers.poll_timeout(),
             heartbeat,
         ]
         .into_iter()
@@ -267,6 +288,8 @@ impl Endpoint {
         match frame.header.message_type {
             MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
             response @ (MessageType::HEARTBEAT_RESPONSE
+            | MessageType::ASSOCIATION_SETUP_RESPONSE
+            | MessageType::ASSOCIATION_UPDATE_RESPONSE
             | MessageType::NODE_REPORT_RESPONSE
             | MessageType::SESSION_REPORT_RESPONSE) => {
                 self.handle_response(now, path, response, frame);
@@ -311,18 +334,26 @@ impl Endpoint {
     }
 
     fn handle_response(&mut self, now: Nanos, path: Path, response: MessageType, frame: &Frame<'_>) {
-        let sequence = frame.header.sequence.get();
+        let sequence = match response {
+            MessageType::ASSOCIATION_SETUP_RESPONSE => {
+                self.setups.asked(path.from, frame.header.sequence.get())
+            }
+            _ => frame.header.sequence.get(),
+        };
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
             Some(Purpose::NodeReport(id)) => self.node_report_answered(now, id, frame),
+            Some(Purpose::Setup(place)) => self.setup_answered(now, path, place, frame),
+            Some(Purpose::Update(of)) => self.update_answered(now, of, frame),
+            Some(Purpose::LastReport(of)) => self.last_report_over(now, of, true),
             Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
         }
         self.settle(now);
     }
 
     /// Ends what sessions have come to an end with, and sends the reports whose turn it is.
-    fn settle(&mut self, now: Nanos) {
+    pub(crate) fn settle(&mut self, now: Nanos) {
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }
@@ -363,7 +394,7 @@ impl Endpoint {
         Some(bytes)
     }
 
-    /// Sends a request of ours.
+    /// Sends a request of ours and answers its number.
     pub(crate) fn send_request<'m, B: Body<'m>>(
         &mut self,
         now: Nanos,
@@ -371,12 +402,12 @@ impl Endpoint {
         seid: Option<pfcp::Seid>,
         purpose: Purpose,
         body: &B,
-    ) {
+    ) -> u32 {
         let sequence = self.requests.next_sequence(path.from);
         let mut header = Header::node(B::MESSAGE_TYPE, SequenceNumber::new(sequence));
         header.seid = seid;
         let Some(bytes) = self.encode(&header, body) else {
-            return;
+            return sequence;
         };
         let transmit = Transmit {
             from: path.to,
@@ -387,6 +418,7 @@ impl Endpoint {
         self.requests
             .sent(now, sequence, B::MESSAGE_TYPE.0, purpose, transmit);
         self.counters.requests += 1;
+        sequence
     }
 }
 

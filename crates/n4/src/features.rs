@@ -7,8 +7,9 @@ use crate::config::Config;
 /// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both mandatory
 /// on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC); Traffic Endpoints are known
 /// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
-/// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL).
-const ALWAYS: [Features; 12] = [
+/// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
+/// the last usage of their sessions reported (EPFAR); applications are known by the flow descriptions of PFDs (PFDM, PFDE).
+const ALWAYS: [Features; 15] = [
     Features::FTUP,
     Features::EMPU,
     Features::DDND,
@@ -21,6 +22,9 @@ const ALWAYS: [Features; 12] = [
     Features::MPAS,
     Features::RESPS,
     Features::BUNDL,
+    Features::EPFAR,
+    Features::PFDM,
+    Features::PFDE,
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP).
@@ -47,11 +51,9 @@ mod tests {
         let downlink = Features::DDND | Features::DLBD | Features::UDBC;
         let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
+        let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
-        assert_eq!(
-            always,
-            (mandatory | downlink | sessions | sets | Features::BUNDL).bits()
-        );
+        assert_eq!(always, (mandatory | downlink | sessions | sets | node).bits());
         config.sessions.pools.push(session::Pool {
             name: "a".into(),
             instance: flow::InstanceId(0),

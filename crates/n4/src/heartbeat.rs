@@ -71,10 +71,17 @@ impl Endpoint {
             && let Some(association) = self.associations.get_mut(id)
         {
             association.recovery = recovery;
-            self.counters.peer_restarts += 1;
-            if !association.is_of_set() {
-                self.sessions.remove_association(id, |_| true);
-            }
+            self.forget_life(id);
+            self.setups.restarted(now, id);
+        }
+    }
+
+    /// A peer has restarted: its sessions are lost, but for those of a set.
+    pub(crate) fn forget_life(&mut self, id: AssociationId) {
+        self.counters.peer_restarts += 1;
+        let association = self.associations.get(id);
+        if association.is_some_and(|association| !association.is_of_set()) {
+            self.sessions.remove_association(id, |_| true);
         }
     }
 
@@ -155,10 +162,14 @@ impl Endpoint {
                 if let Some(association) = asked {
                     association.is_asked = false;
                     association.reachable = false;
+                    self.setups.silent(now, id);
                     self.share_out();
                 }
             }
             Purpose::NodeReport(id) => self.node_report_failed(now, id),
+            Purpose::Setup(place) => self.setup_unanswered(now, place),
+            Purpose::Update(of) => self.update_failed(now, of),
+            Purpose::LastReport(of) => self.last_report_over(now, of, false),
             Purpose::Report(seid) => self.report_failed(now, seid),
         }
     }

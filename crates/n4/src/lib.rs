@@ -10,7 +10,7 @@
 //!
 //! - BDPN and DDPN: no word of the first buffered or discarded packet of each service data flow (§5.2.3.1; DDDS is not
 //!   among our features);
-//! - packet rates, averaging windows and flow level marking of QERs: gates, MBR, QFI, RQI and PPI only (§5.4);
+//! - packet rates and averaging windows of QERs: gates, MBR, QFI, RQI and PPI only (§5.4);
 //! - thresholds, quotas, periods and other triggers of URRs: usage is counted and reported when it is asked for, when
 //!   the URR or its last PDR goes, and when the session ends (§5.2.2);
 //! - User Plane Inactivity Timer (§5.11.3), Trace Information (§5.15), names and types that only inform.
@@ -34,18 +34,23 @@ mod map;
 mod node;
 mod node_report;
 mod paths;
+mod pfds;
+mod release;
 mod reports;
 mod requests;
 mod serve;
 mod serve_association;
+mod serve_pfds;
+mod serve_release;
 mod serve_report;
 mod serve_session;
 mod sets;
+mod setup;
 mod transmit;
 mod usage;
 
 pub use association::Association;
-pub use config::{Config, UnknownInstance};
+pub use config::{Config, Smf, UnknownInstance};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use node::NodeName;

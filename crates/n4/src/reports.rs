@@ -106,7 +106,7 @@ const MOST_OF_A_KIND: usize = 16;
 /// Usage reports of one session that are kept.
 const MOST_USAGE: usize = 128;
 /// Usage reports in one message, which must fit into a datagram.
-const MOST_USAGE_SENT: usize = 32;
+pub(crate) const MOST_USAGE_SENT: usize = 32;
 
 /// What there is to report about one session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

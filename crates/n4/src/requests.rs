@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use crate::release::ReleaseId;
 use crate::transmit::Transmit;
 
 /// What a request of ours was for.
@@ -13,8 +14,14 @@ use crate::transmit::Transmit;
 pub(crate) enum Purpose {
     Heartbeat(AssociationId),
     NodeReport(AssociationId),
+    /// Of an association with the configured peer of this place.
+    Setup(usize),
     /// A report about this session.
     Report(Seid),
+    /// The last report about a session of an association that ends so.
+    LastReport(ReleaseId),
+    /// Of an association that ends so.
+    Update(ReleaseId),
 }
 
 #[derive(Debug)]

@@ -26,7 +26,7 @@ impl Endpoint {
                     Err(reject) => self.reject(now, request.path, &request.header, None, reject),
                 }
             }
-            Message::PfdManagementRequest(_) => self.refuse_unsupported(now, request, None),
+            Message::PfdManagementRequest(pfds) => self.serve_pfds(now, request, pfds),
             Message::SessionSetDeletionRequest(set) => self.serve_set_deletion(now, request, set),
             Message::SessionSetModificationRequest(set) => self.serve_set_modification(now, request, set),
             Message::SessionEstablishmentRequest(establishment) => {
@@ -56,15 +56,17 @@ impl Endpoint {
         Err(stranger)
     }
 
-    /// Procedures that this node does not have: cause 76, or 72 for a stranger.
-    fn refuse_unsupported(&mut self, now: Nanos, request: Request, node_id: Option<pfcp::ie::NodeId<'_>>) {
-        let known = match node_id {
+    /// Whether a request about the node, which may say whose it is, comes from a peer: else cause 72.
+    pub(crate) fn check_known(
+        &mut self,
+        request: Request,
+        node_id: Option<pfcp::ie::NodeId<'_>>,
+    ) -> Result<(), Reject> {
+        match node_id {
             Some(node_id) => self.association_of(node_id, request.path).map(drop),
             None if self.associations.knows(request.path.from.ip()) => Ok(()),
             None => Err(Reject::of(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION)),
-        };
-        let reject = known.err().unwrap_or(Reject::of(Cause::SERVICE_NOT_SUPPORTED));
-        self.reject(now, request.path, &request.header, None, reject);
+        }
     }
 
     /// Answers a request that changed something: the answer is kept for retransmissions.

@@ -2,7 +2,7 @@
 
 use flow::Nanos;
 use pfcp::IeType;
-use pfcp::ie::Cause;
+use pfcp::ie::{Cause, CpFunctionFeatures, PfcpAuReqFlags, RecoveryTimeStamp};
 use pfcp::message::{
     AssociationReleaseResponse, AssociationSetupRequest, AssociationSetupResponse, AssociationUpdateRequest,
     AssociationUpdateResponse,
@@ -12,10 +12,19 @@ use std::net::IpAddr;
 
 use crate::association::{Association, other_addresses};
 use crate::cause::Reject;
-use crate::endpoint::{Endpoint, Request};
+use crate::endpoint::{Endpoint, Path, Request};
 use crate::features::up_function_features;
 use crate::node::NodeName;
 use crate::sets::set_name;
+
+/// What a peer says of itself when an association is set up, whichever side begins.
+pub(crate) struct Introduction {
+    pub(crate) node: NodeName,
+    pub(crate) recovery: RecoveryTimeStamp,
+    pub(crate) features: Option<CpFunctionFeatures>,
+    pub(crate) others: Vec<IpAddr>,
+    pub(crate) set: Option<Vec<u8>>,
+}
 
 impl Endpoint {
     /// Association Setup (TS 29.244 §6.2.6.2.2): an association with the same node is overwritten, and its sessions
@@ -26,38 +35,57 @@ impl Endpoint {
             return self.reject(now, request.path, &request.header, None, reject);
         };
         let is_new = self.associations.by_node(&node).is_none();
-        if is_new && let Err(reject) = self.make_room(request.path.from.ip()) {
+        if self.is_ending {
+            let reject = Reject::of(Cause::NO_RESOURCES_AVAILABLE);
+            return self.reject(now, request.path, &request.header, None, reject);
+        }
+        if is_new && let Err(reject) = self.make_room(now, request.path.from.ip()) {
             return self.reject(now, request.path, &request.header, None, reject);
         }
         let id = self.associations.id_for(&node);
         let retained = self.retain_sessions(id, is_new, setup);
-        let others = other_addresses(&node, setup.alternative_smf_ip_address.iter());
-        self.associations.put(Association {
-            id,
+        let introduction = Introduction {
+            others: other_addresses(&node, setup.alternative_smf_ip_address.iter()),
             node,
-            others,
-            set: set_name(setup.smf_set_id),
             recovery: setup.recovery_time_stamp,
-            features: setup
-                .cp_function_features
-                .unwrap_or_else(|| pfcp::ie::CpFunctionFeatures::from_bits(0)),
-            peer: request.path.from,
-            local: request.path.to,
-            since: now,
-            reachable: true,
-            is_asked: false,
-            knows: Default::default(),
-        });
-        self.share_out();
-        if let Some(interval) = self.config.heartbeat_interval.filter(|_| is_new) {
-            self.heartbeats.push_back((now + interval, id));
-        }
+            features: setup.cp_function_features,
+            set: set_name(setup.smf_set_id),
+        };
+        self.enter(now, request.path, id, introduction);
         let node = self.config.node.clone();
         let mut response = AssociationSetupResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         response.recovery_time_stamp = Some(self.recovery());
         response.up_function_features = Some(up_function_features(&self.config));
         response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
         self.answer(now, request, &response);
+    }
+
+    /// Enters an association with the peer at the far end of `path`, in the place of the one that it has.
+    pub(crate) fn enter(&mut self, now: Nanos, path: Path, id: AssociationId, introduction: Introduction) {
+        let is_new = self.associations.get(id).is_none();
+        let association = Association {
+            id,
+            node: introduction.node,
+            others: introduction.others,
+            set: introduction.set,
+            recovery: introduction.recovery,
+            features: introduction
+                .features
+                .unwrap_or_else(|| CpFunctionFeatures::from_bits(0)),
+            peer: path.from,
+            local: path.to,
+            since: now,
+            reachable: true,
+            is_asked: false,
+            knows: Default::default(),
+        };
+        self.setups.associated(&association);
+        self.releases.end(id);
+        self.associations.put(association);
+        self.share_out();
+        if let Some(interval) = self.config.heartbeat_interval.filter(|_| is_new) {
+            self.heartbeats.push_back((now + interval, id));
+        }
     }
 
     /// Removes the sessions of an association that begins anew, but for those that the peer asks to retain. Answers
@@ -86,14 +114,14 @@ impl Endpoint {
         true
     }
 
-    /// Association Update (TS 29.244 §6.2.7.2.2).
+    /// Association Update (TS 29.244 §6.2.7.2.2). With PARPS the peer wants the association to end (§5.18).
     pub(crate) fn serve_update(
         &mut self,
         now: Nanos,
         request: Request,
         update: &AssociationUpdateRequest<'_>,
     ) {
-        let cause = match self.association_of(update.node_id, request.path) {
+        let id = match self.association_of(update.node_id, request.path) {
             Ok(id) => {
                 if let Some(association) = self.associations.get_mut(id) {
                     association.set = set_name(update.smf_set_id).or(association.set.take());
@@ -104,20 +132,26 @@ impl Endpoint {
                     }
                 }
                 self.share_out();
-                Cause::REQUEST_ACCEPTED
+                id
             }
             Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
         let node = self.config.node.clone();
-        let mut response = AssociationUpdateResponse::new(node.as_ie(), cause);
+        let mut response = AssociationUpdateResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         response.up_function_features = Some(up_function_features(&self.config));
         self.answer(now, request, &response);
+        let flags = update.pfcpaureq_flags;
+        let association = self.associations.get(id);
+        let both = association.is_some_and(|one| one.features.contains(CpFunctionFeatures::EPFAR));
+        if both && flags.is_some_and(|flags| flags.contains(PfcpAuReqFlags::PARPS)) {
+            self.prepare_release(now, id);
+        }
     }
 
     /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go.
     pub(crate) fn serve_release(&mut self, now: Nanos, request: Request, id: AssociationId) {
         self.sessions.remove_association(id, |_| true);
-        self.drop_association(id);
+        self.drop_association(now, id);
         let node = self.config.node.clone();
         self.answer(
             now,
@@ -128,31 +162,33 @@ impl Endpoint {
 
     /// Room for an association that is set up from `source`. Where there is none, the oldest one that is silent and has
     /// no sessions goes: one from the same address if that address has its fill, else one from anywhere.
-    fn make_room(&mut self, source: IpAddr) -> Result<(), Reject> {
+    fn make_room(&mut self, now: Nanos, source: IpAddr) -> Result<(), Reject> {
         let here = self.associations.iter().filter(|one| one.peer.ip() == source);
         if here.count() >= self.config.max_associations_per_address {
-            self.evict(|one| one.peer.ip() == source)?;
+            self.evict(now, |one| one.peer.ip() == source)?;
         }
         if self.associations.len() >= self.config.max_associations {
-            self.evict(|_| true)?;
+            self.evict(now, |_| true)?;
         }
         Ok(())
     }
 
     /// Ends the oldest association, among those that `may_go` says of, that is silent and has no sessions.
-    fn evict(&mut self, may_go: impl Fn(&Association) -> bool) -> Result<(), Reject> {
+    fn evict(&mut self, now: Nanos, may_go: impl Fn(&Association) -> bool) -> Result<(), Reject> {
         let idle = |one: &&Association| !one.reachable && self.sessions.sessions_of(one.id) == 0;
         let all = self.associations.iter().filter(|one| may_go(one));
         let oldest = all.filter(idle).min_by_key(|one| (one.since, one.id));
         let id = oldest
             .map(|one| one.id)
             .ok_or(Reject::of(Cause::NO_RESOURCES_AVAILABLE))?;
-        self.drop_association(id);
+        self.drop_association(now, id);
         self.counters.evicted_associations += 1;
         Ok(())
     }
 
-    fn drop_association(&mut self, id: AssociationId) {
+    pub(crate) fn drop_association(&mut self, now: Nanos, id: AssociationId) {
+        self.releases.end(id);
+        self.setups.ended(now, id);
         self.associations.remove(id);
         self.node_reports.end(id);
         self.counters.events_dropped += self.reports.end_association(id) as u64;

@@ -34,6 +34,8 @@ pub(crate) struct InWork {
     taker: Option<AssociationId>,
     /// The sets that the session is to belong to.
     sets: Option<Box<Sets>>,
+    /// The version of the PFDs that the request was read with.
+    pfds: u64,
 }
 
 impl Endpoint {
@@ -79,6 +81,7 @@ impl Endpoint {
                     reference: None,
                     taker: None,
                     sets: named_sets(sent.fq_csid, sent.group_id),
+                    pfds: self.pfds.version(),
                 });
                 self.sessions.establish(now, ticket, association, cp, changes);
             }
@@ -91,6 +94,9 @@ impl Endpoint {
         request: Request,
     ) -> Result<AssociationId, Reject> {
         let association = self.association_of(sent.node_id, request.path)?;
+        if self.releases.contains(association) {
+            return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
         self.admit(association, request.header.priority)?;
         Ok(association)
     }
@@ -129,6 +135,7 @@ impl Endpoint {
                     reference,
                     taker,
                     sets: named_sets(sent.fq_csid, sent.group_id),
+                    pfds: self.pfds.version(),
                 });
                 self.sessions
                     .modify(now, ticket, seid, sent.cp_f_seid.map(cp_f_seid), changes);
@@ -149,6 +156,7 @@ impl Endpoint {
                     reference: None,
                     taker: None,
                     sets: None,
+                    pfds: self.pfds.version(),
                 });
                 self.sessions.delete(now, ticket, seid);
             }
@@ -181,6 +189,7 @@ impl Endpoint {
             network: &self.network,
             unknown_instance: self.config.unknown_instance,
             pools: &self.config.sessions.pools,
+            pfds: &self.pfds,
         }
     }
 
@@ -196,6 +205,11 @@ impl Endpoint {
     /// A session is done with a request.
     pub(crate) fn serve_outcome(&mut self, now: Nanos, outcome: Outcome) {
         let Some(mut in_work) = self.in_work.remove(&outcome.ticket) else {
+            if let Some(leaver) = self.releases.left(outcome.ticket) {
+                self.session_left(now, leaver, outcome.result);
+            } else if let Some(seid) = self.followers.followed(outcome.ticket) {
+                self.session_followed(now, seid, outcome.result);
+            }
             return;
         };
         self.count_work(in_work.association, false);
@@ -217,6 +231,7 @@ impl Endpoint {
         if let Ok(done) = &outcome.result {
             self.downlink_changed(done.seid);
         }
+        let done = outcome.result.as_ref().ok().map(|done| done.seid);
         let bytes = match outcome.result {
             Ok(done) => self
                 .send_done(&header, &in_work, &done, load)
@@ -228,6 +243,9 @@ impl Endpoint {
         match bytes {
             Some(bytes) => self.answers.finish(now, key, outcome.ticket, bytes),
             None => self.answers.abandon(&key, outcome.ticket),
+        }
+        if let Some(seid) = done {
+            self.check_pfds(now, seid, in_work.pfds);
         }
     }
 

@@ -58,6 +58,15 @@ pub(crate) fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSes
     report
 }
 
+/// For the last Session Report Request of a session that ends at our side.
+pub(crate) fn final_report(usage: &UsageReport, clock: u64) -> UsageReportSessionReport<'static> {
+    let mut report = session_report(usage, clock);
+    if usage.cause == ReportCause::Termination {
+        report.usage_report_trigger = UsageReportTrigger::TEBUR.on_octets(3);
+    }
+    report
+}
+
 /// For a Session Report Request.
 pub(crate) fn session_report(usage: &UsageReport, clock: u64) -> UsageReportSessionReport<'static> {
     let mut report =

@@ -31,9 +31,12 @@ fn seeds(seid: u64) -> Vec<Octets> {
         group(15, &[pdr_id(2)]),
         group(77, &[urr_id(1)]),
     ];
+    let pfd = ie(61, b"\x01\x00\x00\x21permit out 6 from any to assigned");
     vec![
         message(1, None, 1, &[recovery(1)]),
         message(3, None, 2, &[group(58, &[ie(24, b"app"), group(59, &[])])]),
+        message(3, None, 12, &[group(58, &[ie(24, b"app"), group(59, &[pfd])])]),
+        message(7, None, 13, &[node_v4(SMF_ADDRESS), cp_features(4), ie(162, [1])]),
         message(
             5,
             None,

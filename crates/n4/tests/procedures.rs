@@ -30,7 +30,10 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::SSET)
     .union(UpFunctionFeatures::MPAS)
     .union(UpFunctionFeatures::RESPS)
-    .union(UpFunctionFeatures::BUNDL);
+    .union(UpFunctionFeatures::BUNDL)
+    .union(UpFunctionFeatures::EPFAR)
+    .union(UpFunctionFeatures::PFDM)
+    .union(UpFunctionFeatures::PFDE);
 
 #[test]
 fn association_setup_answers_who_we_are_and_only_what_we_can_do() {
@@ -246,12 +249,6 @@ fn a_stranger_gets_cause_72_for_everything_but_heartbeat_and_setup() {
 #[test]
 fn what_is_not_supported_gets_cause_76() {
     let mut world = World::associated();
-    let reply = world.ask(3, None, &[]);
-    assert_eq!(
-        reply.cause(),
-        Some(Cause::SERVICE_NOT_SUPPORTED),
-        "PFD management"
-    );
     for (ies, offending) in [(ie(113, [5]), IeType::PDN_TYPE), (ie(113, [4]), IeType::PDN_TYPE)] {
         let mut session = plain_session(1, UE);
         session.push(ies);

@@ -19,11 +19,11 @@ use flow::{KeyFields, prefetch};
 use packet::{IpTuple, Qfi, Teid};
 
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
-use self::packed::{Builder, OwnTunnel, Rule, TooMany, View, Wanted};
+use self::packed::{Builder, OwnTunnel, Rule, Span, TooMany, View, Wanted};
 use self::reads::{Orientation, Reads, is_long};
 use crate::compile::plain_instance;
 use crate::image::{CompileError, CompileFault, Decision, SourceCheck};
-use crate::model::{FTeid, Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
+use crate::model::{Application, FTeid, Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
 use crate::network::{LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
 use crate::ue;
@@ -198,6 +198,10 @@ fn add(
     for filter in &pdi.sdf_filters {
         filters.push(filter::packed(builder, filter, rules)?);
     }
+    let application = pdi.application.as_ref();
+    let flows = application
+        .map(|application| flows(builder, application))
+        .transpose()?;
     let prefixes: Vec<IpPrefix> = pdi.ue_prefixes().collect();
     let wanted = Wanted {
         interface: pdi.source_interface,
@@ -206,8 +210,17 @@ fn add(
         qfis: pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
         ue: builder.prefixes(&prefixes)?,
         filters: builder.filters(&filters)?,
+        application: flows,
     };
     Ok(builder.rule(&wanted, decision)?)
+}
+
+fn flows(builder: &mut Builder, application: &Application) -> Result<Span, TooMany> {
+    let mut flows = Vec::with_capacity(application.flows.len());
+    for flow in application.flows.iter() {
+        flows.push(filter::flow(builder, flow)?);
+    }
+    builder.filters(&flows)
 }
 
 /// The source interfaces that packets of this side may be taken to come from.
@@ -254,6 +267,7 @@ fn detects(
         && detects_qfi(rule, packet.side, reads)
         && detects_ue(rule, view, reads)
         && detects_flow(rule, view, reads)
+        && detects_application(rule, view, reads)
 }
 
 fn detects_side(rule: &Rule, view: &View<'_>, side: Side) -> bool {
@@ -288,6 +302,12 @@ fn detects_flow(rule: &Rule, view: &View<'_>, reads: &mut Reads<'_>) -> bool {
         || filters
             .iter()
             .any(|filter| filter::matches(filter, orientation, view, reads))
+}
+
+fn detects_application(rule: &Rule, view: &View<'_>, reads: &mut Reads<'_>) -> bool {
+    let orientation = Orientation::of(rule.interface());
+    let mut flows = view.filters(rule.application).iter();
+    !rule.has_application() || flows.any(|flow| filter::matches(flow, orientation, view, reads))
 }
 
 impl From<TooMany> for CompileFault {

@@ -217,7 +217,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         pdr: slot as u16,
         forward: forward as u8,
         qers: mask(&qers),
-        urrs: mask(&urrs),
+        urrs: mask(&urrs) & !paused(rules),
         marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
         direction: if is_uplink {
             Direction::Uplink
@@ -230,6 +230,12 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
             .is_some_and(|removal| removal.deletes_psc),
         source_check: ue::source_check(rules, pdr, knows_ue),
     })
+}
+
+/// The slots of URRs that count nothing now.
+fn paused(rules: &SessionRules) -> u64 {
+    let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused);
+    mask(&slots.map(|(slot, _)| slot).collect::<Vec<usize>>())
 }
 
 fn mask(slots: &[usize]) -> u64 {

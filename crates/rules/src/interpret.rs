@@ -25,7 +25,7 @@ use packet::{DropReason, IpTuple, Qfi};
 use self::arrival::{Arrival, Tunnelled};
 use self::egress::{Treatment, Way};
 pub use self::police::Policers;
-use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, UrrId};
+use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
 
 /// What becomes of a packet.
@@ -186,7 +186,8 @@ impl<'a> Session<'a> {
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
         }?;
-        let urrs = self.rules.urrs().iter().filter(|urr| pdr.urrs.contains(&urr.id));
+        let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused;
+        let urrs = self.rules.urrs().iter().filter(counts);
         verdict.counted = urrs
             .map(|urr| Counted {
                 urr: urr.id,

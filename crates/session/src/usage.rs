@@ -37,6 +37,11 @@ pub struct UsageReport {
 }
 
 impl UsageReport {
+    /// Whether nothing was used.
+    pub fn is_null(&self) -> bool {
+        is_null(self.count)
+    }
+
     /// Adds the report that follows on this one, if it is of the same URR, for the same reason and the next in number.
     /// Answers whether it was; its number is then to be given again
     /// ([`Sessions::recall_report`](crate::Sessions::recall_report)).

@@ -1,8 +1,10 @@
 //! The program as a person calls it: exit status, and what it says.
 
 use std::fs;
+use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 fn sluice(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sluice"))
@@ -118,4 +120,63 @@ fn scattered_packets_are_handed_over_between_threads() {
         summary["counters"]["handed_over"].as_u64() > Some(1_000),
         "{summary}"
     );
+}
+
+/// A PFCP message about a node.
+fn pfcp(message_type: u8, sequence: u8, ies: &[u8]) -> Vec<u8> {
+    let length = 4 + ies.len() as u8;
+    [&[0x20, message_type, 0, length, 0, 0, sequence, 0][..], ies].concat()
+}
+
+/// Receives a message of this type.
+fn receive(smf: &UdpSocket, message_type: u8) -> Option<Vec<u8>> {
+    let mut octets = [0; 2_000];
+    let length = smf.recv(&mut octets).ok()?;
+    let octets = octets[..length].to_vec();
+    (octets[1] == message_type).then_some(octets)
+}
+
+#[test]
+fn a_daemon_that_is_told_to_end_asks_its_smf_for_a_release_and_waits_for_it() {
+    const NODE: [u8; 9] = [0, 60, 0, 5, 0, 127, 0, 0, 77];
+    const STARTED: [u8; 8] = [0, 96, 0, 4, 0, 0, 0, 100];
+    const ACCEPTED: [u8; 5] = [0, 19, 0, 1, 1];
+    const SARR: [u8; 5] = [0, 111, 0, 1, 1];
+    let path = file(
+        "ending.yaml",
+        &GOOD
+            .replace("port: 18805", "port: 18806, peers: [127.0.0.77/32]")
+            .replace("af_packet: {interface: nosuch0}", "memory: {}"),
+    );
+    let smf = UdpSocket::bind("127.0.0.77:8805").expect("a socket");
+    smf.connect("127.0.0.8:18806").expect("an address");
+    smf.set_read_timeout(Some(Duration::from_millis(200)))
+        .expect("a time");
+    let mut daemon = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(["run", "-c", path.to_str().expect("a path in UTF-8")])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let patiently = |mut ask: Box<dyn FnMut() -> Option<Vec<u8>>>| {
+        let answer = (0..300).find_map(|_| ask());
+        answer.expect("an answer within a minute")
+    };
+    let setup = pfcp(5, 1, &[&NODE[..], &STARTED].concat());
+    let (asks, hears) = (smf.try_clone().expect("a socket"), smf.try_clone().expect("a socket"));
+    patiently(Box::new(move || {
+        // Refused until the daemon listens.
+        std::thread::sleep(Duration::from_millis(50));
+        asks.send(&setup).ok().and_then(|_| receive(&asks, 6))
+    }));
+    let told = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
+    assert!(told.expect("kill runs").success());
+    let update = patiently(Box::new(move || receive(&hears, 7)));
+    assert!(update.windows(SARR.len()).any(|ie| ie == SARR), "{update:?}");
+    assert_eq!(daemon.try_wait().expect("a state"), None, "it waits");
+    smf.send(&pfcp(8, update[6], &[&NODE[..], &ACCEPTED].concat()))
+        .expect("sent");
+    smf.send(&pfcp(9, 2, &NODE)).expect("sent");
+    let released = smf.try_clone().expect("a socket");
+    patiently(Box::new(move || receive(&released, 10)));
+    assert!(daemon.wait().expect("a status").success());
 }

@@ -24,6 +24,7 @@ n4:
   addresses: [127.0.0.8]
   port: %d
   heartbeat_s: 1
+  release_wait_s: 0
   accept_cp_f_teids: %t
 ports:
   - {name: ran, driver: {memory: {}}}

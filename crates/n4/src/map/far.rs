@@ -149,8 +149,12 @@ fn marking(sent: ie::TransportLevelMarking) -> TosTrafficClass {
     TosTrafficClass { value, mask }
 }
 
-pub(super) fn create_qer(qer: &CreateQer<'_>) -> Qer {
-    Qer {
+/// A QER. Marking of downlink flows, by DSCP for a TDF or by Service Class Indicator for GERAN, is not done here (TS 29.244
+/// §5.4.5, §5.4.12).
+pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
+    let reject = Reject::rule(QerId(qer.qer_id.0)).offends(IeType::DL_FLOW_LEVEL_MARKING);
+    refuse_if(&[qer.dl_flow_level_marking.is_some()], reject)?;
+    Ok(Qer {
         id: QerId(qer.qer_id.0),
         gate_ul: gate(qer.gate_status.uplink_closed),
         gate_dl: gate(qer.gate_status.downlink_closed),
@@ -161,17 +165,20 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Qer {
             .and_then(|ppi| packet::Ppi::new(ppi.0)),
         mbr: qer.mbr.map(|mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
-    }
+    })
 }
 
-pub(super) fn update_qer(qer: &UpdateQer<'_>) -> QerUpdate {
+pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
+    let reject = Reject::rule(QerId(qer.qer_id.0)).offends(IeType::DL_FLOW_LEVEL_MARKING);
+    let marks = matches!(qer.dl_flow_level_marking, Some(WireEdit::Set(_)));
+    refuse_if(&[marks], reject)?;
     let gates = qer
         .gate_status
         .map(|gates| (gate(gates.uplink_closed), gate(gates.downlink_closed)));
     let rqi = qer
         .rqi
         .map(|rqi| rqi.value().is_some_and(|rqi| rqi.contains(ie::Rqi::RQI)));
-    QerUpdate {
+    Ok(QerUpdate {
         id: QerId(qer.qer_id.0),
         gates,
         qfi: edit(qer.qfi, |qfi| packet::Qfi::from_low_bits(qfi.0)),
@@ -181,7 +188,7 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> QerUpdate {
         }),
         mbr: edit(qer.mbr, |mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: edit(qer.gbr, |gbr| rates(gbr.uplink, gbr.downlink)),
-    }
+    })
 }
 
 fn gate(closed: bool) -> Gate {

@@ -15,17 +15,21 @@ mod usage;
 pub(crate) use allocated::Allocations;
 pub(crate) use request::{establishment, modification};
 
-use pfcp::ie::NetworkInstance;
+use pfcp::ie::{ApplicationId, NetworkInstance};
+use rules::model::Application;
 use rules::network::{InstanceId, Network};
 
 use crate::cause::Reject;
 use crate::config::UnknownInstance;
+use crate::pfds::Pfds;
 
 /// What mapping needs to know of the node.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) network: &'a Network,
     pub(crate) unknown_instance: UnknownInstance,
+    /// The applications that are known.
+    pub(crate) pfds: &'a Pfds,
     /// Where UE addresses are given from.
     pub(crate) pools: &'a [session::Pool],
 }
@@ -45,6 +49,19 @@ impl Context<'_> {
             (None, UnknownInstance::Default) => Ok(None),
             (None, UnknownInstance::Refuse) => Err(rejected.offends(pfcp::IeType::NETWORK_INSTANCE)),
         }
+    }
+}
+
+impl Context<'_> {
+    /// The application that a PDI names. One without PFDs is none that we know (TS 29.244 §8.2.6).
+    fn application(
+        &self,
+        id: Option<ApplicationId<'_>>,
+        rejected: Reject,
+    ) -> Result<Option<Application>, Reject> {
+        let named = id.map(|id| self.pfds.application(id.0));
+        let unknown = rejected.offends(pfcp::IeType::APPLICATION_ID);
+        named.map(|known| known.ok_or(unknown)).transpose()
     }
 }
 

@@ -124,6 +124,7 @@ fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pd
         ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
         framed_routes,
         sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_iter()),
+        application: Edit::from(detected.application),
         qfis: list(&sent.qfi, detected.qfis.into_iter()),
     }
 }
@@ -164,6 +165,7 @@ fn detection(
         instance: context.instance(pdi.network_instance, reject)?,
         ue_ip: given,
         sdf_filters: sdf_filters(&pdi.sdf_filter)?,
+        application: context.application(pdi.application_id, reject)?,
         qfis: pdi.qfi.iter().filter_map(|qfi| packet::Qfi::new(qfi.0)).collect(),
         ..Pdi::new(SourceInterface::from_value(pdi.source_interface.0))
     };
@@ -197,7 +199,6 @@ fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject
     let unsupported = [
         pdi.local_ingress_tunnel.is_some(),
         pdi.redundant_transmission_detection_parameters.is_some(),
-        pdi.application_id.is_some(),
         pdi.ethernet_pdu_session_information.is_some(),
         !pdi.ethernet_packet_filter.is_empty(),
         !pdi.ip_multicast_addressing_info.is_empty(),

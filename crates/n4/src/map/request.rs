@@ -37,6 +37,12 @@ pub(crate) fn establishment(
             IeType::L2TP_SESSION_INFORMATION,
         ),
         (request.pdn_type.is_some_and(is_not_ip), IeType::PDN_TYPE),
+        (
+            request
+                .pfcpsereq_flags
+                .is_some_and(|flags| flags.contains(PfcpSeReqFlags::SUMPC)),
+            IeType::PFCPSEREQ_FLAGS,
+        ),
     ];
     refuse(&unsupported)?;
     let mut changes = Changes {
@@ -45,7 +51,7 @@ pub(crate) fn establishment(
             .create_qer
             .iter()
             .map(|qer| far::create_qer(&qer))
-            .collect(),
+            .collect::<Result<_, _>>()?,
         create_bars: request.create_bar.iter().map(far::create_bar).collect(),
         restores: request
             .pfcpsereq_flags
@@ -90,12 +96,16 @@ pub(crate) fn modification(
             !request.tsc_management_information.is_empty(),
             IeType::TSC_MANAGEMENT_INFORMATION_SESSION_MODIFICATION,
         ),
+        (
+            request.pfcpsmreq_flags.is_some_and(pauses_charging),
+            IeType::PFCPSMREQ_FLAGS,
+        ),
     ];
     refuse(&unsupported)?;
     let mut changes = removals(request);
     changes.farewell = farewell(request);
     changes.query = query(request);
-    create_and_update(&mut changes, request);
+    create_and_update(&mut changes, request)?;
     for created in &request.create_far {
         changes.create_fars.push(far::create(&created, context)?);
     }
@@ -159,26 +169,27 @@ fn removals(request: &SessionModificationRequest<'_>) -> Changes {
     }
 }
 
-/// Rules in which nothing can be unsupported.
-fn create_and_update(changes: &mut Changes, request: &SessionModificationRequest<'_>) {
+/// Rules that name nothing of the node.
+fn create_and_update(changes: &mut Changes, request: &SessionModificationRequest<'_>) -> Result<(), Reject> {
     changes
         .create_urrs
         .extend(request.create_urr.iter().map(|urr| usage::create(&urr)));
-    changes
-        .create_qers
-        .extend(request.create_qer.iter().map(|qer| far::create_qer(&qer)));
+    for created in &request.create_qer {
+        changes.create_qers.push(far::create_qer(&created)?);
+    }
     changes
         .create_bars
         .extend(request.create_bar.iter().map(far::create_bar));
     changes
         .update_urrs
         .extend(request.update_urr.iter().map(|urr| usage::update(&urr)));
-    changes
-        .update_qers
-        .extend(request.update_qer.iter().map(|qer| far::update_qer(&qer)));
+    for updated in &request.update_qer {
+        changes.update_qers.push(far::update_qer(&updated)?);
+    }
     changes
         .update_bars
         .extend(request.update_bar.iter().map(far::update_bar));
+    Ok(())
 }
 
 /// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of the request.
@@ -247,6 +258,11 @@ fn add_pdr(changes: &mut Changes, (pdr, wishes): (rules::model::Pdr, Wishes)) {
 fn add_wishes(changes: &mut Changes, wishes: Wishes) {
     changes.choose.extend(wishes.choose);
     changes.choose_ue_ip.extend(wishes.ue_ip);
+}
+
+/// Pause of Charging for all URRs that are for it (NSPOC, TS 29.244 §5.30); one URR is paused by Inactive Measurement.
+fn pauses_charging(flags: PfcpSmReqFlags) -> bool {
+    flags.contains(PfcpSmReqFlags::SUMPC) || flags.contains(PfcpSmReqFlags::RUMUC)
 }
 
 fn is_not_ip(pdn_type: PdnType) -> bool {

@@ -15,6 +15,7 @@ pub(super) fn create(urr: &CreateUrr<'_>) -> Urr {
         volume_quota: urr.volume_quota.map(quota),
         time_threshold: urr.time_threshold.map(|seconds| seconds.0),
         time_quota: urr.time_quota.map(|seconds| seconds.0),
+        is_paused: urr.measurement_information.is_some_and(is_inactive),
     }
 }
 
@@ -29,7 +30,16 @@ pub(super) fn update(urr: &UpdateUrr<'_>) -> UrrUpdate {
         volume_quota: edit(urr.volume_quota, quota),
         time_threshold: edit(urr.time_threshold, |seconds| seconds.0),
         time_quota: edit(urr.time_quota, |seconds| seconds.0),
+        is_paused: urr
+            .measurement_information
+            .map(|sent| sent.value().is_some_and(is_inactive)),
     }
+}
+
+/// Inactive Measurement. Of URRs for Pause of Charging over GTP-U (ASPOC) it would count with CIAM alone, but those are of
+/// the feature NSPOC, which nobody was told of (TS 29.244 §5.30).
+fn is_inactive(sent: ie::MeasurementInformation) -> bool {
+    sent.contains(ie::MeasurementInformation::INAM)
 }
 
 fn threshold(sent: ie::VolumeThreshold) -> Box<Volume> {

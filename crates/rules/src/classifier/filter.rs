@@ -4,7 +4,7 @@ use super::packed::{Addresses, Builder, Fields, Filter, Side, TooMany, View};
 use super::reads::{End, Orientation, Reads};
 use crate::image::CompileFault;
 use crate::model::{SdfFilter, SessionRules};
-use crate::sdf::{Address, Endpoint};
+use crate::sdf::{Address, Endpoint, FlowDescription};
 
 /// What one SDF filter wants of a packet (TS 29.244 §8.2.5), packed. With all left out it takes every packet.
 pub(super) fn packed(
@@ -17,6 +17,19 @@ pub(super) fn packed(
         (None, Some(id)) => return Err(CompileFault::UndefinedFilter(id)),
         (None, None) => filter,
     };
+    Ok(pattern(builder, defined)?)
+}
+
+/// A flow of an application, packed: as a filter with nothing else.
+pub(super) fn flow(builder: &mut Builder, flow: &FlowDescription) -> Result<Filter, TooMany> {
+    let defined = SdfFilter {
+        flow_description: Some(flow.clone()),
+        ..SdfFilter::default()
+    };
+    pattern(builder, &defined)
+}
+
+fn pattern(builder: &mut Builder, defined: &SdfFilter) -> Result<Filter, TooMany> {
     let rule = defined.flow_description.as_ref();
     let ends = match rule {
         Some(rule) => [side(builder, rule.ue_side())?, side(builder, rule.remote_side())?],

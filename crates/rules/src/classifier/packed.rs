@@ -72,7 +72,8 @@ pub(super) struct Rule {
     forward: u8,
     marking: u8,
     flags: u8,
-    reserved: u32,
+    /// The flows of the application, if the PDI names one.
+    pub application: Span,
 }
 
 const HAS_TUNNELS: u8 = 1;
@@ -82,6 +83,7 @@ const REMOVES_OUTER: u8 = 1 << 3;
 const DELETES_PSC: u8 = 1 << 4;
 const CHECKS_UE: u8 = 1 << 5;
 const CHECKS_LINK_LOCAL: u8 = 1 << 6;
+const HAS_APPLICATION: u8 = 1 << 7;
 
 /// What one PDR looks for, before it is packed.
 pub(super) struct Wanted<'a> {
@@ -92,6 +94,8 @@ pub(super) struct Wanted<'a> {
     pub qfis: u64,
     pub ue: Span,
     pub filters: Span,
+    /// `None`: the PDI names no application.
+    pub application: Option<Span>,
 }
 
 impl Rule {
@@ -119,8 +123,9 @@ impl Rule {
                 | flag(HAS_VRF, wanted.vrf.is_some())
                 | flag(IS_DOWNLINK, decision.direction == Direction::Downlink)
                 | flag(REMOVES_OUTER, decision.removes_outer)
-                | flag(DELETES_PSC, decision.deletes_psc),
-            reserved: 0,
+                | flag(DELETES_PSC, decision.deletes_psc)
+                | flag(HAS_APPLICATION, wanted.application.is_some()),
+            application: wanted.application.unwrap_or_default(),
         }
     }
 
@@ -134,6 +139,11 @@ impl Rule {
 
     pub(super) fn vrf(&self) -> Option<VrfId> {
         self.has(HAS_VRF).then_some(VrfId(self.vrf))
+    }
+
+    /// Whether the PDI names an application.
+    pub(super) const fn has_application(&self) -> bool {
+        self.has(HAS_APPLICATION)
     }
 
     /// Whether the PDI names a tunnel, of those in `view`: this one, or for `None` none at all.

@@ -8,7 +8,7 @@ use packet::{DropReason, IpTuple, Qfi};
 use super::arrival::{Arrival, Tunnelled};
 use super::egress::Way;
 use super::{Session, ue_end};
-use crate::model::{DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
+use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::network::{Roles, VrfId};
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
@@ -66,6 +66,11 @@ impl<'a> Session<'a> {
                     .sdf_filters
                     .iter()
                     .any(|filter| self.fits(filter, pdr.pdi.source_interface, tuple)))
+            && pdr
+                .pdi
+                .application
+                .as_ref()
+                .is_none_or(|application| self.is_of(application, pdr.pdi.source_interface, tuple))
     }
 
     /// Whether the packet is from the PDI's source interface. A tunnel is from the interfaces that the PDRs with its
@@ -127,6 +132,11 @@ impl<'a> Session<'a> {
             && filter
                 .flow_label
                 .is_none_or(|label| !tuple.addrs.is_v4() && tuple.flow_label == label)
+    }
+
+    fn is_of(self, application: &Application, interface: SourceInterface, tuple: &IpTuple) -> bool {
+        let mut flows = application.flows.iter();
+        flows.any(|flow| self.describes(flow, interface, tuple))
     }
 
     /// Flow Descriptions are for the downlink; for what comes from Access the sides are swapped (TS 29.244

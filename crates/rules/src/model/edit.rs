@@ -2,6 +2,7 @@
 
 use packet::{Ppi, Qfi};
 
+use super::application::Application;
 use super::endpoint::FramedRoutesUpdate;
 use super::far::{ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation};
 use super::ids::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
@@ -66,6 +67,8 @@ pub struct PdiUpdate {
     pub framed_routes: FramedRoutesUpdate,
     /// SDF Filters, all of them.
     pub sdf_filters: Option<Vec<SdfFilter>>,
+    /// Application ID.
+    pub application: Edit<Application>,
     /// QFIs, all of them.
     pub qfis: Option<Vec<Qfi>>,
 }
@@ -92,6 +95,7 @@ impl PdiUpdate {
         replace(&mut pdi.ue_ip, self.ue_ip);
         self.framed_routes.apply(&mut pdi.framed_routes);
         replace(&mut pdi.sdf_filters, self.sdf_filters);
+        self.application.apply(&mut pdi.application);
         replace(&mut pdi.qfis, self.qfis);
     }
 }
@@ -297,6 +301,8 @@ pub struct UrrUpdate {
     pub time_threshold: Edit<u32>,
     /// Time Quota, seconds.
     pub time_quota: Edit<u32>,
+    /// Inactive Measurement.
+    pub is_paused: Option<bool>,
 }
 
 impl UrrUpdate {
@@ -310,6 +316,7 @@ impl UrrUpdate {
             volume_quota: Edit::Keep,
             time_threshold: Edit::Keep,
             time_quota: Edit::Keep,
+            is_paused: None,
         }
     }
 
@@ -320,5 +327,6 @@ impl UrrUpdate {
         self.volume_quota.apply(&mut urr.volume_quota);
         self.time_threshold.apply(&mut urr.time_threshold);
         self.time_quota.apply(&mut urr.time_quota);
+        replace(&mut urr.is_paused, self.is_paused);
     }
 }

@@ -3,6 +3,7 @@
 //! `n4` makes them from IEs, `session` keeps one [`SessionRules`] for each session and edits it, `compile` turns it
 //! into what a worker runs. Nothing here knows the wire, a worker or a packet.
 
+mod application;
 mod edit;
 mod endpoint;
 mod far;
@@ -12,6 +13,7 @@ mod qer;
 mod session_rules;
 mod urr;
 
+pub use application::Application;
 pub use edit::{
     BarUpdate, Edit, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate,
 };

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use packet::{Qfi, Teid};
 
+use super::application::Application;
 use super::ids::{FarId, PdrId, QerId, SdfFilterId, TrafficEndpointId, UrrId};
 use crate::network::InstanceId;
 use crate::prefix::IpPrefix;
@@ -160,6 +161,8 @@ pub struct Pdi {
     pub framed_routes: Vec<IpPrefix>,
     /// Patterns over the user packet.
     pub sdf_filters: Vec<SdfFilter>,
+    /// The application that the packet is of.
+    pub application: Option<Application>,
     /// QoS flows, as the PDU Session Container of the received packet names them.
     pub qfis: Vec<Qfi>,
 }
@@ -175,6 +178,7 @@ impl Pdi {
             ue_ip: Vec::new(),
             framed_routes: Vec::new(),
             sdf_filters: Vec::new(),
+            application: None,
             qfis: Vec::new(),
         }
     }

@@ -52,6 +52,8 @@ pub struct Urr {
     pub time_threshold: Option<u32>,
     /// Seconds after which to stop.
     pub time_quota: Option<u32>,
+    /// Inactive Measurement: nothing is counted, and what was counted stays (TS 29.244 §5.2.2.2.1).
+    pub is_paused: bool,
 }
 
 impl Urr {
@@ -65,6 +67,7 @@ impl Urr {
             volume_quota: None,
             time_threshold: None,
             time_quota: None,
+            is_paused: false,
         }
     }
 }

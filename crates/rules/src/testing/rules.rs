@@ -8,11 +8,11 @@ use proptest::prelude::*;
 use super::packets::TEIDS;
 use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
-    ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far, FarId,
-    FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation,
-    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
-    QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr,
-    UrrId,
+    Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
+    FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader,
+    OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
+    Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
+    TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
 use crate::network::InstanceId;
 use crate::prefix::IpPrefix;
@@ -104,6 +104,18 @@ fn any_route() -> impl Strategy<Value = IpPrefix> {
     prop::sample::select(routes.to_vec()).prop_map(|route| route.parse().expect("a prefix"))
 }
 
+/// Applications of which nothing is known, too.
+fn any_application() -> impl Strategy<Value = Application> {
+    let flows = prop::collection::vec(prop::sample::select(&DESCRIPTIONS[..]), 0..3);
+    flows.prop_map(|flows| Application {
+        id: (*b"app").into(),
+        flows: flows
+            .iter()
+            .map(|text| text.parse().expect("a description"))
+            .collect(),
+    })
+}
+
 fn any_pdi() -> impl Strategy<Value = Pdi> {
     let f_teid = prop_oneof![2 => any_f_teid().prop_map(Some), 1 => Just(None)];
     let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
@@ -112,8 +124,9 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
     let qfi = (8..11u8).prop_map(Qfi::from_low_bits);
     let qfis = prop_oneof![3 => Just(Vec::new()), 1 => prop::collection::vec(qfi, 1..3)];
     let routes = prop_oneof![4 => Just(Vec::new()), 1 => prop::collection::vec(any_route(), 1..3)];
+    let filters = (filters, prop::option::weighted(0.15, any_application()));
     (any_source(), f_teid, instance, (ue_ip, routes), filters, qfis).prop_map(
-        |(source_interface, f_teid, instance, (ue_ip, framed_routes), sdf_filters, qfis)| Pdi {
+        |(source_interface, f_teid, instance, (ue_ip, framed_routes), filters, qfis)| Pdi {
             source_interface,
             endpoint: None,
             framed_routes,
@@ -122,7 +135,8 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
                 .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
             instance,
             ue_ip,
-            sdf_filters,
+            sdf_filters: filters.0,
+            application: filters.1,
             qfis,
         },
     )
@@ -407,7 +421,8 @@ pub fn any_edit() -> impl Strategy<Value = Edited> {
     let removed = (1..7u16).prop_map(|id| Edited::RemovePdr(PdrId(id)));
     let removed_qer = (0..QERS).prop_map(|id| Edited::RemoveQer(QerId(id)));
     let removed_urr = (0..URRS).prop_map(|id| Edited::RemoveUrr(UrrId(id)));
-    prop_oneof![4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr]
+    let paused = (0..URRS, any::<bool>()).prop_map(|(id, is_paused)| Edited::PauseUrr(UrrId(id), is_paused));
+    prop_oneof![4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr, 1 => paused]
 }
 
 /// One change of a session's rules.
@@ -425,6 +440,8 @@ pub enum Edited {
     RemoveQer(QerId),
     /// The URR goes.
     RemoveUrr(UrrId),
+    /// The URR counts nothing any more, or again.
+    PauseUrr(UrrId, bool),
 }
 
 impl Edited {
@@ -453,6 +470,10 @@ impl Edited {
             Self::RemovePdr(id) => rules.remove_pdr(*id).map(drop),
             Self::RemoveQer(id) => rules.remove_qer(*id).map(drop),
             Self::RemoveUrr(id) => rules.remove_urr(*id).map(drop),
+            Self::PauseUrr(id, is_paused) => rules.update_urr(UrrUpdate {
+                is_paused: Some(*is_paused),
+                ..UrrUpdate::new(*id)
+            }),
         }
     }
 }

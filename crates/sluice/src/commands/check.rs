@@ -38,6 +38,14 @@ fn explain(config: &Config) -> String {
         addresses.join(", "),
         config.n4.port.value()
     );
+    let smfs: Vec<String> = config.n4.smfs().map(|smf| smf.address.to_string()).collect();
+    if !smfs.is_empty() {
+        let _ = writeln!(
+            text,
+            "SMFs       associations are set up with {}",
+            smfs.join(", ")
+        );
+    }
     let f_teids = if config.n4.accept_cp_f_teids {
         "ours, or the SMF's choice"
     } else {

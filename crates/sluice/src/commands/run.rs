@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use tracing::{error, info};
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::config::Config;
 use crate::{daemon, view};
 
-/// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM. With `json`, a last line on standard output
+/// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have
+/// released their associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on standard output
 /// says what was counted. Exit status 2 for a configuration with a mistake, 1 for what failed while it ran.
 #[must_use]
 pub fn run(path: &Path, json: bool) -> ExitCode {
@@ -29,7 +31,9 @@ pub fn run(path: &Path, json: bool) -> ExitCode {
     };
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&stop)) {
+        let registered = flag::register_conditional_shutdown(signal, RUN_ERROR.into(), Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
+        if let Err(error) = registered {
             error!("signal {signal}: {error}");
             return ExitCode::from(RUN_ERROR);
         }

@@ -1,12 +1,17 @@
 //! The node and its PFCP endpoint.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
+use super::error::Fault;
 use super::{Bounded, Prefix};
+
+/// The most addresses of our own, and of SMFs that we set up associations with.
+const MOST_ADDRESSES: usize = 8;
+const MOST_SMFS: usize = 64;
 
 /// Who this UPF is.
 #[derive(Debug, Deserialize)]
@@ -47,6 +52,19 @@ pub struct N4Config {
     /// only where IPsec or a filter keeps strangers away.
     #[serde(default)]
     pub peers: Vec<Spanned<Prefix>>,
+    /// Addresses of SMFs that we set up associations with, at most 64; others set theirs up themselves.
+    #[serde(default)]
+    pub smfs: Vec<Spanned<IpAddr>>,
+    /// Seconds between a set-up that failed and the next; doubles with each failure; 5.
+    #[serde(default = "N4Config::default_setup_retry")]
+    pub setup_retry_s: Bounded<1, 3_600>,
+    /// The most such seconds, and those after an SMF has released its association; at least `setup_retry_s`; 300.
+    #[serde(default = "N4Config::default_setup_retry_most")]
+    pub setup_retry_most_s: Bounded<1, 86_400>,
+    /// Seconds that an SMF has to release its association when this process is told to end, or when all usage has been
+    /// reported for the release; 0: the process ends at once; 10.
+    #[serde(default = "N4Config::default_release_wait")]
+    pub release_wait_s: Bounded<0, 3_600>,
     /// UDP port requests arrive on; 8805 (TS 29.244 §4.2.2).
     #[serde(default = "N4Config::default_port")]
     pub port: Bounded<1, 65_535>,
@@ -103,6 +121,15 @@ impl N4Config {
     const fn default_port() -> Bounded<1, 65_535> {
         Bounded::new(8805)
     }
+    const fn default_setup_retry() -> Bounded<1, 3_600> {
+        Bounded::new(5)
+    }
+    const fn default_setup_retry_most() -> Bounded<1, 86_400> {
+        Bounded::new(300)
+    }
+    const fn default_release_wait() -> Bounded<0, 3_600> {
+        Bounded::new(10)
+    }
     const fn default_t1() -> Bounded<50, 60_000> {
         Bounded::new(1_000)
     }
@@ -133,4 +160,59 @@ impl N4Config {
     pub fn t1(&self) -> Duration {
         Duration::from_millis(self.t1_ms.value())
     }
+
+    /// The SMFs that we set up associations with, each with the address of ours that it is asked from.
+    pub fn smfs(&self) -> impl Iterator<Item = n4::Smf> + '_ {
+        self.smfs.iter().filter_map(|smf| {
+            let local = self.address_like(smf.value)?;
+            Some(n4::Smf {
+                address: smf.value,
+                local: SocketAddr::new(local, self.port.value() as u16),
+            })
+        })
+    }
+
+    /// Our first address of the family of `like`.
+    fn address_like(&self, like: IpAddr) -> Option<IpAddr> {
+        let mut addresses = self.addresses.iter().map(|address| address.value);
+        addresses.find(|address| address.is_ipv4() == like.is_ipv4())
+    }
+
+    /// Finds the first value that contradicts another.
+    pub(super) fn check(&self) -> Result<(), Fault> {
+        check_hosts("n4.addresses", &self.addresses, MOST_ADDRESSES)?;
+        check_hosts("n4.smfs", &self.smfs, MOST_SMFS)?;
+        self.smfs.iter().try_for_each(|smf| self.check_smf(smf))
+    }
+
+    fn check_smf(&self, smf: &Spanned<IpAddr>) -> Result<(), Fault> {
+        let fault = |message| Fault::new(smf, format!("n4.smfs: {} {message}", smf.value));
+        if self.address_like(smf.value).is_none() {
+            return Err(fault("is of a family that none of n4.addresses is of"));
+        }
+        let is_heard = |prefix: &Spanned<Prefix>| prefix.value.contains(smf.value);
+        if !self.peers.is_empty() && !self.peers.iter().any(is_heard) {
+            return Err(fault("is in none of n4.peers: its answers would be dropped"));
+        }
+        Ok(())
+    }
+}
+
+/// Addresses of single hosts, each once, and no more than there may be.
+fn check_hosts(field: &str, addresses: &[Spanned<IpAddr>], most: usize) -> Result<(), Fault> {
+    for (place, address) in addresses.iter().enumerate() {
+        let value = address.value;
+        let earlier = addresses.iter().take(place);
+        let message = if place >= most {
+            format!("{field}: more than {most}")
+        } else if value.is_unspecified() || value.is_multicast() {
+            format!("{field}: {value} is no address of one host")
+        } else if earlier.clone().any(|other| other.value == value) {
+            format!("{field}: {value} stands here twice")
+        } else {
+            continue;
+        };
+        return Err(Fault::new(address, message));
+    }
+    Ok(())
 }

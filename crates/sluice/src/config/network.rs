@@ -15,7 +15,6 @@ use super::{Config, Driver, InstanceConfig, Prefix, Role};
 /// The most ports and instances one process serves.
 const MOST_PORTS: usize = 16;
 const MOST_INSTANCES: usize = 1_024;
-const MOST_N4_ADDRESSES: usize = 8;
 
 /// A neighbour whose address is configured rather than resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +97,7 @@ fn route(route: &super::RouteConfig) -> Option<Route> {
 
 /// Finds the first value that contradicts another.
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
-    check_n4(config)?;
+    config.n4.check()?;
     check_ports(config)?;
     check_buffering(config)?;
     let mut seen = Seen::default();
@@ -127,35 +126,6 @@ fn check_buffering(config: &Config) -> Result<(), Fault> {
         )),
         _ => Ok(()),
     }
-}
-
-fn check_n4(config: &Config) -> Result<(), Fault> {
-    let addresses = &config.n4.addresses;
-    for (place, address) in addresses.iter().enumerate() {
-        if place >= MOST_N4_ADDRESSES {
-            return Err(Fault::new(
-                address,
-                format!("n4.addresses: more than {MOST_N4_ADDRESSES}"),
-            ));
-        }
-        if address.value.is_unspecified() || address.value.is_multicast() {
-            let message = format!(
-                "n4.addresses: {} is no address of one host; SMFs are told it",
-                address.value
-            );
-            return Err(Fault::new(address, message));
-        }
-        if addresses[..place]
-            .iter()
-            .any(|other| other.value == address.value)
-        {
-            return Err(Fault::new(
-                address,
-                format!("n4.addresses: {} stands here twice", address.value),
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn check_ports(config: &Config) -> Result<(), Fault> {

@@ -55,6 +55,28 @@ fn a_good_file_is_read_with_its_defaults() {
 }
 
 #[test]
+fn smfs_are_asked_from_our_address_of_their_family() {
+    let addresses = "[127.0.0.8, '::1', 127.0.0.7], smfs: ['2001:db8::9', 127.0.0.9]";
+    let config = Config::parse(&GOOD.replace("[127.0.0.8]", addresses), "sluice.yaml").unwrap();
+    let asked: Vec<_> = config
+        .n4
+        .smfs()
+        .map(|smf| format!("{} from {}", smf.address, smf.local))
+        .collect();
+    assert_eq!(
+        asked,
+        ["2001:db8::9 from [::1]:8805", "127.0.0.9 from 127.0.0.8:8805"]
+    );
+    assert_eq!(
+        (
+            config.n4.setup_retry_s.value(),
+            config.n4.setup_retry_most_s.value()
+        ),
+        (5, 300)
+    );
+}
+
+#[test]
 fn packets_that_wait_leave_room_for_those_that_come() {
     let message = mistake(
         "ports:\n",
@@ -185,6 +207,24 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
         ),
         ("0000:3b:00.1", "3b:00.9", "line 5", "no PCI address"),
         ("[127.0.0.8]", "[0.0.0.0]", "line 2", "no address of one host"),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], smfs: [127.0.0.9, 127.0.0.9]",
+            "line 2",
+            "n4.smfs: 127.0.0.9 stands here twice",
+        ),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], smfs: ['2001:db8::9']",
+            "line 2",
+            "n4.smfs: 2001:db8::9 is of a family that none of n4.addresses is of",
+        ),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], peers: [10.0.0.0/8], smfs: [127.0.0.9]",
+            "line 2",
+            "n4.smfs: 127.0.0.9 is in none of n4.peers",
+        ),
         (
             "roles: [n6]",
             "roles: []",

@@ -38,11 +38,11 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs the UPF of `config` until `stop` is set; gives the workers' statistics.
+/// Runs the UPF of `config` until `stop` is set and the associations have ended; gives the workers' statistics.
 ///
 /// # Errors
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
-pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunError> {
+pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let addresses = config.n4.addresses.iter().map(|address| address.value);
     let peers = config.n4.peers.iter().map(|prefix| prefix.value).collect();
     let mut sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
@@ -52,6 +52,7 @@ pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunErr
     let (mut control, workers) = build(config, &clock, &ports)?;
 
     let ios = ports.take_io(eal).map_err(RunError::of)?;
+    let halt = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::new();
     for (place, ((worker_config, link), io)) in workers.into_iter().zip(ios).enumerate() {
         let worker = Worker::new(worker_config, io, link).map_err(RunError::of)?;
@@ -63,7 +64,7 @@ pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunErr
             eal,
             clock,
             pace,
-            Arc::clone(stop),
+            Arc::clone(&halt),
             worker,
             |_| false,
         ));
@@ -75,14 +76,23 @@ pub fn run(config: &Config, stop: &Arc<AtomicBool>) -> Result<Vec<Stats>, RunErr
     }
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
-    let served = serve(&mut control, (&mut sockets, &mut ports), &clock, &threads, stop);
-    stop.store(true, Ordering::Relaxed);
+    let mut served = Served {
+        control: &mut control,
+        sockets: &mut sockets,
+        ports: &mut ports,
+        clock: &clock,
+        threads: &threads,
+    };
+    let outcome = served
+        .serve(|_| stop.load(Ordering::Relaxed))
+        .and_then(|()| served.end());
+    halt.store(true, Ordering::Relaxed);
     let stats = threads
         .into_iter()
         .map(WorkerThread::join)
         .collect::<Result<_, _>>()
         .map_err(RunError::of)?;
-    served.map(|()| stats)
+    outcome.map(|()| stats)
 }
 
 /// The control socket. Without one the daemon runs all the same.
@@ -110,50 +120,66 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
     Ok((control, workers))
 }
 
-/// Tells of buckets that have moved, and lets the ports follow.
-fn follow_moves(control: &mut Control, ports: &mut Ports) {
-    while let Some(Moved {
-        bucket,
-        from,
-        to,
-        result,
-    }) = control.poll_moved()
-    {
-        match result {
-            Ok(sessions) => {
-                info!(%bucket, from = from.0, to = to.0, sessions, "a bucket has moved");
-                ports.follow(&control.owners());
-            }
-            Err(fault) => warn!(%bucket, from = from.0, to = to.0, "a bucket has not moved: {fault}"),
-        }
-    }
+/// What the control thread looks after.
+struct Served<'a> {
+    control: &'a mut Control,
+    sockets: &'a mut Sockets,
+    ports: &'a mut Ports,
+    clock: &'a Clock,
+    threads: &'a [WorkerThread],
 }
 
-/// The control thread's loop.
-fn serve(
-    control: &mut Control,
-    (sockets, ports): (&mut Sockets, &mut Ports),
-    clock: &Clock,
-    threads: &[WorkerThread],
-    stop: &AtomicBool,
-) -> Result<(), RunError> {
-    while !stop.load(Ordering::Relaxed) {
-        let received = sockets.receive(control, clock.now());
-        let busy = control.poll(clock.now());
-        sockets.transmit(control);
-        follow_moves(control, ports);
-        if threads.iter().any(WorkerThread::is_finished) {
-            return Err(RunError("a worker's thread ended".into()));
+impl Served<'_> {
+    /// The control thread's loop.
+    fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
+        while !is_over(self.control) {
+            let received = self.sockets.receive(self.control, self.clock.now());
+            let busy = self.control.poll(self.clock.now());
+            self.sockets.transmit(self.control);
+            self.follow_moves();
+            if self.threads.iter().any(WorkerThread::is_finished) {
+                return Err(RunError("a worker's thread ended".into()));
+            }
+            if received || busy {
+                continue;
+            }
+            if self.control.is_waiting() {
+                // A worker answers within microseconds.
+                std::thread::yield_now();
+            } else {
+                self.sockets.wait(LONGEST_WAIT).map_err(RunError::of)?;
+            }
         }
-        if received || busy {
-            continue;
+        Ok(())
+    }
+
+    /// Lets the associations end, for as long as the configuration allows.
+    fn end(&mut self) -> Result<(), RunError> {
+        let associations = self.control.endpoint().associations().count();
+        if associations > 0 {
+            info!(associations, "ending");
         }
-        if control.is_waiting() {
-            // A worker answers within microseconds.
-            std::thread::yield_now();
-        } else {
-            sockets.wait(LONGEST_WAIT).map_err(RunError::of)?;
+        self.control.end(self.clock.now());
+        self.sockets.transmit(self.control);
+        self.serve(|control| control.endpoint().has_ended())
+    }
+
+    /// Tells of buckets that have moved, and lets the ports follow.
+    fn follow_moves(&mut self) {
+        while let Some(Moved {
+            bucket,
+            from,
+            to,
+            result,
+        }) = self.control.poll_moved()
+        {
+            match result {
+                Ok(sessions) => {
+                    info!(%bucket, from = from.0, to = to.0, sessions, "a bucket has moved");
+                    self.ports.follow(&self.control.owners());
+                }
+                Err(fault) => warn!(%bucket, from = from.0, to = to.0, "a bucket has not moved: {fault}"),
+            }
         }
     }
-    Ok(())
 }

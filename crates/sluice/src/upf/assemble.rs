@@ -160,6 +160,10 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.max_associations = config.n4.max_associations.size();
     made.max_associations_per_address = config.n4.max_associations_per_address.size();
     made.answer_octets = config.n4.response_cache_bytes.size();
+    made.smfs = config.n4.smfs().collect();
+    made.setup_retry = Duration::from_secs(config.n4.setup_retry_s.value());
+    made.setup_retry_most = Duration::from_secs(config.n4.setup_retry_most_s.value());
+    made.release_wait = Duration::from_secs(config.n4.release_wait_s.value());
     made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
     made.paths = config.gtpu.echo.as_ref().map(EchoConfig::supervision);
     made.any_source = config.n4.any_source;

@@ -129,6 +129,12 @@ impl Control {
         self.moved.pop_front()
     }
 
+    /// Ends all associations, in order where the SMFs take part; see [`Endpoint::end`] and [`Endpoint::has_ended`].
+    pub fn end(&mut self, now: Nanos) {
+        self.neighbours.set_time(now);
+        self.endpoint.end(now);
+    }
+
     /// A datagram that reached our address `to`.
     pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
         self.neighbours.set_time(now);

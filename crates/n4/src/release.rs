@@ -1,0 +1,134 @@
+//! Associations that end in order (TS 29.244 §5.18, §6.2.7): which ones do, how far they are, and which sessions leave.
+//!
+//! Sessions end some at a time, so that neither the workers nor the peer get all of them at once. Belongs to the
+//! endpoint; messages and sessions are `serve_release`'s.
+
+use flow::Nanos;
+use session::{AssociationId, Seid, Ticket};
+use std::collections::BTreeMap;
+
+use crate::sets::Route;
+
+/// How far the end of an association is.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// The peer has been told that we want it: with PARPS if the sessions are to end at our side, else with SARR.
+    Announced { prepares: bool },
+    /// Sessions end, and their last usage is reported.
+    Reporting {
+        /// Those whose turn is yet to come.
+        sessions: Vec<Seid>,
+        /// Sessions that are ending, and reports without an answer.
+        open: usize,
+    },
+    /// The peer is to release it.
+    Awaited,
+}
+
+/// An association that ends. The number tells it from an earlier end of an association with the same peer.
+pub(crate) type ReleaseId = (AssociationId, u64);
+
+#[derive(Debug)]
+pub(crate) struct Release {
+    number: u64,
+    /// When it ends at our side alone.
+    pub(crate) deadline: Option<Nanos>,
+    pub(crate) stage: Stage,
+}
+
+/// A session that ends because its association does.
+#[derive(Debug)]
+pub(crate) struct Leaver {
+    pub(crate) of: ReleaseId,
+    pub(crate) seid: Seid,
+    /// Where its last usage is reported.
+    pub(crate) route: Option<Route>,
+}
+
+/// All associations that end.
+#[derive(Debug, Default)]
+pub(crate) struct Releases {
+    releases: BTreeMap<AssociationId, Release>,
+    /// Sessions that are ending, by the number of their tickets.
+    leavers: BTreeMap<u64, Leaver>,
+    last: u64,
+}
+
+impl Releases {
+    /// An association is to end; one that does already goes on from `stage`.
+    pub(crate) fn begin(&mut self, id: AssociationId, stage: Stage, deadline: Option<Nanos>) -> ReleaseId {
+        let number = match self.releases.get(&id) {
+            Some(release) => release.number,
+            None => {
+                self.last += 1;
+                self.last
+            }
+        };
+        self.releases.insert(
+            id,
+            Release {
+                number,
+                deadline,
+                stage,
+            },
+        );
+        (id, number)
+    }
+
+    pub(crate) fn contains(&self, id: AssociationId) -> bool {
+        self.releases.contains_key(&id)
+    }
+
+    /// That end of that association, unless it is over.
+    pub(crate) fn get_mut(&mut self, (id, number): ReleaseId) -> Option<&mut Release> {
+        self.releases
+            .get_mut(&id)
+            .filter(|release| release.number == number)
+    }
+
+    /// How an association ends.
+    pub(crate) fn of(&self, id: AssociationId) -> Option<(ReleaseId, &Release)> {
+        let release = self.releases.get(&id)?;
+        Some(((id, release.number), release))
+    }
+
+    /// The association has ended, or goes on after all.
+    pub(crate) fn end(&mut self, id: AssociationId) {
+        self.releases.remove(&id);
+    }
+
+    /// A session is ending.
+    pub(crate) fn leave(&mut self, ticket: Ticket, leaver: Leaver) {
+        self.leavers.insert(ticket.0, leaver);
+    }
+
+    /// The session that the sessions' answer to `ticket` is about.
+    pub(crate) fn left(&mut self, ticket: Ticket) -> Option<Leaver> {
+        self.leavers.remove(&ticket.0)
+    }
+
+    /// A session has left, or an answer has come; `more` reports wait for theirs.
+    pub(crate) fn count(&mut self, of: ReleaseId, more: usize) {
+        if let Some(Release {
+            stage: Stage::Reporting { open, .. },
+            ..
+        }) = self.get_mut(of)
+        {
+            *open = (*open + more).saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Nanos> {
+        self.releases
+            .values()
+            .filter_map(|release| release.deadline)
+            .min()
+    }
+
+    /// An association whose peer has had its time.
+    pub(crate) fn due(&self, now: Nanos) -> Option<AssociationId> {
+        let is_due = |release: &Release| release.deadline.is_some_and(|at| at <= now);
+        let mut all = self.releases.iter();
+        all.find(|(_, release)| is_due(release)).map(|(id, _)| *id)
+    }
+}
