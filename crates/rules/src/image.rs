@@ -228,8 +228,8 @@ pub enum CompileFault {
     UnsupportedHeader,
     /// A FAR's Outer Header Creation lacks the address or the TEID that its description announces.
     HeaderIncomplete,
-    /// A FAR's peer is an address that no other node has: a martian, a broadcast address, or one of this node's. A
-    /// loop between own instances is not made this way.
+    /// A FAR's peer is an address that no other node has: a martian, a broadcast address, or one of this node's where
+    /// no tunnels end.
     NoPeer(IpAddr),
     /// A PDR's Outer Header Removal removes a header that this node does not handle.
     UnsupportedRemoval,

@@ -53,6 +53,16 @@ pub enum Outcome {
         /// The port that gets a copy.
         mirror: Option<PortId>,
     },
+    /// It is sent to an address of this node's own: it comes in again, and what becomes of it then is the session's that
+    /// it belongs to there. How often it may do so is for who carries it.
+    Recirculated {
+        /// The whole packet, from its outermost IP header on.
+        bytes: Vec<u8>,
+        /// The network instance that it comes in by.
+        ingress: InstanceId,
+        /// The port that gets a copy.
+        mirror: Option<PortId>,
+    },
     /// It is dropped.
     Dropped(DropReason),
 }

@@ -432,6 +432,7 @@ impl<'a> Ways<'a> {
                 adjacency: Some(id), ..
             } => Ok(id),
             Via::Gateway { address, .. } => Err(self.ask(hop.instance, address)),
+            Via::Nowhere => Err(DropReason::UeToUe),
             Via::Connected => match self.adjacencies.find(hop.instance, destination) {
                 Some(id) => Ok(id),
                 None => Err(self.ask(hop.instance, destination)),

@@ -9,7 +9,7 @@ use flow::PortId;
 use packet::PacketBuf;
 
 use crate::batch::Batch;
-use crate::io::Io;
+use crate::io::{Ingress, Io};
 use crate::stats::Stats;
 use crate::tx::Outgoing;
 
@@ -20,7 +20,7 @@ pub(crate) struct Mirrors<B> {
     copies: Batch<(PortId, B)>,
 }
 
-impl<B: PacketBuf> Mirrors<B> {
+impl<B: PacketBuf + Ingress> Mirrors<B> {
     /// None yet.
     pub fn new() -> Self {
         Self {

@@ -120,9 +120,18 @@ impl Places {
             Some(Vlan { outer, inner: None }) => Some(outer.vid()).filter(|vid| vid.get() != 0),
             Some(Vlan { inner: Some(_), .. }) => return None,
         };
-        let here = self.ports.get(port.index())?.iter();
+        let here = match self.ports.get(port.index()) {
+            Some(here) => here.iter(),
+            None => self.on_a_lap(port)?.iter(),
+        };
         here.filter_map(|id| self.instances.get(id.index()))
             .find(|place| place.interface.vlan == vid)
+    }
+
+    /// The instances of a port that packets come in by that we have sent to ourselves.
+    #[cold]
+    fn on_a_lap(&self, port: PortId) -> Option<&Vec<InstanceId>> {
+        self.ports.get(port.at_lap(0).index())
     }
 
     /// The place of an instance.

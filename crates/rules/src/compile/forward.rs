@@ -116,14 +116,7 @@ impl Egress<'_> {
                 .map(|(instance, source)| (instance, source, peer))
         };
         let (instance, source, peer) = peers.iter().find_map(own).ok_or(CompileFault::NoEgress)?;
-        if !self.network.may_be_another(instance.vrf, peer) {
-            return Err(CompileFault::NoPeer(peer));
-        }
-        let route = self
-            .network
-            .route(instance.vrf, peer)
-            .ok_or(CompileFault::NoRoute(peer))?;
-        let (egress, next_hop) = route;
+        let (egress, next_hop) = self.next_node(instance, peer)?;
         let adjacency = next_hops
             .resolve(egress, next_hop)
             .ok_or(CompileFault::NoAdjacency(next_hop))?;
@@ -141,6 +134,18 @@ impl Egress<'_> {
             dscp: None,
             mirror: self.network.instance(egress).and_then(|instance| instance.mirror),
         })
+    }
+
+    /// Where the way to a tunnel's peer begins: an address of our own that tunnels end at is its own next hop.
+    fn next_node(&self, from: &Instance, peer: IpAddr) -> Result<(InstanceId, IpAddr), CompileFault> {
+        if let Some(owner) = self.network.tunnel_to_ourselves(from.vrf, peer) {
+            return Ok((owner, peer));
+        }
+        if !self.network.may_be_another(from.vrf, peer) {
+            return Err(CompileFault::NoPeer(peer));
+        }
+        let route = self.network.route(from.vrf, peer);
+        route.ok_or(CompileFault::NoRoute(peer))
     }
 
     /// The TOS that the FAR says (TS 29.244 §8.2.12).

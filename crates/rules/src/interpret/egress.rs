@@ -13,7 +13,7 @@ use crate::model::{
     DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
     Verb,
 };
-use crate::network::{Instance, InstanceId, Network, Roles};
+use crate::network::{Instance, InstanceId, Network, PlainWay, Roles, UeRoute};
 
 /// A FAR's way out.
 pub(super) enum Way {
@@ -160,22 +160,32 @@ impl Session<'_> {
         treatment: Treatment,
         mut bytes: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
-        let (egress, next_hop) = self.route(way.instance, destination)?;
+        let egress = self.route_plain(way.instance, destination)?;
         let by_flow = || self.dscp(way.instance, treatment);
         if let Some(dscp) = way.tos.map(|tos| tos >> 2).or_else(by_flow) {
             set_dscp(&mut bytes, dscp)?;
         }
         // Towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
         let leads_to_n6 = |instance: &Instance| instance.roles.intersects(Roles::N6);
-        if !self.network.instance(egress).is_some_and(leads_to_n6) {
+        let (PlainWay::Out(instance, _) | PlainWay::ToUe(instance, _)) = egress;
+        if !self.network.instance(instance).is_some_and(leads_to_n6) {
             return Err(DropReason::NoRoute);
         }
-        Ok(Outcome::Forwarded {
-            bytes,
-            egress,
-            next_hop,
-            mirror: self.mirror(way.instance),
-        })
+        let mirror = self.mirror(way.instance);
+        match egress {
+            PlainWay::Out(egress, next_hop) => Ok(Outcome::Forwarded {
+                bytes,
+                egress,
+                next_hop,
+                mirror,
+            }),
+            PlainWay::ToUe(ingress, UeRoute::Ourselves(_)) => Ok(Outcome::Recirculated {
+                bytes,
+                ingress,
+                mirror,
+            }),
+            PlainWay::ToUe(_, UeRoute::Nowhere) => Err(DropReason::UeToUe),
+        }
     }
 
     pub(super) fn leave_in(
@@ -185,16 +195,37 @@ impl Session<'_> {
         (extensions, treatment): (&[Extension], Option<Treatment>),
         payload: &[u8],
     ) -> Result<Outcome, DropReason> {
-        let (egress, next_hop) = self.route(tunnel.instance, tunnel.peer)?;
+        let home = self.our_tunnels_at(tunnel.instance, tunnel.peer);
+        let (egress, next_hop) = match home {
+            Some(home) => (home, tunnel.peer),
+            None => self.route(tunnel.instance, tunnel.peer)?,
+        };
         let by_flow = || Some(self.dscp(egress, treatment?)? << 2);
         let tos = tunnel.tos.or_else(by_flow).unwrap_or(0);
         let bytes = outer_headers((tunnel, tos), message_type, extensions, payload)?;
-        Ok(Outcome::Forwarded {
-            bytes,
-            egress,
-            next_hop,
-            mirror: treatment.and_then(|_| self.mirror(egress)),
+        let mirror = treatment.and_then(|_| self.mirror(egress));
+        Ok(match home {
+            Some(ingress) => Outcome::Recirculated {
+                bytes,
+                ingress,
+                mirror,
+            },
+            None => Outcome::Forwarded {
+                bytes,
+                egress,
+                next_hop,
+                mirror,
+            },
         })
+    }
+
+    /// The instance with this address of our own, if tunnels end there and `from` is in the same address space.
+    fn our_tunnels_at(self, from: InstanceId, address: IpAddr) -> Option<InstanceId> {
+        let vrf = self.network.instance(from)?.vrf;
+        let instances = self.network.instances().iter();
+        let mut ours = instances.filter(|one| one.vrf == vrf && one.roles.intersects(Roles::GTPU));
+        ours.find(|one| one.addresses().any(|own| own == address))
+            .map(|one| one.id)
     }
 
     /// The DSCP that an instance marks a packet with.
@@ -210,6 +241,13 @@ impl Session<'_> {
     /// Where copies of user packets go that rules send to an instance.
     fn mirror(self, instance: InstanceId) -> Option<PortId> {
         self.network.instance(instance)?.mirror
+    }
+
+    fn route_plain(self, instance: InstanceId, destination: IpAddr) -> Result<PlainWay, DropReason> {
+        let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
+        self.network
+            .plain_route(vrf, destination)
+            .ok_or(DropReason::NoRoute)
     }
 
     fn route(self, instance: InstanceId, destination: IpAddr) -> Result<(InstanceId, IpAddr), DropReason> {

@@ -171,11 +171,14 @@ fn any_header() -> impl Strategy<Value = OuterHeaderCreation> {
         Ipv4Addr::new(10, 200, 1, 1),
         Ipv4Addr::new(10, 209, 1, 1),
         Ipv4Addr::UNSPECIFIED,
+        // Tunnels that end here.
+        N3_ADDRESS,
+        N9_ADDRESS,
     ];
     let kinds = [1u16, 1, 1, 2, 3, 0x101].map(OuterHeaderKind);
     (
         prop::sample::select(kinds.to_vec()),
-        0..4u32,
+        prop_oneof![2 => 0..4u32, 1 => prop::sample::select(&TEIDS[..])],
         prop::sample::select(peers.to_vec()),
     )
         .prop_map(|(kind, teid, peer)| OuterHeaderCreation {

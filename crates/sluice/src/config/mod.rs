@@ -24,7 +24,7 @@ pub use bounded::Bounded;
 pub use error::ConfigError;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
-pub use instance::{DscpConfig, InstanceConfig, Prefix, Role, RouteConfig};
+pub use instance::{DscpConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
 pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};

@@ -157,6 +157,32 @@ fn a_mirror_is_a_port() {
 }
 
 #[test]
+fn ues_reach_each_other_as_configured() {
+    use rules::network::Hairpin;
+    let from = "    vlan: 200\n";
+    let hairpin = |lines: &str| {
+        let text = GOOD.replace(from, &format!("{from}{lines}"));
+        let network = Config::parse(&text, "sluice.yaml").unwrap().network().unwrap();
+        network.instances()[1].hairpin.clone()
+    };
+    let prefixes = vec!["10.45.0.0/16".parse().unwrap(), "2001:db8:45::/48".parse().unwrap()];
+    let lines = "    ue_prefixes: [10.45.0.0/16, '2001:db8:45::/48']\n";
+    assert_eq!(hairpin(lines), Hairpin::Router);
+    assert_eq!(hairpin(&format!("    hairpin: local\n{lines}")), Hairpin::Local(prefixes.clone()));
+    assert_eq!(hairpin(&format!("    hairpin: drop\n{lines}")), Hairpin::Drop(prefixes));
+    for (lines, words) in [
+        ("    hairpin: local\n", "ue_prefixes does not say"),
+        ("    hairpin: local\n    ue_prefixes: [10.200.0.0/25]\n", "10.200.0.0/25 holds our own address"),
+        ("    hairpin: sideways\n", "sideways"),
+    ] {
+        let text = mistake(from, &format!("{from}{lines}"));
+        assert!(text.contains("line 1") && text.contains(words), "{text}");
+    }
+    let text = mistake("roles: [n3, n9],", "roles: [n3, n9], hairpin: drop, ue_prefixes: [10.45.0.0/16],");
+    assert!(text.contains("with role n6"), "{text}");
+}
+
+#[test]
 fn an_unknown_field_is_named_with_its_line() {
     let text = mistake("n4: {addresses", "n4: {adresses");
     assert!(

@@ -84,6 +84,8 @@ const IES: &[(&str, u16, Form)] = &[
     ("rqi", 123, Form::Number(1)),
     ("qfi", 124, Form::Number(1)),
     ("paging_policy_indicator", 158, Form::Number(1)),
+    ("source_interface_type", 160, Form::Number(1)),
+    ("destination_interface_type", 160, Form::Number(1)),
 ];
 
 /// A whole message.
