@@ -119,6 +119,9 @@ pub struct Forward {
 }
 
 impl Forward {
+    /// As a [`mirror`](Self::mirror): no port, but copies that the session's image tells of.
+    pub const COPIES: PortId = PortId(u16::MAX);
+
     /// Drops every packet.
     pub const DROP: Self = Self {
         kind: ForwardKind::Drop,

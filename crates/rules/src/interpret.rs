@@ -37,6 +37,19 @@ pub struct Verdict {
     pub counted: Vec<Counted>,
     /// The PDR that detected it.
     pub pdr: Option<PdrId>,
+    /// Its duplicate (DUPL), whatever becomes of itself. It counts in no URR.
+    pub duplicate: Option<Duplicate>,
+}
+
+/// A packet of this node's own, made of another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Duplicate {
+    /// The whole packet, from its outermost IP header on.
+    pub bytes: Vec<u8>,
+    /// The network instance that it leaves by.
+    pub egress: InstanceId,
+    /// The neighbour that it is handed to.
+    pub next_hop: IpAddr,
 }
 
 /// Where a packet goes, or why it does not.
@@ -65,6 +78,16 @@ pub enum Outcome {
     },
     /// It is dropped.
     Dropped(DropReason),
+}
+
+impl Outcome {
+    /// The whole packet, if it goes on.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Forwarded { bytes, .. } | Self::Recirculated { bytes, .. } => Some(bytes),
+            Self::Dropped(_) => None,
+        }
+    }
 }
 
 /// A packet in a URR.
@@ -114,6 +137,7 @@ fn evaluate(
         outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
         counted: Vec::new(),
         pdr: None,
+        duplicate: None,
     };
     let session = Session { rules, network };
     match session.walk(ingress, packet, police, &mut verdict) {
@@ -173,9 +197,16 @@ impl<'a> Session<'a> {
         if self.qers(pdr).any(|qer| gate_closed(qer, direction)) {
             return Err(DropReason::GateClosed);
         }
-        let way = self.way(pdr)?;
+        let as_received = arrival.user_packet(&tuple);
+        let way = match self.way(pdr) {
+            Ok(way) => way,
+            Err(reason) => {
+                verdict.duplicate = self.duplicate(pdr, as_received);
+                return Err(reason);
+            }
+        };
         check_extensions(arrival, &way)?;
-        let mut user = arrival.user_packet(&tuple).to_vec();
+        let mut user = as_received.to_vec();
         if !(arrival.is_tunnelled() && matches!(way, Way::Tunnel(_))) {
             build::decrement_ttl(&mut user)?;
         }
@@ -195,7 +226,13 @@ impl<'a> Session<'a> {
                 let extensions = (&extensions[..], Some(treatment));
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
-        }?;
+        };
+        let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
+            let start = bytes.len() - usize::from(tuple.total_len);
+            &bytes[start..]
+        });
+        verdict.duplicate = self.duplicate(pdr, as_sent.unwrap_or(as_received));
+        let left = left?;
         let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused;
         let urrs = self.rules.urrs().iter().filter(counts);
         verdict.counted = urrs

@@ -165,6 +165,7 @@ pub const fn forward(id: u32, parameters: ForwardingParameters) -> Far {
         id: FarId(id),
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
+        duplicating: None,
         bar: None,
     }
 }

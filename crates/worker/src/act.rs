@@ -256,10 +256,15 @@ impl Act<'_> {
         let mut forward = block.forward(verdict.forward);
         if forward.kind() == ForwardKind::Buffer {
             // It counts as matched when it goes on.
-            return check_open(&block, verdict).map(|()| Fate::Buffer);
+            check_open(&block, verdict)?;
+            note_copies(self.mirrored, &block, verdict, place);
+            return Ok(Fate::Buffer);
         }
         self.ways.stats.directions[direction].matched.add(octets);
         check_open(&block, verdict)?;
+        if forward.kind() == ForwardKind::Drop {
+            note_copies(self.mirrored, &block, verdict, place);
+        }
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
         let routed = forward.kind() == ForwardKind::Plain || descriptor.tunnel.is_none();
@@ -267,6 +272,7 @@ impl Act<'_> {
             return Err(DropReason::TtlExpired);
         }
         let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        note_copies(self.mirrored, &block, verdict, place);
         let translated = self.extended.translate(buf, descriptor, extension)?;
         let received = keys.destination(place, descriptor.family);
         let destination = translated.map(IpAddr::from).or(received);
@@ -303,6 +309,7 @@ impl Act<'_> {
         self.ways.count(&mut block, verdict, octets)?;
         if forward.flags().contains(ForwardFlags::MIRROR)
             && let Some(port) = block.whole_forward(verdict.forward).mirror
+            && port != Forward::COPIES
         {
             let _ = self.mirrored.push((place as u8, port));
         }
@@ -342,6 +349,20 @@ impl Act<'_> {
             addresses_v6(&block.whole_forward(verdict.forward))
         })?;
         Ok(adjacency.port())
+    }
+}
+
+/// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
+fn note_copies(
+    wanted: &mut Batch<(u8, PortId)>,
+    block: &LiveBlock<'_>,
+    verdict: &Verdict,
+    place: usize,
+) {
+    if block.forward(verdict.forward).flags().contains(ForwardFlags::MIRROR)
+        && block.whole_forward(verdict.forward).mirror == Some(Forward::COPIES)
+    {
+        let _ = wanted.push((place as u8, Forward::COPIES));
     }
 }
 

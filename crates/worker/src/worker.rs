@@ -1,5 +1,6 @@
 //! The worker: its state, and one poll of it.
 
+mod copies;
 mod waits;
 
 use flow::memory::OutOfMemory;
@@ -326,7 +327,7 @@ impl<I: Io> Worker<I> {
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
         if !self.mirrors.wanted.is_empty() {
-            self.mirrors.copy(&mut self.io, &mut self.stats, &self.burst);
+            self.copy_wanted(!matches!(source, Source::Flushed));
         }
         let descriptors = &self.descriptors[..packets];
         let blocks = &mut self.sessions.blocks;

@@ -3,6 +3,7 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::SessionRules;
 use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
-use rules::interpret::{Counted, Outcome, Policers, Verdict, interpret, interpret_policed};
+use rules::interpret::{Counted, Duplicate, Outcome, Policers, Verdict, interpret, interpret_policed};
 use rules::model::UrrId;
 use rules::network::Network;
 use rules::testing::{Edited, Sent, any_edit, any_network, any_sent, runnable_rules};
@@ -44,6 +45,15 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => any_edit().prop_map(Step::Edit),
         2 => (0..20_000u64).prop_map(Step::Wait),
     ]
+}
+
+/// What the interpreter says of a packet.
+struct Expected {
+    /// Where it goes by and to whom, and how it looks then; or why it does not.
+    end: Result<(InstanceId, IpAddr, Vec<u8>), DropReason>,
+    /// What mirrors get.
+    copies: Vec<(PortId, Vec<u8>)>,
+    duplicates: Vec<Duplicate>,
 }
 
 /// The session in the engine, and what the interpreter says that it has counted.
@@ -106,17 +116,39 @@ impl Trial {
     fn packet(&mut self, sent: &Sent) {
         let before = self.world.drops();
         let taken = self.world.next_poll();
-        let out = self.world.send(sent.ingress.0, &sent.bytes);
-        let mut copies = Vec::new();
+        let mut out = self.world.send(sent.ingress.0, &sent.bytes);
+        let expected = self.expect(sent, taken);
+        for duplicate in &expected.duplicates {
+            let is_it = |(port, frame): &(PortId, Vec<u8>)| {
+                let mac = mac_of(duplicate.egress, duplicate.next_hop).0;
+                port.0 == duplicate.egress.0 && frame[..6] == mac && frame[14..] == duplicate.bytes
+            };
+            let place = out.iter().position(is_it).expect("a duplicate");
+            out.remove(place);
+        }
+        if let Ok((egress, next_hop, bytes)) = &expected.end {
+            // The mirror's port comes behind those of all instances.
+            let (port, frame) = out.remove(0);
+            assert_eq!(port.0, egress.0, "each instance has its own port");
+            let mac = mac_of(*egress, *next_hop).0;
+            assert_eq!(frame[..6], mac, "the next hop is {next_hop}");
+            assert_eq!(hex(&frame[14..]), hex(bytes));
+        }
+        assert_eq!(self.world.dropped_since(&before), expected.end.err());
+        assert_eq!(packets_of(&out), expected.copies);
+    }
+
+    /// What is to become of a packet, lap by lap, and of what it counts in.
+    fn expect(&mut self, sent: &Sent, now: Nanos) -> Expected {
+        let (mut copies, mut duplicates) = (Vec::new(), Vec::new());
         let (mut ingress, mut packet) = (sent.ingress, sent.bytes.clone());
-        for lap in 0.. {
+        let mut lap = 0;
+        let end = loop {
             if let Some(reason) = not_for_rules(&packet) {
-                assert_eq!(self.world.dropped_since(&before), Some(reason));
-                assert_eq!(packets_of(&out), copies);
-                return;
+                break Err(reason);
             }
-            let verdict = self.interpret(ingress, &packet, taken);
-            let counted = verdict.counted;
+            let verdict = self.interpret(ingress, &packet, now);
+            duplicates.extend(verdict.duplicate);
             match verdict.outcome {
                 Outcome::Forwarded {
                     bytes,
@@ -124,37 +156,29 @@ impl Trial {
                     next_hop,
                     mirror,
                 } => {
-                    let dropped = self.world.dropped_since(&before);
-                    assert_eq!(dropped, None, "the interpreter forwards");
-                    let (port, frame) = &out[0];
                     copies.extend(mirror.map(|port| (port, bytes.clone())));
-                    assert_eq!(packets_of(&out[1..]), copies);
-                    assert_eq!(port.0, egress.0, "each instance has its own port");
-                    assert_eq!(
-                        frame[..6],
-                        mac_of(egress, next_hop).0,
-                        "the next hop is {next_hop}"
-                    );
-                    assert_eq!(hex(&frame[14..]), hex(&bytes));
-                    self.count_all(counted);
-                    return;
+                    self.count_all(verdict.counted);
+                    break Ok((egress, next_hop, bytes));
                 }
-                Outcome::Recirculated { bytes, ingress: again, mirror } => {
+                Outcome::Recirculated {
+                    bytes,
+                    ingress: again,
+                    mirror,
+                } => {
                     copies.extend(mirror.map(|port| (port, bytes.clone())));
                     if lap == MAX_LAPS {
-                        assert_eq!(self.world.dropped_since(&before), Some(DropReason::RecirculationLimit));
-                        assert_eq!(packets_of(&out), copies);
-                        return;
+                        break Err(DropReason::RecirculationLimit);
                     }
-                    self.count_all(counted);
-                    (ingress, packet) = (again, bytes);
+                    self.count_all(verdict.counted);
+                    (ingress, packet, lap) = (again, bytes, lap + 1);
                 }
-                Outcome::Dropped(reason) => {
-                    assert_eq!(self.world.dropped_since(&before), Some(reason));
-                    assert_eq!(packets_of(&out), copies, "the interpreter drops: {reason}");
-                    return;
-                }
+                Outcome::Dropped(reason) => break Err(reason),
             }
+        };
+        Expected {
+            end,
+            copies,
+            duplicates,
         }
     }
 
@@ -292,7 +316,7 @@ fn random_worlds_reach_every_way() {
         yellow += trial.yellow;
     }
     assert!(sums.mirrored > 200 && yellow > 5, "{yellow} {sums:?}");
-    assert!(sums.recirculated > 100, "{sums:?}");
+    assert!(sums.recirculated > 100 && sums.duplicated > 500, "{sums:?}");
     assert!(sums.forwarded.iter().all(|count| *count > 500), "{sums:?}");
     assert!(
         sums.hits > 1000 && sums.stale > 50 && sums.bypassed > 20,
@@ -327,6 +351,7 @@ struct Sums {
     bypassed: u64,
     mirrored: u64,
     recirculated: u64,
+    duplicated: u64,
     drops: Vec<u64>,
 }
 
@@ -339,6 +364,7 @@ impl Default for Sums {
             bypassed: 0,
             mirrored: 0,
             recirculated: 0,
+            duplicated: 0,
             drops: vec![0; DropReason::COUNT],
         }
     }
@@ -356,6 +382,8 @@ impl Sums {
         );
         self.mirrored += stats.mirrored;
         self.recirculated += stats.recirculated;
+        self.duplicated += stats.duplicated;
+        assert_eq!(stats.duplicates_lost, 0);
         self.drops
             .iter_mut()
             .zip(stats.drops)

@@ -13,8 +13,7 @@ use super::{Context, edit, refuse_if};
 use crate::cause::Reject;
 
 /// Actions that this node does not do.
-const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::DUPL
-    .with(ApplyAction::IPMA)
+const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::IPMA
     .with(ApplyAction::IPMD)
     .with(ApplyAction::DFRT)
     .with(ApplyAction::EDRT)
@@ -28,14 +27,20 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
         far.redundant_transmission_forwarding_parameters.is_some(),
         far.mbs_multicast_parameters.is_some(),
         !far.add_mbs_unicast_parameters.is_empty(),
+        // One copy of each packet.
+        far.duplicating_parameters.len() > 1,
     ];
     refuse_if(&unsupported, reject)?;
+    let duplicating = far.duplicating_parameters.iter().next();
     let sent = far.forwarding_parameters.as_ref();
     Ok(Far {
         id,
         action: apply_action(far.apply_action, reject)?,
         forwarding: sent
             .map(|sent| forwarding_parameters(sent, reject, context))
+            .transpose()?,
+        duplicating: duplicating
+            .map(|sent| duplicating_parameters(&sent, reject))
             .transpose()?,
         bar: far.bar_id.map(|bar| BarId(bar.0)),
     })
@@ -50,8 +55,13 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
             Some(WireEdit::Set(_))
         ),
         !far.add_mbs_unicast_parameters.is_empty(),
+        far.update_duplicating_parameters.len() > 1,
     ];
     refuse_if(&unsupported, reject)?;
+    let duplicating = far.update_duplicating_parameters.iter().next();
+    let duplicating = duplicating
+        .map(|sent| duplicating_update(&sent, reject))
+        .transpose()?;
     let sent = far.update_forwarding_parameters.as_ref();
     let forwarding = sent
         .map(|sent| forwarding_update(sent, reject, context))
@@ -63,6 +73,7 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
             .map(|action| apply_action(action, reject))
             .transpose()?,
         forwarding: Edit::from(forwarding),
+        duplicating: Edit::from(duplicating),
         bar: edit(far.bar_id, |bar| BarId(bar.0)),
     })
 }
@@ -122,6 +133,37 @@ fn forwarding_update(
             .destination_interface
             .map(|to| DestinationInterface::from_value(to.0)),
         instance,
+        outer_header_creation: edit(sent.outer_header_creation, outer_header_creation),
+        transport_level_marking: edit(sent.transport_level_marking, marking),
+    })
+}
+
+fn duplicating_parameters(
+    sent: &group::DuplicatingParameters<'_>,
+    reject: Reject,
+) -> Result<ForwardingParameters, Reject> {
+    refuse_if(&[sent.forwarding_policy.is_some()], unknown_policy(reject))?;
+    Ok(ForwardingParameters {
+        destination: DestinationInterface::from_value(sent.destination_interface.0),
+        instance: None,
+        outer_header_creation: sent.outer_header_creation.map(outer_header_creation),
+        transport_level_marking: sent.transport_level_marking.map(marking),
+    })
+}
+
+fn duplicating_update(
+    sent: &group::UpdateDuplicatingParameters<'_>,
+    reject: Reject,
+) -> Result<ForwardingParametersUpdate, Reject> {
+    refuse_if(
+        &[matches!(sent.forwarding_policy, Some(WireEdit::Set(_)))],
+        unknown_policy(reject),
+    )?;
+    Ok(ForwardingParametersUpdate {
+        destination: sent
+            .destination_interface
+            .map(|to| DestinationInterface::from_value(to.0)),
+        instance: Edit::Keep,
         outer_header_creation: edit(sent.outer_header_creation, outer_header_creation),
         transport_level_marking: edit(sent.transport_level_marking, marking),
     })

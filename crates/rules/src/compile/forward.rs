@@ -8,7 +8,7 @@ use packet::Teid;
 use super::NextHops;
 use crate::image::CompileFault;
 use crate::model::{
-    DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, SessionRules,
+    ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, SessionRules,
     SourceInterface, Verb,
 };
 use crate::network::{Instance, Network, Roles};
@@ -43,6 +43,33 @@ pub(super) fn forward(
     }
 }
 
+/// Compiles where the duplicates of a FAR's packets go, if it makes any: into a tunnel, without a PDU Session Container
+/// (TS 29.244 Table 7.5.2.3-3).
+pub(super) fn duplicate(
+    far: &Far,
+    rules: &SessionRules,
+    network: &Network,
+    next_hops: &mut NextHops<'_>,
+) -> Result<Option<Forward>, CompileFault> {
+    if !far.action.contains(ApplyAction::DUPL) {
+        return Ok(None);
+    }
+    let parameters = far.duplicating.ok_or(CompileFault::NoDuplicate)?;
+    let egress = Egress {
+        parameters,
+        rules,
+        network,
+    };
+    let header = parameters.outer_header_creation.ok_or(CompileFault::NoDuplicate)?;
+    let peers = peer(&header)?.ok_or(CompileFault::HeaderIncomplete)?;
+    let tunnel = egress.tunnel(header.teid, &peers, next_hops)?;
+    Ok(Some(Forward {
+        flags: ForwardFlags::NONE,
+        mirror: None,
+        ..tunnel
+    }))
+}
+
 fn drop_because(flags: ForwardFlags) -> Forward {
     Forward {
         flags,
@@ -51,7 +78,7 @@ fn drop_because(flags: ForwardFlags) -> Forward {
 }
 
 fn buffer(far: &Far) -> Forward {
-    let notify = far.action.contains(crate::model::ApplyAction::NOCP);
+    let notify = far.action.contains(ApplyAction::NOCP);
     let flags = ForwardFlags::NONE.with_if(ForwardFlags::NOTIFY, notify);
     Forward {
         kind: ForwardKind::Buffer,

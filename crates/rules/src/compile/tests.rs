@@ -46,6 +46,7 @@ fn with_far(action: ApplyAction, forwarding: Option<ForwardingParameters>) -> Se
             id: FarId(2),
             action,
             forwarding,
+            duplicating: None,
             bar: None,
         })
         .unwrap();
@@ -497,6 +498,7 @@ fn a_session_is_bounded() {
             id: FarId(id),
             action: ApplyAction::DROP,
             forwarding: None,
+            duplicating: None,
             bar: None,
         };
         rules.create_far(drop).unwrap();

@@ -8,9 +8,9 @@ use packet::gtpu::MessageType;
 use packet::{DropReason, Qfi, Teid};
 
 use super::build::{Extension, outer_headers, set_dscp};
-use super::{Outcome, Session};
+use super::{Duplicate, Outcome, Session};
 use crate::model::{
-    DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
+    ApplyAction, DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
     Verb,
 };
 use crate::network::{Instance, InstanceId, Network, PlainWay, Roles, UeRoute};
@@ -62,6 +62,23 @@ impl Session<'_> {
             Some(Verb::Forward) => self.way_of(far.forwarding.ok_or(DropReason::FarNoTunnel)?),
             _ => Err(DropReason::UnsupportedAction),
         }
+    }
+
+    /// The duplicate of a packet (TS 29.244 §5.2.3.1), if the PDR's FAR asks for one: in its own tunnel.
+    pub(super) fn duplicate(self, pdr: &Pdr, user: &[u8]) -> Option<Duplicate> {
+        let far = pdr.far.and_then(|id| self.rules.far(id))?;
+        let wanted = far.duplicating.filter(|_| far.action.contains(ApplyAction::DUPL))?;
+        let Ok(Way::Tunnel(tunnel)) = self.way_of(wanted) else {
+            return None;
+        };
+        let (egress, next_hop) = self.route(tunnel.instance, tunnel.peer).ok()?;
+        let marked = (&tunnel, tunnel.tos.unwrap_or(0));
+        let bytes = outer_headers(marked, MessageType::G_PDU, &[], user).ok()?;
+        Some(Duplicate {
+            bytes,
+            egress,
+            next_hop,
+        })
     }
 
     fn way_of(self, parameters: ForwardingParameters) -> Result<Way, DropReason> {

@@ -181,6 +181,8 @@ pub struct FarUpdate {
     pub action: Option<ApplyAction>,
     /// Update Forwarding Parameters.
     pub forwarding: Edit<ForwardingParametersUpdate>,
+    /// Update Duplicating Parameters.
+    pub duplicating: Edit<ForwardingParametersUpdate>,
     /// BAR ID.
     pub bar: Edit<BarId>,
 }
@@ -192,16 +194,22 @@ impl FarUpdate {
             id,
             action: None,
             forwarding: Edit::Keep,
+            duplicating: Edit::Keep,
             bar: Edit::Keep,
         }
     }
 
     pub(super) fn apply(self, far: &mut Far) {
         replace(&mut far.action, self.action);
-        match self.forwarding {
-            Edit::Keep => {}
-            Edit::Set(update) => update.apply(&mut far.forwarding),
-            Edit::Clear => far.forwarding = None,
+        for (edit, parameters) in [
+            (self.forwarding, &mut far.forwarding),
+            (self.duplicating, &mut far.duplicating),
+        ] {
+            match edit {
+                Edit::Keep => {}
+                Edit::Set(update) => update.apply(parameters),
+                Edit::Clear => *parameters = None,
+            }
         }
         self.bar.apply(&mut far.bar);
     }

@@ -227,6 +227,9 @@ pub struct Far {
     pub action: ApplyAction,
     /// Where to; kept while the action is another than FORW.
     pub forwarding: Option<ForwardingParameters>,
+    /// Where a copy goes with DUPL (TS 29.244 Table 7.5.2.3-3); kept while the action is without. It names no network
+    /// instance.
+    pub duplicating: Option<ForwardingParameters>,
     /// How to buffer.
     pub bar: Option<BarId>,
 }

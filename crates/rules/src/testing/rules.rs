@@ -235,14 +235,35 @@ fn any_far() -> impl Strategy<Value = Far> {
     (
         any_action(),
         parameters,
+        prop::option::weighted(0.2, any_duplicating()),
         prop::option::weighted(0.1, Just(BarId(1))),
     )
-        .prop_map(|(action, forwarding, bar)| Far {
+        .prop_map(|(action, forwarding, duplicating, bar)| Far {
             id: FarId(0),
-            action,
+            action: if duplicating.is_some() {
+                action.with(ApplyAction::DUPL)
+            } else {
+                action
+            },
             forwarding,
+            duplicating,
             bar,
         })
+}
+
+/// Copies for another node.
+fn any_duplicating() -> impl Strategy<Value = ForwardingParameters> {
+    let lawful = DestinationInterface::Other(4);
+    let destination = prop::sample::select(vec![lawful, DestinationInterface::Core, DestinationInterface::Access]);
+    let peers = ["10.0.9.254", "10.209.1.1", "10.200.1.1"].map(|peer| peer.parse().expect("an address"));
+    (destination, any::<u8>(), prop::sample::select(peers.to_vec())).prop_map(|(destination, tos, peer)| {
+        let mut parameters = ForwardingParameters::new(destination);
+        let header = OuterHeaderCreation::gtpu_ipv4(Teid(u32::from(tos) + 1), peer);
+        parameters.outer_header_creation = Some(header);
+        let marking = TosTrafficClass { value: tos, mask: 0xfc };
+        parameters.transport_level_marking = (tos & 1 != 0).then_some(marking);
+        parameters
+    })
 }
 
 fn any_gate() -> impl Strategy<Value = Gate> {
@@ -482,16 +503,19 @@ impl Edited {
 }
 
 fn whole_far(far: &Far) -> FarUpdate {
-    let parameters = far.forwarding.map(|to| ForwardingParametersUpdate {
-        destination: Some(to.destination),
-        instance: to.instance.map_or(Edit::Clear, Edit::Set),
-        outer_header_creation: to.outer_header_creation.map_or(Edit::Clear, Edit::Set),
-        transport_level_marking: to.transport_level_marking.map_or(Edit::Clear, Edit::Set),
-    });
+    let whole = |to: ForwardingParameters| {
+        Edit::Set(ForwardingParametersUpdate {
+            destination: Some(to.destination),
+            instance: to.instance.map_or(Edit::Clear, Edit::Set),
+            outer_header_creation: to.outer_header_creation.map_or(Edit::Clear, Edit::Set),
+            transport_level_marking: to.transport_level_marking.map_or(Edit::Clear, Edit::Set),
+        })
+    };
     FarUpdate {
         id: far.id,
         action: Some(far.action),
-        forwarding: parameters.map_or(Edit::Clear, Edit::Set),
+        forwarding: far.forwarding.map_or(Edit::Clear, whole),
+        duplicating: far.duplicating.map_or(Edit::Clear, whole),
         bar: far.bar.map_or(Edit::Clear, Edit::Set),
     }
 }

@@ -250,6 +250,9 @@ impl Case {
         if stats.mirrored + stats.mirrors_lost > 0 {
             counters["mirrors"] = json!({"made": stats.mirrored, "lost": stats.mirrors_lost});
         }
+        if stats.duplicated + stats.duplicates_lost > 0 {
+            counters["duplicates"] = json!({"made": stats.duplicated, "lost": stats.duplicates_lost});
+        }
         if stats.recirculated > 0 {
             counters["recirculated"] = stats.recirculated.into();
         }

@@ -22,7 +22,7 @@ enum Form {
     Made(fn(&str, &Value) -> Result<Vec<u8>, Fault>),
 }
 
-const INTERFACES: Form = Form::Code(&["Access", "Core", "SGi-LAN", "CP-function"]);
+const INTERFACES: Form = Form::Code(&["Access", "Core", "SGi-LAN", "CP-function", "LI-function"]);
 const ACTIONS: Form = Form::Flags(&["DROP", "FORW", "BUFF", "NOCP", "DUPL"], 1);
 const TRIGGERS: Form = Form::Flags(
     &["PERIO", "VOLTH", "TIMTH", "QUHTI", "START", "STOPT", "DROTH"],
@@ -35,6 +35,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("pdi", 2, Form::Group),
     ("create_far", 3, Form::Group),
     ("forwarding_parameters", 4, Form::Group),
+    ("duplicating_parameters", 5, Form::Group),
     ("create_urr", 6, Form::Group),
     ("create_qer", 7, Form::Group),
     ("update_pdr", 9, Form::Group),
@@ -79,6 +80,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("ue_ip_address", 93, Form::Made(ue_ip_address)),
     ("outer_header_removal", 95, Form::Made(outer_header_removal)),
     ("recovery_time_stamp", 96, Form::Number(4)),
+    ("update_duplicating_parameters", 105, Form::Group),
     ("far_id", 108, Form::Number(4)),
     ("qer_id", 109, Form::Number(4)),
     ("rqi", 123, Form::Number(1)),
