@@ -20,6 +20,9 @@ pub enum ForwardKind {
     Plain = 3,
     /// FORW to the CP function, or anything else that control handles itself.
     Punt = 4,
+    /// FORW of what is no user's but another node's message, as it is and to where it is addressed: an End Marker that
+    /// the CP function made (TS 29.244 §5.3.2).
+    Unchanged = 5,
 }
 
 flags! {

@@ -207,7 +207,12 @@ impl<'a> Session<'a> {
         };
         check_extensions(arrival, &way)?;
         let mut user = as_received.to_vec();
-        if !(arrival.is_tunnelled() && matches!(way, Way::Tunnel(_))) {
+        let is_hop = match way {
+            Way::Plain(_) => true,
+            Way::Tunnel(_) => !arrival.is_tunnelled(),
+            Way::Unchanged(_) => false,
+        };
+        if is_hop {
             build::decrement_ttl(&mut user)?;
         }
         let octets = u64::from(tuple.total_len);
@@ -226,6 +231,7 @@ impl<'a> Session<'a> {
                 let extensions = (&extensions[..], Some(treatment));
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
+            Way::Unchanged(instance) => self.leave_unchanged(instance, tuple.addrs.dst(), user),
         };
         let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
             let start = bytes.len() - usize::from(tuple.total_len);
@@ -313,7 +319,7 @@ fn check_extensions(arrival: &Arrival<'_>, way: &Way) -> Result<(), DropReason> 
     };
     let refused = match way {
         Way::Tunnel(_) => tunnel.unknown.refused_by_intermediate(),
-        Way::Plain(_) => tunnel.unknown.refused_by_endpoint(),
+        Way::Plain(_) | Way::Unchanged(_) => tunnel.unknown.refused_by_endpoint(),
     };
     if refused {
         Err(DropReason::UnknownGtpuExtension)

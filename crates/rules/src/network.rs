@@ -15,7 +15,7 @@ mod dscp;
 mod hairpin;
 
 pub use dscp::{DscpMark, DscpTable};
-pub use hairpin::{Hairpin, PlainWay, UeRoute};
+pub use hairpin::{Hairpin, PlainRoute, UeRoute};
 
 /// The reference points that an instance serves (TS 23.501 §4.2.7), a set of flags.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

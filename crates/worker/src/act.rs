@@ -23,7 +23,7 @@ use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
 use crate::encap::{self, Chain, Cut, Hop, Optional};
 use crate::notices::Notices;
-use crate::places::Places;
+use crate::places::{Place, Places};
 use crate::special::{self, Extended};
 use crate::stats::Stats;
 use crate::tx::take_back;
@@ -267,7 +267,10 @@ impl Act<'_> {
         }
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
-        let routed = forward.kind() == ForwardKind::Plain || descriptor.tunnel.is_none();
+        let routed = match forward.kind() {
+            ForwardKind::Unchanged => false,
+            kind => kind == ForwardKind::Plain || descriptor.tunnel.is_none(),
+        };
         if routed && descriptor.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
@@ -276,7 +279,10 @@ impl Act<'_> {
         let translated = self.extended.translate(buf, descriptor, extension)?;
         let received = keys.destination(place, descriptor.family);
         let destination = translated.map(IpAddr::from).or(received);
-        let id = self.ways.next_hop(&forward, destination)?;
+        let id = match forward.kind() {
+            ForwardKind::Unchanged => self.ways.towards_node(&forward, destination)?,
+            _ => self.ways.next_hop(&forward, destination)?,
+        };
         let adjacency = self.ways.adjacent(id)?;
         let mark = block.mark(verdict.marking);
         let marking = encap::marking(forward.flags(), mark);
@@ -293,7 +299,7 @@ impl Act<'_> {
             octets,
             hop: Hop::of(routed, is_v4),
         };
-        if forward.kind() == ForwardKind::Plain {
+        if forward.kind() != ForwardKind::Tunnel {
             encap::plain(buf, cut, is_v4, adjacency)?;
         } else {
             let message = encap::Message {
@@ -439,13 +445,40 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// The next hop of a plain packet; one that nobody has asked for yet is asked for.
+    /// The next hop of a plain packet. A UE's packets leave towards data networks alone, also where N3 shares the VRF:
+    /// no UE talks to gNBs.
     #[inline(always)]
     fn route(&mut self, egress: InstanceId, destination: IpAddr) -> Result<AdjacencyId, DropReason> {
+        self.route_by(egress, destination, |place| place.plain)
+    }
+
+    /// The next hop of a message for another node, which is where tunnels lead.
+    #[cold]
+    fn towards_node(
+        &mut self,
+        forward: &PackedForward,
+        destination: Option<IpAddr>,
+    ) -> Result<AdjacencyId, DropReason> {
+        let destination = destination.ok_or(DropReason::MartianDestination)?;
+        let id = self.route_by(forward.egress(), destination, |place| place.tunnels)?;
+        let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
+        match self.adjacencies.resolved(id).is_some_and(to_ourselves) {
+            true => Err(DropReason::NoRoute),
+            false => Ok(id),
+        }
+    }
+
+    /// The next hop of a packet that leaves by a place that is `fit`; one that nobody has asked for yet is asked for.
+    #[inline(always)]
+    fn route_by(
+        &mut self,
+        egress: InstanceId,
+        destination: IpAddr,
+        fit: impl Fn(&Place) -> bool,
+    ) -> Result<AdjacencyId, DropReason> {
         let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
         let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
-        // A UE's packets leave towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
-        if !self.places.at(hop.instance).is_some_and(|place| place.plain) {
+        if !self.places.at(hop.instance).is_some_and(fit) {
             return Err(DropReason::NoRoute);
         }
         match hop.via {
@@ -525,7 +558,7 @@ fn pass_meters(
 #[inline(always)]
 fn check_action(forward: &PackedForward) -> Result<(), DropReason> {
     match forward.kind() {
-        ForwardKind::Tunnel | ForwardKind::Plain => Ok(()),
+        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged => Ok(()),
         _ => Err(why_not_forwarded(forward)),
     }
 }

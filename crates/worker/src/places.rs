@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub vrf: VrfId,
     /// Plain packets to UEs come in here, and those of UEs leave.
     pub plain: bool,
+    /// GTP-U peers are here.
+    pub tunnels: bool,
     /// How what rules send here is marked, where they do not say it.
     pub dscp: Option<Box<DscpTable>>,
     /// Our addresses that packets may be addressed to: those of the whole VRF.
@@ -90,6 +92,7 @@ impl Places {
                 interface: interface(instance, macs),
                 vrf: instance.vrf,
                 plain: instance.roles.intersects(Roles::N6),
+                tunnels: instance.roles.intersects(Roles::GTPU),
                 dscp: instance.dscp.clone().map(Box::new),
                 locals_v4: Vec::new(),
                 locals_v6: Vec::new(),

@@ -225,7 +225,8 @@ fn a_long_packet_fits_between_ourselves() {
     world.install(1, intermediate());
     world.install(2, anchor());
     let mut user = UserPacket::udp(ALICE, REMOTE, 1000, 2000);
-    user.payload = vec![7; 1500 - 28];
+    // 44 octets of headers.
+    user.payload = vec![7; 1500 - 44];
     let packet = tunnelled(N3_ADDRESS, 0x1001, 255, Some([0x10, 9]), &[], &user.bytes());
     assert_eq!(world.send(0, &packet).len(), 1);
 }

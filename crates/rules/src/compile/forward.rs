@@ -33,12 +33,18 @@ pub(super) fn forward(
         Verb::Buffer => Ok(buffer(far)),
         Verb::Forward => match far.forwarding {
             None => Ok(drop_because(ForwardFlags::NO_TUNNEL)),
-            Some(parameters) => Egress {
-                parameters,
-                rules,
-                network,
+            Some(parameters) => {
+                let egress = Egress {
+                    parameters,
+                    rules,
+                    network,
+                };
+                if is_of_cp_function(far, rules) {
+                    egress.unchanged()
+                } else {
+                    egress.forward(next_hops)
+                }
             }
-            .forward(next_hops),
         },
     }
 }
@@ -68,6 +74,18 @@ pub(super) fn duplicate(
         mirror: None,
         ..tunnel
     }))
+}
+
+/// Whether a FAR is for messages that the CP function made for other nodes: of PDRs for its side alone, towards Access,
+/// without an outer header (TS 29.244 §5.3.2).
+fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
+    let to_nodes = |to: ForwardingParameters| {
+        to.destination == DestinationInterface::Access && to.outer_header_creation.is_none()
+    };
+    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.far == Some(far.id)).peekable();
+    far.forwarding.is_some_and(to_nodes)
+        && pdrs.peek().is_some()
+        && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
 }
 
 fn drop_because(flags: ForwardFlags) -> Forward {
@@ -129,6 +147,21 @@ impl Egress<'_> {
             template: None,
             dscp: self.marking().map(|tos| tos >> 2),
             mirror: instance.mirror,
+        })
+    }
+
+    fn unchanged(&self) -> Result<Forward, CompileFault> {
+        let named = self.parameters.instance.and_then(|id| self.network.instance(id));
+        let named = named.filter(|instance| instance.roles.intersects(Roles::GTPU));
+        let by_role = || {
+            let mut roles = roles_towards(DestinationInterface::Access).into_iter();
+            roles.find_map(|roles| self.network.first_with(roles))
+        };
+        let instance = named.or_else(by_role).ok_or(CompileFault::NoEgress)?;
+        Ok(Forward {
+            kind: ForwardKind::Unchanged,
+            egress: instance.id,
+            ..Forward::DROP
         })
     }
 

@@ -13,7 +13,7 @@ use crate::model::{
     ApplyAction, DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
     Verb,
 };
-use crate::network::{Instance, InstanceId, Network, PlainWay, Roles, UeRoute};
+use crate::network::{Instance, InstanceId, Network, PlainRoute, Roles, UeRoute};
 
 /// A FAR's way out.
 pub(super) enum Way {
@@ -21,6 +21,8 @@ pub(super) enum Way {
     Plain(PlainWay),
     /// In a tunnel.
     Tunnel(NextTunnel),
+    /// As it is, from this instance to the node that it is addressed to.
+    Unchanged(InstanceId),
 }
 
 /// The way to a data network.
@@ -59,7 +61,15 @@ impl Session<'_> {
         match far.action.verb() {
             Some(Verb::Drop) => Err(DropReason::FarDrop),
             Some(Verb::Buffer) => Err(DropReason::FarBuffer),
-            Some(Verb::Forward) => self.way_of(far.forwarding.ok_or(DropReason::FarNoTunnel)?),
+            Some(Verb::Forward) => {
+                let to = far.forwarding.ok_or(DropReason::FarNoTunnel)?;
+                let mut users = self.rules.pdrs().iter().filter(|user| user.far == Some(far.id));
+                let by_cp = users.all(|user| user.pdi.source_interface == SourceInterface::CpFunction);
+                match (to.destination, to.outer_header_creation) {
+                    (DestinationInterface::Access, None) if by_cp => self.way_to_nodes(to),
+                    _ => self.way_of(to),
+                }
+            }
             _ => Err(DropReason::UnsupportedAction),
         }
     }
@@ -78,6 +88,40 @@ impl Session<'_> {
             bytes,
             egress,
             next_hop,
+        })
+    }
+
+    /// The way of a message that the CP function made for another node (TS 29.244 §5.3.2).
+    fn way_to_nodes(self, to: ForwardingParameters) -> Result<Way, DropReason> {
+        let all = || self.network.instances().iter();
+        let first = |roles| all().find(|one| one.roles.intersects(roles));
+        let named = all().find(|one| Some(one.id) == to.instance && one.roles.intersects(Roles::GTPU));
+        let instance = named.or_else(|| first(Roles::N3)).or_else(|| first(Roles::N9));
+        instance
+            .map(|instance| Way::Unchanged(instance.id))
+            .ok_or(DropReason::UnsupportedAction)
+    }
+
+    pub(super) fn leave_unchanged(
+        self,
+        instance: InstanceId,
+        destination: IpAddr,
+        bytes: Vec<u8>,
+    ) -> Result<Outcome, DropReason> {
+        let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
+        let way = self.network.plain_route(vrf, destination);
+        let Some(PlainRoute::Out(egress, next_hop)) = way else {
+            return Err(DropReason::NoRoute);
+        };
+        let ends_tunnels = |one: &Instance| one.roles.intersects(Roles::GTPU);
+        if !self.network.instance(egress).is_some_and(ends_tunnels) {
+            return Err(DropReason::NoRoute);
+        }
+        Ok(Outcome::Forwarded {
+            bytes,
+            egress,
+            next_hop,
+            mirror: None,
         })
     }
 
@@ -184,24 +228,24 @@ impl Session<'_> {
         }
         // Towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
         let leads_to_n6 = |instance: &Instance| instance.roles.intersects(Roles::N6);
-        let (PlainWay::Out(instance, _) | PlainWay::ToUe(instance, _)) = egress;
+        let (PlainRoute::Out(instance, _) | PlainRoute::ToUe(instance, _)) = egress;
         if !self.network.instance(instance).is_some_and(leads_to_n6) {
             return Err(DropReason::NoRoute);
         }
         let mirror = self.mirror(way.instance);
         match egress {
-            PlainWay::Out(egress, next_hop) => Ok(Outcome::Forwarded {
+            PlainRoute::Out(egress, next_hop) => Ok(Outcome::Forwarded {
                 bytes,
                 egress,
                 next_hop,
                 mirror,
             }),
-            PlainWay::ToUe(ingress, UeRoute::Ourselves(_)) => Ok(Outcome::Recirculated {
+            PlainRoute::ToUe(ingress, UeRoute::Ourselves(_)) => Ok(Outcome::Recirculated {
                 bytes,
                 ingress,
                 mirror,
             }),
-            PlainWay::ToUe(_, UeRoute::Nowhere) => Err(DropReason::UeToUe),
+            PlainRoute::ToUe(_, UeRoute::Nowhere) => Err(DropReason::UeToUe),
         }
     }
 
@@ -260,7 +304,7 @@ impl Session<'_> {
         self.network.instance(instance)?.mirror
     }
 
-    fn route_plain(self, instance: InstanceId, destination: IpAddr) -> Result<PlainWay, DropReason> {
+    fn route_plain(self, instance: InstanceId, destination: IpAddr) -> Result<PlainRoute, DropReason> {
         let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
         self.network
             .plain_route(vrf, destination)

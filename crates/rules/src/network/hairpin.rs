@@ -42,7 +42,7 @@ pub enum UeRoute {
 
 /// The way of a plain packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum PlainWay {
+pub enum PlainRoute {
     /// Out by the instance, to the neighbour.
     Out(InstanceId, IpAddr),
     /// To a UE.
@@ -79,17 +79,17 @@ impl Instance {
 impl Network {
     /// Where a plain packet to `destination` goes in `vrf`: like [`route`](Self::route), but that UEs' prefixes count
     /// as routes, behind all others of the same length.
-    pub fn plain_route(&self, vrf: VrfId, destination: IpAddr) -> Option<PlainWay> {
+    pub fn plain_route(&self, vrf: VrfId, destination: IpAddr) -> Option<PlainRoute> {
         let instances = self.instances().iter().filter(|instance| instance.vrf == vrf);
         let ways = instances.flat_map(|instance| instance.ue_routes().map(|(prefix, way)| (prefix, instance.id, way)));
-        let mut best: Option<(u8, PlainWay)> = None;
+        let mut best: Option<(u8, PlainRoute)> = None;
         for (prefix, instance, way) in ways.filter(|(prefix, ..)| prefix.contains(destination)) {
             if best.is_none_or(|(len, _)| prefix.len() > len) {
-                best = Some((prefix.len(), PlainWay::ToUe(instance, way)));
+                best = Some((prefix.len(), PlainRoute::ToUe(instance, way)));
             }
         }
         let routed = self.best_route(vrf, destination);
-        let routed = routed.map(|(len, instance, hop)| (len, PlainWay::Out(instance, hop)));
+        let routed = routed.map(|(len, instance, hop)| (len, PlainRoute::Out(instance, hop)));
         match (routed, best) {
             (Some((len, _)), Some((longer, to_ue))) if longer > len => Some(to_ue),
             (Some((_, out)), _) => Some(out),
@@ -127,17 +127,17 @@ mod tests {
         let local = network(Hairpin::Local(prefixes(&["10.45.0.0/16", "10.0.3.0/24", "2001:db8:45::/48"])));
         let local = local.expect("no contradictions");
         let way = |to: &str| local.plain_route(VrfId(0), to.parse().expect("an address"));
-        let us = |own: &str| Some(PlainWay::ToUe(testing::N6, UeRoute::Ourselves(own.parse().expect("an address"))));
+        let us = |own: &str| Some(PlainRoute::ToUe(testing::N6, UeRoute::Ourselves(own.parse().expect("an address"))));
         assert_eq!(way("10.45.0.9"), us("10.0.6.1"));
         assert_eq!(way("2001:db8:45::9"), us("2001:db8:6::1"));
-        let out = |id, hop: &str| Some(PlainWay::Out(id, hop.parse().expect("an address")));
+        let out = |id, hop: &str| Some(PlainRoute::Out(id, hop.parse().expect("an address")));
         assert_eq!(way("10.46.0.9"), out(testing::N6, "10.0.6.254"));
         assert_eq!(way("10.0.3.9"), out(testing::N3, "10.0.3.9"), "a link is before UEs");
         let other = local.plain_route(VrfId(1), "10.45.0.9".parse().expect("an address"));
         assert_eq!(other, out(testing::OTHER_N6, "10.1.6.254"));
         let none = network(Hairpin::Drop(prefixes(&["10.45.0.0/16"]))).expect("no contradictions");
         let way = none.plain_route(VrfId(0), "10.45.0.9".parse().expect("an address"));
-        assert_eq!(way, Some(PlainWay::ToUe(testing::N6, UeRoute::Nowhere)));
+        assert_eq!(way, Some(PlainRoute::ToUe(testing::N6, UeRoute::Nowhere)));
     }
 
     #[test]
