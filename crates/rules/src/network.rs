@@ -13,9 +13,11 @@ use crate::prefix::IpPrefix;
 
 mod dscp;
 mod hairpin;
+mod policy;
 
 pub use dscp::{DscpMark, DscpTable};
 pub use hairpin::{Hairpin, PlainRoute, UeRoute};
+pub use policy::{ForwardingPolicy, PolicyId};
 
 /// The reference points that an instance serves (TS 23.501 §4.2.7), a set of flags.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -148,6 +150,8 @@ pub enum NetworkError {
     },
     /// An instance, and a prefix of its UEs that holds an address of its own, or of whose family it has none.
     UePrefix(String, IpPrefix),
+    /// A forwarding policy without a name of its own, or that leads nowhere: by its name.
+    Policy(String),
 }
 
 impl fmt::Display for NetworkError {
@@ -173,6 +177,10 @@ impl fmt::Display for NetworkError {
                     route.next_hop, route.prefix
                 )
             }
+            Self::Policy(name) => write!(
+                f,
+                "forwarding policy {name:?}: the name is empty or used twice, or its instance or next hop is none"
+            ),
             Self::UePrefix(instance, prefix) => write!(
                 f,
                 "{instance}: UEs' prefix {prefix} holds its own address, or it has no address of that family"
@@ -188,6 +196,7 @@ impl core::error::Error for NetworkError {}
 pub struct Network {
     instances: Vec<Instance>,
     locals: Vec<(InstanceId, IpAddr)>,
+    policies: Vec<ForwardingPolicy>,
 }
 
 impl Network {

@@ -11,7 +11,7 @@ use crate::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, SessionRules,
     SourceInterface, Verb,
 };
-use crate::network::{Instance, Network, Roles};
+use crate::network::{ForwardingPolicy, Instance, Network, Roles};
 
 /// Compiles one FAR (TS 29.244 §5.2.1, §8.2.26, §8.2.56).
 pub(super) fn forward(
@@ -131,19 +131,26 @@ impl Egress<'_> {
             (None, DestinationInterface::Access | DestinationInterface::CpFunction) => {
                 Ok(drop_because(ForwardFlags::NO_TUNNEL))
             }
-            (None, DestinationInterface::Core | DestinationInterface::SgiLan) => self.plain(),
+            (None, DestinationInterface::Core | DestinationInterface::SgiLan) => self.plain(next_hops),
             (None, DestinationInterface::Other(_)) => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
         }
     }
 
-    fn plain(&self) -> Result<Forward, CompileFault> {
-        let instance =
-            plain_instance(self.parameters.instance, self.network).ok_or(CompileFault::NoEgress)?;
+    fn plain(&self, next_hops: &mut NextHops<'_>) -> Result<Forward, CompileFault> {
+        let policy = self.policy();
+        let named = policy.and_then(|policy| policy.instance).or(self.parameters.instance);
+        let instance = plain_instance(named, self.network).ok_or(CompileFault::NoEgress)?;
+        let adjacency = match policy.and_then(|policy| policy.next_hop) {
+            None => AdjacencyId::BY_DESTINATION,
+            Some(next_hop) => next_hops
+                .resolve(instance.id, next_hop)
+                .ok_or(CompileFault::NoAdjacency(next_hop))?,
+        };
         Ok(Forward {
             kind: ForwardKind::Plain,
             flags: self.dscp_marking(instance.id),
             egress: instance.id,
-            adjacency: AdjacencyId::BY_DESTINATION,
+            adjacency,
             template: None,
             dscp: self.marking().map(|tos| tos >> 2),
             mirror: instance.mirror,
@@ -208,10 +215,16 @@ impl Egress<'_> {
         route.ok_or(CompileFault::NoRoute(peer))
     }
 
-    /// The TOS that the FAR says (TS 29.244 §8.2.12).
+    /// The forwarding policy that the FAR names.
+    fn policy(&self) -> Option<&ForwardingPolicy> {
+        self.parameters.policy.and_then(|id| self.network.policy(id))
+    }
+
+    /// The TOS that the FAR says (TS 29.244 §8.2.12), else its forwarding policy.
     fn marking(&self) -> Option<u8> {
-        let marking = self.parameters.transport_level_marking?;
-        Some(marking.value & marking.mask)
+        let by_policy = || Some(self.policy()?.dscp?.get() << 2);
+        let marking = self.parameters.transport_level_marking;
+        marking.map(|marking| marking.value & marking.mask).or_else(by_policy)
     }
 
     /// Whether `egress` marks packets: what the FAR says wins (TS 29.244 §5.4.13).

@@ -28,7 +28,9 @@ pub(super) enum Way {
 /// The way to a data network.
 pub(super) struct PlainWay {
     instance: InstanceId,
-    /// What the FAR's Transport Level Marking says.
+    /// Where a forwarding policy leads, instead of routes.
+    next_hop: Option<IpAddr>,
+    /// What the FAR's Transport Level Marking says, or its forwarding policy.
     tos: Option<u8>,
 }
 
@@ -138,13 +140,15 @@ impl Session<'_> {
                     .instances()
                     .iter()
                     .filter(|instance| instance.roles.intersects(Roles::N6));
-                let named = n6
-                    .clone()
-                    .find(|instance| Some(instance.id) == parameters.instance);
+                let policy = parameters.policy.and_then(|id| self.network.policy(id));
+                let by_policy = policy.and_then(|policy| policy.instance);
+                let name = by_policy.or(parameters.instance);
+                let named = n6.clone().find(|instance| Some(instance.id) == name);
                 let instance = named.or_else(|| n6.next()).ok_or(DropReason::UnsupportedAction)?;
                 Ok(Way::Plain(PlainWay {
                     instance: instance.id,
-                    tos: tos(&parameters),
+                    next_hop: policy.and_then(|policy| policy.next_hop),
+                    tos: self.tos(&parameters),
                 }))
             }
         }
@@ -171,7 +175,7 @@ impl Session<'_> {
                     source,
                     peer,
                     teid: header.teid,
-                    tos: tos(&to),
+                    tos: self.tos(&to),
                     is_uplink: to.destination != DestinationInterface::Access,
                 });
             }
@@ -221,7 +225,10 @@ impl Session<'_> {
         treatment: Treatment,
         mut bytes: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
-        let egress = self.route_plain(way.instance, destination)?;
+        let egress = match way.next_hop {
+            Some(next_hop) => PlainRoute::Out(way.instance, next_hop),
+            None => self.route_plain(way.instance, destination)?,
+        };
         let by_flow = || self.dscp(way.instance, treatment);
         if let Some(dscp) = way.tos.map(|tos| tos >> 2).or_else(by_flow) {
             set_dscp(&mut bytes, dscp)?;
@@ -304,6 +311,15 @@ impl Session<'_> {
         self.network.instance(instance)?.mirror
     }
 
+    /// What a FAR's Transport Level Marking says, or else its forwarding policy.
+    fn tos(self, parameters: &ForwardingParameters) -> Option<u8> {
+        if let Some(marking) = parameters.transport_level_marking {
+            return Some(marking.value & marking.mask);
+        }
+        let policy = self.network.policy(parameters.policy?)?;
+        Some(policy.dscp?.get() << 2)
+    }
+
     fn route_plain(self, instance: InstanceId, destination: IpAddr) -> Result<PlainRoute, DropReason> {
         let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
         self.network
@@ -315,12 +331,6 @@ impl Session<'_> {
         let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
         self.network.route(vrf, destination).ok_or(DropReason::NoRoute)
     }
-}
-
-/// What a FAR's Transport Level Marking says.
-fn tos(parameters: &ForwardingParameters) -> Option<u8> {
-    let marking = parameters.transport_level_marking?;
-    Some(marking.value & marking.mask)
 }
 
 fn first_at<T>(network: &Network, roles: Roles, at: impl Fn(&Instance) -> Option<T>) -> Option<T> {

@@ -11,7 +11,7 @@ use super::pdr::{
 };
 use super::qer::{BitRates, Gate, Qer};
 use super::urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};
-use crate::network::InstanceId;
+use crate::network::{InstanceId, PolicyId};
 
 /// What an update does to one optional field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -156,6 +156,8 @@ pub struct ForwardingParametersUpdate {
     pub outer_header_creation: Edit<OuterHeaderCreation>,
     /// Transport Level Marking.
     pub transport_level_marking: Edit<TosTrafficClass>,
+    /// Forwarding Policy.
+    pub policy: Edit<PolicyId>,
 }
 
 impl ForwardingParametersUpdate {
@@ -169,6 +171,7 @@ impl ForwardingParametersUpdate {
             .apply(&mut parameters.outer_header_creation);
         self.transport_level_marking
             .apply(&mut parameters.transport_level_marking);
+        self.policy.apply(&mut parameters.policy);
     }
 }
 

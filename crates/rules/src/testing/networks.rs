@@ -4,8 +4,8 @@ use flow::PortId;
 use packet::{Dscp, Qfi};
 use proptest::prelude::*;
 
-use super::N6;
-use crate::network::{DscpMark, DscpTable, Hairpin, Network};
+use super::{N6, OTHER_N6};
+use crate::network::{DscpMark, DscpTable, ForwardingPolicy, Hairpin, Network};
 use crate::prefix::IpPrefix;
 
 /// The port that instances of [`any_network`] mirror to: none of theirs.
@@ -29,8 +29,26 @@ pub fn any_network() -> impl Strategy<Value = Network> {
             instance.dscp = marks.map(|(flows, first)| table_of(flows, first));
             instance.mirror = mirror;
         }
-        Network::new(instances).expect("a network without contradictions")
+        let network = Network::new(instances).and_then(|network| network.with_policies(policies()));
+        network.expect("a network without contradictions")
     })
+}
+
+/// By another router of N6, and by another data network with a mark.
+fn policies() -> Vec<ForwardingPolicy> {
+    let router = ForwardingPolicy {
+        name: "router".into(),
+        instance: Some(N6),
+        next_hop: "10.0.6.9".parse().ok(),
+        dscp: None,
+    };
+    let other = ForwardingPolicy {
+        name: "other".into(),
+        instance: Some(OTHER_N6),
+        next_hop: None,
+        dscp: Some(Dscp::from_low_bits(34)),
+    };
+    vec![router, other]
 }
 
 fn ue_prefixes() -> Vec<IpPrefix> {

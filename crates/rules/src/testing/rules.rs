@@ -14,7 +14,7 @@ use crate::model::{
     Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
     TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
-use crate::network::InstanceId;
+use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
 
 /// Flow Descriptions that some generated packets match.
@@ -205,20 +205,18 @@ fn any_destination() -> impl Strategy<Value = DestinationInterface> {
 fn any_parameters() -> impl Strategy<Value = ForwardingParameters> {
     let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
     let marking = prop::option::weighted(0.2, (any::<u8>(), prop::sample::select(&[0xfcu8, 0xff][..])));
-    (
-        any_destination(),
-        instance,
-        prop::option::of(any_header()),
-        marking,
+    // Those of [`any_network`](super::any_network); elsewhere they are not configured.
+    let policy = prop::option::weighted(0.2, (0..2u16).prop_map(PolicyId));
+    let header = prop::option::of(any_header());
+    (any_destination(), instance, header, marking, policy).prop_map(
+        |(destination, instance, outer_header_creation, marking, policy)| ForwardingParameters {
+            destination,
+            instance,
+            outer_header_creation,
+            transport_level_marking: marking.map(|(value, mask)| TosTrafficClass { value, mask }),
+            policy,
+        },
     )
-        .prop_map(
-            |(destination, instance, outer_header_creation, marking)| ForwardingParameters {
-                destination,
-                instance,
-                outer_header_creation,
-                transport_level_marking: marking.map(|(value, mask)| TosTrafficClass { value, mask }),
-            },
-        )
 }
 
 fn any_action() -> impl Strategy<Value = ApplyAction> {
@@ -509,6 +507,7 @@ fn whole_far(far: &Far) -> FarUpdate {
             instance: to.instance.map_or(Edit::Clear, Edit::Set),
             outer_header_creation: to.outer_header_creation.map_or(Edit::Clear, Edit::Set),
             transport_level_marking: to.transport_level_marking.map_or(Edit::Clear, Edit::Set),
+            policy: to.policy.map_or(Edit::Clear, Edit::Set),
         })
     };
     FarUpdate {

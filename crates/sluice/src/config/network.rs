@@ -34,11 +34,8 @@ impl Config {
     /// None for a configuration that [`Config::parse`] gave: it has checked all of it.
     pub fn network(&self) -> Result<Network, NetworkError> {
         let instances = self.instances.iter().enumerate();
-        Network::new(
-            instances
-                .map(|(place, instance)| self.instance(place, instance))
-                .collect(),
-        )
+        let instances = instances.map(|(place, instance)| self.instance(place, instance));
+        Network::new(instances.collect())?.with_policies(self.policies())
     }
 
     fn instance(&self, place: usize, instance: &InstanceConfig) -> Instance {

@@ -157,6 +157,30 @@ fn a_mirror_is_a_port() {
 }
 
 #[test]
+fn forwarding_policies_lead_somewhere() {
+    let with = |policy: &str| format!("{GOOD}forwarding_policies: [{policy}]\n");
+    let good = with("{name: gold, instance: internet, next_hop: 10.200.0.7, dscp: 46}");
+    let network = Config::parse(&good, "sluice.yaml").unwrap().network().unwrap();
+    let id = network.policy_by_name(b"gold").unwrap();
+    let policy = network.policy(id).unwrap();
+    assert_eq!(policy.instance, Some(flow::InstanceId(1)));
+    assert_eq!(policy.next_hop, "10.200.0.7".parse().ok());
+    assert_eq!(policy.dscp.map(packet::Dscp::get), Some(46));
+    for (policy, words) in [
+        ("{name: ''}", "no character"),
+        ("{name: a}, {name: a}", "another has this name"),
+        ("{name: a, instance: access}", "no instance with role n6 is named `access`"),
+        ("{name: a, next_hop: 10.200.0.7}", "of which instance"),
+        ("{name: a, instance: internet, next_hop: 10.201.0.7}", "none of the instance's links"),
+        ("{name: a, instance: internet, next_hop: 10.200.0.1}", "our own address"),
+        ("{name: a, dscp: 64}", "64 is outside 0..=63"),
+    ] {
+        let text = refusal(&with(policy));
+        assert!(text.contains("line 14") && text.contains(words), "{text}");
+    }
+}
+
+#[test]
 fn ues_reach_each_other_as_configured() {
     use rules::network::Hairpin;
     let from = "    vlan: 200\n";

@@ -57,6 +57,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("transport_level_marking", 30, Form::Made(value::hex)),
     ("volume_threshold", 31, Form::Made(volume)),
     ("reporting_triggers", 37, TRIGGERS),
+    ("forwarding_policy", 41, Form::Made(forwarding_policy)),
     ("destination_interface", 42, INTERFACES),
     ("apply_action", 44, ACTIONS),
     (
@@ -176,6 +177,12 @@ fn f_teid(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     octets.extend(ipv4.iter().flat_map(|address| address.octets()));
     octets.extend(ipv6.iter().flat_map(|address| address.octets()));
     Ok(octets)
+}
+
+/// Its identifier (TS 29.244 §8.2.23).
+fn forwarding_policy(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let identifier = value::text(name, value)?.as_bytes();
+    Ok([&[identifier.len() as u8], identifier].concat())
 }
 
 /// `{seid, ipv4}` (TS 29.244 §8.2.37).
