@@ -136,7 +136,10 @@ impl SessionImage {
 
     /// The copies of the packets of the FAR in this slot, if it duplicates them.
     pub fn copies(&self, forward: u8) -> Option<Copies> {
-        let place = self.copies.binary_search_by_key(&forward, |(slot, _)| *slot).ok()?;
+        let place = self
+            .copies
+            .binary_search_by_key(&forward, |(slot, _)| *slot)
+            .ok()?;
         self.copies.get(place).map(|(_, copies)| *copies)
     }
 

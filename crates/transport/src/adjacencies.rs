@@ -232,7 +232,10 @@ mod tests {
         let address = IpAddr::from([192, 0, 2, 1]);
         let adjacency = Adjacency::to_ourselves(&interface(None));
         assert_eq!(adjacency.header(), [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1]);
-        assert_eq!((adjacency.port().lap(), adjacency.port().at_lap(0)), (1, PortId(2)));
+        assert_eq!(
+            (adjacency.port().lap(), adjacency.port().at_lap(0)),
+            (1, PortId(2))
+        );
         let change = AdjacencyChange {
             id: AdjacencyId(3),
             instance: InstanceId(1),

@@ -164,7 +164,10 @@ impl Entry {
 
     fn mac(&self) -> Option<MacAddr> {
         match self.state {
-            State::Static(mac) | State::Ourselves(mac) | State::Reachable { mac, .. } | State::Checking { mac, .. } => Some(mac),
+            State::Static(mac)
+            | State::Ourselves(mac)
+            | State::Reachable { mac, .. }
+            | State::Checking { mac, .. } => Some(mac),
             State::Incomplete { .. } | State::Failed { .. } => None,
         }
     }

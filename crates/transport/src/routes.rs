@@ -137,7 +137,14 @@ impl Routes {
                     UeRoute::Nowhere => Via::Nowhere,
                 };
                 let instance_id = instance.id;
-                routes.add(instance.vrf, prefix, Hop { instance: instance_id, via });
+                routes.add(
+                    instance.vrf,
+                    prefix,
+                    Hop {
+                        instance: instance_id,
+                        via,
+                    },
+                );
             }
         }
         routes

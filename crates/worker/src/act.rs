@@ -359,13 +359,11 @@ impl Act<'_> {
 }
 
 /// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
-fn note_copies(
-    wanted: &mut Batch<(u8, PortId)>,
-    block: &LiveBlock<'_>,
-    verdict: &Verdict,
-    place: usize,
-) {
-    if block.forward(verdict.forward).flags().contains(ForwardFlags::MIRROR)
+fn note_copies(wanted: &mut Batch<(u8, PortId)>, block: &LiveBlock<'_>, verdict: &Verdict, place: usize) {
+    if block
+        .forward(verdict.forward)
+        .flags()
+        .contains(ForwardFlags::MIRROR)
         && block.whole_forward(verdict.forward).mirror == Some(Forward::COPIES)
     {
         let _ = wanted.push((place as u8, Forward::COPIES));

@@ -441,7 +441,8 @@ fn is_routed(home: Home<'_>, decision: &Decision, side: Side) -> bool {
         let block = home.blocks.get(home.slot.installed.block)?;
         Some(block.forward(decision.forward))
     };
-    let leads_out = |forward: flow::Forward| matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
+    let leads_out =
+        |forward: flow::Forward| matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
     matches!(side, Side::Plain { .. }) || forward().is_some_and(leads_out)
 }
 

@@ -124,7 +124,12 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
 
     /// Lets a packet come in again by `port`, one lap further. False if it is dropped.
     #[cold]
-    fn go_round<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, (port, mut buf): (PortId, B)) -> bool {
+    fn go_round<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (port, mut buf): (PortId, B),
+    ) -> bool {
         let lap = buf.ingress().lap() + 1;
         if lap > MAX_LAPS {
             stats.drop(DropReason::RecirculationLimit);

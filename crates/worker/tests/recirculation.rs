@@ -9,7 +9,8 @@ use packet::{DropReason, Teid};
 use rules::SessionRules;
 use rules::image::{Farewell, SessionChange};
 use rules::model::{
-    DestinationInterface, ForwardingParameters, OuterHeaderCreation, Pdi, SourceInterface, UeIpAddress, Urr, UrrId,
+    DestinationInterface, ForwardingParameters, OuterHeaderCreation, Pdi, SourceInterface, UeIpAddress, Urr,
+    UrrId,
 };
 use rules::network::{Hairpin, LocalId, Network};
 use rules::prefix::IpPrefix;
@@ -46,7 +47,9 @@ fn session(up: (Pdi, ForwardingParameters), down: (Pdi, ForwardingParameters)) -
         done.push(rules.create_pdr(pdr));
         done.push(rules.create_far(testing::forward(id.into(), forwarding)));
     }
-    done.into_iter().collect::<Result<(), _>>().expect("ids are unique");
+    done.into_iter()
+        .collect::<Result<(), _>>()
+        .expect("ids are unique");
     rules
 }
 
@@ -101,7 +104,9 @@ fn a_packet_from_ue_to_ue_is_charged_to_both() {
     world.install(1, pdu_session(ALICE, 0x1001, 0xa1));
     world.install(2, pdu_session(BOB, 0x1002, 0xb1));
     let out = world.send(0, &from_gnb(0x1001, ALICE, BOB));
-    let [(port, frame)] = &out[..] else { panic!("{out:?}") };
+    let [(port, frame)] = &out[..] else {
+        panic!("{out:?}")
+    };
     assert_eq!((*port, teid_of(frame)), (PortId(0), 0xb1));
     let ttl = frame[14 + 36 + 8];
     assert_eq!(ttl, 62, "a hop to the data network and one from there");
@@ -112,7 +117,11 @@ fn a_packet_from_ue_to_ue_is_charged_to_both() {
     let before = world.drops();
     assert_eq!(world.send(0, &from_gnb(0x1001, ALICE, NOBODY)), []);
     assert_eq!(world.dropped_since(&before), Some(DropReason::UnknownUeAddress));
-    assert_eq!(counted(&mut world, 0, 1), (3, 0), "each session is charged for what it did");
+    assert_eq!(
+        counted(&mut world, 0, 1),
+        (3, 0),
+        "each session is charged for what it did"
+    );
     assert_eq!(world.workers[0].stats().recirculated, 2);
     world.assert_conserved();
 }
@@ -150,8 +159,12 @@ fn a_packet_from_ue_to_ue_goes_from_owner_to_owner() {
         });
         world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, bucket }));
         let rules = pdu_session(ue, teid, 0xa1 + place as u32);
-        let image = world.image(1 + place as u32, &rules.into(), None).expect("it compiles");
-        world.apply(place, SessionChange::Install(image)).expect("there is room");
+        let image = world
+            .image(1 + place as u32, &rules.into(), None)
+            .expect("it compiles");
+        world
+            .apply(place, SessionChange::Install(image))
+            .expect("there is room");
     }
     for worker in [0, 1] {
         let out = world.send_frame(worker, 0, &frame(0, &from_gnb(0x1001, ALICE, BOB)));
@@ -193,7 +206,10 @@ fn anchor_of(ue: Ipv4Addr) -> SessionRules {
             from_tunnel(SourceInterface::Access, 0x9001, N9_ADDRESS),
             ForwardingParameters::new(DestinationInterface::Core),
         ),
-        (for_ue(ue), tunnel(DestinationInterface::Access, 0x9002, N9_ADDRESS)),
+        (
+            for_ue(ue),
+            tunnel(DestinationInterface::Access, 0x9002, N9_ADDRESS),
+        ),
     )
 }
 
@@ -239,8 +255,12 @@ fn a_tunnel_of_ours_without_a_session_is_told_as_an_error_indication() {
     assert_eq!(world.send(0, &from_gnb(0x1001, ALICE, REMOTE)), []);
     assert_eq!(world.dropped_since(&before), Some(DropReason::UnknownTeid));
     let told = std::iter::from_fn(|| world.controls[0].events.pop().ok());
-    let told: Vec<_> = told.filter(|event| matches!(event, Event::ErrorIndication { .. })).collect();
-    let [Event::ErrorIndication { peer, teid }] = told[..] else { panic!("{told:?}") };
+    let told: Vec<_> = told
+        .filter(|event| matches!(event, Event::ErrorIndication { .. }))
+        .collect();
+    let [Event::ErrorIndication { peer, teid }] = told[..] else {
+        panic!("{told:?}")
+    };
     assert_eq!((peer, teid), (N9_ADDRESS.into(), Teid(0x9001)));
     assert_eq!(world.workers[0].stats().originated, 0);
     world.assert_conserved();
@@ -295,7 +315,9 @@ fn an_end_marker_of_ours_goes_round() {
         .apply(0, SessionChange::Replace(image, farewell))
         .expect("there is room");
     let out = world.take();
-    let [(port, frame)] = &out[..] else { panic!("{out:?}") };
+    let [(port, frame)] = &out[..] else {
+        panic!("{out:?}")
+    };
     assert_eq!((*port, teid_of(frame), frame[43]), (PortId(0), 0xa1, 254));
     world.assert_conserved();
 }

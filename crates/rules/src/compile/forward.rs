@@ -8,8 +8,8 @@ use packet::Teid;
 use super::NextHops;
 use crate::image::CompileFault;
 use crate::model::{
-    ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, SessionRules,
-    SourceInterface, Verb,
+    ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
+    SessionRules, SourceInterface, Verb,
 };
 use crate::network::{ForwardingPolicy, Instance, Network, Roles};
 
@@ -66,7 +66,9 @@ pub(super) fn duplicate(
         rules,
         network,
     };
-    let header = parameters.outer_header_creation.ok_or(CompileFault::NoDuplicate)?;
+    let header = parameters
+        .outer_header_creation
+        .ok_or(CompileFault::NoDuplicate)?;
     let peers = peer(&header)?.ok_or(CompileFault::HeaderIncomplete)?;
     let tunnel = egress.tunnel(header.teid, &peers, next_hops)?;
     Ok(Some(Forward {
@@ -82,7 +84,11 @@ fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
     let to_nodes = |to: ForwardingParameters| {
         to.destination == DestinationInterface::Access && to.outer_header_creation.is_none()
     };
-    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.far == Some(far.id)).peekable();
+    let mut pdrs = rules
+        .pdrs()
+        .iter()
+        .filter(|pdr| pdr.far == Some(far.id))
+        .peekable();
     far.forwarding.is_some_and(to_nodes)
         && pdrs.peek().is_some()
         && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
@@ -138,7 +144,9 @@ impl Egress<'_> {
 
     fn plain(&self, next_hops: &mut NextHops<'_>) -> Result<Forward, CompileFault> {
         let policy = self.policy();
-        let named = policy.and_then(|policy| policy.instance).or(self.parameters.instance);
+        let named = policy
+            .and_then(|policy| policy.instance)
+            .or(self.parameters.instance);
         let instance = plain_instance(named, self.network).ok_or(CompileFault::NoEgress)?;
         let adjacency = match policy.and_then(|policy| policy.next_hop) {
             None => AdjacencyId::BY_DESTINATION,
@@ -224,7 +232,9 @@ impl Egress<'_> {
     fn marking(&self) -> Option<u8> {
         let by_policy = || Some(self.policy()?.dscp?.get() << 2);
         let marking = self.parameters.transport_level_marking;
-        marking.map(|marking| marking.value & marking.mask).or_else(by_policy)
+        marking
+            .map(|marking| marking.value & marking.mask)
+            .or_else(by_policy)
     }
 
     /// Whether `egress` marks packets: what the FAR says wins (TS 29.244 §5.4.13).

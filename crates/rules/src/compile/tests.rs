@@ -679,7 +679,8 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
         }
         Outcome::Dropped(DropReason::MartianDestination) => {
             let is_from_tunnel = image.rules.pdrs()[slot].pdi.f_teid.is_some();
-            prop_assert!(forward.kind == ForwardKind::Plain || !is_from_tunnel)
+            let leads_out = matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
+            prop_assert!(leads_out || !is_from_tunnel)
         }
         Outcome::Dropped(DropReason::GateClosed) => prop_assert_ne!(closed & decision.qers, 0),
         Outcome::Dropped(reason) if expected(&forward).is_some() => {

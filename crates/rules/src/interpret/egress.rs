@@ -10,8 +10,8 @@ use packet::{DropReason, Qfi, Teid};
 use super::build::{Extension, outer_headers, set_dscp};
 use super::{Duplicate, Outcome, Session};
 use crate::model::{
-    ApplyAction, DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
-    Verb,
+    ApplyAction, DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr,
+    SourceInterface, Verb,
 };
 use crate::network::{Instance, InstanceId, Network, PlainRoute, Roles, UeRoute};
 
@@ -79,7 +79,9 @@ impl Session<'_> {
     /// The duplicate of a packet (TS 29.244 §5.2.3.1), if the PDR's FAR asks for one: in its own tunnel.
     pub(super) fn duplicate(self, pdr: &Pdr, user: &[u8]) -> Option<Duplicate> {
         let far = pdr.far.and_then(|id| self.rules.far(id))?;
-        let wanted = far.duplicating.filter(|_| far.action.contains(ApplyAction::DUPL))?;
+        let wanted = far
+            .duplicating
+            .filter(|_| far.action.contains(ApplyAction::DUPL))?;
         let Ok(Way::Tunnel(tunnel)) = self.way_of(wanted) else {
             return None;
         };

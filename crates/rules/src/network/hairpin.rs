@@ -81,7 +81,11 @@ impl Network {
     /// as routes, behind all others of the same length.
     pub fn plain_route(&self, vrf: VrfId, destination: IpAddr) -> Option<PlainRoute> {
         let instances = self.instances().iter().filter(|instance| instance.vrf == vrf);
-        let ways = instances.flat_map(|instance| instance.ue_routes().map(|(prefix, way)| (prefix, instance.id, way)));
+        let ways = instances.flat_map(|instance| {
+            instance
+                .ue_routes()
+                .map(|(prefix, way)| (prefix, instance.id, way))
+        });
         let mut best: Option<(u8, PlainRoute)> = None;
         for (prefix, instance, way) in ways.filter(|(prefix, ..)| prefix.contains(destination)) {
             if best.is_none_or(|(len, _)| prefix.len() > len) {
@@ -124,15 +128,28 @@ mod tests {
 
     #[test]
     fn ues_are_reached_by_the_longest_prefix() {
-        let local = network(Hairpin::Local(prefixes(&["10.45.0.0/16", "10.0.3.0/24", "2001:db8:45::/48"])));
+        let local = network(Hairpin::Local(prefixes(&[
+            "10.45.0.0/16",
+            "10.0.3.0/24",
+            "2001:db8:45::/48",
+        ])));
         let local = local.expect("no contradictions");
         let way = |to: &str| local.plain_route(VrfId(0), to.parse().expect("an address"));
-        let us = |own: &str| Some(PlainRoute::ToUe(testing::N6, UeRoute::Ourselves(own.parse().expect("an address"))));
+        let us = |own: &str| {
+            Some(PlainRoute::ToUe(
+                testing::N6,
+                UeRoute::Ourselves(own.parse().expect("an address")),
+            ))
+        };
         assert_eq!(way("10.45.0.9"), us("10.0.6.1"));
         assert_eq!(way("2001:db8:45::9"), us("2001:db8:6::1"));
         let out = |id, hop: &str| Some(PlainRoute::Out(id, hop.parse().expect("an address")));
         assert_eq!(way("10.46.0.9"), out(testing::N6, "10.0.6.254"));
-        assert_eq!(way("10.0.3.9"), out(testing::N3, "10.0.3.9"), "a link is before UEs");
+        assert_eq!(
+            way("10.0.3.9"),
+            out(testing::N3, "10.0.3.9"),
+            "a link is before UEs"
+        );
         let other = local.plain_route(VrfId(1), "10.45.0.9".parse().expect("an address"));
         assert_eq!(other, out(testing::OTHER_N6, "10.1.6.254"));
         let none = network(Hairpin::Drop(prefixes(&["10.45.0.0/16"]))).expect("no contradictions");
@@ -150,7 +167,10 @@ mod tests {
         let mut instances = testing::network().instances().to_vec();
         let v6 = prefixes(&["2001:db8:46::/48"]);
         instances[testing::OTHER_N6.index()].hairpin = Hairpin::Local(v6.clone());
-        assert_eq!(Network::new(instances), Err(NetworkError::UePrefix("ims".into(), v6[0])));
+        assert_eq!(
+            Network::new(instances),
+            Err(NetworkError::UePrefix("ims".into(), v6[0]))
+        );
     }
 
     #[test]
@@ -159,6 +179,9 @@ mod tests {
         let owner = |vrf, to: &str| network.tunnel_to_ourselves(VrfId(vrf), to.parse().expect("an address"));
         assert_eq!(owner(0, "10.0.9.1"), Some(testing::N9));
         assert_eq!(owner(0, "2001:db8:3::1"), Some(testing::N3));
-        assert_eq!((owner(0, "10.0.6.1"), owner(1, "10.0.9.1"), owner(0, "10.0.9.2")), (None, None, None));
+        assert_eq!(
+            (owner(0, "10.0.6.1"), owner(1, "10.0.9.1"), owner(0, "10.0.9.2")),
+            (None, None, None)
+        );
     }
 }

@@ -252,13 +252,20 @@ fn any_far() -> impl Strategy<Value = Far> {
 /// Copies for another node.
 fn any_duplicating() -> impl Strategy<Value = ForwardingParameters> {
     let lawful = DestinationInterface::Other(4);
-    let destination = prop::sample::select(vec![lawful, DestinationInterface::Core, DestinationInterface::Access]);
+    let destination = prop::sample::select(vec![
+        lawful,
+        DestinationInterface::Core,
+        DestinationInterface::Access,
+    ]);
     let peers = ["10.0.9.254", "10.209.1.1", "10.200.1.1"].map(|peer| peer.parse().expect("an address"));
     (destination, any::<u8>(), prop::sample::select(peers.to_vec())).prop_map(|(destination, tos, peer)| {
         let mut parameters = ForwardingParameters::new(destination);
         let header = OuterHeaderCreation::gtpu_ipv4(Teid(u32::from(tos) + 1), peer);
         parameters.outer_header_creation = Some(header);
-        let marking = TosTrafficClass { value: tos, mask: 0xfc };
+        let marking = TosTrafficClass {
+            value: tos,
+            mask: 0xfc,
+        };
         parameters.transport_level_marking = (tos & 1 != 0).then_some(marking);
         parameters
     })

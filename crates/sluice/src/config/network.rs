@@ -308,7 +308,9 @@ fn check_hairpin(instance: &InstanceConfig) -> Result<(), Fault> {
         return Err(fault("hairpin: only data networks, with role n6, have UEs"));
     }
     if instance.ue_prefixes.is_empty() {
-        return Err(fault("hairpin: ue_prefixes does not say which addresses UEs have"));
+        return Err(fault(
+            "hairpin: ue_prefixes does not say which addresses UEs have",
+        ));
     }
     for prefix in &instance.ue_prefixes {
         let addresses = || instance.addresses.iter().map(|own| own.value.address);
@@ -317,7 +319,10 @@ fn check_hairpin(instance: &InstanceConfig) -> Result<(), Fault> {
             return Err(Fault::new(prefix, message));
         }
         if !addresses().any(|own| own.is_ipv4() == prefix.value.address.is_ipv4()) {
-            let message = format!("ue_prefixes: {}: the instance has no address of that family", prefix.value);
+            let message = format!(
+                "ue_prefixes: {}: the instance has no address of that family",
+                prefix.value
+            );
             return Err(Fault::new(prefix, message));
         }
     }

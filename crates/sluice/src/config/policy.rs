@@ -45,7 +45,9 @@ impl Config {
 
     fn place_of(&self, policy: &PolicyConfig) -> Option<usize> {
         let name = &policy.instance.as_ref()?.value;
-        self.instances.iter().position(|instance| instance.name.value == *name)
+        self.instances
+            .iter()
+            .position(|instance| instance.name.value == *name)
     }
 }
 
@@ -53,9 +55,13 @@ impl Config {
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
     for (place, policy) in config.forwarding_policies.iter().enumerate() {
         let name = &policy.name;
-        let fault = |message: &str| Fault::new(name, format!("forwarding policy `{}`: {message}", name.value));
+        let fault =
+            |message: &str| Fault::new(name, format!("forwarding policy `{}`: {message}", name.value));
         if place >= MOST_POLICIES {
-            return Err(Fault::new(name, format!("forwarding_policies: more than {MOST_POLICIES}")));
+            return Err(Fault::new(
+                name,
+                format!("forwarding_policies: more than {MOST_POLICIES}"),
+            ));
         }
         if !(1..=255).contains(&name.value.len()) {
             return Err(fault("the name has no character, or more than 255"));
@@ -64,7 +70,9 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
         if earlier.any(|other| other.name.value == name.value) {
             return Err(fault("another has this name"));
         }
-        let instance = config.place_of(policy).and_then(|place| config.instances.get(place));
+        let instance = config
+            .place_of(policy)
+            .and_then(|place| config.instances.get(place));
         check_way(policy, instance)?;
     }
     Ok(())
@@ -85,7 +93,10 @@ fn check_way(policy: &PolicyConfig, instance: Option<&InstanceConfig>) -> Result
     };
     let mut addresses = instance.addresses.iter();
     if addresses.clone().any(|own| own.value.address == hop.value) {
-        return Err(Fault::new(hop, format!("next_hop: {} is our own address", hop.value)));
+        return Err(Fault::new(
+            hop,
+            format!("next_hop: {} is our own address", hop.value),
+        ));
     }
     if !addresses.any(|own| own.value.contains(hop.value)) {
         let message = format!("next_hop: {} is on none of the instance's links", hop.value);

@@ -269,7 +269,11 @@ fn rules_and_routes_lead_to_ourselves_and_packets_do_not() {
     assert!(table.is_resolved(id));
     let change = last_change(&mut table).expect("workers are told");
     assert_eq!((change.id, change.address), (id, ours));
-    assert!(change.adjacency.is_some_and(|a| a.is_resolved() && a.port().lap() == 1));
+    assert!(
+        change
+            .adjacency
+            .is_some_and(|a| a.is_resolved() && a.port().lap() == 1)
+    );
     assert_eq!(table.pin(at(0), N6, ours), Ok(id));
     assert_eq!(table.resolve(at(0), N6, ours), Err(NeighbourError::NoNeighbour));
     // Another station claims it.
