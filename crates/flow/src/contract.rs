@@ -454,7 +454,9 @@ impl Fate {
     pub(crate) const fn of_action(kind: ForwardKind) -> Option<Self> {
         match kind {
             ForwardKind::Tunnel | ForwardKind::Plain => None,
-            ForwardKind::Buffer | ForwardKind::Punt => Some(Self::Trapped(Why::Action)),
+            ForwardKind::Buffer | ForwardKind::Punt | ForwardKind::Unchanged => {
+                Some(Self::Trapped(Why::Action))
+            }
             ForwardKind::Drop => Some(Self::Dropped(Why::Action)),
         }
     }

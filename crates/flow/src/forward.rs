@@ -20,6 +20,9 @@ pub enum ForwardKind {
     Plain = 3,
     /// FORW to the CP function, or anything else that control handles itself.
     Punt = 4,
+    /// FORW of what is no user's but another node's message, as it is and to where it is addressed: an End Marker that
+    /// the CP function made (TS 29.244 §5.3.2).
+    Unchanged = 5,
 }
 
 flags! {
@@ -119,6 +122,9 @@ pub struct Forward {
 }
 
 impl Forward {
+    /// As a [`mirror`](Self::mirror): no port, but copies that the session's image tells of.
+    pub const COPIES: PortId = PortId(u16::MAX);
+
     /// Drops every packet.
     pub const DROP: Self = Self {
         kind: ForwardKind::Drop,

@@ -87,7 +87,7 @@ id! {
     VrfId(u16)
 }
 id! {
-    /// A port: its place in the configuration, dense from 0.
+    /// A port: its place in the configuration, dense from 0, below 4,096.
     PortId(u16)
 }
 id! {
@@ -105,6 +105,26 @@ id! {
 id! {
     /// One operation, by which its outcome is told. Each source of operations counts up from 1.
     OpId(u64)
+}
+
+impl PortId {
+    /// The bits that number ports; those above tell the lap.
+    const NUMBERS: u16 = 0x0fff;
+    /// The last lap that can be told, from the wire as lap 0.
+    pub const LAST_LAP: u8 = 15;
+
+    /// How often a packet that came in by this port had gone round inside this node; 0: it came from the wire. As a port
+    /// to leave by: any but 0 is no port but the way in again.
+    #[inline]
+    pub const fn lap(self) -> u8 {
+        (self.0 >> 12) as u8
+    }
+
+    /// The same port on this lap, of which the low 4 bits count.
+    #[must_use]
+    pub const fn at_lap(self, lap: u8) -> Self {
+        Self(self.0 & Self::NUMBERS | ((lap & 15) as u16) << 12)
+    }
 }
 
 impl AdjacencyId {

@@ -111,6 +111,9 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
         CompileFault::FTeidIncomplete | CompileFault::NotLocal(_) => rejected
             .because(Cause::MANDATORY_IE_INCORRECT)
             .offends(IeType::F_TEID),
+        CompileFault::NoDuplicate => rejected
+            .because(Cause::CONDITIONAL_IE_MISSING)
+            .offends(IeType::DUPLICATING_PARAMETERS),
         CompileFault::HeaderIncomplete => rejected
             .because(Cause::MANDATORY_IE_INCORRECT)
             .offends(IeType::OUTER_HEADER_CREATION),

@@ -2,6 +2,8 @@
 
 use pfcp::ie::UpFunctionFeatures as Features;
 
+use rules::network::Network;
+
 use crate::config::Config;
 
 /// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both mandatory
@@ -27,26 +29,43 @@ const ALWAYS: [Features; 15] = [
     Features::PFDE,
 ];
 
-/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP).
-pub(crate) fn up_function_features(config: &Config) -> Features {
+/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), and traffic is steered
+/// where there are forwarding policies (TRST).
+pub(crate) fn up_function_features(config: &Config, network: &Network) -> Features {
     let pools = if config.sessions.pools.is_empty() {
         Features::empty()
     } else {
         Features::UEIP
     };
-    ALWAYS.into_iter().fold(pools, |all, one| all | one).on_octets(8)
+    let policies = if network.has_policies() {
+        Features::TRST
+    } else {
+        Features::empty()
+    };
+    ALWAYS
+        .into_iter()
+        .fold(pools | policies, |all, one| all | one)
+        .on_octets(8)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::node::NodeName;
+    use rules::network::ForwardingPolicy;
 
     #[test]
     fn nothing_is_promised_that_is_not_done() {
         let node = NodeName::from(std::net::IpAddr::from([192, 0, 2, 1]));
         let mut config = Config::new(node, 1);
-        let bits = |config: &Config| up_function_features(config).bits();
+        let steering = ForwardingPolicy {
+            name: "gold".into(),
+            instance: None,
+            next_hop: None,
+            dscp: None,
+        };
+        let network = Network::default();
+        let bits = |config: &Config| up_function_features(config, &network).bits();
         let always = bits(&config);
         let downlink = Features::DDND | Features::DLBD | Features::UDBC;
         let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
@@ -60,5 +79,8 @@ mod tests {
             ranges: Vec::new(),
         });
         assert_eq!(bits(&config), always | Features::UEIP.bits());
+        let steers = Network::default().with_policies(vec![steering]).unwrap();
+        let steers = up_function_features(&config, &steers).bits();
+        assert_eq!(steers, bits(&config) | Features::TRST.bits());
     }
 }

@@ -55,7 +55,7 @@ impl Endpoint {
         let node = self.config.node.clone();
         let mut response = AssociationSetupResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         response.recovery_time_stamp = Some(self.recovery());
-        response.up_function_features = Some(up_function_features(&self.config));
+        response.up_function_features = Some(up_function_features(&self.config, &self.network));
         response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
         self.answer(now, request, &response);
     }
@@ -138,7 +138,7 @@ impl Endpoint {
         };
         let node = self.config.node.clone();
         let mut response = AssociationUpdateResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
-        response.up_function_features = Some(up_function_features(&self.config));
+        response.up_function_features = Some(up_function_features(&self.config, &self.network));
         self.answer(now, request, &response);
         let flags = update.pfcpaureq_flags;
         let association = self.associations.get(id);

@@ -187,7 +187,7 @@ impl Endpoint {
         };
         let node = self.config.node.clone();
         let mut request = AssociationSetupRequest::new(node.as_ie(), self.recovery());
-        request.up_function_features = Some(up_function_features(&self.config));
+        request.up_function_features = Some(up_function_features(&self.config, &self.network));
         self.send_request(now, path, None, Purpose::Setup(place), &request)
     }
 

@@ -481,7 +481,7 @@ fn rules_that_cannot_be_applied_are_named_and_nothing_changes() {
             FailedRuleId::Pdr(ie::PdrId(1)),
         ),
         (
-            create_far(&[far_id(7), apply_action(&[0x12])]),
+            create_far(&[far_id(7), apply_action(&[0x82])]),
             FailedRuleId::Far(ie::FarId(7)),
         ),
     ];
@@ -490,6 +490,14 @@ fn rules_that_cannot_be_applied_are_named_and_nothing_changes() {
         let reply = world.ask(52, Some(seid), &[good, ies]);
         assert_eq!((reply.verdict(), reply.failed_rule()), (failure, Some(rule)));
     }
+    // DUPL, and not where to.
+    let reply = world.ask(52, Some(seid), &[create_far(&[far_id(7), apply_action(&[0x12])])]);
+    let missing = because(
+        Cause::CONDITIONAL_IE_MISSING,
+        Some(IeType::DUPLICATING_PARAMETERS),
+    );
+    let rule = FailedRuleId::Far(ie::FarId(7));
+    assert_eq!((reply.verdict(), reply.failed_rule()), (missing, Some(rule)));
     let far = world.only_session().rules().far(rules::model::FarId(2)).unwrap();
     assert_eq!(far.action, rules::model::ApplyAction::FORW, "all or nothing");
     assert_eq!(world.n4.sessions().count().tunnels, 1);

@@ -133,6 +133,8 @@ drop_reasons! {
         "The session has no PDR that matches the packet.";
     SpoofedSource, "spoofed_source", "TS 29.244 §5.2.1",
         "The UE sent from an address that is not its own.";
+    UeToUe, "ue_to_ue", "local policy",
+        "The packet is from UE to UE, and the network instance lets none pass.";
     GateClosed, "gate_closed", "TS 29.244 §8.2.7",
         "A QER's gate is closed in this direction.";
     FarDrop, "far_drop", "TS 29.244 §8.2.26",

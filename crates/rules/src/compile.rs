@@ -12,10 +12,10 @@ use std::sync::Arc;
 use flow::meter::{MeterSpec, Rate};
 use packet::Teid;
 
-use flow::{AdjacencyId, BlockImage, Bucket, Direction, Mark, SessionIndex};
+use flow::{AdjacencyId, BlockImage, Bucket, Direction, Forward, Mark, SessionIndex};
 
 use crate::classifier::{self, Classifier};
-use crate::image::{CompileError, CompileFault, Decision, MeterShare, SessionImage};
+use crate::image::{CompileError, CompileFault, Copies, Decision, MeterShare, SessionImage};
 use crate::model::{
     BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
 };
@@ -87,12 +87,19 @@ pub fn compile(
         adjacencies,
         held: Vec::new(),
     };
-    let forwards = all(rules.fars(), |(_, far)| {
+    let mut copies = Vec::new();
+    let forwards = all(rules.fars(), |(slot, far)| {
         let failed = |reason| CompileError {
             rule: far.id.into(),
             reason,
         };
-        forward::forward(far, rules, network, &mut next_hops).map_err(failed)
+        let mut forward = forward::forward(far, rules, network, &mut next_hops).map_err(failed)?;
+        let duplicate = forward::duplicate(far, rules, network, &mut next_hops).map_err(failed)?;
+        if let Some(duplicate) = duplicate {
+            let mirror = forward.mirror.replace(Forward::COPIES);
+            copies.push((slot as u8, Copies { mirror, duplicate }));
+        }
+        Ok(forward)
     })?;
     let block = BlockImage {
         near: near(rules, &decisions),
@@ -116,6 +123,7 @@ pub fn compile(
         rules: Arc::clone(rules),
         classification_generation: 0,
         meter_share: MeterShare::Whole,
+        copies,
         next_hops: next_hops.held,
     })
 }

@@ -7,7 +7,7 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::{BlockImage, Bucket};
+use flow::{BlockImage, Bucket, Forward, PortId};
 pub use flow::{Direction, SessionIndex, UrrCount};
 use packet::Teid;
 
@@ -96,8 +96,19 @@ pub struct SessionImage {
     pub classification_generation: u32,
     /// Which part of its rates the block's meters have.
     pub meter_share: MeterShare,
-    /// Keeps the next hops that the block's forwards lead over.
+    /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: what they stand for.
+    pub copies: Vec<(u8, Copies)>,
+    /// Keeps the next hops that forwards lead over.
     pub next_hops: Vec<Hold>,
+}
+
+/// The copies of a packet that a FAR duplicates.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Copies {
+    /// The port that gets a copy of the packet as it is sent.
+    pub mirror: Option<PortId>,
+    /// Where its duplicate goes: into a tunnel, by a next hop that is known.
+    pub duplicate: Forward,
 }
 
 /// How the packets of a FAR wait.
@@ -121,6 +132,15 @@ impl SessionImage {
             notifies: far.action.contains(ApplyAction::NOCP),
             most: bar.and_then(|bar| bar.extended_packets.or(bar.suggested_packets.map(u16::from))),
         })
+    }
+
+    /// The copies of the packets of the FAR in this slot, if it duplicates them.
+    pub fn copies(&self, forward: u8) -> Option<Copies> {
+        let place = self
+            .copies
+            .binary_search_by_key(&forward, |(slot, _)| *slot)
+            .ok()?;
+        self.copies.get(place).map(|(_, copies)| *copies)
     }
 
     /// Whether any of its meters is limited.
@@ -224,12 +244,14 @@ pub enum CompileFault {
     UnknownInstance(InstanceId),
     /// No PDR of the session has an F-TEID or a UE address (TS 29.244 §5.2.1): nothing can lead to it.
     Unreachable,
+    /// A FAR says DUPL, and has no Duplicating Parameters, or none that lead into a tunnel.
+    NoDuplicate,
     /// A FAR's Outer Header Creation asks for a header that this node does not make.
     UnsupportedHeader,
     /// A FAR's Outer Header Creation lacks the address or the TEID that its description announces.
     HeaderIncomplete,
-    /// A FAR's peer is an address that no other node has: a martian, a broadcast address, or one of this node's. A
-    /// loop between own instances is not made this way.
+    /// A FAR's peer is an address that no other node has: a martian, a broadcast address, or one of this node's where
+    /// no tunnels end.
     NoPeer(IpAddr),
     /// A PDR's Outer Header Removal removes a header that this node does not handle.
     UnsupportedRemoval,
@@ -268,6 +290,7 @@ impl fmt::Display for CompileFault {
             Self::Unreachable => {
                 f.write_str("identifies no session, nor does any other PDR: no F-TEID, no UE address")
             }
+            Self::NoDuplicate => f.write_str("duplicates packets, and does not say into which tunnel"),
             Self::UnsupportedHeader => f.write_str("asks for an outer header other than GTP-U"),
             Self::HeaderIncomplete => f.write_str("asks for an outer header without its address or TEID"),
             Self::NoPeer(peer) => write!(f, "has the peer {peer}, which is no other node's address"),

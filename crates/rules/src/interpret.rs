@@ -37,6 +37,19 @@ pub struct Verdict {
     pub counted: Vec<Counted>,
     /// The PDR that detected it.
     pub pdr: Option<PdrId>,
+    /// Its duplicate (DUPL), whatever becomes of itself. It counts in no URR.
+    pub duplicate: Option<Duplicate>,
+}
+
+/// A packet of this node's own, made of another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Duplicate {
+    /// The whole packet, from its outermost IP header on.
+    pub bytes: Vec<u8>,
+    /// The network instance that it leaves by.
+    pub egress: InstanceId,
+    /// The neighbour that it is handed to.
+    pub next_hop: IpAddr,
 }
 
 /// Where a packet goes, or why it does not.
@@ -53,8 +66,28 @@ pub enum Outcome {
         /// The port that gets a copy.
         mirror: Option<PortId>,
     },
+    /// It is sent to an address of this node's own: it comes in again, and what becomes of it then is the session's that
+    /// it belongs to there. How often it may do so is for who carries it.
+    Recirculated {
+        /// The whole packet, from its outermost IP header on.
+        bytes: Vec<u8>,
+        /// The network instance that it comes in by.
+        ingress: InstanceId,
+        /// The port that gets a copy.
+        mirror: Option<PortId>,
+    },
     /// It is dropped.
     Dropped(DropReason),
+}
+
+impl Outcome {
+    /// The whole packet, if it goes on.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Forwarded { bytes, .. } | Self::Recirculated { bytes, .. } => Some(bytes),
+            Self::Dropped(_) => None,
+        }
+    }
 }
 
 /// A packet in a URR.
@@ -104,6 +137,7 @@ fn evaluate(
         outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
         counted: Vec::new(),
         pdr: None,
+        duplicate: None,
     };
     let session = Session { rules, network };
     match session.walk(ingress, packet, police, &mut verdict) {
@@ -163,10 +197,22 @@ impl<'a> Session<'a> {
         if self.qers(pdr).any(|qer| gate_closed(qer, direction)) {
             return Err(DropReason::GateClosed);
         }
-        let way = self.way(pdr)?;
+        let as_received = arrival.user_packet(&tuple);
+        let way = match self.way(pdr) {
+            Ok(way) => way,
+            Err(reason) => {
+                verdict.duplicate = self.duplicate(pdr, as_received);
+                return Err(reason);
+            }
+        };
         check_extensions(arrival, &way)?;
-        let mut user = arrival.user_packet(&tuple).to_vec();
-        if !(arrival.is_tunnelled() && matches!(way, Way::Tunnel(_))) {
+        let mut user = as_received.to_vec();
+        let is_hop = match way {
+            Way::Plain(_) => true,
+            Way::Tunnel(_) => !arrival.is_tunnelled(),
+            Way::Unchanged(_) => false,
+        };
+        if is_hop {
             build::decrement_ttl(&mut user)?;
         }
         let octets = u64::from(tuple.total_len);
@@ -185,7 +231,14 @@ impl<'a> Session<'a> {
                 let extensions = (&extensions[..], Some(treatment));
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
-        }?;
+            Way::Unchanged(instance) => self.leave_unchanged(instance, tuple.addrs.dst(), user),
+        };
+        let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
+            let start = bytes.len() - usize::from(tuple.total_len);
+            &bytes[start..]
+        });
+        verdict.duplicate = self.duplicate(pdr, as_sent.unwrap_or(as_received));
+        let left = left?;
         let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused;
         let urrs = self.rules.urrs().iter().filter(counts);
         verdict.counted = urrs
@@ -266,7 +319,7 @@ fn check_extensions(arrival: &Arrival<'_>, way: &Way) -> Result<(), DropReason> 
     };
     let refused = match way {
         Way::Tunnel(_) => tunnel.unknown.refused_by_intermediate(),
-        Way::Plain(_) => tunnel.unknown.refused_by_endpoint(),
+        Way::Plain(_) | Way::Unchanged(_) => tunnel.unknown.refused_by_endpoint(),
     };
     if refused {
         Err(DropReason::UnknownGtpuExtension)

@@ -12,8 +12,12 @@ use packet::{VlanId, ipv4, ipv6};
 use crate::prefix::IpPrefix;
 
 mod dscp;
+mod hairpin;
+mod policy;
 
 pub use dscp::{DscpMark, DscpTable};
+pub use hairpin::{Hairpin, PlainRoute, UeRoute};
+pub use policy::{ForwardingPolicy, PolicyId};
 
 /// The reference points that an instance serves (TS 23.501 §4.2.7), a set of flags.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -79,6 +83,8 @@ pub struct Instance {
     pub dscp: Option<DscpTable>,
     /// The port that gets copies of the user packets that rules send to it.
     pub mirror: Option<PortId>,
+    /// What becomes of packets from UE to UE.
+    pub hairpin: Hairpin,
 }
 
 impl Instance {
@@ -142,6 +148,10 @@ pub enum NetworkError {
         /// The route.
         route: Route,
     },
+    /// An instance, and a prefix of its UEs that holds an address of its own, or of whose family it has none.
+    UePrefix(String, IpPrefix),
+    /// A forwarding policy without a name of its own, or that leads nowhere: by its name.
+    Policy(String),
 }
 
 impl fmt::Display for NetworkError {
@@ -167,6 +177,14 @@ impl fmt::Display for NetworkError {
                     route.next_hop, route.prefix
                 )
             }
+            Self::Policy(name) => write!(
+                f,
+                "forwarding policy {name:?}: the name is empty or used twice, or its instance or next hop is none"
+            ),
+            Self::UePrefix(instance, prefix) => write!(
+                f,
+                "{instance}: UEs' prefix {prefix} holds its own address, or it has no address of that family"
+            ),
         }
     }
 }
@@ -178,6 +196,7 @@ impl core::error::Error for NetworkError {}
 pub struct Network {
     instances: Vec<Instance>,
     locals: Vec<(InstanceId, IpAddr)>,
+    policies: Vec<ForwardingPolicy>,
 }
 
 impl Network {
@@ -202,6 +221,9 @@ impl Network {
         }
         check_prefix_lengths(&instance)?;
         check_routes(&instance)?;
+        if let Some(prefix) = instance.impossible_ue_prefix() {
+            return Err(NetworkError::UePrefix(instance.name, prefix));
+        }
         for address in instance.addresses() {
             if self.local(address).is_some() {
                 return Err(NetworkError::Address(address));
@@ -284,6 +306,12 @@ impl Network {
     /// Where a packet to `destination` goes in `vrf`: the instance that it leaves by and the next hop, which is the
     /// destination itself on a connected link. The longest prefix wins; of equal ones the connected, then the first.
     pub fn route(&self, vrf: VrfId, destination: IpAddr) -> Option<(InstanceId, IpAddr)> {
+        let (_, instance, next_hop) = self.best_route(vrf, destination)?;
+        Some((instance, next_hop))
+    }
+
+    /// The same, with the length of the prefix.
+    fn best_route(&self, vrf: VrfId, destination: IpAddr) -> Option<(u8, InstanceId, IpAddr)> {
         let mut best: Option<(u8, InstanceId, IpAddr)> = None;
         let mut offer = |prefix: IpPrefix, instance: InstanceId, next_hop: IpAddr| {
             if prefix.contains(destination) && best.is_none_or(|(len, ..)| prefix.len() > len) {
@@ -302,7 +330,7 @@ impl Network {
                 .iter()
                 .for_each(|route| offer(route.prefix, instance.id, route.next_hop));
         }
-        best.map(|(_, instance, next_hop)| (instance, next_hop))
+        best
     }
 }
 
@@ -383,6 +411,7 @@ mod tests {
             routes: Vec::new(),
             dscp: None,
             mirror: None,
+            hairpin: Hairpin::Router,
         }
     }
 

@@ -22,7 +22,7 @@ use crate::model::{
     OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence, Qer, QerId, SessionRules,
     SourceInterface, UeIpAddress, Urr, UrrId,
 };
-use crate::network::{Instance, InstanceId, Network, PortId, Roles, Route, VrfId};
+use crate::network::{Hairpin, Instance, InstanceId, Network, PortId, Roles, Route, VrfId};
 
 /// The access side: 10.0.3.1/24, 2001:db8:3::1/64, and routers to all gNBs.
 pub const N3: InstanceId = InstanceId(0);
@@ -110,6 +110,7 @@ fn instance(
         routes: routes.iter().map(route).collect(),
         dscp: None,
         mirror: None,
+        hairpin: Hairpin::Router,
     }
 }
 
@@ -164,6 +165,7 @@ pub const fn forward(id: u32, parameters: ForwardingParameters) -> Far {
         id: FarId(id),
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
+        duplicating: None,
         bar: None,
     }
 }

@@ -248,6 +248,7 @@ mod tests {
             routes: Vec::new(),
             dscp: None,
             mirror: None,
+            hairpin: rules::network::Hairpin::Router,
         };
         Network::new(vec![instance]).unwrap()
     }

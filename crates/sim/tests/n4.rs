@@ -41,6 +41,7 @@ fn network() -> Arc<Network> {
         routes: Vec::new(),
         dscp: None,
         mirror: None,
+        hairpin: rules::network::Hairpin::Router,
     };
     let n6 = Ipv4Addr::new(198, 51, 100, 1);
     let instances = vec![

@@ -33,13 +33,20 @@ pub struct Interface {
 }
 
 impl Interface {
+    /// Whether the address is ours on the link.
+    pub fn has(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(v4) => self.ipv4 == Some(v4),
+            IpAddr::V6(v6) => self.ipv6 == Some(v6),
+        }
+    }
+
     /// Whether a neighbour can have this address: it is some node's, and neither ours nor everyone's.
     pub fn may_have_neighbour(&self, address: IpAddr) -> bool {
         match address {
-            IpAddr::V4(v4) => {
-                !(ipv4::is_martian(v4.octets()) || self.ipv4 == Some(v4) || self.broadcast == Some(v4))
-            }
-            IpAddr::V6(v6) => !(ipv6::is_martian(v6.octets()) || self.ipv6 == Some(v6)),
+            _ if self.has(address) => false,
+            IpAddr::V4(v4) => !(ipv4::is_martian(v4.octets()) || self.broadcast == Some(v4)),
+            IpAddr::V6(v6) => !ipv6::is_martian(v6.octets()),
         }
     }
 }
@@ -83,6 +90,16 @@ impl Adjacency {
             mtu: interface.mtu,
             length,
             state: State::Resolved,
+        }
+    }
+
+    /// What is sent to ourselves: it comes in at `interface` as if a station on its link had sent it, on its first lap.
+    /// There is no link, so no bound on its length but that of any packet.
+    pub fn to_ourselves(interface: &Interface) -> Self {
+        Self {
+            port: interface.port.at_lap(1),
+            mtu: u16::MAX,
+            ..Self::resolved(interface, interface.mac)
         }
     }
 
@@ -143,13 +160,15 @@ impl Adjacencies {
         }
     }
 
-    /// Carries out Control's change. False, and no change, when its slot is beyond the capacity.
+    /// Carries out Control's change. False, and no change, when its slot is beyond the capacity. What leads to ourselves
+    /// is found by its slot alone, not by its address: nobody gets there by sending a packet to an address of ours.
     pub fn apply(&mut self, change: &AdjacencyChange) -> bool {
         let Some(slot) = self.slots.get_mut(change.id.0 as usize) else {
             return false;
         };
         *slot = change.adjacency.unwrap_or(Adjacency::ABSENT);
         match change.adjacency {
+            Some(adjacency) if adjacency.port.lap() > 0 => None,
             Some(_) => self.index.insert((change.instance, change.address), change.id),
             None => self.index.remove(&(change.instance, change.address)),
         };
@@ -205,6 +224,27 @@ mod tests {
         );
         assert_eq!(tagged.port(), PortId(2));
         assert!(tagged.is_resolved() && !Adjacency::unresolved(&interface(None)).is_resolved());
+    }
+
+    #[test]
+    fn what_leads_to_ourselves_is_found_by_its_slot_alone() {
+        let mut adjacencies = Adjacencies::new(4);
+        let address = IpAddr::from([192, 0, 2, 1]);
+        let adjacency = Adjacency::to_ourselves(&interface(None));
+        assert_eq!(adjacency.header(), [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1]);
+        assert_eq!(
+            (adjacency.port().lap(), adjacency.port().at_lap(0)),
+            (1, PortId(2))
+        );
+        let change = AdjacencyChange {
+            id: AdjacencyId(3),
+            instance: InstanceId(1),
+            address,
+            adjacency: Some(adjacency),
+        };
+        assert!(adjacencies.apply(&change));
+        assert_eq!(adjacencies.find(InstanceId(1), address), None);
+        assert_eq!(adjacencies.resolved(AdjacencyId(3)), Some(&adjacency));
     }
 
     #[test]

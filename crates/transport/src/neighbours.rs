@@ -104,6 +104,8 @@ pub struct AdjacencyChange {
 enum State {
     /// Configured, for ever.
     Static(MacAddr),
+    /// An address of ours: packets to it come in again.
+    Ourselves(MacAddr),
     /// Never answered, or not any more: ask everyone. `asked` questions so far, the next (or the giving up) at `at`.
     Incomplete { asked: u8, at: Nanos },
     /// Did not answer: left alone until `at`.
@@ -152,7 +154,7 @@ impl Entry {
 
     fn deadline(&self) -> Option<Nanos> {
         match self.state {
-            State::Static(_) => None,
+            State::Static(_) | State::Ourselves(_) => None,
             State::Incomplete { at, .. }
             | State::Failed { at }
             | State::Reachable { at, .. }
@@ -162,7 +164,10 @@ impl Entry {
 
     fn mac(&self) -> Option<MacAddr> {
         match self.state {
-            State::Static(mac) | State::Reachable { mac, .. } | State::Checking { mac, .. } => Some(mac),
+            State::Static(mac)
+            | State::Ourselves(mac)
+            | State::Reachable { mac, .. }
+            | State::Checking { mac, .. } => Some(mac),
             State::Incomplete { .. } | State::Failed { .. } => None,
         }
     }
@@ -317,7 +322,7 @@ impl Neighbours {
         };
         let answer = how == Heard::Answer;
         match state {
-            State::Static(_) => None,
+            State::Static(_) | State::Ourselves(_) => None,
             State::Incomplete { .. } => answer.then_some(reachable),
             State::Failed { .. } => Some(State::Incomplete { asked: 0, at: now }),
             State::Reachable {
@@ -401,7 +406,7 @@ impl Neighbours {
         let Some(entry) = self.entry(id) else { return };
         let (attempts, again) = (self.config.attempts, now + self.config.retry);
         match entry.state {
-            State::Static(_) => {}
+            State::Static(_) | State::Ourselves(_) => {}
             State::Incomplete { asked, .. } if asked >= attempts => self.give_up(now, id),
             State::Incomplete { asked, .. } => {
                 self.set(
@@ -465,19 +470,38 @@ impl Neighbours {
         address: IpAddr,
         wanted: WantedBy,
     ) -> Result<AdjacencyId, NeighbourError> {
+        let interface = self.interface(instance);
+        if let Some(mac) = interface.filter(|one| one.has(address)).map(|one| one.mac) {
+            return self.ourselves((instance, address), mac, wanted);
+        }
         if let Some(id) = self.find(instance, address) {
             self.want(id, wanted);
             return Ok(id);
         }
-        if self
-            .interface(instance)
-            .is_some_and(|interface| !interface.may_have_neighbour(address))
-        {
+        if interface.is_some_and(|interface| !interface.may_have_neighbour(address)) {
             return Err(NeighbourError::NoNeighbour);
         }
         let id = self.slot(instance, address, wanted, State::Incomplete { asked: 0, at: now })?;
         self.publish(id);
         self.advance(now, id);
+        Ok(id)
+    }
+
+    /// An address of ours, which rules and routes may lead to. No packet gets there for its destination alone.
+    fn ourselves(
+        &mut self,
+        (instance, address): (InstanceId, IpAddr),
+        mac: MacAddr,
+        wanted: WantedBy,
+    ) -> Result<AdjacencyId, NeighbourError> {
+        if wanted == WantedBy::Traffic {
+            return Err(NeighbourError::NoNeighbour);
+        }
+        let is_known = self.find(instance, address).is_some();
+        let id = self.slot(instance, address, wanted, State::Ourselves(mac))?;
+        if !is_known {
+            self.publish(id);
+        }
         Ok(id)
     }
 
@@ -613,6 +637,7 @@ impl Neighbours {
 
 fn adjacency(entry: &Entry, interface: &Interface) -> Adjacency {
     match entry.mac() {
+        Some(_) if matches!(entry.state, State::Ourselves(_)) => Adjacency::to_ourselves(interface),
         Some(mac) => Adjacency::resolved(interface, mac),
         None => Adjacency::unresolved(interface),
     }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::ops::BitAnd;
 
 use flow::{AdjacencyId, InstanceId, VrfId};
-use rules::network::Network;
+use rules::network::{Network, UeRoute};
 use rules::prefix::IpPrefix;
 
 /// How a destination is reached.
@@ -22,6 +22,8 @@ pub enum Via {
         /// The router's slot, once Control has told it.
         adjacency: Option<AdjacencyId>,
     },
+    /// Nowhere: UEs may not reach each other.
+    Nowhere,
 }
 
 #[derive(Clone, Copy)]
@@ -93,7 +95,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// The connected prefixes and static routes of `network`.
+    /// The connected prefixes, static routes and UEs' prefixes of `network`. The way to UEs is by a gateway that is
+    /// ourselves.
     pub fn new(network: &Network) -> Self {
         let mut routes = Self::default();
         for instance in network.instances() {
@@ -119,6 +122,26 @@ impl Routes {
                     route.prefix,
                     Hop {
                         instance: instance.id,
+                        via,
+                    },
+                );
+            }
+        }
+        for instance in network.instances() {
+            for (prefix, way) in instance.ue_routes() {
+                let via = match way {
+                    UeRoute::Ourselves(address) => Via::Gateway {
+                        address,
+                        adjacency: None,
+                    },
+                    UeRoute::Nowhere => Via::Nowhere,
+                };
+                let instance_id = instance.id;
+                routes.add(
+                    instance.vrf,
+                    prefix,
+                    Hop {
+                        instance: instance_id,
                         via,
                     },
                 );
@@ -183,7 +206,7 @@ impl Routes {
         };
         self.vrfs.iter().flat_map(hops).filter_map(|hop| match hop.via {
             Via::Gateway { address, .. } => Some((hop.instance, address)),
-            Via::Connected => None,
+            Via::Connected | Via::Nowhere => None,
         })
     }
 }

@@ -23,7 +23,7 @@ use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
 use crate::encap::{self, Chain, Cut, Hop, Optional};
 use crate::notices::Notices;
-use crate::places::Places;
+use crate::places::{Place, Places};
 use crate::special::{self, Extended};
 use crate::stats::Stats;
 use crate::tx::take_back;
@@ -256,21 +256,33 @@ impl Act<'_> {
         let mut forward = block.forward(verdict.forward);
         if forward.kind() == ForwardKind::Buffer {
             // It counts as matched when it goes on.
-            return check_open(&block, verdict).map(|()| Fate::Buffer);
+            check_open(&block, verdict)?;
+            note_copies(self.mirrored, &block, verdict, place);
+            return Ok(Fate::Buffer);
         }
         self.ways.stats.directions[direction].matched.add(octets);
         check_open(&block, verdict)?;
+        if forward.kind() == ForwardKind::Drop {
+            note_copies(self.mirrored, &block, verdict, place);
+        }
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
-        let routed = forward.kind() == ForwardKind::Plain || descriptor.tunnel.is_none();
+        let routed = match forward.kind() {
+            ForwardKind::Unchanged => false,
+            kind => kind == ForwardKind::Plain || descriptor.tunnel.is_none(),
+        };
         if routed && descriptor.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
         let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        note_copies(self.mirrored, &block, verdict, place);
         let translated = self.extended.translate(buf, descriptor, extension)?;
         let received = keys.destination(place, descriptor.family);
         let destination = translated.map(IpAddr::from).or(received);
-        let id = self.ways.next_hop(&forward, destination)?;
+        let id = match forward.kind() {
+            ForwardKind::Unchanged => self.ways.towards_node(&forward, destination)?,
+            _ => self.ways.next_hop(&forward, destination)?,
+        };
         let adjacency = self.ways.adjacent(id)?;
         let mark = block.mark(verdict.marking);
         let marking = encap::marking(forward.flags(), mark);
@@ -287,7 +299,7 @@ impl Act<'_> {
             octets,
             hop: Hop::of(routed, is_v4),
         };
-        if forward.kind() == ForwardKind::Plain {
+        if forward.kind() != ForwardKind::Tunnel {
             encap::plain(buf, cut, is_v4, adjacency)?;
         } else {
             let message = encap::Message {
@@ -303,6 +315,7 @@ impl Act<'_> {
         self.ways.count(&mut block, verdict, octets)?;
         if forward.flags().contains(ForwardFlags::MIRROR)
             && let Some(port) = block.whole_forward(verdict.forward).mirror
+            && port != Forward::COPIES
         {
             let _ = self.mirrored.push((place as u8, port));
         }
@@ -342,6 +355,18 @@ impl Act<'_> {
             addresses_v6(&block.whole_forward(verdict.forward))
         })?;
         Ok(adjacency.port())
+    }
+}
+
+/// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
+fn note_copies(wanted: &mut Batch<(u8, PortId)>, block: &LiveBlock<'_>, verdict: &Verdict, place: usize) {
+    if block
+        .forward(verdict.forward)
+        .flags()
+        .contains(ForwardFlags::MIRROR)
+        && block.whole_forward(verdict.forward).mirror == Some(Forward::COPIES)
+    {
+        let _ = wanted.push((place as u8, Forward::COPIES));
     }
 }
 
@@ -418,13 +443,40 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// The next hop of a plain packet; one that nobody has asked for yet is asked for.
+    /// The next hop of a plain packet. A UE's packets leave towards data networks alone, also where N3 shares the VRF:
+    /// no UE talks to gNBs.
     #[inline(always)]
     fn route(&mut self, egress: InstanceId, destination: IpAddr) -> Result<AdjacencyId, DropReason> {
+        self.route_by(egress, destination, |place| place.plain)
+    }
+
+    /// The next hop of a message for another node, which is where tunnels lead.
+    #[cold]
+    fn towards_node(
+        &mut self,
+        forward: &PackedForward,
+        destination: Option<IpAddr>,
+    ) -> Result<AdjacencyId, DropReason> {
+        let destination = destination.ok_or(DropReason::MartianDestination)?;
+        let id = self.route_by(forward.egress(), destination, |place| place.tunnels)?;
+        let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
+        match self.adjacencies.resolved(id).is_some_and(to_ourselves) {
+            true => Err(DropReason::NoRoute),
+            false => Ok(id),
+        }
+    }
+
+    /// The next hop of a packet that leaves by a place that is `fit`; one that nobody has asked for yet is asked for.
+    #[inline(always)]
+    fn route_by(
+        &mut self,
+        egress: InstanceId,
+        destination: IpAddr,
+        fit: impl Fn(&Place) -> bool,
+    ) -> Result<AdjacencyId, DropReason> {
         let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
         let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
-        // A UE's packets leave towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
-        if !self.places.at(hop.instance).is_some_and(|place| place.plain) {
+        if !self.places.at(hop.instance).is_some_and(fit) {
             return Err(DropReason::NoRoute);
         }
         match hop.via {
@@ -432,6 +484,7 @@ impl<'a> Ways<'a> {
                 adjacency: Some(id), ..
             } => Ok(id),
             Via::Gateway { address, .. } => Err(self.ask(hop.instance, address)),
+            Via::Nowhere => Err(DropReason::UeToUe),
             Via::Connected => match self.adjacencies.find(hop.instance, destination) {
                 Some(id) => Ok(id),
                 None => Err(self.ask(hop.instance, destination)),
@@ -503,7 +556,7 @@ fn pass_meters(
 #[inline(always)]
 fn check_action(forward: &PackedForward) -> Result<(), DropReason> {
     match forward.kind() {
-        ForwardKind::Tunnel | ForwardKind::Plain => Ok(()),
+        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged => Ok(()),
         _ => Err(why_not_forwarded(forward)),
     }
 }

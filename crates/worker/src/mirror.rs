@@ -3,13 +3,13 @@
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
 //! they take no place from the packets of their own burst. A copy has the frame's headers and all that lies with them in
 //! one piece; the rest of a chained buffer is cut off. Without a buffer, or where one has too little room, there is no
-//! copy, and that is counted.
+//! copy, and that is counted. The duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
 
 use flow::PortId;
 use packet::PacketBuf;
 
 use crate::batch::Batch;
-use crate::io::Io;
+use crate::io::{Ingress, Io};
 use crate::stats::Stats;
 use crate::tx::Outgoing;
 
@@ -18,42 +18,51 @@ pub(crate) struct Mirrors<B> {
     /// Places in the burst, and the ports that are to get copies.
     pub wanted: Batch<(u8, PortId)>,
     copies: Batch<(PortId, B)>,
+    /// Packets of their own, made of such packets.
+    duplicates: Batch<(PortId, B)>,
 }
 
-impl<B: PacketBuf> Mirrors<B> {
+impl<B: PacketBuf + Ingress> Mirrors<B> {
     /// None yet.
     pub fn new() -> Self {
         Self {
             wanted: Batch::new(),
             copies: Batch::new(),
+            duplicates: Batch::new(),
         }
     }
 
-    /// Copies what is wanted out of the burst, which is ready to be sent.
+    /// Copies a packet that is ready to be sent.
     #[cold]
-    pub fn copy<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, burst: &[B]) {
-        let Self { wanted, copies } = self;
-        for (place, port) in wanted.drain() {
-            let packet = burst.get(usize::from(place));
-            let copy = packet.and_then(|packet| copy_of(packet.data(), io.alloc()));
-            if copy.is_some_and(|copy| copies.push((port, copy)).is_ok()) {
-                stats.mirrored += 1;
-                stats.originated += 1;
-            } else {
-                stats.mirrors_lost += 1;
-            }
+    pub fn copy<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, packet: &B, port: PortId) {
+        let copy = copy_of(packet.data(), io.alloc());
+        if copy.is_some_and(|copy| self.copies.push((port, copy)).is_ok()) {
+            stats.mirrored += 1;
+            stats.originated += 1;
+        } else {
+            stats.mirrors_lost += 1;
+        }
+    }
+
+    /// Takes a duplicate, or notes that there was none to be had.
+    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<(PortId, B)>) {
+        if duplicate.is_some_and(|duplicate| self.duplicates.push(duplicate).is_ok()) {
+            stats.duplicated += 1;
+            stats.originated += 1;
+        } else {
+            stats.duplicates_lost += 1;
         }
     }
 
     /// Whether there are copies to be sent.
     pub fn is_empty(&self) -> bool {
-        self.copies.is_empty()
+        self.copies.is_empty() && self.duplicates.is_empty()
     }
 
     /// Sends the copies. What finds no room is dropped and counted like any packet.
     #[cold]
     pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, outgoing: &mut Outgoing<B>) {
-        for (port, copy) in self.copies.drain() {
+        for (port, copy) in self.copies.drain().chain(self.duplicates.drain()) {
             outgoing.send(io, stats, port, copy);
         }
         outgoing.flush(io, stats);

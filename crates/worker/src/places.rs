@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub vrf: VrfId,
     /// Plain packets to UEs come in here, and those of UEs leave.
     pub plain: bool,
+    /// GTP-U peers are here.
+    pub tunnels: bool,
     /// How what rules send here is marked, where they do not say it.
     pub dscp: Option<Box<DscpTable>>,
     /// Our addresses that packets may be addressed to: those of the whole VRF.
@@ -90,6 +92,7 @@ impl Places {
                 interface: interface(instance, macs),
                 vrf: instance.vrf,
                 plain: instance.roles.intersects(Roles::N6),
+                tunnels: instance.roles.intersects(Roles::GTPU),
                 dscp: instance.dscp.clone().map(Box::new),
                 locals_v4: Vec::new(),
                 locals_v6: Vec::new(),
@@ -120,9 +123,18 @@ impl Places {
             Some(Vlan { outer, inner: None }) => Some(outer.vid()).filter(|vid| vid.get() != 0),
             Some(Vlan { inner: Some(_), .. }) => return None,
         };
-        let here = self.ports.get(port.index())?.iter();
+        let here = match self.ports.get(port.index()) {
+            Some(here) => here.iter(),
+            None => self.on_a_lap(port)?.iter(),
+        };
         here.filter_map(|id| self.instances.get(id.index()))
             .find(|place| place.interface.vlan == vid)
+    }
+
+    /// The instances of a port that packets come in by that we have sent to ourselves.
+    #[cold]
+    fn on_a_lap(&self, port: PortId) -> Option<&Vec<InstanceId>> {
+        self.ports.get(port.at_lap(0).index())
     }
 
     /// The place of an instance.

@@ -441,7 +441,9 @@ fn is_routed(home: Home<'_>, decision: &Decision, side: Side) -> bool {
         let block = home.blocks.get(home.slot.installed.block)?;
         Some(block.forward(decision.forward))
     };
-    matches!(side, Side::Plain { .. }) || forward().is_some_and(|forward| forward.kind == ForwardKind::Plain)
+    let leads_out =
+        |forward: flow::Forward| matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
+    matches!(side, Side::Plain { .. }) || forward().is_some_and(leads_out)
 }
 
 /// For what has no user packet, or none that can be read.

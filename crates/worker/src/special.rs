@@ -117,7 +117,7 @@ pub(crate) fn mark<B: PacketBuf>(
     forward: &mut PackedForward,
     dscp: Dscp,
 ) -> Result<(), DropReason> {
-    if forward.kind() != ForwardKind::Plain {
+    if forward.kind() == ForwardKind::Tunnel {
         *forward = forward.with_tos(dscp.get() << 2);
         return Ok(());
     }

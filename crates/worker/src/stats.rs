@@ -166,6 +166,12 @@ pub struct Stats {
     pub mirrored: u64,
     /// Copies that no buffer could be had for.
     pub mirrors_lost: u64,
+    /// Duplicates of packets of FARs that duplicate (DUPL); they count in `originated`, too.
+    pub duplicated: u64,
+    /// Duplicates for which there was no buffer, no neighbour or no room in the MTU.
+    pub duplicates_lost: u64,
+    /// Packets that came in again after they were sent to an address of our own, once for each lap.
+    pub recirculated: u64,
     /// Steering exceptions that found no room: their packets take the way of their bucket.
     pub exceptions_lost: u64,
 }
@@ -205,6 +211,9 @@ impl Stats {
             events_lost: 0,
             mirrored: 0,
             mirrors_lost: 0,
+            duplicated: 0,
+            duplicates_lost: 0,
+            recirculated: 0,
             exceptions_lost: 0,
         }
     }
@@ -242,7 +251,7 @@ impl Stats {
             inbox handed_over consumed originated answered hits
             misses stale bypassed installed not_installed over_session_flows
             over_session_rate over_rate revalidated revalidations_put_off closed aged
-            reaped held stored flushed buffered mirrored mirrors_lost fragments_unnoted events_lost exceptions_lost
+            reaped held stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost recirculated fragments_unnoted events_lost exceptions_lost
         }
     }
 

@@ -1,7 +1,9 @@
 //! Stage `tx`: every packet goes where its fate says, in bursts, and is accounted.
 //!
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted
-//! at once; what is to wait from poll to poll goes to who keeps it ([`Waiting`]). What a session's URRs counted of it is taken back before anyone can ask.
+//! at once; what is to wait from poll to poll goes to who keeps it ([`Waiting`]). What a session's URRs counted of it is
+//! taken back before anyone can ask. What is sent to an address of our own goes round: it comes in again as the next
+//! burst, at this worker, which hands it over if need be.
 
 use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
 use packet::{DropReason, PacketBuf};
@@ -10,8 +12,13 @@ use crate::batch::Batch;
 use crate::buffers::Buffers;
 use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::fragments::Fragments;
-use crate::io::Io;
+use crate::io::{Ingress, Io};
 use crate::stats::Stats;
+
+/// How often a packet may go round. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three laps.
+pub(crate) const MAX_LAPS: u8 = 7;
+
+const _: () = assert!(MAX_LAPS < PortId::LAST_LAP);
 
 /// Where packets wait for the end of their burst.
 pub(crate) struct Outgoing<B> {
@@ -19,6 +26,8 @@ pub(crate) struct Outgoing<B> {
     ports: Vec<Batch<B>>,
     /// By worker.
     workers: Vec<Batch<B>>,
+    /// What comes in again. A burst fits; it is taken before the next.
+    round: Batch<B>,
     free: Batch<B>,
 }
 
@@ -29,13 +38,14 @@ pub(crate) struct Waiting<'a, B> {
     pub now: Nanos,
 }
 
-impl<B: PacketBuf> Outgoing<B> {
+impl<B: PacketBuf + Ingress> Outgoing<B> {
     /// For so many ports and workers.
     pub fn new(ports: usize, workers: usize) -> Self {
         let batches = |count| (0..count).map(|_| Batch::new()).collect();
         Self {
             ports: batches(ports),
             workers: batches(workers),
+            round: Batch::new(),
             free: Batch::new(),
         }
     }
@@ -53,6 +63,11 @@ impl<B: PacketBuf> Outgoing<B> {
     ) {
         for (place, (buf, descriptor)) in burst.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
+                Fate::Send(port) if port.lap() > 0 => {
+                    if !self.go_round(io, stats, (port, buf)) {
+                        take_back(blocks, descriptor);
+                    }
+                }
                 Fate::Send(port) => {
                     let lost = self.send(io, stats, port, buf);
                     credit(blocks, descriptors.iter().take(place), port, lost);
@@ -86,14 +101,64 @@ impl<B: PacketBuf> Outgoing<B> {
     /// the last ones.
     pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) -> usize {
         let Some(batch) = self.ports.get_mut(port.index()) else {
-            stats.drop(DropReason::PortDown);
-            self.free(io, buf);
+            self.send_nowhere(io, stats, port, buf);
             return 0;
         };
         let Err(buf) = batch.push(buf) else { return 0 };
         let lost = transmit(io, stats, port, batch, &mut self.free);
         let _ = batch.push(buf);
         lost
+    }
+
+    /// A packet of our own, to ourselves or to a port that is not there.
+    #[cold]
+    fn send_nowhere<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, mut buf: B) {
+        if port.lap() > 0 {
+            buf.set_ingress(port.at_lap(0));
+            self.go_round(io, stats, (port, buf));
+        } else {
+            stats.drop(DropReason::PortDown);
+            self.free(io, buf);
+        }
+    }
+
+    /// Lets a packet come in again by `port`, one lap further. False if it is dropped.
+    #[cold]
+    fn go_round<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (port, mut buf): (PortId, B),
+    ) -> bool {
+        let lap = buf.ingress().lap() + 1;
+        if lap > MAX_LAPS {
+            stats.drop(DropReason::RecirculationLimit);
+            self.free(io, buf);
+            return false;
+        }
+        buf.set_ingress(port.at_lap(lap));
+        match self.round.push(buf) {
+            Ok(()) => {
+                stats.recirculated += 1;
+                true
+            }
+            Err(buf) => {
+                stats.drop(DropReason::InboxFull);
+                self.free(io, buf);
+                false
+            }
+        }
+    }
+
+    /// Whether packets come in again.
+    #[inline]
+    pub fn goes_round(&self) -> bool {
+        !self.round.is_empty()
+    }
+
+    /// Puts the packets that come in again into `burst`, which is empty.
+    pub fn take_round(&mut self, burst: &mut Batch<B>) {
+        std::mem::swap(&mut self.round, burst);
     }
 
     /// Sends what waits for a port; how many packets were lost, the last ones.

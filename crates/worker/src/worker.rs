@@ -1,5 +1,6 @@
 //! The worker: its state, and one poll of it.
 
+mod copies;
 mod waits;
 
 use flow::memory::OutOfMemory;
@@ -22,7 +23,7 @@ use crate::encap::Chain;
 use crate::exception::Exceptions;
 use crate::flows::Flows;
 use crate::fragments::Fragments;
-use crate::io::Io;
+use crate::io::{Ingress, Io};
 use crate::lookup::lookup;
 use crate::mirror::Mirrors;
 use crate::notices::Notices;
@@ -78,6 +79,8 @@ enum Source {
     Held,
     /// It has been received, and waited for its FAR.
     Flushed,
+    /// It was sent to an address of our own.
+    Round,
 }
 
 /// What one poll did.
@@ -215,6 +218,7 @@ impl<I: Io> Worker<I> {
             let Ok(command) = self.commands.pop() else { break };
             self.apply(command, now);
             applied += 1;
+            self.go_round(now);
         }
         applied
     }
@@ -283,6 +287,7 @@ impl<I: Io> Worker<I> {
             Source::Inbox => self.io.inbox(&mut self.burst),
             Source::Held => self.fragments.take_ready(&mut self.burst),
             Source::Flushed => self.buffers.take_flushed(&mut self.burst),
+            Source::Round => self.outgoing.take_round(&mut self.burst),
         }
         let packets = self.burst.len();
         if packets == 0 {
@@ -322,7 +327,7 @@ impl<I: Io> Worker<I> {
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
         if !self.mirrors.wanted.is_empty() {
-            self.mirrors.copy(&mut self.io, &mut self.stats, &self.burst);
+            self.copy_wanted(!matches!(source, Source::Flushed));
         }
         let descriptors = &self.descriptors[..packets];
         let blocks = &mut self.sessions.blocks;
@@ -381,14 +386,28 @@ impl<I: Io> Worker<I> {
         decided
     }
 
-    /// Lets packets go on that have waited for long enough.
+    /// Lets packets go on that have waited for long enough, and those that go round: these before the next burst, which
+    /// may fill their place. A lap has its end ([`MAX_LAPS`](crate::tx::MAX_LAPS)), and so has this.
     #[inline]
     fn release(&mut self, now: Nanos) {
-        while self.fragments.has_ready() {
-            self.receive(Source::Held, now);
+        loop {
+            if self.outgoing.goes_round() {
+                self.receive(Source::Round, now);
+            } else if self.fragments.has_ready() {
+                self.receive(Source::Held, now);
+            } else if self.buffers.has_flushed() {
+                self.receive(Source::Flushed, now);
+            } else {
+                return;
+            }
         }
-        while self.buffers.has_flushed() {
-            self.receive(Source::Flushed, now);
+    }
+
+    /// Lets packets of our own to ourselves go round.
+    #[inline]
+    fn go_round(&mut self, now: Nanos) {
+        while self.outgoing.goes_round() {
+            self.receive(Source::Round, now);
         }
     }
 
@@ -441,7 +460,7 @@ impl<I: Io> Worker<I> {
                 }
             }
             Source::Inbox => self.stats.inbox += packets,
-            Source::Held => {}
+            Source::Held | Source::Round => {}
             Source::Flushed => self.stats.flushed += packets,
         }
     }
@@ -522,8 +541,17 @@ impl<I: Io> Worker<I> {
             return;
         };
         let wanted = descriptor.kind == Kind::Tunnelled && teid != Teid::ZERO;
-        if wanted && self.error_indications.take(now) {
-            self.originate(place, Message::ErrorIndication);
+        if !wanted || !self.error_indications.take(now) {
+            return;
+        }
+        if self.burst[place].ingress().lap() == 0 {
+            return self.originate(place, Message::ErrorIndication);
+        }
+        // We have sent it ourselves: Control is told as if the Error Indication had come.
+        if let Ok(gtpu) = read_again(&self.burst[place]) {
+            let peer = gtpu.outer.addrs.dst();
+            self.notices
+                .tell(&mut self.stats, Event::ErrorIndication { peer, teid });
         }
     }
 

@@ -320,6 +320,7 @@ proptest! {
                         prop_assert_eq!(*reason, DropReason::FarDrop);
                         drops += 1;
                     }
+                    Outcome::Recirculated { .. } => prop_assert!(false, "no rule sends to ourselves"),
                 }
                 for counted in &verdict.counted {
                     urrs[usize::from(counted.urr == UrrId(2))] += octets as u64;

@@ -3,10 +3,11 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Direction, SessionIndex, UrrCount};
+use flow::{Direction, InstanceId, Nanos, PortId, SessionIndex, UrrCount};
 use packet::{DropReason, IpTuple};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,12 +15,15 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::SessionRules;
 use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
-use rules::interpret::{Outcome, Policers, interpret, interpret_policed};
+use rules::interpret::{Counted, Duplicate, Outcome, Policers, Verdict, interpret, interpret_policed};
 use rules::model::UrrId;
 use rules::network::Network;
 use rules::testing::{Edited, Sent, any_edit, any_network, any_sent, runnable_rules};
 
 use common::{World, mac_of};
+
+/// Laps that a packet may make inside this node.
+const MAX_LAPS: u32 = 7;
 
 /// What happens to the session and its packets.
 #[derive(Clone, Debug)]
@@ -41,6 +45,15 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => any_edit().prop_map(Step::Edit),
         2 => (0..20_000u64).prop_map(Step::Wait),
     ]
+}
+
+/// What the interpreter says of a packet.
+struct Expected {
+    /// Where it goes by and to whom, and how it looks then; or why it does not.
+    end: Result<(InstanceId, IpAddr, Vec<u8>), DropReason>,
+    /// What mirrors get.
+    copies: Vec<(PortId, Vec<u8>)>,
+    duplicates: Vec<Duplicate>,
 }
 
 /// The session in the engine, and what the interpreter says that it has counted.
@@ -103,44 +116,86 @@ impl Trial {
     fn packet(&mut self, sent: &Sent) {
         let before = self.world.drops();
         let taken = self.world.next_poll();
-        let out = self.world.send(sent.ingress.0, &sent.bytes);
-        if let Some(reason) = not_for_rules(sent) {
-            assert_eq!(self.world.dropped_since(&before), Some(reason));
-            return;
+        let mut out = self.world.send(sent.ingress.0, &sent.bytes);
+        let expected = self.expect(sent, taken);
+        for duplicate in &expected.duplicates {
+            let is_it = |(port, frame): &(PortId, Vec<u8>)| {
+                let mac = mac_of(duplicate.egress, duplicate.next_hop).0;
+                port.0 == duplicate.egress.0 && frame[..6] == mac && frame[14..] == duplicate.bytes
+            };
+            let place = out.iter().position(is_it).expect("a duplicate");
+            out.remove(place);
         }
-        let police = (&mut self.policers, taken);
+        if let Ok((egress, next_hop, bytes)) = &expected.end {
+            // The mirror's port comes behind those of all instances.
+            let (port, frame) = out.remove(0);
+            assert_eq!(port.0, egress.0, "each instance has its own port");
+            let mac = mac_of(*egress, *next_hop).0;
+            assert_eq!(frame[..6], mac, "the next hop is {next_hop}");
+            assert_eq!(hex(&frame[14..]), hex(bytes));
+        }
+        assert_eq!(self.world.dropped_since(&before), expected.end.err());
+        assert_eq!(packets_of(&out), expected.copies);
+    }
+
+    /// What is to become of a packet, lap by lap, and of what it counts in.
+    fn expect(&mut self, sent: &Sent, now: Nanos) -> Expected {
+        let (mut copies, mut duplicates) = (Vec::new(), Vec::new());
+        let (mut ingress, mut packet) = (sent.ingress, sent.bytes.clone());
+        let mut lap = 0;
+        let end = loop {
+            if let Some(reason) = not_for_rules(&packet) {
+                break Err(reason);
+            }
+            let verdict = self.interpret(ingress, &packet, now);
+            duplicates.extend(verdict.duplicate);
+            match verdict.outcome {
+                Outcome::Forwarded {
+                    bytes,
+                    egress,
+                    next_hop,
+                    mirror,
+                } => {
+                    copies.extend(mirror.map(|port| (port, bytes.clone())));
+                    self.count_all(verdict.counted);
+                    break Ok((egress, next_hop, bytes));
+                }
+                Outcome::Recirculated {
+                    bytes,
+                    ingress: again,
+                    mirror,
+                } => {
+                    copies.extend(mirror.map(|port| (port, bytes.clone())));
+                    if lap == MAX_LAPS {
+                        break Err(DropReason::RecirculationLimit);
+                    }
+                    self.count_all(verdict.counted);
+                    (ingress, packet, lap) = (again, bytes, lap + 1);
+                }
+                Outcome::Dropped(reason) => break Err(reason),
+            }
+        };
+        Expected {
+            end,
+            copies,
+            duplicates,
+        }
+    }
+
+    /// What becomes of a packet, and whether it would look the same if it were green.
+    fn interpret(&mut self, ingress: InstanceId, packet: &[u8], now: Nanos) -> Verdict {
+        let police = (&mut self.policers, now);
         let network = &self.world.network;
-        let verdict = interpret_policed(&self.rules, network, sent.ingress, &sent.bytes, police);
-        let green = interpret(&self.rules, network, sent.ingress, &sent.bytes).outcome;
-        match verdict.outcome {
-            Outcome::Forwarded {
-                bytes,
-                egress,
-                next_hop,
-                mirror,
-            } => {
-                let dropped = self.world.dropped_since(&before);
-                assert_eq!(dropped, None, "the interpreter forwards");
-                let (port, frame) = &out[0];
-                // The mirror's port comes behind those of all instances.
-                let copies: Vec<_> = mirror.into_iter().map(|port| (port, frame.clone())).collect();
-                assert_eq!(out[1..], copies);
-                assert_eq!(port.0, egress.0, "each instance has its own port");
-                assert_eq!(
-                    frame[..6],
-                    mac_of(egress, next_hop).0,
-                    "the next hop is {next_hop}"
-                );
-                assert_eq!(hex(&frame[14..]), hex(&bytes));
-                let in_green = |green: &Outcome| matches!(green, Outcome::Forwarded { bytes: green, .. } if *green == bytes);
-                self.yellow += u64::from(!in_green(&green));
-            }
-            Outcome::Dropped(reason) => {
-                assert_eq!(self.world.dropped_since(&before), Some(reason));
-                assert!(out.is_empty(), "the interpreter drops: {reason}");
-            }
+        let verdict = interpret_policed(&self.rules, network, ingress, packet, police);
+        let green = interpret(&self.rules, network, ingress, packet).outcome;
+        if !matches!(verdict.outcome, Outcome::Dropped(_)) {
+            self.yellow += u64::from(verdict.outcome != green);
         }
-        for counted in verdict.counted {
+        verdict
+    }
+
+    fn count_all(&mut self, all: Vec<Counted>) {
+        for counted in all {
             let count = self.counts.entry(counted.urr).or_default();
             let (packets, octets) = match counted.direction {
                 Direction::Uplink => (&mut count.ul_packets, &mut count.ul_octets),
@@ -200,9 +255,15 @@ impl Trial {
     }
 }
 
+/// What ports got, from the IP headers on.
+fn packets_of(frames: &[(PortId, Vec<u8>)]) -> Vec<(PortId, Vec<u8>)> {
+    let packet = |(port, frame): &(PortId, Vec<u8>)| (*port, frame[14..].to_vec());
+    frames.iter().map(packet).collect()
+}
+
 /// Why a packet is dropped before any session is asked; the interpreter does not look at that.
-fn not_for_rules(sent: &Sent) -> Option<DropReason> {
-    let tuple = IpTuple::parse(&sent.bytes, sent.bytes.len()).ok()?;
+fn not_for_rules(packet: &[u8]) -> Option<DropReason> {
+    let tuple = IpTuple::parse(packet, packet.len()).ok()?;
     tuple
         .addrs
         .has_unforwardable_source()
@@ -255,6 +316,7 @@ fn random_worlds_reach_every_way() {
         yellow += trial.yellow;
     }
     assert!(sums.mirrored > 200 && yellow > 5, "{yellow} {sums:?}");
+    assert!(sums.recirculated > 100 && sums.duplicated > 500, "{sums:?}");
     assert!(sums.forwarded.iter().all(|count| *count > 500), "{sums:?}");
     assert!(
         sums.hits > 1000 && sums.stale > 50 && sums.bypassed > 20,
@@ -268,8 +330,10 @@ fn random_worlds_reach_every_way() {
         DropReason::MartianDestination,
         DropReason::NoMatchingPdr,
         DropReason::MeterRed,
+        DropReason::RecirculationLimit,
         DropReason::SpoofedSource,
         DropReason::TtlExpired,
+        DropReason::UeToUe,
         DropReason::UnknownGtpuExtension,
         DropReason::UnknownTeid,
         DropReason::UnknownUeAddress,
@@ -286,6 +350,8 @@ struct Sums {
     stale: u64,
     bypassed: u64,
     mirrored: u64,
+    recirculated: u64,
+    duplicated: u64,
     drops: Vec<u64>,
 }
 
@@ -297,6 +363,8 @@ impl Default for Sums {
             stale: 0,
             bypassed: 0,
             mirrored: 0,
+            recirculated: 0,
+            duplicated: 0,
             drops: vec![0; DropReason::COUNT],
         }
     }
@@ -313,6 +381,9 @@ impl Sums {
             self.bypassed + stats.bypassed,
         );
         self.mirrored += stats.mirrored;
+        self.recirculated += stats.recirculated;
+        self.duplicated += stats.duplicated;
+        assert_eq!(stats.duplicates_lost, 0);
         self.drops
             .iter_mut()
             .zip(stats.drops)

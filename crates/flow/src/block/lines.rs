@@ -442,6 +442,7 @@ const fn kind_of_number(number: u8) -> ForwardKind {
         2 => ForwardKind::Tunnel,
         3 => ForwardKind::Plain,
         4 => ForwardKind::Punt,
+        5 => ForwardKind::Unchanged,
         _ => ForwardKind::Drop,
     }
 }

@@ -11,10 +11,10 @@ use rules::model::{
 
 use super::{Context, edit, refuse_if};
 use crate::cause::Reject;
+use rules::network::PolicyId;
 
 /// Actions that this node does not do.
-const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::DUPL
-    .with(ApplyAction::IPMA)
+const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::IPMA
     .with(ApplyAction::IPMD)
     .with(ApplyAction::DFRT)
     .with(ApplyAction::EDRT)
@@ -28,14 +28,20 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
         far.redundant_transmission_forwarding_parameters.is_some(),
         far.mbs_multicast_parameters.is_some(),
         !far.add_mbs_unicast_parameters.is_empty(),
+        // One copy of each packet.
+        far.duplicating_parameters.len() > 1,
     ];
     refuse_if(&unsupported, reject)?;
+    let duplicating = far.duplicating_parameters.iter().next();
     let sent = far.forwarding_parameters.as_ref();
     Ok(Far {
         id,
         action: apply_action(far.apply_action, reject)?,
         forwarding: sent
             .map(|sent| forwarding_parameters(sent, reject, context))
+            .transpose()?,
+        duplicating: duplicating
+            .map(|sent| duplicating_parameters(&sent, reject, context))
             .transpose()?,
         bar: far.bar_id.map(|bar| BarId(bar.0)),
     })
@@ -50,8 +56,13 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
             Some(WireEdit::Set(_))
         ),
         !far.add_mbs_unicast_parameters.is_empty(),
+        far.update_duplicating_parameters.len() > 1,
     ];
     refuse_if(&unsupported, reject)?;
+    let duplicating = far.update_duplicating_parameters.iter().next();
+    let duplicating = duplicating
+        .map(|sent| duplicating_update(&sent, reject, context))
+        .transpose()?;
     let sent = far.update_forwarding_parameters.as_ref();
     let forwarding = sent
         .map(|sent| forwarding_update(sent, reject, context))
@@ -63,6 +74,7 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
             .map(|action| apply_action(action, reject))
             .transpose()?,
         forwarding: Edit::from(forwarding),
+        duplicating: Edit::from(duplicating),
         bar: edit(far.bar_id, |bar| BarId(bar.0)),
     })
 }
@@ -85,8 +97,9 @@ fn forwarding_parameters(
         sent.ip_address_and_port_number_replacement.is_some(),
     ];
     refuse_if(&unsupported, reject)?;
-    refuse_if(&[sent.forwarding_policy.is_some()], unknown_policy(reject))?;
+    let policy = sent.forwarding_policy;
     Ok(ForwardingParameters {
+        policy: policy.map(|sent| policy_of(sent, reject, context)).transpose()?,
         destination: DestinationInterface::from_value(sent.destination_interface.0),
         instance: context.instance(sent.network_instance, reject)?,
         outer_header_creation: sent.outer_header_creation.map(outer_header_creation),
@@ -108,10 +121,7 @@ fn forwarding_update(
         ),
     ];
     refuse_if(&unsupported, reject)?;
-    refuse_if(
-        &[matches!(sent.forwarding_policy, Some(WireEdit::Set(_)))],
-        unknown_policy(reject),
-    )?;
+    let policy = policy_edit(sent.forwarding_policy, reject, context)?;
     let instance = match sent.network_instance {
         None => Edit::Keep,
         Some(WireEdit::Remove) => Edit::Clear,
@@ -122,16 +132,67 @@ fn forwarding_update(
             .destination_interface
             .map(|to| DestinationInterface::from_value(to.0)),
         instance,
+        policy,
         outer_header_creation: edit(sent.outer_header_creation, outer_header_creation),
         transport_level_marking: edit(sent.transport_level_marking, marking),
     })
 }
 
-/// No forwarding policy is configured, so that every one is unknown.
-fn unknown_policy(reject: Reject) -> Reject {
-    reject
-        .because(Cause::INVALID_FORWARDING_POLICY)
-        .offends(IeType::FORWARDING_POLICY)
+fn duplicating_parameters(
+    sent: &group::DuplicatingParameters<'_>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<ForwardingParameters, Reject> {
+    let policy = sent.forwarding_policy;
+    Ok(ForwardingParameters {
+        policy: policy.map(|sent| policy_of(sent, reject, context)).transpose()?,
+        destination: DestinationInterface::from_value(sent.destination_interface.0),
+        instance: None,
+        outer_header_creation: sent.outer_header_creation.map(outer_header_creation),
+        transport_level_marking: sent.transport_level_marking.map(marking),
+    })
+}
+
+fn duplicating_update(
+    sent: &group::UpdateDuplicatingParameters<'_>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<ForwardingParametersUpdate, Reject> {
+    Ok(ForwardingParametersUpdate {
+        policy: policy_edit(sent.forwarding_policy, reject, context)?,
+        destination: sent
+            .destination_interface
+            .map(|to| DestinationInterface::from_value(to.0)),
+        instance: Edit::Keep,
+        outer_header_creation: edit(sent.outer_header_creation, outer_header_creation),
+        transport_level_marking: edit(sent.transport_level_marking, marking),
+    })
+}
+
+/// The configured policy that an identifier names; else cause 70.
+fn policy_of(
+    sent: ie::ForwardingPolicy<'_>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<PolicyId, Reject> {
+    let known = context.network.policy_by_name(sent.identifier.0);
+    known.ok_or_else(|| {
+        reject
+            .because(Cause::INVALID_FORWARDING_POLICY)
+            .offends(IeType::FORWARDING_POLICY)
+    })
+}
+
+fn policy_edit(
+    sent: Option<WireEdit<ie::ForwardingPolicy<'_>>>,
+    reject: Reject,
+    context: Context<'_>,
+) -> Result<Edit<PolicyId>, Reject> {
+    Ok(match sent {
+        None => Edit::Keep,
+        Some(WireEdit::Remove) => Edit::Clear,
+        Some(WireEdit::Set(policy)) => Edit::Set(policy_of(policy, reject, context)?),
+    })
 }
 
 fn outer_header_creation(sent: ie::OuterHeaderCreation) -> OuterHeaderCreation {

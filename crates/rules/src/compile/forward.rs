@@ -8,10 +8,10 @@ use packet::Teid;
 use super::NextHops;
 use crate::image::CompileFault;
 use crate::model::{
-    DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, SessionRules,
-    SourceInterface, Verb,
+    ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
+    SessionRules, SourceInterface, Verb,
 };
-use crate::network::{Instance, Network, Roles};
+use crate::network::{ForwardingPolicy, Instance, Network, Roles};
 
 /// Compiles one FAR (TS 29.244 §5.2.1, §8.2.26, §8.2.56).
 pub(super) fn forward(
@@ -33,14 +33,65 @@ pub(super) fn forward(
         Verb::Buffer => Ok(buffer(far)),
         Verb::Forward => match far.forwarding {
             None => Ok(drop_because(ForwardFlags::NO_TUNNEL)),
-            Some(parameters) => Egress {
-                parameters,
-                rules,
-                network,
+            Some(parameters) => {
+                let egress = Egress {
+                    parameters,
+                    rules,
+                    network,
+                };
+                if is_of_cp_function(far, rules) {
+                    egress.unchanged()
+                } else {
+                    egress.forward(next_hops)
+                }
             }
-            .forward(next_hops),
         },
     }
+}
+
+/// Compiles where the duplicates of a FAR's packets go, if it makes any: into a tunnel, without a PDU Session Container
+/// (TS 29.244 Table 7.5.2.3-3).
+pub(super) fn duplicate(
+    far: &Far,
+    rules: &SessionRules,
+    network: &Network,
+    next_hops: &mut NextHops<'_>,
+) -> Result<Option<Forward>, CompileFault> {
+    if !far.action.contains(ApplyAction::DUPL) {
+        return Ok(None);
+    }
+    let parameters = far.duplicating.ok_or(CompileFault::NoDuplicate)?;
+    let egress = Egress {
+        parameters,
+        rules,
+        network,
+    };
+    let header = parameters
+        .outer_header_creation
+        .ok_or(CompileFault::NoDuplicate)?;
+    let peers = peer(&header)?.ok_or(CompileFault::HeaderIncomplete)?;
+    let tunnel = egress.tunnel(header.teid, &peers, next_hops)?;
+    Ok(Some(Forward {
+        flags: ForwardFlags::NONE,
+        mirror: None,
+        ..tunnel
+    }))
+}
+
+/// Whether a FAR is for messages that the CP function made for other nodes: of PDRs for its side alone, towards Access,
+/// without an outer header (TS 29.244 §5.3.2).
+fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
+    let to_nodes = |to: ForwardingParameters| {
+        to.destination == DestinationInterface::Access && to.outer_header_creation.is_none()
+    };
+    let mut pdrs = rules
+        .pdrs()
+        .iter()
+        .filter(|pdr| pdr.far == Some(far.id))
+        .peekable();
+    far.forwarding.is_some_and(to_nodes)
+        && pdrs.peek().is_some()
+        && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
 }
 
 fn drop_because(flags: ForwardFlags) -> Forward {
@@ -51,7 +102,7 @@ fn drop_because(flags: ForwardFlags) -> Forward {
 }
 
 fn buffer(far: &Far) -> Forward {
-    let notify = far.action.contains(crate::model::ApplyAction::NOCP);
+    let notify = far.action.contains(ApplyAction::NOCP);
     let flags = ForwardFlags::NONE.with_if(ForwardFlags::NOTIFY, notify);
     Forward {
         kind: ForwardKind::Buffer,
@@ -86,22 +137,46 @@ impl Egress<'_> {
             (None, DestinationInterface::Access | DestinationInterface::CpFunction) => {
                 Ok(drop_because(ForwardFlags::NO_TUNNEL))
             }
-            (None, DestinationInterface::Core | DestinationInterface::SgiLan) => self.plain(),
+            (None, DestinationInterface::Core | DestinationInterface::SgiLan) => self.plain(next_hops),
             (None, DestinationInterface::Other(_)) => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
         }
     }
 
-    fn plain(&self) -> Result<Forward, CompileFault> {
-        let instance =
-            plain_instance(self.parameters.instance, self.network).ok_or(CompileFault::NoEgress)?;
+    fn plain(&self, next_hops: &mut NextHops<'_>) -> Result<Forward, CompileFault> {
+        let policy = self.policy();
+        let named = policy
+            .and_then(|policy| policy.instance)
+            .or(self.parameters.instance);
+        let instance = plain_instance(named, self.network).ok_or(CompileFault::NoEgress)?;
+        let adjacency = match policy.and_then(|policy| policy.next_hop) {
+            None => AdjacencyId::BY_DESTINATION,
+            Some(next_hop) => next_hops
+                .resolve(instance.id, next_hop)
+                .ok_or(CompileFault::NoAdjacency(next_hop))?,
+        };
         Ok(Forward {
             kind: ForwardKind::Plain,
             flags: self.dscp_marking(instance.id),
             egress: instance.id,
-            adjacency: AdjacencyId::BY_DESTINATION,
+            adjacency,
             template: None,
             dscp: self.marking().map(|tos| tos >> 2),
             mirror: instance.mirror,
+        })
+    }
+
+    fn unchanged(&self) -> Result<Forward, CompileFault> {
+        let named = self.parameters.instance.and_then(|id| self.network.instance(id));
+        let named = named.filter(|instance| instance.roles.intersects(Roles::GTPU));
+        let by_role = || {
+            let mut roles = roles_towards(DestinationInterface::Access).into_iter();
+            roles.find_map(|roles| self.network.first_with(roles))
+        };
+        let instance = named.or_else(by_role).ok_or(CompileFault::NoEgress)?;
+        Ok(Forward {
+            kind: ForwardKind::Unchanged,
+            egress: instance.id,
+            ..Forward::DROP
         })
     }
 
@@ -116,14 +191,7 @@ impl Egress<'_> {
                 .map(|(instance, source)| (instance, source, peer))
         };
         let (instance, source, peer) = peers.iter().find_map(own).ok_or(CompileFault::NoEgress)?;
-        if !self.network.may_be_another(instance.vrf, peer) {
-            return Err(CompileFault::NoPeer(peer));
-        }
-        let route = self
-            .network
-            .route(instance.vrf, peer)
-            .ok_or(CompileFault::NoRoute(peer))?;
-        let (egress, next_hop) = route;
+        let (egress, next_hop) = self.next_node(instance, peer)?;
         let adjacency = next_hops
             .resolve(egress, next_hop)
             .ok_or(CompileFault::NoAdjacency(next_hop))?;
@@ -143,10 +211,30 @@ impl Egress<'_> {
         })
     }
 
-    /// The TOS that the FAR says (TS 29.244 §8.2.12).
+    /// Where the way to a tunnel's peer begins: an address of our own that tunnels end at is its own next hop.
+    fn next_node(&self, from: &Instance, peer: IpAddr) -> Result<(InstanceId, IpAddr), CompileFault> {
+        if let Some(owner) = self.network.tunnel_to_ourselves(from.vrf, peer) {
+            return Ok((owner, peer));
+        }
+        if !self.network.may_be_another(from.vrf, peer) {
+            return Err(CompileFault::NoPeer(peer));
+        }
+        let route = self.network.route(from.vrf, peer);
+        route.ok_or(CompileFault::NoRoute(peer))
+    }
+
+    /// The forwarding policy that the FAR names.
+    fn policy(&self) -> Option<&ForwardingPolicy> {
+        self.parameters.policy.and_then(|id| self.network.policy(id))
+    }
+
+    /// The TOS that the FAR says (TS 29.244 §8.2.12), else its forwarding policy.
     fn marking(&self) -> Option<u8> {
-        let marking = self.parameters.transport_level_marking?;
-        Some(marking.value & marking.mask)
+        let by_policy = || Some(self.policy()?.dscp?.get() << 2);
+        let marking = self.parameters.transport_level_marking;
+        marking
+            .map(|marking| marking.value & marking.mask)
+            .or_else(by_policy)
     }
 
     /// Whether `egress` marks packets: what the FAR says wins (TS 29.244 §5.4.13).

@@ -46,6 +46,7 @@ fn with_far(action: ApplyAction, forwarding: Option<ForwardingParameters>) -> Se
             id: FarId(2),
             action,
             forwarding,
+            duplicating: None,
             bar: None,
         })
         .unwrap();
@@ -387,7 +388,7 @@ fn a_peer_must_be_another_node() {
             ..OuterHeaderCreation::gtpu_ipv4(Teid(7), GNB)
         },
     };
-    // No node's; this node's on N3, N9 and N6; everyone's on N3.
+    // No node's; this node's where no tunnels end; everyone's on N3.
     for address in [
         "0.0.0.1",
         "127.0.0.1",
@@ -397,10 +398,8 @@ fn a_peer_must_be_another_node() {
         "::1",
         "::ffff:10.0.3.7",
         "ff02::1",
-        "10.0.3.1",
-        "10.0.9.1",
         "10.0.6.1",
-        "2001:db8:3::1",
+        "2001:db8:6::1",
         "10.0.3.255",
     ] {
         let rules = forwarding(DestinationInterface::Access, Some(peer(address)));
@@ -410,6 +409,14 @@ fn a_peer_must_be_another_node() {
     for address in ["10.0.3.0", "10.0.3.254", "10.200.0.255", "2001:db8:3::2"] {
         let rules = forwarding(DestinationInterface::Access, Some(peer(address)));
         assert!(compiled(&rules).is_ok(), "{address}");
+    }
+    // Tunnels of this node's own are their own next hops.
+    for (address, owner) in [("10.0.3.1", N3), ("10.0.9.1", N9), ("2001:db8:3::1", N3)] {
+        let rules = forwarding(DestinationInterface::Access, Some(peer(address)));
+        let image = compiled(&rules).expect(address);
+        let forward = image.block.forwards[1];
+        let next_hop = NumberedHops.resolve(owner, address.parse().unwrap());
+        assert_eq!((forward.egress, Some(forward.adjacency)), (owner, next_hop));
     }
 }
 
@@ -491,6 +498,7 @@ fn a_session_is_bounded() {
             id: FarId(id),
             action: ApplyAction::DROP,
             forwarding: None,
+            duplicating: None,
             bar: None,
         };
         rules.create_far(drop).unwrap();
@@ -671,7 +679,8 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
         }
         Outcome::Dropped(DropReason::MartianDestination) => {
             let is_from_tunnel = image.rules.pdrs()[slot].pdi.f_teid.is_some();
-            prop_assert!(forward.kind == ForwardKind::Plain || !is_from_tunnel)
+            let leads_out = matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
+            prop_assert!(leads_out || !is_from_tunnel)
         }
         Outcome::Dropped(DropReason::GateClosed) => prop_assert_ne!(closed & decision.qers, 0),
         Outcome::Dropped(reason) if expected(&forward).is_some() => {
@@ -702,6 +711,11 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
             } else {
                 prop_assert_eq!(forward.adjacency, AdjacencyId::BY_DESTINATION);
             }
+        }
+        Outcome::Recirculated { bytes, ingress, .. } => {
+            prop_assert_eq!(forward.kind, ForwardKind::Tunnel);
+            prop_assert!(is_of_template(&forward, bytes));
+            prop_assert_eq!(forward.egress, *ingress);
         }
     }
     if !verdict.counted.is_empty() {

@@ -208,7 +208,8 @@ impl<'a> Session<'a> {
         pdr: &Pdr,
         tuple: &IpTuple,
     ) -> Result<(), DropReason> {
-        let is_routed = !arrival.is_tunnelled() || matches!(self.way(pdr), Ok(Way::Plain(_)));
+        let is_routed =
+            !arrival.is_tunnelled() || matches!(self.way(pdr), Ok(Way::Plain(_) | Way::Unchanged(_)));
         if is_routed && !may_be_routed_to(tuple.addrs.dst()) {
             Err(DropReason::MartianDestination)
         } else {

@@ -8,12 +8,12 @@ use packet::gtpu::MessageType;
 use packet::{DropReason, Qfi, Teid};
 
 use super::build::{Extension, outer_headers, set_dscp};
-use super::{Outcome, Session};
+use super::{Duplicate, Outcome, Session};
 use crate::model::{
-    DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr, SourceInterface,
-    Verb,
+    ApplyAction, DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr,
+    SourceInterface, Verb,
 };
-use crate::network::{Instance, InstanceId, Network, Roles};
+use crate::network::{Instance, InstanceId, Network, PlainRoute, Roles, UeRoute};
 
 /// A FAR's way out.
 pub(super) enum Way {
@@ -21,12 +21,16 @@ pub(super) enum Way {
     Plain(PlainWay),
     /// In a tunnel.
     Tunnel(NextTunnel),
+    /// As it is, from this instance to the node that it is addressed to.
+    Unchanged(InstanceId),
 }
 
 /// The way to a data network.
 pub(super) struct PlainWay {
     instance: InstanceId,
-    /// What the FAR's Transport Level Marking says.
+    /// Where a forwarding policy leads, instead of routes.
+    next_hop: Option<IpAddr>,
+    /// What the FAR's Transport Level Marking says, or its forwarding policy.
     tos: Option<u8>,
 }
 
@@ -59,9 +63,70 @@ impl Session<'_> {
         match far.action.verb() {
             Some(Verb::Drop) => Err(DropReason::FarDrop),
             Some(Verb::Buffer) => Err(DropReason::FarBuffer),
-            Some(Verb::Forward) => self.way_of(far.forwarding.ok_or(DropReason::FarNoTunnel)?),
+            Some(Verb::Forward) => {
+                let to = far.forwarding.ok_or(DropReason::FarNoTunnel)?;
+                let mut users = self.rules.pdrs().iter().filter(|user| user.far == Some(far.id));
+                let by_cp = users.all(|user| user.pdi.source_interface == SourceInterface::CpFunction);
+                match (to.destination, to.outer_header_creation) {
+                    (DestinationInterface::Access, None) if by_cp => self.way_to_nodes(to),
+                    _ => self.way_of(to),
+                }
+            }
             _ => Err(DropReason::UnsupportedAction),
         }
+    }
+
+    /// The duplicate of a packet (TS 29.244 §5.2.3.1), if the PDR's FAR asks for one: in its own tunnel.
+    pub(super) fn duplicate(self, pdr: &Pdr, user: &[u8]) -> Option<Duplicate> {
+        let far = pdr.far.and_then(|id| self.rules.far(id))?;
+        let wanted = far
+            .duplicating
+            .filter(|_| far.action.contains(ApplyAction::DUPL))?;
+        let Ok(Way::Tunnel(tunnel)) = self.way_of(wanted) else {
+            return None;
+        };
+        let (egress, next_hop) = self.route(tunnel.instance, tunnel.peer).ok()?;
+        let marked = (&tunnel, tunnel.tos.unwrap_or(0));
+        let bytes = outer_headers(marked, MessageType::G_PDU, &[], user).ok()?;
+        Some(Duplicate {
+            bytes,
+            egress,
+            next_hop,
+        })
+    }
+
+    /// The way of a message that the CP function made for another node (TS 29.244 §5.3.2).
+    fn way_to_nodes(self, to: ForwardingParameters) -> Result<Way, DropReason> {
+        let all = || self.network.instances().iter();
+        let first = |roles| all().find(|one| one.roles.intersects(roles));
+        let named = all().find(|one| Some(one.id) == to.instance && one.roles.intersects(Roles::GTPU));
+        let instance = named.or_else(|| first(Roles::N3)).or_else(|| first(Roles::N9));
+        instance
+            .map(|instance| Way::Unchanged(instance.id))
+            .ok_or(DropReason::UnsupportedAction)
+    }
+
+    pub(super) fn leave_unchanged(
+        self,
+        instance: InstanceId,
+        destination: IpAddr,
+        bytes: Vec<u8>,
+    ) -> Result<Outcome, DropReason> {
+        let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
+        let way = self.network.plain_route(vrf, destination);
+        let Some(PlainRoute::Out(egress, next_hop)) = way else {
+            return Err(DropReason::NoRoute);
+        };
+        let ends_tunnels = |one: &Instance| one.roles.intersects(Roles::GTPU);
+        if !self.network.instance(egress).is_some_and(ends_tunnels) {
+            return Err(DropReason::NoRoute);
+        }
+        Ok(Outcome::Forwarded {
+            bytes,
+            egress,
+            next_hop,
+            mirror: None,
+        })
     }
 
     fn way_of(self, parameters: ForwardingParameters) -> Result<Way, DropReason> {
@@ -77,13 +142,15 @@ impl Session<'_> {
                     .instances()
                     .iter()
                     .filter(|instance| instance.roles.intersects(Roles::N6));
-                let named = n6
-                    .clone()
-                    .find(|instance| Some(instance.id) == parameters.instance);
+                let policy = parameters.policy.and_then(|id| self.network.policy(id));
+                let by_policy = policy.and_then(|policy| policy.instance);
+                let name = by_policy.or(parameters.instance);
+                let named = n6.clone().find(|instance| Some(instance.id) == name);
                 let instance = named.or_else(|| n6.next()).ok_or(DropReason::UnsupportedAction)?;
                 Ok(Way::Plain(PlainWay {
                     instance: instance.id,
-                    tos: tos(&parameters),
+                    next_hop: policy.and_then(|policy| policy.next_hop),
+                    tos: self.tos(&parameters),
                 }))
             }
         }
@@ -110,7 +177,7 @@ impl Session<'_> {
                     source,
                     peer,
                     teid: header.teid,
-                    tos: tos(&to),
+                    tos: self.tos(&to),
                     is_uplink: to.destination != DestinationInterface::Access,
                 });
             }
@@ -160,22 +227,35 @@ impl Session<'_> {
         treatment: Treatment,
         mut bytes: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
-        let (egress, next_hop) = self.route(way.instance, destination)?;
+        let egress = match way.next_hop {
+            Some(next_hop) => PlainRoute::Out(way.instance, next_hop),
+            None => self.route_plain(way.instance, destination)?,
+        };
         let by_flow = || self.dscp(way.instance, treatment);
         if let Some(dscp) = way.tos.map(|tos| tos >> 2).or_else(by_flow) {
             set_dscp(&mut bytes, dscp)?;
         }
         // Towards data networks alone, also where N3 shares the VRF: no UE talks to gNBs.
         let leads_to_n6 = |instance: &Instance| instance.roles.intersects(Roles::N6);
-        if !self.network.instance(egress).is_some_and(leads_to_n6) {
+        let (PlainRoute::Out(instance, _) | PlainRoute::ToUe(instance, _)) = egress;
+        if !self.network.instance(instance).is_some_and(leads_to_n6) {
             return Err(DropReason::NoRoute);
         }
-        Ok(Outcome::Forwarded {
-            bytes,
-            egress,
-            next_hop,
-            mirror: self.mirror(way.instance),
-        })
+        let mirror = self.mirror(way.instance);
+        match egress {
+            PlainRoute::Out(egress, next_hop) => Ok(Outcome::Forwarded {
+                bytes,
+                egress,
+                next_hop,
+                mirror,
+            }),
+            PlainRoute::ToUe(ingress, UeRoute::Ourselves(_)) => Ok(Outcome::Recirculated {
+                bytes,
+                ingress,
+                mirror,
+            }),
+            PlainRoute::ToUe(_, UeRoute::Nowhere) => Err(DropReason::UeToUe),
+        }
     }
 
     pub(super) fn leave_in(
@@ -185,16 +265,37 @@ impl Session<'_> {
         (extensions, treatment): (&[Extension], Option<Treatment>),
         payload: &[u8],
     ) -> Result<Outcome, DropReason> {
-        let (egress, next_hop) = self.route(tunnel.instance, tunnel.peer)?;
+        let home = self.our_tunnels_at(tunnel.instance, tunnel.peer);
+        let (egress, next_hop) = match home {
+            Some(home) => (home, tunnel.peer),
+            None => self.route(tunnel.instance, tunnel.peer)?,
+        };
         let by_flow = || Some(self.dscp(egress, treatment?)? << 2);
         let tos = tunnel.tos.or_else(by_flow).unwrap_or(0);
         let bytes = outer_headers((tunnel, tos), message_type, extensions, payload)?;
-        Ok(Outcome::Forwarded {
-            bytes,
-            egress,
-            next_hop,
-            mirror: treatment.and_then(|_| self.mirror(egress)),
+        let mirror = treatment.and_then(|_| self.mirror(egress));
+        Ok(match home {
+            Some(ingress) => Outcome::Recirculated {
+                bytes,
+                ingress,
+                mirror,
+            },
+            None => Outcome::Forwarded {
+                bytes,
+                egress,
+                next_hop,
+                mirror,
+            },
         })
+    }
+
+    /// The instance with this address of our own, if tunnels end there and `from` is in the same address space.
+    fn our_tunnels_at(self, from: InstanceId, address: IpAddr) -> Option<InstanceId> {
+        let vrf = self.network.instance(from)?.vrf;
+        let instances = self.network.instances().iter();
+        let mut ours = instances.filter(|one| one.vrf == vrf && one.roles.intersects(Roles::GTPU));
+        ours.find(|one| one.addresses().any(|own| own == address))
+            .map(|one| one.id)
     }
 
     /// The DSCP that an instance marks a packet with.
@@ -212,16 +313,26 @@ impl Session<'_> {
         self.network.instance(instance)?.mirror
     }
 
+    /// What a FAR's Transport Level Marking says, or else its forwarding policy.
+    fn tos(self, parameters: &ForwardingParameters) -> Option<u8> {
+        if let Some(marking) = parameters.transport_level_marking {
+            return Some(marking.value & marking.mask);
+        }
+        let policy = self.network.policy(parameters.policy?)?;
+        Some(policy.dscp?.get() << 2)
+    }
+
+    fn route_plain(self, instance: InstanceId, destination: IpAddr) -> Result<PlainRoute, DropReason> {
+        let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
+        self.network
+            .plain_route(vrf, destination)
+            .ok_or(DropReason::NoRoute)
+    }
+
     fn route(self, instance: InstanceId, destination: IpAddr) -> Result<(InstanceId, IpAddr), DropReason> {
         let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
         self.network.route(vrf, destination).ok_or(DropReason::NoRoute)
     }
-}
-
-/// What a FAR's Transport Level Marking says.
-fn tos(parameters: &ForwardingParameters) -> Option<u8> {
-    let marking = parameters.transport_level_marking?;
-    Some(marking.value & marking.mask)
 }
 
 fn first_at<T>(network: &Network, roles: Roles, at: impl Fn(&Instance) -> Option<T>) -> Option<T> {

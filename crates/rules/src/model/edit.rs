@@ -11,7 +11,7 @@ use super::pdr::{
 };
 use super::qer::{BitRates, Gate, Qer};
 use super::urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};
-use crate::network::InstanceId;
+use crate::network::{InstanceId, PolicyId};
 
 /// What an update does to one optional field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -156,6 +156,8 @@ pub struct ForwardingParametersUpdate {
     pub outer_header_creation: Edit<OuterHeaderCreation>,
     /// Transport Level Marking.
     pub transport_level_marking: Edit<TosTrafficClass>,
+    /// Forwarding Policy.
+    pub policy: Edit<PolicyId>,
 }
 
 impl ForwardingParametersUpdate {
@@ -169,6 +171,7 @@ impl ForwardingParametersUpdate {
             .apply(&mut parameters.outer_header_creation);
         self.transport_level_marking
             .apply(&mut parameters.transport_level_marking);
+        self.policy.apply(&mut parameters.policy);
     }
 }
 
@@ -181,6 +184,8 @@ pub struct FarUpdate {
     pub action: Option<ApplyAction>,
     /// Update Forwarding Parameters.
     pub forwarding: Edit<ForwardingParametersUpdate>,
+    /// Update Duplicating Parameters.
+    pub duplicating: Edit<ForwardingParametersUpdate>,
     /// BAR ID.
     pub bar: Edit<BarId>,
 }
@@ -192,16 +197,22 @@ impl FarUpdate {
             id,
             action: None,
             forwarding: Edit::Keep,
+            duplicating: Edit::Keep,
             bar: Edit::Keep,
         }
     }
 
     pub(super) fn apply(self, far: &mut Far) {
         replace(&mut far.action, self.action);
-        match self.forwarding {
-            Edit::Keep => {}
-            Edit::Set(update) => update.apply(&mut far.forwarding),
-            Edit::Clear => far.forwarding = None,
+        for (edit, parameters) in [
+            (self.forwarding, &mut far.forwarding),
+            (self.duplicating, &mut far.duplicating),
+        ] {
+            match edit {
+                Edit::Keep => {}
+                Edit::Set(update) => update.apply(parameters),
+                Edit::Clear => *parameters = None,
+            }
         }
         self.bar.apply(&mut far.bar);
     }

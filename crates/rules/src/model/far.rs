@@ -6,7 +6,7 @@ use packet::Teid;
 
 use super::ids::{BarId, FarId};
 use super::pdr::TosTrafficClass;
-use crate::network::InstanceId;
+use crate::network::{InstanceId, PolicyId};
 
 /// What is done with a packet (TS 29.244 §8.2.26): the flags, octet 5 in the low byte, octet 6 in the high one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -204,6 +204,8 @@ pub struct ForwardingParameters {
     pub outer_header_creation: Option<OuterHeaderCreation>,
     /// The Type of Service or Traffic Class of the outer header (TS 29.244 §8.2.12).
     pub transport_level_marking: Option<TosTrafficClass>,
+    /// The configured treatment that it gets (TS 29.244 §8.2.23).
+    pub policy: Option<PolicyId>,
 }
 
 impl ForwardingParameters {
@@ -214,6 +216,7 @@ impl ForwardingParameters {
             instance: None,
             outer_header_creation: None,
             transport_level_marking: None,
+            policy: None,
         }
     }
 }
@@ -227,6 +230,9 @@ pub struct Far {
     pub action: ApplyAction,
     /// Where to; kept while the action is another than FORW.
     pub forwarding: Option<ForwardingParameters>,
+    /// Where a copy goes with DUPL (TS 29.244 Table 7.5.2.3-3); kept while the action is without. It names no network
+    /// instance.
+    pub duplicating: Option<ForwardingParameters>,
     /// How to buffer.
     pub bar: Option<BarId>,
 }

@@ -4,25 +4,56 @@ use flow::PortId;
 use packet::{Dscp, Qfi};
 use proptest::prelude::*;
 
-use crate::network::{DscpMark, DscpTable, Network};
+use super::{N6, OTHER_N6};
+use crate::network::{DscpMark, DscpTable, ForwardingPolicy, Hairpin, Network};
+use crate::prefix::IpPrefix;
 
 /// The port that instances of [`any_network`] mirror to: none of theirs.
 pub const MIRROR: PortId = PortId(4);
 
 /// The network of [`network`](super::network), whose instances may mark some QoS flows with DSCPs, and may mirror what
-/// leaves to [`MIRROR`].
+/// leaves to [`MIRROR`]; its UEs may or may not reach each other here.
 pub fn any_network() -> impl Strategy<Value = Network> {
     let flows = prop_oneof![Just(u64::MAX), any::<u64>()];
     let table = prop::option::of((flows, any::<u8>()));
     let mirror = prop::option::weighted(0.2, Just(MIRROR));
-    prop::collection::vec((table, mirror), 4).prop_map(|drawn| {
+    let hairpin = prop::sample::select(vec![
+        Hairpin::Router,
+        Hairpin::Local(ue_prefixes()),
+        Hairpin::Drop(ue_prefixes()),
+    ]);
+    (prop::collection::vec((table, mirror), 4), hairpin).prop_map(|(drawn, hairpin)| {
         let mut instances = super::network().instances().to_vec();
+        instances[N6.index()].hairpin = hairpin;
         for (instance, (marks, mirror)) in instances.iter_mut().zip(drawn) {
             instance.dscp = marks.map(|(flows, first)| table_of(flows, first));
             instance.mirror = mirror;
         }
-        Network::new(instances).expect("a network without contradictions")
+        let network = Network::new(instances).and_then(|network| network.with_policies(policies()));
+        network.expect("a network without contradictions")
     })
+}
+
+/// By another router of N6, and by another data network with a mark.
+fn policies() -> Vec<ForwardingPolicy> {
+    let router = ForwardingPolicy {
+        name: "router".into(),
+        instance: Some(N6),
+        next_hop: "10.0.6.9".parse().ok(),
+        dscp: None,
+    };
+    let other = ForwardingPolicy {
+        name: "other".into(),
+        instance: Some(OTHER_N6),
+        next_hop: None,
+        dscp: Some(Dscp::from_low_bits(34)),
+    };
+    vec![router, other]
+}
+
+fn ue_prefixes() -> Vec<IpPrefix> {
+    let prefixes = ["10.45.0.0/24", "10.60.0.0/16", "2001:db8:45::/48"];
+    prefixes.map(|prefix| prefix.parse().expect("a prefix")).to_vec()
 }
 
 /// Marks the QoS flows whose bits are set, each in another way.

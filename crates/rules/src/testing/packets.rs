@@ -201,10 +201,10 @@ fn remote(pool: &'static [&'static str]) -> impl Strategy<Value = IpAddr> {
     prop::sample::select(pool).prop_map(|text| text.parse().expect("an address"))
 }
 
-/// A packet between a UE's address (mostly) and a remote one: uplink if `is_uplink`.
+/// A packet between a UE's address (mostly) and a remote one, which may be a UE's: uplink if `is_uplink`.
 pub fn any_user_packet(is_uplink: bool) -> impl Strategy<Value = UserPacket> {
-    let v4 = (user_v4(), remote(&REMOTES));
-    let v6 = (user_v6(), remote(&REMOTES_V6));
+    let v4 = (user_v4(), prop_oneof![5 => remote(&REMOTES), 1 => user_v4()]);
+    let v6 = (user_v6(), prop_oneof![5 => remote(&REMOTES_V6), 1 => user_v6()]);
     let protocols = [
         proto::TCP,
         proto::UDP,

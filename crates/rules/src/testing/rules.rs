@@ -14,7 +14,7 @@ use crate::model::{
     Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
     TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
-use crate::network::InstanceId;
+use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
 
 /// Flow Descriptions that some generated packets match.
@@ -171,11 +171,14 @@ fn any_header() -> impl Strategy<Value = OuterHeaderCreation> {
         Ipv4Addr::new(10, 200, 1, 1),
         Ipv4Addr::new(10, 209, 1, 1),
         Ipv4Addr::UNSPECIFIED,
+        // Tunnels that end here.
+        N3_ADDRESS,
+        N9_ADDRESS,
     ];
     let kinds = [1u16, 1, 1, 2, 3, 0x101].map(OuterHeaderKind);
     (
         prop::sample::select(kinds.to_vec()),
-        0..4u32,
+        prop_oneof![2 => 0..4u32, 1 => prop::sample::select(&TEIDS[..])],
         prop::sample::select(peers.to_vec()),
     )
         .prop_map(|(kind, teid, peer)| OuterHeaderCreation {
@@ -202,20 +205,18 @@ fn any_destination() -> impl Strategy<Value = DestinationInterface> {
 fn any_parameters() -> impl Strategy<Value = ForwardingParameters> {
     let instance = prop::option::weighted(0.2, prop::sample::select(&[N6, OTHER_N6, N9][..]));
     let marking = prop::option::weighted(0.2, (any::<u8>(), prop::sample::select(&[0xfcu8, 0xff][..])));
-    (
-        any_destination(),
-        instance,
-        prop::option::of(any_header()),
-        marking,
+    // Those of [`any_network`](super::any_network); elsewhere they are not configured.
+    let policy = prop::option::weighted(0.2, (0..2u16).prop_map(PolicyId));
+    let header = prop::option::of(any_header());
+    (any_destination(), instance, header, marking, policy).prop_map(
+        |(destination, instance, outer_header_creation, marking, policy)| ForwardingParameters {
+            destination,
+            instance,
+            outer_header_creation,
+            transport_level_marking: marking.map(|(value, mask)| TosTrafficClass { value, mask }),
+            policy,
+        },
     )
-        .prop_map(
-            |(destination, instance, outer_header_creation, marking)| ForwardingParameters {
-                destination,
-                instance,
-                outer_header_creation,
-                transport_level_marking: marking.map(|(value, mask)| TosTrafficClass { value, mask }),
-            },
-        )
 }
 
 fn any_action() -> impl Strategy<Value = ApplyAction> {
@@ -232,14 +233,42 @@ fn any_far() -> impl Strategy<Value = Far> {
     (
         any_action(),
         parameters,
+        prop::option::weighted(0.2, any_duplicating()),
         prop::option::weighted(0.1, Just(BarId(1))),
     )
-        .prop_map(|(action, forwarding, bar)| Far {
+        .prop_map(|(action, forwarding, duplicating, bar)| Far {
             id: FarId(0),
-            action,
+            action: if duplicating.is_some() {
+                action.with(ApplyAction::DUPL)
+            } else {
+                action
+            },
             forwarding,
+            duplicating,
             bar,
         })
+}
+
+/// Copies for another node.
+fn any_duplicating() -> impl Strategy<Value = ForwardingParameters> {
+    let lawful = DestinationInterface::Other(4);
+    let destination = prop::sample::select(vec![
+        lawful,
+        DestinationInterface::Core,
+        DestinationInterface::Access,
+    ]);
+    let peers = ["10.0.9.254", "10.209.1.1", "10.200.1.1"].map(|peer| peer.parse().expect("an address"));
+    (destination, any::<u8>(), prop::sample::select(peers.to_vec())).prop_map(|(destination, tos, peer)| {
+        let mut parameters = ForwardingParameters::new(destination);
+        let header = OuterHeaderCreation::gtpu_ipv4(Teid(u32::from(tos) + 1), peer);
+        parameters.outer_header_creation = Some(header);
+        let marking = TosTrafficClass {
+            value: tos,
+            mask: 0xfc,
+        };
+        parameters.transport_level_marking = (tos & 1 != 0).then_some(marking);
+        parameters
+    })
 }
 
 fn any_gate() -> impl Strategy<Value = Gate> {
@@ -479,16 +508,20 @@ impl Edited {
 }
 
 fn whole_far(far: &Far) -> FarUpdate {
-    let parameters = far.forwarding.map(|to| ForwardingParametersUpdate {
-        destination: Some(to.destination),
-        instance: to.instance.map_or(Edit::Clear, Edit::Set),
-        outer_header_creation: to.outer_header_creation.map_or(Edit::Clear, Edit::Set),
-        transport_level_marking: to.transport_level_marking.map_or(Edit::Clear, Edit::Set),
-    });
+    let whole = |to: ForwardingParameters| {
+        Edit::Set(ForwardingParametersUpdate {
+            destination: Some(to.destination),
+            instance: to.instance.map_or(Edit::Clear, Edit::Set),
+            outer_header_creation: to.outer_header_creation.map_or(Edit::Clear, Edit::Set),
+            transport_level_marking: to.transport_level_marking.map_or(Edit::Clear, Edit::Set),
+            policy: to.policy.map_or(Edit::Clear, Edit::Set),
+        })
+    };
     FarUpdate {
         id: far.id,
         action: Some(far.action),
-        forwarding: parameters.map_or(Edit::Clear, Edit::Set),
+        forwarding: far.forwarding.map_or(Edit::Clear, whole),
+        duplicating: far.duplicating.map_or(Edit::Clear, whole),
         bar: far.bar.map_or(Edit::Clear, Edit::Set),
     }
 }

@@ -217,6 +217,7 @@ pub fn forward(id: FarId, to: DestinationInterface) -> Far {
         id,
         action: ApplyAction::FORW,
         forwarding: Some(ForwardingParameters::new(to)),
+        duplicating: None,
         bar: None,
     }
 }
@@ -231,6 +232,7 @@ pub fn tunnel(id: FarId, teid: u32) -> Far {
         id,
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
+        duplicating: None,
         bar: None,
     }
 }

@@ -140,7 +140,8 @@ impl Checked {
             (End::Open, _) => self.held += 1,
             (End::Dropped, Outcome::Dropped(_)) => self.same += 1,
             (End::Dropped, Outcome::Forwarded { .. }) => self.dropped += 1,
-            (End::Sent(..), Outcome::Dropped(_)) => self.different += 1,
+            // No FAR of a benchmark sends to ourselves.
+            (End::Sent(..), Outcome::Dropped(_)) | (_, Outcome::Recirculated { .. }) => self.different += 1,
             (End::Sent(port, frame), Outcome::Forwarded { bytes, egress, .. }) => {
                 let same = port.0 == egress.0 && is_frame(frame, *egress, bytes);
                 self.same += u64::from(same);

@@ -63,6 +63,7 @@ pub fn network() -> Result<Network, NetworkError> {
                 .collect(),
             dscp: None,
             mirror: None,
+            hairpin: rules::network::Hairpin::Router,
         }
     };
     let gnbs = (Ipv4Addr::from_bits(GNBS), 16);

@@ -82,6 +82,7 @@ const fn forward(id: FarId, parameters: ForwardingParameters) -> Far {
         id,
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
+        duplicating: None,
         bar: None,
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::CONFIGURATION_ERROR;
-use crate::config::{Config, Driver, InstanceConfig, Role};
+use crate::config::{Config, Driver, HairpinConfig, InstanceConfig, Role};
 use crate::nic;
 
 /// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake.
@@ -113,6 +113,14 @@ fn explain_instance(text: &mut String, instance: &InstanceConfig) {
             .as_ref()
             .map_or_else(String::new, |mac| format!(" at {}", mac.value));
         let _ = writeln!(text, "           {} via {}{mac}", route.to.value, route.via.value);
+    }
+    let to_ues = match instance.hairpin {
+        HairpinConfig::Router => return,
+        HairpinConfig::Local => "to UEs here",
+        HairpinConfig::Drop => "to no UE of another",
+    };
+    for prefix in &instance.ue_prefixes {
+        let _ = writeln!(text, "           {} {to_ues}", prefix.value);
     }
 }
 

@@ -37,6 +37,25 @@ pub struct InstanceConfig {
     /// The port that gets a copy of each user packet that rules send here, as it leaves; none.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
+    /// What becomes of packets from UE to UE; router.
+    #[serde(default)]
+    pub hairpin: HairpinConfig,
+    /// The prefixes of this instance's UEs, and of framed routes behind them: needed for every `hairpin` but router.
+    #[serde(default)]
+    pub ue_prefixes: Vec<Spanned<Prefix>>,
+}
+
+/// What becomes of packets that UEs send to prefixes of UEs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HairpinConfig {
+    /// They leave by the instance's routes, as all others do.
+    #[default]
+    Router,
+    /// They go to the other UE's session here, charged and policed by both.
+    Local,
+    /// They are dropped.
+    Drop,
 }
 
 /// The DSCPs of one QoS flow.

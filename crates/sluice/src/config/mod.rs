@@ -12,6 +12,7 @@ mod gtpu;
 mod instance;
 mod n4;
 mod network;
+mod policy;
 mod pools;
 mod port;
 mod system;
@@ -24,9 +25,10 @@ pub use bounded::Bounded;
 pub use error::ConfigError;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
-pub use instance::{DscpConfig, InstanceConfig, Prefix, Role, RouteConfig};
+pub use instance::{DscpConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
+pub use policy::PolicyConfig;
 pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};
 pub use port::{Driver, PortConfig};
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
@@ -70,6 +72,9 @@ pub struct Config {
     /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced.
     #[serde(default)]
     pub pools: Vec<PoolConfig>,
+    /// What SMFs name by a Forwarding Policy Identifier; with any, TRST is announced.
+    #[serde(default)]
+    pub forwarding_policies: Vec<PolicyConfig>,
 }
 
 impl Config {
@@ -88,7 +93,9 @@ impl Config {
     /// Syntax, an unknown field, a value outside its bound, a dangling reference: with file, line and column.
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
-        let checked = network::check(&config).and_then(|()| pools::check(&config));
+        let checked = network::check(&config)
+            .and_then(|()| pools::check(&config))
+            .and_then(|()| policy::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;
         Ok(config)
     }

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 
 use flow::{InstanceId, PortId, VrfId};
 use packet::{Dscp, MacAddr, Qfi, VlanId};
-use rules::network::{DscpMark, DscpTable, Instance, Network, NetworkError, Roles, Route};
+use rules::network::{DscpMark, DscpTable, Hairpin, Instance, Network, NetworkError, Roles, Route};
 use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
 use super::error::Fault;
-use super::{Config, Driver, InstanceConfig, Prefix, Role};
+use super::{Config, Driver, HairpinConfig, InstanceConfig, Prefix, Role};
 
 /// The most ports and instances one process serves.
 const MOST_PORTS: usize = 16;
@@ -34,11 +34,8 @@ impl Config {
     /// None for a configuration that [`Config::parse`] gave: it has checked all of it.
     pub fn network(&self) -> Result<Network, NetworkError> {
         let instances = self.instances.iter().enumerate();
-        Network::new(
-            instances
-                .map(|(place, instance)| self.instance(place, instance))
-                .collect(),
-        )
+        let instances = instances.map(|(place, instance)| self.instance(place, instance));
+        Network::new(instances.collect())?.with_policies(self.policies())
     }
 
     fn instance(&self, place: usize, instance: &InstanceConfig) -> Instance {
@@ -68,6 +65,7 @@ impl Config {
             routes: instance.routes.iter().filter_map(route).collect(),
             dscp: dscp_table(&instance.dscp),
             mirror: mirror.map(|place| PortId(place as u16)),
+            hairpin: hairpin(instance),
         }
     }
 
@@ -93,6 +91,16 @@ fn route(route: &super::RouteConfig) -> Option<Route> {
         prefix,
         next_hop: route.via.value,
     })
+}
+
+fn hairpin(instance: &InstanceConfig) -> Hairpin {
+    let prefixes = instance.ue_prefixes.iter();
+    let prefixes = prefixes.filter_map(|prefix| IpPrefix::new(prefix.value.address, prefix.value.length));
+    match instance.hairpin {
+        HairpinConfig::Router => Hairpin::Router,
+        HairpinConfig::Local => Hairpin::Local(prefixes.collect()),
+        HairpinConfig::Drop => Hairpin::Drop(prefixes.collect()),
+    }
 }
 
 /// Finds the first value that contradicts another.
@@ -201,6 +209,7 @@ impl Seen {
         }
         check_addresses(instance)?;
         check_dscp(instance)?;
+        check_hairpin(instance)?;
         let vlan = instance.vlan.map(super::Bounded::value);
         if !self.links.insert((instance.port.value.clone(), vlan)) {
             let vlan = vlan.map_or_else(|| "untagged".into(), |vlan| format!("VLAN {vlan}"));
@@ -287,6 +296,37 @@ fn check_dscp(instance: &InstanceConfig) -> Result<(), Fault> {
         let message = format!("dscp: QFI {} stands here twice", mark.qfi.value.value());
         Err(Fault::new(&mark.qfi, message))
     })
+}
+
+fn check_hairpin(instance: &InstanceConfig) -> Result<(), Fault> {
+    let name = &instance.name;
+    let fault = |message: &str| Fault::new(name, format!("instance `{}`: {message}", name.value));
+    if instance.hairpin == HairpinConfig::Router {
+        return Ok(());
+    }
+    if !instance.roles.contains(&Role::N6) {
+        return Err(fault("hairpin: only data networks, with role n6, have UEs"));
+    }
+    if instance.ue_prefixes.is_empty() {
+        return Err(fault(
+            "hairpin: ue_prefixes does not say which addresses UEs have",
+        ));
+    }
+    for prefix in &instance.ue_prefixes {
+        let addresses = || instance.addresses.iter().map(|own| own.value.address);
+        if addresses().any(|own| prefix.value.contains(own)) {
+            let message = format!("ue_prefixes: {} holds our own address", prefix.value);
+            return Err(Fault::new(prefix, message));
+        }
+        if !addresses().any(|own| own.is_ipv4() == prefix.value.address.is_ipv4()) {
+            let message = format!(
+                "ue_prefixes: {}: the instance has no address of that family",
+                prefix.value
+            );
+            return Err(Fault::new(prefix, message));
+        }
+    }
+    Ok(())
 }
 
 fn check_next_hop(

@@ -157,6 +157,80 @@ fn a_mirror_is_a_port() {
 }
 
 #[test]
+fn forwarding_policies_lead_somewhere() {
+    let with = |policy: &str| format!("{GOOD}forwarding_policies: [{policy}]\n");
+    let good = with("{name: gold, instance: internet, next_hop: 10.200.0.7, dscp: 46}");
+    let network = Config::parse(&good, "sluice.yaml").unwrap().network().unwrap();
+    let id = network.policy_by_name(b"gold").unwrap();
+    let policy = network.policy(id).unwrap();
+    assert_eq!(policy.instance, Some(flow::InstanceId(1)));
+    assert_eq!(policy.next_hop, "10.200.0.7".parse().ok());
+    assert_eq!(policy.dscp.map(packet::Dscp::get), Some(46));
+    for (policy, words) in [
+        ("{name: ''}", "no character"),
+        ("{name: a}, {name: a}", "another has this name"),
+        (
+            "{name: a, instance: access}",
+            "no instance with role n6 is named `access`",
+        ),
+        ("{name: a, next_hop: 10.200.0.7}", "of which instance"),
+        (
+            "{name: a, instance: internet, next_hop: 10.201.0.7}",
+            "none of the instance's links",
+        ),
+        (
+            "{name: a, instance: internet, next_hop: 10.200.0.1}",
+            "our own address",
+        ),
+        ("{name: a, dscp: 64}", "64 is outside 0..=63"),
+    ] {
+        let text = refusal(&with(policy));
+        assert!(text.contains("line 14") && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn ues_reach_each_other_as_configured() {
+    use rules::network::Hairpin;
+    let from = "    vlan: 200\n";
+    let hairpin = |lines: &str| {
+        let text = GOOD.replace(from, &format!("{from}{lines}"));
+        let network = Config::parse(&text, "sluice.yaml").unwrap().network().unwrap();
+        network.instances()[1].hairpin.clone()
+    };
+    let prefixes = vec![
+        "10.45.0.0/16".parse().unwrap(),
+        "2001:db8:45::/48".parse().unwrap(),
+    ];
+    let lines = "    ue_prefixes: [10.45.0.0/16, '2001:db8:45::/48']\n";
+    assert_eq!(hairpin(lines), Hairpin::Router);
+    assert_eq!(
+        hairpin(&format!("    hairpin: local\n{lines}")),
+        Hairpin::Local(prefixes.clone())
+    );
+    assert_eq!(
+        hairpin(&format!("    hairpin: drop\n{lines}")),
+        Hairpin::Drop(prefixes)
+    );
+    for (lines, words) in [
+        ("    hairpin: local\n", "ue_prefixes does not say"),
+        (
+            "    hairpin: local\n    ue_prefixes: [10.200.0.0/25]\n",
+            "10.200.0.0/25 holds our own address",
+        ),
+        ("    hairpin: sideways\n", "sideways"),
+    ] {
+        let text = mistake(from, &format!("{from}{lines}"));
+        assert!(text.contains("line ") && text.contains(words), "{text}");
+    }
+    let text = mistake(
+        "roles: [n3, n9],",
+        "roles: [n3, n9], hairpin: drop, ue_prefixes: [10.45.0.0/16],",
+    );
+    assert!(text.contains("with role n6"), "{text}");
+}
+
+#[test]
 fn an_unknown_field_is_named_with_its_line() {
     let text = mistake("n4: {addresses", "n4: {adresses");
     assert!(

@@ -326,10 +326,16 @@ impl Control {
         self.endpoint.sessions().owner(bucket)
     }
 
-    /// Echo Requests go out by the first worker. One that has no way to its peer is not sent: the path is silent.
+    /// Echo Requests go out by the first worker. One that has no way to its peer is not sent: the path is silent. A path
+    /// to an address of our own is as alive as we are.
     fn send_echoes(&mut self, now: Nanos) -> bool {
         let mut busy = false;
         while let Some(echo) = self.endpoint.poll_echo() {
+            if self.network.local(echo.path.peer).is_some() {
+                self.endpoint.handle_echo_response(now, echo.path, echo.sequence);
+                busy = true;
+                continue;
+            }
             let neighbours = &mut self.neighbours.at(now).neighbours;
             let frame = echo::frame(now, &self.network, neighbours, &echo);
             if let (Some((port, bytes)), Some(first)) = (frame, self.peers.first_mut()) {

@@ -250,6 +250,12 @@ impl Case {
         if stats.mirrored + stats.mirrors_lost > 0 {
             counters["mirrors"] = json!({"made": stats.mirrored, "lost": stats.mirrors_lost});
         }
+        if stats.duplicated + stats.duplicates_lost > 0 {
+            counters["duplicates"] = json!({"made": stats.duplicated, "lost": stats.duplicates_lost});
+        }
+        if stats.recirculated > 0 {
+            counters["recirculated"] = stats.recirculated.into();
+        }
         let text = serde_json::to_string_pretty(&counters).map_err(|error| error.to_string())?;
         Ok(Outcome {
             ports: self.world.ports,

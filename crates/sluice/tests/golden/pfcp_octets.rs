@@ -22,7 +22,7 @@ enum Form {
     Made(fn(&str, &Value) -> Result<Vec<u8>, Fault>),
 }
 
-const INTERFACES: Form = Form::Code(&["Access", "Core", "SGi-LAN", "CP-function"]);
+const INTERFACES: Form = Form::Code(&["Access", "Core", "SGi-LAN", "CP-function", "LI-function"]);
 const ACTIONS: Form = Form::Flags(&["DROP", "FORW", "BUFF", "NOCP", "DUPL"], 1);
 const TRIGGERS: Form = Form::Flags(
     &["PERIO", "VOLTH", "TIMTH", "QUHTI", "START", "STOPT", "DROTH"],
@@ -35,6 +35,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("pdi", 2, Form::Group),
     ("create_far", 3, Form::Group),
     ("forwarding_parameters", 4, Form::Group),
+    ("duplicating_parameters", 5, Form::Group),
     ("create_urr", 6, Form::Group),
     ("create_qer", 7, Form::Group),
     ("update_pdr", 9, Form::Group),
@@ -56,6 +57,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("transport_level_marking", 30, Form::Made(value::hex)),
     ("volume_threshold", 31, Form::Made(volume)),
     ("reporting_triggers", 37, TRIGGERS),
+    ("forwarding_policy", 41, Form::Made(forwarding_policy)),
     ("destination_interface", 42, INTERFACES),
     ("apply_action", 44, ACTIONS),
     (
@@ -79,11 +81,14 @@ const IES: &[(&str, u16, Form)] = &[
     ("ue_ip_address", 93, Form::Made(ue_ip_address)),
     ("outer_header_removal", 95, Form::Made(outer_header_removal)),
     ("recovery_time_stamp", 96, Form::Number(4)),
+    ("update_duplicating_parameters", 105, Form::Group),
     ("far_id", 108, Form::Number(4)),
     ("qer_id", 109, Form::Number(4)),
     ("rqi", 123, Form::Number(1)),
     ("qfi", 124, Form::Number(1)),
     ("paging_policy_indicator", 158, Form::Number(1)),
+    ("source_interface_type", 160, Form::Number(1)),
+    ("destination_interface_type", 160, Form::Number(1)),
 ];
 
 /// A whole message.
@@ -172,6 +177,12 @@ fn f_teid(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     octets.extend(ipv4.iter().flat_map(|address| address.octets()));
     octets.extend(ipv6.iter().flat_map(|address| address.octets()));
     Ok(octets)
+}
+
+/// Its identifier (TS 29.244 §8.2.23).
+fn forwarding_policy(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let identifier = value::text(name, value)?.as_bytes();
+    Ok([&[identifier.len() as u8], identifier].concat())
 }
 
 /// `{seid, ipv4}` (TS 29.244 §8.2.37).

@@ -120,16 +120,24 @@ impl World {
         for (instance, address) in NEXT_HOPS {
             world.meet(InstanceId(instance), address.parse().expect("an address"));
         }
+        for &(instance, address) in Arc::clone(&world.network).local_addresses() {
+            world.meet(instance, address);
+        }
         world
     }
 
-    /// Tells all workers where a next hop is, if its instance exists.
+    /// Tells all workers where a next hop is, if its instance exists: an address of ours is at ourselves.
     pub fn meet(&mut self, instance: InstanceId, address: IpAddr) {
         let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
         let Some(configured) = self.network.instance(instance) else {
             return;
         };
-        let adjacency = Adjacency::resolved(&interface(configured, &macs), mac_of(instance, address));
+        let interface = interface(configured, &macs);
+        let adjacency = if interface.has(address) {
+            Adjacency::to_ourselves(&interface)
+        } else {
+            Adjacency::resolved(&interface, mac_of(instance, address))
+        };
         let id = NumberedHops
             .resolve(instance, address)
             .expect("it numbers every next hop");

@@ -1,0 +1,187 @@
+//! What becomes of packets from one UE to another: configured for each data network, by the prefixes that its UEs have.
+//!
+//! A prefix stands in for the sessions: what is sent to an address of it that no session has goes nowhere, and not out
+//! to a router that would send it back.
+
+use std::net::IpAddr;
+
+use super::{Instance, InstanceId, Network, VrfId};
+use crate::prefix::IpPrefix;
+
+/// Where packets go that are addressed to UEs, and framed routes behind them, of the same network instance.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Hairpin {
+    /// By the routes of the instance, as all others do: the data network decides.
+    #[default]
+    Router,
+    /// To the other UE's session, here: they come in again as if the data network had sent them back. UEs have these
+    /// prefixes.
+    Local(Vec<IpPrefix>),
+    /// Nowhere. UEs have these prefixes.
+    Drop(Vec<IpPrefix>),
+}
+
+impl Hairpin {
+    /// The prefixes whose packets do not go by the instance's routes.
+    pub fn prefixes(&self) -> &[IpPrefix] {
+        match self {
+            Self::Router => &[],
+            Self::Local(prefixes) | Self::Drop(prefixes) => prefixes,
+        }
+    }
+}
+
+/// The way to a UE of an instance.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UeRoute {
+    /// In again, by this address of ours on the instance's link.
+    Ourselves(IpAddr),
+    /// Nowhere.
+    Nowhere,
+}
+
+/// The way of a plain packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlainRoute {
+    /// Out by the instance, to the neighbour.
+    Out(InstanceId, IpAddr),
+    /// To a UE.
+    ToUe(InstanceId, UeRoute),
+}
+
+impl Instance {
+    /// The ways to the UEs of this instance, where they are not those of its routes.
+    pub fn ue_routes(&self) -> impl Iterator<Item = (IpPrefix, UeRoute)> + '_ {
+        let way = |prefix: &IpPrefix| match self.hairpin {
+            Hairpin::Drop(_) => Some(UeRoute::Nowhere),
+            _ => {
+                let mut own = self.addresses();
+                own.find(|own| own.is_ipv4() == prefix.is_ipv4())
+                    .map(UeRoute::Ourselves)
+            }
+        };
+        let prefixes = self.hairpin.prefixes().iter();
+        prefixes.filter_map(move |prefix| Some((*prefix, way(prefix)?)))
+    }
+
+    /// The first prefix of UEs that cannot be one: an address of the instance lies in it, or no address of it is of
+    /// that family, to which packets could be sent.
+    pub(super) fn impossible_ue_prefix(&self) -> Option<IpPrefix> {
+        let mut prefixes = self.hairpin.prefixes().iter();
+        let is_impossible = |prefix: &&IpPrefix| {
+            let fits = self.addresses().any(|own| own.is_ipv4() == prefix.is_ipv4());
+            !fits || self.addresses().any(|own| prefix.contains(own))
+        };
+        prefixes.find(is_impossible).copied()
+    }
+}
+
+impl Network {
+    /// Where a plain packet to `destination` goes in `vrf`: like [`route`](Self::route), but that UEs' prefixes count
+    /// as routes, behind all others of the same length.
+    pub fn plain_route(&self, vrf: VrfId, destination: IpAddr) -> Option<PlainRoute> {
+        let instances = self.instances().iter().filter(|instance| instance.vrf == vrf);
+        let ways = instances.flat_map(|instance| {
+            instance
+                .ue_routes()
+                .map(|(prefix, way)| (prefix, instance.id, way))
+        });
+        let mut best: Option<(u8, PlainRoute)> = None;
+        for (prefix, instance, way) in ways.filter(|(prefix, ..)| prefix.contains(destination)) {
+            if best.is_none_or(|(len, _)| prefix.len() > len) {
+                best = Some((prefix.len(), PlainRoute::ToUe(instance, way)));
+            }
+        }
+        let routed = self.best_route(vrf, destination);
+        let routed = routed.map(|(len, instance, hop)| (len, PlainRoute::Out(instance, hop)));
+        match (routed, best) {
+            (Some((len, _)), Some((longer, to_ue))) if longer > len => Some(to_ue),
+            (Some((_, out)), _) => Some(out),
+            (None, to_ue) => to_ue.map(|(_, way)| way),
+        }
+    }
+
+    /// Whose own address `peer` is, if a packet that is sent to it in `vrf` comes to a tunnel of ours.
+    pub fn tunnel_to_ourselves(&self, vrf: VrfId, peer: IpAddr) -> Option<InstanceId> {
+        let mut ends = self.gtpu_addresses();
+        let (owner, ..) = ends.find(|&(_, _, own)| own == peer)?;
+        self.instance(owner).filter(|owner| owner.vrf == vrf)?;
+        Some(owner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::NetworkError;
+    use crate::testing;
+
+    fn network(hairpin: Hairpin) -> Result<Network, NetworkError> {
+        let mut instances = testing::network().instances().to_vec();
+        instances[testing::N6.index()].hairpin = hairpin;
+        Network::new(instances)
+    }
+
+    fn prefixes(all: &[&str]) -> Vec<IpPrefix> {
+        all.iter().map(|one| one.parse().expect("a prefix")).collect()
+    }
+
+    #[test]
+    fn ues_are_reached_by_the_longest_prefix() {
+        let local = network(Hairpin::Local(prefixes(&[
+            "10.45.0.0/16",
+            "10.0.3.0/24",
+            "2001:db8:45::/48",
+        ])));
+        let local = local.expect("no contradictions");
+        let way = |to: &str| local.plain_route(VrfId(0), to.parse().expect("an address"));
+        let us = |own: &str| {
+            Some(PlainRoute::ToUe(
+                testing::N6,
+                UeRoute::Ourselves(own.parse().expect("an address")),
+            ))
+        };
+        assert_eq!(way("10.45.0.9"), us("10.0.6.1"));
+        assert_eq!(way("2001:db8:45::9"), us("2001:db8:6::1"));
+        let out = |id, hop: &str| Some(PlainRoute::Out(id, hop.parse().expect("an address")));
+        assert_eq!(way("10.46.0.9"), out(testing::N6, "10.0.6.254"));
+        assert_eq!(
+            way("10.0.3.9"),
+            out(testing::N3, "10.0.3.9"),
+            "a link is before UEs"
+        );
+        let other = local.plain_route(VrfId(1), "10.45.0.9".parse().expect("an address"));
+        assert_eq!(other, out(testing::OTHER_N6, "10.1.6.254"));
+        let none = network(Hairpin::Drop(prefixes(&["10.45.0.0/16"]))).expect("no contradictions");
+        let way = none.plain_route(VrfId(0), "10.45.0.9".parse().expect("an address"));
+        assert_eq!(way, Some(PlainRoute::ToUe(testing::N6, UeRoute::Nowhere)));
+    }
+
+    #[test]
+    fn an_address_of_ours_is_no_ues() {
+        for prefix in ["10.0.6.0/28", "0.0.0.0/0", "2001:db8:6::/64"] {
+            let prefix = prefixes(&[prefix]);
+            let expected = NetworkError::UePrefix("internet".into(), prefix[0]);
+            assert_eq!(network(Hairpin::Local(prefix)), Err(expected));
+        }
+        let mut instances = testing::network().instances().to_vec();
+        let v6 = prefixes(&["2001:db8:46::/48"]);
+        instances[testing::OTHER_N6.index()].hairpin = Hairpin::Local(v6.clone());
+        assert_eq!(
+            Network::new(instances),
+            Err(NetworkError::UePrefix("ims".into(), v6[0]))
+        );
+    }
+
+    #[test]
+    fn tunnels_lead_to_us_within_their_address_space() {
+        let network = testing::network();
+        let owner = |vrf, to: &str| network.tunnel_to_ourselves(VrfId(vrf), to.parse().expect("an address"));
+        assert_eq!(owner(0, "10.0.9.1"), Some(testing::N9));
+        assert_eq!(owner(0, "2001:db8:3::1"), Some(testing::N3));
+        assert_eq!(
+            (owner(0, "10.0.6.1"), owner(1, "10.0.9.1"), owner(0, "10.0.9.2")),
+            (None, None, None)
+        );
+    }
+}

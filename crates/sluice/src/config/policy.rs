@@ -1,0 +1,106 @@
+//! Forwarding policies: what SMFs name by an identifier (Forwarding Policy, TS 29.244 §5.4.8).
+
+use std::net::IpAddr;
+
+use flow::InstanceId;
+use packet::Dscp;
+use rules::network::ForwardingPolicy;
+use serde::Deserialize;
+use serde_saphyr::Spanned;
+
+use super::error::Fault;
+use super::{Bounded, Config, InstanceConfig, Role};
+
+/// The most policies.
+const MOST_POLICIES: usize = 1_024;
+
+/// One policy.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PolicyConfig {
+    /// The Forwarding Policy Identifier, to the octet.
+    pub name: Spanned<String>,
+    /// The instance with role n6 that plain packets leave by; that of the FAR.
+    #[serde(default)]
+    pub instance: Option<Spanned<String>>,
+    /// The neighbour on that instance's link that plain packets go to; by the routes.
+    #[serde(default)]
+    pub next_hop: Option<Spanned<IpAddr>>,
+    /// The DSCP of plain packets or of the outer header, where the FAR has no Transport Level Marking; none.
+    #[serde(default)]
+    pub dscp: Option<Bounded<0, 63>>,
+}
+
+impl Config {
+    /// The policies in their order.
+    pub(super) fn policies(&self) -> Vec<ForwardingPolicy> {
+        let policy = |policy: &PolicyConfig| ForwardingPolicy {
+            name: policy.name.value.clone(),
+            instance: self.place_of(policy).map(|place| InstanceId(place as u16)),
+            next_hop: policy.next_hop.as_ref().map(|hop| hop.value),
+            dscp: policy.dscp.map(|dscp| Dscp::from_low_bits(dscp.value() as u8)),
+        };
+        self.forwarding_policies.iter().map(policy).collect()
+    }
+
+    fn place_of(&self, policy: &PolicyConfig) -> Option<usize> {
+        let name = &policy.instance.as_ref()?.value;
+        self.instances
+            .iter()
+            .position(|instance| instance.name.value == *name)
+    }
+}
+
+/// Finds the first policy that contradicts something.
+pub(super) fn check(config: &Config) -> Result<(), Fault> {
+    for (place, policy) in config.forwarding_policies.iter().enumerate() {
+        let name = &policy.name;
+        let fault =
+            |message: &str| Fault::new(name, format!("forwarding policy `{}`: {message}", name.value));
+        if place >= MOST_POLICIES {
+            return Err(Fault::new(
+                name,
+                format!("forwarding_policies: more than {MOST_POLICIES}"),
+            ));
+        }
+        if !(1..=255).contains(&name.value.len()) {
+            return Err(fault("the name has no character, or more than 255"));
+        }
+        let mut earlier = config.forwarding_policies[..place].iter();
+        if earlier.any(|other| other.name.value == name.value) {
+            return Err(fault("another has this name"));
+        }
+        let instance = config
+            .place_of(policy)
+            .and_then(|place| config.instances.get(place));
+        check_way(policy, instance)?;
+    }
+    Ok(())
+}
+
+fn check_way(policy: &PolicyConfig, instance: Option<&InstanceConfig>) -> Result<(), Fault> {
+    if let Some(name) = &policy.instance
+        && !instance.is_some_and(|instance| instance.roles.contains(&Role::N6))
+    {
+        let message = format!("instance: no instance with role n6 is named `{}`", name.value);
+        return Err(Fault::new(name, message));
+    }
+    let Some(hop) = &policy.next_hop else {
+        return Ok(());
+    };
+    let Some(instance) = instance else {
+        return Err(Fault::new(hop, "next_hop: on the link of which instance?"));
+    };
+    let mut addresses = instance.addresses.iter();
+    if addresses.clone().any(|own| own.value.address == hop.value) {
+        return Err(Fault::new(
+            hop,
+            format!("next_hop: {} is our own address", hop.value),
+        ));
+    }
+    if !addresses.any(|own| own.value.contains(hop.value)) {
+        let message = format!("next_hop: {} is on none of the instance's links", hop.value);
+        return Err(Fault::new(hop, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! The copies of a burst: for mirrors, and the duplicates of FARs that duplicate (DUPL, TS 29.244 §5.2.3.1).
+//!
+//! A duplicate is the user packet as it is sent, or as it came where it is dropped or waits, in a tunnel of its own. It
+//! is a packet of ours: no URR counts it, no meter sees it. A packet that waited was duplicated when it came.
+
+use flow::{Forward, PackedForward, PortId};
+use packet::PacketBuf;
+use packet::gtpu::MessageType;
+use rules::image::Copies;
+
+use crate::descriptor::Fate;
+use crate::encap::{self, Cut, Hop, Message, Optional};
+use crate::io::Io;
+use crate::{Worker, act};
+
+impl<I: Io> Worker<I> {
+    /// Makes the copies that `act` noted. Packets that are not `fresh` have been duplicated before.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn copy_wanted(&mut self, fresh: bool) {
+        for number in 0..self.mirrors.wanted.len() {
+            let (place, port) = self.mirrors.wanted[number];
+            let place = usize::from(place);
+            if port != Forward::COPIES {
+                self.mirrors
+                    .copy(&mut self.io, &mut self.stats, &self.burst[place], port);
+                continue;
+            }
+            let Some(Copies { mirror, duplicate }) = self.copies_of(place) else {
+                continue;
+            };
+            let is_sent = matches!(self.descriptors[place].fate, Fate::Send(_));
+            if let Some(port) = mirror.filter(|_| is_sent) {
+                self.mirrors
+                    .copy(&mut self.io, &mut self.stats, &self.burst[place], port);
+            }
+            if fresh {
+                let duplicate = self.duplicate(place, &duplicate);
+                self.mirrors.add(&mut self.stats, duplicate);
+            }
+        }
+        self.mirrors.wanted.clear();
+    }
+
+    /// What the session of a packet says of its copies.
+    fn copies_of(&self, place: usize) -> Option<Copies> {
+        let (verdict, _) = self
+            .flows
+            .extended()
+            .whole(&self.descriptors[place].verdict, place);
+        let session = self.sessions.blocks.get(verdict.block)?.session();
+        self.sessions.at(session)?.image.copies(verdict.forward)
+    }
+
+    /// The duplicate of a packet, and the port that it leaves by.
+    fn duplicate(&mut self, place: usize, forward: &Forward) -> Option<(PortId, I::Buf)> {
+        let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);
+        let octets = usize::from(descriptor.octets);
+        let start = match descriptor.fate {
+            Fate::Send(_) => packet.len().checked_sub(octets)?,
+            _ => descriptor.offset.into(),
+        };
+        let user = packet.data().get(start..start + octets)?;
+        let adjacency = self.adjacencies.resolved(forward.adjacency)?;
+        let message = Message {
+            forward: &PackedForward::from(forward),
+            adjacency,
+            message_type: MessageType::G_PDU,
+            cut: Cut {
+                offset: 0,
+                octets,
+                hop: Hop::None,
+            },
+        };
+        if encap::outer_len(message.forward) + octets > usize::from(adjacency.mtu()) {
+            return None;
+        }
+        let mut copy = self.io.alloc()?;
+        copy.append(octets)?.copy_from_slice(user);
+        let addresses = || act::addresses_v6(forward);
+        let done = message.put_on(&mut copy, Optional::None, &self.chain, addresses);
+        done.ok().map(|()| (adjacency.port(), copy))
+    }
+}
