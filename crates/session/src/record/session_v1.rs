@@ -122,6 +122,8 @@ struct Pdr {
     ue_ip: Vec<UeIp>,
     framed_routes: Vec<Prefix>,
     sdf_filters: Vec<Filter>,
+    /// Its identifier, and the flows that are its.
+    application: Option<(Vec<u8>, Vec<String>)>,
     qfis: Vec<u8>,
     /// The value of Outer Header Removal, and whether the PDU Session Container goes.
     outer_header_removal: Option<(u8, bool)>,
@@ -177,6 +179,7 @@ struct Urr {
     volume_quota: Option<Volume>,
     time_threshold: Option<u32>,
     time_quota: Option<u32>,
+    is_paused: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -370,6 +373,7 @@ impl Writer<'_> {
             ue_ip,
             framed_routes,
             sdf_filters,
+            application,
             qfis,
         } = pdi;
         Pdr {
@@ -382,6 +386,10 @@ impl Writer<'_> {
             ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
             framed_routes: framed_routes.iter().map(written).collect(),
             sdf_filters: sdf_filters.iter().map(filter).collect(),
+            application: application.as_ref().map(|application| {
+                let model::Application { id, flows } = application;
+                (id.to_vec(), flows.iter().map(ToString::to_string).collect())
+            }),
             qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
             outer_header_removal: outer_header_removal.map(|removal| {
                 let model::OuterHeaderRemoval { header, deletes_psc } = removal;
@@ -604,6 +612,7 @@ fn urr(urr: &model::Urr) -> Urr {
         volume_quota,
         time_threshold,
         time_quota,
+        is_paused,
     } = urr;
     let volume = |volume: &model::Volume| {
         let model::Volume {
@@ -625,6 +634,7 @@ fn urr(urr: &model::Urr) -> Urr {
         volume_quota: volume_quota.as_deref().map(volume),
         time_threshold: *time_threshold,
         time_quota: *time_quota,
+        is_paused: *is_paused,
     }
 }
 

@@ -142,6 +142,7 @@ impl<'a> Reader<'a> {
                 ue_ip: ue_ips(&pdr.ue_ip),
                 framed_routes: prefixes(&pdr.framed_routes)?,
                 sdf_filters: pdr.sdf_filters.iter().map(filter).collect::<Result<_>>()?,
+                application: pdr.application.as_ref().map(application).transpose()?,
                 qfis: qfis(&pdr.qfis)?,
             },
             outer_header_removal: pdr.outer_header_removal.map(removal).transpose()?,
@@ -255,6 +256,14 @@ fn removal((header, deletes_psc): (u8, bool)) -> Result<model::OuterHeaderRemova
     Ok(model::OuterHeaderRemoval { header, deletes_psc })
 }
 
+fn application((id, flows): &(Vec<u8>, Vec<String>)) -> Result<model::Application> {
+    let flows = flows.iter().map(|text| text.parse().map_err(|_| bad("application")));
+    Ok(model::Application {
+        id: id.as_slice().into(),
+        flows: flows.collect::<Result<Vec<_>>>()?.into(),
+    })
+}
+
 fn sets(sets: SetsBody) -> Sets {
     let set = |set: Set| SetId {
         kind: set.kind,
@@ -342,6 +351,7 @@ fn urr(urr: &Urr) -> model::Urr {
         volume_quota: urr.volume_quota.as_ref().map(volume),
         time_threshold: urr.time_threshold,
         time_quota: urr.time_quota,
+        is_paused: urr.is_paused,
     }
 }
 
