@@ -162,13 +162,18 @@ fn a_daemon_that_is_told_to_end_asks_its_smf_for_a_release_and_waits_for_it() {
         answer.expect("an answer within a minute")
     };
     let setup = pfcp(5, 1, &[&NODE[..], &STARTED].concat());
-    let (asks, hears) = (smf.try_clone().expect("a socket"), smf.try_clone().expect("a socket"));
+    let (asks, hears) = (
+        smf.try_clone().expect("a socket"),
+        smf.try_clone().expect("a socket"),
+    );
     patiently(Box::new(move || {
         // Refused until the daemon listens.
         std::thread::sleep(Duration::from_millis(50));
         asks.send(&setup).ok().and_then(|_| receive(&asks, 6))
     }));
-    let told = Command::new("kill").args(["-TERM", &daemon.id().to_string()]).status();
+    let told = Command::new("kill")
+        .args(["-TERM", &daemon.id().to_string()])
+        .status();
     assert!(told.expect("kill runs").success());
     let update = patiently(Box::new(move || receive(&hears, 7)));
     assert!(update.windows(SARR.len()).any(|ie| ie == SARR), "{update:?}");

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use flow::WorkerId;
 use session::Random;
+use sim::Shard;
 use sim::report::{Report, Totals};
 use sim::smf::State;
-use sim::Shard;
 use worker::{Stats, Worker};
 
 use support::*;

@@ -280,10 +280,7 @@ impl SessionDetail {
         let far = pdr.far.map_or("no FAR".into(), |far| format!("FAR {far}"));
         facts.add("then", [format!("{far}: {}", pdr.action)]);
         let qers = self.qers.iter().filter(|qer| pdr.qers.contains(&qer.id));
-        facts.add(
-            "QoS",
-            qers.map(|qer| format!("QER {}: {}", qer.id, qer.words())),
-        );
+        facts.add("QoS", qers.map(|qer| format!("QER {}: {}", qer.id, qer.words())));
         if !pdr.urrs.is_empty() {
             facts.add(
                 "counted in",
@@ -370,7 +367,9 @@ impl Qer {
             (false, true) => Some("uplink closed".to_owned()),
             (false, false) => Some("closed both ways".to_owned()),
         };
-        let marks = Some(self.marks()).filter(|marks| marks != "-").map(|marks| format!("marked {marks}"));
+        let marks = Some(self.marks())
+            .filter(|marks| marks != "-")
+            .map(|marks| format!("marked {marks}"));
         let rates = [
             self.mbr.map(|mbr| pair("MBR", mbr)),
             self.gbr.map(|gbr| pair("GBR", gbr)),

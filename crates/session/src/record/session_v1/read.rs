@@ -257,7 +257,9 @@ fn removal((header, deletes_psc): (u8, bool)) -> Result<model::OuterHeaderRemova
 }
 
 fn application((id, flows): &(Vec<u8>, Vec<String>)) -> Result<model::Application> {
-    let flows = flows.iter().map(|text| text.parse().map_err(|_| bad("application")));
+    let flows = flows
+        .iter()
+        .map(|text| text.parse().map_err(|_| bad("application")));
     Ok(model::Application {
         id: id.as_slice().into(),
         flows: flows.collect::<Result<Vec<_>>>()?.into(),
