@@ -34,6 +34,7 @@ use crate::requests::{Purpose, Requests};
 use crate::serve_pfds::Followers;
 use crate::serve_session::InWork;
 use crate::setup::Setups;
+use crate::transfer::Transfers;
 use crate::transmit::Transmit;
 
 /// Octets of the longest PFCP message, and then some.
@@ -66,6 +67,7 @@ pub struct Endpoint {
     pub(crate) followers: Followers,
     /// Whether no association begins any more.
     pub(crate) is_ending: bool,
+    pub(crate) transfers: Transfers,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -128,6 +130,7 @@ impl Endpoint {
             pfds: Pfds::default(),
             followers: Followers::default(),
             is_ending: false,
+            transfers: Transfers::default(),
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),
@@ -236,6 +239,11 @@ impl Endpoint {
     /// The associations, for views, in the order of their numbers.
     pub fn associations(&self) -> impl Iterator<Item = &Association> {
         self.associations.iter()
+    }
+
+    /// The association with this number, for views.
+    pub fn association(&self, id: AssociationId) -> Option<&Association> {
+        self.associations.get(id)
     }
 
     /// What was counted.

@@ -46,6 +46,7 @@ mod serve_report;
 mod serve_session;
 mod sets;
 mod setup;
+mod transfer;
 mod transmit;
 mod usage;
 
@@ -56,4 +57,5 @@ pub use endpoint::Endpoint;
 pub use node::NodeName;
 pub use paths::{Echo, PathSupervision};
 pub use reports::{DownlinkData, Pace, ReportLimits, SessionEvent};
+pub use transfer::{ExportError, Exported, ImportError, Imported};
 pub use transmit::Transmit;

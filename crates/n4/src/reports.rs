@@ -296,6 +296,24 @@ impl Reports {
         added
     }
 
+    /// Takes over what another process had to report of a session, under the numbers that it has got.
+    pub(crate) fn restore(&mut self, now: Nanos, (seid, association): (Seid, AssociationId), events: Events) {
+        if events.is_empty() {
+            return;
+        }
+        let pending = self.sessions.entry(seid).or_insert_with(|| Pending {
+            association,
+            events: Events::default(),
+            meter: Meter::default(),
+            stage: Stage::Waits(Nanos::MAX),
+            attempt: Attempt::default(),
+        });
+        pending.events.put_back(events);
+        if matches!(pending.stage, Stage::Waits(_)) {
+            self.schedule(now, seid);
+        }
+    }
+
     /// The next session that is to send what [`take`](Self::take) gives.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Seid> {
         self.wake(now);
@@ -413,6 +431,18 @@ impl Reports {
         }
         self.turn(association);
         Some(sent)
+    }
+
+    /// What of a session has not been acknowledged: what is on its way before what waits.
+    pub(crate) fn unsaid(&self, seid: Seid) -> Events {
+        let Some(pending) = self.sessions.get(&seid) else {
+            return Events::default();
+        };
+        let mut all = pending.events.clone();
+        if let Stage::Sent(sent) = &pending.stage {
+            all.put_back(sent.clone());
+        }
+        all
     }
 
     /// A session has ended. Answers what of it had not been sent, and whether usage is on its way.

@@ -209,6 +209,8 @@ impl Endpoint {
                 self.session_left(now, leaver, outcome.result);
             } else if let Some(seid) = self.followers.followed(outcome.ticket) {
                 self.session_followed(now, seid, outcome.result);
+            } else {
+                self.transferred(now, outcome);
             }
             return;
         };

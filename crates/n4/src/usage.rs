@@ -1,11 +1,10 @@
 //! Usage reports in their three forms: in a modification response, a deletion response, and a report
 //! (TS 29.244 §7.5.5.2, §7.5.7.2, §7.5.8.3).
 
-use flow::Nanos;
 use pfcp::group::{UsageReportSessionDeletion, UsageReportSessionModification, UsageReportSessionReport};
 use pfcp::ie::{EndTime, QueryUrrReference, StartTime, UrSeqn, UrrId, UsageReportTrigger, VolumeMeasurement};
 use rules::model::MeasurementMethod;
-use session::{ReportCause, UsageReport};
+use session::{Moment, ReportCause, UsageReport};
 
 fn trigger(cause: ReportCause) -> UsageReportTrigger {
     let trigger = match cause {
@@ -29,8 +28,8 @@ fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
 }
 
 /// Seconds since 1970 of a moment.
-fn unix(clock: u64, moment: Nanos) -> u64 {
-    clock.wrapping_add(moment.0 / 1_000_000_000)
+fn unix(clock: u64, moment: Moment) -> u64 {
+    moment.unix_nanos(clock) / 1_000_000_000
 }
 
 /// For a Session Modification Response; `reference` is that of the query, if it was one.

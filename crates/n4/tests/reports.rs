@@ -64,8 +64,8 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
             ul_octets: octets,
             ..UrrCount::default()
         },
-        start: Nanos::from_secs(u64::from(sequence)),
-        end: Nanos::from_secs(u64::from(sequence) + 1),
+        start: Nanos::from_secs(u64::from(sequence)).into(),
+        end: Nanos::from_secs(u64::from(sequence) + 1).into(),
     })
 }
 

@@ -103,7 +103,12 @@ impl Addresses {
         self.around(address).any(&is_foreign) || self.within(address).any(is_foreign)
     }
 
-    /// Who holds `address` or a prefix that it lies in.
+    /// The session that holds `address` or the longest prefix that it lies in.
+    pub fn holder_around(&self, address: UeAddress) -> Option<SessionIndex> {
+        self.around(address).last()
+    }
+
+    /// Who holds `address` or a prefix that it lies in, the widest first.
     fn around(&self, (vrf, prefix): UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
         let family = prefix.is_ipv4();
         let lengths = self.lengths.range((vrf, family, 0)..=(vrf, family, prefix.len()));

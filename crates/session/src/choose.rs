@@ -36,6 +36,26 @@ impl Shared {
             .retain(|(_, chosen)| rules.f_teids().any(|used| used == *chosen));
     }
 
+    /// What each CHOOSE ID stands for: the side, the network instance and the F-TEID.
+    pub(crate) fn entries(
+        &self,
+    ) -> impl Iterator<Item = (u8, SourceInterface, Option<InstanceId>, FTeid)> + '_ {
+        self.0
+            .iter()
+            .map(|(share, chosen)| (share.id, share.source, share.instance, *chosen))
+    }
+
+    /// The same the other way round.
+    pub(crate) fn of_entries(
+        entries: impl Iterator<Item = (u8, SourceInterface, Option<InstanceId>, FTeid)>,
+    ) -> Shared {
+        let entry = |(id, source, instance, chosen)| {
+            let share = Share { id, source, instance };
+            (share, chosen)
+        };
+        Shared(entries.map(entry).collect())
+    }
+
     fn get(&self, share: Share) -> Option<FTeid> {
         self.0
             .iter()

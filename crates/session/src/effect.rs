@@ -7,6 +7,7 @@ use rules::model::FTeid;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::changes::{Assigned, Recipient};
+use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::steering::SteerChange;
 use crate::usage::UsageReport;
@@ -125,6 +126,8 @@ pub struct Done {
     pub assigned: Vec<Assigned>,
     /// Usage to report in the response.
     pub usage: Vec<UsageReport>,
+    /// The record of an export, with the association that the session belongs or belonged to.
+    pub record: Option<(AssociationId, Box<SessionRecord>)>,
 }
 
 /// A peer's tunnel endpoint, as Outer Header Creation names it.

@@ -4,12 +4,14 @@ use flow::{Nanos, SessionIndex, WorkerId};
 use rules::image::{Farewell, SessionChange};
 
 use crate::addresses::UeAddress;
-use crate::effect::{CpFSeid, Deadline, Done, Ticket};
+use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Ticket};
 use crate::progress::Role;
+use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::session::{Change, Live, Session, State, Work};
 use crate::sessions::Sessions;
 use crate::steering::{SteerChange, SteerKey, keys};
+use crate::transfer::Export;
 use crate::tunnels::Tunnel;
 use crate::usage::UsageReport;
 
@@ -59,6 +61,8 @@ impl Sessions {
             State::Changing(change) if change.ticket == ticket => match change.work {
                 Work::Modify(_) | Work::Supersede(..) => self.roll_back(now, index),
                 Work::Establish(_) | Work::Delete => self.kill_because(index, Refusal::TooLate),
+                // No peer waits for it, and what the worker has given up cannot be had twice.
+                Work::Export(_) => {}
             },
             _ => {}
         }
@@ -120,13 +124,14 @@ impl Sessions {
         }
     }
 
-    /// The peer's request to delete is done.
+    /// The request to delete is done, or that to hand the session over by this record.
     pub(crate) fn deleted(
         &mut self,
         now: Nanos,
         index: SessionIndex,
         ticket: Ticket,
         usage: Vec<UsageReport>,
+        record: Option<(AssociationId, Box<SessionRecord>)>,
     ) {
         let Some(session) = self.session_mut(index) else {
             return;
@@ -145,6 +150,7 @@ impl Sessions {
                 created: Vec::new(),
                 assigned: Vec::new(),
                 usage,
+                record,
             },
         );
         self.outlive(now, association, waiting);
@@ -339,7 +345,8 @@ impl Session {
             State::Changing(change) => {
                 tickets.insert(0, change.ticket);
                 match change.work {
-                    Work::Delete => removal = Some(change.id),
+                    Work::Delete | Work::Export(Export::Take) => removal = Some(change.id),
+                    Work::Export(Export::Copy) => {}
                     Work::Establish(prepared) | Work::Modify(prepared) | Work::Supersede(prepared, _) => {
                         tunnels.extend(prepared.claimed);
                         addresses.extend(prepared.addresses);

@@ -2,7 +2,7 @@
 //!
 //! [`Sessions`] belongs to control, one thread. Sans-IO: requests go in with a [`Ticket`], [`Effect`]s for the workers
 //! and [`Outcome`]s for the requester are polled out, time is passed in. It knows [`rules::model`] and not the wire,
-//! and has no sockets, threads or clock.
+//! and has no sockets, threads or clock. [`SessionRecord`] is a session on its way to another process.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod pools;
 mod prepare;
 mod progress;
 mod random;
+mod record;
 mod refusal;
 mod session;
 mod sessions;
@@ -29,8 +30,10 @@ mod sets;
 mod shares;
 mod steering;
 mod supersede;
+mod transfer;
 mod tunnels;
 mod usage;
+mod views;
 
 pub use addresses::UeAddress;
 pub use changes::{Assigned, Changes, Choose, ChooseUeIp, Query, Recipient};
@@ -41,10 +44,15 @@ pub use paths::{GtpuPath, PathChange};
 pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};
 pub use random::Random;
+pub use record::{
+    AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, PendingReports, Record, RecordError,
+    SessionRecord,
+};
 pub use refusal::{Refusal, RuleFault};
 pub use session::SessionView;
 pub use sessions::{Config, Count, Sessions};
 pub use sets::{Addresses, SetId, SetNode, Sets};
 pub use steering::{SteerChange, SteerKey};
+pub use transfer::{Export, ImportError};
 pub use tunnels::Tunnel;
-pub use usage::{ReportCause, UsageReport};
+pub use usage::{Moment, ReportCause, UrrCheckpoint, UsageReport};

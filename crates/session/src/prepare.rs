@@ -235,7 +235,7 @@ impl Sessions {
     }
 
     /// Whether the session is on its way out, so that another may have what it held.
-    fn has_lost(&self, index: SessionIndex) -> bool {
+    pub(crate) fn has_lost(&self, index: SessionIndex) -> bool {
         self.slots
             .get(index.index())
             .and_then(Option::as_ref)

@@ -11,6 +11,7 @@ use crate::refusal::Refusal;
 use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
 use crate::steering::{SteerChange, keys};
+use crate::transfer::Export;
 use crate::usage::{Counted, ReportCause, UsageReport};
 
 /// What an operation does.
@@ -54,9 +55,8 @@ impl Sessions {
         let Change { id, work, .. } = &**change;
         let (id, worker) = (*id, self.config.owner(session.bucket));
         let role = work.role();
-        let queries = work
-            .prepared()
-            .is_some_and(|prepared| !prepared.queried.is_empty());
+        let asks = |prepared: &Prepared| !prepared.queried.is_empty();
+        let queries = role == Role::Query || work.prepared().is_some_and(asks);
         let astray = work
             .prepared()
             .map(|prepared| self.exceptions_of(session, prepared))
@@ -214,7 +214,7 @@ impl Sessions {
             ..
         } = *change;
         match (fault, work) {
-            (_, Work::Delete) => self.deleted(now, index, ticket, reports),
+            (_, Work::Delete) => self.deleted(now, index, ticket, reports, None),
             (None, Work::Establish(prepared) | Work::Modify(prepared)) => {
                 self.commit(now, index, ticket, prepared, reports);
             }
@@ -225,6 +225,13 @@ impl Sessions {
             (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
                 self.refuse(ticket, refusal(fault));
+            }
+            (None, Work::Export(how)) => self.exported(now, index, ticket, how, &inherited),
+            (Some(fault), Work::Export(how)) => {
+                self.refuse(ticket, refusal(fault));
+                if how == Export::Take {
+                    self.kill(index);
+                }
             }
             (Some(fault), Work::Establish(prepared)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
@@ -272,6 +279,7 @@ impl Sessions {
                 created: prepared.created,
                 assigned: prepared.assigned,
                 usage,
+                record: None,
             },
         );
     }
@@ -284,7 +292,7 @@ impl Session {
             return;
         };
         let counters = usage.map(|usage| usage.counters).unwrap_or_default();
-        if let (Role::Query, Work::Supersede(..)) = (role, &change.work) {
+        if let (Role::Query, Work::Supersede(..)) | (_, Work::Export(_)) = (role, &change.work) {
             change.inherited = counters;
             return;
         }

@@ -16,8 +16,9 @@ use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
 use crate::paths::GtpuPath;
 use crate::progress::Role;
 use crate::sets::Sets;
+use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use crate::usage::{ReportCause, UsageBook, UsageReport};
+use crate::usage::{ReportCause, UrrCheckpoint, UsageBook, UsageReport};
 
 /// What a worker runs, as far as control needs it again.
 #[derive(Clone, Debug, Default)]
@@ -112,6 +113,8 @@ pub(crate) enum Work {
     Supersede(Prepared, Seid),
     /// Remove.
     Delete,
+    /// Read the counters, or remove, to make a record.
+    Export(Export),
 }
 
 impl Work {
@@ -119,7 +122,8 @@ impl Work {
         match self {
             Work::Establish(_) => Role::Install,
             Work::Modify(_) | Work::Supersede(..) => Role::Replace,
-            Work::Delete => Role::Remove,
+            Work::Delete | Work::Export(Export::Take) => Role::Remove,
+            Work::Export(Export::Copy) => Role::Query,
         }
     }
 
@@ -128,7 +132,7 @@ impl Work {
             Work::Establish(prepared) | Work::Modify(prepared) | Work::Supersede(prepared, _) => {
                 Some(prepared)
             }
-            Work::Delete => None,
+            Work::Delete | Work::Export(_) => None,
         }
     }
 }
@@ -145,7 +149,7 @@ pub(crate) struct Change {
     pub(crate) pending: u32,
     pub(crate) fault: Option<WorkerFault>,
     pub(crate) reports: Vec<UsageReport>,
-    /// What the URRs of a session that is being superseded had counted: not the successor's.
+    /// What the URRs had counted: of a session that is being superseded (not the successor's), or exported.
     pub(crate) inherited: Vec<(UrrId, UrrCount)>,
 }
 
@@ -203,6 +207,7 @@ pub(crate) enum WaitingRequest {
         cp: CpFSeid,
     },
     Delete,
+    Export(Export),
 }
 
 #[derive(Debug)]
@@ -300,6 +305,16 @@ impl<'a> SessionView<'a> {
     /// The UE addresses that plain packets reach it by.
     pub fn ue_addresses(&self) -> &'a [UeAddress] {
         &self.session.live.addresses
+    }
+
+    /// Where its URRs stand, with what the worker's slots count now. `None` while two workers have the session.
+    pub fn usage(&self, counted: &[(UrrId, UrrCount)]) -> Option<Vec<UrrCheckpoint>> {
+        (self.session.phase != Phase::Twin).then(|| self.session.usage.checkpoints(counted))
+    }
+
+    /// Requests that wait for the one under way.
+    pub fn waiting(&self) -> usize {
+        self.session.waiting.len()
     }
 
     /// Whether a request is under way, or the session on its way to another worker.

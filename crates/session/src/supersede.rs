@@ -101,7 +101,7 @@ impl Sessions {
                 WaitingRequest::Supersede { changes, cp } => {
                     self.establish(now, ticket, association, cp, *changes)
                 }
-                WaitingRequest::Modify { .. } | WaitingRequest::Delete => {
+                WaitingRequest::Modify { .. } | WaitingRequest::Delete | WaitingRequest::Export(_) => {
                     self.refuse(ticket, Refusal::NotFound)
                 }
             }

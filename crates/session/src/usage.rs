@@ -8,6 +8,47 @@ use flow::{Nanos, UrrCount};
 use rules::model::{MeasurementMethod, UrrId};
 use std::collections::BTreeMap;
 
+/// A moment on the process's clock, in nanoseconds. It is negative before the clock began: a session may be older than
+/// the process that has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub i64);
+
+impl Moment {
+    /// Nanoseconds since 1970, where the clock began `clock_unix` seconds after that. What lies outside of 584 years
+    /// wraps.
+    pub const fn unix_nanos(self, clock_unix: u64) -> u64 {
+        clock_unix
+            .wrapping_mul(NANOS_PER_SECOND)
+            .wrapping_add_signed(self.0)
+    }
+
+    /// The moment so many nanoseconds after 1970.
+    pub const fn from_unix_nanos(nanos: u64, clock_unix: u64) -> Moment {
+        Moment(nanos.wrapping_sub(clock_unix.wrapping_mul(NANOS_PER_SECOND)) as i64)
+    }
+}
+
+impl From<Nanos> for Moment {
+    fn from(now: Nanos) -> Moment {
+        Moment(i64::try_from(now.0).unwrap_or(i64::MAX))
+    }
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+/// Where the account of one URR stands: what a session record has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrrCheckpoint {
+    /// The URR.
+    pub urr: UrrId,
+    /// UR-SEQN of its next report.
+    pub next: u32,
+    /// When the measurement under way began.
+    pub since: Moment,
+    /// What was counted since then.
+    pub count: UrrCount,
+}
+
 /// Why a report is made (TS 29.244 §8.2.41).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportCause {
@@ -31,9 +72,9 @@ pub struct UsageReport {
     /// What was counted.
     pub count: UrrCount,
     /// When the measurement began.
-    pub start: Nanos,
+    pub start: Moment,
     /// When it ended.
-    pub end: Nanos,
+    pub end: Moment,
 }
 
 impl UsageReport {
@@ -74,7 +115,7 @@ struct Account {
     /// Counted in a worker's slot that is gone, and not reported.
     carried: UrrCount,
     next: u32,
-    since: Nanos,
+    since: Moment,
 }
 
 /// The accounts of one session.
@@ -105,7 +146,7 @@ impl UsageBook {
     pub(crate) fn follow(&mut self, now: Nanos, urrs: impl Iterator<Item = UrrId> + Clone) {
         for urr in urrs.clone() {
             self.accounts.entry(urr).or_insert(Account {
-                since: now,
+                since: now.into(),
                 ..Account::default()
             });
         }
@@ -123,13 +164,13 @@ impl UsageBook {
             cause,
             count: sum(difference(counted.count, account.reported), account.carried),
             start: account.since,
-            end: now,
+            end: now.into(),
         };
         *account = Account {
             reported: counted.count,
             carried: UrrCount::default(),
             next: account.next.wrapping_add(1),
-            since: now,
+            since: now.into(),
         };
         report
     }
@@ -152,6 +193,34 @@ impl UsageBook {
             && account.next == sequence.wrapping_add(1)
         {
             account.next = sequence;
+        }
+    }
+
+    /// Where the accounts stand, with what the worker's slots of the URRs count now.
+    pub(crate) fn checkpoints(&self, counted: &[(UrrId, UrrCount)]) -> Vec<UrrCheckpoint> {
+        let of = |urr| counted.iter().find(|(id, _)| *id == urr).map(|(_, count)| *count);
+        let checkpoint = |(&urr, account): (&UrrId, &Account)| {
+            let fresh = of(urr).map(|count| difference(count, account.reported));
+            UrrCheckpoint {
+                urr,
+                next: account.next,
+                since: account.since,
+                count: sum(fresh.unwrap_or_default(), account.carried),
+            }
+        };
+        self.accounts.iter().map(checkpoint).collect()
+    }
+
+    /// Accounts that go on from `checkpoints` with slots that count from 0.
+    pub(crate) fn resuming(checkpoints: &[UrrCheckpoint]) -> UsageBook {
+        let account = |one: &UrrCheckpoint| Account {
+            reported: UrrCount::default(),
+            carried: one.count,
+            next: one.next,
+            since: one.since,
+        };
+        UsageBook {
+            accounts: checkpoints.iter().map(|one| (one.urr, account(one))).collect(),
         }
     }
 
@@ -223,11 +292,11 @@ mod tests {
         let last = book.report(Nanos::from_secs(3), counted(7), ReportCause::Termination);
         assert_eq!(
             (first.sequence, first.count, first.start),
-            (0, count(5), Nanos::from_secs(1))
+            (0, count(5), Nanos::from_secs(1).into())
         );
         assert_eq!(
             (last.sequence, last.count, last.start),
-            (1, count(2), Nanos::from_secs(2))
+            (1, count(2), Nanos::from_secs(2).into())
         );
     }
 
@@ -242,6 +311,28 @@ mod tests {
     }
 
     #[test]
+    fn an_account_goes_on_where_its_checkpoint_stands() {
+        let mut book = UsageBook::default();
+        book.follow(Nanos::from_secs(1), [URR].into_iter());
+        book.report(Nanos::from_secs(2), counted(5), ReportCause::Immediate);
+        let checkpoints = book.checkpoints(&[(URR, count(9))]);
+        let mut second = UsageBook::resuming(&checkpoints);
+        second.follow(Nanos::ZERO, [URR].into_iter());
+        let report = second.report(Nanos::ZERO, counted(3), ReportCause::Termination);
+        assert_eq!((report.sequence, report.count), (1, count(4 + 3)));
+        assert_eq!(report.start, Nanos::from_secs(2).into());
+    }
+
+    #[test]
+    fn a_moment_before_the_clock_began_keeps_its_date() {
+        let started = 1_700_000_000;
+        let old = Moment(-5_000_000_001);
+        assert_eq!(old.unix_nanos(started), 1_699_999_994_999_999_999);
+        assert_eq!(Moment::from_unix_nanos(old.unix_nanos(started), started), old);
+        assert_eq!(Moment::from_unix_nanos(7, 0), Moment(7));
+    }
+
+    #[test]
     fn a_urr_that_is_created_anew_starts_anew() {
         let mut book = UsageBook::default();
         book.follow(Nanos::ZERO, [URR].into_iter());
@@ -251,7 +342,7 @@ mod tests {
         let report = book.report(Nanos::from_secs(9), counted(1), ReportCause::Termination);
         assert_eq!(
             (report.sequence, report.count, report.start),
-            (0, count(1), Nanos::from_secs(9))
+            (0, count(1), Nanos::from_secs(9).into())
         );
         assert!(is_null(UrrCount::default()) && !is_null(report.count));
     }

@@ -79,6 +79,13 @@ impl<B: PacketBuf> Buffers<B> {
         self.held.len()
     }
 
+    /// How many packets wait for `owner`.
+    pub fn waiting(&self, owner: Owner) -> u16 {
+        let place = self.places.at(&key(owner)).map(|place| place as usize);
+        let queue = place.and_then(|place| self.queues.get(place)?.as_ref());
+        queue.map_or(0, |queue| queue.chain.len())
+    }
+
     /// The packet at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that is fewer
     /// than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one more queue.
     pub fn expect(&mut self, place: usize, owner: Owner, most: Option<u16>, qfi: u8, now: Nanos) -> bool {

@@ -55,7 +55,7 @@ pub use batch::{BURST, Batch};
 pub use config::WorkerConfig;
 pub use io::{Ingress, Io};
 pub use limits::{Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes};
-pub use link::{ApplyError, Command, ControlLink, Event, Link, SteerChange, link};
+pub use link::{ApplyError, Command, ControlLink, Event, Link, SessionStatus, SteerChange, link};
 pub use places::interface;
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use worker::{PollReport, Worker};

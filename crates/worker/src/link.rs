@@ -13,8 +13,8 @@ use flow::meter::{Rate, SharedId};
 use flow::{BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
-use rules::model::{FarId, PdrId};
+use rules::image::{SessionChange, SessionImage, UrrCount, UsageSnapshot};
+use rules::model::{FarId, PdrId, UrrId};
 use rules::prefix::IpPrefix;
 use transport::{AdjacencyChange, Heard};
 
@@ -70,6 +70,13 @@ pub enum Command {
     Query {
         /// The operation.
         op: OpId,
+        /// The session.
+        session: SessionIndex,
+    },
+    /// How a session stands here, for an operator. Answered by [`Event::Inspected`].
+    Inspect {
+        /// The asker's number for the question.
+        question: u64,
         /// The session.
         session: SessionIndex,
     },
@@ -140,6 +147,17 @@ impl std::fmt::Display for ApplyError {
 
 impl std::error::Error for ApplyError {}
 
+/// A session as its worker sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SessionStatus {
+    /// What its URRs' slots have counted.
+    pub counters: Vec<(UrrId, UrrCount)>,
+    /// The FARs that buffer, and how many packets wait for each.
+    pub waiting: Vec<(FarId, u16)>,
+    /// Its flow entries.
+    pub flows: u32,
+}
+
 /// What a worker tells Control.
 #[derive(Debug)]
 pub enum Event {
@@ -165,6 +183,13 @@ pub enum Event {
         op: OpId,
         /// The counts.
         outcome: Result<UsageSnapshot, ApplyError>,
+    },
+    /// How a session stands.
+    Inspected {
+        /// The number of the question.
+        question: u64,
+        /// The session; `None` where it is not here.
+        status: Option<Box<SessionStatus>>,
     },
     /// Somebody on a link said where an address is.
     Neighbour {

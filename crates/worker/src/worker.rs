@@ -1,6 +1,7 @@
 //! The worker: its state, and one poll of it.
 
 mod copies;
+mod inspect;
 mod waits;
 
 use flow::memory::OutOfMemory;
@@ -238,6 +239,11 @@ impl<I: Io> Worker<I> {
                 let outcome = self.sessions.usage(session);
                 self.notices
                     .answer(&mut self.stats, Event::Queried { op, outcome });
+            }
+            Command::Inspect { question, session } => {
+                let status = self.inspect(session).map(Box::new);
+                self.notices
+                    .answer(&mut self.stats, Event::Inspected { question, status });
             }
             Command::Revalidate => self.flows.next_snapshot(),
             Command::Steer(change) => {

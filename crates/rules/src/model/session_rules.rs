@@ -209,6 +209,11 @@ impl SessionRules {
         }
     }
 
+    /// The definitions of SDF filters that PDRs use by id, in the order of their ids.
+    pub fn shared_filters(&self) -> impl Iterator<Item = &SdfFilter> {
+        self.shared_filters.values()
+    }
+
     /// The F-TEIDs of PDRs and Traffic Endpoints.
     pub fn f_teids(&self) -> impl Iterator<Item = FTeid> + '_ {
         let endpoints = self.endpoints.iter().filter_map(|endpoint| endpoint.f_teid);
@@ -369,8 +374,9 @@ impl SessionRules {
         Ok(removed)
     }
 
-    /// Notes the definitions among `filters`; the latest one of an id is everyone's.
-    fn share_filters(&mut self, filters: Vec<SdfFilter>) {
+    /// Notes the definitions among `filters`; the latest one of an id is everyone's. Those that no PDR uses are
+    /// forgotten.
+    pub fn share_filters(&mut self, filters: Vec<SdfFilter>) {
         for filter in filters {
             if let (Some(id), true) = (filter.filter_id, filter.has_pattern()) {
                 self.shared_filters.insert(id, filter);

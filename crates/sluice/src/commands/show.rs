@@ -1,26 +1,34 @@
-//! `sluice show`: what a running daemon tells over its control socket.
+//! `sluice show`: what a running daemon tells over its API.
 
-use std::path::PathBuf;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use packet::Teid;
+use serde::Serialize;
+use session::Seid;
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
+use crate::api::{
+    self, AssociationList, LONGEST_PAGE, Runtime, SessionDetail, SessionList, USUAL_PAGE, read_seid,
+    read_teid,
+};
 use crate::config::Config;
-use crate::daemon::{ask, default_path};
+use crate::daemon::{ClientError, default_path, get};
 
 /// `sluice show`.
 #[derive(Args, Clone, Debug)]
 pub struct ShowArguments {
     #[command(subcommand)]
     what: What,
-    /// The daemon's control socket; else that of the configuration, else the default one.
+    /// The daemon's socket; else that of the configuration, else the default one.
     #[arg(long, global = true)]
     socket: Option<PathBuf>,
     /// The daemon's configuration.
     #[arg(short, long, global = true)]
     config: Option<PathBuf>,
-    /// As JSON, with the raw counts.
+    /// As JSON, as the API has it.
     #[arg(long, global = true)]
     json: bool,
 }
@@ -29,9 +37,50 @@ pub struct ShowArguments {
 enum What {
     /// What each stage of each worker has done: calls, packets, cycles per packet, packets per call.
     Runtime,
+    /// The SMFs: where they are, whether they answer, how many sessions they have.
+    Associations {
+        /// Behind this one, as the table before said.
+        #[arg(long)]
+        after: Option<u32>,
+        /// Rows at most.
+        #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
+        limit: usize,
+    },
+    /// PFCP sessions in the order of their SEIDs; with several conditions, those that meet all.
+    Sessions {
+        /// With this address of the UE, or in a network behind it.
+        #[arg(long)]
+        ue: Option<IpAddr>,
+        /// With this local SEID.
+        #[arg(long, value_parser = read_seid)]
+        seid: Option<Seid>,
+        /// With this TEID at an address of ours.
+        #[arg(long, value_parser = read_teid)]
+        teid: Option<Teid>,
+        /// Behind this SEID, as the table before said.
+        #[arg(long, value_parser = read_seid)]
+        after: Option<Seid>,
+        /// Rows at most.
+        #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
+        limit: usize,
+    },
+    /// One session: its rules, what they do now, what was counted.
+    Session {
+        /// Its local SEID, decimal or hexadecimal.
+        #[arg(value_parser = read_seid)]
+        seid: Seid,
+    },
 }
 
-/// Asks the daemon and prints its answer. Exit status 1 when none answers, 2 for a configuration with a mistake.
+fn limit(text: &str) -> Result<usize, &'static str> {
+    text.parse()
+        .ok()
+        .filter(|limit| *limit > 0)
+        .ok_or("must be a number from 1 on")
+}
+
+/// Asks the daemon and prints its answer. Exit status 1 when none answers or it refuses, 2 for a configuration with a
+/// mistake.
 #[must_use]
 pub fn show(arguments: &ShowArguments) -> ExitCode {
     let configured = match arguments.config.as_deref().map(Config::load).transpose() {
@@ -46,20 +95,94 @@ pub fn show(arguments: &ShowArguments) -> ExitCode {
         eprintln!("show: there is no default socket for this user: name one with --socket");
         return ExitCode::from(RUN_ERROR);
     };
-    let What::Runtime = arguments.what;
-    let request = if arguments.json {
-        "show runtime json"
-    } else {
-        "show runtime"
-    };
-    match ask(&socket, request) {
+    match answer(&socket, arguments.what, arguments.json) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("show: {}: {error}", socket.display());
+            eprintln!("show: {error}");
             ExitCode::from(RUN_ERROR)
         }
     }
+}
+
+fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> {
+    match what {
+        What::Runtime => {
+            let runtime: Runtime = get(socket, "/v1/runtime")?;
+            Ok(written(&runtime, json, Runtime::text))
+        }
+        What::Associations { after, limit } => {
+            let list = associations(socket, after, limit)?;
+            Ok(written(&list, json, AssociationList::text))
+        }
+        What::Sessions {
+            ue,
+            seid,
+            teid,
+            after,
+            limit,
+        } => {
+            let conditions = [
+                ue.map(|ue| format!("ue={ue}&")),
+                seid.map(|seid| format!("seid={}&", api::seid(seid.0))),
+                teid.map(|teid| format!("teid={}&", api::teid(teid))),
+            ];
+            let conditions: String = conditions.into_iter().flatten().collect();
+            let list = sessions(socket, &conditions, after, limit)?;
+            Ok(written(&list, json, SessionList::text))
+        }
+        What::Session { seid } => {
+            let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", api::seid(seid.0)))?;
+            Ok(written(&session, json, SessionDetail::text))
+        }
+    }
+}
+
+fn written<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> String {
+    if json {
+        // Plain values always have a JSON form.
+        serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+    } else {
+        text(value)
+    }
+}
+
+/// As many associations as are wanted, page by page.
+fn associations(socket: &Path, after: Option<u32>, limit: usize) -> Result<AssociationList, ClientError> {
+    let page = |after: Option<u32>, most: usize| {
+        let after = after.map(|after| format!("after={after}&")).unwrap_or_default();
+        get::<AssociationList>(socket, &format!("/v1/associations?{after}limit={most}"))
+    };
+    let mut list = page(after, limit.min(LONGEST_PAGE))?;
+    while let Some(next) = list.next
+        && list.associations.len() < limit
+    {
+        let more = page(Some(next), (limit - list.associations.len()).min(LONGEST_PAGE))?;
+        list.associations.extend(more.associations);
+        list.next = more.next;
+    }
+    Ok(list)
+}
+
+/// As many sessions as are wanted, page by page.
+fn sessions(
+    socket: &Path,
+    conditions: &str,
+    after: Option<Seid>,
+    limit: usize,
+) -> Result<SessionList, ClientError> {
+    let page = |after: Option<&str>, most: usize| {
+        let after = after.map(|after| format!("after={after}&")).unwrap_or_default();
+        get::<SessionList>(socket, &format!("/v1/sessions?{conditions}{after}limit={most}"))
+    };
+    let after = after.map(|seid| api::seid(seid.0));
+    let mut list = page(after.as_deref(), limit.min(LONGEST_PAGE))?;
+    while let Some(next) = list.next.take_if(|_| list.sessions.len() < limit) {
+        let more = page(Some(&next), (limit - list.sessions.len()).min(LONGEST_PAGE))?;
+        list.sessions.extend(more.sessions);
+        list.next = more.next;
+    }
+    Ok(list)
 }

@@ -1,4 +1,4 @@
-//! Workers, table sizes, the control socket and DPDK's environment.
+//! Workers, table sizes, the operator's API and DPDK's environment.
 
 use std::path::PathBuf;
 
@@ -152,10 +152,13 @@ impl Default for LimitsConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlConfig {
-    /// Path of the Unix socket that `sluice show` asks, for the daemon's own user alone; `/run/sluice/control.sock` for
-    /// root, `sluice/control.sock` in the user's runtime directory otherwise.
+    /// Path of the Unix socket that `sluice show` asks; `/run/sluice/control.sock` for root, `sluice/control.sock` in the
+    /// user's runtime directory otherwise.
     #[serde(default)]
     pub socket: Option<PathBuf>,
+    /// Name of the group whose members may use it (mode 0660); absent: the daemon's own user alone (0600).
+    #[serde(default)]
+    pub group: Option<String>,
 }
 
 /// DPDK's environment abstraction layer.

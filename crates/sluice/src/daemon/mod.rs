@@ -1,13 +1,12 @@
-//! The shell of `sluice run`: threads for the workers, sockets for N4 and for control, signals to
-//! stop. What they drive is in
-//! [`crate::upf`].
+//! The shell of `sluice run`: threads for the workers, sockets for N4 and for the operator's API, signals to stop. What
+//! they drive is in [`crate::upf`].
 
-mod control_socket;
+pub mod rest;
 mod run;
 mod sockets;
 mod threads;
 
-pub use control_socket::{ControlSocket, ask, default_path};
+pub use rest::{ClientError, default_path, get};
 pub use run::{RunError, run};
 pub use sockets::Sockets;
 pub use threads::{Pace, Published, WorkerThread};

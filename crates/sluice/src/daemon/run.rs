@@ -9,7 +9,7 @@ use session::{Moved, Random};
 use tracing::{debug, info, warn};
 use worker::{Stats, Worker};
 
-use super::control_socket::{ControlSocket, default_path};
+use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
 use super::threads::{Pace, WorkerThread};
 use crate::clock::Clock;
@@ -69,7 +69,8 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
             |_| false,
         ));
     }
-    let _control_socket = open_control_socket(config, &threads);
+    let (inquiry, desk) = desk();
+    let _rest = open_rest_socket(config, inquiry, &threads);
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -78,6 +79,7 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
 
     let mut served = Served {
         control: &mut control,
+        desk,
         sockets: &mut sockets,
         ports: &mut ports,
         clock: &clock,
@@ -95,12 +97,18 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     outcome.map(|()| stats)
 }
 
-/// The control socket. Without one the daemon runs all the same.
-fn open_control_socket(config: &Config, threads: &[WorkerThread]) -> Option<ControlSocket> {
+/// The operator's API. Without it the daemon runs all the same.
+fn open_rest_socket(config: &Config, inquiry: Inquiry, threads: &[WorkerThread]) -> Option<RestSocket> {
     let path = config.control.socket.clone().or_else(default_path)?;
+    let access = config
+        .control
+        .group
+        .as_deref()
+        .map_or(Ok(Access::Owner), Access::group);
     let workers = threads.iter().map(|thread| thread.published().clone()).collect();
-    ControlSocket::open(&path, workers)
-        .inspect_err(|error| warn!("no control socket: {}: {error}", path.display()))
+    access
+        .and_then(|access| RestSocket::open(&path, access, Service::new(inquiry, workers)))
+        .inspect_err(|error| warn!("nothing for `sluice show` at {}: {error}", path.display()))
         .ok()
 }
 
@@ -123,6 +131,7 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
 /// What the control thread looks after.
 struct Served<'a> {
     control: &'a mut Control,
+    desk: Desk,
     sockets: &'a mut Sockets,
     ports: &'a mut Ports,
     clock: &'a Clock,
@@ -134,7 +143,7 @@ impl Served<'_> {
     fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
         while !is_over(self.control) {
             let received = self.sockets.receive(self.control, self.clock.now());
-            let busy = self.control.poll(self.clock.now());
+            let busy = self.control.poll(self.clock.now()) | self.desk.serve(self.control);
             self.sockets.transmit(self.control);
             self.follow_moves();
             if self.threads.iter().any(WorkerThread::is_finished) {

@@ -18,6 +18,7 @@ use worker::{ApplyError, Command, ControlLink, Event};
 use super::balance::{Balancer, Load};
 use super::echo;
 use super::neighbours::SharedNeighbours;
+use super::views::Questions;
 use super::words::{command, fault};
 use crate::config::StaticNeighbour;
 
@@ -71,12 +72,15 @@ impl Peer {
 
 /// The control part of a UPF.
 pub struct Control {
-    endpoint: Endpoint,
-    network: Arc<Network>,
-    neighbours: SharedNeighbours,
+    pub(super) endpoint: Endpoint,
+    pub(super) network: Arc<Network>,
+    pub(super) neighbours: SharedNeighbours,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
     moved: VecDeque<Moved>,
+    pub(super) questions: Questions,
+    /// Seconds since 1970 when the clock stood at 0.
+    pub(super) clock_unix: u64,
 }
 
 impl Control {
@@ -90,6 +94,7 @@ impl Control {
         };
         let neighbours = SharedNeighbours::new(Neighbours::new(limits, config.interfaces));
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
+        let clock_unix = config.n4.clock_unix;
         let endpoint = Endpoint::new(
             config.n4,
             Arc::clone(&config.network),
@@ -111,6 +116,8 @@ impl Control {
             peers,
             balancer: config.balancer,
             moved: VecDeque::new(),
+            questions: Questions::default(),
+            clock_unix,
         }
     }
 
@@ -247,6 +254,7 @@ impl Control {
                 spent: _,
             } => self.applied(now, op, outcome),
             Event::Fenced { op } => self.applied(now, op, Ok(None)),
+            Event::Inspected { question, status } => self.inspected(question, status),
             Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),
             Event::Neighbour {
                 instance,
@@ -306,12 +314,17 @@ impl Control {
             };
             let to = effect.worker();
             let command = command(effect);
-            if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
-                peer.send(command);
-            }
+            self.send(to, command);
             busy = true;
         }
         busy
+    }
+
+    /// Sends one command to a worker, behind all that wait.
+    pub(super) fn send(&mut self, to: WorkerId, command: Command) {
+        if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
+            peer.send(command);
+        }
     }
 
     /// The worker of each bucket.

@@ -8,9 +8,12 @@ mod balance;
 mod control;
 mod echo;
 mod neighbours;
+mod transfer;
+mod views;
 mod words;
 
 pub use assemble::{Assembly, Surroundings, assemble, unix_time};
 pub use balance::{Balancer, Bound};
 pub use control::{Control, ControlConfig};
+pub use views::{NotShown, SessionQuery};
 pub use words::command;

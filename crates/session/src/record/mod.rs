@@ -1,0 +1,242 @@
+//! Session records: a session, or an association, as octets that outlive the process (docs/adr/0006).
+//!
+//! One versioned form for all that needs one: a store, a standby, an upgrade, a bucket that moves to another node. A
+//! record names nothing that only one process knows: network instances go by name, moments by date, associations by
+//! Node ID; indexes, slots and counters of workers are not in it. SEIDs, TEIDs and UE addresses are: peers hold on to
+//! them. Each record is sealed by itself ([`envelope`]), so that a file of many is read one by one.
+//!
+//! Values only: [`transfer`](crate::transfer) makes records of sessions and sessions of records.
+
+mod association;
+mod envelope;
+mod session_v1;
+
+use flow::{Bucket, UrrCount};
+use packet::{Qfi, Teid};
+use rules::model::{EditError, PdrId, SessionRules};
+use rules::network::Network;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crate::addresses::UeAddress;
+use crate::choose::Shared;
+use crate::effect::{CpFSeid, Seid};
+use crate::sets::Sets;
+use crate::usage::{Moment, UrrCheckpoint, UsageReport};
+
+use envelope::Kind;
+pub use envelope::LONGEST_RECORD;
+
+/// What the numbers of a process mean: without it, a record is not to be read or written.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// The network instances, with their names.
+    pub network: &'a Network,
+    /// Seconds since 1970 when the process's clock stood at 0.
+    pub clock_unix: u64,
+}
+
+/// A session on its way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionRecord {
+    /// The association that it belongs to: the octets of its Node ID (TS 29.244 §8.2.38).
+    pub association: Vec<u8>,
+    /// The local SEID.
+    pub seid: Seid,
+    /// The control plane's F-SEID.
+    pub cp: CpFSeid,
+    /// The bucket that it lives in, from which its TEIDs were drawn.
+    pub bucket: Bucket,
+    /// The sets that it belongs to, and where its reports go.
+    pub sets: Sets,
+    /// The rules as given, in the order of their slots.
+    pub rules: Arc<SessionRules>,
+    /// UE addresses that came from pools.
+    pub leases: Vec<UeAddress>,
+    /// The F-TEIDs that its CHOOSE IDs stand for.
+    pub(crate) shared: Shared,
+    /// Where its URRs stand.
+    pub checkpoints: Vec<UrrCheckpoint>,
+    /// What its control plane has yet to acknowledge.
+    pub pending: PendingReports,
+}
+
+/// What of a session is reported and not acknowledged, or about to be reported (TS 29.244 §7.5.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PendingReports {
+    /// Usage, with the numbers that it has got.
+    pub usage: Vec<UsageReport>,
+    /// Downlink data.
+    pub downlink: Vec<DownlinkMark>,
+    /// Peers' tunnel endpoints that there are no more.
+    pub errors: Vec<(IpAddr, Teid)>,
+    /// Inactivity.
+    pub inactive: bool,
+}
+
+/// The packet that a Downlink Data Report is about (TS 29.244 §7.5.8.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DownlinkMark {
+    /// The PDR that it matched.
+    pub pdr: PdrId,
+    /// Paging Policy Indication: its DSCP, 0 to 63.
+    pub ppi: Option<u8>,
+    /// Its QoS flow.
+    pub qfi: Option<Qfi>,
+}
+
+/// An association on its way: what sessions that belong to it need to be reported and controlled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssociationRecord {
+    /// The octets of the peer's Node ID (TS 29.244 §8.2.38).
+    pub node: Vec<u8>,
+    /// When the peer started: seconds since 1900 (§8.2.65).
+    pub recovery: u32,
+    /// What the peer can do: the flags of CP Function Features (§8.2.58), octet 5 in the low byte.
+    pub features: u64,
+    /// Where the set-up came from.
+    pub peer: SocketAddr,
+    /// Other addresses of the peer or its set.
+    pub others: Vec<IpAddr>,
+    /// The SMF set (§8.2.131), in DNS labels.
+    pub set: Option<Vec<u8>>,
+    /// The address of ours that it reached.
+    pub local: SocketAddr,
+    /// Since when.
+    pub since: Moment,
+}
+
+/// Any record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A session.
+    Session(Box<SessionRecord>),
+    /// An association.
+    Association(Box<AssociationRecord>),
+}
+
+impl Record {
+    /// Reads the record that `octets` begin with, and gives what follows on it.
+    ///
+    /// # Errors
+    /// What is wrong with it. Nothing is believed that the check sum does not cover; no more memory is taken than a
+    /// small multiple of the record's own length.
+    pub fn decode<'o>(octets: &'o [u8], frame: Frame<'_>) -> Result<(Record, &'o [u8]), RecordError> {
+        let (sealed, rest) = envelope::open(octets)?;
+        let record = match sealed.kind {
+            Kind::Session => session_v1::decode(sealed.body, frame)
+                .map(Box::new)
+                .map(Record::Session),
+            Kind::Association => {
+                let read = association::decode(sealed.body, frame);
+                read.map(Box::new).map(Record::Association)
+            }
+        };
+        Ok((record?, rest))
+    }
+}
+
+impl SessionRecord {
+    /// The session as octets.
+    ///
+    /// # Errors
+    /// What no live session is: longer than [`LONGEST_RECORD`], or with a network instance that there is not.
+    pub fn encode(&self, frame: Frame<'_>) -> Result<Vec<u8>, RecordError> {
+        envelope::seal(Kind::Session, &session_v1::encode(self, frame)?)
+    }
+}
+
+impl AssociationRecord {
+    /// The association as octets.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn encode(&self, frame: Frame<'_>) -> Result<Vec<u8>, RecordError> {
+        envelope::seal(Kind::Association, &association::encode(self, frame)?)
+    }
+}
+
+/// Octets that are no record that can be used here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecordError {
+    /// They end before the record does.
+    Truncated,
+    /// They do not begin as a record does.
+    NoRecord,
+    /// The record is of a kind that is not known here, by this number.
+    Kind(u8),
+    /// A newer Sluice wrote it.
+    Newer {
+        /// The version of the record's kind.
+        version: u16,
+        /// The newest that is known here.
+        known: u16,
+    },
+    /// It says that it is longer than any record may be, octets.
+    TooLong(usize),
+    /// The check sum is another: it was damaged on its way.
+    CheckSum,
+    /// What it says cannot be: the field.
+    Malformed(&'static str),
+    /// A network instance that is not configured here.
+    UnknownInstance(String),
+    /// Its rules contradict each other.
+    Rules(EditError),
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RecordError::Truncated => f.write_str("the record is cut off"),
+            RecordError::NoRecord => f.write_str("this is no session record"),
+            RecordError::Kind(kind) => write!(f, "records of kind {kind} are not known here"),
+            RecordError::Newer { version, known } => write!(
+                f,
+                "the record is of version {version}, and the newest one known here is {known}: a newer Sluice wrote it"
+            ),
+            RecordError::TooLong(octets) => {
+                write!(f, "the record has {octets} octets; {LONGEST_RECORD} is the most")
+            }
+            RecordError::CheckSum => f.write_str("the record is damaged: its check sum is another"),
+            RecordError::Malformed(field) => write!(f, "the record's {field} cannot be"),
+            RecordError::UnknownInstance(name) => {
+                write!(
+                    f,
+                    "the record names network instance {name:?}, which is not configured"
+                )
+            }
+            RecordError::Rules(error) => write!(f, "the record's rules: {error}"),
+        }
+    }
+}
+
+impl core::error::Error for RecordError {}
+
+impl From<EditError> for RecordError {
+    fn from(error: EditError) -> RecordError {
+        RecordError::Rules(error)
+    }
+}
+
+/// A count as it is written.
+type Octets = [u64; 4];
+
+fn octets(count: UrrCount) -> Octets {
+    let UrrCount {
+        ul_packets,
+        ul_octets,
+        dl_packets,
+        dl_octets,
+    } = count;
+    [ul_packets, ul_octets, dl_packets, dl_octets]
+}
+
+fn count([ul_packets, ul_octets, dl_packets, dl_octets]: Octets) -> UrrCount {
+    UrrCount {
+        ul_packets,
+        ul_octets,
+        dl_packets,
+        dl_octets,
+    }
+}

@@ -1,0 +1,654 @@
+//! The body of a session's record, version 1: the shapes as they are written, and the way between them and the session.
+//!
+//! The shapes are not those of [`rules::model`], which may change while these may not: a change of a shape is a new
+//! version beside this one. Every field of a rule is named when it is written, so that one that is added to the model
+//! does not compile before somebody has decided what becomes of it here.
+
+use flow::InstanceId;
+use packet::{Ppi, Qfi};
+use rules::model;
+use rules::network::Network;
+use rules::prefix::IpPrefix;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRecord, octets};
+use crate::addresses::UeAddress;
+use crate::sets::{SetId, SetNode, Sets};
+use crate::usage::{Moment, ReportCause, UrrCheckpoint, UsageReport};
+use read::Reader;
+
+mod read;
+
+type Result<T> = std::result::Result<T, RecordError>;
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    association: Vec<u8>,
+    seid: u64,
+    cp: FSeid,
+    bucket: u16,
+    sets: SetsBody,
+    /// The names of the network instances that the rest goes by numbers of.
+    instances: Vec<String>,
+    endpoints: Vec<Endpoint>,
+    pdrs: Vec<Pdr>,
+    fars: Vec<Far>,
+    qers: Vec<Qer>,
+    urrs: Vec<Urr>,
+    bars: Vec<Bar>,
+    filters: Vec<Filter>,
+    /// Each with an instance of its address space.
+    leases: Vec<(u16, Prefix)>,
+    chosen: Vec<Chosen>,
+    checkpoints: Vec<Checkpoint>,
+    pending: Pending,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FSeid {
+    seid: u64,
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<Ipv6Addr>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct SetsBody {
+    ids: Vec<Set>,
+    group: Option<Vec<u8>>,
+    reports_to: Option<(Option<Ipv4Addr>, Option<Ipv6Addr>)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Set {
+    kind: Option<u8>,
+    node: Node,
+    number: u16,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Node {
+    Ipv4(Ipv4Addr),
+    Ipv6(Ipv6Addr),
+    Operator(u32),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Prefix(IpAddr, u8);
+
+#[derive(Serialize, Deserialize)]
+struct FTeid {
+    teid: u32,
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<Ipv6Addr>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UeIp {
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<(Ipv6Addr, u8)>,
+    is_destination: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Filter {
+    /// As in an SDF Filter IE.
+    flow_description: Option<String>,
+    /// The octet, and its bits that count.
+    tos_traffic_class: Option<(u8, u8)>,
+    spi: Option<u32>,
+    flow_label: Option<u32>,
+    filter_id: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Endpoint {
+    id: u8,
+    f_teid: Option<FTeid>,
+    instance: Option<u16>,
+    ue_ip: Vec<UeIp>,
+    framed_routes: Vec<Prefix>,
+    qfis: Vec<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Pdr {
+    id: u16,
+    precedence: u32,
+    source_interface: u8,
+    endpoint: Option<u8>,
+    f_teid: Option<FTeid>,
+    instance: Option<u16>,
+    ue_ip: Vec<UeIp>,
+    framed_routes: Vec<Prefix>,
+    sdf_filters: Vec<Filter>,
+    /// Its identifier, and the flows that are its.
+    application: Option<(Vec<u8>, Vec<String>)>,
+    qfis: Vec<u8>,
+    /// The value of Outer Header Removal, and whether the PDU Session Container goes.
+    outer_header_removal: Option<(u8, bool)>,
+    far: Option<u32>,
+    qers: Vec<u32>,
+    urrs: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Far {
+    id: u32,
+    action: u16,
+    forwarding: Option<Forwarding>,
+    bar: Option<u8>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Forwarding {
+    destination: u8,
+    instance: Option<u16>,
+    outer_header_creation: Option<OuterHeader>,
+    transport_level_marking: Option<(u8, u8)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct OuterHeader {
+    kind: u16,
+    teid: u32,
+    ipv4: Option<Ipv4Addr>,
+    ipv6: Option<Ipv6Addr>,
+    port: Option<u16>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Qer {
+    id: u32,
+    /// Uplink and downlink: whether closed.
+    gates: (bool, bool),
+    qfi: Option<u8>,
+    rqi: bool,
+    ppi: Option<u8>,
+    /// Uplink and downlink, bit/s.
+    mbr: Option<(u64, u64)>,
+    gbr: Option<(u64, u64)>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Urr {
+    id: u32,
+    method: u8,
+    triggers: u32,
+    volume_threshold: Option<Volume>,
+    volume_quota: Option<Volume>,
+    time_threshold: Option<u32>,
+    time_quota: Option<u32>,
+    is_paused: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Volume {
+    total: Option<u64>,
+    uplink: Option<u64>,
+    downlink: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Bar {
+    id: u8,
+    notification_delay: Option<u8>,
+    suggested_packets: Option<u8>,
+    extended_packets: Option<u16>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Chosen {
+    id: u8,
+    source: u8,
+    instance: Option<u16>,
+    f_teid: FTeid,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Checkpoint {
+    urr: u32,
+    next: u32,
+    /// Nanoseconds since 1970; so everywhere below.
+    since: u64,
+    count: Octets,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Pending {
+    usage: Vec<Usage>,
+    downlink: Vec<(u16, Option<u8>, Option<u8>)>,
+    errors: Vec<(IpAddr, u32)>,
+    inactive: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Usage {
+    urr: u32,
+    method: u8,
+    sequence: u32,
+    cause: Cause,
+    count: Octets,
+    start: u64,
+    end: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+enum Cause {
+    Termination,
+    Immediate,
+}
+
+/// Writes a session.
+pub(super) fn encode(record: &SessionRecord, frame: Frame<'_>) -> Result<Vec<u8>> {
+    let body = Writer {
+        frame,
+        named: Vec::new(),
+    }
+    .body(record)?;
+    postcard::to_allocvec(&body).map_err(|_| RecordError::Malformed("session"))
+}
+
+/// Reads a session.
+pub(super) fn decode(octets: &[u8], frame: Frame<'_>) -> Result<SessionRecord> {
+    let (body, rest): (Body, _) =
+        postcard::take_from_bytes(octets).map_err(|_| RecordError::Malformed("session"))?;
+    if !rest.is_empty() {
+        return Err(RecordError::Malformed("end"));
+    }
+    Reader::new(frame, &body.instances)?.record(body)
+}
+
+/// Writes what is different in every process by what is not.
+struct Writer<'a> {
+    frame: Frame<'a>,
+    named: Vec<InstanceId>,
+}
+
+impl Writer<'_> {
+    fn body(mut self, record: &SessionRecord) -> Result<Body> {
+        let SessionRecord {
+            association,
+            seid,
+            cp,
+            bucket,
+            sets,
+            rules,
+            leases,
+            shared,
+            checkpoints,
+            pending,
+        } = record;
+        let endpoints = rules.endpoints().iter().map(|one| self.endpoint(one)).collect();
+        let pdrs = rules.pdrs().iter().map(|pdr| self.pdr(pdr)).collect();
+        let fars = rules.fars().iter().map(|far| self.far(far)).collect();
+        let leases = leases.iter().map(|lease| self.lease(lease)).collect();
+        let chosen = shared.entries().map(|entry| self.chosen(entry)).collect();
+        Ok(Body {
+            association: association.clone(),
+            seid: seid.0,
+            cp: FSeid {
+                seid: cp.seid,
+                ipv4: cp.ipv4,
+                ipv6: cp.ipv6,
+            },
+            bucket: bucket.index() as u16,
+            sets: sets_body(sets),
+            endpoints,
+            pdrs,
+            fars,
+            qers: rules.qers().iter().map(qer).collect(),
+            urrs: rules.urrs().iter().map(urr).collect(),
+            bars: rules.bars().iter().map(bar).collect(),
+            filters: rules.shared_filters().map(filter).collect(),
+            leases,
+            chosen,
+            checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
+            pending: self.pending(pending),
+            instances: names(self.frame.network, &self.named)?,
+        })
+    }
+
+    /// The number of an instance in the record.
+    fn instance(&mut self, id: InstanceId) -> u16 {
+        let known = self.named.iter().position(|one| *one == id);
+        known.unwrap_or_else(|| {
+            self.named.push(id);
+            self.named.len() - 1
+        }) as u16
+    }
+
+    fn lease(&mut self, (vrf, prefix): &UeAddress) -> (u16, Prefix) {
+        let instances = self.frame.network.instances().iter();
+        let member = instances.filter(|one| one.vrf == *vrf).map(|one| one.id).next();
+        (self.instance(member.unwrap_or_default()), written(prefix))
+    }
+
+    fn chosen(
+        &mut self,
+        (id, source, instance, f_teid): (u8, model::SourceInterface, Option<InstanceId>, model::FTeid),
+    ) -> Chosen {
+        Chosen {
+            id,
+            source: source.value(),
+            instance: instance.map(|id| self.instance(id)),
+            f_teid: f_teid_body(f_teid),
+        }
+    }
+
+    fn endpoint(&mut self, endpoint: &model::TrafficEndpoint) -> Endpoint {
+        let model::TrafficEndpoint {
+            id,
+            f_teid,
+            instance,
+            ue_ip,
+            framed_routes,
+            qfis,
+        } = endpoint;
+        Endpoint {
+            id: id.0,
+            f_teid: f_teid.map(f_teid_body),
+            instance: instance.map(|id| self.instance(id)),
+            ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
+            framed_routes: framed_routes.iter().map(written).collect(),
+            qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
+        }
+    }
+
+    fn pdr(&mut self, pdr: &model::Pdr) -> Pdr {
+        let model::Pdr {
+            id,
+            precedence,
+            pdi,
+            outer_header_removal,
+            far,
+            qers,
+            urrs,
+        } = pdr;
+        let model::Pdi {
+            source_interface,
+            endpoint,
+            f_teid,
+            instance,
+            ue_ip,
+            framed_routes,
+            sdf_filters,
+            application,
+            qfis,
+        } = pdi;
+        Pdr {
+            id: id.0,
+            precedence: precedence.0,
+            source_interface: source_interface.value(),
+            endpoint: endpoint.map(|id| id.0),
+            f_teid: f_teid.map(f_teid_body),
+            instance: instance.map(|id| self.instance(id)),
+            ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
+            framed_routes: framed_routes.iter().map(written).collect(),
+            sdf_filters: sdf_filters.iter().map(filter).collect(),
+            application: application.as_ref().map(|application| {
+                let model::Application { id, flows } = application;
+                (id.to_vec(), flows.iter().map(ToString::to_string).collect())
+            }),
+            qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
+            outer_header_removal: outer_header_removal.map(|removal| {
+                let model::OuterHeaderRemoval { header, deletes_psc } = removal;
+                (header.value(), deletes_psc)
+            }),
+            far: far.map(|id| id.0),
+            qers: qers.iter().map(|id| id.0).collect(),
+            urrs: urrs.iter().map(|id| id.0).collect(),
+        }
+    }
+
+    fn far(&mut self, far: &model::Far) -> Far {
+        let model::Far {
+            id,
+            action,
+            forwarding,
+            bar,
+        } = far;
+        Far {
+            id: id.0,
+            action: action.0,
+            forwarding: forwarding.as_ref().map(|to| self.forwarding(to)),
+            bar: bar.map(|id| id.0),
+        }
+    }
+
+    fn forwarding(&mut self, forwarding: &model::ForwardingParameters) -> Forwarding {
+        let model::ForwardingParameters {
+            destination,
+            instance,
+            outer_header_creation,
+            transport_level_marking,
+        } = forwarding;
+        Forwarding {
+            destination: destination.value(),
+            instance: instance.map(|id| self.instance(id)),
+            outer_header_creation: outer_header_creation.as_ref().map(|header| {
+                let model::OuterHeaderCreation {
+                    kind,
+                    teid,
+                    ipv4,
+                    ipv6,
+                    port,
+                } = *header;
+                OuterHeader {
+                    kind: kind.0,
+                    teid: teid.0,
+                    ipv4,
+                    ipv6,
+                    port,
+                }
+            }),
+            transport_level_marking: transport_level_marking.map(|class| (class.value, class.mask)),
+        }
+    }
+
+    fn date(&self, moment: Moment) -> u64 {
+        moment.unix_nanos(self.frame.clock_unix)
+    }
+
+    fn checkpoint(&self, checkpoint: &UrrCheckpoint) -> Checkpoint {
+        let UrrCheckpoint {
+            urr,
+            next,
+            since,
+            count,
+        } = *checkpoint;
+        Checkpoint {
+            urr: urr.0,
+            next,
+            since: self.date(since),
+            count: octets(count),
+        }
+    }
+
+    fn pending(&self, pending: &PendingReports) -> Pending {
+        let PendingReports {
+            usage,
+            downlink,
+            errors,
+            inactive,
+        } = pending;
+        let mark = |mark: &DownlinkMark| (mark.pdr.0, mark.ppi, mark.qfi.map(Qfi::get));
+        Pending {
+            usage: usage.iter().map(|report| self.usage(report)).collect(),
+            downlink: downlink.iter().map(mark).collect(),
+            errors: errors.iter().map(|(peer, teid)| (*peer, teid.0)).collect(),
+            inactive: *inactive,
+        }
+    }
+
+    fn usage(&self, report: &UsageReport) -> Usage {
+        let UsageReport {
+            urr,
+            method,
+            sequence,
+            cause,
+            count,
+            start,
+            end,
+        } = *report;
+        Usage {
+            urr: urr.0,
+            method: method.0,
+            sequence,
+            cause: match cause {
+                ReportCause::Termination => Cause::Termination,
+                ReportCause::Immediate => Cause::Immediate,
+            },
+            count: octets(count),
+            start: self.date(start),
+            end: self.date(end),
+        }
+    }
+}
+
+/// The names of instances. No live session has others than those of the network.
+fn names(network: &Network, ids: &[InstanceId]) -> Result<Vec<String>> {
+    let name = |id: &InstanceId| network.instance(*id).map(|one| one.name.clone());
+    let named = ids
+        .iter()
+        .map(|id| name(id).ok_or(RecordError::Malformed("network instance")));
+    named.collect()
+}
+
+fn written(prefix: &IpPrefix) -> Prefix {
+    Prefix(prefix.address(), prefix.len())
+}
+
+fn sets_body(sets: &Sets) -> SetsBody {
+    let Sets {
+        ids,
+        group,
+        reports_to,
+    } = sets;
+    let set = |id: &SetId| Set {
+        kind: id.kind,
+        number: id.number,
+        node: match id.node {
+            SetNode::Ipv4(address) => Node::Ipv4(address),
+            SetNode::Ipv6(address) => Node::Ipv6(address),
+            SetNode::Operator(number) => Node::Operator(number),
+        },
+    };
+    SetsBody {
+        ids: ids.iter().map(set).collect(),
+        group: group.as_ref().map(|group| group.to_vec()),
+        reports_to: reports_to.map(|to| (to.ipv4, to.ipv6)),
+    }
+}
+
+fn f_teid_body(f_teid: model::FTeid) -> FTeid {
+    let model::FTeid { teid, ipv4, ipv6 } = f_teid;
+    FTeid {
+        teid: teid.0,
+        ipv4,
+        ipv6,
+    }
+}
+
+fn ue_ip_body(ue: &model::UeIpAddress) -> UeIp {
+    let model::UeIpAddress {
+        ipv4,
+        ipv6,
+        is_destination,
+    } = *ue;
+    UeIp {
+        ipv4,
+        ipv6,
+        is_destination,
+    }
+}
+
+fn filter(filter: &model::SdfFilter) -> Filter {
+    let model::SdfFilter {
+        flow_description,
+        tos_traffic_class,
+        spi,
+        flow_label,
+        filter_id,
+    } = filter;
+    Filter {
+        flow_description: flow_description.as_ref().map(ToString::to_string),
+        tos_traffic_class: tos_traffic_class.map(|class| (class.value, class.mask)),
+        spi: *spi,
+        flow_label: *flow_label,
+        filter_id: filter_id.map(|id| id.0),
+    }
+}
+
+fn qer(qer: &model::Qer) -> Qer {
+    let model::Qer {
+        id,
+        gate_ul,
+        gate_dl,
+        qfi,
+        rqi,
+        ppi,
+        mbr,
+        gbr,
+    } = *qer;
+    let rates = |rates: model::BitRates| (rates.ul.0, rates.dl.0);
+    Qer {
+        id: id.0,
+        gates: (gate_ul.is_closed(), gate_dl.is_closed()),
+        qfi: qfi.map(Qfi::get),
+        rqi,
+        ppi: ppi.map(Ppi::get),
+        mbr: mbr.map(rates),
+        gbr: gbr.map(rates),
+    }
+}
+
+fn urr(urr: &model::Urr) -> Urr {
+    let model::Urr {
+        id,
+        method,
+        triggers,
+        volume_threshold,
+        volume_quota,
+        time_threshold,
+        time_quota,
+        is_paused,
+    } = urr;
+    let volume = |volume: &model::Volume| {
+        let model::Volume {
+            total,
+            uplink,
+            downlink,
+        } = *volume;
+        Volume {
+            total,
+            uplink,
+            downlink,
+        }
+    };
+    Urr {
+        id: id.0,
+        method: method.0,
+        triggers: triggers.0,
+        volume_threshold: volume_threshold.as_deref().map(volume),
+        volume_quota: volume_quota.as_deref().map(volume),
+        time_threshold: *time_threshold,
+        time_quota: *time_quota,
+        is_paused: *is_paused,
+    }
+}
+
+fn bar(bar: &model::Bar) -> Bar {
+    let model::Bar {
+        id,
+        notification_delay,
+        suggested_packets,
+        extended_packets,
+    } = *bar;
+    Bar {
+        id: id.0,
+        notification_delay,
+        suggested_packets,
+        extended_packets,
+    }
+}

@@ -1,0 +1,367 @@
+//! From the shapes back to a session: every value is checked, since the octets may come from anywhere.
+
+use flow::{Bucket, InstanceId};
+use packet::{Ppi, Qfi, Teid};
+use rules::compile::MAX_PDRS;
+use rules::model::{self, SessionRules};
+use rules::network::Network;
+use rules::prefix::IpPrefix;
+use std::sync::Arc;
+
+use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
+use super::*;
+use crate::choose::Shared;
+use crate::effect::{CpFSeid, Seid};
+use crate::sets::Addresses;
+
+/// Reads what goes by numbers of the record.
+pub(super) struct Reader<'a> {
+    frame: Frame<'a>,
+    instances: Vec<InstanceId>,
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of a record that has these names of network instances.
+    pub(super) fn new(frame: Frame<'a>, names: &[String]) -> Result<Reader<'a>> {
+        let id = |network: &Network, name: &String| {
+            let instance = network.instance_by_name(name.as_bytes());
+            instance
+                .map(|one| one.id)
+                .ok_or(RecordError::UnknownInstance(name.clone()))
+        };
+        let instances = names.iter().map(|name| id(frame.network, name));
+        Ok(Reader {
+            frame,
+            instances: instances.collect::<Result<_>>()?,
+        })
+    }
+
+    /// The whole of it.
+    pub(super) fn record(&self, body: Body) -> Result<SessionRecord> {
+        let rules = self.rules(&body)?;
+        let leases = body.leases.iter().map(|lease| self.lease(lease));
+        let chosen = body.chosen.iter().map(|chosen| self.chosen(chosen));
+        let chosen: Vec<_> = chosen.collect::<Result<_>>()?;
+        let FSeid { seid, ipv4, ipv6 } = body.cp;
+        Ok(SessionRecord {
+            seid: Some(Seid(body.seid))
+                .filter(|seid| seid.0 != 0)
+                .ok_or(bad("SEID"))?,
+            cp: CpFSeid { seid, ipv4, ipv6 },
+            bucket: Bucket::new(body.bucket).ok_or(bad("bucket"))?,
+            sets: sets(body.sets),
+            rules: Arc::new(rules),
+            leases: leases.collect::<Result<_>>()?,
+            shared: Shared::of_entries(chosen.into_iter()),
+            checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
+            pending: self.pending(&body.pending)?,
+            association: body.association,
+        })
+    }
+
+    /// The rules, made in the order in which their slots are.
+    fn rules(&self, body: &Body) -> Result<SessionRules> {
+        let lengths = [
+            body.endpoints.len(),
+            body.pdrs.len(),
+            body.fars.len(),
+            body.qers.len(),
+            body.urrs.len(),
+            body.bars.len(),
+        ];
+        if lengths.into_iter().any(|length| length > MAX_PDRS) {
+            return Err(bad("number of rules"));
+        }
+        let mut rules = SessionRules::new();
+        for endpoint in &body.endpoints {
+            rules.create_endpoint(self.endpoint(endpoint)?)?;
+        }
+        for far in &body.fars {
+            rules.create_far(self.far(far)?)?;
+        }
+        for one in &body.qers {
+            rules.create_qer(qer(one)?)?;
+        }
+        for one in &body.urrs {
+            rules.create_urr(urr(one))?;
+        }
+        for one in &body.bars {
+            rules.create_bar(bar(one))?;
+        }
+        for pdr in &body.pdrs {
+            rules.create_pdr(self.pdr(pdr)?)?;
+        }
+        rules.share_filters(body.filters.iter().map(filter).collect::<Result<_>>()?);
+        Ok(rules)
+    }
+
+    fn instance(&self, number: u16) -> Result<InstanceId> {
+        let known = self.instances.get(usize::from(number));
+        known.copied().ok_or(bad("network instance"))
+    }
+
+    fn optional_instance(&self, number: Option<u16>) -> Result<Option<InstanceId>> {
+        number.map(|number| self.instance(number)).transpose()
+    }
+
+    fn lease(&self, (instance, address): &(u16, Prefix)) -> Result<UeAddress> {
+        let instance = self.frame.network.instance(self.instance(*instance)?);
+        let vrf = instance.map(|one| one.vrf).ok_or(bad("lease"))?;
+        Ok((vrf, prefix(address)?))
+    }
+
+    fn chosen(
+        &self,
+        chosen: &Chosen,
+    ) -> Result<(u8, model::SourceInterface, Option<InstanceId>, model::FTeid)> {
+        let source = model::SourceInterface::from_value(chosen.source);
+        let instance = self.optional_instance(chosen.instance)?;
+        Ok((chosen.id, source, instance, f_teid(&chosen.f_teid)))
+    }
+
+    fn endpoint(&self, endpoint: &Endpoint) -> Result<model::TrafficEndpoint> {
+        Ok(model::TrafficEndpoint {
+            id: model::TrafficEndpointId(endpoint.id),
+            f_teid: endpoint.f_teid.as_ref().map(f_teid),
+            instance: self.optional_instance(endpoint.instance)?,
+            ue_ip: ue_ips(&endpoint.ue_ip),
+            framed_routes: prefixes(&endpoint.framed_routes)?,
+            qfis: qfis(&endpoint.qfis)?,
+        })
+    }
+
+    fn pdr(&self, pdr: &Pdr) -> Result<model::Pdr> {
+        Ok(model::Pdr {
+            id: model::PdrId(pdr.id),
+            precedence: model::Precedence(pdr.precedence),
+            pdi: model::Pdi {
+                source_interface: model::SourceInterface::from_value(pdr.source_interface),
+                endpoint: pdr.endpoint.map(model::TrafficEndpointId),
+                f_teid: pdr.f_teid.as_ref().map(f_teid),
+                instance: self.optional_instance(pdr.instance)?,
+                ue_ip: ue_ips(&pdr.ue_ip),
+                framed_routes: prefixes(&pdr.framed_routes)?,
+                sdf_filters: pdr.sdf_filters.iter().map(filter).collect::<Result<_>>()?,
+                application: pdr.application.as_ref().map(application).transpose()?,
+                qfis: qfis(&pdr.qfis)?,
+            },
+            outer_header_removal: pdr.outer_header_removal.map(removal).transpose()?,
+            far: pdr.far.map(model::FarId),
+            qers: pdr.qers.iter().copied().map(model::QerId).collect(),
+            urrs: pdr.urrs.iter().copied().map(model::UrrId).collect(),
+        })
+    }
+
+    fn far(&self, far: &Far) -> Result<model::Far> {
+        let forwarding = far.forwarding.as_ref().map(|to| self.forwarding(to));
+        Ok(model::Far {
+            id: model::FarId(far.id),
+            action: model::ApplyAction(far.action),
+            forwarding: forwarding.transpose()?,
+            bar: far.bar.map(model::BarId),
+        })
+    }
+
+    fn forwarding(&self, forwarding: &Forwarding) -> Result<model::ForwardingParameters> {
+        let header = |header: &OuterHeader| model::OuterHeaderCreation {
+            kind: model::OuterHeaderKind(header.kind),
+            teid: Teid(header.teid),
+            ipv4: header.ipv4,
+            ipv6: header.ipv6,
+            port: header.port,
+        };
+        Ok(model::ForwardingParameters {
+            destination: model::DestinationInterface::from_value(forwarding.destination),
+            instance: self.optional_instance(forwarding.instance)?,
+            outer_header_creation: forwarding.outer_header_creation.as_ref().map(header),
+            transport_level_marking: forwarding.transport_level_marking.map(class),
+        })
+    }
+
+    fn moment(&self, date: u64) -> Moment {
+        Moment::from_unix_nanos(date, self.frame.clock_unix)
+    }
+
+    fn checkpoint(&self, checkpoint: &Checkpoint) -> UrrCheckpoint {
+        UrrCheckpoint {
+            urr: model::UrrId(checkpoint.urr),
+            next: checkpoint.next,
+            since: self.moment(checkpoint.since),
+            count: count(checkpoint.count),
+        }
+    }
+
+    fn pending(&self, pending: &Pending) -> Result<PendingReports> {
+        let mark = |(pdr, ppi, qfi): &(u16, Option<u8>, Option<u8>)| {
+            Ok(DownlinkMark {
+                pdr: model::PdrId(*pdr),
+                ppi: *ppi,
+                qfi: qfi.map(self::qfi).transpose()?,
+            })
+        };
+        Ok(PendingReports {
+            usage: pending.usage.iter().map(|report| self.usage(report)).collect(),
+            downlink: pending.downlink.iter().map(mark).collect::<Result<_>>()?,
+            errors: pending
+                .errors
+                .iter()
+                .map(|(peer, teid)| (*peer, Teid(*teid)))
+                .collect(),
+            inactive: pending.inactive,
+        })
+    }
+
+    fn usage(&self, report: &Usage) -> UsageReport {
+        UsageReport {
+            urr: model::UrrId(report.urr),
+            method: model::MeasurementMethod(report.method),
+            sequence: report.sequence,
+            cause: match report.cause {
+                Cause::Termination => ReportCause::Termination,
+                Cause::Immediate => ReportCause::Immediate,
+            },
+            count: count(report.count),
+            start: self.moment(report.start),
+            end: self.moment(report.end),
+        }
+    }
+}
+
+const fn bad(field: &'static str) -> RecordError {
+    RecordError::Malformed(field)
+}
+
+fn prefix(Prefix(address, len): &Prefix) -> Result<IpPrefix> {
+    IpPrefix::new(*address, *len).ok_or(bad("prefix"))
+}
+
+fn prefixes(all: &[Prefix]) -> Result<Vec<IpPrefix>> {
+    all.iter().map(prefix).collect()
+}
+
+fn qfi(value: u8) -> Result<Qfi> {
+    Qfi::new(value).ok_or(bad("QFI"))
+}
+
+fn qfis(values: &[u8]) -> Result<Vec<Qfi>> {
+    values.iter().copied().map(qfi).collect()
+}
+
+fn class((value, mask): (u8, u8)) -> model::TosTrafficClass {
+    model::TosTrafficClass { value, mask }
+}
+
+fn removal((header, deletes_psc): (u8, bool)) -> Result<model::OuterHeaderRemoval> {
+    let header = model::OuterHeader::from_value(header).ok_or(bad("Outer Header Removal"))?;
+    Ok(model::OuterHeaderRemoval { header, deletes_psc })
+}
+
+fn application((id, flows): &(Vec<u8>, Vec<String>)) -> Result<model::Application> {
+    let flows = flows
+        .iter()
+        .map(|text| text.parse().map_err(|_| bad("application")));
+    Ok(model::Application {
+        id: id.as_slice().into(),
+        flows: flows.collect::<Result<Vec<_>>>()?.into(),
+    })
+}
+
+fn sets(sets: SetsBody) -> Sets {
+    let set = |set: Set| SetId {
+        kind: set.kind,
+        number: set.number,
+        node: match set.node {
+            Node::Ipv4(address) => SetNode::Ipv4(address),
+            Node::Ipv6(address) => SetNode::Ipv6(address),
+            Node::Operator(number) => SetNode::Operator(number),
+        },
+    };
+    Sets {
+        ids: sets.ids.into_iter().map(set).collect(),
+        group: sets.group.map(Vec::into_boxed_slice),
+        reports_to: sets.reports_to.map(|(ipv4, ipv6)| Addresses { ipv4, ipv6 }),
+    }
+}
+
+fn f_teid(f_teid: &FTeid) -> model::FTeid {
+    model::FTeid {
+        teid: Teid(f_teid.teid),
+        ipv4: f_teid.ipv4,
+        ipv6: f_teid.ipv6,
+    }
+}
+
+/// Any length is one: the model takes one above 128 for 128.
+fn ue_ips(all: &[UeIp]) -> Vec<model::UeIpAddress> {
+    let one = |ue: &UeIp| model::UeIpAddress {
+        ipv4: ue.ipv4,
+        ipv6: ue.ipv6,
+        is_destination: ue.is_destination,
+    };
+    all.iter().map(one).collect()
+}
+
+fn filter(filter: &Filter) -> Result<model::SdfFilter> {
+    let description = filter.flow_description.as_ref().map(|text| text.parse());
+    Ok(model::SdfFilter {
+        flow_description: description.transpose().map_err(|_| bad("Flow Description"))?,
+        tos_traffic_class: filter.tos_traffic_class.map(class),
+        spi: filter.spi,
+        flow_label: filter.flow_label,
+        filter_id: filter.filter_id.map(model::SdfFilterId),
+    })
+}
+
+fn qer(qer: &Qer) -> Result<model::Qer> {
+    let gate = |is_closed| {
+        if is_closed {
+            model::Gate::Closed
+        } else {
+            model::Gate::Open
+        }
+    };
+    let rates = |(ul, dl)| model::BitRates {
+        ul: model::BitsPerSecond(ul),
+        dl: model::BitsPerSecond(dl),
+    };
+    let ppi = |value| Ppi::new(value).ok_or(bad("PPI"));
+    Ok(model::Qer {
+        id: model::QerId(qer.id),
+        gate_ul: gate(qer.gates.0),
+        gate_dl: gate(qer.gates.1),
+        qfi: qer.qfi.map(qfi).transpose()?,
+        rqi: qer.rqi,
+        ppi: qer.ppi.map(ppi).transpose()?,
+        mbr: qer.mbr.map(rates),
+        gbr: qer.gbr.map(rates),
+    })
+}
+
+fn urr(urr: &Urr) -> model::Urr {
+    let volume = |volume: &Volume| {
+        Box::new(model::Volume {
+            total: volume.total,
+            uplink: volume.uplink,
+            downlink: volume.downlink,
+        })
+    };
+    model::Urr {
+        id: model::UrrId(urr.id),
+        method: model::MeasurementMethod(urr.method),
+        triggers: model::ReportingTriggers(urr.triggers),
+        volume_threshold: urr.volume_threshold.as_ref().map(volume),
+        volume_quota: urr.volume_quota.as_ref().map(volume),
+        time_threshold: urr.time_threshold,
+        time_quota: urr.time_quota,
+        is_paused: urr.is_paused,
+    }
+}
+
+fn bar(bar: &Bar) -> model::Bar {
+    model::Bar {
+        id: model::BarId(bar.id),
+        notification_delay: bar.notification_delay,
+        suggested_packets: bar.suggested_packets,
+        extended_packets: bar.extended_packets,
+    }
+}

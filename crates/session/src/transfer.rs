@@ -1,0 +1,233 @@
+//! Sessions that leave for another process, and sessions that come from one.
+//!
+//! An export is a request like any other: it waits for those before it and for a move of the session's bucket, so that
+//! a record never shows half a change. What the session counted is the worker's answer to the same command that ends
+//! it there ([`Export::Take`]): every packet was counted before, or meets no session any more. An import takes the
+//! session's numbers as they are, or says which one somebody else has, and changes nothing then.
+
+use flow::{Nanos, SessionIndex, UrrCount};
+use packet::Teid;
+use rules::model::UrrId;
+use rules::network::Network;
+use rules::prefix::IpPrefix;
+use std::collections::VecDeque;
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::addresses::UeAddress;
+use crate::effect::{AssociationId, CpFSeid, Done, Seid, Ticket};
+use crate::record::{PendingReports, SessionRecord};
+use crate::refusal::Refusal;
+use crate::session::{Live, Phase, Prepared, Session, State, Waiting, WaitingRequest, Work};
+use crate::sessions::Sessions;
+use crate::tunnels::Tunnel;
+use crate::usage::UsageBook;
+
+/// What becomes of a session that is exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Export {
+    /// It goes on here; the record says how it stood at one moment.
+    Copy,
+    /// It ends here, and nothing is reported of it: who has the record has the session.
+    Take,
+}
+
+/// Why a record does not become a session here. Nothing has changed then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImportError {
+    /// Another session has its SEID.
+    Seid(Seid),
+    /// Another session of the association has its CP F-SEID.
+    CpFSeid(CpFSeid),
+    /// Another session has its F-TEID.
+    Tunnel {
+        /// Our address.
+        address: IpAddr,
+        /// The TEID.
+        teid: Teid,
+    },
+    /// Another session has its UE address, or one in or around it.
+    UeAddress(IpPrefix),
+    /// Its rules cannot be applied here, or there is no room.
+    Refused(Refusal),
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImportError::Seid(seid) => write!(f, "another session has SEID {:#018x}", seid.0),
+            ImportError::CpFSeid(cp) => write!(
+                f,
+                "another session of the association has the CP F-SEID {:#018x}",
+                cp.seid
+            ),
+            ImportError::Tunnel { address, teid } => {
+                write!(f, "another session has TEID {teid} at {address}")
+            }
+            ImportError::UeAddress(prefix) => write!(f, "another session has UE address {prefix}"),
+            ImportError::Refused(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ImportError {}
+
+impl From<Refusal> for ImportError {
+    fn from(refusal: Refusal) -> ImportError {
+        ImportError::Refused(refusal)
+    }
+}
+
+impl Sessions {
+    /// Makes a record of a session; it comes with the [`Outcome`](crate::Outcome) of `ticket`. The record's
+    /// association and pending reports are the caller's to fill in.
+    pub fn export(&mut self, now: Nanos, ticket: Ticket, seid: Seid, how: Export) {
+        let request = WaitingRequest::Export(how);
+        self.submit_to(now, seid, Waiting { ticket, request });
+    }
+
+    /// The workers have done what an export needs.
+    pub(crate) fn exported(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        ticket: Ticket,
+        how: Export,
+        counted: &[(UrrId, UrrCount)],
+    ) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        let record = Some((session.association, Box::new(session.record(counted))));
+        let (seid, cp) = (session.seid, session.cp);
+        match how {
+            Export::Take => self.deleted(now, index, ticket, Vec::new(), record),
+            Export::Copy => self.done(
+                ticket,
+                Done {
+                    seid,
+                    cp,
+                    created: Vec::new(),
+                    assigned: Vec::new(),
+                    usage: Vec::new(),
+                    record,
+                },
+            ),
+        }
+    }
+
+    /// Takes a session in, with all of its numbers. Whether the worker has taken it too is told by the
+    /// [`Outcome`](crate::Outcome) of `ticket`.
+    ///
+    /// # Errors
+    /// What is taken, or why else it cannot be.
+    pub fn import(
+        &mut self,
+        now: Nanos,
+        ticket: Ticket,
+        association: AssociationId,
+        record: &SessionRecord,
+    ) -> Result<(), ImportError> {
+        if self.by_seid.contains_key(&record.seid) {
+            return Err(ImportError::Seid(record.seid));
+        }
+        if self.by_owner.contains_key(&(association, record.cp)) {
+            return Err(ImportError::CpFSeid(record.cp));
+        }
+        let mut image = self.compile(record.rules.clone())?;
+        image.bucket = record.bucket;
+        image.seid = record.seid.0;
+        let live = Live::of(&image, record.leases.clone());
+        self.check_free(&live.tunnels, &live.addresses)?;
+        let worker = self.config.owner(record.bucket);
+        if !self.shares.allows(association, worker, live.tunnels.len()) {
+            return Err(Refusal::NoResources.into());
+        }
+        let index = self.indexes.take().ok_or(Refusal::NoResources)?;
+        image.session = index;
+        for tunnel in &live.tunnels {
+            self.tunnels.give(*tunnel, index);
+        }
+        for address in &live.addresses {
+            self.addresses.give(*address, index);
+        }
+        let prepared = Prepared {
+            claimed: live.tunnels.clone(),
+            addresses: live.addresses.clone(),
+            shared: record.shared.clone(),
+            live,
+            ..Prepared::default()
+        };
+        self.put(Session::arriving(index, association, record));
+        self.start(
+            now,
+            index,
+            ticket,
+            Work::Establish(prepared),
+            Some(Box::new(image)),
+        );
+        Ok(())
+    }
+
+    /// That no other session holds any of these.
+    fn check_free(&self, tunnels: &[Tunnel], addresses: &[UeAddress]) -> Result<(), ImportError> {
+        let is_held = |holder: Option<SessionIndex>| holder.is_some_and(|holder| !self.has_lost(holder));
+        if let Some((local, teid)) = tunnels.iter().find(|one| is_held(self.tunnels.holder(**one))) {
+            let address = address_of(&self.network, local.index());
+            return Err(ImportError::Tunnel { address, teid: *teid });
+        }
+        let is_foreign = |holder| !self.has_lost(holder);
+        match addresses
+            .iter()
+            .find(|one| self.addresses.is_taken(**one, is_foreign))
+        {
+            Some((_, prefix)) => Err(ImportError::UeAddress(*prefix)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The address of ours with this number.
+fn address_of(network: &Network, local: usize) -> IpAddr {
+    let known = network.local_addresses().get(local);
+    known.map_or(IpAddr::from([0, 0, 0, 0]), |(_, address)| *address)
+}
+
+impl Session {
+    /// The session as a record, where its worker's slots have counted so much.
+    fn record(&self, counted: &[(UrrId, UrrCount)]) -> SessionRecord {
+        SessionRecord {
+            association: Vec::new(),
+            seid: self.seid,
+            cp: self.cp,
+            bucket: self.bucket,
+            sets: self.sets.clone(),
+            rules: self.live.rules.clone(),
+            leases: self.live.leases.clone(),
+            shared: self.shared.clone(),
+            checkpoints: self.usage.checkpoints(counted),
+            pending: PendingReports::default(),
+        }
+    }
+
+    /// A session of which nothing is live yet.
+    fn arriving(index: SessionIndex, association: AssociationId, record: &SessionRecord) -> Session {
+        Session {
+            index,
+            seid: record.seid,
+            association,
+            payer: association,
+            sets: record.sets.clone(),
+            cp: record.cp,
+            bucket: record.bucket,
+            place: 0,
+            phase: Phase::Stays,
+            charged: 0,
+            live: Live::default(),
+            shared: record.shared.clone(),
+            usage: UsageBook::resuming(&record.checkpoints),
+            state: State::Settled,
+            waiting: VecDeque::new(),
+        }
+    }
+}

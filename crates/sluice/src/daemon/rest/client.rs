@@ -1,0 +1,95 @@
+//! Asking a running daemon.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, header};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::UnixStream;
+use tokio::time::timeout;
+
+use crate::api::Problem;
+
+/// How long a daemon may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The most octets of an answer.
+const LONGEST: usize = 16 << 20;
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum ClientError {
+    /// Nobody is at the socket.
+    NoDaemon(PathBuf, io::Error),
+    /// Somebody is, and does not answer as a daemon does: what is wrong.
+    NoAnswer(PathBuf, String),
+    /// The daemon refuses.
+    Problem(Problem),
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDaemon(path, error) if error.kind() == io::ErrorKind::PermissionDenied => write!(
+                f,
+                "this user may not use {}: it is for the user who runs the daemon, and for the group `control.group`",
+                path.display()
+            ),
+            Self::NoDaemon(path, error) => write!(
+                f,
+                "no daemon is at {} ({error}); is `sluice run` running, with this as its `control.socket`?",
+                path.display()
+            ),
+            Self::NoAnswer(path, words) => {
+                write!(f, "{} does not answer as it should: {words}", path.display())
+            }
+            Self::Problem(problem) => f.write_str(&problem.detail),
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// What the daemon behind `socket` answers to a GET of `target`, which is a path with a query perhaps.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn get<T: DeserializeOwned>(socket: &Path, target: &str) -> Result<T, ClientError> {
+    let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| no_answer(error.to_string()))?;
+    let answer = runtime.block_on(async { timeout(PATIENCE, exchange(socket, target)).await });
+    let (status, body) = answer.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
+    if !status.is_success() {
+        let problem = serde_json::from_slice(&body);
+        return Err(problem.map_or_else(|_| no_answer(format!("status {status}")), ClientError::Problem));
+    }
+    serde_json::from_slice(&body).map_err(|error| no_answer(error.to_string()))
+}
+
+async fn exchange(socket: &Path, target: &str) -> Result<(hyper::StatusCode, Bytes), ClientError> {
+    let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
+    let stream = UnixStream::connect(socket).await;
+    let stream = stream.map_err(|error| ClientError::NoDaemon(socket.to_owned(), error))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| no_answer(&error))?;
+    tokio::spawn(connection);
+    let request = Request::get(target)
+        .header(header::HOST, "sluice")
+        .body(Empty::<Bytes>::new());
+    let request = request.map_err(|error| no_answer(&error))?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|error| no_answer(&error))?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), LONGEST).collect().await;
+    let body = body.map_err(|error| no_answer(&error))?.to_bytes();
+    Ok((status, body))
+}

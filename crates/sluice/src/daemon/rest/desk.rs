@@ -1,0 +1,159 @@
+//! Between the API's thread and Control's: questions over a bounded channel, each with the place for its answer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use session::Seid;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::api::{AssociationList, SessionDetail, SessionList};
+use crate::upf::{Control, NotShown, SessionQuery};
+
+/// Questions that wait for Control's thread at most.
+const DEPTH: usize = 32;
+/// Questions answered in one turn of Control's thread; PFCP has its turn between.
+const PER_TURN: usize = 2;
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+type Shown = Result<Box<SessionDetail>, NotShown>;
+
+/// A question and where its answer goes.
+enum Question {
+    Associations {
+        after: Option<u32>,
+        most: usize,
+        reply: oneshot::Sender<AssociationList>,
+    },
+    Sessions {
+        query: SessionQuery,
+        after: Option<Seid>,
+        most: usize,
+        reply: oneshot::Sender<SessionList>,
+    },
+    Session {
+        seid: Seid,
+        reply: oneshot::Sender<Shown>,
+    },
+}
+
+/// Control's thread does not answer: it is busy, or gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silent;
+
+impl fmt::Display for Silent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the control thread has no time for this question now")
+    }
+}
+
+impl std::error::Error for Silent {}
+
+/// The asking end.
+#[derive(Clone)]
+pub struct Inquiry(mpsc::Sender<Question>);
+
+/// The answering end, which Control's thread has.
+pub struct Desk {
+    questions: mpsc::Receiver<Question>,
+    /// Who waits for a worker's word, by Control's number of the question.
+    waiting: BTreeMap<u64, oneshot::Sender<Shown>>,
+}
+
+/// Both ends.
+#[must_use]
+pub fn desk() -> (Inquiry, Desk) {
+    let (sender, questions) = mpsc::channel(DEPTH);
+    let waiting = BTreeMap::new();
+    (Inquiry(sender), Desk { questions, waiting })
+}
+
+impl Inquiry {
+    async fn ask<A>(&self, make: impl FnOnce(oneshot::Sender<A>) -> Question) -> Result<A, Silent> {
+        let (reply, answer) = oneshot::channel();
+        self.0.try_send(make(reply)).map_err(|_| Silent)?;
+        timeout(PATIENCE, answer)
+            .await
+            .map_err(|_| Silent)?
+            .map_err(|_| Silent)
+    }
+
+    /// A page of associations.
+    ///
+    /// # Errors
+    /// [`Silent`], as for all questions.
+    pub async fn associations(&self, after: Option<u32>, most: usize) -> Result<AssociationList, Silent> {
+        self.ask(|reply| Question::Associations { after, most, reply })
+            .await
+    }
+
+    /// A page of sessions.
+    ///
+    /// # Errors
+    /// [`Silent`].
+    pub async fn sessions(
+        &self,
+        query: SessionQuery,
+        after: Option<Seid>,
+        most: usize,
+    ) -> Result<SessionList, Silent> {
+        let make = |reply| Question::Sessions {
+            query,
+            after,
+            most,
+            reply,
+        };
+        self.ask(make).await
+    }
+
+    /// A session in full.
+    ///
+    /// # Errors
+    /// [`Silent`].
+    pub async fn session(&self, seid: Seid) -> Result<Shown, Silent> {
+        self.ask(|reply| Question::Session { seid, reply }).await
+    }
+}
+
+impl Desk {
+    /// Answers a few questions; tells whether there were any. Who has gone away meanwhile gets nothing.
+    pub fn serve(&mut self, control: &mut Control) -> bool {
+        let mut busy = false;
+        for _ in 0..PER_TURN {
+            let Ok(question) = self.questions.try_recv() else {
+                break;
+            };
+            self.answer(control, question);
+            busy = true;
+        }
+        while let Some((number, shown)) = control.poll_shown() {
+            if let Some(reply) = self.waiting.remove(&number) {
+                let _ = reply.send(shown);
+            }
+            busy = true;
+        }
+        busy
+    }
+
+    fn answer(&mut self, control: &mut Control, question: Question) {
+        match question {
+            Question::Associations { after, most, reply } => {
+                let _ = reply.send(control.view_associations(after, most));
+            }
+            Question::Sessions {
+                query,
+                after,
+                most,
+                reply,
+            } => {
+                let _ = reply.send(control.view_sessions(&query, after, most));
+            }
+            Question::Session { seid, reply } => match control.show_session(seid) {
+                Ok(number) => drop(self.waiting.insert(number, reply)),
+                Err(not_shown) => drop(reply.send(Err(not_shown))),
+            },
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The Unix socket of the API, and the thread that serves it.
+//!
+//! Who may connect is the file system's matter: the daemon's own user, and a group where one is configured. Beyond that
+//! everything is bounded: connections, and the time that a request may take to arrive.
+
+use std::convert::Infallible;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::routes::{Service, router};
+
+/// Connections at a time; more wait.
+const CONNECTIONS: usize = 16;
+/// How long a request may take to arrive, and a connection to ask for something.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Who may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The daemon's own user (mode 0600).
+    Owner,
+    /// Its members, too (mode 0660): the number of the group.
+    Group(u32),
+}
+
+impl Access {
+    /// The group of this name.
+    ///
+    /// # Errors
+    /// When there is none, or the system does not tell.
+    pub fn group(name: &str) -> io::Result<Self> {
+        let found = nix::unistd::Group::from_name(name).map_err(io::Error::from)?;
+        let group = found
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group `{name}`")))?;
+        Ok(Self::Group(group.gid.as_raw()))
+    }
+
+    /// Gives a file of ours to whom it is for: with the mode `alone` to our own user, with `shared` to the group, too.
+    fn grant(self, path: &Path, alone: u32, shared: u32) -> io::Result<()> {
+        let mode = match self {
+            Self::Owner => alone,
+            Self::Group(group) => {
+                chown(path, None, Some(group))?;
+                shared
+            }
+        };
+        fs::set_permissions(path, Permissions::from_mode(mode))
+    }
+}
+
+/// Where the socket is unless the configuration says otherwise: `/run/sluice` for root, else the user's own runtime
+/// directory. `None` for a user without one.
+#[must_use]
+pub fn default_path() -> Option<PathBuf> {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    let directory = if is_root {
+        Some(PathBuf::from("/run"))
+    } else {
+        std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)
+    };
+    directory.map(|directory| directory.join("sluice").join("control.sock"))
+}
+
+/// The open socket, until it is dropped.
+#[derive(Debug)]
+pub struct RestSocket {
+    path: PathBuf,
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RestSocket {
+    /// Serves `service` at `path`. A socket that nobody serves any more is replaced.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::AddrInUse`] when another process serves it.
+    pub fn open(path: &Path, access: Access, service: Service) -> io::Result<Self> {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::Error::new(
+                io::ErrorKind::AddrInUse,
+                "another process serves it",
+            ));
+        }
+        let listener = bind(path, access)?;
+        listener.set_nonblocking(true)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let body = move || runtime.block_on(serve(listener, router(service), stopped));
+        let thread = thread::Builder::new().name("rest".into()).spawn(body)?;
+        Ok(Self {
+            path: path.to_owned(),
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for RestSocket {
+    fn drop(&mut self) {
+        // The thread ends when its end of the channel sees this one gone.
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A listener at `path` that nobody else could connect to at any moment: it is made in a directory of our own.
+fn bind(path: &Path, access: Access) -> io::Result<UnixListener> {
+    let parent = path.parent().unwrap_or(Path::new("."));
+    let mut private = DirBuilder::new();
+    private.mode(0o700);
+    if !parent.as_os_str().is_empty() && !parent.exists() {
+        private.recursive(true).create(parent)?;
+        private.recursive(false);
+        access.grant(parent, 0o700, 0o750)?;
+    }
+    let nursery = parent.join(format!(".sluice-{}", std::process::id()));
+    private.create(&nursery)?;
+    let made = nursery.join("s");
+    let listener = UnixListener::bind(&made).and_then(|listener| {
+        access.grant(&made, 0o600, 0o660)?;
+        fs::rename(&made, path)?;
+        Ok(listener)
+    });
+    let _ = fs::remove_file(&made);
+    let _ = fs::remove_dir(&nursery);
+    listener
+}
+
+async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Receiver<Infallible>) {
+    let Ok(listener) = tokio::net::UnixListener::from_std(listener) else {
+        return;
+    };
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let accepted = tokio::select! {
+            _ = &mut stopped => return,
+            accepted = next => accepted,
+        };
+        match accepted {
+            (Ok(place), Ok((stream, _))) => {
+                let service = TowerToHyperService::new(router.clone());
+                let connection = http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(PATIENCE)
+                    .serve_connection(TokioIo::new(stream), service);
+                tokio::spawn(async move {
+                    // A peer that goes away is its own affair.
+                    let _ = connection.await;
+                    drop(place);
+                });
+            }
+            // Out of descriptors, perhaps: not to be asked again at once.
+            _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! One session in full.
+
+use std::net::IpAddr;
+
+use flow::UrrCount;
+use rules::model::{self, BitRates, Gate, Pdr, Qer};
+use session::{SessionView, SetId, SetNode, UrrCheckpoint};
+use worker::SessionStatus;
+
+use super::super::control::Control;
+use super::rows::{addresses, state};
+use super::words;
+use crate::api::{self, Counts, CpFSeid, Rates, SessionDetail, Tunnel};
+
+/// The unit of a Downlink Data Notification Delay (TS 29.244 §8.2.28), milliseconds.
+const DELAY_UNIT_MS: u32 = 50;
+
+impl Control {
+    /// All of a session. `status` is what its worker says; `None` where it does not have it.
+    pub(super) fn session_detail(
+        &self,
+        session: &SessionView<'_>,
+        status: Option<&SessionStatus>,
+    ) -> SessionDetail {
+        let rules = session.rules();
+        let mut pdrs: Vec<&Pdr> = rules.pdrs().iter().collect();
+        pdrs.sort_by_key(|pdr| pdr.precedence);
+        let checkpoints = status.and_then(|status| session.usage(&status.counters));
+        let checkpoint = |urr| checkpoints.as_ref()?.iter().find(|one| one.urr == urr);
+        let endpoints = rules.endpoints().iter();
+        let cp = session.cp();
+        let cp_addresses = cp.ipv4.map(IpAddr::V4).into_iter().chain(cp.ipv6.map(IpAddr::V6));
+        SessionDetail {
+            seid: api::seid(session.seid().0),
+            state: state(session),
+            waiting: session.waiting(),
+            worker: self.owner(session.bucket()).0,
+            bucket: session.bucket().index() as u16,
+            flows: status.map(|status| status.flows),
+            node: self.node_of(session),
+            cp_f_seid: CpFSeid {
+                seid: api::seid(cp.seid),
+                addresses: cp_addresses.map(|address| address.to_string()).collect(),
+            },
+            sets: sets(session.sets()),
+            ue: addresses(session),
+            tunnels: session
+                .tunnels()
+                .iter()
+                .filter_map(|tunnel| self.tunnel(*tunnel))
+                .collect(),
+            pdrs: pdrs.into_iter().map(|pdr| self.pdr(session, pdr)).collect(),
+            fars: rules.fars().iter().map(|far| self.far(far, status)).collect(),
+            qers: rules.qers().iter().map(qer).collect(),
+            urrs: rules
+                .urrs()
+                .iter()
+                .map(|urr| self.urr(urr, checkpoint(urr.id)))
+                .collect(),
+            bars: rules.bars().iter().map(bar).collect(),
+            endpoints: endpoints
+                .map(|one| api::Endpoint {
+                    id: one.id.0,
+                    matches: words::endpoint(&self.network, rules, one),
+                })
+                .collect(),
+        }
+    }
+
+    fn tunnel(&self, (local, teid): session::Tunnel) -> Option<Tunnel> {
+        let (instance, address) = self.network.local_addresses().get(local.index())?;
+        Some(Tunnel {
+            teid: api::teid(teid),
+            address: address.to_string(),
+            instance: words::instance(&self.network, *instance),
+        })
+    }
+
+    fn pdr(&self, session: &SessionView<'_>, pdr: &Pdr) -> api::Pdr {
+        let rules = session.rules();
+        let far = pdr.far.and_then(|id| rules.far(id));
+        api::Pdr {
+            id: pdr.id.0,
+            precedence: pdr.precedence.0,
+            source: words::source(pdr.pdi.source_interface),
+            matches: words::matches(&self.network, rules, &pdr.pdi),
+            removes: pdr.outer_header_removal.map(words::removal),
+            far: pdr.far.map(|id| id.0),
+            action: far.map_or("drop".into(), |far| words::action(&self.network, far)),
+            qers: pdr.qers.iter().map(|id| id.0).collect(),
+            urrs: pdr.urrs.iter().map(|id| id.0).collect(),
+        }
+    }
+
+    fn far(&self, far: &model::Far, status: Option<&SessionStatus>) -> api::Far {
+        let waiting = status.map(|status| &status.waiting[..]).unwrap_or_default();
+        let waiting = waiting.iter().find(|(id, _)| *id == far.id);
+        api::Far {
+            id: far.id.0,
+            apply_action: words::flags(far.action),
+            action: words::action(&self.network, far),
+            bar: far.bar.map(|id| id.0),
+            buffered: waiting.map(|(_, count)| *count),
+        }
+    }
+
+    fn urr(&self, urr: &model::Urr, checkpoint: Option<&UrrCheckpoint>) -> api::Urr {
+        let volume = |volume: &model::Volume| api::Volume {
+            total: volume.total,
+            uplink: volume.uplink,
+            downlink: volume.downlink,
+        };
+        api::Urr {
+            id: urr.id.0,
+            measures: words::methods(urr.method),
+            since_last_report: checkpoint.map(|one| counts(one.count)),
+            since: checkpoint.map(|one| self.date(one.since)),
+            next_ur_seqn: checkpoint.map(|one| one.next),
+            volume_threshold: urr.volume_threshold.as_deref().map(volume),
+            volume_quota: urr.volume_quota.as_deref().map(volume),
+            time_threshold: urr.time_threshold,
+            time_quota: urr.time_quota,
+        }
+    }
+}
+
+fn counts(count: UrrCount) -> Counts {
+    Counts {
+        uplink_packets: count.ul_packets,
+        uplink_octets: count.ul_octets,
+        downlink_packets: count.dl_packets,
+        downlink_octets: count.dl_octets,
+    }
+}
+
+fn qer(qer: &Qer) -> api::Qer {
+    let rates = |rates: BitRates| Rates {
+        uplink: rates.ul.0,
+        downlink: rates.dl.0,
+    };
+    api::Qer {
+        id: qer.id.0,
+        uplink_open: qer.gate_ul == Gate::Open,
+        downlink_open: qer.gate_dl == Gate::Open,
+        mbr: qer.mbr.map(rates),
+        gbr: qer.gbr.map(rates),
+        qfi: qer.qfi.map(|qfi| qfi.get()),
+        rqi: qer.rqi,
+        ppi: qer.ppi.map(|ppi| ppi.get()),
+    }
+}
+
+fn bar(bar: &model::Bar) -> api::Bar {
+    api::Bar {
+        id: bar.id.0,
+        notification_delay_ms: bar
+            .notification_delay
+            .map(|delay| u32::from(delay) * DELAY_UNIT_MS),
+        suggested_packets: bar.extended_packets.or(bar.suggested_packets.map(u16::from)),
+    }
+}
+
+fn sets(sets: &session::Sets) -> Vec<String> {
+    let id = |SetId { kind, node, number }: &SetId| {
+        let node = match node {
+            SetNode::Ipv4(address) => address.to_string(),
+            SetNode::Ipv6(address) => address.to_string(),
+            SetNode::Operator(number) => format!("operator's node {number}"),
+        };
+        let kind = kind
+            .map(|kind| format!(" of node type {kind}"))
+            .unwrap_or_default();
+        format!("FQ-CSID {number} at {node}{kind}")
+    };
+    let group = sets
+        .group
+        .iter()
+        .map(|group| format!("group {}", group.escape_ascii()));
+    let reports = sets.reports_to.map(|to| {
+        let both = to.ipv4.map(IpAddr::V4).into_iter().chain(to.ipv6.map(IpAddr::V6));
+        let addresses: Vec<String> = both.map(|address| address.to_string()).collect();
+        format!("reports to {}", addresses.join(" or "))
+    });
+    sets.ids.iter().map(id).chain(group).chain(reports).collect()
+}

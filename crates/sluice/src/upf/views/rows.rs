@@ -1,0 +1,95 @@
+//! Associations and sessions in few words.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, UNIX_EPOCH};
+
+use session::{Moment, SessionView};
+
+use super::super::control::Control;
+use crate::api::{self, Association, SessionRow, SessionState};
+
+impl Control {
+    pub(super) fn association_row(&self, association: &n4::Association) -> Association {
+        let sessions = self.endpoint.sessions();
+        Association {
+            node: association.node.to_string(),
+            peer: association.peer.to_string(),
+            local: association.local.to_string(),
+            others: association.others.iter().map(ToString::to_string).collect(),
+            set: association.set.as_deref().map(set_name),
+            reachable: association.reachable,
+            since: self.date(association.since.into()),
+            recovery: association.recovery.0,
+            sessions: sessions.sessions_of(association.id),
+            tunnels: sessions.tunnels_of(association.id),
+        }
+    }
+
+    pub(super) fn session_row(&self, session: &SessionView<'_>) -> SessionRow {
+        let teids: BTreeSet<_> = session.tunnels().iter().map(|(_, teid)| *teid).collect();
+        SessionRow {
+            seid: api::seid(session.seid().0),
+            cp_seid: api::seid(session.cp().seid),
+            node: self.node_of(session),
+            ue: addresses(session),
+            teids: teids.into_iter().map(api::teid).collect(),
+            pdrs: session.rules().pdrs().len(),
+            state: state(session),
+            worker: self.owner(session.bucket()).0,
+            bucket: session.bucket().index() as u16,
+        }
+    }
+
+    /// The Node ID of a session's association.
+    pub(super) fn node_of(&self, session: &SessionView<'_>) -> String {
+        let association = self.endpoint.association(session.association());
+        association.map_or("-".into(), |one| one.node.to_string())
+    }
+
+    /// A moment as RFC 3339 writes it, in whole seconds.
+    pub(super) fn date(&self, moment: Moment) -> String {
+        let seconds = moment.unix_nanos(self.clock_unix) / 1_000_000_000;
+        humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
+    }
+}
+
+/// What plain packets reach the UE by: its addresses, prefixes and the networks behind it.
+pub(super) fn addresses(session: &SessionView<'_>) -> Vec<String> {
+    let prefixes = session.ue_addresses().iter().map(|(_, prefix)| prefix);
+    let unique: BTreeSet<_> = prefixes.copied().chain(session.rules().ue_prefixes()).collect();
+    unique.iter().map(super::words::prefix).collect()
+}
+
+pub(super) fn state(session: &SessionView<'_>) -> SessionState {
+    if session.is_changing() {
+        SessionState::Changing
+    } else {
+        SessionState::Live
+    }
+}
+
+/// A name in DNS labels, with dots.
+fn set_name(labels: &[u8]) -> String {
+    let mut name = String::new();
+    let mut rest = labels;
+    while let Some((length, tail)) = rest.split_first() {
+        let Some((label, after)) = tail.split_at_checked(usize::from(*length)) else {
+            return labels.escape_ascii().to_string();
+        };
+        if !name.is_empty() && !label.is_empty() {
+            name.push('.');
+        }
+        name.push_str(&label.escape_ascii().to_string());
+        rest = after;
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_set_is_named_with_dots() {
+        assert_eq!(super::set_name(b"\x04set1\x035gc"), "set1.5gc");
+        assert_eq!(super::set_name(b"set1"), "set1");
+    }
+}

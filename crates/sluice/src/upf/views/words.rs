@@ -1,0 +1,212 @@
+//! Rules in words.
+
+use rules::model::{
+    ApplyAction, DestinationInterface, Far, ForwardingParameters, MeasurementMethod, OuterHeader,
+    OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, SdfFilter, SessionRules, SourceInterface,
+    TrafficEndpoint, Verb,
+};
+use rules::network::{InstanceId, Network};
+use rules::prefix::IpPrefix;
+
+use crate::api;
+
+/// A prefix; one address without its length.
+pub(super) fn prefix(prefix: &IpPrefix) -> String {
+    if *prefix == IpPrefix::host(prefix.address()) {
+        prefix.address().to_string()
+    } else {
+        prefix.to_string()
+    }
+}
+
+pub(super) fn instance(network: &Network, id: InstanceId) -> String {
+    let known = network.instance(id);
+    known.map_or_else(|| format!("#{id}"), |one| one.name.clone())
+}
+
+pub(super) fn source(source: SourceInterface) -> String {
+    match source {
+        SourceInterface::Access => "Access".into(),
+        SourceInterface::Core => "Core".into(),
+        SourceInterface::SgiLan => "SGi-LAN".into(),
+        SourceInterface::CpFunction => "CP-function".into(),
+        SourceInterface::Other(value) => format!("interface {value}"),
+    }
+}
+
+fn destination(destination: DestinationInterface) -> String {
+    match destination {
+        DestinationInterface::Access => "Access".into(),
+        DestinationInterface::Core => "Core".into(),
+        DestinationInterface::SgiLan => "SGi-LAN".into(),
+        DestinationInterface::CpFunction => "CP-function".into(),
+        DestinationInterface::Other(value) => format!("interface {value}"),
+    }
+}
+
+/// Alternatives.
+fn any(name: &str, values: impl IntoIterator<Item = String>) -> Option<String> {
+    let values: Vec<String> = values.into_iter().collect();
+    (!values.is_empty()).then(|| format!("{name} {}", values.join(" or ")))
+}
+
+/// What a packet must have for a PDI; one of each line, all lines.
+pub(super) fn matches(network: &Network, rules: &SessionRules, pdi: &Pdi) -> Vec<String> {
+    let tunnel = pdi.f_teid.map(|f_teid| {
+        let at: Vec<String> = f_teid.addresses().map(|address| address.to_string()).collect();
+        format!("TEID {} at {}", api::teid(f_teid.teid), at.join(" or "))
+    });
+    let instance = pdi
+        .instance
+        .filter(|_| pdi.f_teid.is_none())
+        .map(|id| format!("network instance {}", instance(network, id)));
+    let ue = any("UE", pdi.ue_prefixes().map(|own| prefix(&own)));
+    let qfis = any("QFI", pdi.qfis.iter().map(ToString::to_string));
+    let filters = pdi
+        .sdf_filters
+        .iter()
+        .map(|one| filter(rules.resolve(one).unwrap_or(one)));
+    let endpoint = pdi.endpoint.map(|id| format!("(as Traffic Endpoint {id} says)"));
+    let mut lines: Vec<String> = [tunnel, instance, ue, qfis].into_iter().flatten().collect();
+    for (place, filter) in filters.enumerate() {
+        lines.push(if place == 0 {
+            filter
+        } else {
+            format!("or {filter}")
+        });
+    }
+    if lines.is_empty() {
+        lines.push("everything".into());
+    }
+    lines.extend(endpoint);
+    lines
+}
+
+/// What a Traffic Endpoint says of a packet.
+pub(super) fn endpoint(network: &Network, rules: &SessionRules, endpoint: &TrafficEndpoint) -> Vec<String> {
+    let pdi = Pdi {
+        f_teid: endpoint.f_teid,
+        instance: endpoint.instance,
+        ue_ip: endpoint.ue_ip.clone(),
+        framed_routes: endpoint.framed_routes.clone(),
+        qfis: endpoint.qfis.clone(),
+        ..Pdi::new(SourceInterface::Access)
+    };
+    matches(network, rules, &pdi)
+}
+
+fn filter(filter: &SdfFilter) -> String {
+    let parts = [
+        filter.flow_description.as_ref().map(ToString::to_string),
+        filter
+            .tos_traffic_class
+            .map(|class| format!("TOS {:#04x} under mask {:#04x}", class.value, class.mask)),
+        filter.spi.map(|spi| format!("SPI {spi:#010x}")),
+        filter.flow_label.map(|label| format!("flow label {label:#07x}")),
+        filter.filter_id.map(|id| format!("(SDF filter {id})")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn removal(removal: OuterHeaderRemoval) -> String {
+    let header = match removal.header {
+        OuterHeader::GtpuUdpIpv4 => "GTP-U/UDP/IPv4",
+        OuterHeader::GtpuUdpIpv6 => "GTP-U/UDP/IPv6",
+        OuterHeader::UdpIpv4 => "UDP/IPv4",
+        OuterHeader::UdpIpv6 => "UDP/IPv6",
+        OuterHeader::Ipv4 => "IPv4",
+        OuterHeader::Ipv6 => "IPv6",
+        OuterHeader::GtpuUdpIp => "GTP-U/UDP/IP",
+        OuterHeader::VlanPop => "one VLAN tag",
+        OuterHeader::VlanPopPop => "two VLAN tags",
+    };
+    let psc = if removal.deletes_psc {
+        ", and the PDU Session Container for good"
+    } else {
+        ""
+    };
+    format!("{header}{psc}")
+}
+
+/// The flags of an Apply Action.
+pub(super) fn flags(action: ApplyAction) -> Vec<String> {
+    let names = [
+        (ApplyAction::DROP, "DROP"),
+        (ApplyAction::FORW, "FORW"),
+        (ApplyAction::BUFF, "BUFF"),
+        (ApplyAction::NOCP, "NOCP"),
+        (ApplyAction::DUPL, "DUPL"),
+        (ApplyAction::IPMA, "IPMA"),
+        (ApplyAction::IPMD, "IPMD"),
+        (ApplyAction::DFRT, "DFRT"),
+        (ApplyAction::EDRT, "EDRT"),
+        (ApplyAction::BDPN, "BDPN"),
+        (ApplyAction::DDPN, "DDPN"),
+        (ApplyAction::FSSM, "FSSM"),
+        (ApplyAction::MBSU, "MBSU"),
+    ];
+    let set = names.into_iter().filter(|(flag, _)| action.contains(*flag));
+    set.map(|(_, name)| name.to_owned()).collect()
+}
+
+/// What a FAR does with a packet now.
+pub(super) fn action(network: &Network, far: &Far) -> String {
+    let notifies = far.action.contains(ApplyAction::NOCP);
+    match far.action.verb() {
+        Some(Verb::Drop) if notifies => "drop, and tell the control plane".into(),
+        Some(Verb::Drop) => "drop".into(),
+        Some(Verb::Buffer) if notifies => "buffer, and tell the control plane".into(),
+        Some(Verb::Buffer) => "buffer".into(),
+        Some(Verb::MulticastAccept) => "accept multicast requests".into(),
+        Some(Verb::MulticastDeny) => "deny multicast requests".into(),
+        Some(Verb::Forward) => match &far.forwarding {
+            Some(to) => forward(network, to),
+            None => "forward".into(),
+        },
+        None => "nothing that can be done".into(),
+    }
+}
+
+fn forward(network: &Network, to: &ForwardingParameters) -> String {
+    let mut words = format!("forward to {}", destination(to.destination));
+    if let Some(id) = to.instance {
+        words.push_str(&format!(" by {}", instance(network, id)));
+    }
+    if let Some(header) = &to.outer_header_creation {
+        words.push_str(&format!(", {}", creation(header)));
+    }
+    if let Some(class) = to.transport_level_marking {
+        words.push_str(&format!(", DSCP {}", class.value >> 2));
+    }
+    words
+}
+
+fn creation(header: &OuterHeaderCreation) -> String {
+    let v4 = header.ipv4.map(|address| address.to_string());
+    let v6 = header.ipv6.map(|address| address.to_string());
+    let peers: Vec<String> = v4.into_iter().chain(v6).collect();
+    let peers = if peers.is_empty() {
+        "nowhere".into()
+    } else {
+        peers.join(" or ")
+    };
+    let has = |kind| header.kind.contains(kind);
+    if header.kind.is_gtpu() {
+        return format!("in TEID {} at {peers}", api::teid(header.teid));
+    }
+    if has(OuterHeaderKind::UDP_IPV4) || has(OuterHeaderKind::UDP_IPV6) {
+        return format!("in UDP to {peers} port {}", header.port.unwrap_or_default());
+    }
+    format!("in outer headers {:#06x} to {peers}", header.kind.0)
+}
+
+/// What a URR measures.
+pub(super) fn methods(method: MeasurementMethod) -> Vec<String> {
+    let names = [
+        (MeasurementMethod::DURAT, "time"),
+        (MeasurementMethod::VOLUM, "volume"),
+        (MeasurementMethod::EVENT, "events"),
+    ];
+    let set = names.into_iter().filter(|(flag, _)| method.contains(*flag));
+    set.map(|(_, name)| name.to_owned()).collect()
+}
