@@ -238,6 +238,11 @@ impl Endpoint {
         self.associations.iter()
     }
 
+    /// Whether requests from this address can be those of a peer.
+    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+        self.config.any_source || self.associations.knows(address)
+    }
+
     /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bench;
-mod clock;
+pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod daemon;
