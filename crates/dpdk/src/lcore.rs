@@ -69,8 +69,12 @@ fn current() -> Option<u32> {
     (id != u32::MAX).then_some(id)
 }
 
-/// The CPUs that the calling thread may run on.
-pub(crate) fn thread_cpus() -> Result<Vec<u32>, Error> {
+/// The CPUs that the calling thread may run on, by the kernel's numbers.
+///
+/// # Errors
+///
+/// [`Error::Resource`] when the system does not tell.
+pub fn thread_cpus() -> Result<Vec<u32>, Error> {
     let mut cpus = vec![0; CPUS_MAX];
     // SAFETY: `cpus` has room for the CPUS_MAX entries announced.
     let count = unsafe { dpdk_sys::shim_thread_cpus(cpus.as_mut_ptr(), CPUS_MAX as u32) };

@@ -28,7 +28,7 @@ pub mod testing;
 pub use burst::{BURST_MAX, Burst, Drain};
 pub use eal::{Eal, EalBuilder, PciAddress, tsc};
 pub use error::{Errno, Error};
-pub use lcore::{Registration, pin_current_thread};
+pub use lcore::{Registration, pin_current_thread, thread_cpus};
 pub use log::{LogLevel, LogSink};
 pub use mbuf::{HEADROOM, Mbuf, Segments, flags};
 pub use mempool::{Mempool, PoolConfig};

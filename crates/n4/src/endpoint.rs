@@ -246,6 +246,11 @@ impl Endpoint {
         self.associations.get(id)
     }
 
+    /// Whether requests from this address can be those of a peer.
+    pub(crate) fn knows(&self, address: IpAddr) -> bool {
+        self.config.any_source || self.associations.knows(address)
+    }
+
     /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.counters

@@ -1,7 +1,7 @@
 //! Load and overload: what peers are told of it (TS 29.244 §6.2.3, §6.2.4), and whom we turn away.
 //!
-//! Load is the largest of: the figure that the caller gives, requests in work over the most there may be, and (for what
-//! peers are told) sessions over the most there may be. Under overload new sessions are refused with cause 74, those of
+//! Load is the largest of: the figure that the caller gives ([`Intake`](crate::Intake) has it), requests in work over the
+//! most there may be, and (for what peers are told) sessions over the most there may be. Under overload new sessions are refused with cause 74, those of
 //! low message priority first; modifications only when nothing more can be taken up; deletions and heartbeats never.
 //! While there are several peers, each may have its share of the work and no more.
 
@@ -15,7 +15,7 @@ use crate::cause::Reject;
 use crate::endpoint::Endpoint;
 
 /// Per cent from which on there is overload.
-const OVERLOAD: u8 = 80;
+pub(crate) const OVERLOAD: u8 = 80;
 /// Smaller changes are not told (TS 29.244 §6.2.3.3.2.2).
 const STEP: u8 = 5;
 /// Seconds that overload is to be believed in.
@@ -95,7 +95,8 @@ pub(crate) type LoadInformation = (
 );
 
 impl Endpoint {
-    /// How much is asked of control, 0 to 100 per cent: how busy its thread is, as its caller measures. Default 0.
+    /// How much is asked of control, 0 to 100 per cent: to 80 how busy its thread is, from there how much waits for it,
+    /// as its caller measures. Default 0.
     pub fn set_load(&mut self, percent: u8) {
         self.load.given = percent.min(100);
     }
@@ -156,24 +157,28 @@ impl Endpoint {
     /// Whether a new session of this association and message priority may be taken up.
     pub(crate) fn admit(&mut self, association: AssociationId, priority: Option<u8>) -> Result<(), Reject> {
         self.check_load()?;
-        let load = self.overload();
-        let priority = u32::from(priority.unwrap_or(DEFAULT_PRIORITY));
-        // The room that is left above the threshold, for 16 priorities.
-        let left = u32::from(100 - load.min(100)) * 16 / u32::from(100 - OVERLOAD);
-        let has_others = self
-            .associations
-            .iter()
-            .filter(|one| one.reachable)
-            .nth(1)
-            .is_some();
-        let share = usize::from(self.config.sessions.association_percent.min(100));
-        let most = (self.config.max_in_work * share / 100).max(1);
+        let most = (self.config.max_in_work * self.share_percent() / 100).max(1);
         let work = self.work_of.get(&association).copied().unwrap_or_default();
-        if priority > left || (has_others && work >= most) {
+        let is_greedy = work >= most && self.has_several_peers();
+        if is_greedy || is_turned_away(self.overload(), priority) {
             self.counters.throttled += 1;
             return Err(Reject::of(Cause::PFCP_ENTITY_IN_CONGESTION));
         }
         Ok(())
+    }
+
+    /// Whether several peers are served, so that each may have its share and no more.
+    pub(crate) fn has_several_peers(&self) -> bool {
+        self.associations
+            .iter()
+            .filter(|one| one.reachable)
+            .nth(1)
+            .is_some()
+    }
+
+    /// What one peer may have of everything while there are others, per cent.
+    pub(crate) fn share_percent(&self) -> usize {
+        usize::from(self.config.sessions.association_percent.min(100))
     }
 
     /// A request of an association is in work, or not any more.
@@ -187,6 +192,14 @@ impl Endpoint {
             self.work_of.remove(&association);
         }
     }
+}
+
+/// Whether a load leaves no room for a new session of this message priority.
+pub(crate) fn is_turned_away(load: u8, priority: Option<u8>) -> bool {
+    let priority = u32::from(priority.unwrap_or(DEFAULT_PRIORITY));
+    // The room that is left above the threshold, for 16 priorities.
+    let left = u32::from(100 - load.min(100)) * 16 / u32::from(100 - OVERLOAD);
+    priority > left
 }
 
 fn percent(part: usize, whole: usize) -> u8 {

@@ -163,6 +163,8 @@ impl Changes {
     }
 
     fn create(mut self, rules: &mut SessionRules) -> Result<Changes, EditError> {
+        let [pdrs, fars] = [self.create_pdrs.len(), self.create_fars.len()];
+        rules.reserve([pdrs, fars, self.create_qers.len(), self.create_urrs.len()]);
         each(self.create_fars.drain(..), |far| rules.create_far(far))?;
         each(self.create_qers.drain(..), |qer| rules.create_qer(qer))?;
         each(self.create_urrs.drain(..), |urr| rules.create_urr(urr))?;

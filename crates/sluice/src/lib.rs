@@ -5,7 +5,7 @@
 
 pub mod api;
 pub mod bench;
-mod clock;
+pub mod clock;
 pub mod commands;
 pub mod config;
 pub mod daemon;

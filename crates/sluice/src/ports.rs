@@ -53,14 +53,31 @@ pub struct Ports {
     pub pool: Mempool,
 }
 
-/// Starts DPDK as the configuration has it. Once in a process.
+/// The CPUs for all threads but the workers': those of this process that no worker is pinned to, so that a worker that
+/// never rests does not keep PFCP waiting. All of them, where the workers have every one.
+fn other_cpus(config: &Config) -> Result<Vec<u32>, dpdk::Error> {
+    let is_free = |cpu: &u32| {
+        config
+            .workers
+            .cores
+            .iter()
+            .all(|core| core.value() != u64::from(*cpu))
+    };
+    let all = dpdk::thread_cpus()?;
+    let free: Vec<u32> = all.iter().copied().filter(is_free).collect();
+    Ok(if free.is_empty() { all } else { free })
+}
+
+/// Starts DPDK as the configuration has it. Once in a process. The calling thread, and those that it starts and that
+/// are not pinned themselves, keep off the cores that workers are pinned to, as far as there are others.
 ///
 /// # Errors
 /// DPDK's own words.
 pub fn start_eal(config: &Config) -> Result<&'static Eal, dpdk::Error> {
     let mut builder = Eal::builder()
         .hugepages(config.dpdk.huge_pages)
-        .memory_mib(config.dpdk.memory_mib.value() as u32);
+        .memory_mib(config.dpdk.memory_mib.value() as u32)
+        .main_cpus(&other_cpus(config)?);
     for port in &config.ports {
         if let Driver::Pci { address } = &port.driver {
             builder = builder.allow_pci(pci(address)?);

@@ -121,6 +121,14 @@ fn remove<R: Rule>(rules: &mut Vec<R>, id: R::Id) -> Result<R, EditError> {
     })
 }
 
+/// Those of `filters` that other PDRs can name.
+fn definitions(filters: &[SdfFilter]) -> Vec<(SdfFilterId, SdfFilter)> {
+    let with_pattern = filters.iter().filter(|filter| filter.has_pattern());
+    with_pattern
+        .filter_map(|filter| Some((filter.filter_id?, filter.clone())))
+        .collect()
+}
+
 /// Copies into `pdr` what its Traffic Endpoint says, if it names one.
 fn fill(endpoints: &[TrafficEndpoint], pdr: &mut Pdr) -> Result<(), EditError> {
     let Some(named) = pdr.pdi.endpoint else {
@@ -238,15 +246,23 @@ impl SessionRules {
         prefixes
     }
 
+    /// Makes room for so many PDRs, FARs, QERs and URRs more, at once and not one by one as they come.
+    pub fn reserve(&mut self, [pdrs, fars, qers, urrs]: [usize; 4]) {
+        self.pdrs.reserve_exact(pdrs);
+        self.fars.reserve_exact(fars);
+        self.qers.reserve_exact(qers);
+        self.urrs.reserve_exact(urrs);
+    }
+
     /// Adds a PDR (Create PDR).
     ///
     /// # Errors
     /// [`EditFault::Exists`] when the id is taken; so for every `create_`. [`EditFault::NoEndpoint`].
     pub fn create_pdr(&mut self, mut pdr: Pdr) -> Result<(), EditError> {
         fill(&self.endpoints, &mut pdr)?;
-        let filters = pdr.pdi.sdf_filters.clone();
+        let filters = definitions(&pdr.pdi.sdf_filters);
         create(&mut self.pdrs, pdr)?;
-        self.share_filters(filters);
+        self.note(filters);
         Ok(())
     }
 
@@ -284,14 +300,15 @@ impl SessionRules {
         let filters = change
             .pdi
             .as_ref()
-            .and_then(|pdi| pdi.sdf_filters.clone())
+            .and_then(|pdi| pdi.sdf_filters.as_deref())
+            .map(definitions)
             .unwrap_or_default();
         let (id, renames) = (change.id, change.pdi.as_ref().is_some_and(PdiUpdate::is_whole));
         update(&mut self.pdrs, id, |pdr| change.apply(pdr))?;
         if let Some(pdr) = self.pdrs.iter_mut().find(|pdr| renames && pdr.id == id) {
             fill(&self.endpoints, pdr)?;
         }
-        self.share_filters(filters);
+        self.note(filters);
         Ok(())
     }
 
@@ -376,12 +393,12 @@ impl SessionRules {
 
     /// Notes the definitions among `filters`; the latest one of an id is everyone's. Those that no PDR uses are
     /// forgotten.
-    pub fn share_filters(&mut self, filters: Vec<SdfFilter>) {
-        for filter in filters {
-            if let (Some(id), true) = (filter.filter_id, filter.has_pattern()) {
-                self.shared_filters.insert(id, filter);
-            }
-        }
+    pub fn share_filters(&mut self, filters: &[SdfFilter]) {
+        self.note(definitions(filters));
+    }
+
+    fn note(&mut self, definitions: Vec<(SdfFilterId, SdfFilter)>) {
+        self.shared_filters.extend(definitions);
         self.forget_unused_filters();
     }
 

@@ -164,7 +164,7 @@ mod tests {
         fn no_flipped_bit_goes_unnoticed(body in prop::collection::vec(any::<u8>(), 0..64), at: prop::sample::Index, bit in 0..8) {
             let mut octets = seal(Kind::Session, &body).unwrap();
             let place = at.index(octets.len());
-            octets[place] ^= 1 << bit;
+            octets[place] ^= 1_u8 << bit;
             prop_assert!(open(&octets).is_err());
         }
     }

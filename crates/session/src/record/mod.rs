@@ -181,6 +181,8 @@ pub enum RecordError {
     Malformed(&'static str),
     /// A network instance that is not configured here.
     UnknownInstance(String),
+    /// A forwarding policy that is not configured here.
+    UnknownPolicy(String),
     /// Its rules contradict each other.
     Rules(EditError),
 }
@@ -204,6 +206,12 @@ impl fmt::Display for RecordError {
                 write!(
                     f,
                     "the record names network instance {name:?}, which is not configured"
+                )
+            }
+            RecordError::UnknownPolicy(name) => {
+                write!(
+                    f,
+                    "the record names forwarding policy {name:?}, which is not configured"
                 )
             }
             RecordError::Rules(error) => write!(f, "the record's rules: {error}"),

@@ -7,7 +7,7 @@
 use flow::InstanceId;
 use packet::{Ppi, Qfi};
 use rules::model;
-use rules::network::Network;
+use rules::network::{Network, PolicyId};
 use rules::prefix::IpPrefix;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -137,6 +137,7 @@ struct Far {
     id: u32,
     action: u16,
     forwarding: Option<Forwarding>,
+    duplicating: Option<Forwarding>,
     bar: Option<u8>,
 }
 
@@ -146,6 +147,8 @@ struct Forwarding {
     instance: Option<u16>,
     outer_header_creation: Option<OuterHeader>,
     transport_level_marking: Option<(u8, u8)>,
+    /// The name of a forwarding policy.
+    policy: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -406,12 +409,14 @@ impl Writer<'_> {
             id,
             action,
             forwarding,
+            duplicating,
             bar,
         } = far;
         Far {
             id: id.0,
             action: action.0,
             forwarding: forwarding.as_ref().map(|to| self.forwarding(to)),
+            duplicating: duplicating.as_ref().map(|to| self.forwarding(to)),
             bar: bar.map(|id| id.0),
         }
     }
@@ -422,6 +427,7 @@ impl Writer<'_> {
             instance,
             outer_header_creation,
             transport_level_marking,
+            policy,
         } = forwarding;
         Forwarding {
             destination: destination.value(),
@@ -443,7 +449,14 @@ impl Writer<'_> {
                 }
             }),
             transport_level_marking: transport_level_marking.map(|class| (class.value, class.mask)),
+            policy: policy.map(|id| self.policy(id)),
         }
+    }
+
+    /// The name of a policy. No live session has others than those of the network.
+    fn policy(&self, id: PolicyId) -> String {
+        let policy = self.frame.network.policy(id);
+        policy.map(|policy| policy.name.clone()).unwrap_or_default()
     }
 
     fn date(&self, moment: Moment) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! *Self-fed* ([`selffed`]): a worker whose port makes and takes the packets on its own core; for throughput, flow
 //! set-up, scaling and memory. *Two-core* ([`twocore`]): a generator on another core sends at a set rate over memory
-//! rings; for loss and latency. Neither has a NIC or its driver, and every figure says so. The models' sessions go
+//! rings; for loss and latency. Neither has a NIC or its driver, and every figure says so. [`pfcp`] measures the daemon's
+//! control thread over UDP sockets, beside a self-fed worker. The models' sessions go
 //! through `rules::compile`, their flows through the slow path, and a sample of the packets is held against the
 //! interpreter.
 
@@ -19,6 +20,7 @@ pub mod machine;
 pub mod memory;
 pub mod model;
 pub mod network;
+pub mod pfcp;
 pub mod plan;
 pub mod progress;
 pub mod results;

@@ -9,6 +9,8 @@ use super::selffed::Effort;
 pub enum Part {
     /// T12.
     Memory,
+    /// T7, and what sessions take with control's books.
+    Pfcp,
     /// The floors and bare forwarding.
     Floors,
     /// T1, T2, T3, and the sweeps.
@@ -25,8 +27,9 @@ pub enum Part {
 
 impl Part {
     /// All, in the order in which they are measured: memory first, while nobody has used any.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Memory,
+        Self::Pfcp,
         Self::Floors,
         Self::Throughput,
         Self::Cost,

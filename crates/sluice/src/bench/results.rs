@@ -9,6 +9,7 @@ use super::floors::{Floors, IoForwarding};
 use super::latency::Latencies;
 use super::machine::Machine;
 use super::memory::Memory;
+use super::pfcp::Pfcp;
 use super::scaling::Scaling;
 use super::selffed::Figure;
 use super::setup::{Alone, Beside};
@@ -120,6 +121,8 @@ pub struct Results {
     pub scaling: Vec<Scaling>,
     /// Memory.
     pub memory: Option<Memory>,
+    /// Control over UDP sockets.
+    pub pfcp: Option<Pfcp>,
     /// Loss and latency.
     pub latency: Option<Latencies>,
     /// What was not measured, and why.
@@ -147,6 +150,7 @@ impl Results {
             setup_beside: None,
             scaling: Vec::new(),
             memory: None,
+            pfcp: None,
             latency: None,
             left_out: Vec::new(),
         }

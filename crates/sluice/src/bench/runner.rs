@@ -5,13 +5,14 @@ mod cost;
 use dpdk::Eal;
 
 use super::NO_DRIVER;
-use super::clock::ticks_per_second;
+use super::clock::{available_memory, ticks_per_second};
 use super::floors::{Floors, IoForwarding};
 use super::latency::Latencies;
 use super::load::Load;
 use super::machine::cores;
 use super::memory::Memory;
 use super::model::Model;
+use super::pfcp::{Pfcp, Size, Span};
 use super::plan::{Part, Plan, fits};
 use super::progress::Progress;
 use super::results::{Point, Results};
@@ -38,6 +39,7 @@ pub fn run(plan: &Plan, progress: &Progress) -> Result<Results, BenchError> {
         results: &mut results,
     };
     runner.memory()?;
+    runner.pfcp()?;
     runner.floors()?;
     runner.throughput()?;
     if plan.has(Part::Cost) {
@@ -94,6 +96,40 @@ impl Runner<'_> {
             memory.sessions
         ));
         self.results.memory = Some(memory);
+        Ok(())
+    }
+
+    fn pfcp(&mut self) -> Result<(), BenchError> {
+        if !self.plan.has(Part::Pfcp) {
+            return Ok(());
+        }
+        let size = Size::new(self.plan.quick);
+        let (needed, there) = (size.octets(), available_memory());
+        if cores() < 2 || needed > there {
+            self.results.left_out.push(format!(
+                "PFCP: left out: it takes two cores and {} MiB of memory; there are {} and {}",
+                needed >> 20,
+                cores(),
+                there >> 20
+            ));
+            return Ok(());
+        }
+        self.progress.stage("PFCP");
+        self.heading(
+            "PFCP over UDP: by control's processor time, and by the clock on the wall; response times in ms",
+        );
+        let pfcp = Pfcp::measure(eal()?, size, self.progress)?;
+        for (condition, span) in pfcp.spans() {
+            self.progress.print(pfcp_line(condition, span));
+        }
+        self.progress.print(format!(
+            "  {} sessions, {:.0} octets each with control's books; beside {} Mpps, of which {} dropped",
+            pfcp.sessions,
+            pfcp.per_session(),
+            short(pfcp.traffic.packets as f64 / pfcp.traffic.seconds.max(1e-9) / 1e6),
+            pfcp.traffic.dropped
+        ));
+        self.results.pfcp = Some(pfcp);
         Ok(())
     }
 
@@ -384,6 +420,29 @@ impl Runner<'_> {
         self.results.latency = Some(latency);
         Ok(())
     }
+}
+
+/// One procedure under one condition in a line.
+fn pfcp_line(condition: &str, span: &Span) -> String {
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    let (round, delays) = (&span.round, span.round.delays);
+    let offered = span
+        .offered
+        .map_or(String::new(), |rate| format!("  {} offered", short(rate)));
+    let failed = if span.is_whole() {
+        String::new()
+    } else {
+        format!("  REFUSED {:?}, {} unanswered", round.refused, round.unanswered)
+    };
+    format!(
+        "  {condition:<15} {:<14} {:>7} a CPU second  {:>7}/s  p50 {:.2}  p99 {:.2}  p99.9 {:.2}{offered}{failed}",
+        span.procedure.name(),
+        short(span.per_cpu_second()),
+        short(span.per_second()),
+        ms(delays.p50),
+        ms(delays.p99),
+        ms(delays.p999)
+    )
 }
 
 fn latency_line(name: &str, point: &super::latency::Point) -> String {

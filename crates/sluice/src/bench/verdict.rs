@@ -4,6 +4,7 @@ use packet::DropReason;
 use worker::Stage;
 
 use super::model::Model;
+use super::pfcp::HALF_RATE;
 use super::results::{Point, Results};
 use super::targets::Target;
 
@@ -16,9 +17,11 @@ pub fn targets(results: &Results) -> Vec<Target> {
         t3(results),
         t4(results),
         t5(results),
+        t7(results),
         t8(results),
         t11(results),
         t12(results),
+        t12_control(results),
         accounting(results),
     ];
     all.into_iter().flatten().collect()
@@ -188,6 +191,69 @@ fn t5(results: &Results) -> Option<Target> {
         parts.collect(),
     )?;
     Some(target.but_if(is_small, SMALL))
+}
+
+fn t7(results: &Results) -> Option<Target> {
+    let pfcp = results.pfcp.as_ref()?;
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    let rate = Target::at_least(
+        "T7",
+        "Session Establishments with 4 PDR, 4 FAR, 2 QER, 2 URR over UDP for each second of control's processor time",
+        pfcp.alone.establishment.per_cpu_second(),
+        "/CPU second",
+        2.0 * HALF_RATE,
+    );
+    let p99 = Target::at_most(
+        "T7.p99",
+        "p99 of the response time at 25,000 a second in an open loop",
+        ms(pfcp.alone.half.round.delays.p99),
+        "ms",
+        20.0,
+    );
+    let resident = Target::at_least(
+        "T7.resident",
+        "sessions resident meanwhile, of 8 SMFs",
+        f64::from(pfcp.sessions),
+        "sessions",
+        600_000.0,
+    );
+    let kept = Target::at_least(
+        "T7.beside",
+        "establishments while the worker has all the packets that it can take",
+        pfcp.kept(),
+        "of alone",
+        0.8,
+    );
+    let beside = Target::at_most(
+        "T7.beside.p99",
+        "p99 of the response time at 25,000 a second meanwhile",
+        ms(pfcp.beside.half.round.delays.p99),
+        "ms",
+        100.0,
+    );
+    let parts = vec![rate, p99, resident, kept, beside];
+    Target::of_parts("T7", "PFCP over UDP", parts).map(|target| {
+        let failed = pfcp.spans().filter(|(_, span)| !span.is_whole()).count();
+        target
+            .but_if(
+                failed > 0,
+                format!("{failed} rounds in which not every request was accepted"),
+            )
+            .but_if(pfcp.traffic.packets == 0, "the worker had no traffic")
+    })
+}
+
+/// What T12 does not count: control's own books, and what the allocator keeps of messages on their way.
+fn t12_control(results: &Results) -> Option<Target> {
+    let pfcp = results.pfcp.as_ref()?;
+    let target = Target::at_most(
+        "T12.control",
+        "octets of resident memory for each session with 4 PDR, 4 FAR, 2 QER, 2 URR, control's own books included",
+        pfcp.per_session(),
+        "octets/session",
+        4_096.0,
+    );
+    Some(target.but_if(pfcp.sessions < 600_000, SMALL))
 }
 
 fn t8(results: &Results) -> Option<Target> {

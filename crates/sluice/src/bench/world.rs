@@ -40,9 +40,9 @@ impl fmt::Display for BenchError {
 impl std::error::Error for BenchError {}
 
 /// UEs have the addresses from here on.
-const UES: u32 = 0x0a40_0000;
+pub const UES: u32 = 0x0a40_0000;
 /// As many as 10.64.0.0/10 has.
-const MOST_UES: u32 = 1 << 22;
+pub const MOST_UES: u32 = 1 << 22;
 
 /// The identities of the sessions of worker `id` of `workers`: addresses and TEIDs in its own buckets, as the UPF
 /// would draw them, so that nothing has to be handed over.

@@ -53,6 +53,8 @@ enum BenchPart {
     Scaling,
     /// Memory of flows and sessions: T12.
     Memory,
+    /// PFCP over UDP sockets, alone and beside traffic: T7, and memory of sessions with control's books.
+    Pfcp,
     /// A fixed number of packets through a worker, without a clock: for instruction counts.
     #[command(hide = true)]
     Packets(fixed::Fixed),
@@ -80,6 +82,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
         Some(BenchPart::Setup) => &[Part::Setup],
         Some(BenchPart::Scaling) => &[Part::Scaling],
         Some(BenchPart::Memory) => &[Part::Memory],
+        Some(BenchPart::Pfcp) => &[Part::Pfcp],
         None => &[],
     };
     let plan = Plan::new(arguments.quick, parts, arguments.seconds);

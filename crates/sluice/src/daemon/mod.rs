@@ -1,11 +1,13 @@
 //! The shell of `sluice run`: threads for the workers, sockets for N4 and for the operator's API, signals to stop. What
 //! they drive is in [`crate::upf`].
 
+mod control_loop;
 pub mod rest;
 mod run;
 mod sockets;
 mod threads;
 
+pub use control_loop::ControlLoop;
 pub use rest::{ClientError, default_path, get};
 pub use run::{RunError, run};
 pub use sockets::Sockets;

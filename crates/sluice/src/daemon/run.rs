@@ -9,6 +9,7 @@ use session::{Moved, Random};
 use tracing::{debug, info, warn};
 use worker::{Stats, Worker};
 
+use super::control_loop::ControlLoop;
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
 use super::threads::{Pace, WorkerThread};
@@ -16,9 +17,6 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::ports::{self, Ports};
 use crate::upf::{Assembly, Control, Surroundings, assemble, unix_time};
-
-/// The longest the control thread waits for datagrams before it looks at the workers' events.
-const LONGEST_WAIT: Duration = Duration::from_millis(1);
 
 /// Why the daemon could not start, or ended.
 #[derive(Debug)]
@@ -45,11 +43,11 @@ impl std::error::Error for RunError {}
 pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let addresses = config.n4.addresses.iter().map(|address| address.value);
     let peers = config.n4.peers.iter().map(|prefix| prefix.value).collect();
-    let mut sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
+    let sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
-    let (mut control, workers) = build(config, &clock, &ports)?;
+    let (control, workers) = build(config, &clock, &ports)?;
 
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
@@ -78,11 +76,9 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
     let mut served = Served {
-        control: &mut control,
         desk,
-        sockets: &mut sockets,
+        turns: ControlLoop::new(control, sockets, clock),
         ports: &mut ports,
-        clock: &clock,
         threads: &threads,
     };
     let outcome = served
@@ -130,33 +126,21 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
 
 /// What the control thread looks after.
 struct Served<'a> {
-    control: &'a mut Control,
     desk: Desk,
-    sockets: &'a mut Sockets,
+    turns: ControlLoop,
     ports: &'a mut Ports,
-    clock: &'a Clock,
     threads: &'a [WorkerThread],
 }
 
 impl Served<'_> {
     /// The control thread's loop.
     fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
-        while !is_over(self.control) {
-            let received = self.sockets.receive(self.control, self.clock.now());
-            let busy = self.control.poll(self.clock.now()) | self.desk.serve(self.control);
-            self.sockets.transmit(self.control);
+        while !is_over(self.turns.control()) {
+            self.turns.turn().map_err(RunError::of)?;
+            self.desk.serve(self.turns.control());
             self.follow_moves();
             if self.threads.iter().any(WorkerThread::is_finished) {
                 return Err(RunError("a worker's thread ended".into()));
-            }
-            if received || busy {
-                continue;
-            }
-            if self.control.is_waiting() {
-                // A worker answers within microseconds.
-                std::thread::yield_now();
-            } else {
-                self.sockets.wait(LONGEST_WAIT).map_err(RunError::of)?;
             }
         }
         Ok(())
@@ -164,12 +148,11 @@ impl Served<'_> {
 
     /// Lets the associations end, for as long as the configuration allows.
     fn end(&mut self) -> Result<(), RunError> {
-        let associations = self.control.endpoint().associations().count();
+        let associations = self.turns.control().endpoint().associations().count();
         if associations > 0 {
             info!(associations, "ending");
         }
-        self.control.end(self.clock.now());
-        self.sockets.transmit(self.control);
+        self.turns.end();
         self.serve(|control| control.endpoint().has_ended())
     }
 
@@ -180,12 +163,12 @@ impl Served<'_> {
             from,
             to,
             result,
-        }) = self.control.poll_moved()
+        }) = self.turns.control().poll_moved()
         {
             match result {
                 Ok(sessions) => {
                     info!(%bucket, from = from.0, to = to.0, sessions, "a bucket has moved");
-                    self.ports.follow(&self.control.owners());
+                    self.ports.follow(&self.turns.control().owners());
                 }
                 Err(fault) => warn!(%bucket, from = from.0, to = to.0, "a bucket has not moved: {fault}"),
             }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flow::{Bucket, Nanos, OpId, WorkerId};
-use n4::{DownlinkData, Endpoint, Transmit};
+use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{GtpuPath, KeepNothing, MoveFault, Moved, Random};
@@ -75,6 +75,7 @@ pub struct Control {
     pub(super) endpoint: Endpoint,
     pub(super) network: Arc<Network>,
     pub(super) neighbours: SharedNeighbours,
+    intake: Intake,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
     moved: VecDeque<Moved>,
@@ -111,6 +112,7 @@ impl Control {
             .collect();
         Self {
             endpoint,
+            intake: Intake::new(IntakeLimits::default()),
             network: config.network,
             neighbours,
             peers,
@@ -142,7 +144,31 @@ impl Control {
         self.endpoint.end(now);
     }
 
-    /// A datagram that reached our address `to`.
+    /// A datagram that reached our address `to`: served now, or, if it asks for a new session, when
+    /// [`serve_waiting`](Self::serve_waiting) comes to it.
+    pub fn receive(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        self.neighbours.set_time(now);
+        self.intake.offer(now, &mut self.endpoint, (from, to), datagram);
+    }
+
+    /// Serves the request for a new session that has waited longest; false when none waits.
+    pub fn serve_waiting(&mut self, now: Nanos) -> bool {
+        self.neighbours.set_time(now);
+        self.intake.serve(now, &mut self.endpoint)
+    }
+
+    /// Tells how a turn of the thread went, from which its load is known; see [`Intake::note_turn`].
+    pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
+        self.intake.note_turn(begin, end, worked, served);
+    }
+
+    /// What waits, for views.
+    #[must_use]
+    pub fn intake(&self) -> &Intake {
+        &self.intake
+    }
+
+    /// A datagram that reached our address `to`, served now whatever waits.
     pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
         self.neighbours.set_time(now);
         self.endpoint.handle_datagram(now, from, to, datagram);

@@ -4,7 +4,7 @@ use flow::{Bucket, InstanceId};
 use packet::{Ppi, Qfi, Teid};
 use rules::compile::MAX_PDRS;
 use rules::model::{self, SessionRules};
-use rules::network::Network;
+use rules::network::{Network, PolicyId};
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ impl<'a> Reader<'a> {
         for pdr in &body.pdrs {
             rules.create_pdr(self.pdr(pdr)?)?;
         }
-        rules.share_filters(body.filters.iter().map(filter).collect::<Result<_>>()?);
+        rules.share_filters(&body.filters.iter().map(filter).collect::<Result<Vec<_>>>()?);
         Ok(rules)
     }
 
@@ -153,11 +153,12 @@ impl<'a> Reader<'a> {
     }
 
     fn far(&self, far: &Far) -> Result<model::Far> {
-        let forwarding = far.forwarding.as_ref().map(|to| self.forwarding(to));
+        let read = |to: &Option<Forwarding>| to.as_ref().map(|to| self.forwarding(to)).transpose();
         Ok(model::Far {
             id: model::FarId(far.id),
             action: model::ApplyAction(far.action),
-            forwarding: forwarding.transpose()?,
+            forwarding: read(&far.forwarding)?,
+            duplicating: read(&far.duplicating)?,
             bar: far.bar.map(model::BarId),
         })
     }
@@ -175,7 +176,17 @@ impl<'a> Reader<'a> {
             instance: self.optional_instance(forwarding.instance)?,
             outer_header_creation: forwarding.outer_header_creation.as_ref().map(header),
             transport_level_marking: forwarding.transport_level_marking.map(class),
+            policy: forwarding
+                .policy
+                .as_deref()
+                .map(|name| self.policy(name))
+                .transpose()?,
         })
+    }
+
+    fn policy(&self, name: &str) -> Result<PolicyId> {
+        let policy = self.frame.network.policy_by_name(name.as_bytes());
+        policy.ok_or_else(|| RecordError::UnknownPolicy(name.to_owned()))
     }
 
     fn moment(&self, date: u64) -> Moment {

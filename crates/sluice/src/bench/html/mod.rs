@@ -20,6 +20,7 @@ pub fn page(results: &Results) -> Result<String, BenchError> {
         sessions(results)?,
         published(results),
         setup(results),
+        pfcp(results),
         scaling(results)?,
         latency(results)?,
         stages(results),
@@ -314,6 +315,48 @@ fn setup(results: &Results) -> String {
         "slow path's cycles",
     ];
     section("Flow set-up through the slow path", &table(&head, &rows))
+}
+
+fn pfcp(results: &Results) -> String {
+    let Some(pfcp) = &results.pfcp else {
+        return String::new();
+    };
+    let row = |(condition, span): (&str, &super::pfcp::Span)| {
+        let ms = |nanos: u64| format!("{:.2}", nanos as f64 / 1e6);
+        let delays = span.round.delays;
+        vec![
+            format!("{}, {condition}", span.procedure.name()),
+            span.offered.map_or("closed loop".into(), short),
+            short(span.per_cpu_second()),
+            short(span.per_second()),
+            ms(delays.p50),
+            ms(delays.p99),
+            ms(delays.p999),
+            (span.round.requests - span.round.accepted).to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = pfcp.spans().map(row).collect();
+    let head = [
+        "",
+        "offered/s",
+        "a CPU second",
+        "/s",
+        "p50 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "not accepted",
+    ];
+    let [pdrs, fars, qers, urrs] = pfcp.rules;
+    let note = format!(
+        "<p>{} SMFs on UDP sockets of the kernel, {} sessions of {pdrs} PDR, {fars} FAR, {qers} QER, {urrs} URR \
+         ({} octets of request), {:.0} octets of memory each with control's books. Beside: {} Mpps.</p>",
+        pfcp.smfs,
+        pfcp.sessions,
+        pfcp.request_octets,
+        pfcp.per_session(),
+        short(pfcp.traffic.packets as f64 / pfcp.traffic.seconds.max(1e-9) / 1e6)
+    );
+    section("PFCP", &format!("{note}{}", table(&head, &rows)))
 }
 
 fn scaling(results: &Results) -> Result<String, BenchError> {

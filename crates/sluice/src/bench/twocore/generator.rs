@@ -63,6 +63,24 @@ pub struct Delays {
     pub max: u64,
 }
 
+impl Delays {
+    /// Those that were recorded; all 0 without any.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        if histogram.is_empty() {
+            return Self::default();
+        }
+        Self {
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            p999: at(0.999),
+            max: histogram.max(),
+        }
+    }
+}
+
 /// What one trial gave.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Trial {
@@ -179,7 +197,7 @@ impl Generator {
         }
         self.drain(device, &mut trial);
         trial.generator = moment.elapsed();
-        trial.delays = self.delays();
+        trial.delays = Delays::of(&self.histogram);
         trial
     }
 
@@ -225,20 +243,6 @@ impl Generator {
             }
         }
         Ok(packets as f64 * 1e9 / moment.elapsed().busy_nanos.max(1) as f64)
-    }
-
-    fn delays(&self) -> Delays {
-        let at = |quantile| self.histogram.value_at_quantile(quantile);
-        if self.histogram.is_empty() {
-            return Delays::default();
-        }
-        Delays {
-            p50: at(0.5),
-            p90: at(0.9),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: self.histogram.max(),
-        }
     }
 
     /// Makes a packet that was due at `due`; without buffers it is lost.

@@ -1,0 +1,308 @@
+//! What waits while control is busy, and how busy it is: datagrams in, in the order in which they are served.
+//!
+//! Owned by control. Requests for new sessions wait here, in the order of their arrival; everything else is served as it
+//! comes: heartbeats, so that nobody takes us for dead, deletions, which make room, changes of sessions that people use,
+//! answers to what we asked. How long it takes to serve what waits is the backlog. It is measured, not assumed: in the
+//! time that the caller says its turns take for each new session.
+//!
+//! From the backlog comes the load that [`Endpoint::set_load`] is told. A thread that always has something to do and
+//! nobody waiting has a load of 80; what is above is the backlog, as a share of the longest that a request may wait
+//! ([`IntakeLimits::patience`]). Each request is judged by the load that it comes upon. One that is turned away is so at
+//! once (cause 74), long before its sender would repeat it; one that is let in is not judged again. While there are
+//! several peers, what one of them has waiting counts against it as if it had no more than its share of the patience.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use flow::Nanos;
+use pfcp::{Frames, MessageType};
+
+use crate::endpoint::Endpoint;
+use crate::load::{OVERLOAD, is_turned_away};
+
+/// How much may wait.
+#[derive(Clone, Copy, Debug)]
+pub struct IntakeLimits {
+    /// How long a request for a new session may wait; well below the T1 of peers. Default 100 ms.
+    pub patience: Duration,
+    /// Datagrams that may wait. Default 16,384.
+    pub max_waiting: usize,
+    /// Octets that they may have. Default 32 MiB.
+    pub max_octets: usize,
+}
+
+impl Default for IntakeLimits {
+    fn default() -> IntakeLimits {
+        IntakeLimits {
+            patience: Duration::from_millis(100),
+            max_waiting: 16_384,
+            max_octets: 32 << 20,
+        }
+    }
+}
+
+/// What a new session is taken to cost before any has been served.
+const FIRST_COST: u64 = 20_000;
+/// New sessions over which their cost is a mean, about.
+const COST_MEAN: u64 = 64;
+/// Over how long the share of time with work is taken.
+const BUSY_WINDOW: Duration = Duration::from_millis(100);
+
+/// A datagram with a request for a new session.
+#[derive(Debug)]
+struct Waiting {
+    from: SocketAddr,
+    to: SocketAddr,
+    octets: Box<[u8]>,
+    /// The load that it came upon.
+    load: u8,
+}
+
+/// The datagrams before the endpoint.
+#[derive(Debug)]
+pub struct Intake {
+    limits: IntakeLimits,
+    waiting: VecDeque<Waiting>,
+    octets: usize,
+    /// How many of `waiting` each address has; none is not entered.
+    by_peer: BTreeMap<IpAddr, usize>,
+    /// Nanoseconds for each new session.
+    cost: u64,
+    /// Over how many of them that is a mean, at most [`COST_MEAN`].
+    costed: u64,
+    busy: Busy,
+}
+
+impl Intake {
+    /// Nothing waits.
+    pub fn new(limits: IntakeLimits) -> Intake {
+        Intake {
+            limits,
+            waiting: VecDeque::new(),
+            octets: 0,
+            by_peer: BTreeMap::new(),
+            cost: FIRST_COST,
+            costed: 0,
+            busy: Busy::default(),
+        }
+    }
+
+    /// A datagram has come from `from`, at our address `to`: it is served, or waits.
+    pub fn offer(
+        &mut self,
+        now: Nanos,
+        endpoint: &mut Endpoint,
+        (from, to): (SocketAddr, SocketAddr),
+        octets: &[u8],
+    ) {
+        let load = self.load_for(endpoint, from.ip());
+        match new_session(octets) {
+            Some(priority) if self.may_wait(endpoint, from, (load, priority), octets.len()) => {
+                self.octets += octets.len();
+                *self.by_peer.entry(from.ip()).or_default() += 1;
+                self.waiting.push_back(Waiting {
+                    from,
+                    to,
+                    octets: octets.into(),
+                    load,
+                });
+            }
+            _ => {
+                endpoint.set_load(load);
+                endpoint.handle_datagram(now, from, to, octets);
+            }
+        }
+    }
+
+    /// Whether a request is let in and can wait. One that is turned away, or of a stranger, is answered at once; so is
+    /// one for which there is no room, which the load says then.
+    fn may_wait(
+        &self,
+        endpoint: &Endpoint,
+        from: SocketAddr,
+        (load, priority): (u8, Option<u8>),
+        octets: usize,
+    ) -> bool {
+        let is_peer = self.by_peer.contains_key(&from.ip()) || endpoint.knows(from.ip());
+        is_peer && self.has_room(octets) && !is_turned_away(load, priority)
+    }
+
+    fn has_room(&self, octets: usize) -> bool {
+        self.waiting.len() < self.limits.max_waiting && self.octets + octets <= self.limits.max_octets
+    }
+
+    /// Serves the request that has waited longest; false when none waits.
+    pub fn serve(&mut self, now: Nanos, endpoint: &mut Endpoint) -> bool {
+        let Some(one) = self.waiting.pop_front() else {
+            return false;
+        };
+        self.octets -= one.octets.len();
+        if let Some(count) = self.by_peer.get_mut(&one.from.ip()) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_peer.remove(&one.from.ip());
+            }
+        }
+        endpoint.set_load(one.load);
+        endpoint.handle_datagram(now, one.from, one.to, &one.octets);
+        true
+    }
+
+    /// A turn of control's is over: it took from `begin` to `end`, did something or found nothing to do, and served
+    /// so many requests that had waited.
+    pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
+        self.busy.add(begin, end, worked);
+        if served > 0 {
+            let (took, served) = (end.since(begin).as_nanos() as u64, served as u64);
+            self.cost = (self.cost * self.costed + took) / (self.costed + served);
+            self.costed = (self.costed + served).min(COST_MEAN);
+        }
+    }
+
+    /// How many requests wait.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// How long the last one of them will wait, about.
+    pub fn backlog(&self) -> Duration {
+        Duration::from_nanos(self.cost.saturating_mul(self.waiting.len() as u64))
+    }
+
+    /// The load that a new request of any peer comes upon, 0 to 100 per cent.
+    pub fn load(&self) -> u8 {
+        self.load_of(self.waiting.len())
+    }
+
+    fn load_for(&self, endpoint: &Endpoint, peer: IpAddr) -> u8 {
+        if !self.has_room(0) {
+            return 100;
+        }
+        let own = self.by_peer.get(&peer).copied().unwrap_or_default();
+        let counted = if endpoint.has_several_peers() {
+            own.saturating_mul(100) / endpoint.share_percent().max(1)
+        } else {
+            own
+        };
+        self.load_of(counted.max(self.waiting.len()))
+    }
+
+    fn load_of(&self, waiting: usize) -> u8 {
+        let patience = (self.limits.patience.as_nanos() as u64).max(1);
+        let backlog = self.cost.saturating_mul(waiting as u64).saturating_mul(100) / patience;
+        let threshold = u64::from(OVERLOAD);
+        let busy = u64::from(self.busy.percent) * threshold / 100;
+        // Who waits, waits because the thread has no time, whatever it had a moment ago.
+        let busy = busy.max(threshold.min(backlog * threshold / 10));
+        (busy + backlog.min(100) * (100 - threshold) / 100).min(100) as u8
+    }
+}
+
+/// Whether a datagram begins with a request for a new session; then its message priority, if it has one.
+fn new_session(octets: &[u8]) -> Option<Option<u8>> {
+    let header = Frames::new(octets).next()?.ok()?.header;
+    (header.message_type == MessageType::SESSION_ESTABLISHMENT_REQUEST).then_some(header.priority)
+}
+
+/// The share of the time in which there was something to do.
+#[derive(Debug, Default)]
+struct Busy {
+    /// Of the last whole window.
+    percent: u8,
+    since: Option<Nanos>,
+    busy: Duration,
+}
+
+impl Busy {
+    fn add(&mut self, begin: Nanos, end: Nanos, worked: bool) {
+        let since = *self.since.get_or_insert(begin);
+        if worked {
+            self.busy += end.since(begin);
+        }
+        let whole = end.since(since);
+        if whole >= BUSY_WINDOW {
+            self.percent = (self.busy.as_nanos() * 100 / whole.as_nanos().max(1)).min(100) as u8;
+            (self.since, self.busy) = (Some(end), Duration::ZERO);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROSECOND: u64 = 1_000;
+
+    fn waiting(count: usize) -> Intake {
+        let mut intake = Intake::new(IntakeLimits::default());
+        let address = "192.0.2.1:8805".parse().unwrap();
+        intake.waiting = (0..count)
+            .map(|_| Waiting {
+                from: address,
+                to: address,
+                octets: [0].into(),
+                load: 0,
+            })
+            .collect();
+        intake
+    }
+
+    #[test]
+    fn the_load_is_the_share_of_time_with_work_up_to_the_threshold() {
+        for (worked, load) in [(0, 0), (50, 40), (100, 80)] {
+            let mut intake = waiting(0);
+            for part in 0..100 {
+                let begin = Nanos(part * 1_000 * MICROSECOND);
+                let end = Nanos((part + 1) * 1_000 * MICROSECOND);
+                intake.note_turn(begin, end, part < worked, 0);
+            }
+            assert_eq!(intake.load(), load, "{worked} per cent");
+        }
+    }
+
+    #[test]
+    fn above_it_is_the_backlog_of_the_patience() {
+        // 20 us each before any was served: 5,000 are the whole patience.
+        for (count, load) in [
+            (0, 0),
+            (500, 82),
+            (2_500, 90),
+            (3_750, 95),
+            (5_000, 100),
+            (9_000, 100),
+        ] {
+            assert_eq!(waiting(count).load(), load, "{count} wait");
+        }
+    }
+
+    #[test]
+    fn the_backlog_is_what_serving_takes_as_it_was_measured() {
+        let mut intake = waiting(100);
+        assert_eq!(intake.backlog(), Duration::from_millis(2));
+        let mut now = Nanos::ZERO;
+        for _ in 0..100 {
+            let end = now + Duration::from_micros(1_600);
+            intake.note_turn(now, end, true, 16);
+            now = end;
+        }
+        let backlog = intake.backlog().as_micros();
+        assert!((9_900..=10_000).contains(&backlog), "{backlog} us");
+    }
+
+    #[test]
+    fn only_requests_for_new_sessions_wait() {
+        let message = |message_type, flags: u8| {
+            let mut octets = vec![0x21 | flags, message_type, 0, 12];
+            octets.extend([0; 8]);
+            octets.extend([0, 0, 1, 0x30]);
+            octets
+        };
+        assert_eq!(new_session(&message(50, 0)), Some(None));
+        assert_eq!(new_session(&message(50, 2)), Some(Some(3)));
+        for other in [51, 52, 54] {
+            assert_eq!(new_session(&message(other, 0)), None);
+        }
+        assert_eq!(new_session(&[]), None);
+    }
+}

@@ -1,0 +1,346 @@
+//! The load generator: several SMFs on UDP sockets of their own, on one thread that spends little on each message.
+//!
+//! *Closed loop*: so many requests wait for their answers at a time; it shows what control can do. *Open loop*: a request
+//! is sent when it is due, whatever became of those before it, and its response time counts from when it was due, so
+//! that a generator or a user plane that was held up shows as delay.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::super::network::gnb;
+use super::super::progress::Progress;
+use super::super::rules::Identity;
+use super::super::twocore::Delays;
+use super::super::world::{BenchError, MOST_UES, UES};
+use super::messages::{Messages, Response, Session, established, response};
+
+/// SMFs, each with an association.
+pub const SMFS: u32 = 8;
+/// Requests of one SMF whose answers are waited for at most: numbers modulo this tell them apart.
+const PENDING: usize = 1 << 15;
+/// Requests sent before answers are looked for.
+const TURN: u32 = 64;
+/// How long the generator leaves its core to others when it has nothing to do.
+const REST: Duration = Duration::from_micros(50);
+/// Without any answer for so long, what has not been answered never will be.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The longest response time that is told apart, nanoseconds.
+const LONGEST: u64 = 10_000_000_000;
+/// The cause of what was accepted (TS 29.244 §8.2.1).
+const ACCEPTED: u8 = 1;
+/// One session in so many moves the progress line.
+const STEP: u32 = 256;
+
+/// What is asked for each session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Procedure {
+    /// Session Establishment.
+    Establishment,
+    /// Session Modification: the gNB's end of the tunnel changes, in two FARs.
+    Modification,
+    /// Session Deletion.
+    Deletion,
+}
+
+impl Procedure {
+    /// Its name, of several.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Establishment => "establishments",
+            Self::Modification => "modifications",
+            Self::Deletion => "deletions",
+        }
+    }
+
+    const fn response(self) -> u8 {
+        match self {
+            Self::Establishment => 51,
+            Self::Modification => 53,
+            Self::Deletion => 55,
+        }
+    }
+}
+
+/// When requests are sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// So many wait for their answers at a time.
+    Window(u32),
+    /// So many a second, whatever comes back.
+    Rate(f64),
+}
+
+/// What came of one round of requests.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Round {
+    /// Requests sent.
+    pub requests: u64,
+    /// Requests accepted.
+    pub accepted: u64,
+    /// Requests refused, by the value of the cause.
+    pub refused: BTreeMap<u8, u64>,
+    /// Requests that were never answered.
+    pub unanswered: u64,
+    /// From the first request to the last answer.
+    pub wall_nanos: u64,
+    /// Response times: from when a request was due, or sent in a closed loop, to its answer.
+    pub delays: Delays,
+}
+
+/// A request on its way.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    sequence: u32,
+    session: u32,
+    due: u64,
+}
+
+struct Smf {
+    socket: UdpSocket,
+    messages: Messages,
+    sequence: u32,
+    pending: Vec<Option<Pending>>,
+}
+
+/// The SMFs and their sessions. Session n is SMF n modulo [`SMFS`]'s.
+pub struct Generator {
+    smfs: Vec<Smf>,
+    upf: SocketAddr,
+    /// SEID and TEID that the user plane gave each session; 0: it has none.
+    given: Vec<(u64, u32)>,
+    start: Instant,
+    histogram: Histogram<u64>,
+    buffer: Box<[u8]>,
+}
+
+/// The session with this number.
+fn session(number: u32) -> Session {
+    Session {
+        cp_seid: u64::from(number) + 1,
+        ue: Ipv4Addr::from_bits(UES + number),
+        gnb: (gnb(number), number + 1),
+    }
+}
+
+impl Generator {
+    /// SMFs at `addresses`, for as many sessions, of the user plane at `upf`.
+    ///
+    /// # Errors
+    /// An address that cannot be bound; more sessions than addresses of UEs.
+    pub fn new(addresses: &[Ipv4Addr], upf: SocketAddr, sessions: u32) -> Result<Self, BenchError> {
+        if sessions > MOST_UES {
+            return Err(BenchError(format!("{sessions} sessions: at most {MOST_UES}")));
+        }
+        let smf = |address: &Ipv4Addr| {
+            let named = |error| BenchError(format!("an SMF at {address}: {error}"));
+            let socket = UdpSocket::bind((*address, pfcp::PORT)).map_err(named)?;
+            socket.set_nonblocking(true).map_err(named)?;
+            Ok(Smf {
+                socket,
+                messages: Messages::new(*address)?,
+                sequence: 1,
+                pending: vec![None; PENDING],
+            })
+        };
+        Ok(Self {
+            smfs: addresses.iter().map(smf).collect::<Result<_, BenchError>>()?,
+            upf,
+            given: vec![(0, 0); sessions as usize],
+            start: Instant::now(),
+            histogram: Histogram::new_with_bounds(1, LONGEST, 3).map_err(BenchError::of)?,
+            buffer: vec![0; 65_535].into(),
+        })
+    }
+
+    /// Octets of an establishment.
+    #[must_use]
+    pub fn request_octets(&self) -> usize {
+        self.smfs
+            .first()
+            .map_or(0, |smf| smf.messages.establishment_octets())
+    }
+
+    /// Sets up every SMF's association.
+    ///
+    /// # Errors
+    /// When one is not accepted.
+    pub fn associate(&mut self) -> Result<(), BenchError> {
+        for smf in &self.smfs {
+            let failed = |error| BenchError(format!("association: {error}"));
+            smf.socket
+                .send_to(smf.messages.association(), self.upf)
+                .map_err(failed)?;
+            let done = super::super::world::deadline(PATIENCE.as_secs_f64());
+            let length = loop {
+                match smf.socket.recv_from(&mut self.buffer) {
+                    Ok((length, _)) => break length,
+                    Err(_) if !done() => thread::sleep(REST),
+                    Err(error) => return Err(failed(error)),
+                }
+            };
+            let answer = response(&self.buffer[..length]);
+            if answer.is_none_or(|answer| (answer.message_type, answer.cause) != (6, ACCEPTED)) {
+                return Err(BenchError(format!("association not accepted: {answer:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// What tells the packets of the first `count` sessions, as far as they are established.
+    #[must_use]
+    pub fn identities(&self, count: u32) -> Vec<Identity> {
+        (0..count)
+            .zip(&self.given)
+            .map(|(number, (_, teid))| Identity {
+                ue: session(number).ue,
+                teid: *teid,
+            })
+            .collect()
+    }
+
+    /// Carries a procedure out for each session in `range`, and waits for the answers.
+    ///
+    /// # Errors
+    /// The system's, when it cannot send.
+    pub fn run(
+        &mut self,
+        procedure: Procedure,
+        range: Range<u32>,
+        pace: Pace,
+        progress: &Progress,
+    ) -> Result<Round, BenchError> {
+        self.histogram.reset();
+        let mut round = Round::default();
+        let (begin, first) = (self.nanos(), range.start);
+        let mut numbers = range.clone();
+        let (mut outstanding, mut last_answer) = (0_u32, begin);
+        loop {
+            let now = self.nanos();
+            let due = |number: u32| match pace {
+                Pace::Window(_) => now,
+                Pace::Rate(rate) => begin + (f64::from(number - first) * 1e9 / rate) as u64,
+            };
+            let room = match pace {
+                Pace::Window(most) => most - outstanding.min(most),
+                Pace::Rate(_) => TURN,
+            };
+            let mut sent = 0;
+            while sent < room && numbers.start < numbers.end && due(numbers.start) <= now {
+                let number = numbers.start;
+                numbers.start += 1;
+                self.send(procedure, number, due(number))?;
+                sent += 1;
+            }
+            round.requests += u64::from(sent);
+            let answered = self.receive(procedure, &mut round);
+            outstanding = (outstanding + sent).saturating_sub(answered);
+            let now = self.nanos();
+            if answered + sent > 0 {
+                last_answer = now;
+                if numbers.start.is_multiple_of(STEP) {
+                    progress.at(u64::from(numbers.start - first));
+                }
+                continue;
+            }
+            let is_over = numbers.start >= numbers.end && outstanding == 0;
+            if is_over || Duration::from_nanos(now - last_answer) > PATIENCE {
+                break;
+            }
+            thread::sleep(REST);
+        }
+        round.unanswered = u64::from(outstanding);
+        round.wall_nanos = last_answer - begin;
+        round.delays = Delays::of(&self.histogram);
+        Ok(round)
+    }
+
+    fn nanos(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    fn send(&mut self, procedure: Procedure, number: u32, due: u64) -> Result<(), BenchError> {
+        let place = (number % self.smfs.len() as u32) as usize;
+        let smf = &mut self.smfs[place];
+        smf.sequence = (smf.sequence + 1) & 0x00ff_ffff;
+        let (sequence, up) = (smf.sequence, self.given[number as usize].0);
+        let mut session = session(number);
+        let octets = match procedure {
+            Procedure::Establishment => smf.messages.establishment(sequence, &session),
+            Procedure::Modification => {
+                session.gnb = (gnb(number + 1), number + 1);
+                smf.messages.modification(sequence, up, &session)
+            }
+            Procedure::Deletion => smf.messages.deletion(sequence, up, &session),
+        };
+        smf.pending[sequence as usize % PENDING] = Some(Pending {
+            sequence,
+            session: number,
+            due,
+        });
+        match smf.socket.send_to(octets, self.upf) {
+            Ok(_) => Ok(()),
+            // Lost on its way: it will not be answered.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(BenchError(format!("sending to {}: {error}", self.upf))),
+        }
+    }
+
+    /// Takes the answers that are there; how many.
+    fn receive(&mut self, procedure: Procedure, round: &mut Round) -> u32 {
+        let mut answered = 0;
+        for place in 0..self.smfs.len() {
+            for _ in 0..TURN {
+                let Ok(length) = self.smfs[place].socket.recv(&mut self.buffer) else {
+                    break;
+                };
+                answered += u32::from(self.note(procedure, place, length, round));
+            }
+        }
+        answered
+    }
+
+    /// Notes the answer of `length` octets in the buffer; whether it is one that was waited for.
+    fn note(&mut self, procedure: Procedure, place: usize, length: usize, round: &mut Round) -> bool {
+        let octets = &self.buffer[..length];
+        let Some(Response {
+            message_type,
+            sequence,
+            cause,
+        }) = response(octets)
+        else {
+            return false;
+        };
+        let entry = &mut self.smfs[place].pending[sequence as usize % PENDING];
+        let is_it = |pending: &Pending| pending.sequence == sequence;
+        let Some(pending) = entry
+            .filter(is_it)
+            .filter(|_| message_type == procedure.response())
+        else {
+            return false;
+        };
+        *entry = None;
+        let given = &mut self.given[pending.session as usize];
+        if cause == ACCEPTED {
+            round.accepted += 1;
+            match procedure {
+                Procedure::Establishment => *given = established(octets).unwrap_or_default(),
+                Procedure::Modification => {}
+                Procedure::Deletion => *given = (0, 0),
+            }
+        } else {
+            *round.refused.entry(cause).or_default() += 1;
+        }
+        let delay = self.nanos().saturating_sub(pending.due);
+        self.histogram.saturating_record(delay.clamp(1, LONGEST));
+        true
+    }
+}

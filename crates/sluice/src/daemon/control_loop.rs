@@ -1,0 +1,85 @@
+//! The control thread's loop: datagrams and the workers' events in, datagrams and commands out.
+//!
+//! Everything that has come is taken from the sockets before new sessions are served, a few in each turn, so that a
+//! heartbeat or a deletion waits for those few and no more, and control knows what waits for it ([`n4::Intake`]).
+
+use std::io;
+use std::time::Duration;
+
+use flow::Nanos;
+
+use super::sockets::Sockets;
+use crate::clock::Clock;
+use crate::upf::Control;
+
+/// Requests for new sessions served in one turn: about a third of a millisecond.
+const SERVED_PER_TURN: usize = 16;
+/// The longest the thread waits for datagrams before it looks at the workers' events.
+const LONGEST_WAIT: Duration = Duration::from_millis(1);
+/// How long it stays on its core for a worker's answer. A worker that polls answers within microseconds, one that sleeps
+/// in between within a hundred of them; one that lost its core is not waited for like that.
+const SPIN: Duration = Duration::from_micros(200);
+
+/// Control, its sockets and its time.
+pub struct ControlLoop {
+    control: Control,
+    sockets: Sockets,
+    clock: Clock,
+    /// Since when there has been nothing to do.
+    idle_since: Option<Nanos>,
+}
+
+impl ControlLoop {
+    /// A loop that has not begun.
+    #[must_use]
+    pub fn new(control: Control, sockets: Sockets, clock: Clock) -> Self {
+        Self {
+            control,
+            sockets,
+            clock,
+            idle_since: None,
+        }
+    }
+
+    /// What it drives.
+    pub fn control(&mut self) -> &mut Control {
+        &mut self.control
+    }
+
+    /// One turn. When it finds nothing to do it waits, at most a millisecond.
+    ///
+    /// # Errors
+    /// The system's, when it cannot wait for datagrams.
+    pub fn turn(&mut self) -> io::Result<()> {
+        let begin = self.clock.now();
+        let received = self.sockets.receive(&mut self.control, begin);
+        let served = (0..SERVED_PER_TURN)
+            .take_while(|_| self.control.serve_waiting(self.clock.now()))
+            .count();
+        let polled = self.control.poll(self.clock.now());
+        self.sockets.transmit(&mut self.control);
+        let worked = received || served > 0 || polled;
+        let end = self.clock.now();
+        self.control.note_turn(begin, end, worked, served);
+        if worked {
+            self.idle_since = None;
+            return Ok(());
+        }
+        self.rest(end)
+    }
+
+    /// Begins to end all associations, and sends what that takes; turns go on until control says that it has ended.
+    pub fn end(&mut self) {
+        self.control.end(self.clock.now());
+        self.sockets.transmit(&mut self.control);
+    }
+
+    fn rest(&mut self, now: Nanos) -> io::Result<()> {
+        let since = *self.idle_since.get_or_insert(now);
+        if self.control.is_waiting() && now.since(since) < SPIN {
+            std::thread::yield_now();
+            return Ok(());
+        }
+        self.sockets.wait(LONGEST_WAIT)
+    }
+}
