@@ -33,7 +33,7 @@ enum Step {
     /// It comes in again and again, until the smallest bucket of a meter is empty if it is a long one.
     Flood(prop::sample::Index),
     /// The rules change.
-    Edit(Edited),
+    Edit(Box<Edited>),
     /// So many microseconds pass.
     Wait(u64),
 }
@@ -42,7 +42,7 @@ fn any_step() -> impl Strategy<Value = Step> {
     prop_oneof![
         16 => any::<prop::sample::Index>().prop_map(Step::Packet),
         3 => any::<prop::sample::Index>().prop_map(Step::Flood),
-        2 => any_edit().prop_map(Step::Edit),
+        2 => any_edit().prop_map(|edit| Step::Edit(Box::new(edit))),
         2 => (0..20_000u64).prop_map(Step::Wait),
     ]
 }

@@ -19,6 +19,7 @@ use crate::testing::{
 };
 
 mod endpoints;
+mod hops;
 
 fn session() -> SessionRules {
     testing::pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(0x2001), GNB))
@@ -410,35 +411,6 @@ fn a_peer_must_be_another_node() {
         let rules = forwarding(DestinationInterface::Access, Some(peer(address)));
         assert!(compiled(&rules).is_ok(), "{address}");
     }
-    // Tunnels of this node's own are their own next hops.
-    for (address, owner) in [("10.0.3.1", N3), ("10.0.9.1", N9), ("2001:db8:3::1", N3)] {
-        let rules = forwarding(DestinationInterface::Access, Some(peer(address)));
-        let image = compiled(&rules).expect(address);
-        let forward = image.block.forwards[1];
-        let next_hop = NumberedHops.resolve(owner, address.parse().unwrap());
-        assert_eq!((forward.egress, Some(forward.adjacency)), (owner, next_hop));
-    }
-}
-
-#[test]
-fn next_hops_are_held_by_their_image() {
-    struct Counted(Hold);
-    impl Adjacencies for Counted {
-        fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
-            NumberedHops.resolve(instance, next_hop)
-        }
-        fn hold(&self, _: AdjacencyId) -> Hold {
-            self.0.clone()
-        }
-    }
-    let hops = Counted(Hold::default());
-    let image = compile(&Arc::new(session()), &testing::network(), &hops).unwrap();
-    assert!(hops.0.is_shared());
-    let copy = image.clone();
-    drop(image);
-    assert!(hops.0.is_shared());
-    drop(copy);
-    assert!(!hops.0.is_shared());
 }
 
 #[test]
