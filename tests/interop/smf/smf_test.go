@@ -184,7 +184,10 @@ func TestSessionOfARealSMF(t *testing.T) {
 
 func TestEveryChooseSpellingGetsAnAddress(t *testing.T) {
 	client := associated(t, startUPF(t, false))
-	spellings := []uint8{choose, choose | onIPv4, choose | chooseID | onIPv4, choose | chooseID | onIPv4 | 0x02}
+	spellings := []uint8{
+		FTEIDChoose, FTEIDChoose | FTEIDIPv4, FTEIDChoose | FTEIDChooseID | FTEIDIPv4,
+		FTEIDChoose | FTEIDChooseID | FTEIDIPv4 | FTEIDIPv6,
+	}
 	teids := map[uint32]bool{}
 	for n, flags := range spellings {
 		session := ueSession(uint64(n + 10))
@@ -266,7 +269,7 @@ func TestARefusedModificationChangesNothing(t *testing.T) {
 	}
 	// The FAR exists, the QER does not: neither may change.
 	err = client.Modify(up.SEID,
-		ie.NewUpdateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(forward)),
+		ie.NewUpdateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(Forward)),
 		ie.NewUpdateQER(ie.NewQERID(99), ie.NewQFI(3)))
 	wantCause(t, err, ie.CauseRuleCreationModificationFailure)
 	if _, err := client.Delete(up.SEID); err != nil {
