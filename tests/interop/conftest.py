@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from lab import Lab
+from lab import SMFS_CONFIGURATION, Lab
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
 
@@ -27,15 +27,28 @@ def oracle(lab):
     return faults
 
 
-@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
-def lab(request):
-    assert os.geteuid() == 0, "network namespaces need root: run as root or with sudo"
-    lab = Lab(os.environ["SLUICE"], request.param)
+def serve(request, lab):
+    """Lends a laboratory, and in the end holds what Sluice sent to the oracle."""
     yield lab
-    failed = request.session.testsfailed
-    if failed:
+    if request.session.testsfailed:
         print(lab.said())
     lab.stop_captures()
     faults = oracle(lab)
     lab.close()
     assert not any(faults.values()), faults
+
+
+@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+def lab(request):
+    assert os.geteuid() == 0, "network namespaces need root: run as root or with sudo"
+    lab = Lab(os.environ["SLUICE"], request.param)
+    lab.associate()
+    yield from serve(request, lab)
+
+
+@pytest.fixture(scope="module")
+def smf_lab(request):
+    """A laboratory for SMFs of several makes at once, without any yet."""
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=SMFS_CONFIGURATION)
+    lab.add_oai_vlan()
+    yield from serve(request, lab)
