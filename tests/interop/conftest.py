@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from lab import SMFS_CONFIGURATION, Lab
+from lab import LINKS, OAI_LINKS, SMFS_CONFIGURATION, Lab
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
 
@@ -47,8 +47,14 @@ def lab(request):
 
 
 @pytest.fixture(scope="module")
+def packet_lab(request):
+    """A laboratory without any SMF yet."""
+    yield from serve(request, Lab(os.environ["SLUICE"], "af_packet"))
+
+
+@pytest.fixture(scope="module")
 def smf_lab(request):
     """A laboratory for SMFs of several makes at once, without any yet."""
-    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=SMFS_CONFIGURATION)
-    lab.add_oai_vlan()
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=SMFS_CONFIGURATION, links=LINKS + OAI_LINKS)
+    lab.add_oai()
     yield from serve(request, lab)

@@ -30,8 +30,7 @@ DN, N6 = "10.200.0.254", "10.200.0.1"
 DN6, N6_6 = "2001:db8:6::254", "2001:db8:6::1"
 UE_POOL, UE_POOL6 = "10.45.0.0/16", "2001:db8:45::/48"
 N4 = "127.0.0.8"
-# The network instances of OAI's configuration, in a VLAN of their own.
-OAI_VLAN = 100
+# The network instances of OAI's configuration, on ports of their own.
 OAI_GNB, OAI_N3 = "10.100.1.2", "10.100.1.1"
 OAI_DN, OAI_N6 = "10.200.1.254", "10.200.1.1"
 OAI_POOL = "10.46.0.0/16"
@@ -56,16 +55,22 @@ instances:
 
 # For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
 SMFS_CONFIGURATION = CONFIGURATION.replace("[{n4}]}}", "[{n4}], accept_cp_f_teids: true}}").replace(
-    "[n3]", "[n3, n4u]") + f"""
-  - {{{{name: access.oai.org, roles: [n3], port: ran, vlan: {OAI_VLAN}, vrf: 1, addresses: [{OAI_N3}/24]}}}}
+    "[n3]", "[n3, n4u]").replace("instances:", """\
+  - {{name: oai-ran, driver: {{{driver}: {{interface: n3o{options}}}}}}}
+  - {{name: oai-dn, driver: {{{driver}: {{interface: n6o{options}}}}}}}
+instances:""") + f"""
+  - {{{{name: access.oai.org, roles: [n3], port: oai-ran, vrf: 1, addresses: [{OAI_N3}/24]}}}}
   - name: core.oai.org
     roles: [n6]
-    port: dn
-    vlan: {OAI_VLAN}
+    port: oai-dn
     vrf: 1
     addresses: [{OAI_N6}/24]
     routes: [{{{{to: 0.0.0.0/0, via: {OAI_DN}}}}}]
 """
+
+# A namespace, its end of a veth pair, Sluice's end.
+LINKS = (("ran", "ran0", "n3"), ("dn", "dn0", "n6"))
+OAI_LINKS = (("ran", "ran1", "n3o"), ("dn", "dn1", "n6o"))
 
 
 def sh(command, check=True):
@@ -151,10 +156,10 @@ class Script(Client):
 
 
 class Lab:
-    def __init__(self, binary, driver, workers=1, configuration=CONFIGURATION):
+    def __init__(self, binary, driver, workers=1, configuration=CONFIGURATION, links=LINKS):
         self.stack = contextlib.ExitStack()
         self.files = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.driver, self.workers, self.configuration = driver, workers, configuration
+        self.driver, self.workers, self.configuration, self.links = driver, workers, configuration, links
         try:
             self._wire()
             self._capture()
@@ -170,7 +175,8 @@ class Lab:
 
     def _wire(self):
         self.ran, self.ue, self.upf, self.dn = (self._namespace(n) for n in ("ran", "ue", "upf", "dn"))
-        for here, link, there in ((self.ran, "ran0", "n3"), (self.dn, "dn0", "n6")):
+        for namespace, link, there in self.links:
+            here = getattr(self, namespace)
             here.run(f"ip link add {link} type veth peer name {there} netns {self.upf.name}")
             # A veth leaves checksums to a NIC that is not there.
             here.run(f"ethtool -K {link} tx off gro off gso off tso off")
@@ -185,21 +191,19 @@ class Lab:
         self.dn.run(f"ip route add {UE_POOL} via {N6}")
         self.dn.run(f"ip route add {UE_POOL6} via {N6_6}")
 
-    def add_oai_vlan(self):
-        """Wires OAI's gNB and server, in a VLAN on both sides."""
-        for here, link, address in ((self.ran, "ran0", OAI_GNB), (self.dn, "dn0", OAI_DN)):
-            here.run(f"ip link add link {link} name oai0 type vlan id {OAI_VLAN}")
-            here.run(f"ip addr add {address}/24 dev oai0")
-            here.run("ip link set oai0 up")
+    def add_oai(self):
+        """Addresses and routes of OAI's gNB and server."""
+        self.ran.run(f"ip addr add {OAI_GNB}/24 dev ran1")
+        self.dn.run(f"ip addr add {OAI_DN}/24 dev dn1")
         self.dn.run(f"ip route add {OAI_POOL} via {OAI_N6}")
 
     def _capture(self):
         self.captures, self.dumps = {}, []
         mac = lambda link: (self.upf.run(f"cat /sys/class/net/{link}/address").stdout).strip()
         # How a display filter knows what Sluice sent.
-        self.ours = {"n3": f"eth.src == {mac('n3')}", "n6": f"eth.src == {mac('n6')}", "n4": f"ip.src == {N4}"}
-        for name, namespace, link, what in (("n3", self.ran, "ran0", ""), ("n6", self.dn, "dn0", ""),
-                                            ("n4", self.upf, "lo", "udp port 8805")):
+        self.ours = {name: f"eth.src == {mac(name)}" for _, _, name in self.links} | {"n4": f"ip.src == {N4}"}
+        links = [(name, getattr(self, namespace), link, "") for namespace, link, name in self.links]
+        for name, namespace, link, what in (*links, ("n4", self.upf, "lo", "udp port 8805")):
             self.captures[name] = self.files / f"{name}.pcap"
             process = namespace.popen("tcpdump", "-Z", "root", "--immediate-mode", "-U", "-i", link, "-w",
                                       str(self.captures[name]), *what.split(),
@@ -265,6 +269,10 @@ class Lab:
     def gnb_socket(self, address=GNB):
         """A gNB's GTP-U socket."""
         return self._socket(self.ran, socket.AF_INET, socket.SOCK_DGRAM, 0, (address, 2152))
+
+    def n4_socket(self, address):
+        """A socket for PFCP at this address of the UPF's loopback."""
+        return self._socket(self.upf, socket.AF_INET, socket.SOCK_DGRAM, 0, (address, 8805))
 
     def dn_udp_socket(self, address, port):
         """A UDP socket of the data network."""
