@@ -46,7 +46,7 @@ def header_length(raw):
 
 
 def tlvs(raw):
-    """The types of the outermost IEs; None where a length leads outside."""
+    """The types of the outermost IEs that are not empty; None where a length leads outside."""
     found, at = [], header_length(raw)
     while at < len(raw):
         if at + 4 > len(raw):
@@ -55,7 +55,8 @@ def tlvs(raw):
         at += 4 + length
         if at > len(raw):
             return None
-        found.append(kind)
+        if length:
+            found.append(kind)
     return found
 
 
@@ -76,7 +77,8 @@ def expectation(raw):
     if has_seid != (kind in SESSION):
         return Expectation(kind + 1, is_open=True)
     if struct.unpack_from("!H", raw, 2)[0] != len(raw) - 4:
-        return Expectation(kind + 1, None if kind == HEARTBEAT else {BAD_LENGTH})
+        # A Heartbeat Response has no Cause to say so.
+        return Expectation(kind + 1, {BAD_LENGTH}, is_open=kind == HEARTBEAT)
     if kind == HEARTBEAT:
         return Expectation(kind + 1)
     present = tlvs(raw)
