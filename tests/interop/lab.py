@@ -201,7 +201,7 @@ class Lab:
         self.captures, self.dumps = {}, []
         mac = lambda link: (self.upf.run(f"cat /sys/class/net/{link}/address").stdout).strip()
         # How a display filter knows what Sluice sent.
-        self.ours = {name: f"eth.src == {mac(name)}" for _, _, name in self.links} | {"n4": f"ip.src == {N4}"}
+        self.ours = {name: ("eth.src", mac(name)) for _, _, name in self.links} | {"n4": ("ip.src", N4)}
         links = [(name, getattr(self, namespace), link, "") for namespace, link, name in self.links]
         for name, namespace, link, what in (*links, ("n4", self.upf, "lo", "udp port 8805")):
             self.captures[name] = self.files / f"{name}.pcap"

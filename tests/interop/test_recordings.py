@@ -5,6 +5,7 @@ SLUICE_PCAP points, else in `../shared/data/pcap` beside the checkout, and repla
 import contextlib
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -55,9 +56,15 @@ def messages(file):
                 yield packet[IP].src, packet[IP].dst, bytearray(bytes(packet[UDP].payload))
 
 
-def off_loopback(raw):
-    """Some captures are of one machine whose parts have addresses 127.0.0.x. No tunnel may lead there."""
-    return raw.replace(b"\x7f\x00\x00", b"\x0a\x7f\x00")
+LOOPBACK6 = socket.inet_pton(socket.AF_INET6, "::1")
+OUR_TUNNEL = re.compile(rb"\x00\x15\x00\x19\x03.{8}" + re.escape(LOOPBACK6), re.DOTALL)
+
+
+def off_loopback(raw, host):
+    """Some captures are of one machine whose parts have addresses 127.0.0.x and ::1. No tunnel may lead there."""
+    ours, theirs = (socket.inet_pton(socket.AF_INET6, f"2001:db8:127::{end}") for end in (host, "ffff"))
+    raw = OUR_TUNNEL.sub(lambda f_teid: f_teid[0][:-16] + ours, bytes(raw)).replace(LOOPBACK6, theirs)
+    return bytearray(raw.replace(b"\x7f\x00\x00", b"\x0a\x7f\x00"))
 
 
 def one_prefix_each(raw):
@@ -75,7 +82,7 @@ class UserPlane:
     """`sluice run` in the place of a recorded user plane."""
 
     def __init__(self, stack, files, address):
-        host = address.split(".")[-1]
+        self.host = host = address.split(".")[-1]
         self.namespace = Namespace(f"rec{host}")
         stack.callback(self.namespace.close)
         config, log = files / f"{host}.yaml", files / f"{host}.log"
@@ -102,7 +109,7 @@ class UserPlane:
     def ask(self, source, raw):
         """Replays a request, and keeps the answer by its sequence number."""
         recorded = PFCP(bytes(raw))
-        raw = off_loopback(one_prefix_each(raw))
+        raw = off_loopback(one_prefix_each(raw), self.host)
         if recorded.seid in self.seids:
             raw[4:12] = self.seids[recorded.seid].to_bytes(8, "big")
         sock = self._socket(source)
