@@ -54,7 +54,7 @@ instances:
 """
 
 # For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
-SMFS_CONFIGURATION = CONFIGURATION.replace("[{n4}]}}", "[{n4}], accept_cp_f_teids: true}}").replace(
+SMFS_CONFIGURATION = CONFIGURATION.replace("release_wait_s: 0", "release_wait_s: 0, accept_cp_f_teids: true").replace(
     "[n3]", "[n3, n4u]").replace("instances:", """\
   - {{name: oai-ran, driver: {{{driver}: {{interface: n3o{options}}}}}}}
   - {{name: oai-dn, driver: {{{driver}: {{interface: n6o{options}}}}}}}
