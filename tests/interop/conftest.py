@@ -31,8 +31,13 @@ def oracle(lab):
     return tshark(merged, f"({ours}) && ({FAULTY})", "frame.time_relative", "frame.protocols", "_ws.expert.message")
 
 
-def serve(request, lab):
-    """Lends a laboratory, and in the end holds what Sluice sent to the oracle."""
+def serve(request, lab, prepare=lambda: None):
+    """Lends a laboratory once it is prepared, and in the end holds what Sluice sent to the oracle."""
+    try:
+        prepare()
+    except BaseException:
+        lab.close()
+        raise
     yield lab
     if request.session.testsfailed:
         print(lab.said())
@@ -46,8 +51,7 @@ def serve(request, lab):
 def lab(request):
     assert os.geteuid() == 0, "network namespaces need root: run as root or with sudo"
     lab = Lab(os.environ["SLUICE"], request.param)
-    lab.associate()
-    yield from serve(request, lab)
+    yield from serve(request, lab, lab.associate)
 
 
 @pytest.fixture(scope="module")
@@ -60,5 +64,4 @@ def packet_lab(request):
 def smf_lab(request):
     """A laboratory for SMFs of several makes at once, without any yet."""
     lab = Lab(os.environ["SLUICE"], "af_packet", configuration=SMFS_CONFIGURATION, links=LINKS + OAI_LINKS)
-    lab.add_oai()
-    yield from serve(request, lab)
+    yield from serve(request, lab, lab.add_oai)
