@@ -4,38 +4,64 @@ import subprocess
 
 import pytest
 
-from lab import Lab
+from lab import LINKS, OAI_LINKS, SMFS_CONFIGURATION, Lab
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
 
 
-def tshark(capture, wanted):
-    """The frames of a capture that match a display filter, a line each."""
-    done = subprocess.run(["tshark", "-r", str(capture), "-Y", wanted, "-T", "fields", "-e", "frame.number",
-                           "-e", "frame.protocols", "-e", "_ws.expert.message"], capture_output=True, text=True)
+def tshark(capture, wanted, *fields):
+    """These fields of the frames of a capture that match a display filter, a line each."""
+    options = [word for field in fields for word in ("-e", field)]
+    done = subprocess.run(["tshark", "-r", str(capture), "-Y", wanted, "-T", "fields", *options],
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()
+    return done.stdout.splitlines()
 
 
 def oracle(lab):
-    """What tshark finds wrong in what Sluice sent, by capture. The other ends send nonsense on purpose."""
-    faults = {}
-    for name, capture in lab.captures.items():
-        ours = lab.ours[name]
-        assert tshark(capture, ours), f"nothing of ours in the capture of {name}"
-        faults[name] = tshark(capture, f"({ours}) && ({FAULTY})")
-    return faults
+    """What tshark finds wrong in what Sluice sent. The other ends send nonsense on purpose."""
+    merged = lab.files / "all.pcap"
+    subprocess.run(["mergecap", "-w", merged, *lab.captures.values()], check=True)
+    ours = " || ".join(f"{field} == {address}" for field, address in lab.ours.values())
+    # The first of several layers, as of a packet in a tunnel.
+    senders = {address.split(",")[0] for line in tshark(merged, ours, "eth.src", "ip.src")
+               for address in line.split("\t")}
+    for name, (_, address) in lab.ours.items():
+        assert address in senders, f"nothing of ours in the capture of {name}"
+    return tshark(merged, f"({ours}) && ({FAULTY})", "frame.time_relative", "frame.protocols", "_ws.expert.message")
+
+
+def serve(request, lab, prepare=lambda: None):
+    """Lends a laboratory once it is prepared, and in the end holds what Sluice sent to the oracle."""
+    try:
+        prepare()
+    except BaseException:
+        lab.close()
+        raise
+    yield lab
+    if request.session.testsfailed:
+        print(lab.said())
+    lab.stop_captures()
+    faults = oracle(lab)
+    lab.close()
+    assert not faults, faults
 
 
 @pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
 def lab(request):
     assert os.geteuid() == 0, "network namespaces need root: run as root or with sudo"
     lab = Lab(os.environ["SLUICE"], request.param)
-    yield lab
-    failed = request.session.testsfailed
-    if failed:
-        print(lab.said())
-    lab.stop_captures()
-    faults = oracle(lab)
-    lab.close()
-    assert not any(faults.values()), faults
+    yield from serve(request, lab, lab.associate)
+
+
+@pytest.fixture(scope="module")
+def packet_lab(request):
+    """A laboratory without any SMF yet."""
+    yield from serve(request, Lab(os.environ["SLUICE"], "af_packet"))
+
+
+@pytest.fixture(scope="module")
+def smf_lab(request):
+    """A laboratory for SMFs of several makes at once, without any yet."""
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=SMFS_CONFIGURATION, links=LINKS + OAI_LINKS)
+    yield from serve(request, lab, lab.add_oai)

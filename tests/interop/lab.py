@@ -25,10 +25,15 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 
 GNB, N3 = "10.100.0.2", "10.100.0.1"
+OTHER_GNB, SMF_GTPU = "10.100.0.3", "10.100.0.4"
 DN, N6 = "10.200.0.254", "10.200.0.1"
 DN6, N6_6 = "2001:db8:6::254", "2001:db8:6::1"
 UE_POOL, UE_POOL6 = "10.45.0.0/16", "2001:db8:45::/48"
 N4 = "127.0.0.8"
+# The network instances of OAI's configuration, on ports of their own.
+OAI_GNB, OAI_N3 = "10.100.1.2", "10.100.1.1"
+OAI_DN, OAI_N6 = "10.200.1.254", "10.200.1.1"
+OAI_POOL = "10.46.0.0/16"
 
 CONFIGURATION = """
 node: {{id: {n4}}}
@@ -47,6 +52,25 @@ instances:
       - {{to: 0.0.0.0/0, via: {dn}}}
       - {{to: "::/0", via: "{dn6}"}}
 """
+
+# For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
+SMFS_CONFIGURATION = CONFIGURATION.replace("release_wait_s: 0", "release_wait_s: 0, accept_cp_f_teids: true").replace(
+    "[n3]", "[n3, n4u]").replace("instances:", """\
+  - {{name: oai-ran, driver: {{{driver}: {{interface: n3o{options}}}}}}}
+  - {{name: oai-dn, driver: {{{driver}: {{interface: n6o{options}}}}}}}
+instances:""") + f"""
+  - {{{{name: access.oai.org, roles: [n3], port: oai-ran, vrf: 1, addresses: [{OAI_N3}/24]}}}}
+  - name: core.oai.org
+    roles: [n6]
+    port: oai-dn
+    vrf: 1
+    addresses: [{OAI_N6}/24]
+    routes: [{{{{to: 0.0.0.0/0, via: {OAI_DN}}}}}]
+"""
+
+# A namespace, its end of a veth pair, Sluice's end.
+LINKS = (("ran", "ran0", "n3"), ("dn", "dn0", "n6"))
+OAI_LINKS = (("ran", "ran1", "n3o"), ("dn", "dn1", "n6o"))
 
 
 def sh(command, check=True):
@@ -85,12 +109,12 @@ class Namespace:
         sh(f"ip netns del {self.name}", check=False)
 
 
-class Smf:
-    """go-pfcp's SMF as a child process in the UPF's namespace."""
+class Client:
+    """An SMF of go-pfcp as a child process in the UPF's namespace: it does what it is told, a line each."""
 
-    def __init__(self, namespace):
+    def __init__(self, namespace, program, local, *options):
         self.process = namespace.popen(
-            os.environ["SMF"], "-local", "127.0.0.2:8805", "-upf", f"{N4}:8805",
+            program, "-local", f"{local}:8805", "-upf", f"{N4}:8805", *options,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.seids = 0
 
@@ -102,6 +126,17 @@ class Smf:
             raise RuntimeError(f"{op}: {answer['error']}")
         return answer
 
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(5)
+
+
+class Smf(Client):
+    """The SMF that does what a test wants of it."""
+
+    def __init__(self, namespace):
+        super().__init__(namespace, os.environ["SMF"], "127.0.0.2")
+
     def session(self, ue4="", ue6="", qfi=9, gnb_teid=None, **more):
         self.seids += 1
         wanted = {"seid": self.seids, "ue_ipv4": ue4, "ue_ipv6": ue6, "qfi": qfi, "access_instance": "access",
@@ -111,16 +146,20 @@ class Smf:
         self("gnb", up_seid=got["up_seid"], session=wanted)
         return {**wanted, **got}
 
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(5)
+
+class Script(Client):
+    """An SMF that does everything in the words of the one whose name it has: see smf/cmd/script."""
+
+    def __init__(self, namespace, name, local):
+        super().__init__(namespace, os.environ["SMF_SCRIPT"], local, "-smf", name)
+        self.name = name
 
 
 class Lab:
-    def __init__(self, binary, driver, workers=1):
+    def __init__(self, binary, driver, workers=1, configuration=CONFIGURATION, links=LINKS):
         self.stack = contextlib.ExitStack()
         self.files = Path(self.stack.enter_context(tempfile.TemporaryDirectory()))
-        self.driver, self.workers = driver, workers
+        self.driver, self.workers, self.configuration, self.links = driver, workers, configuration, links
         try:
             self._wire()
             self._capture()
@@ -136,7 +175,8 @@ class Lab:
 
     def _wire(self):
         self.ran, self.ue, self.upf, self.dn = (self._namespace(n) for n in ("ran", "ue", "upf", "dn"))
-        for here, link, there in ((self.ran, "ran0", "n3"), (self.dn, "dn0", "n6")):
+        for namespace, link, there in self.links:
+            here = getattr(self, namespace)
             here.run(f"ip link add {link} type veth peer name {there} netns {self.upf.name}")
             # A veth leaves checksums to a NIC that is not there.
             here.run(f"ethtool -K {link} tx off gro off gso off tso off")
@@ -144,19 +184,26 @@ class Lab:
             self.upf.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
             here.run(f"ip link set {link} up")
             self.upf.run(f"ip link set {there} up")
-        self.ran.run(f"ip addr add {GNB}/24 dev ran0")
+        for address in (GNB, OTHER_GNB, SMF_GTPU):
+            self.ran.run(f"ip addr add {address}/24 dev ran0")
         self.dn.run(f"ip addr add {DN}/24 dev dn0")
         self.dn.run(f"ip addr add {DN6}/64 dev dn0 nodad")
         self.dn.run(f"ip route add {UE_POOL} via {N6}")
         self.dn.run(f"ip route add {UE_POOL6} via {N6_6}")
 
+    def add_oai(self):
+        """Addresses and routes of OAI's gNB and server."""
+        self.ran.run(f"ip addr add {OAI_GNB}/24 dev ran1")
+        self.dn.run(f"ip addr add {OAI_DN}/24 dev dn1")
+        self.dn.run(f"ip route add {OAI_POOL} via {OAI_N6}")
+
     def _capture(self):
         self.captures, self.dumps = {}, []
         mac = lambda link: (self.upf.run(f"cat /sys/class/net/{link}/address").stdout).strip()
         # How a display filter knows what Sluice sent.
-        self.ours = {"n3": f"eth.src == {mac('n3')}", "n6": f"eth.src == {mac('n6')}", "n4": f"ip.src == {N4}"}
-        for name, namespace, link, what in (("n3", self.ran, "ran0", ""), ("n6", self.dn, "dn0", ""),
-                                            ("n4", self.upf, "lo", "udp port 8805")):
+        self.ours = {name: ("eth.src", mac(name)) for _, _, name in self.links} | {"n4": ("ip.src", N4)}
+        links = [(name, getattr(self, namespace), link, "") for namespace, link, name in self.links]
+        for name, namespace, link, what in (*links, ("n4", self.upf, "lo", "udp port 8805")):
             self.captures[name] = self.files / f"{name}.pcap"
             process = namespace.popen("tcpdump", "-Z", "root", "--immediate-mode", "-U", "-i", link, "-w",
                                       str(self.captures[name]), *what.split(),
@@ -174,7 +221,7 @@ class Lab:
     def _start(self, binary):
         options = ", force_copy: true" if self.driver == "af_xdp" else ""
         file = self.files / "sluice.yaml"
-        file.write_text(CONFIGURATION.format(n4=N4, n3=N3, n6=N6, n6_6=N6_6, dn=DN, dn6=DN6, workers=self.workers,
+        file.write_text(self.configuration.format(n4=N4, n3=N3, n6=N6, n6_6=N6_6, dn=DN, dn6=DN6, workers=self.workers,
                                              driver=self.driver, options=options))
         self.log = open(self.files / "log", "w+")
         self.process = self.upf.popen(binary, "run", "-c", str(file), "--json",
@@ -185,9 +232,19 @@ class Lab:
             if self.process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"sluice run did not become ready:\n{self.said()}")
             time.sleep(0.05)
-        self.smf = Smf(self.upf)
-        self.stack.callback(self.smf.close)
-        self.smf("associate")
+
+    def associate(self):
+        """Adds the SMF that does what a test wants."""
+        self.smf = self._add(Smf(self.upf))
+
+    def script(self, name, local):
+        """Adds an SMF in the words of the one of this name."""
+        return self._add(Script(self.upf, name, local))
+
+    def _add(self, smf):
+        self.stack.callback(smf.close)
+        smf("associate")
+        return smf
 
     def said(self):
         return Path(self.log.name).read_text()
@@ -209,9 +266,17 @@ class Lab:
             raise RuntimeError(f"sluice run ended with {self.process.returncode}:\n{self.said()}")
         return json.loads(out.strip().splitlines()[-1])
 
-    def gnb_socket(self):
-        """The gNB's GTP-U socket."""
-        return self._socket(self.ran, socket.AF_INET, socket.SOCK_DGRAM, 0, (GNB, 2152))
+    def gnb_socket(self, address=GNB):
+        """A gNB's GTP-U socket."""
+        return self._socket(self.ran, socket.AF_INET, socket.SOCK_DGRAM, 0, (address, 2152))
+
+    def n4_socket(self, address):
+        """A socket for PFCP at this address of the UPF's loopback."""
+        return self._socket(self.upf, socket.AF_INET, socket.SOCK_DGRAM, 0, (address, 8805))
+
+    def dn_udp_socket(self, address, port):
+        """A UDP socket of the data network."""
+        return self._socket(self.dn, socket.AF_INET, socket.SOCK_DGRAM, 0, (address, port))
 
     def dn_socket(self, version, proto):
         """A raw IP socket of the data network: sends and receives whole payloads of `proto`."""

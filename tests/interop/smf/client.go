@@ -21,15 +21,22 @@ var ErrTimeout = errors.New("no response from the UPF")
 
 // Client is one PFCP entity: an association and its sessions.
 type Client struct {
+	// NodeID is an address or a domain name; the local address unless changed before the association.
+	NodeID string
+	// AnswerReport adds to the answer to a Session Report Request, which has Cause alone where this is nil.
+	AnswerReport func(Report) []*ie.IE
+
 	conn     *net.UDPConn
 	upf      *net.UDPAddr
-	nodeID   string
+	address  net.IP
 	recovery time.Time
+	reports  chan Report
 
 	mu       sync.Mutex
 	sequence uint32
 	waiting  map[uint32]chan []byte
-	requests chan []byte // requests that the UPF sent us, heartbeats left out
+	upSEIDs  map[uint64]uint64 // the UPF's SEIDs by ours
+	ledger   ledger
 }
 
 // Dial opens the SMF's socket on local (address:port) towards the UPF.
@@ -47,8 +54,9 @@ func Dial(local, upf string) (*Client, error) {
 		return nil, err
 	}
 	c := &Client{
-		conn: conn, upf: upfAddr, nodeID: localAddr.IP.String(), recovery: time.Now(),
-		waiting: map[uint32]chan []byte{}, requests: make(chan []byte, 64),
+		NodeID: localAddr.IP.String(), conn: conn, upf: upfAddr, address: localAddr.IP, recovery: time.Now(),
+		reports: make(chan Report, 1024), waiting: map[uint32]chan []byte{}, upSEIDs: map[uint64]uint64{},
+		ledger: ledger{},
 	}
 	go c.receive()
 	return c, nil
@@ -69,32 +77,30 @@ func (c *Client) receive() {
 		if err != nil {
 			continue
 		}
-		if request, ok := m.(*message.HeartbeatRequest); ok {
-			response := message.NewHeartbeatResponse(request.Sequence(), ie.NewRecoveryTimeStamp(c.recovery))
-			if bytes, err := marshal(response); err == nil {
-				_, _ = c.conn.WriteToUDP(bytes, from)
-			}
-			continue
-		}
-		c.mu.Lock()
-		waiter := c.waiting[m.Sequence()]
-		c.mu.Unlock()
-		if waiter != nil && m.MessageType() != message.MsgTypeSessionReportRequest {
-			select {
-			case waiter <- raw:
-			default:
-			}
-			continue
-		}
-		select {
-		case c.requests <- raw:
+		switch m := m.(type) {
+		case *message.HeartbeatRequest:
+			c.answer(from, message.NewHeartbeatResponse(m.Sequence(), ie.NewRecoveryTimeStamp(c.recovery)))
+		case *message.SessionReportRequest:
+			c.answer(from, c.takeReport(m))
 		default:
+			c.mu.Lock()
+			waiter := c.waiting[m.Sequence()]
+			c.mu.Unlock()
+			if waiter != nil {
+				select {
+				case waiter <- raw:
+				default:
+				}
+			}
 		}
 	}
 }
 
-// Requests are the requests that the UPF sent us, in raw form.
-func (c *Client) Requests() <-chan []byte { return c.requests }
+func (c *Client) answer(to *net.UDPAddr, m marshaller) {
+	if raw, err := marshal(m); err == nil {
+		_, _ = c.conn.WriteToUDP(raw, to)
+	}
+}
 
 // NextSequence gives the sequence number of the next request.
 func (c *Client) NextSequence() uint32 {
@@ -174,10 +180,10 @@ func (c *Client) Heartbeat() (time.Time, error) {
 	return response.RecoveryTimeStamp.RecoveryTimeStamp()
 }
 
-// Associate sets the association up and returns the UP function features.
-func (c *Client) Associate() ([]byte, error) {
-	m := message.NewAssociationSetupRequest(c.NextSequence(),
-		ie.NewNodeIDHeuristic(c.nodeID), ie.NewRecoveryTimeStamp(c.recovery))
+// Associate sets the association up, with more IEs if any, and returns the UP function features.
+func (c *Client) Associate(more ...*ie.IE) ([]byte, error) {
+	ies := append([]*ie.IE{ie.NewNodeIDHeuristic(c.NodeID), ie.NewRecoveryTimeStamp(c.recovery)}, more...)
+	m := message.NewAssociationSetupRequest(c.NextSequence(), ies...)
 	response, err := request[*message.AssociationSetupResponse](c, m)
 	if err != nil {
 		return nil, err
@@ -193,7 +199,7 @@ func (c *Client) Associate() ([]byte, error) {
 
 // Release releases the association.
 func (c *Client) Release() error {
-	m := message.NewAssociationReleaseRequest(c.NextSequence(), ie.NewNodeIDHeuristic(c.nodeID))
+	m := message.NewAssociationReleaseRequest(c.NextSequence(), ie.NewNodeIDHeuristic(c.NodeID))
 	response, err := request[*message.AssociationReleaseResponse](c, m)
 	if err != nil {
 		return err

@@ -32,31 +32,19 @@ type Established struct {
 	N3   string `json:"n3"`
 }
 
-// Usage is one usage report of a URR.
-type Usage struct {
-	URR      uint32 `json:"urr"`
-	Total    uint64 `json:"total"`
-	Uplink   uint64 `json:"uplink"`
-	Downlink uint64 `json:"downlink"`
-}
-
 const (
 	uplinkPDR, downlinkPDR = 1, 2
 	uplinkFAR, downlinkFAR = 1, 2
 	sessionQER, sessionURR = 1, 1
-
-	forward, drop            = 0x02, 0x01
-	choose, chooseID, onIPv4 = 0x04, 0x08, 0x01
-	gtpuIPv4                 = 0x0100
 )
 
 func (s Session) uplinkFTEID() *ie.IE {
 	if s.ChosenTEID != 0 {
-		return ie.NewFTEID(onIPv4, s.ChosenTEID, net.ParseIP(s.ChosenAddress).To4(), nil, 0)
+		return ie.NewFTEID(FTEIDIPv4, s.ChosenTEID, net.ParseIP(s.ChosenAddress).To4(), nil, 0)
 	}
 	flags := s.ChooseFlags
 	if flags == 0 {
-		flags = choose | onIPv4
+		flags = FTEIDChoose | FTEIDIPv4
 	}
 	return ie.NewFTEID(flags, 0, nil, nil, 5)
 }
@@ -106,15 +94,15 @@ func (s Session) forwarding(destination uint8, instance string, more ...*ie.IE) 
 
 func (s Session) toGNB() []*ie.IE {
 	return s.forwarding(ie.DstInterfaceAccess, s.AccessInstance,
-		ie.NewOuterHeaderCreation(gtpuIPv4, s.GNBTEID, s.GNB, "", 0, 0, 0))
+		Tunnel{s.GNB, s.GNBTEID}.OuterHeaderCreation())
 }
 
 func (s Session) createFARs() []*ie.IE {
-	uplink := ie.NewCreateFAR(ie.NewFARID(uplinkFAR), ie.NewApplyAction(forward),
+	uplink := ie.NewCreateFAR(ie.NewFARID(uplinkFAR), ie.NewApplyAction(Forward),
 		ie.NewForwardingParameters(s.forwarding(ie.DstInterfaceCore, s.CoreInstance)...))
-	downlink := ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(drop))
+	downlink := ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(Drop))
 	if s.GNB != "" {
-		downlink = ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(forward),
+		downlink = ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(Forward),
 			ie.NewForwardingParameters(s.toGNB()...))
 	}
 	return []*ie.IE{uplink, downlink}
@@ -123,8 +111,8 @@ func (s Session) createFARs() []*ie.IE {
 // EstablishmentRequest builds the request of a session with one flow each way, one QER and one URR.
 func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRequest {
 	ies := []*ie.IE{
-		ie.NewNodeIDHeuristic(c.nodeID),
-		ie.NewFSEID(s.SEID, net.ParseIP(c.nodeID).To4(), nil),
+		ie.NewNodeIDHeuristic(c.NodeID),
+		c.FSEID(s.SEID),
 	}
 	ies = append(ies, s.createPDRs()...)
 	ies = append(ies, s.createFARs()...)
@@ -178,7 +166,7 @@ func ReadEstablished(response *message.SessionEstablishmentResponse, seid uint64
 
 // SetGNB points the downlink at the gNB, as after the N2 answer.
 func (c *Client) SetGNB(upSEID uint64, s Session) error {
-	return c.Modify(upSEID, ie.NewUpdateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(forward),
+	return c.Modify(upSEID, ie.NewUpdateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(Forward),
 		ie.NewUpdateForwardingParameters(s.toGNB()...)))
 }
 
@@ -221,24 +209,4 @@ func (c *Client) Delete(upSEID uint64) ([]Usage, error) {
 		reports = append(reports, usage)
 	}
 	return reports, nil
-}
-
-func readUsage(report *ie.IE) (Usage, error) {
-	id, err := report.FindByType(ie.URRID)
-	if err != nil {
-		return Usage{}, err
-	}
-	urr, err := id.URRID()
-	if err != nil {
-		return Usage{}, err
-	}
-	measurement, err := report.FindByType(ie.VolumeMeasurement)
-	if err != nil {
-		return Usage{}, err
-	}
-	volume, err := measurement.VolumeMeasurement()
-	if err != nil {
-		return Usage{}, err
-	}
-	return Usage{URR: urr, Total: volume.TotalVolume, Uplink: volume.UplinkVolume, Downlink: volume.DownlinkVolume}, nil
 }

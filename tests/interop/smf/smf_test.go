@@ -1,98 +1,22 @@
 package smf
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/wmnsk/go-pfcp/ie"
 	"github.com/wmnsk/go-pfcp/message"
+
+	"sluice/interop/smf/upf"
 )
 
-const configuration = `
-node:
-  id: 127.0.0.8
-n4:
-  addresses: [127.0.0.8]
-  port: %d
-  heartbeat_s: 1
-  release_wait_s: 0
-  accept_cp_f_teids: %t
-ports:
-  - {name: ran, driver: {memory: {}}}
-  - {name: dn, driver: {memory: {}}}
-instances:
-  - {name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24]}
-  - name: internet
-    roles: [n6]
-    port: dn
-    addresses: [10.200.0.1/24]
-    routes: [{to: 0.0.0.0/0, via: 10.200.0.254, mac: "02:00:00:00:00:fe"}]
-`
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 8)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	return conn.LocalAddr().(*net.UDPAddr).Port
-}
-
-// startUPF runs `sluice run` until the test ends and returns its N4 address.
 func startUPF(t *testing.T, acceptFTEIDs bool) string {
 	t.Helper()
-	binary := os.Getenv("SLUICE")
-	if binary == "" {
-		t.Fatal("SLUICE names no binary: run tests/interop/run")
-	}
-	port := freePort(t)
-	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	if err := os.WriteFile(file, []byte(fmt.Sprintf(configuration, port, acceptFTEIDs)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	upf := exec.Command(binary, "run", "-c", file)
-	stderr, err := upf.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := upf.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = upf.Process.Signal(os.Interrupt)
-		if err := upf.Wait(); err != nil {
-			t.Errorf("sluice run ended with %v", err)
-		}
-	})
-	ready := make(chan struct{})
-	go func() {
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			t.Log(lines.Text())
-			if strings.Contains(lines.Text(), "ready") {
-				close(ready)
-				break
-			}
-		}
-		for lines.Scan() {
-		}
-	}()
-	select {
-	case <-ready:
-	case <-time.After(20 * time.Second):
-		t.Fatal("sluice run is not ready after 20 s")
-	}
-	return fmt.Sprintf("127.0.0.8:%d", port)
+	return upf.Start(t, upf.Options{AcceptFTEIDs: acceptFTEIDs, HeartbeatSeconds: 1, Sessions: 100})
 }
 
 func dial(t *testing.T, upf string) *Client {
@@ -184,7 +108,10 @@ func TestSessionOfARealSMF(t *testing.T) {
 
 func TestEveryChooseSpellingGetsAnAddress(t *testing.T) {
 	client := associated(t, startUPF(t, false))
-	spellings := []uint8{choose, choose | onIPv4, choose | chooseID | onIPv4, choose | chooseID | onIPv4 | 0x02}
+	spellings := []uint8{
+		FTEIDChoose, FTEIDChoose | FTEIDIPv4, FTEIDChoose | FTEIDChooseID | FTEIDIPv4,
+		FTEIDChoose | FTEIDChooseID | FTEIDIPv4 | FTEIDIPv6,
+	}
 	teids := map[uint32]bool{}
 	for n, flags := range spellings {
 		session := ueSession(uint64(n + 10))
@@ -266,7 +193,7 @@ func TestARefusedModificationChangesNothing(t *testing.T) {
 	}
 	// The FAR exists, the QER does not: neither may change.
 	err = client.Modify(up.SEID,
-		ie.NewUpdateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(forward)),
+		ie.NewUpdateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(Forward)),
 		ie.NewUpdateQER(ie.NewQERID(99), ie.NewQFI(3)))
 	wantCause(t, err, ie.CauseRuleCreationModificationFailure)
 	if _, err := client.Delete(up.SEID); err != nil {

@@ -1,0 +1,179 @@
+// Command script is one of the four SMFs that it knows. It does as told on standard input, one JSON object a line, and
+// answers each with one line:
+//
+//	{"op":"associate"}                                  -> {}
+//	{"op":"establish","seid":1,"ue":{"ipv4":"10.45.0.1"}} -> {"tunnels":{"1":{"address":"10.100.0.1","teid":7}}}
+//	{"op":"activate","seid":1,"gnb":{...}}              -> {}, likewise handover
+//	{"op":"idle","seid":1}                              -> {}
+//	{"op":"report"}                                     -> {"seid":1,"downlink_data":[2],"usage":0}, when one comes
+//	{"op":"reports"}                                    -> {"reports":[...]}, those that have come and nobody asked for
+//	{"op":"query","seid":1}                             -> {"charged":[{"urr":1,"total":..}]}, all usage reported so far
+//	{"op":"delete","seid":1}                            -> the same
+//	{"op":"release"}                                    -> {}
+//
+// and, of those SMFs that have it, add_flow and change_flow with "description", remove_flow, forward with "gnb",
+// stop_forwarding, gate with "on", page_in_vain with "on". A failure is answered with {"error":"..."}. It ends with its
+// input.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"sluice/interop/smf"
+	"sluice/interop/smf/free5gc"
+	"sluice/interop/smf/oai"
+	"sluice/interop/smf/open5gs"
+	"sluice/interop/smf/sdcore"
+)
+
+// patience bounds the wait for a report.
+const patience = 3 * time.Second
+
+type command struct {
+	Op          string     `json:"op"`
+	SEID        uint64     `json:"seid"`
+	UE          smf.UE     `json:"ue"`
+	GNB         smf.Tunnel `json:"gnb"`
+	Description string     `json:"description"`
+	On          bool       `json:"on"`
+}
+
+type none struct{}
+
+type made struct {
+	Tunnels map[uint16]smf.Tunnel `json:"tunnels"`
+}
+
+type charged struct {
+	Charged []smf.Usage `json:"charged"`
+}
+
+type gathered struct {
+	Reports []smf.Report `json:"reports"`
+}
+
+type driver struct {
+	client *smf.Client
+	smf    smf.Procedures
+}
+
+func (d driver) run(c command) (any, error) {
+	switch c.Op {
+	case "associate":
+		return none{}, d.smf.Associate()
+	case "establish":
+		tunnels, err := d.smf.Establish(c.SEID, c.UE)
+		return made{tunnels}, err
+	case "activate":
+		return none{}, d.smf.Activate(c.SEID, c.GNB)
+	case "handover":
+		return none{}, d.smf.Handover(c.SEID, c.GNB)
+	case "idle":
+		return none{}, d.smf.Idle(c.SEID)
+	case "report":
+		return d.client.NextReport(patience)
+	case "reports":
+		return gathered{d.client.Reports()}, nil
+	case "delete":
+		err := d.smf.Delete(c.SEID)
+		return charged{d.client.Charged(c.SEID)}, err
+	case "release":
+		return none{}, d.client.Release()
+	default:
+		return d.runSpecial(c)
+	}
+}
+
+// runSpecial does what only some SMFs have.
+func (d driver) runSpecial(c command) (any, error) {
+	switch c.Op {
+	case "query":
+		return as(d, c, func(s smf.Querier) (any, error) {
+			err := s.Query(c.SEID)
+			return charged{d.client.Charged(c.SEID)}, err
+		})
+	case "add_flow":
+		return as(d, c, func(s smf.Flows) (any, error) {
+			tunnels, err := s.AddFlow(c.SEID, c.Description)
+			return made{tunnels}, err
+		})
+	case "change_flow":
+		return as(d, c, func(s smf.Flows) (any, error) { return none{}, s.ChangeFlow(c.SEID, c.Description) })
+	case "remove_flow":
+		return as(d, c, func(s smf.Flows) (any, error) { return none{}, s.RemoveFlow(c.SEID) })
+	case "forward":
+		return as(d, c, func(s smf.IndirectForwarder) (any, error) {
+			tunnels, err := s.Forward(c.SEID, c.GNB)
+			return made{tunnels}, err
+		})
+	case "stop_forwarding":
+		return as(d, c, func(s smf.IndirectForwarder) (any, error) { return none{}, s.StopForwarding(c.SEID) })
+	case "gate":
+		return as(d, c, func(s smf.Gater) (any, error) { return none{}, s.Gate(c.SEID, c.On) })
+	case "page_in_vain":
+		return as(d, c, func(s smf.Pager) (any, error) {
+			s.PageInVain(c.On)
+			return none{}, nil
+		})
+	}
+	return nil, fmt.Errorf("unknown op %q", c.Op)
+}
+
+func as[T any](d driver, c command, do func(T) (any, error)) (any, error) {
+	special, has := d.smf.(T)
+	if !has {
+		return nil, fmt.Errorf("%T has no op %q", d.smf, c.Op)
+	}
+	return do(special)
+}
+
+func main() {
+	which := flag.String("smf", "", "open5gs, free5gc, sdcore or oai")
+	local := flag.String("local", "127.0.0.2:8805", "the SMF's address")
+	upf := flag.String("upf", "127.0.0.8:8805", "the UPF's address")
+	n3 := flag.String("n3", "10.100.0.1", "the UPF's address towards gNBs, where the SMF chooses TEIDs")
+	gtpu := flag.String("gtpu", "10.100.0.4", "the SMF's address for GTP-U, where it has one")
+	flag.Parse()
+
+	client, err := smf.Dial(*local, *upf)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer client.Close()
+	build := map[string]func() smf.Procedures{
+		"open5gs": func() smf.Procedures { return open5gs.New(client, smf.Tunnel{Address: *gtpu, TEID: 1}) },
+		"free5gc": func() smf.Procedures { return free5gc.New(client, *n3) },
+		"sdcore":  func() smf.Procedures { return sdcore.New(client) },
+		"oai":     func() smf.Procedures { return oai.New(client) },
+	}[*which]
+	if build == nil {
+		fmt.Fprintf(os.Stderr, "-smf %q: not one of those known\n", *which)
+		os.Exit(2)
+	}
+	serve(driver{client, build()})
+}
+
+func serve(d driver) {
+	lines := bufio.NewScanner(os.Stdin)
+	out := json.NewEncoder(os.Stdout)
+	for lines.Scan() {
+		var c command
+		var answer any
+		err := json.Unmarshal(lines.Bytes(), &c)
+		if err == nil {
+			answer, err = d.run(c)
+		}
+		if err != nil {
+			answer = map[string]string{"error": err.Error()}
+		}
+		if err := out.Encode(answer); err != nil {
+			os.Exit(1)
+		}
+	}
+}

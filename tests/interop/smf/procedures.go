@@ -1,0 +1,167 @@
+package smf
+
+import (
+	"fmt"
+
+	"github.com/wmnsk/go-pfcp/ie"
+	"github.com/wmnsk/go-pfcp/message"
+)
+
+// Apply Action (TS 29.244 §8.2.26), F-TEID flags (§8.2.3), PFCPSMReq-Flags (§8.2.63).
+const (
+	Drop, Forward, Buffer, NotifyCP                  = 0x01, 0x02, 0x04, 0x08
+	FTEIDIPv4, FTEIDIPv6, FTEIDChoose, FTEIDChooseID = 0x01, 0x02, 0x04, 0x08
+	SendEndMarker                                    = 0x02
+)
+
+// UE is a user's equipment and what it asks for; without an address of a family it has none.
+type UE struct {
+	IPv4 string `json:"ipv4"`
+	IPv6 string `json:"ipv6"` // the first address of its /64
+	// Variant names one of the ways that the SMF can be configured to serve it; "" is the usual one.
+	Variant string `json:"variant"`
+}
+
+// Tunnel is one end of a GTP-U tunnel.
+type Tunnel struct {
+	Address string `json:"address"`
+	TEID    uint32 `json:"teid"`
+}
+
+// OuterHeaderCreation leads into the tunnel.
+func (t Tunnel) OuterHeaderCreation() *ie.IE {
+	return ie.NewOuterHeaderCreation(0x0100, t.TEID, t.Address, "", 0, 0, 0)
+}
+
+// Procedures is the life of PDU sessions in the words of one SMF. Sessions are named by the SMF's SEID, and sessions
+// of several UEs may live at once; procedures come one after the other.
+type Procedures interface {
+	Associate() error
+	// Establish sets a session up before the gNB is known, and returns the UPF's tunnels by PDR.
+	Establish(seid uint64, ue UE) (map[uint16]Tunnel, error)
+	// Activate is the N2 answer, with the gNB's tunnel: the first one, or one after Idle.
+	Activate(seid uint64, gnb Tunnel) error
+	// Handover moves the downlink to another gNB.
+	Handover(seid uint64, gnb Tunnel) error
+	// Idle is the release of the access network: downlink packets wait, and wake the UE.
+	Idle(seid uint64) error
+	Delete(seid uint64) error
+}
+
+// Querier is an SMF that asks for usage while the session lives.
+type Querier interface {
+	Query(seid uint64) error
+}
+
+// Flows is an SMF that adds a QoS flow to a session.
+type Flows interface {
+	// AddFlow sends what the flow description matches with a QFI of its own, and returns the UPF's tunnels by PDR.
+	AddFlow(seid uint64, description string) (map[uint16]Tunnel, error)
+	ChangeFlow(seid uint64, description string) error
+	RemoveFlow(seid uint64) error
+}
+
+// IndirectForwarder is an SMF that forwards downlink packets of the old gNB to the new one during a handover.
+type IndirectForwarder interface {
+	Forward(seid uint64, gnb Tunnel) (map[uint16]Tunnel, error)
+	StopForwarding(seid uint64) error
+}
+
+// Gater is an SMF that closes and opens gates.
+type Gater interface {
+	Gate(seid uint64, closed bool) error
+}
+
+// Pager is an SMF that tells the UPF when it has paged in vain.
+type Pager interface {
+	// PageInVain says whether the next reports of downlink data are answered so.
+	PageInVain(vain bool)
+}
+
+// Node is the SMF's Node ID.
+func (c *Client) Node() *ie.IE { return ie.NewNodeIDHeuristic(c.NodeID) }
+
+// FSEID is the SMF's F-SEID, with its address.
+func (c *Client) FSEID(seid uint64) *ie.IE {
+	if v4 := c.address.To4(); v4 != nil {
+		return ie.NewFSEID(seid, v4, nil)
+	}
+	return ie.NewFSEID(seid, nil, c.address)
+}
+
+// Begin establishes a session, and returns the UPF's tunnels by PDR.
+func (c *Client) Begin(seid uint64, ies ...*ie.IE) (map[uint16]Tunnel, error) {
+	m := message.NewSessionEstablishmentRequest(0, 0, 0, c.NextSequence(), 0, ies...)
+	response, err := request[*message.SessionEstablishmentResponse](c, m)
+	if err != nil {
+		return nil, err
+	}
+	established, err := ReadEstablished(response, seid)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.upSEIDs[seid] = established.SEID
+	c.mu.Unlock()
+	return tunnels(response.CreatedPDR)
+}
+
+// Change modifies a session, books the usage that is reported, and returns the UPF's new tunnels by PDR.
+func (c *Client) Change(seid uint64, ies ...*ie.IE) (map[uint16]Tunnel, error) {
+	m := message.NewSessionModificationRequest(0, 0, c.UPSEID(seid), c.NextSequence(), 0, ies...)
+	response, err := request[*message.SessionModificationResponse](c, m)
+	if err != nil {
+		return nil, err
+	}
+	if err := accepted(response.Cause); err != nil {
+		return nil, err
+	}
+	if response.SEID() != seid {
+		return nil, fmt.Errorf("response for SEID %#x, expected %#x", response.SEID(), seid)
+	}
+	if err := c.charge(seid, response.UsageReport); err != nil {
+		return nil, err
+	}
+	return tunnels(response.CreatedPDR)
+}
+
+// End deletes a session and books the usage that is reported. With mp 1 the request has a message priority.
+func (c *Client) End(seid uint64, mp, priority uint8, ies ...*ie.IE) error {
+	m := message.NewSessionDeletionRequest(mp, 0, c.UPSEID(seid), c.NextSequence(), priority, ies...)
+	response, err := request[*message.SessionDeletionResponse](c, m)
+	if err != nil {
+		return err
+	}
+	if err := accepted(response.Cause); err != nil {
+		return err
+	}
+	return c.charge(seid, response.UsageReport)
+}
+
+// UPSEID is the UPF's SEID of a session; 0 where there is none.
+func (c *Client) UPSEID(seid uint64) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.upSEIDs[seid]
+}
+
+// tunnels reads the F-TEIDs over IPv4 of Created PDRs.
+func tunnels(created []*ie.IE) (map[uint16]Tunnel, error) {
+	found := map[uint16]Tunnel{}
+	for _, group := range created {
+		id, err := group.PDRID()
+		if err != nil {
+			return nil, err
+		}
+		member, err := group.FindByType(ie.FTEID)
+		if err != nil {
+			continue
+		}
+		fields, err := member.FTEID()
+		if err != nil {
+			return nil, err
+		}
+		found[id] = Tunnel{fields.IPv4Address.String(), fields.TEID}
+	}
+	return found, nil
+}

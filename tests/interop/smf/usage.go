@@ -1,0 +1,134 @@
+package smf
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/wmnsk/go-pfcp/ie"
+	"github.com/wmnsk/go-pfcp/message"
+)
+
+// Usage is the volume that one URR measured, in octets.
+type Usage struct {
+	URR      uint32 `json:"urr"`
+	Total    uint64 `json:"total"`
+	Uplink   uint64 `json:"uplink"`
+	Downlink uint64 `json:"downlink"`
+}
+
+// Report is what a Session Report Request of the UPF says, as far as SMFs look at it here.
+type Report struct {
+	SEID         uint64   `json:"seid"`          // ours
+	DownlinkData []uint16 `json:"downlink_data"` // the PDRs of a Downlink Data Report
+	Usage        int      `json:"usage"`         // how many usage reports
+}
+
+// ledger sums what was reported, however it came: by our SEID, then by URR.
+type ledger map[uint64]map[uint32]Usage
+
+func (l ledger) add(seid uint64, reports []*ie.IE) error {
+	for _, report := range reports {
+		usage, err := readUsage(report)
+		if err != nil {
+			return err
+		}
+		if l[seid] == nil {
+			l[seid] = map[uint32]Usage{}
+		}
+		sum := l[seid][usage.URR]
+		l[seid][usage.URR] = Usage{
+			usage.URR, sum.Total + usage.Total, sum.Uplink + usage.Uplink, sum.Downlink + usage.Downlink,
+		}
+	}
+	return nil
+}
+
+// Charged is the sum of all usage reports of a session so far, by URR.
+func (c *Client) Charged(seid uint64) []Usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	charged := []Usage{}
+	for _, usage := range c.ledger[seid] {
+		charged = append(charged, usage)
+	}
+	slices.SortFunc(charged, func(a, b Usage) int { return int(a.URR) - int(b.URR) })
+	return charged
+}
+
+func (c *Client) charge(seid uint64, reports []*ie.IE) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ledger.add(seid, reports)
+}
+
+// takeReport books a Session Report Request and makes the answer.
+func (c *Client) takeReport(m *message.SessionReportRequest) *message.SessionReportResponse {
+	report := Report{SEID: m.SEID(), DownlinkData: []uint16{}, Usage: len(m.UsageReport)}
+	cause := ie.NewCause(ie.CauseRequestAccepted)
+	if err := c.charge(m.SEID(), m.UsageReport); err != nil {
+		cause = ie.NewCause(ie.CauseRequestRejected)
+	}
+	if m.DownlinkDataReport != nil {
+		for _, member := range m.DownlinkDataReport.ChildIEs {
+			if pdr, err := member.PDRID(); member.Type == ie.PDRID && err == nil {
+				report.DownlinkData = append(report.DownlinkData, pdr)
+			}
+		}
+	}
+	ies := []*ie.IE{cause}
+	if c.AnswerReport != nil {
+		ies = append(ies, c.AnswerReport(report)...)
+	}
+	select {
+	case c.reports <- report:
+	default:
+	}
+	c.mu.Lock()
+	upSEID := c.upSEIDs[m.SEID()]
+	c.mu.Unlock()
+	return message.NewSessionReportResponse(0, 0, upSEID, m.Sequence(), 0, ies...)
+}
+
+// NextReport waits for the next Session Report Request.
+func (c *Client) NextReport(patience time.Duration) (Report, error) {
+	select {
+	case report := <-c.reports:
+		return report, nil
+	case <-time.After(patience):
+		return Report{}, errors.New("no Session Report Request")
+	}
+}
+
+// Reports are the Session Report Requests that have come and nobody waited for.
+func (c *Client) Reports() []Report {
+	reports := []Report{}
+	for {
+		select {
+		case report := <-c.reports:
+			reports = append(reports, report)
+		default:
+			return reports
+		}
+	}
+}
+
+func readUsage(report *ie.IE) (Usage, error) {
+	id, err := report.FindByType(ie.URRID)
+	if err != nil {
+		return Usage{}, err
+	}
+	urr, err := id.URRID()
+	if err != nil {
+		return Usage{}, err
+	}
+	measurement, err := report.FindByType(ie.VolumeMeasurement)
+	if err != nil {
+		return Usage{URR: urr}, nil // it tells of a time, or of an event
+	}
+	volume, err := measurement.VolumeMeasurement()
+	if err != nil {
+		return Usage{}, err
+	}
+	return Usage{URR: urr, Total: volume.TotalVolume, Uplink: volume.UplinkVolume, Downlink: volume.DownlinkVolume}, nil
+}
