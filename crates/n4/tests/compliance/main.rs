@@ -10,8 +10,10 @@ mod sources;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use document::{Feature, Status};
+use rules::network::ForwardingPolicy;
 use sources::Sources;
 use support::wire::*;
 use support::*;
@@ -106,6 +108,37 @@ fn actions_that_are_not_done_are_refused() {
 }
 
 #[test]
+fn a_policy_that_nobody_configured_is_refused() {
+    let mut world = with_a_policy("gold");
+    world.associate();
+    let seid = world.establish(1, UE);
+    for (name, cause) in [("gold", 1), ("silver", 70), ("", 70)] {
+        let name = ie(41, [&[name.len() as u8], name.as_bytes()].concat());
+        let parameters = [destination_if(CORE), name.clone()];
+        let created = create_far(&[far_id(9), apply_action(&[FORW]), forwarding(&parameters)]);
+        let updated = update_far(&[far_id(1), update_forwarding(&[name])]);
+        for far in [created, updated] {
+            let reply = world.ask(52, Some(seid), &[far]);
+            let offending = (cause != 1).then_some(41);
+            assert_eq!(reply.verdict(), (cause, offending));
+        }
+    }
+}
+
+/// A node whose configuration has a forwarding policy of this name.
+fn with_a_policy(name: &str) -> World {
+    let policy = ForwardingPolicy {
+        name: name.into(),
+        instance: None,
+        next_hop: None,
+        dscp: None,
+    };
+    let network = Arc::unwrap_or_clone(support::fleet::network());
+    let network = network.with_policies(vec![policy]).unwrap();
+    World::with_network(World::config(2), Arc::new(network))
+}
+
+#[test]
 fn usage_that_is_not_measured_is_refused() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
@@ -137,7 +170,11 @@ fn the_features_that_we_tell_are_those_that_are_said_to_be_set() {
         instance: flow::InstanceId(1),
         ranges: Vec::new(),
     });
-    let worlds = [("nothing", World::new()), ("pools", World::with(with_pools))];
+    let worlds = [
+        ("nothing", World::new()),
+        ("pools", World::with(with_pools)),
+        ("policies", with_a_policy("gold")),
+    ];
     let known = worlds.each_ref().map(|(with, _)| *with);
     for (with, mut world) in worlds {
         let is_set = |feature: &Feature| match feature {
