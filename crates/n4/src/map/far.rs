@@ -9,7 +9,7 @@ use rules::model::{
     Qer, QerId, QerUpdate, TosTrafficClass,
 };
 
-use super::{Context, edit, refuse_if};
+use super::{Context, edit, refuse_if, unsupported};
 use crate::cause::Reject;
 use rules::network::PolicyId;
 
@@ -18,6 +18,7 @@ const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::IPMA
     .with(ApplyAction::IPMD)
     .with(ApplyAction::DFRT)
     .with(ApplyAction::EDRT)
+    .with(ApplyAction::DDPN)
     .with(ApplyAction::FSSM)
     .with(ApplyAction::MBSU);
 
@@ -57,6 +58,7 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
         ),
         !far.add_mbs_unicast_parameters.is_empty(),
         far.update_duplicating_parameters.len() > 1,
+        !far.remove_mbs_unicast_parameters.is_empty(),
     ];
     refuse_if(&unsupported, reject)?;
     let duplicating = far.update_duplicating_parameters.iter().next();
@@ -210,11 +212,8 @@ fn marking(sent: ie::TransportLevelMarking) -> TosTrafficClass {
     TosTrafficClass { value, mask }
 }
 
-/// A QER. Marking of downlink flows, by DSCP for a TDF or by Service Class Indicator for GERAN, is not done here (TS 29.244
-/// §5.4.5, §5.4.12).
 pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
-    let reject = Reject::rule(QerId(qer.qer_id.0)).offends(IeType::DL_FLOW_LEVEL_MARKING);
-    refuse_if(&[qer.dl_flow_level_marking.is_some()], reject)?;
+    unsupported::create_qer(qer)?;
     Ok(Qer {
         id: QerId(qer.qer_id.0),
         gate_ul: gate(qer.gate_status.uplink_closed),
@@ -230,9 +229,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
 }
 
 pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
-    let reject = Reject::rule(QerId(qer.qer_id.0)).offends(IeType::DL_FLOW_LEVEL_MARKING);
-    let marks = matches!(qer.dl_flow_level_marking, Some(WireEdit::Set(_)));
-    refuse_if(&[marks], reject)?;
+    unsupported::update_qer(qer)?;
     let gates = qer
         .gate_status
         .map(|gates| (gate(gates.uplink_closed), gate(gates.downlink_closed)));
@@ -263,20 +260,22 @@ fn rates(ul: u64, dl: u64) -> BitRates {
     }
 }
 
-pub(super) fn create_bar(bar: &CreateBar<'_>) -> Bar {
-    Bar {
+pub(super) fn create_bar(bar: &CreateBar<'_>) -> Result<Bar, Reject> {
+    unsupported::create_bar(bar)?;
+    Ok(Bar {
         id: BarId(bar.bar_id.0),
         notification_delay: bar.downlink_data_notification_delay.map(|delay| delay.0),
         suggested_packets: bar.suggested_buffering_packets_count.map(|count| count.0),
         extended_packets: None,
-    }
+    })
 }
 
-pub(super) fn update_bar(bar: &UpdateBar<'_>) -> BarUpdate {
-    BarUpdate {
+pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Result<BarUpdate, Reject> {
+    unsupported::update_bar(bar)?;
+    Ok(BarUpdate {
         id: BarId(bar.bar_id.0),
         notification_delay: edit(bar.downlink_data_notification_delay, |delay| delay.0),
         suggested_packets: edit(bar.suggested_buffering_packets_count, |count| count.0),
         extended_packets: Edit::Keep,
-    }
+    })
 }

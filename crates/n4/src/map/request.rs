@@ -1,7 +1,7 @@
 //! Whole requests (TS 29.244 Tables 7.5.2.1-1 and 7.5.4.1-1).
 
 use pfcp::group::{CreatePdr, CreateTrafficEndpoint};
-use pfcp::ie::{Cause, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
+use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated};
 use rules::image::Farewell;
@@ -9,7 +9,7 @@ use rules::model::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use session::{Changes, Query};
 
 use super::pdr::Wishes;
-use super::{Context, endpoint, far, pdr, ue_ip, usage};
+use super::{Context, endpoint, far, pdr, ue_ip, unsupported, usage};
 use crate::cause::Reject;
 
 /// The rules of a new session.
@@ -45,14 +45,15 @@ pub(crate) fn establishment(
         ),
     ];
     refuse(&unsupported)?;
+    unsupported::establishment(request)?;
     let mut changes = Changes {
-        create_urrs: request.create_urr.iter().map(|urr| usage::create(&urr)).collect(),
-        create_qers: request
-            .create_qer
+        create_urrs: collect(&request.create_urr, usage::create)?,
+        create_qers: collect(&request.create_qer, far::create_qer)?,
+        create_bars: request
+            .create_bar
             .iter()
-            .map(|qer| far::create_qer(&qer))
+            .map(far::create_bar)
             .collect::<Result<_, _>>()?,
-        create_bars: request.create_bar.iter().map(far::create_bar).collect(),
         restores: request
             .pfcpsereq_flags
             .is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI)),
@@ -102,6 +103,7 @@ pub(crate) fn modification(
         ),
     ];
     refuse(&unsupported)?;
+    unsupported::modification(request)?;
     let mut changes = removals(request);
     changes.farewell = farewell(request);
     changes.query = query(request);
@@ -171,25 +173,23 @@ fn removals(request: &SessionModificationRequest<'_>) -> Changes {
 
 /// Rules that name nothing of the node.
 fn create_and_update(changes: &mut Changes, request: &SessionModificationRequest<'_>) -> Result<(), Reject> {
-    changes
-        .create_urrs
-        .extend(request.create_urr.iter().map(|urr| usage::create(&urr)));
-    for created in &request.create_qer {
-        changes.create_qers.push(far::create_qer(&created)?);
-    }
-    changes
-        .create_bars
-        .extend(request.create_bar.iter().map(far::create_bar));
-    changes
-        .update_urrs
-        .extend(request.update_urr.iter().map(|urr| usage::update(&urr)));
-    for updated in &request.update_qer {
-        changes.update_qers.push(far::update_qer(&updated)?);
-    }
-    changes
-        .update_bars
-        .extend(request.update_bar.iter().map(far::update_bar));
+    changes.create_urrs = collect(&request.create_urr, usage::create)?;
+    changes.create_qers = collect(&request.create_qer, far::create_qer)?;
+    changes.update_urrs = collect(&request.update_urr, usage::update)?;
+    changes.update_qers = collect(&request.update_qer, far::update_qer)?;
+    let created = request.create_bar.iter().map(far::create_bar);
+    changes.create_bars = created.collect::<Result<_, _>>()?;
+    let updated = request.update_bar.iter().map(far::update_bar);
+    changes.update_bars = updated.collect::<Result<_, _>>()?;
     Ok(())
+}
+
+/// The rules of a list, up to the first that is refused.
+fn collect<'a, S: Ie<'a> + Copy, R>(
+    sent: &Repeated<'a, S>,
+    map: impl Fn(&S) -> Result<R, Reject>,
+) -> Result<Vec<R>, Reject> {
+    sent.iter().map(|one| map(&one)).collect()
 }
 
 /// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of the request.
@@ -270,7 +270,7 @@ fn is_not_ip(pdn_type: PdnType) -> bool {
 }
 
 /// Refuses a request for what this node does not do at all (cause 76).
-fn refuse(unsupported: &[(bool, IeType)]) -> Result<(), Reject> {
+pub(super) fn refuse(unsupported: &[(bool, IeType)]) -> Result<(), Reject> {
     match unsupported.iter().find(|(there, _)| *there) {
         Some((_, ie_type)) => Err(Reject::ie(Cause::SERVICE_NOT_SUPPORTED, *ie_type)),
         None => Ok(()),

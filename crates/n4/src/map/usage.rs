@@ -4,10 +4,12 @@ use pfcp::group::{CreateUrr, UpdateUrr};
 use pfcp::ie;
 use rules::model::{MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrUpdate, Volume};
 
-use super::edit;
+use super::{edit, unsupported};
+use crate::cause::Reject;
 
-pub(super) fn create(urr: &CreateUrr<'_>) -> Urr {
-    Urr {
+pub(super) fn create(urr: &CreateUrr<'_>) -> Result<Urr, Reject> {
+    unsupported::create_urr(urr)?;
+    Ok(Urr {
         id: UrrId(urr.urr_id.0),
         method: MeasurementMethod(urr.measurement_method.0),
         triggers: ReportingTriggers(urr.reporting_triggers.bits()),
@@ -16,11 +18,12 @@ pub(super) fn create(urr: &CreateUrr<'_>) -> Urr {
         time_threshold: urr.time_threshold.map(|seconds| seconds.0),
         time_quota: urr.time_quota.map(|seconds| seconds.0),
         is_paused: urr.measurement_information.is_some_and(is_inactive),
-    }
+    })
 }
 
-pub(super) fn update(urr: &UpdateUrr<'_>) -> UrrUpdate {
-    UrrUpdate {
+pub(super) fn update(urr: &UpdateUrr<'_>) -> Result<UrrUpdate, Reject> {
+    unsupported::update_urr(urr)?;
+    Ok(UrrUpdate {
         id: UrrId(urr.urr_id.0),
         method: urr.measurement_method.map(|method| MeasurementMethod(method.0)),
         triggers: urr
@@ -33,7 +36,7 @@ pub(super) fn update(urr: &UpdateUrr<'_>) -> UrrUpdate {
         is_paused: urr
             .measurement_information
             .map(|sent| sent.value().is_some_and(is_inactive)),
-    }
+    })
 }
 
 /// Inactive Measurement. Of URRs for Pause of Charging over GTP-U (ASPOC) it would count with CIAM alone, but those are of

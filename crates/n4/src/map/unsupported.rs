@@ -1,0 +1,273 @@
+//! What URRs, QERs, BARs and whole requests may ask for that this node does not do: refused, so that "accepted" stays
+//! true. What PDRs, FARs and Traffic Endpoints may not ask for stands with their mapping.
+//!
+//! Not refused is what control planes in the field send to every UP function alike, told of its features or not: volume
+//! and time thresholds, quotas, periods and the like. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
+
+use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
+use pfcp::ie::{
+    MeasurementMethod, MtEdtControlInformation, QerControlIndications, QerIndications, ReportingTriggers,
+};
+use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
+use pfcp::{Edit, IeType};
+use rules::model::{BarId, QerId, UrrId};
+
+use super::request::refuse;
+use crate::cause::Reject;
+
+/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, received End Markers,
+/// inactivity, dropped packets, held quotas, and those that follow another URR's.
+const TRIGGERS: [ReportingTriggers; 10] = [
+    ReportingTriggers::QUHTI,
+    ReportingTriggers::DROTH,
+    ReportingTriggers::LIUSA,
+    ReportingTriggers::ENVCL,
+    ReportingTriggers::MACAR,
+    ReportingTriggers::EVETH,
+    ReportingTriggers::EVEQU,
+    ReportingTriggers::IPMJL,
+    ReportingTriggers::REEMR,
+    ReportingTriggers::UPINT,
+];
+
+/// Parts of an establishment that stand for no rule: Reliable Data Service, multicast sessions, paging policies by DSCP
+/// (features RDS, MBSN4, EPPPI).
+pub(super) fn establishment(request: &SessionEstablishmentRequest<'_>) -> Result<(), Reject> {
+    refuse(&[
+        (
+            request.provide_rds_configuration_information.is_some(),
+            IeType::PROVIDE_RDS_CONFIGURATION_INFORMATION,
+        ),
+        (
+            request.mbs_session_n4mb_control_information.is_some(),
+            IeType::MBS_SESSION_N4MB_CONTROL_INFORMATION,
+        ),
+        (
+            !request.mbs_session_n4_control_information.is_empty(),
+            IeType::MBS_SESSION_N4_CONTROL_INFORMATION,
+        ),
+        (
+            !request.dscp_to_ppi_control_information.is_empty(),
+            IeType::DSCP_TO_PPI_CONTROL_INFORMATION,
+        ),
+    ])
+}
+
+/// The same of a modification, where access availability and the status of packet rates may be asked about, too
+/// (features ATSSS-LL and MPTCP, CIOT).
+pub(super) fn modification(request: &SessionModificationRequest<'_>) -> Result<(), Reject> {
+    refuse(&[
+        (
+            request.access_availability_information.is_some(),
+            IeType::ACCESS_AVAILABILITY_INFORMATION,
+        ),
+        (
+            !request.query_packet_rate_status.is_empty(),
+            IeType::QUERY_PACKET_RATE_STATUS,
+        ),
+        (
+            !request.mbs_session_n4_control_information.is_empty(),
+            IeType::MBS_SESSION_N4_CONTROL_INFORMATION,
+        ),
+        (
+            !request.dscp_to_ppi_control_information.is_empty(),
+            IeType::DSCP_TO_PPI_CONTROL_INFORMATION,
+        ),
+    ])
+}
+
+pub(super) fn create_urr(urr: &CreateUrr<'_>) -> Result<(), Reject> {
+    refuse_rule(
+        Reject::rule(UrrId(urr.urr_id.0)),
+        &[
+            (
+                urr.measurement_method.contains(MeasurementMethod::EVENT),
+                IeType::MEASUREMENT_METHOD,
+            ),
+            (
+                is_triggered_otherwise(urr.reporting_triggers),
+                IeType::REPORTING_TRIGGERS,
+            ),
+            (urr.event_threshold.is_some(), IeType::EVENT_THRESHOLD),
+            (urr.event_quota.is_some(), IeType::EVENT_QUOTA),
+            (urr.quota_holding_time.is_some(), IeType::QUOTA_HOLDING_TIME),
+            (
+                urr.dropped_dl_traffic_threshold.is_some(),
+                IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
+            ),
+            (urr.monitoring_time.is_some(), IeType::MONITORING_TIME),
+            (
+                !urr.additional_monitoring_time.is_empty(),
+                IeType::ADDITIONAL_MONITORING_TIME,
+            ),
+            (
+                urr.inactivity_detection_time.is_some(),
+                IeType::INACTIVITY_DETECTION_TIME,
+            ),
+            (!urr.linked_urr_id.is_empty(), IeType::LINKED_URR_ID),
+            (urr.time_quota_mechanism.is_some(), IeType::TIME_QUOTA_MECHANISM),
+            (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
+            (urr.far_id_for_quota_action.is_some(), IeType::FAR_ID),
+            (
+                urr.ethernet_inactivity_timer.is_some(),
+                IeType::ETHERNET_INACTIVITY_TIMER,
+            ),
+            (urr.number_of_reports.is_some(), IeType::NUMBER_OF_REPORTS),
+            (
+                !urr.exempted_application_id_for_quota_action.is_empty(),
+                IeType::APPLICATION_ID,
+            ),
+            (
+                !urr.exempted_sdf_filter_for_quota_action.is_empty(),
+                IeType::SDF_FILTER,
+            ),
+            (
+                urr.user_plane_inactivity_timer.is_some(),
+                IeType::USER_PLANE_INACTIVITY_TIMER,
+            ),
+        ],
+    )
+}
+
+pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
+    let method = urr.measurement_method;
+    refuse_rule(
+        Reject::rule(UrrId(urr.urr_id.0)),
+        &[
+            (
+                method.is_some_and(|method| method.contains(MeasurementMethod::EVENT)),
+                IeType::MEASUREMENT_METHOD,
+            ),
+            (
+                urr.reporting_triggers.is_some_and(is_triggered_otherwise),
+                IeType::REPORTING_TRIGGERS,
+            ),
+            (sets(urr.event_threshold), IeType::EVENT_THRESHOLD),
+            (sets(urr.event_quota), IeType::EVENT_QUOTA),
+            (sets(urr.quota_holding_time), IeType::QUOTA_HOLDING_TIME),
+            (
+                sets(urr.dropped_dl_traffic_threshold),
+                IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
+            ),
+            (sets(urr.monitoring_time), IeType::MONITORING_TIME),
+            (
+                !urr.additional_monitoring_time.is_empty(),
+                IeType::ADDITIONAL_MONITORING_TIME,
+            ),
+            (
+                sets(urr.inactivity_detection_time),
+                IeType::INACTIVITY_DETECTION_TIME,
+            ),
+            (!urr.linked_urr_id.is_empty(), IeType::LINKED_URR_ID),
+            (sets(urr.time_quota_mechanism), IeType::TIME_QUOTA_MECHANISM),
+            (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
+            (sets(urr.far_id_for_quota_action), IeType::FAR_ID),
+            (
+                sets(urr.ethernet_inactivity_timer),
+                IeType::ETHERNET_INACTIVITY_TIMER,
+            ),
+            (sets(urr.number_of_reports), IeType::NUMBER_OF_REPORTS),
+            (
+                !urr.exempted_application_id_for_quota_action.is_empty(),
+                IeType::APPLICATION_ID,
+            ),
+            (
+                !urr.exempted_sdf_filter_for_quota_action.is_empty(),
+                IeType::SDF_FILTER,
+            ),
+            (
+                sets(urr.user_plane_inactivity_timer),
+                IeType::USER_PLANE_INACTIVITY_TIMER,
+            ),
+        ],
+    )
+}
+
+/// Packet rates (CIOT), rates of several sessions together, marks of downlink flows, by DSCP for a TDF or by Service Class
+/// Indicator for GERAN (TS 29.244 §5.4.5, §5.4.12), and multicast QoS flows.
+pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
+    refuse_rule(
+        Reject::rule(QerId(qer.qer_id.0)),
+        &[
+            (qer.qer_correlation_id.is_some(), IeType::QER_CORRELATION_ID),
+            (qer.packet_rate.is_some(), IeType::PACKET_RATE),
+            (qer.packet_rate_status.is_some(), IeType::PACKET_RATE_STATUS),
+            (qer.dl_flow_level_marking.is_some(), IeType::DL_FLOW_LEVEL_MARKING),
+            (
+                qer.qer_control_indications.is_some_and(reports_rates),
+                IeType::QER_CONTROL_INDICATIONS,
+            ),
+            (
+                qer.qer_indications.is_some_and(numbers_packets),
+                IeType::QER_INDICATIONS,
+            ),
+        ],
+    )
+}
+
+pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<(), Reject> {
+    refuse_rule(
+        Reject::rule(QerId(qer.qer_id.0)),
+        &[
+            (sets(qer.qer_correlation_id), IeType::QER_CORRELATION_ID),
+            (sets(qer.packet_rate), IeType::PACKET_RATE),
+            (sets(qer.dl_flow_level_marking), IeType::DL_FLOW_LEVEL_MARKING),
+            (
+                value(qer.qer_control_indications).is_some_and(reports_rates),
+                IeType::QER_CONTROL_INDICATIONS,
+            ),
+        ],
+    )
+}
+
+/// The size of what waits is not reported (feature MT-EDT).
+pub(super) fn create_bar(bar: &CreateBar<'_>) -> Result<(), Reject> {
+    refuse_rule(
+        Reject::rule(BarId(bar.bar_id.0)),
+        &[(
+            bar.mt_edt_control_information.is_some_and(reports_size),
+            IeType::MT_EDT_CONTROL_INFORMATION,
+        )],
+    )
+}
+
+pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Result<(), Reject> {
+    refuse_rule(
+        Reject::rule(BarId(bar.bar_id.0)),
+        &[(
+            value(bar.mt_edt_control_information).is_some_and(reports_size),
+            IeType::MT_EDT_CONTROL_INFORMATION,
+        )],
+    )
+}
+
+fn is_triggered_otherwise(sent: ReportingTriggers) -> bool {
+    TRIGGERS.into_iter().any(|trigger| sent.contains(trigger))
+}
+
+fn reports_rates(sent: QerControlIndications) -> bool {
+    sent.contains(QerControlIndications::RCSR)
+}
+
+fn numbers_packets(sent: QerIndications) -> bool {
+    sent.contains(QerIndications::IQFISN)
+}
+
+fn reports_size(sent: MtEdtControlInformation) -> bool {
+    sent.contains(MtEdtControlInformation::RDSI)
+}
+
+fn value<T>(parameter: Option<Edit<T>>) -> Option<T> {
+    parameter.and_then(Edit::value)
+}
+
+/// Whether an update sets a parameter, rather than to leave or remove it.
+fn sets<T>(parameter: Option<Edit<T>>) -> bool {
+    value(parameter).is_some()
+}
+
+/// Refuses a rule with `reject`, naming the first IE that is there.
+fn refuse_rule(reject: Reject, unsupported: &[(bool, IeType)]) -> Result<(), Reject> {
+    let found = unsupported.iter().find(|(there, _)| *there);
+    found.map_or(Ok(()), |(_, ie_type)| Err(reject.offends(*ie_type)))
+}
