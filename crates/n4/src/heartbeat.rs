@@ -72,6 +72,7 @@ impl Endpoint {
         {
             association.recovery = recovery;
             self.counters.peer_restarts += 1;
+            self.answers.forget_sessions_of(association.peer);
             if !association.is_of_set() {
                 self.sessions.remove_association(id, |_| true);
             }

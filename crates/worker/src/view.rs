@@ -37,7 +37,8 @@ impl<'a> SessionView<'a> {
     }
 }
 
-/// How many of what sessions take a worker holds. Without sessions, once dead flow entries are reaped, all are 0.
+/// How many of what sessions take a worker holds. Without sessions, once
+/// dead flow entries have idled for long enough, all are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Sessions.

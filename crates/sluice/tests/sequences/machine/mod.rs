@@ -20,5 +20,6 @@ mod traffic;
 mod upf;
 mod world;
 
+#[allow(unused_imports, reason = "each user needs a part")]
 pub use step::{Edit, Shape, Step, Trouble};
 pub use world::run;

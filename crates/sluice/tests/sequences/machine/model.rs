@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use packet::Teid;
 use rules::model::{
-    ApplyAction, Bar, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate, ForwardingParameters, Pdi,
-    PdiUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId, QerUpdate, SessionRules, SourceInterface, TrafficEndpoint,
+    Bar, DestinationInterface, Edit, FTeid, Far, FarUpdate, ForwardingParameters, Pdi,
+    PdiUpdate, Pdr, PdrId, PdrUpdate, Qer, QerUpdate, SessionRules, SourceInterface, TrafficEndpoint,
     TrafficEndpointId, UeIpAddress, Urr, UrrId, Verb,
 };
 use rules::prefix::IpPrefix;
@@ -233,9 +233,9 @@ impl Rules {
         };
         self.urrs.iter().for_each(|id| rules.create_urr(urr(*id)).expect(all));
         self.bars.iter().for_each(|bar| rules.create_bar(*bar).expect(all));
-        let mut endpoints = self.endpoints.iter().cloned();
+        let endpoints = self.endpoints.iter().cloned();
         endpoints.for_each(|endpoint| rules.create_endpoint(endpoint).expect(all));
-        let mut pdrs = self.pdrs.iter().cloned();
+        let pdrs = self.pdrs.iter().cloned();
         pdrs.for_each(|pdr| rules.create_pdr(pdr).expect(all));
         rules
     }
@@ -261,10 +261,6 @@ impl Rules {
     pub fn ue_prefixes(&self) -> Vec<IpPrefix> {
         let pdrs = self.pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_ip);
         sorted(pdrs.chain(self.endpoints.iter().flat_map(|endpoint| &endpoint.ue_ip)))
-    }
-
-    pub fn far(&self, id: FarId) -> Option<&Far> {
-        self.fars.iter().find(|far| far.id == id)
     }
 
     pub fn pdr(&self, id: PdrId) -> Option<&Pdr> {
@@ -331,11 +327,6 @@ fn update_qer(qer: &mut Qer, update: QerUpdate) {
 /// Whether a FAR keeps packets.
 pub fn buffers(far: &Far) -> bool {
     far.action.verb() == Some(Verb::Buffer)
-}
-
-/// Whether the control plane hears of the first packet that a FAR keeps.
-pub fn notifies(far: &Far) -> bool {
-    buffers(far) && far.action.contains(ApplyAction::NOCP)
 }
 
 /// A packet that waits.
@@ -405,10 +396,5 @@ impl Session {
         all.sort_unstable();
         all.dedup();
         all
-    }
-
-    /// Uplink and downlink QER ids, for messages.
-    pub fn qer(&self, id: QerId) -> Option<&Qer> {
-        self.rules.qers.iter().find(|qer| qer.id == id)
     }
 }

@@ -148,6 +148,7 @@ impl Smf {
         self.asked.clear();
         self.answers.clear();
         self.upf_started = None;
+        self.heartbeat = Nanos(0);
         let slots = std::mem::take(&mut self.slots);
         slots.into_iter().filter_map(|slot| slot.session).collect()
     }

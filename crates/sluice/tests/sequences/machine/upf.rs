@@ -30,6 +30,7 @@ node: {id: 127.0.0.8}
 n4: {addresses: [127.0.0.8], accept_cp_f_teids: true, t1_ms: 500}
 workers: {count: 2}
 limits: {sessions: 64, flows_ipv4: 1024, flows_ipv6: 1024}
+flows: {idle_s: {udp: 30, other: 30}}
 fragments: {datagrams: 0}
 buffering: {packets: 2048, per_far: 512, timeout_s: 86400}
 ports: [{name: ran, driver: {memory: {}}}, {name: dn, driver: {memory: {}}}]

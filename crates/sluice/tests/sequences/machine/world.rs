@@ -561,7 +561,7 @@ impl World {
     }
 
     fn assert_nothing_left(&mut self) {
-        // Dead flow entries are taken out a few at a time.
+        // Flow entries that have idled are taken out a few at a time.
         for _ in 0..1_000 {
             self.rest();
         }
