@@ -132,7 +132,9 @@ impl Answers {
     pub(crate) fn forget_sessions_of(&mut self, peer: SocketAddr) {
         let is_of_session = |key: &RequestKey| pfcp::MessageType(key.message_type).is_session();
         let keys = self.entries.keys().copied();
-        let going: Vec<RequestKey> = keys.filter(|key| key.peer == peer && is_of_session(key)).collect();
+        let going: Vec<RequestKey> = keys
+            .filter(|key| key.peer == peer && is_of_session(key))
+            .collect();
         going.iter().for_each(|key| self.forget(key));
     }
 

@@ -68,7 +68,10 @@ fn every_edit_of_every_rule_is_made_or_refused_whole() {
     for which in 0..40 {
         let edits = (0..24).map(|on| Step::decode([16, 0, which, on * 11, 0, 0, 0, 0]));
         let steps = edits.flat_map(|edit| [edit, SOON]).chain([Step::Check]);
-        let steps: Vec<Step> = [establish(Shape::SharedTunnel), SOON].into_iter().chain(steps).collect();
+        let steps: Vec<Step> = [establish(Shape::SharedTunnel), SOON]
+            .into_iter()
+            .chain(steps)
+            .collect();
         run(u64::from(which), &steps);
     }
 }
@@ -77,7 +80,12 @@ fn every_edit_of_every_rule_is_made_or_refused_whole() {
 /// life to the octet: the answers of then are of sessions that are gone.
 #[test]
 fn a_restarted_smf_that_asks_the_same_again_gets_a_new_session() {
-    let again = [Step::RestartSmf { smf: 0 }, Step::Wait(2_000), establish(Shape::Plain), SOON];
+    let again = [
+        Step::RestartSmf { smf: 0 },
+        Step::Wait(2_000),
+        establish(Shape::Plain),
+        SOON,
+    ];
     let steps: Vec<Step> = [establish(Shape::Plain), SOON].into_iter().chain(again).collect();
     run(1, &steps);
 }
@@ -93,5 +101,17 @@ fn packets_that_wait_go_on_under_the_rules_of_then() {
     let active = [Edit::Tunnel(1, 3), Edit::Action(1, 0)];
     let to = Step::Move { smf: 0, slot: 0 };
     let idle = establish(Shape::Idle(false));
-    run(1, &[idle, SOON, Step::Check, to, SOON, Step::Check, modify(&active), SOON]);
+    run(
+        1,
+        &[
+            idle,
+            SOON,
+            Step::Check,
+            to,
+            SOON,
+            Step::Check,
+            modify(&active),
+            SOON,
+        ],
+    );
 }

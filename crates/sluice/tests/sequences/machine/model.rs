@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use packet::Teid;
 use rules::model::{
-    Bar, DestinationInterface, Edit, FTeid, Far, FarUpdate, ForwardingParameters, Pdi,
-    PdiUpdate, Pdr, PdrId, PdrUpdate, Qer, QerUpdate, SessionRules, SourceInterface, TrafficEndpoint,
-    TrafficEndpointId, UeIpAddress, Urr, UrrId, Verb,
+    Bar, DestinationInterface, Edit, FTeid, Far, FarUpdate, ForwardingParameters, Pdi, PdiUpdate, Pdr, PdrId,
+    PdrUpdate, Qer, QerUpdate, SessionRules, SourceInterface, TrafficEndpoint, TrafficEndpointId,
+    UeIpAddress, Urr, UrrId, Verb,
 };
 use rules::prefix::IpPrefix;
 
@@ -129,7 +129,8 @@ impl Rules {
                 take(&mut self.bars, |bar| bar.id.0 == *id)
             }
             Op::RemoveEndpoint(id) => {
-                self.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(TrafficEndpointId(*id)));
+                self.pdrs
+                    .retain(|pdr| pdr.pdi.endpoint != Some(TrafficEndpointId(*id)));
                 take(&mut self.endpoints, |endpoint| endpoint.id.0 == *id)
             }
             _ => Ok(()),
@@ -164,11 +165,15 @@ impl Rules {
         if let Some(grant) = grants.pdrs.get(&pdr.id.0) {
             pdr.pdi.f_teid = pdr.pdi.f_teid.or(grant.f_teid);
             let is_destination = pdr.pdi.source_interface != SourceInterface::Access;
-            pdr.pdi.ue_ip.extend(grant.ue_ip.map(|ue| UeIpAddress { is_destination, ..ue }));
+            pdr.pdi
+                .ue_ip
+                .extend(grant.ue_ip.map(|ue| UeIpAddress { is_destination, ..ue }));
         }
         if let Some(id) = pdr.pdi.endpoint {
             let mut named = self.endpoints.iter();
-            let endpoint = named.find(|one| one.id == id).ok_or("there is no such endpoint")?;
+            let endpoint = named
+                .find(|one| one.id == id)
+                .ok_or("there is no such endpoint")?;
             pdr.pdi.f_teid = endpoint.f_teid;
             pdr.pdi.ue_ip.clone_from(&endpoint.ue_ip);
         }
@@ -200,7 +205,11 @@ impl Rules {
             if !self.fars.iter().any(|one| one.id == far) {
                 return Err("a PDR's FAR is missing");
             }
-            if !pdr.qers.iter().all(|id| self.qers.iter().any(|one| one.id == *id)) {
+            if !pdr
+                .qers
+                .iter()
+                .all(|id| self.qers.iter().any(|one| one.id == *id))
+            {
                 return Err("a PDR's QER is missing");
             }
             if !pdr.urrs.iter().all(|id| self.urrs.contains(id)) {
@@ -225,14 +234,22 @@ impl Rules {
     pub fn whole(&self) -> SessionRules {
         let mut rules = SessionRules::new();
         let all = "ids are unique";
-        self.fars.iter().for_each(|far| rules.create_far(*far).expect(all));
-        self.qers.iter().for_each(|qer| rules.create_qer(*qer).expect(all));
+        self.fars
+            .iter()
+            .for_each(|far| rules.create_far(*far).expect(all));
+        self.qers
+            .iter()
+            .for_each(|qer| rules.create_qer(*qer).expect(all));
         let urr = |id| Urr {
             triggers: rules::model::ReportingTriggers(2),
             ..Urr::volume(id)
         };
-        self.urrs.iter().for_each(|id| rules.create_urr(urr(*id)).expect(all));
-        self.bars.iter().for_each(|bar| rules.create_bar(*bar).expect(all));
+        self.urrs
+            .iter()
+            .for_each(|id| rules.create_urr(urr(*id)).expect(all));
+        self.bars
+            .iter()
+            .for_each(|bar| rules.create_bar(*bar).expect(all));
         let endpoints = self.endpoints.iter().cloned();
         endpoints.for_each(|endpoint| rules.create_endpoint(endpoint).expect(all));
         let pdrs = self.pdrs.iter().cloned();
@@ -278,7 +295,9 @@ fn sorted<'a>(all: impl Iterator<Item = &'a UeIpAddress>) -> Vec<IpPrefix> {
 /// An IPv4 address as a host, an IPv6 prefix as it is.
 pub fn prefixes(ue: &UeIpAddress) -> Vec<IpPrefix> {
     let v4 = ue.ipv4.map(|address| IpPrefix::host(IpAddr::V4(address)));
-    let v6 = ue.ipv6.and_then(|(address, len)| IpPrefix::new(address.into(), len));
+    let v6 = ue
+        .ipv6
+        .and_then(|(address, len)| IpPrefix::new(address.into(), len));
     v4.into_iter().chain(v6).collect()
 }
 
@@ -370,12 +389,17 @@ impl Session {
                         self.leases.extend(prefixes(ue));
                     }
                     if let Some(Some(id)) = wish.f_teid
-                        && let Some(Grant { f_teid: Some(chosen), .. }) = grants.pdrs.get(&pdr.id.0)
+                        && let Some(Grant {
+                            f_teid: Some(chosen), ..
+                        }) = grants.pdrs.get(&pdr.id.0)
                     {
                         let known = self.shared.insert(id, *chosen);
                         let is_used = |one: &FTeid| self.rules.teids().contains(&one.teid);
                         let known = known.filter(is_used);
-                        assert!(known.is_none_or(|known| known == *chosen), "CHOOSE ID {id} is {chosen:?}");
+                        assert!(
+                            known.is_none_or(|known| known == *chosen),
+                            "CHOOSE ID {id} is {chosen:?}"
+                        );
                     }
                 }
                 Op::Rename(cp) => self.cp = *cp,

@@ -134,7 +134,8 @@ fn list<T>(sent: Option<&[T]>, ie_type: u16, encode: impl Fn(&T) -> Octets) -> O
 }
 
 fn ue_ip(ue: &UeIpAddress) -> Octets {
-    let flags = u8::from(ue.ipv6.is_some()) | u8::from(ue.ipv4.is_some()) << 1 | u8::from(ue.is_destination) << 2;
+    let flags =
+        u8::from(ue.ipv6.is_some()) | u8::from(ue.ipv4.is_some()) << 1 | u8::from(ue.is_destination) << 2;
     let v4 = ue.ipv4.iter().flat_map(|address| address.octets());
     let v6 = ue.ipv6.iter().flat_map(|(address, _)| address.octets());
     ie(93, std::iter::once(flags).chain(v4).chain(v6).collect::<Octets>())
@@ -142,7 +143,11 @@ fn ue_ip(ue: &UeIpAddress) -> Octets {
 
 fn wished_ue(wish: Wish, is_destination: bool) -> Octets {
     let flags = u8::from(wish.ue_v4) << 4 | u8::from(wish.ue_v6) << 5 | u8::from(is_destination) << 2;
-    if wish.has_ue() { ie(93, [flags]) } else { Octets::new() }
+    if wish.has_ue() {
+        ie(93, [flags])
+    } else {
+        Octets::new()
+    }
 }
 
 fn f_teid(own: Option<FTeid>, wish: Wish) -> Octets {
@@ -220,7 +225,10 @@ fn tunnel(header: &OuterHeaderCreation) -> Octets {
 }
 
 fn create_far(far: &Far) -> Octets {
-    let mut ies = vec![wire::far_id(far.id.0), wire::apply_action(&far.action.0.to_le_bytes())];
+    let mut ies = vec![
+        wire::far_id(far.id.0),
+        wire::apply_action(&far.action.0.to_le_bytes()),
+    ];
     ies.extend(far.bar.map(|bar| wire::bar_id(bar.0)));
     if let Some(to) = &far.forwarding {
         let mut parameters = vec![wire::destination_if(to.destination.value())];
@@ -231,7 +239,9 @@ fn create_far(far: &Far) -> Octets {
 }
 
 fn update_far(update: &FarUpdate) -> Octets {
-    let action = update.action.map(|action| wire::apply_action(&action.0.to_le_bytes()));
+    let action = update
+        .action
+        .map(|action| wire::apply_action(&action.0.to_le_bytes()));
     let forwarding = match &update.forwarding {
         Edit::Set(parameters) => forwarding_update(parameters),
         Edit::Keep | Edit::Clear => Octets::new(),
@@ -280,7 +290,9 @@ fn update_qer(update: &QerUpdate) -> Octets {
 }
 
 fn bar_group(ie_type: u16, id: u8, count: Option<Edit<u8>>) -> Octets {
-    let count = count.map_or(Octets::new(), |count| edited(&count, 140, |count| ie(140, [*count])));
+    let count = count.map_or(Octets::new(), |count| {
+        edited(&count, 140, |count| ie(140, [*count]))
+    });
     group(ie_type, &[wire::bar_id(id), count])
 }
 

@@ -4,10 +4,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use packet::{Qfi, Teid};
 use rules::model::{
-    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, DestinationInterface, Edit as To, Far, FarId,
-    FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation,
-    OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate,
-    SourceInterface, TrafficEndpoint, TrafficEndpointId, UeIpAddress, UrrId,
+    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, DestinationInterface, Edit as To, Far,
+    FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader,
+    OuterHeaderCreation, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
+    QerUpdate, SourceInterface, TrafficEndpoint, TrafficEndpointId, UeIpAddress, UrrId,
 };
 
 use super::model::Session;
@@ -39,7 +39,16 @@ impl Place {
     }
 
     fn ue_v6(self) -> Ipv6Addr {
-        Ipv6Addr::new(0x2001, 0xdb8, 0x45, u16::from(self.smf) << 8 | u16::from(self.slot), 0, 0, 0, 0)
+        Ipv6Addr::new(
+            0x2001,
+            0xdb8,
+            0x45,
+            u16::from(self.smf) << 8 | u16::from(self.slot),
+            0,
+            0,
+            0,
+            0,
+        )
     }
 
     fn given_teid(self) -> u32 {
@@ -198,7 +207,10 @@ pub fn establishment(place: Place, shape: Shape) -> Vec<Op> {
         ]))),
         Shape::NoAction => more.push(Op::Bad(wire::create_far(&[wire::far_id(9)]))),
         Shape::Torn => more.push(Op::Bad(vec![0, 1, 0, 50, 1])),
-        Shape::Unsupported => more.push(Op::Bad(group(165, &[ie(170, [0, 1]), ie(171, [1]), ie(172, [0])]))),
+        Shape::Unsupported => more.push(Op::Bad(group(
+            165,
+            &[ie(170, [0, 1]), ie(171, [1]), ie(172, [0])],
+        ))),
     }
     let mut ops = parts.ops();
     ops.extend(more);
@@ -213,7 +225,10 @@ fn endpoints(place: Place, parts: &mut Parts) -> Vec<Op> {
     (parts.up.0.pdi.endpoint, parts.up.0.pdi.ue_ip) = (Some(tunnel.id), Vec::new());
     (parts.down.0.pdi.endpoint, parts.down.0.pdi.ue_ip) = (Some(ue.id), Vec::new());
     let wish = std::mem::take(&mut parts.up.1);
-    vec![Op::CreateEndpoint(tunnel, wish), Op::CreateEndpoint(ue, Wish::NONE)]
+    vec![
+        Op::CreateEndpoint(tunnel, wish),
+        Op::CreateEndpoint(ue, Wish::NONE),
+    ]
 }
 
 fn bar(id: u8) -> Bar {
@@ -251,7 +266,11 @@ pub fn modification(place: Place, session: &Session, edit: Edit) -> Vec<Op> {
             ..QerUpdate::new(qer(id))
         }),
         Edit::Qfi(id, qfi) => Op::UpdateQer(QerUpdate {
-            qfi: if qfi == 0 { To::Clear } else { To::Set(Qfi::from_low_bits(qfi)) },
+            qfi: if qfi == 0 {
+                To::Clear
+            } else {
+                To::Set(Qfi::from_low_bits(qfi))
+            },
             ..QerUpdate::new(qer(id))
         }),
         Edit::Rate(id, has) => Op::UpdateQer(QerUpdate {
@@ -266,7 +285,12 @@ pub fn modification(place: Place, session: &Session, edit: Edit) -> Vec<Op> {
         Edit::Pdi(id, how) => Op::UpdatePdr(whole(place, session, pdr(id), how)),
         Edit::Names(id, bits) => Op::UpdatePdr(PdrUpdate {
             qers: Some((0..3).filter(|bit| bits >> bit & 1 != 0).map(qer).collect()),
-            urrs: Some((0..3).filter(|bit| bits >> (bit + 3) & 1 != 0).map(|bit| UrrId(urr(bit))).collect()),
+            urrs: Some(
+                (0..3)
+                    .filter(|bit| bits >> (bit + 3) & 1 != 0)
+                    .map(|bit| UrrId(urr(bit)))
+                    .collect(),
+            ),
             ..PdrUpdate::new(pdr(id))
         }),
         Edit::Removal(id, has) => Op::UpdatePdr(PdrUpdate {
@@ -334,7 +358,11 @@ fn source_of(session: &Session, id: PdrId) -> SourceInterface {
 }
 
 fn part(session: &Session, id: PdrId, number: u8) -> PdrUpdate {
-    let filters = if number % 8 == 7 { Vec::new() } else { vec![filter(number)] };
+    let filters = if number % 8 == 7 {
+        Vec::new()
+    } else {
+        vec![filter(number)]
+    };
     PdrUpdate {
         pdi: Some(PdiUpdate {
             source_interface: Some(source_of(session, id)),
@@ -369,7 +397,11 @@ fn whole(place: Place, session: &Session, id: PdrId, how: u8) -> PdrUpdate {
 
 fn created_pdr(place: Place, id: PdrId, how: u8) -> Op {
     let is_up = how & 1 != 0;
-    let source = if is_up { SourceInterface::Access } else { SourceInterface::Core };
+    let source = if is_up {
+        SourceInterface::Access
+    } else {
+        SourceInterface::Core
+    };
     let mut pdi = Pdi::new(source);
     pdi.ue_ip = vec![place.ue_ip(!is_up)];
     pdi.sdf_filters = vec![filter(how >> 1)];
@@ -394,5 +426,8 @@ fn new_endpoint(place: Place, id: u8, named_by: PdrId) -> Vec<Op> {
         ..Wish::NONE
     };
     let named = pdr(named_by.0, 30 + u32::from(place.slot), pdi, 1);
-    vec![Op::CreateEndpoint(endpoint, wish), Op::CreatePdr(named, Wish::NONE)]
+    vec![
+        Op::CreateEndpoint(endpoint, wish),
+        Op::CreatePdr(named, Wish::NONE),
+    ]
 }

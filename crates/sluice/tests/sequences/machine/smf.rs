@@ -98,8 +98,13 @@ pub enum Heard {
     /// An answer that was waited for, and what it answers.
     Answer(Purpose),
     /// A request of the UPF about the session of this CP SEID: a report.
-    Report { cp: u64, sequence: u32 },
-    Heartbeat { sequence: u32 },
+    Report {
+        cp: u64,
+        sequence: u32,
+    },
+    Heartbeat {
+        sequence: u32,
+    },
     /// An answer that came before.
     Again,
 }
@@ -240,7 +245,14 @@ impl Smf {
         self.heartbeat = now;
     }
 
-    pub fn establish(&mut self, now: Nanos, slot: u8, shape: Shape, ops: Vec<Op>, expect: Expect) -> Datagram {
+    pub fn establish(
+        &mut self,
+        now: Nanos,
+        slot: u8,
+        shape: Shape,
+        ops: Vec<Op>,
+        expect: Expect,
+    ) -> Datagram {
         let node = match shape {
             Shape::Stranger => Ipv4Addr::new(127, 0, 0, 99),
             _ => self.ipv4(),

@@ -106,21 +106,51 @@ pub enum Edit {
 /// One thing that happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    Establish { smf: u8, slot: u8, shape: Shape },
-    Modify { smf: u8, slot: u8, edits: Vec<Edit> },
-    Delete { smf: u8, slot: u8 },
+    Establish {
+        smf: u8,
+        slot: u8,
+        shape: Shape,
+    },
+    Modify {
+        smf: u8,
+        slot: u8,
+        edits: Vec<Edit>,
+    },
+    Delete {
+        smf: u8,
+        slot: u8,
+    },
     /// Packets of a session while procedures may be under way.
-    Packets { smf: u8, slot: u8, up: bool, count: u8 },
+    Packets {
+        smf: u8,
+        slot: u8,
+        up: bool,
+        count: u8,
+    },
     /// The session's bucket goes to the other worker.
-    Move { smf: u8, slot: u8 },
-    Setup { smf: u8 },
-    Update { smf: u8 },
-    Release { smf: u8 },
-    RestartSmf { smf: u8 },
+    Move {
+        smf: u8,
+        slot: u8,
+    },
+    Setup {
+        smf: u8,
+    },
+    Update {
+        smf: u8,
+    },
+    Release {
+        smf: u8,
+    },
+    RestartSmf {
+        smf: u8,
+    },
     RestartUpf,
     Network(Trouble),
     /// Whether an SMF answers requests of the UPF.
-    Deaf { smf: u8, is_deaf: bool },
+    Deaf {
+        smf: u8,
+        is_deaf: bool,
+    },
     /// Milliseconds.
     Wait(u16),
     /// All is brought to rest and compared.
@@ -150,7 +180,11 @@ impl Shape {
     /// Good ones three times as often as bad ones.
     fn from_octet(octet: u8) -> Self {
         let place = usize::from(octet % 32);
-        if place < 24 { Self::ALL[place % 8] } else { Self::ALL[place - 16] }
+        if place < 24 {
+            Self::ALL[place % 8]
+        } else {
+            Self::ALL[place - 16]
+        }
     }
 }
 

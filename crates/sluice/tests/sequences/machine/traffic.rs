@@ -26,10 +26,13 @@ pub struct Kind {
 
 /// Every kind that the rules could tell apart.
 pub fn kinds(rules: &Rules) -> Vec<Kind> {
-    let ue = rules.ue_prefixes().into_iter().map(|prefix| match prefix.address() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() | 7).into(),
-    });
+    let ue = rules
+        .ue_prefixes()
+        .into_iter()
+        .map(|prefix| match prefix.address() {
+            IpAddr::V4(address) => IpAddr::V4(address),
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() | 7).into(),
+        });
     let teids: Vec<u32> = rules.teids().iter().map(|teid| teid.0).collect();
     let mut all = Vec::new();
     for ue in ue {
@@ -48,7 +51,11 @@ impl Kind {
 
     /// The packet of this number: where it comes in, and its octets from the outermost IP header on.
     pub fn packet(self, number: u32) -> Kept {
-        let remote: IpAddr = if self.ue.is_ipv4() { REMOTE.into() } else { REMOTE_V6.into() };
+        let remote: IpAddr = if self.ue.is_ipv4() {
+            REMOTE.into()
+        } else {
+            REMOTE_V6.into()
+        };
         let mut user = match self.teid {
             Some(_) => UserPacket::udp(self.ue, remote, 1000, self.port),
             None => UserPacket::udp(remote, self.ue, self.port, 1000),

@@ -121,13 +121,15 @@ impl World {
     }
 
     fn throw(&mut self, sent: impl IntoIterator<Item = Datagram>) {
-        sent.into_iter().for_each(|datagram| self.shim.throw(self.now, datagram));
+        sent.into_iter()
+            .for_each(|datagram| self.shim.throw(self.now, datagram));
     }
 
     /// Sessions that their SMF has given up: what waits for them may go any way.
     fn give_up(&mut self, sessions: Vec<Session>) {
         let waiting = sessions.into_iter().flat_map(|session| session.waiting);
-        self.vague.extend(waiting.flat_map(|(_, kept)| kept).map(|kept| kept.number));
+        self.vague
+            .extend(waiting.flat_map(|(_, kept)| kept).map(|kept| kept.number));
     }
 
     fn go_away(&mut self, smf: usize) {
@@ -168,7 +170,9 @@ impl World {
             return;
         }
         let place = self.smfs[usize::from(smf)].place(slot);
-        let known = self.smfs[usize::from(smf)].slots[usize::from(slot)].session.as_ref();
+        let known = self.smfs[usize::from(smf)].slots[usize::from(slot)]
+            .session
+            .as_ref();
         if known.is_some_and(|session| session.cp != place.cp()) {
             // It would be a session beside this one, which has another name now.
             return;
@@ -195,7 +199,9 @@ impl World {
             return;
         };
         let edits = edits.iter();
-        let ops: Vec<Op> = edits.flat_map(|edit| plans::modification(place, session, *edit)).collect();
+        let ops: Vec<Op> = edits
+            .flat_map(|edit| plans::modification(place, session, *edit))
+            .collect();
         let expect = self.expect(&session.rules, &ops);
         let now = self.now;
         let sent = self.smfs[usize::from(smf)].modify(now, slot, ops, expect);
@@ -225,7 +231,9 @@ impl World {
             return;
         };
         session.is_vague = true;
-        let kinds = kinds(&session.rules).into_iter().filter(|kind| kind.is_up() == up);
+        let kinds = kinds(&session.rules)
+            .into_iter()
+            .filter(|kind| kind.is_up() == up);
         for kind in kinds.take(count.into()) {
             self.packets += 1;
             self.vague.insert(self.packets);
@@ -236,7 +244,9 @@ impl World {
     }
 
     fn move_bucket(&mut self, smf: u8, slot: u8) {
-        let session = self.smfs[usize::from(smf)].slots[usize::from(slot)].session.as_ref();
+        let session = self.smfs[usize::from(smf)].slots[usize::from(slot)]
+            .session
+            .as_ref();
         let up = session.map(|session| Seid(session.up));
         let sessions = self.upf.control.endpoint().sessions();
         if let Some(view) = up.and_then(|up| sessions.session(up)) {
@@ -257,7 +267,11 @@ impl World {
         }
         let sent = begin(smf, now);
         if ends_sessions {
-            let sessions = smf.slots.iter_mut().filter_map(|slot| slot.session.take()).collect();
+            let sessions = smf
+                .slots
+                .iter_mut()
+                .filter_map(|slot| slot.session.take())
+                .collect();
             self.give_up(sessions);
         }
         self.throw([sent]);
@@ -273,7 +287,8 @@ impl World {
             smf.be_patient();
             let sessions = smf.slots.iter_mut().filter_map(|slot| slot.session.as_mut());
             let waiting = sessions.flat_map(|session| std::mem::take(&mut session.waiting));
-            self.vague.extend(waiting.flat_map(|(_, kept)| kept).map(|kept| kept.number));
+            self.vague
+                .extend(waiting.flat_map(|(_, kept)| kept).map(|kept| kept.number));
         }
     }
 
@@ -289,7 +304,10 @@ impl World {
                 self.throw([sent]);
             }
             Heard::Report { cp, sequence } if !is_deaf => {
-                assert!((1..=SLOTS as u64).contains(&(cp % 100)), "a report of session {cp}");
+                assert!(
+                    (1..=SLOTS as u64).contains(&(cp % 100)),
+                    "a report of session {cp}"
+                );
                 let sent = self.smfs[smf].answer(57, cp, sequence);
                 self.throw([sent]);
             }
@@ -352,7 +370,10 @@ impl World {
     fn modified(&mut self, smf: usize, slot: u8, ops: &[Op], told: &Told, message: &Frame<'_>) {
         let session = self.smfs[smf].slots[usize::from(slot)].session.as_mut();
         let session = session.expect("it was modified");
-        let next = session.rules.after(ops, &told.grants).expect("accepted, and good");
+        let next = session
+            .rules
+            .after(ops, &told.grants)
+            .expect("accepted, and good");
         session.becomes(next, ops, &told.grants);
         assert_eq!(message.header.seid.map(|seid| seid.0), Some(session.cp));
         for (urr, octets) in &told.usage {
@@ -362,7 +383,11 @@ impl World {
         let waiting = std::mem::take(&mut session.waiting);
         let whole = session.rules.whole();
         for (far, kept) in waiting {
-            let still = session.rules.fars.iter().any(|one| one.id.0 == far && buffers(one));
+            let still = session
+                .rules
+                .fars
+                .iter()
+                .any(|one| one.id.0 == far && buffers(one));
             for packet in kept {
                 if discards {
                     continue;
@@ -392,7 +417,11 @@ impl World {
         }
         session.reported.retain(|_, octets| *octets > 0);
         if !session.is_vague {
-            assert_eq!(session.reported, session.counted, "usage of session {:#x}", session.up);
+            assert_eq!(
+                session.reported, session.counted,
+                "usage of session {:#x}",
+                session.up
+            );
         }
     }
 
@@ -402,7 +431,11 @@ impl World {
         let now = self.now;
         self.smfs.iter_mut().for_each(|smf| smf.make_sure(now));
         while !self.is_quiet() {
-            assert!(self.now < until, "no rest: {:?}", self.smfs.each_ref().map(|smf| smf.stage));
+            assert!(
+                self.now < until,
+                "no rest: {:?}",
+                self.smfs.each_ref().map(|smf| smf.stage)
+            );
             self.pass(Duration::from_millis(50));
         }
     }
@@ -434,9 +467,15 @@ impl World {
     fn compare(&self) {
         let sessions = self.sessions();
         let control = self.upf.control.endpoint().sessions();
-        let known: BTreeMap<u64, u64> = control.iter().map(|view| (view.seid().0, view.cp().seid)).collect();
+        let known: BTreeMap<u64, u64> = control
+            .iter()
+            .map(|view| (view.seid().0, view.cp().seid))
+            .collect();
         let expected: BTreeMap<u64, u64> = sessions.iter().map(|(up, session)| (*up, session.cp)).collect();
-        assert_eq!(known, expected, "sessions by SEID, and the control plane's names of them");
+        assert_eq!(
+            known, expected,
+            "sessions by SEID, and the control plane's names of them"
+        );
         let mut seen = BTreeSet::new();
         for (number, worker) in (0..).map(WorkerId).zip(&self.upf.workers) {
             for view in worker.session_views() {
@@ -460,9 +499,19 @@ impl World {
         };
         assert_eq!(count, expected);
         let plain = sessions.values().map(|session| session.rules.plain().len()).sum();
-        let sum = |of: fn(&Holdings) -> usize| self.upf.workers.iter().map(|one| of(&one.holdings())).sum::<usize>();
+        let sum = |of: fn(&Holdings) -> usize| {
+            self.upf
+                .workers
+                .iter()
+                .map(|one| of(&one.holdings()))
+                .sum::<usize>()
+        };
         assert_eq!(
-            [sum(|one| one.blocks), sum(|one| one.tunnels), sum(|one| one.addresses)],
+            [
+                sum(|one| one.blocks),
+                sum(|one| one.tunnels),
+                sum(|one| one.addresses)
+            ],
             [sessions.len(), tunnels, plain],
             "blocks, tunnels and addresses of workers"
         );
@@ -482,7 +531,12 @@ impl World {
     }
 
     fn try_session(&mut self, mut session: Session) -> Session {
-        if session.rules.ue_prefixes().iter().any(|own| self.contested.contains(own)) {
+        if session
+            .rules
+            .ue_prefixes()
+            .iter()
+            .any(|own| self.contested.contains(own))
+        {
             session.is_vague = true;
             return session;
         }
@@ -516,7 +570,11 @@ impl World {
 
     fn drops(&self) -> Vec<u64> {
         let sum = |reason: &DropReason| {
-            let of = self.upf.workers.iter().map(|worker| worker.stats().dropped(*reason));
+            let of = self
+                .upf
+                .workers
+                .iter()
+                .map(|worker| worker.stats().dropped(*reason));
             of.sum()
         };
         DropReason::ALL.iter().map(sum).collect()
@@ -602,7 +660,11 @@ fn is_accepted(told: &Told, expect: Expect, ops: &[Op]) -> bool {
 fn addresses_in(ops: &[Op]) -> Vec<IpPrefix> {
     let named = ops.iter().flat_map(|op| match op {
         Op::CreatePdr(pdr, _) => pdr.pdi.ue_ip.clone(),
-        Op::UpdatePdr(update) => update.pdi.as_ref().and_then(|pdi| pdi.ue_ip.clone()).unwrap_or_default(),
+        Op::UpdatePdr(update) => update
+            .pdi
+            .as_ref()
+            .and_then(|pdi| pdi.ue_ip.clone())
+            .unwrap_or_default(),
         Op::CreateEndpoint(endpoint, _) => endpoint.ue_ip.clone(),
         _ => Vec::new(),
     });
