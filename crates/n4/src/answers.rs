@@ -126,6 +126,18 @@ impl Answers {
         }
     }
 
+    /// Forgets requests about sessions of a peer that has started anew: it counts from the beginning again, so what
+    /// looks like a retransmission may be the same request in a new life, and the answer to it is of a session that is
+    /// gone. Requests about the association stay known: an old one that comes late must not be served again.
+    pub(crate) fn forget_sessions_of(&mut self, peer: SocketAddr) {
+        let is_of_session = |key: &RequestKey| pfcp::MessageType(key.message_type).is_session();
+        let keys = self.entries.keys().copied();
+        let going: Vec<RequestKey> = keys
+            .filter(|key| key.peer == peer && is_of_session(key))
+            .collect();
+        going.iter().for_each(|key| self.forget(key));
+    }
+
     /// Octets in use, about.
     pub(crate) fn octets(&self) -> usize {
         self.octets
@@ -257,6 +269,30 @@ mod tests {
         }
         assert_eq!((answers.entries.len(), answers.order.len()), (1, 1));
         assert_eq!((answers.octets(), answers.evicted()), (4 + OVERHEAD, 0));
+    }
+
+    #[test]
+    fn a_peer_that_starts_anew_is_answered_anew_about_sessions_only() {
+        let mut answers = Answers::new(1, 10_000, AGE);
+        let setup = RequestKey {
+            message_type: 5,
+            ..key(1)
+        };
+        for (key, ticket) in [(setup, 1), (key(1), 2), (key(2), 3)] {
+            answers.begin(key, 5, Ticket(ticket));
+            answers.finish(Nanos::ZERO, key, Ticket(ticket), answer(4));
+        }
+        answers.begin(key(3), 5, Ticket(4));
+        answers.forget_sessions_of("192.0.2.2:8805".parse().unwrap());
+        assert_eq!(answers.entries.len(), 4);
+        answers.forget_sessions_of(key(1).peer);
+        answers.finish(Nanos::ZERO, key(3), Ticket(4), answer(4));
+        assert_eq!((answers.entries.len(), answers.octets()), (1, 4 + OVERHEAD));
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
+        assert_eq!(
+            answers.look_up(Nanos::ZERO, &setup, 5),
+            Known::Answered(answer(4))
+        );
     }
 
     #[test]

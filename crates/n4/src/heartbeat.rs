@@ -76,11 +76,14 @@ impl Endpoint {
         }
     }
 
-    /// A peer has restarted: its sessions are lost, but for those of a set.
+    /// A peer has restarted: its sessions are lost, but for those of a set, and so are answers about them.
     pub(crate) fn forget_life(&mut self, id: AssociationId) {
         self.counters.peer_restarts += 1;
-        let association = self.associations.get(id);
-        if association.is_some_and(|association| !association.is_of_set()) {
+        let Some(association) = self.associations.get(id) else {
+            return;
+        };
+        self.answers.forget_sessions_of(association.peer);
+        if !association.is_of_set() {
             self.sessions.remove_association(id, |_| true);
         }
     }

@@ -43,6 +43,10 @@ impl Endpoint {
             return self.reject(now, request.path, &request.header, None, reject);
         }
         let id = self.associations.id_for(&node);
+        let before = self.associations.get(id).map(|known| known.recovery);
+        if before != Some(setup.recovery_time_stamp) {
+            self.answers.forget_sessions_of(request.path.from);
+        }
         let retained = self.retain_sessions(id, is_new, setup);
         let introduction = Introduction {
             others: other_addresses(&node, setup.alternative_smf_ip_address.iter()),

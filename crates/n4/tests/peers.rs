@@ -351,3 +351,19 @@ fn a_peer_that_takes_more_than_its_share_among_others_gets_cause_75() {
     assert_eq!(world.sessions(), 4, "what it has, it keeps");
     assert_eq!(refused(&mut world), NO_ROOM);
 }
+
+/// It counts sequence numbers and SEIDs from the beginning again: its first requests are those of its last life.
+#[test]
+fn a_restarted_peer_that_repeats_itself_to_the_octet_gets_a_new_session() {
+    let mut world = World::new();
+    let establishment = message(50, Some(0), 2, &plain_session(1, UE));
+    let mut begin = |started| {
+        let setup = message(5, None, 1, &[node_v4(SMF_ADDRESS), recovery(started)]);
+        world.datagram(&setup).assert_accepted();
+        let first = world.datagram(&establishment);
+        assert_eq!(world.datagram(&establishment), first, "a retransmission");
+        assert_eq!(world.only_session().seid().0, first.up_seid());
+        first.up_seid()
+    };
+    assert_ne!(begin(100), begin(101));
+}

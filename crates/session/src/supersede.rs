@@ -73,6 +73,8 @@ impl Sessions {
         let inherits = |urr: UrrId| counting.iter().any(|old| old.id == urr);
         let both = prepared.live.urrs().filter(|urr| inherits(*urr));
         prepared.queried = both.map(|urr| (urr, ReportCause::Termination)).collect();
+        // Packets that wait are the old session's, as if it were deleted.
+        prepared.farewell.discards_buffered = true;
         Ok((image, prepared, seid))
     }
 

@@ -86,6 +86,11 @@ impl<B: PacketBuf> Buffers<B> {
         queue.map_or(0, |queue| queue.chain.len())
     }
 
+    /// How many queues are open, whether or not packets wait in them.
+    pub fn queues(&self) -> usize {
+        self.places.len()
+    }
+
     /// The packet at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that is fewer
     /// than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one more queue.
     pub fn expect(&mut self, place: usize, owner: Owner, most: Option<u16>, qfi: u8, now: Nanos) -> bool {

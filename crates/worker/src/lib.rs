@@ -49,6 +49,7 @@ mod steer;
 mod steering;
 mod tx;
 mod ue_map;
+mod view;
 mod worker;
 
 pub use batch::{BURST, Batch};
@@ -58,4 +59,5 @@ pub use limits::{Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes};
 pub use link::{ApplyError, Command, ControlLink, Event, Link, SessionStatus, SteerChange, link};
 pub use places::interface;
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
+pub use view::{Holdings, SessionView};
 pub use worker::{PollReport, Worker};

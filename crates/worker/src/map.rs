@@ -42,6 +42,11 @@ impl<const N: usize> FixedMap<N> {
         self.len == 0
     }
 
+    /// How many keys there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
     /// How many more keys fit.
     pub fn room(&self) -> usize {
         self.capacity - self.len

@@ -125,6 +125,16 @@ impl Sessions {
         self.slots.get(session.index())?.as_ref()
     }
 
+    /// All sessions, in the order of their indexes.
+    pub fn iter(&self) -> impl Iterator<Item = &Slot> {
+        self.slots.iter().flatten()
+    }
+
+    /// Entries of the tables that lead packets to sessions: by tunnel, by UE address.
+    pub fn keys(&self) -> (usize, usize) {
+        (self.tunnels.len(), self.addresses.len())
+    }
+
     /// The account of the session with this index.
     #[inline]
     pub fn account_mut(&mut self, session: SessionIndex) -> Option<&mut Account> {

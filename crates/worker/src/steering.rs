@@ -32,6 +32,11 @@ impl Steering {
         }
     }
 
+    /// Exceptions of both kinds.
+    pub fn exceptions(&self) -> usize {
+        self.tunnels.len() + self.addresses.len()
+    }
+
     /// Carries out a change. False when there is no room for an exception.
     pub fn apply(&mut self, change: SteerChange) -> bool {
         match change {

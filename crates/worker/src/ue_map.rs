@@ -88,6 +88,11 @@ impl UeMap {
         self.ipv4.is_empty() && self.ipv6.is_empty()
     }
 
+    /// How many prefixes of both families there are.
+    pub fn len(&self) -> usize {
+        self.ipv4.len() + self.ipv6.len()
+    }
+
     /// How many more IPv4 prefixes fit.
     pub fn room_v4(&self) -> usize {
         self.ipv4.room()

@@ -36,6 +36,7 @@ use crate::stats::{Stage, Stats};
 use crate::steer::steer;
 use crate::steering::Steering;
 use crate::tx::{Outgoing, Waiting};
+use crate::view::{Holdings, SessionView};
 use crate::{Command, Event, Link, WorkerConfig};
 
 /// Bursts taken from the inbox in one poll.
@@ -179,6 +180,26 @@ impl<I: Io> Worker<I> {
     /// Sessions that it owns.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
+    }
+
+    /// The sessions that it owns, for views, in the order of their indexes.
+    pub fn session_views(&self) -> impl Iterator<Item = SessionView<'_>> {
+        self.sessions.iter().map(|slot| SessionView::new(&slot.image))
+    }
+
+    /// What it holds now.
+    pub fn holdings(&self) -> Holdings {
+        let (tunnels, addresses) = self.sessions.keys();
+        Holdings {
+            sessions: self.sessions.len(),
+            blocks: self.sessions.blocks.in_use(),
+            tunnels,
+            addresses,
+            exceptions: self.steering.exceptions(),
+            queues: self.buffers.queues(),
+            waiting: self.buffers.len() + self.fragments.len(),
+            flows: self.flows.len(),
+        }
     }
 
     /// Its packet I/O.

@@ -87,6 +87,11 @@ impl LineAllocator {
         }
     }
 
+    /// Runs that are given out.
+    pub(super) fn in_use(&self) -> usize {
+        self.chunks.iter().map(|chunk| usize::from(chunk.used)).sum()
+    }
+
     /// The lines that a run of `lines` lines really gets; `None` when no run is that long.
     pub(super) fn rounded(lines: usize) -> Option<usize> {
         CLASS_OF

@@ -113,6 +113,11 @@ impl Blocks {
         self.cycles
     }
 
+    /// Blocks that are there. Counts them, which is for views and not for a packet's way.
+    pub fn in_use(&self) -> usize {
+        self.allocator.in_use()
+    }
+
     /// What memory the slab got.
     pub fn memory(&self) -> MemoryReport {
         self.lines.report()

@@ -1,0 +1,60 @@
+//! What a worker holds, for operators and for tests that look for leaks. Read between polls; nothing here changes
+//! anything, and nothing on a packet's way uses it.
+
+use flow::{Bucket, SessionIndex};
+use rules::image::SessionImage;
+use rules::model::SessionRules;
+
+/// A session as its worker runs it.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionView<'a> {
+    image: &'a SessionImage,
+}
+
+impl<'a> SessionView<'a> {
+    pub(crate) fn new(image: &'a SessionImage) -> Self {
+        Self { image }
+    }
+
+    /// The number that Control and workers know it by.
+    pub fn index(&self) -> SessionIndex {
+        self.image.session
+    }
+
+    /// The local SEID.
+    pub fn seid(&self) -> u64 {
+        self.image.seid
+    }
+
+    /// The bucket that it lives in.
+    pub fn bucket(&self) -> Bucket {
+        self.image.bucket
+    }
+
+    /// The rules that its packets meet.
+    pub fn rules(&self) -> &'a SessionRules {
+        &self.image.rules
+    }
+}
+
+/// How many of what sessions take a worker holds. Without sessions, once
+/// dead flow entries have idled for long enough, all are 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Sessions.
+    pub sessions: usize,
+    /// Session blocks: gates, marks, forwards, meters and counters.
+    pub blocks: usize,
+    /// Tunnels that lead to sessions.
+    pub tunnels: usize,
+    /// UE addresses and prefixes that lead to sessions.
+    pub addresses: usize,
+    /// Tunnels and UE addresses, of any worker's sessions, that lie in another bucket than their session.
+    pub exceptions: usize,
+    /// Queues of FARs that buffer.
+    pub queues: usize,
+    /// Packets that wait, in those queues or for their first fragment.
+    pub waiting: usize,
+    /// Flow entries, dead ones included.
+    pub flows: usize,
+}
