@@ -26,7 +26,7 @@ lint:                    ## what CI checks besides the tests
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) deny --log-level error check licenses bans sources
-	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked
+	$(CARGO) check --manifest-path fuzz/Cargo.toml --locked --target-dir $(or $(CARGO_TARGET_DIR),target)
 
 instructions: setup-test ## what each stage of a worker executes for a packet, against the record
 	tools/instructions.py
