@@ -98,7 +98,7 @@ fn what_waited_for_a_superseded_session_is_not_sent_to_its_successor() {
 
 #[test]
 fn packets_that_wait_go_on_under_the_rules_of_then() {
-    let active = [Edit::Tunnel(1, 3), Edit::Action(1, 0)];
+    let active = [Edit::Tunnel(1, 2), Edit::Action(1, 0)];
     let to = Step::Move { smf: 0, slot: 0 };
     let idle = establish(Shape::Idle(false));
     run(

@@ -64,9 +64,12 @@ impl Place {
     }
 }
 
-/// A tunnel to one of a few gNBs.
+/// A tunnel to one of a few gNBs: every other one is on the link of N3, the others are behind a router.
 fn tunnel(number: u8) -> OuterHeaderCreation {
-    let gnb = Ipv4Addr::new(10, 0, 3, 20 + number % 6);
+    let gnb = match number % 2 {
+        0 => Ipv4Addr::new(10, 201, 0, 20 + number % 6),
+        _ => Ipv4Addr::new(10, 0, 3, 20 + number % 6),
+    };
     OuterHeaderCreation::gtpu_ipv4(Teid(0x200 + u32::from(number)), gnb)
 }
 

@@ -15,6 +15,9 @@ const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
 /// Ports of the far end: what filters tell apart.
 const PORTS: [u16; 2] = [53, 80];
 
+/// Octets before a packet's number.
+const TAG: [u8; 16] = [0xab; 16];
+
 /// A kind of packet that a session may get.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
@@ -60,7 +63,7 @@ impl Kind {
             Some(_) => UserPacket::udp(self.ue, remote, 1000, self.port),
             None => UserPacket::udp(remote, self.ue, self.port, 1000),
         };
-        user.payload = [&[0xab; 16][..], &number.to_be_bytes()].concat();
+        user.payload = [&TAG[..], &number.to_be_bytes()].concat();
         let (ingress, bytes) = match self.teid {
             Some(teid) => (
                 ACCESS,
@@ -89,8 +92,9 @@ pub fn number(frame: &[u8]) -> Option<u32> {
     if is_gtpu && whole.get(29) != Some(&255) {
         return None;
     }
-    let last: [u8; 4] = whole.last_chunk().copied()?;
-    Some(u32::from_be_bytes(last))
+    let tagged: &[u8; 20] = whole.last_chunk()?;
+    let (tag, number) = tagged.split_at(16);
+    (*tag == TAG).then(|| number.iter().fold(0, |all, octet| all << 8 | u32::from(*octet)))
 }
 
 /// What becomes of a packet.

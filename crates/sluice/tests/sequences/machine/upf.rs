@@ -35,7 +35,7 @@ fragments: {datagrams: 0}
 buffering: {packets: 2048, per_far: 512, timeout_s: 86400}
 ports: [{name: ran, driver: {memory: {}}}, {name: dn, driver: {memory: {}}}]
 instances:
-  - {name: access, roles: [n3], port: ran, addresses: [10.0.3.1/24]}
+  - {name: access, roles: [n3], port: ran, addresses: [10.0.3.1/24], routes: [{to: 10.201.0.0/16, via: 10.0.3.254}]}
   - name: internet
     roles: [n6]
     port: dn
