@@ -90,6 +90,7 @@ fn to_core(id: u32) -> Far {
         id: FarId(id),
         action: ApplyAction::FORW,
         forwarding: Some(ForwardingParameters::new(DestinationInterface::Core)),
+        duplicating: None,
         bar: None,
     }
 }

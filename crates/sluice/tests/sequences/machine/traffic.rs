@@ -111,6 +111,7 @@ pub fn fate(rules: &SessionRules, network: &Network, packet: &Kept) -> (Fate, Ve
     let verdict = interpret(rules, network, packet.ingress, &packet.bytes);
     let fate = match verdict.outcome {
         Outcome::Forwarded { bytes, egress, .. } => Fate::Out(egress, bytes),
+        Outcome::Recirculated { .. } => unreachable!("no plan leads to ourselves"),
         Outcome::Dropped(packet::DropReason::FarBuffer) => {
             let pdr = verdict.pdr.and_then(|id| rules.pdr(id));
             Fate::Waits(pdr.and_then(|pdr| pdr.far).expect("a FAR that buffers"))
