@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use flow::AdjacencyId;
 use packet::{Qfi, Teid};
 
-pub use self::networks::{MIRROR, any_network};
+pub use self::networks::{MIRROR, any_network, policies};
 pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 use crate::compile::Adjacencies;

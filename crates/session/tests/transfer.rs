@@ -313,12 +313,19 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
     )
 }
 
+fn network_with_policies() -> Network {
+    let network = rules::testing::network();
+    network
+        .with_policies(rules::testing::policies())
+        .expect("policies of this network")
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn a_record_is_read_as_it_was_written(record in any_record(), behind in prop::collection::vec(any::<u8>(), 0..9)) {
-        let network = rules::testing::network();
+        let network = network_with_policies();
         // Some rules at random name an instance that there is not, which no live session does.
         let written = record.encode(frame(&network, STARTED));
         prop_assume!(written != Err(RecordError::Malformed("network instance")));
@@ -332,7 +339,7 @@ proptest! {
     /// With a right check sum, so that the body is what is read.
     #[test]
     fn foreign_octets_do_no_harm(record in any_record(), at: prop::sample::Index, with: u8, cut: prop::sample::Index) {
-        let network = rules::testing::network();
+        let network = network_with_policies();
         let written = record.encode(frame(&network, STARTED));
         prop_assume!(written.is_ok());
         let mut octets = written.unwrap();

@@ -34,8 +34,8 @@ pub fn any_network() -> impl Strategy<Value = Network> {
     })
 }
 
-/// By another router of N6, and by another data network with a mark.
-fn policies() -> Vec<ForwardingPolicy> {
+/// The forwarding policies of [`any_network`]: by another router of N6, and by another data network with a mark.
+pub fn policies() -> Vec<ForwardingPolicy> {
     let router = ForwardingPolicy {
         name: "router".into(),
         instance: Some(N6),

@@ -31,6 +31,8 @@ struct Body {
     sets: SetsBody,
     /// The names of the network instances that the rest goes by numbers of.
     instances: Vec<String>,
+    /// The names of the forwarding policies, likewise.
+    policies: Vec<String>,
     endpoints: Vec<Endpoint>,
     pdrs: Vec<Pdr>,
     fars: Vec<Far>,
@@ -147,8 +149,7 @@ struct Forwarding {
     instance: Option<u16>,
     outer_header_creation: Option<OuterHeader>,
     transport_level_marking: Option<(u8, u8)>,
-    /// The name of a forwarding policy.
-    policy: Option<String>,
+    policy: Option<u16>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -247,6 +248,7 @@ pub(super) fn encode(record: &SessionRecord, frame: Frame<'_>) -> Result<Vec<u8>
     let body = Writer {
         frame,
         named: Vec::new(),
+        policies: Vec::new(),
     }
     .body(record)?;
     postcard::to_allocvec(&body).map_err(|_| RecordError::Malformed("session"))
@@ -259,13 +261,14 @@ pub(super) fn decode(octets: &[u8], frame: Frame<'_>) -> Result<SessionRecord> {
     if !rest.is_empty() {
         return Err(RecordError::Malformed("end"));
     }
-    Reader::new(frame, &body.instances)?.record(body)
+    Reader::new(frame, &body)?.record(body)
 }
 
 /// Writes what is different in every process by what is not.
 struct Writer<'a> {
     frame: Frame<'a>,
     named: Vec<InstanceId>,
+    policies: Vec<PolicyId>,
 }
 
 impl Writer<'_> {
@@ -309,16 +312,18 @@ impl Writer<'_> {
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             pending: self.pending(pending),
             instances: names(self.frame.network, &self.named)?,
+            policies: policy_names(self.frame.network, &self.policies)?,
         })
     }
 
     /// The number of an instance in the record.
     fn instance(&mut self, id: InstanceId) -> u16 {
-        let known = self.named.iter().position(|one| *one == id);
-        known.unwrap_or_else(|| {
-            self.named.push(id);
-            self.named.len() - 1
-        }) as u16
+        number(&mut self.named, id)
+    }
+
+    /// The number of a forwarding policy in the record.
+    fn policy(&mut self, id: PolicyId) -> u16 {
+        number(&mut self.policies, id)
     }
 
     fn lease(&mut self, (vrf, prefix): &UeAddress) -> (u16, Prefix) {
@@ -453,12 +458,6 @@ impl Writer<'_> {
         }
     }
 
-    /// The name of a policy. No live session has others than those of the network.
-    fn policy(&self, id: PolicyId) -> String {
-        let policy = self.frame.network.policy(id);
-        policy.map(|policy| policy.name.clone()).unwrap_or_default()
-    }
-
     fn date(&self, moment: Moment) -> u64 {
         moment.unix_nanos(self.frame.clock_unix)
     }
@@ -517,6 +516,24 @@ impl Writer<'_> {
             end: self.date(end),
         }
     }
+}
+
+/// The place of `id` among those that are named, which it joins if it is new.
+fn number<T: PartialEq>(named: &mut Vec<T>, id: T) -> u16 {
+    let known = named.iter().position(|one| *one == id);
+    known.unwrap_or_else(|| {
+        named.push(id);
+        named.len() - 1
+    }) as u16
+}
+
+/// The names of forwarding policies, likewise of the network.
+fn policy_names(network: &Network, ids: &[PolicyId]) -> Result<Vec<String>> {
+    let name = |id: &PolicyId| network.policy(*id).map(|one| one.name.clone());
+    let named = ids
+        .iter()
+        .map(|id| name(id).ok_or(RecordError::Malformed("forwarding policy")));
+    named.collect()
 }
 
 /// The names of instances. No live session has others than those of the network.

@@ -18,21 +18,27 @@ use crate::sets::Addresses;
 pub(super) struct Reader<'a> {
     frame: Frame<'a>,
     instances: Vec<InstanceId>,
+    policies: Vec<PolicyId>,
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of a record that has these names of network instances.
-    pub(super) fn new(frame: Frame<'a>, names: &[String]) -> Result<Reader<'a>> {
+    /// A reader of this record.
+    pub(super) fn new(frame: Frame<'a>, body: &Body) -> Result<Reader<'a>> {
         let id = |network: &Network, name: &String| {
             let instance = network.instance_by_name(name.as_bytes());
             instance
                 .map(|one| one.id)
                 .ok_or(RecordError::UnknownInstance(name.clone()))
         };
-        let instances = names.iter().map(|name| id(frame.network, name));
+        let policy = |name: &String| {
+            let policy = frame.network.policy_by_name(name.as_bytes());
+            policy.ok_or_else(|| RecordError::UnknownPolicy(name.clone()))
+        };
+        let instances = body.instances.iter().map(|name| id(frame.network, name));
         Ok(Reader {
             frame,
             instances: instances.collect::<Result<_>>()?,
+            policies: body.policies.iter().map(policy).collect::<Result<_>>()?,
         })
     }
 
@@ -176,17 +182,13 @@ impl<'a> Reader<'a> {
             instance: self.optional_instance(forwarding.instance)?,
             outer_header_creation: forwarding.outer_header_creation.as_ref().map(header),
             transport_level_marking: forwarding.transport_level_marking.map(class),
-            policy: forwarding
-                .policy
-                .as_deref()
-                .map(|name| self.policy(name))
-                .transpose()?,
+            policy: forwarding.policy.map(|number| self.policy(number)).transpose()?,
         })
     }
 
-    fn policy(&self, name: &str) -> Result<PolicyId> {
-        let policy = self.frame.network.policy_by_name(name.as_bytes());
-        policy.ok_or_else(|| RecordError::UnknownPolicy(name.to_owned()))
+    fn policy(&self, number: u16) -> Result<PolicyId> {
+        let known = self.policies.get(usize::from(number));
+        known.copied().ok_or(bad("forwarding policy"))
     }
 
     fn moment(&self, date: u64) -> Moment {
