@@ -115,6 +115,9 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
             .because(Cause::MANDATORY_IE_INCORRECT)
             .offends(IeType::OUTER_HEADER_CREATION),
         CompileFault::UndefinedFilter(_) => rejected.offends(IeType::SDF_FILTER),
+        CompileFault::Missing(rule) if rule.is_predefined() => {
+            rejected.because(Cause::UNKNOWN_PREDEFINED_RULE)
+        }
         fault if fault.is_resource() => rejected.because(Cause::NO_RESOURCES_AVAILABLE),
         _ => rejected,
     }

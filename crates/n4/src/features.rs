@@ -23,14 +23,17 @@ const ALWAYS: [Features; 12] = [
     Features::BUNDL,
 ];
 
-/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP).
+/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), predefined PDRs
+/// activated where there are rulebases (ADPDP).
 pub(crate) fn up_function_features(config: &Config) -> Features {
-    let pools = if config.sessions.pools.is_empty() {
-        Features::empty()
-    } else {
-        Features::UEIP
-    };
-    ALWAYS.into_iter().fold(pools, |all, one| all | one).on_octets(8)
+    let of = |feature, is_there| if is_there { feature } else { Features::empty() };
+    let pools = of(Features::UEIP, !config.sessions.pools.is_empty());
+    let has_rulebases = config.sessions.predefined.rulebases().next().is_some();
+    let configured = pools | of(Features::ADPDP, has_rulebases);
+    ALWAYS
+        .into_iter()
+        .fold(configured, |all, one| all | one)
+        .on_octets(8)
 }
 
 #[cfg(test)]
@@ -58,5 +61,16 @@ mod tests {
             ranges: Vec::new(),
         });
         assert_eq!(bits(&config), always | Features::UEIP.bits());
+        let mut predefined = rules::Predefined::default();
+        let rule = rules::predefined::PredefinedRule {
+            precedence: rules::model::Precedence(1),
+            filters: Vec::new(),
+            far: None,
+            qers: Vec::new(),
+            urrs: Vec::new(),
+        };
+        predefined.add(b"all", vec![rule]).unwrap();
+        config.sessions.predefined = predefined.into();
+        assert_eq!(bits(&config), always | (Features::UEIP | Features::ADPDP).bits());
     }
 }

@@ -181,6 +181,7 @@ impl Endpoint {
             network: &self.network,
             unknown_instance: self.config.unknown_instance,
             pools: &self.config.sessions.pools,
+            predefined: &self.config.sessions.predefined,
         }
     }
 

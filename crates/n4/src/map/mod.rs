@@ -15,8 +15,10 @@ mod usage;
 pub(crate) use allocated::Allocations;
 pub(crate) use request::{establishment, modification};
 
-use pfcp::ie::NetworkInstance;
+use pfcp::ie::{Cause, NetworkInstance};
 use rules::network::{InstanceId, Network};
+use rules::predefined::{Predefined, Rulebase};
+use std::sync::Arc;
 
 use crate::cause::Reject;
 use crate::config::UnknownInstance;
@@ -28,6 +30,8 @@ pub(crate) struct Context<'a> {
     pub(crate) unknown_instance: UnknownInstance,
     /// Where UE addresses are given from.
     pub(crate) pools: &'a [session::Pool],
+    /// What may be activated by name.
+    pub(crate) predefined: &'a Predefined,
 }
 
 impl Context<'_> {
@@ -45,6 +49,27 @@ impl Context<'_> {
             (None, UnknownInstance::Default) => Ok(None),
             (None, UnknownInstance::Refuse) => Err(rejected.offends(pfcp::IeType::NETWORK_INSTANCE)),
         }
+    }
+}
+
+impl Context<'_> {
+    /// The rulebases with these names, each once. `is_empty_list`: they came as an IE without a name.
+    fn rulebases<'n>(
+        &self,
+        names: impl Iterator<Item = &'n [u8]>,
+        is_empty_list: bool,
+        rejected: Reject,
+    ) -> Result<Vec<Arc<Rulebase>>, Reject> {
+        let unknown = rejected.because(Cause::UNKNOWN_PREDEFINED_RULE);
+        refuse_if(&[is_empty_list], unknown)?;
+        let mut rulebases: Vec<Arc<Rulebase>> = Vec::new();
+        for name in names {
+            let rulebase = self.predefined.rulebase(name).ok_or(unknown)?;
+            if !rulebases.contains(rulebase) {
+                rulebases.push(Arc::clone(rulebase));
+            }
+        }
+        Ok(rulebases)
     }
 }
 

@@ -17,6 +17,11 @@ pub(super) fn packed(
         (None, Some(id)) => return Err(CompileFault::UndefinedFilter(id)),
         (None, None) => filter,
     };
+    Ok(pattern(builder, defined)?)
+}
+
+/// The same of a filter that says itself what it wants.
+pub(super) fn pattern(builder: &mut Builder, defined: &SdfFilter) -> Result<Filter, TooMany> {
     let rule = defined.flow_description.as_ref();
     let ends = match rule {
         Some(rule) => [side(builder, rule.ue_side())?, side(builder, rule.remote_side())?],

@@ -14,6 +14,7 @@ mod n4;
 mod network;
 mod pools;
 mod port;
+mod predefined;
 mod system;
 
 use std::path::Path;
@@ -29,6 +30,10 @@ pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
 pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};
 pub use port::{Driver, PortConfig};
+pub use predefined::{
+    GateConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig,
+    PredefinedUrr, RulebaseConfig,
+};
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 
 /// The whole file.
@@ -70,6 +75,9 @@ pub struct Config {
     /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced.
     #[serde(default)]
     pub pools: Vec<PoolConfig>,
+    /// Rules that SMFs activate by name or by number; with any rulebase, ADPDP is announced.
+    #[serde(default)]
+    pub predefined: PredefinedConfig,
 }
 
 impl Config {
@@ -89,6 +97,7 @@ impl Config {
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
         let checked = network::check(&config).and_then(|()| pools::check(&config));
+        let checked = checked.and_then(|()| predefined::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;
         Ok(config)
     }
