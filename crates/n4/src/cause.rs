@@ -82,7 +82,9 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
         RuleFault::ChosenByPeer => rejected
             .because(Cause::INVALID_F_TEID_ALLOCATION_OPTION)
             .offends(IeType::F_TEID),
-        RuleFault::TunnelTaken | RuleFault::AddressTaken if restores => {
+        RuleFault::TunnelTaken | RuleFault::AddressTaken | RuleFault::Compile(CompileFault::NotLocal(_))
+            if restores =>
+        {
             rejected.because(Cause::RESTORATION_RESOURCE_NOT_AVAILABLE)
         }
         RuleFault::Compile(fault) => compile_fault(rejected, fault),

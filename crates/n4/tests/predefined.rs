@@ -80,7 +80,11 @@ fn deactivate(name: &str) -> Octets {
 
 /// A session with another downlink PDR, before the others, that has these IEs, too.
 fn session(world: &mut World, ies: &[Octets]) -> Reply {
-    let mut pdr = vec![pdr_id(3), precedence(50), pdi(&[source_if(CORE), ue_ip(true, UE)])];
+    let mut pdr = vec![
+        pdr_id(3),
+        precedence(50),
+        pdi(&[source_if(CORE), ue_ip(true, UE)]),
+    ];
     pdr.extend_from_slice(ies);
     let mut request = plain_session(1, UE);
     request.push(create_pdr(&pdr));
@@ -141,7 +145,10 @@ fn rules_are_used_by_number_and_removed_by_number() {
     // Removed by number it reports what it counted.
     let reply = world.ask(52, Some(seid), &[group(17, &[urr_id(URR)])]);
     reply.assert_accepted();
-    assert_eq!(reply.usage().iter().map(|(urr, ..)| *urr).collect::<Vec<_>>(), [URR]);
+    assert_eq!(
+        reply.usage().iter().map(|(urr, ..)| *urr).collect::<Vec<_>>(),
+        [URR]
+    );
 }
 
 #[test]
@@ -183,15 +190,28 @@ fn a_rule_of_a_request_has_no_predefined_number() {
 fn a_rule_without_any_far_is_refused() {
     let mut world = world();
     let reply = session(&mut world, &[activate("video")]);
-    assert_eq!(reply.verdict(), because(Cause::CONDITIONAL_IE_MISSING, Some(IeType::FAR_ID)));
+    assert_eq!(
+        reply.verdict(),
+        because(Cause::CONDITIONAL_IE_MISSING, Some(IeType::FAR_ID))
+    );
 }
 
 #[test]
 fn a_pdr_keeps_its_rules_when_it_is_changed() {
     let mut world = world();
     let seid = session(&mut world, &[far_id(2), activate("video"), activate("video")]).up_seid();
-    world.ask(52, Some(seid), &[update_pdr(&[pdr_id(3), precedence(200)])]).assert_accepted();
-    let rulebases = |world: &World| world.only_session().rules().pdr(PdrId(3)).unwrap().rulebases.len();
+    world
+        .ask(52, Some(seid), &[update_pdr(&[pdr_id(3), precedence(200)])])
+        .assert_accepted();
+    let rulebases = |world: &World| {
+        world
+            .only_session()
+            .rules()
+            .pdr(PdrId(3))
+            .unwrap()
+            .rulebases
+            .len()
+    };
     assert_eq!(rulebases(&world), 1);
     // The PDRs for all packets come first now.
     assert_eq!(fates(&world), [tunnel(Some(9)), tunnel(Some(9))]);
@@ -202,7 +222,9 @@ fn activation_is_announced_where_there_are_rulebases() {
     for (config, is_announced) in [(World::config(2), false), (with_rulebases(), true)] {
         let mut world = World::with(config);
         let reply = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(100)]);
-        let Message::AssociationSetupResponse(response) = reply.message() else { panic!("{reply:?}") };
+        let Message::AssociationSetupResponse(response) = reply.message() else {
+            panic!("{reply:?}")
+        };
         let features = response.up_function_features.unwrap();
         assert_eq!(features.contains(UpFunctionFeatures::ADPDP), is_announced);
     }

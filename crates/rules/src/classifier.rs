@@ -74,12 +74,25 @@ pub struct Match {
 }
 
 /// The PDRs of a session, made ready for matching.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Classifier {
+#[derive(Clone, PartialEq, Debug)]
+pub struct Classifier(Form);
+
+/// What a classifier is made of. Most sessions have the first: a worker comes to it in one step.
+#[derive(Clone, PartialEq, Debug)]
+enum Form {
     /// The session's own, in one piece.
-    words: Box<[u64]>,
-    /// The PDRs that activate rulebases.
-    hosts: Hosts,
+    Alone(Box<[u64]>),
+    /// The same, and the PDRs that activate rulebases.
+    WithRulebases(Box<(Box<[u64]>, Hosts)>),
+}
+
+const _: () = assert!(size_of::<Classifier>() == size_of::<Box<[u64]>>());
+
+impl Default for Classifier {
+    /// Of no PDRs.
+    fn default() -> Self {
+        Self(Form::Alone(Box::default()))
+    }
 }
 
 type Tunnel = (LocalId, Teid);
@@ -102,6 +115,22 @@ impl Interfaces {
 }
 
 impl Classifier {
+    #[inline]
+    fn words(&self) -> &[u64] {
+        match &self.0 {
+            Form::Alone(words) => words,
+            Form::WithRulebases(both) => &both.0,
+        }
+    }
+
+    #[inline]
+    fn hosts(&self) -> Option<&Hosts> {
+        match &self.0 {
+            Form::Alone(_) => None,
+            Form::WithRulebases(both) => Some(&both.1),
+        }
+    }
+
     /// Makes the PDRs of `rules` ready; `decisions` tells what each of them leads to, in the same order.
     ///
     /// # Errors
@@ -138,22 +167,28 @@ impl Classifier {
         for (pdr, decision, tunnels) in &pdrs {
             add(&mut builder, (pdr, decision), tunnels.as_deref(), rules, network).map_err(failed(pdr))?;
         }
-        Ok(Self {
-            words: builder.pack(),
-            hosts: Hosts::new(rules, !prefixes.is_empty())?,
-        })
+        let (words, hosts) = (builder.pack(), Hosts::new(rules, !prefixes.is_empty())?);
+        Ok(Self(if hosts.is_empty() {
+            Form::Alone(words)
+        } else {
+            Form::WithRulebases(Box::new((words, hosts)))
+        }))
     }
 
     /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
     /// match (TS 29.244 §5.2.1).
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
-        let view = View::of(&self.words);
+        let view = View::of(self.words());
         let mut reads = Reads::new(packet, &view);
         let interfaces = interfaces(&view, packet.side);
         let decision = view.rules.iter().find_map(|rule| {
-            let is_host = detects(rule, &view, (packet, interfaces), &mut reads);
+            let is_it = detects(rule, &view, (packet, interfaces), &mut reads);
             let orientation = Orientation::of(rule.interface());
-            is_host.then(|| self.hosts.decide(rule.decision(), orientation, &mut reads))?
+            let base = is_it.then(|| rule.decision())?;
+            match self.hosts() {
+                None => Some(base),
+                Some(hosts) => hosts.decide(base, orientation, &mut reads),
+            }
         })?;
         if decision.source_check != SourceCheck::Anyone {
             reads.note_source();
@@ -169,7 +204,7 @@ impl Classifier {
     /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count. Where
     /// such a PDR has no FAR of its own it is that of the first predefined rule that it activates.
     pub fn classify_signalling(&self, local: LocalId, teid: Teid, qfi: Option<Qfi>) -> Option<Decision> {
-        let view = View::of(&self.words);
+        let view = View::of(self.words());
         let mut named = view.rules.iter().filter(|rule| rule.names((local, teid), &view));
         let fits = |rule: &&Rule| qfi.is_none() || rule.qfis == 0 || has_qfi(rule.qfis, qfi);
         named.find(fits).map(Rule::decision)
@@ -178,23 +213,24 @@ impl Classifier {
     /// Whether `check` lets a packet from `source` pass.
     #[inline]
     pub fn allows_source(&self, check: SourceCheck, source: IpAddr) -> bool {
-        check == SourceCheck::Anyone || ue::allows_source(View::of(&self.words).own_prefixes(), check, source)
+        check == SourceCheck::Anyone
+            || ue::allows_source(View::of(self.words()).own_prefixes(), check, source)
     }
 
     /// Asks for the memory that [`classify`](Self::classify) reads: all of a usual session's.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch::lines(&self.words, 8);
+        prefetch::lines(self.words(), 8);
     }
 
     /// The tunnels that lead to the session, each once.
     pub fn tunnels(&self) -> impl Iterator<Item = (LocalId, Teid)> + '_ {
-        View::of(&self.words).own_tunnels().iter().map(OwnTunnel::tunnel)
+        View::of(self.words()).own_tunnels().iter().map(OwnTunnel::tunnel)
     }
 
     /// What its PDRs lead to, in the order of matching.
     pub fn decisions(&self) -> impl Iterator<Item = Decision> + '_ {
-        View::of(&self.words).rules.iter().map(Rule::decision)
+        View::of(self.words()).rules.iter().map(Rule::decision)
     }
 }
 

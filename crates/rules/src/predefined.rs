@@ -132,12 +132,10 @@ impl Predefined {
             return Err(PredefinedError::Empty);
         }
         rules.iter().try_for_each(|rule| self.check(rule))?;
+        check_slots(&rules)?;
         rules.sort_by_key(|rule| rule.precedence);
         let marks = |id: QerId| self.qer(id).is_some_and(|qer| qer.qfi.is_some());
         let matcher = Matcher::new(&rules, marks)?;
-        limit(matcher.fars().len(), BlockImage::MAX_FORWARDS, "FARs")?;
-        limit(matcher.qers().len(), BlockImage::MAX_QERS, "QERs")?;
-        limit(matcher.urrs().len(), BlockImage::MAX_URRS, "URRs")?;
         let rulebase = Rulebase {
             name: name.into(),
             rules: rules.into(),
@@ -216,6 +214,16 @@ where
         }
     }
     Ok(all)
+}
+
+/// What the rules name has slots in a session.
+fn check_slots(rules: &[PredefinedRule]) -> Result<(), PredefinedError> {
+    let fars = each_once(rules.iter().filter_map(|rule| rule.far));
+    let qers = each_once(rules.iter().flat_map(|rule| rule.qers.iter().copied()));
+    let urrs = each_once(rules.iter().flat_map(|rule| rule.urrs.iter().copied()));
+    limit(fars.len(), BlockImage::MAX_FORWARDS, "FARs")?;
+    limit(qers.len(), BlockImage::MAX_QERS, "QERs")?;
+    limit(urrs.len(), BlockImage::MAX_URRS, "URRs")
 }
 
 fn limit(count: usize, max: usize, what: &'static str) -> Result<(), PredefinedError> {

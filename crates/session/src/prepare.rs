@@ -92,7 +92,8 @@ impl Sessions {
             addresses: assignment.drawn,
             ..Prepared::default()
         };
-        let leases: Vec<UeAddress> = subject
+        let restores = changes.restores;
+        let mut leases: Vec<UeAddress> = subject
             .live
             .leases
             .iter()
@@ -142,6 +143,11 @@ impl Sessions {
         });
         match built {
             Ok(image) => {
+                if restores {
+                    // An address of our pools, which the session had before our restart, is its lease again.
+                    let own = image.ue_addresses.iter();
+                    leases.extend(own.filter(|address| self.addresses.is_of_pool(**address)));
+                }
                 prepared.queried = dissociated(subject.live, &image.rules);
                 prepared.live = Live::of(&image, leases);
                 prepared.shared.retain_used(&image.rules);

@@ -56,7 +56,7 @@ impl Matcher {
     /// Of rules in the order of matching; `marks` tells whether a QER has a QFI.
     ///
     /// # Errors
-    /// There are too many filters. That not too many FARs, QERs and URRs are named is for the caller to see to.
+    /// There are too many filters. That the rules name no more than a session has slots is for the caller to see to.
     pub(crate) fn new(
         rules: &[PredefinedRule],
         marks: impl Fn(QerId) -> bool,
@@ -130,7 +130,7 @@ fn filters(builder: &mut Builder, rule: &PredefinedRule) -> Result<Span, TooMany
     builder.filters(&filters)
 }
 
-/// The place of `id`; numbers beyond those of a session's slots are told apart no more, and refused before use.
+/// The place of `id`, of which there are few.
 fn number<T: PartialEq>(all: &[T], id: T) -> u8 {
     let place = all.iter().position(|one| *one == id).unwrap_or_default();
     place.min(u8::MAX.into()) as u8
@@ -193,7 +193,7 @@ struct Host {
 }
 
 /// The PDRs of a session that activate rulebases.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug)]
 pub(super) struct Hosts(Box<[Host]>);
 
 impl Hosts {
@@ -217,6 +217,10 @@ impl Hosts {
             })
         });
         Ok(Self(hosts.collect::<Result<_, _>>()?))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// How many slots are kept for all of them.

@@ -17,7 +17,7 @@ use serde_saphyr::Spanned;
 use super::error::Fault;
 use super::{Bounded, Config, Role};
 
-/// The most rules, FARs, QERs and URRs, each: of all rulebases together.
+/// The most FARs, QERs, URRs, and rules of all rulebases together.
 const MOST: usize = 100_000;
 
 /// The number of a predefined FAR, QER or URR: the top bit is set.
@@ -254,16 +254,9 @@ impl Config {
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
     let own = &config.predefined;
     own.fars.iter().try_for_each(|far| check_instance(config, far))?;
-    let rules: usize = own.rulebases.iter().map(|rulebase| rulebase.rules.len()).sum();
-    let count = rules.max(own.fars.len()).max(own.qers.len()).max(own.urrs.len());
+    check_counts(own)?;
     let Err((place, error)) = config.try_predefined() else {
-        return match own.rulebases.first() {
-            Some(first) if count > MOST => Err(Fault::new(
-                &first.name,
-                format!("predefined: more than {MOST} of a kind"),
-            )),
-            _ => Ok(()),
-        };
+        return Ok(());
     };
     let numbered = |id: RuleRef| {
         own.number(id)
@@ -278,6 +271,22 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
         _ => of_rulebase(),
     };
     fault.map_or(Ok(()), Err)
+}
+
+fn check_counts(own: &PredefinedConfig) -> Result<(), Fault> {
+    let far = own.fars.get(MOST).map(|far| &far.id);
+    let qer = own.qers.get(MOST).map(|qer| &qer.id);
+    let urr = own.urrs.get(MOST).map(|urr| &urr.id);
+    let too_many = format!("predefined: more than {MOST} of a kind");
+    if let Some(surplus) = far.or(qer).or(urr) {
+        return Err(Fault::new(surplus, too_many));
+    }
+    let mut rules = 0;
+    let surplus = own.rulebases.iter().find(|rulebase| {
+        rules += rulebase.rules.len();
+        rules > MOST
+    });
+    surplus.map_or(Ok(()), |rulebase| Err(Fault::new(&rulebase.name, too_many)))
 }
 
 impl PredefinedConfig {

@@ -106,6 +106,7 @@ fn worker_config(
     worker.buffers = config
         .buffering
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
+    worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
     worker.force_five_tuple = config.workers.force_five_tuple;
     worker
 }

@@ -122,8 +122,8 @@ fn a_session_takes_no_more_for_many_rules_than_for_few() {
     let many = ports(4000);
     let made = |predefined| {
         let image = image(with_ports(predefined), &testing::network()).unwrap();
-        let hosts = &image.classifier.hosts;
-        (image.classifier.words.len(), hosts.slots(), image.block)
+        let hosts = image.classifier.hosts().unwrap();
+        (image.classifier.words().len(), hosts.slots(), image.block)
     };
     assert_eq!(made(&few), made(&many));
     let rulebase = many.rulebase(b"ports").unwrap();
