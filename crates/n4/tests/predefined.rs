@@ -5,6 +5,7 @@ mod support;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
+use flow::UrrCount;
 use pfcp::IeType;
 use pfcp::ie::{self, Cause, FailedRuleId, UpFunctionFeatures};
 use pfcp::message::Message;
@@ -143,12 +144,16 @@ fn rules_are_used_by_number_and_removed_by_number() {
     world.ask(52, Some(seid), &[remove_qer]).assert_accepted();
     assert_eq!(fates(&world), [tunnel(None), tunnel(None)]);
     // Removed by number it reports what it counted.
+    let index = world.only_session().index();
+    let count = UrrCount {
+        dl_packets: 2,
+        dl_octets: 300,
+        ..UrrCount::default()
+    };
+    world.fleet.count(index, UrrId(URR), count);
     let reply = world.ask(52, Some(seid), &[group(17, &[urr_id(URR)])]);
     reply.assert_accepted();
-    assert_eq!(
-        reply.usage().iter().map(|(urr, ..)| *urr).collect::<Vec<_>>(),
-        [URR]
-    );
+    assert_eq!(reply.usage(), [(URR, 0, Some(300))]);
 }
 
 #[test]
