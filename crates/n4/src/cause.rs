@@ -82,7 +82,9 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
         RuleFault::ChosenByPeer => rejected
             .because(Cause::INVALID_F_TEID_ALLOCATION_OPTION)
             .offends(IeType::F_TEID),
-        RuleFault::TunnelTaken | RuleFault::AddressTaken if restores => {
+        RuleFault::TunnelTaken | RuleFault::AddressTaken | RuleFault::Compile(CompileFault::NotLocal(_))
+            if restores =>
+        {
             rejected.because(Cause::RESTORATION_RESOURCE_NOT_AVAILABLE)
         }
         RuleFault::Compile(fault) => compile_fault(rejected, fault),
@@ -118,6 +120,9 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
             .because(Cause::MANDATORY_IE_INCORRECT)
             .offends(IeType::OUTER_HEADER_CREATION),
         CompileFault::UndefinedFilter(_) => rejected.offends(IeType::SDF_FILTER),
+        CompileFault::Missing(rule) if rule.is_predefined() => {
+            rejected.because(Cause::UNKNOWN_PREDEFINED_RULE)
+        }
         fault if fault.is_resource() => rejected.because(Cause::NO_RESOURCES_AVAILABLE),
         _ => rejected,
     }

@@ -29,22 +29,17 @@ const ALWAYS: [Features; 15] = [
     Features::PFDE,
 ];
 
-/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), and traffic is steered
-/// where there are forwarding policies (TRST).
+/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered where
+/// there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP).
 pub(crate) fn up_function_features(config: &Config, network: &Network) -> Features {
-    let pools = if config.sessions.pools.is_empty() {
-        Features::empty()
-    } else {
-        Features::UEIP
-    };
-    let policies = if network.has_policies() {
-        Features::TRST
-    } else {
-        Features::empty()
-    };
+    let of = |feature, is_there| if is_there { feature } else { Features::empty() };
+    let pools = of(Features::UEIP, !config.sessions.pools.is_empty());
+    let policies = of(Features::TRST, network.has_policies());
+    let has_rulebases = config.sessions.predefined.rulebases().next().is_some();
+    let rulebases = of(Features::ADPDP, has_rulebases);
     ALWAYS
         .into_iter()
-        .fold(pools | policies, |all, one| all | one)
+        .fold(pools | policies | rulebases, |all, one| all | one)
         .on_octets(8)
 }
 
@@ -82,5 +77,16 @@ mod tests {
         let steers = Network::default().with_policies(vec![steering]).unwrap();
         let steers = up_function_features(&config, &steers).bits();
         assert_eq!(steers, bits(&config) | Features::TRST.bits());
+        let mut predefined = rules::Predefined::default();
+        let rule = rules::predefined::PredefinedRule {
+            precedence: rules::model::Precedence(1),
+            filters: Vec::new(),
+            far: None,
+            qers: Vec::new(),
+            urrs: Vec::new(),
+        };
+        predefined.add(b"all", vec![rule]).unwrap();
+        config.sessions.predefined = predefined.into();
+        assert_eq!(bits(&config), always | (Features::UEIP | Features::ADPDP).bits());
     }
 }

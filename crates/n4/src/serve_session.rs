@@ -190,6 +190,7 @@ impl Endpoint {
             unknown_instance: self.config.unknown_instance,
             pools: &self.config.sessions.pools,
             pfds: &self.pfds,
+            predefined: &self.config.sessions.predefined,
         }
     }
 

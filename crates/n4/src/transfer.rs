@@ -15,9 +15,9 @@ use session::{
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 
 use crate::association::Association;
+use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::node::NodeName;
 use crate::reports::{DownlinkData, Events};
@@ -113,7 +113,7 @@ impl Endpoint {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn export_associations(&self) -> Result<Vec<Vec<u8>>, RecordError> {
-        let frame = frame(&self.network, self.config.clock_unix);
+        let frame = frame(&self.network, &self.config);
         self.associations
             .iter()
             .map(|one| record_of(one).encode(frame))
@@ -169,7 +169,7 @@ impl Endpoint {
     /// # Errors
     /// Why it becomes nothing.
     pub fn import<'o>(&mut self, now: Nanos, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
-        let (record, rest) = Record::decode(octets, frame(&self.network, self.config.clock_unix))?;
+        let (record, rest) = Record::decode(octets, frame(&self.network, &self.config))?;
         let imported = match record {
             Record::Association(record) => Imported::Association(self.import_association(now, *record)?),
             Record::Session(record) => {
@@ -262,7 +262,7 @@ impl Endpoint {
         }
         let owner = self.associations.get(owner).map(|one| octets_of(&one.node));
         record.association = owner.ok_or(ExportError::Refused(Refusal::Gone))?;
-        let frame = frame(&self.network, self.config.clock_unix);
+        let frame = frame(&self.network, &self.config);
         record.encode(frame).map_err(ExportError::Record)
     }
 
@@ -276,8 +276,12 @@ impl Endpoint {
     }
 }
 
-fn frame(network: &Arc<Network>, clock_unix: u64) -> Frame<'_> {
-    Frame { network, clock_unix }
+fn frame<'a>(network: &'a Network, config: &'a Config) -> Frame<'a> {
+    Frame {
+        network,
+        predefined: &config.sessions.predefined,
+        clock_unix: config.clock_unix,
+    }
 }
 
 fn pending_of(events: Events) -> PendingReports {

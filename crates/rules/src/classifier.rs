@@ -5,13 +5,14 @@
 //! along the same way to the same PDR. So the fields that were looked at, with the tunnel or the address space and
 //! the IP version that every key has, are a correct flow key, and no narrower one is needed.
 //!
-//! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All of it is in
-//! one piece of memory (`packed`).
+//! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is the
+//! session's own is in one piece of memory (`packed`); rulebases that its PDRs activate are shared (`rulebase`).
 
 mod filter;
 mod key;
 mod packed;
 mod reads;
+mod rulebase;
 
 use std::net::IpAddr;
 
@@ -21,6 +22,8 @@ use packet::{IpTuple, Qfi, Teid};
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
 use self::packed::{Builder, OwnTunnel, Rule, Span, TooMany, View, Wanted};
 use self::reads::{Orientation, Reads, is_long};
+use self::rulebase::Hosts;
+pub(crate) use self::rulebase::{Matcher, TooManyFilters};
 use crate::compile::plain_instance;
 use crate::image::{CompileError, CompileFault, Decision, SourceCheck};
 use crate::model::{Application, FTeid, Pdi, Pdr, RuleRef, SessionRules, SourceInterface};
@@ -70,9 +73,27 @@ pub struct Match {
     pub reads_ports: bool,
 }
 
-/// The PDRs of a session, made ready for matching: one piece of memory.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Classifier(Box<[u64]>);
+/// The PDRs of a session, made ready for matching.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Classifier(Form);
+
+/// What a classifier is made of. Most sessions have the first: a worker comes to it in one step.
+#[derive(Clone, PartialEq, Debug)]
+enum Form {
+    /// The session's own, in one piece.
+    Alone(Box<[u64]>),
+    /// The same, and the PDRs that activate rulebases.
+    WithRulebases(Box<(Box<[u64]>, Hosts)>),
+}
+
+const _: () = assert!(size_of::<Classifier>() == size_of::<Box<[u64]>>());
+
+impl Default for Classifier {
+    /// Of no PDRs.
+    fn default() -> Self {
+        Self(Form::Alone(Box::default()))
+    }
+}
 
 type Tunnel = (LocalId, Teid);
 
@@ -94,11 +115,28 @@ impl Interfaces {
 }
 
 impl Classifier {
+    #[inline]
+    fn words(&self) -> &[u64] {
+        match &self.0 {
+            Form::Alone(words) => words,
+            Form::WithRulebases(both) => &both.0,
+        }
+    }
+
+    #[inline]
+    fn hosts(&self) -> Option<&Hosts> {
+        match &self.0 {
+            Form::Alone(_) => None,
+            Form::WithRulebases(both) => Some(&both.1),
+        }
+    }
+
     /// Makes the PDRs of `rules` ready; `decisions` tells what each of them leads to, in the same order.
     ///
     /// # Errors
     /// A PDR has an F-TEID that is incomplete or not this node's, names a network instance that is not configured,
-    /// or uses an SDF filter that nothing defines; or there is too much in all of them.
+    /// or uses an SDF filter that nothing defines; a rule of a rulebase names one that is not there, or there is no FAR
+    /// for it; or there is too much in all of them.
     pub fn new(
         rules: &SessionRules,
         decisions: &[Decision],
@@ -129,20 +167,29 @@ impl Classifier {
         for (pdr, decision, tunnels) in &pdrs {
             add(&mut builder, (pdr, decision), tunnels.as_deref(), rules, network).map_err(failed(pdr))?;
         }
-        Ok(Self(builder.pack()))
+        let (words, hosts) = (builder.pack(), Hosts::new(rules, !prefixes.is_empty())?);
+        Ok(Self(if hosts.is_empty() {
+            Form::Alone(words)
+        } else {
+            Form::WithRulebases(Box::new((words, hosts)))
+        }))
     }
 
     /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
     /// match (TS 29.244 §5.2.1).
     pub fn classify(&self, packet: &PacketView<'_>) -> Option<Match> {
-        let view = View::of(&self.0);
+        let view = View::of(self.words());
         let mut reads = Reads::new(packet, &view);
         let interfaces = interfaces(&view, packet.side);
-        let rule = view
-            .rules
-            .iter()
-            .find(|rule| detects(rule, &view, (packet, interfaces), &mut reads))?;
-        let decision = rule.decision();
+        let decision = view.rules.iter().find_map(|rule| {
+            let is_it = detects(rule, &view, (packet, interfaces), &mut reads);
+            let orientation = Orientation::of(rule.interface());
+            let base = is_it.then(|| rule.decision())?;
+            match self.hosts() {
+                None => Some(base),
+                Some(hosts) => hosts.decide(base, orientation, &mut reads),
+            }
+        })?;
         if decision.source_check != SourceCheck::Anyone {
             reads.note_source();
         }
@@ -154,9 +201,10 @@ impl Classifier {
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first
-    /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count.
+    /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count. Where
+    /// such a PDR has no FAR of its own it is that of the first predefined rule that it activates.
     pub fn classify_signalling(&self, local: LocalId, teid: Teid, qfi: Option<Qfi>) -> Option<Decision> {
-        let view = View::of(&self.0);
+        let view = View::of(self.words());
         let mut named = view.rules.iter().filter(|rule| rule.names((local, teid), &view));
         let fits = |rule: &&Rule| qfi.is_none() || rule.qfis == 0 || has_qfi(rule.qfis, qfi);
         named.find(fits).map(Rule::decision)
@@ -165,23 +213,24 @@ impl Classifier {
     /// Whether `check` lets a packet from `source` pass.
     #[inline]
     pub fn allows_source(&self, check: SourceCheck, source: IpAddr) -> bool {
-        check == SourceCheck::Anyone || ue::allows_source(View::of(&self.0).own_prefixes(), check, source)
+        check == SourceCheck::Anyone
+            || ue::allows_source(View::of(self.words()).own_prefixes(), check, source)
     }
 
     /// Asks for the memory that [`classify`](Self::classify) reads: all of a usual session's.
     #[inline]
     pub fn prefetch(&self) {
-        prefetch::lines(&self.0, 8);
+        prefetch::lines(self.words(), 8);
     }
 
     /// The tunnels that lead to the session, each once.
     pub fn tunnels(&self) -> impl Iterator<Item = (LocalId, Teid)> + '_ {
-        View::of(&self.0).own_tunnels().iter().map(OwnTunnel::tunnel)
+        View::of(self.words()).own_tunnels().iter().map(OwnTunnel::tunnel)
     }
 
     /// What its PDRs lead to, in the order of matching.
     pub fn decisions(&self) -> impl Iterator<Item = Decision> + '_ {
-        View::of(&self.0).rules.iter().map(Rule::decision)
+        View::of(self.words()).rules.iter().map(Rule::decision)
     }
 }
 

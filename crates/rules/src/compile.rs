@@ -195,7 +195,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
     {
         return Err(failed(CompileFault::UnsupportedRemoval));
     }
-    let far = pdr.far.ok_or(failed(CompileFault::NoFar))?;
+    let far = pdr.first_far().ok_or(failed(CompileFault::NoFar))?;
     let forward = rules
         .fars()
         .iter()
@@ -236,7 +236,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         deletes_psc: pdr
             .outer_header_removal
             .is_some_and(|removal| removal.deletes_psc),
-        source_check: ue::source_check(rules, pdr, knows_ue),
+        source_check: ue::source_check(rules, pdr, Some(far), knows_ue),
     })
 }
 

@@ -190,6 +190,7 @@ impl<'a> Session<'a> {
     ) -> Result<Outcome, DropReason> {
         let tuple = arrival.user_tuple()?;
         let pdr = self.detect(arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
+        let pdr = pdr.as_ref();
         verdict.pdr = Some(pdr.id);
         self.check_source(pdr, &tuple)?;
         self.check_destination(arrival, pdr, &tuple)?;
@@ -255,6 +256,7 @@ impl<'a> Session<'a> {
     /// NOTE 2), neither gated nor counted, since they are no user data.
     fn relay_signalling(self, tunnel: &Tunnelled<'_>, verdict: &mut Verdict) -> Result<Outcome, DropReason> {
         let pdr = self.detect_signalling(tunnel).ok_or(DropReason::NoMatchingPdr)?;
+        let pdr = pdr.as_ref();
         verdict.pdr = Some(pdr.id);
         let Way::Tunnel(next) = self.way(pdr)? else {
             return Err(DropReason::UnsupportedGtpuMessage);
@@ -266,12 +268,12 @@ impl<'a> Session<'a> {
         self.leave_in(&next, tunnel.message_type, (&extensions, None), tunnel.payload)
     }
 
-    fn qers(self, pdr: &'a Pdr) -> impl Iterator<Item = &'a Qer> {
+    fn qers<'p>(self, pdr: &'p Pdr) -> impl Iterator<Item = &'a Qer> + use<'a, 'p> {
         pdr.qers.iter().filter_map(move |&id| self.rules.qer(id))
     }
 
     /// The QoS flow of a user packet: that of the first QER with a QFI, else the received one.
-    fn qfi(self, arrival: &Arrival<'_>, pdr: &'a Pdr) -> Option<Qfi> {
+    fn qfi(self, arrival: &Arrival<'_>, pdr: &Pdr) -> Option<Qfi> {
         let received = match arrival {
             Arrival::Tunnel(tunnel) => tunnel.qfi,
             Arrival::Plain { .. } => None,
@@ -281,7 +283,7 @@ impl<'a> Session<'a> {
 
     /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the first QER
     /// with a QFI calls for, else the received one; then the other received ones.
-    fn extensions(self, arrival: &Arrival<'_>, pdr: &'a Pdr, is_uplink: bool) -> Vec<build::Extension> {
+    fn extensions(self, arrival: &Arrival<'_>, pdr: &Pdr, is_uplink: bool) -> Vec<build::Extension> {
         let marking = self.qers(pdr).find(|qer| qer.qfi.is_some());
         let mut extensions = Vec::new();
         extensions.extend(marking.and_then(|qer| build::container(qer, is_uplink)));

@@ -15,6 +15,7 @@ pub mod image;
 pub mod interpret;
 pub mod model;
 pub mod network;
+pub mod predefined;
 pub mod prefix;
 pub mod sdf;
 #[cfg(any(test, feature = "testing"))]
@@ -28,4 +29,5 @@ pub use image::{
 };
 pub use model::SessionRules;
 pub use network::Network;
+pub use predefined::Predefined;
 pub use prefix::IpPrefix;

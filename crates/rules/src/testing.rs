@@ -6,6 +6,7 @@
 
 mod networks;
 mod packets;
+mod predefined;
 mod rules;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -15,6 +16,7 @@ use packet::{Qfi, Teid};
 
 pub use self::networks::{MIRROR, any_network, policies};
 pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
+pub use self::predefined::{Activation, any_activation, any_predefined, runnable_rules_with};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
 use crate::compile::Adjacencies;
 use crate::model::{
@@ -156,6 +158,7 @@ pub fn pdr(id: u16, precedence: u32, pdi: Pdi, far: u32) -> Pdr {
         far: Some(FarId(far)),
         qers: Vec::new(),
         urrs: Vec::new(),
+        rulebases: Box::default(),
     }
 }
 

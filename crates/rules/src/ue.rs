@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::image::SourceCheck;
-use crate::model::{DestinationInterface, Pdr, SessionRules, SourceInterface};
+use crate::model::{DestinationInterface, FarId, Pdr, SessionRules, SourceInterface};
 use crate::prefix::IpPrefix;
 
 /// Whether `source` is one of the UE's addresses `prefixes`.
@@ -30,16 +30,14 @@ pub fn allows_source(
     }
 }
 
-/// What packets that `pdr` detects may have as source; `knows_ue`: the session has UE addresses. From Access to Access is indirect forwarding between gNBs:
-/// downlink packets, whose source is not the UE (TS 29.244 §8.2.24, NOTE 3).
-pub fn source_check(rules: &SessionRules, pdr: &Pdr, knows_ue: bool) -> SourceCheck {
+/// What packets that `pdr` detects and `far` sends may have as source; `knows_ue`: the session has UE addresses. From
+/// Access to Access is indirect forwarding between gNBs: downlink packets, whose source is not the UE (TS 29.244
+/// §8.2.24, NOTE 3).
+pub fn source_check(rules: &SessionRules, pdr: &Pdr, far: Option<FarId>, knows_ue: bool) -> SourceCheck {
     if pdr.pdi.source_interface != SourceInterface::Access || !knows_ue {
         return SourceCheck::Anyone;
     }
-    let forwarding = pdr
-        .far
-        .and_then(|id| rules.far(id))
-        .and_then(|far| far.forwarding);
+    let forwarding = far.and_then(|id| rules.far(id)).and_then(|far| far.forwarding);
     match forwarding.map(|parameters| parameters.destination) {
         Some(DestinationInterface::Access) => SourceCheck::Anyone,
         Some(DestinationInterface::CpFunction) => SourceCheck::UeOrLinkLocal,

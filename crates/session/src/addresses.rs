@@ -123,6 +123,12 @@ impl Addresses {
         inside.map(|(_, holder)| *holder)
     }
 
+    /// Whether a pool may give `address`.
+    pub fn is_of_pool(&self, (vrf, prefix): UeAddress) -> bool {
+        let mut ranges = self.ranges.iter();
+        ranges.any(|range| range.vrf == vrf && range.range.has(prefix))
+    }
+
     /// Gives `address` to `session`, whoever held it.
     pub fn give(&mut self, address: UeAddress, session: SessionIndex) {
         if self.holders.insert(address, session).is_none() {

@@ -1,10 +1,11 @@
 //! What one request changes in a session's rules, free of PFCP's encoding.
 
+use rules::Predefined;
 use rules::image::Farewell;
 use rules::model::{
-    Bar, BarId, BarUpdate, EditError, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId, QerUpdate,
-    RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress, Urr,
-    UrrId, UrrUpdate,
+    Bar, BarId, BarUpdate, EditError, EditFault, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId,
+    QerUpdate, RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress,
+    Urr, UrrId, UrrUpdate,
 };
 
 use crate::pools::PoolId;
@@ -142,14 +143,32 @@ impl Changes {
             }
     }
 
-    /// Makes the changes.
+    /// Makes the changes, and has the session have instances of those of the `predefined` rules that its PDRs then use.
     ///
     /// # Errors
     /// The first rule that cannot be created, updated or removed; `rules` is then to be thrown away.
-    pub fn make(self, rules: &mut SessionRules) -> Result<(), EditError> {
+    pub fn make(self, rules: &mut SessionRules, predefined: &Predefined) -> Result<(), EditError> {
+        self.check_numbers(predefined)?;
         self.remove(rules)
             .and_then(|changes| changes.create(rules))
-            .and_then(|changes| changes.update(rules))
+            .and_then(|changes| changes.update(rules))?;
+        rules.instantiate(predefined);
+        Ok(())
+    }
+
+    /// No rule is created or changed that has the number of a predefined one (TS 29.244 §5.4.9).
+    fn check_numbers(&self, predefined: &Predefined) -> Result<(), EditError> {
+        let fars = self.create_fars.iter().map(|far| RuleRef::from(far.id));
+        let qers = self.create_qers.iter().map(|qer| RuleRef::from(qer.id));
+        let urrs = self.create_urrs.iter().map(|urr| RuleRef::from(urr.id));
+        let far_updates = self.update_fars.iter().map(|far| RuleRef::from(far.id));
+        let qer_updates = self.update_qers.iter().map(|qer| RuleRef::from(qer.id));
+        let urr_updates = self.update_urrs.iter().map(|urr| RuleRef::from(urr.id));
+        let created = fars.chain(qers).chain(urrs);
+        let mut all = created.chain(far_updates).chain(qer_updates).chain(urr_updates);
+        let fault = EditFault::Predefined;
+        all.find(|rule| predefined.contains(*rule))
+            .map_or(Ok(()), |rule| Err(EditError { rule, fault }))
     }
 
     fn remove(self, rules: &mut SessionRules) -> Result<Changes, EditError> {

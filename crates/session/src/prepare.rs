@@ -50,7 +50,7 @@ pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, ReportCa
 
 /// The URRs that both have and that only the old rules' PDRs use: their usage ends (TS 29.244 §5.2.2.3.1).
 fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, ReportCause)> {
-    let used = |rules: &SessionRules, urr| rules.pdrs().iter().any(|pdr| pdr.urrs.contains(&urr));
+    let used = |rules: &SessionRules, urr| rules.pdrs().iter().any(|pdr| pdr.may_count_in(urr));
     let both = live.urrs().filter(|urr| next.urr(*urr).is_some());
     let lost = both.filter(|urr| used(&live.rules, *urr) && !used(next, *urr));
     lost.map(|urr| (urr, ReportCause::Termination)).collect()
@@ -92,7 +92,8 @@ impl Sessions {
             addresses: assignment.drawn,
             ..Prepared::default()
         };
-        let leases: Vec<UeAddress> = subject
+        let restores = changes.restores;
+        let mut leases: Vec<UeAddress> = subject
             .live
             .leases
             .iter()
@@ -142,6 +143,11 @@ impl Sessions {
         });
         match built {
             Ok(image) => {
+                if restores {
+                    // An address of our pools, which the session had before our restart, is its lease again.
+                    let own = image.ue_addresses.iter();
+                    leases.extend(own.filter(|address| self.addresses.is_of_pool(**address)));
+                }
                 prepared.queried = dissociated(subject.live, &image.rules);
                 prepared.live = Live::of(&image, leases);
                 prepared.shared.retain_used(&image.rules);
@@ -177,7 +183,7 @@ impl Sessions {
         changes: Changes,
     ) -> Result<Box<SessionImage>, Refusal> {
         let mut rules = SessionRules::clone(&live.rules);
-        changes.make(&mut rules)?;
+        changes.make(&mut rules, &self.config.predefined)?;
         let mut image = self.compile(Arc::new(rules))?;
         image.session = index;
         image.seid = seid.0;

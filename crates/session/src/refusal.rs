@@ -95,6 +95,7 @@ impl fmt::Display for RuleFault {
         match self {
             RuleFault::Edit(EditFault::Exists) => f.write_str("exists already"),
             RuleFault::Edit(EditFault::Unknown) => f.write_str("does not exist"),
+            RuleFault::Edit(EditFault::Predefined) => f.write_str("is predefined"),
             RuleFault::Edit(EditFault::NoEndpoint(id)) => {
                 write!(f, "names Traffic Endpoint {id}, which does not exist")
             }

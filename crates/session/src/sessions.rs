@@ -5,6 +5,7 @@
 //! where steering changed, every worker) has confirmed: "accepted" means live.
 
 use flow::{BUCKETS, Bucket, Nanos, OpId, SessionIndex, WorkerId};
+use rules::Predefined;
 use rules::compile::Adjacencies;
 use rules::model::UrrId;
 use rules::network::Network;
@@ -60,6 +61,8 @@ pub struct Config {
     pub association_percent: u8,
     /// Where UE addresses are given from (TS 29.244 §5.21.3).
     pub pools: Vec<Pool>,
+    /// What sessions may activate by name and by number.
+    pub predefined: Arc<Predefined>,
     /// Requests that may wait for one session, beside the one under way.
     pub max_waiting: usize,
 }
@@ -82,6 +85,7 @@ impl Config {
             accept_cp_f_teids: false,
             choose_id_spans_session: true,
             pools: Vec::new(),
+            predefined: Arc::default(),
             max_waiting: 8,
         }
     }

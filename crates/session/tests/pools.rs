@@ -245,6 +245,47 @@ fn a_later_request_may_name_the_address_that_the_session_has() {
 }
 
 #[test]
+fn a_restored_session_has_the_address_of_the_pool_again() {
+    let mut world = world(2);
+    let given = world
+        .establish(1, session_to_address(true, None, INTERNET))
+        .unwrap();
+    let own = given.assigned[0].address;
+    world.delete(given.seid).unwrap();
+    let with_address = |restores| {
+        let mut changes = session_to_address(true, None, INTERNET);
+        changes.choose_ue_ip.clear();
+        for pdr in &mut changes.create_pdrs {
+            pdr.pdi.ue_ip = vec![own];
+        }
+        Changes { restores, ..changes }
+    };
+    let restored = world.establish(2, with_address(true)).unwrap();
+    assert!(restored.assigned.is_empty());
+    assert_eq!(world.sessions.pool_usage(PoolId(0)).0, 1);
+    let taken = world.establish(3, with_address(true)).unwrap_err();
+    assert!(
+        matches!(
+            taken,
+            Refusal::Rule {
+                fault: RuleFault::AddressTaken,
+                ..
+            }
+        ),
+        "{taken}"
+    );
+    // It stays the session's while any of its rules names it.
+    let removed_downlink = Changes {
+        remove_pdrs: vec![DL],
+        ..Changes::default()
+    };
+    world.modify(restored.seid, removed_downlink).unwrap();
+    assert_eq!(world.sessions.pool_usage(PoolId(0)).0, 1);
+    world.delete(restored.seid).unwrap();
+    world.assert_clean();
+}
+
+#[test]
 fn an_endpoint_is_given_addresses_too() {
     let mut world = world(2);
     let endpoint = TrafficEndpointId(4);

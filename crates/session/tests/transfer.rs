@@ -3,10 +3,12 @@
 mod support;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::LazyLock;
 
 use flow::{UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
+use rules::Predefined;
 use rules::network::Network;
 use session::*;
 
@@ -17,7 +19,12 @@ use support::*;
 const STARTED: u64 = 1_700_000_000;
 
 fn frame(network: &Network, clock_unix: u64) -> Frame<'_> {
-    Frame { network, clock_unix }
+    static PREDEFINED: LazyLock<Predefined> = LazyLock::new(Predefined::default);
+    Frame {
+        network,
+        predefined: &PREDEFINED,
+        clock_unix,
+    }
 }
 
 /// The session with its pending request's outcome, at this moment.

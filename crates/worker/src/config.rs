@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flow::{Seed, WorkerId};
+use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 
@@ -58,6 +58,9 @@ pub struct WorkerConfig {
     pub stage_clock: bool,
     /// Error Indications a second. Default 100; 0 for none.
     pub error_indications: u32,
+    /// Before this moment there are none: peers keep the tunnels that sessions are about to have again after a restart of
+    /// this node (TS 23.527 §4.3.2). Default 0.
+    pub error_indications_from: Nanos,
     /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
     pub notifications: u32,
     /// The secret of the hash functions. Must be random outside tests.
@@ -96,6 +99,7 @@ impl WorkerConfig {
             force_five_tuple: false,
             stage_clock: true,
             error_indications: 100,
+            error_indications_from: Nanos::ZERO,
             notifications: 10,
             seed,
         }

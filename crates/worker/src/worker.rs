@@ -59,6 +59,7 @@ pub struct Worker<I: Io> {
     fragments: Fragments<I::Buf>,
     buffers: Buffers<I::Buf>,
     error_indications: Allowance,
+    error_indications_from: Nanos,
     notifications: Allowance,
     stats: Stats,
     burst: Batch<I::Buf>,
@@ -132,6 +133,7 @@ impl<I: Io> Worker<I> {
             fragments: Fragments::new(config.fragments),
             buffers: Buffers::new(config.buffers),
             error_indications: Allowance::new(config.error_indications),
+            error_indications_from: config.error_indications_from,
             notifications: Allowance::new(config.notifications),
             stats: Stats::new(io.ports()),
             burst: Batch::new(),
@@ -567,7 +569,8 @@ impl<I: Io> Worker<I> {
         let Side::Tunnel { teid, .. } = descriptor.side else {
             return;
         };
-        let wanted = descriptor.kind == Kind::Tunnelled && teid != Teid::ZERO;
+        let is_time = now >= self.error_indications_from;
+        let wanted = is_time && descriptor.kind == Kind::Tunnelled && teid != Teid::ZERO;
         if !wanted || !self.error_indications.take(now) {
             return;
         }

@@ -13,12 +13,15 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use rules::SessionRules;
 use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{Counted, Duplicate, Outcome, Policers, Verdict, interpret, interpret_policed};
-use rules::model::UrrId;
+use rules::model::{EditError, UrrId};
 use rules::network::Network;
-use rules::testing::{Edited, Sent, any_edit, any_network, any_sent, runnable_rules};
+use rules::testing::{
+    Activation, Edited, Sent, any_activation, any_edit, any_network, any_sent, runnable_rules,
+    runnable_rules_with,
+};
+use rules::{Predefined, SessionRules};
 
 use common::{World, mac_of};
 
@@ -34,6 +37,8 @@ enum Step {
     Flood(prop::sample::Index),
     /// The rules change.
     Edit(Box<Edited>),
+    /// Predefined rules come and go.
+    Activate(Activation),
     /// So many microseconds pass.
     Wait(u64),
 }
@@ -45,6 +50,11 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => any_edit().prop_map(|edit| Step::Edit(Box::new(edit))),
         2 => (0..20_000u64).prop_map(Step::Wait),
     ]
+}
+
+/// Where there are predefined rules.
+fn any_step_with() -> impl Strategy<Value = Step> {
+    prop_oneof![8 => any_step(), 1 => any_activation().prop_map(Step::Activate)]
 }
 
 /// What the interpreter says of a packet.
@@ -60,6 +70,7 @@ struct Expected {
 struct Trial {
     world: World,
     rules: Arc<SessionRules>,
+    predefined: Predefined,
     image: Box<SessionImage>,
     counts: BTreeMap<UrrId, UrrCount>,
     policers: Policers,
@@ -81,6 +92,7 @@ impl Trial {
         Some(Self {
             world,
             rules,
+            predefined: Predefined::default(),
             image,
             counts: BTreeMap::new(),
             policers: Policers::default(),
@@ -107,7 +119,8 @@ impl Trial {
             match step {
                 Step::Packet(index) => self.packet(index.get(packets)),
                 Step::Flood(index) => (0..12).for_each(|_| self.packet(index.get(packets))),
-                Step::Edit(edit) => self.edit(edit),
+                Step::Edit(edit) => self.edit(|rules, _| edit.apply(rules)),
+                Step::Activate(activation) => self.edit(|rules, all| activation.apply(rules, all)),
                 Step::Wait(micros) => self.world.now = self.world.now + Duration::from_micros(*micros),
             }
         }
@@ -206,11 +219,12 @@ impl Trial {
         }
     }
 
-    fn edit(&mut self, edit: &Edited) {
+    fn edit(&mut self, edit: impl FnOnce(&mut SessionRules, &Predefined) -> Result<(), EditError>) {
         let mut rules = SessionRules::clone(&self.rules);
-        if edit.apply(&mut rules).is_err() {
+        if edit(&mut rules, &self.predefined).is_err() {
             return;
         }
+        rules.instantiate(&self.predefined);
         let rules = Arc::new(rules);
         let Ok(image) = self.world.image(3, &rules, Some(&self.image)) else {
             return;
@@ -294,6 +308,58 @@ proptest! {
         trial.run(&packets, &steps);
         trial.finish();
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_engine_does_what_the_interpreter_says_of_predefined_rules(
+        (rules, predefined) in runnable_rules_with(),
+        packets in vec(any_sent(), 40),
+        steps in vec(any_step_with(), 1..40),
+        force_five_tuple: bool,
+    ) {
+        let network = rules::testing::network();
+        let Some(mut trial) = Trial::start(rules, network, force_five_tuple) else { return Ok(()) };
+        trial.predefined = predefined;
+        let packets = trial.choose(packets);
+        trial.run(&packets, &steps);
+        trial.finish();
+    }
+}
+
+/// What random sessions with predefined rules are worth: they forward, hit, and count in predefined URRs.
+#[test]
+fn random_predefined_rules_are_met() {
+    let mut runner = TestRunner::deterministic();
+    let (mut sums, mut counted) = (Sums::default(), 0);
+    for _ in 0..300 {
+        let drawn = (
+            runnable_rules_with(),
+            vec(any_sent(), 40),
+            vec(any_step_with(), 60),
+        )
+            .new_tree(&mut runner);
+        let ((rules, predefined), packets, steps) =
+            drawn.expect("they are drawn without conditions").current();
+        let Some(mut trial) = Trial::start(rules, rules::testing::network(), false) else {
+            continue;
+        };
+        trial.predefined = predefined;
+        let packets = trial.choose(packets);
+        trial.run(&packets, &steps);
+        sums.add(trial.world.workers[0].stats());
+        let predefined = trial.counts.iter().filter(|(urr, _)| urr.0 >> 31 != 0);
+        counted += predefined
+            .map(|(_, count)| count.ul_packets + count.dl_packets)
+            .sum::<u64>();
+    }
+    assert!(sums.forwarded.iter().all(|count| *count > 100), "{sums:?}");
+    assert!(
+        sums.hits > 300 && sums.stale > 20 && counted > 100,
+        "{counted} {sums:?}"
+    );
 }
 
 /// What the random worlds are worth: they forward, hit, go stale and drop for every reason that rules can give.

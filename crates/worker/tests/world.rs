@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{InstanceId, PortId, SessionIndex};
+use flow::{InstanceId, Nanos, PortId, SessionIndex};
 use packet::{DropReason, MacAddr, Teid, VlanId, checksum};
 use rules::SessionRules;
 use rules::image::{Farewell, SessionChange};
@@ -241,6 +241,19 @@ fn an_unknown_teid_is_told_to_its_sender_at_a_bounded_rate() {
         assert!(world.send(0, &silent).is_empty());
     }
     world.assert_conserved();
+}
+
+#[test]
+fn after_a_restart_nobody_is_told_of_unknown_teids_for_a_while() {
+    let mut world = World::with(testing::network(), 1, |config| {
+        config.error_indications_from = Nanos::from_secs(60);
+    });
+    let stray = tunnelled(N3_ADDRESS, 0xdead, 255, None, &[], &from_ue());
+    world.now = Nanos::from_secs(50);
+    assert!(world.send(0, &stray).is_empty());
+    assert_eq!(world.workers[0].stats().dropped(DropReason::UnknownTeid), 1);
+    world.now = Nanos::from_secs(60);
+    assert_eq!(world.send(0, &stray).len(), 1);
 }
 
 #[test]

@@ -16,9 +16,11 @@ mod usage;
 pub(crate) use allocated::Allocations;
 pub(crate) use request::{establishment, modification};
 
-use pfcp::ie::{ApplicationId, NetworkInstance};
+use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
 use rules::model::Application;
 use rules::network::{InstanceId, Network};
+use rules::predefined::{Predefined, Rulebase};
+use std::sync::Arc;
 
 use crate::cause::Reject;
 use crate::config::UnknownInstance;
@@ -33,6 +35,8 @@ pub(crate) struct Context<'a> {
     pub(crate) pfds: &'a Pfds,
     /// Where UE addresses are given from.
     pub(crate) pools: &'a [session::Pool],
+    /// What may be activated by name.
+    pub(crate) predefined: &'a Predefined,
 }
 
 impl Context<'_> {
@@ -63,6 +67,25 @@ impl Context<'_> {
         let named = id.map(|id| self.pfds.application(id.0));
         let unknown = rejected.offends(pfcp::IeType::APPLICATION_ID);
         named.map(|known| known.ok_or(unknown)).transpose()
+    }
+
+    /// The rulebases with these names, each once. `is_empty_list`: they came as an IE without a name.
+    fn rulebases<'n>(
+        &self,
+        names: impl Iterator<Item = &'n [u8]>,
+        is_empty_list: bool,
+        rejected: Reject,
+    ) -> Result<Vec<Arc<Rulebase>>, Reject> {
+        let unknown = rejected.because(Cause::UNKNOWN_PREDEFINED_RULE);
+        refuse_if(&[is_empty_list], unknown)?;
+        let mut rulebases: Vec<Arc<Rulebase>> = Vec::new();
+        for name in names {
+            let rulebase = self.predefined.rulebase(name).ok_or(unknown)?;
+            if !rulebases.contains(rulebase) {
+                rulebases.push(Arc::clone(rulebase));
+            }
+        }
+        Ok(rulebases)
     }
 }
 

@@ -35,7 +35,6 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
     let id = PdrId(pdr.pdr_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
-        !pdr.activate_predefined_rules.is_empty(),
         pdr.activation_time.is_some(),
         pdr.deactivation_time.is_some(),
         pdr.mar_id.is_some(),
@@ -46,6 +45,9 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         pdr.transport_delay_reporting.is_some(),
     ];
     refuse_if(&unsupported, reject)?;
+    let activated = &pdr.activate_predefined_rules;
+    let names = activated.iter().map(|name| name.0);
+    let rulebases = context.rulebases(names, activated.removes_all(), reject)?;
     let pools = ue_ip::pools(&pdr.ue_ip_address_pool_identity, reject, context)?;
     let Detected {
         mut pdi,
@@ -67,6 +69,7 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         far: pdr.far_id.map(|far| FarId(far.0)),
         qers: pdr.qer_id.iter().map(|qer| QerId(qer.0)).collect(),
         urrs: pdr.urr_id.iter().map(|urr| UrrId(urr.0)).collect(),
+        rulebases: rulebases.into(),
     };
     Ok((pdr, wishes))
 }
@@ -76,8 +79,6 @@ pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUp
     let id = PdrId(pdr.pdr_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
-        !pdr.activate_predefined_rules.is_empty(),
-        !pdr.deactivate_predefined_rules.is_empty(),
         matches!(pdr.activation_time, Some(WireEdit::Set(_))),
         matches!(pdr.deactivation_time, Some(WireEdit::Set(_))),
         !pdr.ip_multicast_addressing_info.is_empty(),
@@ -98,6 +99,7 @@ pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUp
         Some(WireEdit::Remove) => Edit::Clear,
         Some(WireEdit::Set(removal)) => Edit::Set(outer_header_removal(removal, reject)?),
     };
+    let (on, off) = (&pdr.activate_predefined_rules, &pdr.deactivate_predefined_rules);
     let update = PdrUpdate {
         outer_header_removal,
         precedence: pdr.precedence.map(|precedence| Precedence(precedence.0)),
@@ -105,6 +107,8 @@ pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUp
         far: pdr.far_id.and_then(WireEdit::value).map(|far| FarId(far.0)),
         qers: list(&pdr.qer_id, pdr.qer_id.iter().map(|qer| QerId(qer.0))),
         urrs: list(&pdr.urr_id, pdr.urr_id.iter().map(|urr| UrrId(urr.0))),
+        deactivate: context.rulebases(off.iter().map(|name| name.0), off.removes_all(), reject)?,
+        activate: context.rulebases(on.iter().map(|name| name.0), on.removes_all(), reject)?,
         ..PdrUpdate::new(id)
     };
     Ok((update, wishes))

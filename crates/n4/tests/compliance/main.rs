@@ -173,6 +173,7 @@ fn the_features_that_we_tell_are_those_that_are_said_to_be_set() {
     let worlds = [
         ("nothing", World::new()),
         ("pools", World::with(with_pools)),
+        ("rulebases", World::with(with_a_rulebase())),
         ("policies", with_a_policy("gold")),
     ];
     let known = worlds.each_ref().map(|(with, _)| *with);
@@ -189,6 +190,21 @@ fn the_features_that_we_tell_are_those_that_are_said_to_be_set() {
         let said: BTreeSet<_> = said.map(|(bit, _)| *bit).collect();
         assert_eq!(features_told(&mut world), said, "with {with}");
     }
+}
+
+fn with_a_rulebase() -> n4::Config {
+    let everything = rules::predefined::PredefinedRule {
+        precedence: rules::model::Precedence(1),
+        filters: Vec::new(),
+        far: None,
+        qers: Vec::new(),
+        urrs: Vec::new(),
+    };
+    let mut predefined = rules::Predefined::default();
+    predefined.add(b"all", vec![everything]).unwrap();
+    let mut config = World::config(2);
+    config.sessions.predefined = predefined.into();
+    config
 }
 
 /// Octet and bit of each feature that an Association Setup Response has.

@@ -29,7 +29,8 @@ pub(super) fn flow(builder: &mut Builder, flow: &FlowDescription) -> Result<Filt
     pattern(builder, &defined)
 }
 
-fn pattern(builder: &mut Builder, defined: &SdfFilter) -> Result<Filter, TooMany> {
+/// The same of a filter that says itself what it wants.
+pub(super) fn pattern(builder: &mut Builder, defined: &SdfFilter) -> Result<Filter, TooMany> {
     let rule = defined.flow_description.as_ref();
     let ends = match rule {
         Some(rule) => [side(builder, rule.ue_side())?, side(builder, rule.remote_side())?],

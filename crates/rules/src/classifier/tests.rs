@@ -1,5 +1,7 @@
 //! The classifier against the interpreter, keys against decisions, and sessions as real SMFs make them.
 
+mod rulebases;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

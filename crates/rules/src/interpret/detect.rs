@@ -1,5 +1,6 @@
 //! Which PDR detects a packet (TS 29.244 §5.2.1), and whether the UE may send from that address.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use packet::tuple::proto;
@@ -10,6 +11,7 @@ use super::egress::Way;
 use super::{Session, ue_end};
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::network::{Roles, VrfId};
+use crate::predefined::PredefinedRule;
 use crate::sdf::{Address, Endpoint, FlowDescription};
 
 impl<'a> Session<'a> {
@@ -38,21 +40,41 @@ impl<'a> Session<'a> {
             })
     }
 
-    /// The first PDR that matches, by precedence, then by age.
-    pub(super) fn detect(self, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<&'a Pdr> {
-        let matching = self
-            .rules
-            .pdrs()
-            .iter()
-            .filter(|pdr| self.matches(pdr, arrival, tuple));
-        matching.min_by_key(|pdr| pdr.precedence)
+    /// The first PDR that matches, by precedence, then by age; with what a predefined rule adds to it.
+    pub(super) fn detect(self, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<Cow<'a, Pdr>> {
+        let pdrs = self.rules.pdrs().iter();
+        let mut matching: Vec<&Pdr> = pdrs.filter(|pdr| self.matches(pdr, arrival, tuple)).collect();
+        matching.sort_by_key(|pdr| pdr.precedence);
+        let mut with_rules = matching.into_iter().map(|pdr| self.with_rule(pdr, Some(tuple)));
+        with_rules.find_map(|pdr| pdr)
+    }
+
+    /// What a PDR is with the predefined rule that the packet is of (TS 29.244 §5.19): itself, if it activates no
+    /// rulebase; `None`, if the packet is of no rule. Without a packet any rule is the one.
+    fn with_rule(self, pdr: &'a Pdr, tuple: Option<&IpTuple>) -> Option<Cow<'a, Pdr>> {
+        if pdr.rulebases.is_empty() {
+            return Some(Cow::Borrowed(pdr));
+        }
+        let describes = |rule: &&PredefinedRule| {
+            let interface = pdr.pdi.source_interface;
+            let fits = |filter| tuple.is_none_or(|tuple| self.fits(filter, interface, tuple));
+            rule.filters.is_empty() || rule.filters.iter().any(fits)
+        };
+        let rules = pdr.rulebases.iter().flat_map(|rulebase| rulebase.rules());
+        let rule = rules.filter(describes).min_by_key(|rule| rule.precedence)?;
+        let mut pdr = pdr.clone();
+        pdr.far = pdr.far.or(rule.far);
+        pdr.qers.extend(&rule.qers);
+        pdr.urrs.extend(&rule.urrs);
+        Some(Cow::Owned(pdr))
     }
 
     /// The first PDR that names the tunnel of a message without a user packet, and its QFI if it has one.
-    pub(super) fn detect_signalling(self, tunnel: &Tunnelled<'_>) -> Option<&'a Pdr> {
+    pub(super) fn detect_signalling(self, tunnel: &Tunnelled<'_>) -> Option<Cow<'a, Pdr>> {
         let pdrs = self.rules.pdrs().iter().filter(|pdr| names(pdr, tunnel));
         let pdrs = pdrs.filter(|pdr| tunnel.qfi.is_none() || has_qfi(pdr, tunnel.qfi));
-        pdrs.min_by_key(|pdr| pdr.precedence)
+        let first = pdrs.min_by_key(|pdr| pdr.precedence)?;
+        self.with_rule(first, None)
     }
 
     fn matches(self, pdr: &Pdr, arrival: &Arrival<'_>, tuple: &IpTuple) -> bool {

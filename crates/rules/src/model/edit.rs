@@ -1,5 +1,7 @@
 //! What an Update of a rule says: each field stays, is set, or goes (TS 29.244 §7.5.4).
 
+use std::sync::Arc;
+
 use packet::{Ppi, Qfi};
 
 use super::application::Application;
@@ -12,6 +14,7 @@ use super::pdr::{
 use super::qer::{BitRates, Gate, Qer};
 use super::urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};
 use crate::network::{InstanceId, PolicyId};
+use crate::predefined::Rulebase;
 
 /// What an update does to one optional field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -117,6 +120,10 @@ pub struct PdrUpdate {
     pub qers: Option<Vec<QerId>>,
     /// URR IDs, all of them.
     pub urrs: Option<Vec<UrrId>>,
+    /// Deactivate Predefined Rules: what is not active is passed over.
+    pub deactivate: Vec<Arc<Rulebase>>,
+    /// Activate Predefined Rules, after the others are deactivated: what is active stays so.
+    pub activate: Vec<Arc<Rulebase>>,
 }
 
 impl PdrUpdate {
@@ -130,10 +137,13 @@ impl PdrUpdate {
             far: None,
             qers: None,
             urrs: None,
+            deactivate: Vec::new(),
+            activate: Vec::new(),
         }
     }
 
     pub(super) fn apply(self, pdr: &mut Pdr) {
+        self.apply_rulebases(pdr);
         self.outer_header_removal.apply(&mut pdr.outer_header_removal);
         replace(&mut pdr.precedence, self.precedence);
         if let Some(update) = self.pdi {
@@ -142,6 +152,20 @@ impl PdrUpdate {
         Edit::from(self.far).apply(&mut pdr.far);
         replace(&mut pdr.qers, self.qers);
         replace(&mut pdr.urrs, self.urrs);
+    }
+
+    fn apply_rulebases(&self, pdr: &mut Pdr) {
+        if self.deactivate.is_empty() && self.activate.is_empty() {
+            return;
+        }
+        let active = pdr.rulebases.iter().filter(|one| !self.deactivate.contains(one));
+        let mut rulebases: Vec<Arc<Rulebase>> = active.cloned().collect();
+        for one in &self.activate {
+            if !rulebases.contains(one) {
+                rulebases.push(Arc::clone(one));
+            }
+        }
+        pdr.rulebases = rulebases.into();
     }
 }
 

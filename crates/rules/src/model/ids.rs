@@ -64,6 +64,17 @@ pub enum RuleRef {
     Endpoint(TrafficEndpointId),
 }
 
+impl RuleRef {
+    /// Whether the number is one of a rule that is predefined in the user plane: a FAR, QER or URR with the top bit set
+    /// (TS 29.244 §8.2.54, §8.2.74, §8.2.75).
+    pub const fn is_predefined(self) -> bool {
+        match self {
+            Self::Far(FarId(id)) | Self::Qer(QerId(id)) | Self::Urr(UrrId(id)) => id >> 31 != 0,
+            Self::Pdr(_) | Self::Bar(_) | Self::Endpoint(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for RuleRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,12 +1,14 @@
 //! Packet Detection Rules and what they look for (TS 29.244 §5.2.1A, Tables 7.5.2.2-1 and 7.5.2.2-2).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use packet::{Qfi, Teid};
 
 use super::application::Application;
 use super::ids::{FarId, PdrId, QerId, SdfFilterId, TrafficEndpointId, UrrId};
 use crate::network::InstanceId;
+use crate::predefined::Rulebase;
 use crate::prefix::IpPrefix;
 use crate::sdf::FlowDescription;
 
@@ -268,6 +270,32 @@ pub struct Pdr {
     pub qers: Vec<QerId>,
     /// The usage rules that the packet counts in, all of them.
     pub urrs: Vec<UrrId>,
+    /// The rulebases that it activates, each once, in the order of their activation (TS 29.244 §5.19). With any, it
+    /// detects what one of their rules describes, too; that rule's QERs and URRs are beside its own, and that rule's FAR
+    /// is there where it has none itself.
+    pub rulebases: Box<[Arc<Rulebase>]>,
+}
+
+impl Pdr {
+    /// The FAR of packets of which no more is known than that the PDR detects them: its own, else that of the first
+    /// predefined rule that it activates.
+    pub fn first_far(&self) -> Option<FarId> {
+        let rules = self
+            .rulebases
+            .iter()
+            .filter_map(|rulebase| rulebase.rules().first());
+        let first = rules.min_by_key(|rule| rule.precedence);
+        self.far.or_else(|| first.and_then(|rule| rule.far))
+    }
+
+    /// Whether packets that it detects may count in a URR: its own, or that of a predefined rule.
+    pub fn may_count_in(&self, urr: UrrId) -> bool {
+        self.urrs.contains(&urr)
+            || self
+                .rulebases
+                .iter()
+                .any(|rulebase| rulebase.urrs().contains(&urr))
+    }
 }
 
 #[cfg(test)]

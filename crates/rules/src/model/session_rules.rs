@@ -5,7 +5,7 @@
 //! throws the copy away on an error: all or nothing.
 
 use core::fmt;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
@@ -14,6 +14,7 @@ use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpoi
 use super::pdr::{FTeid, Pdr, SdfFilter, UeIpAddress};
 use super::qer::Qer;
 use super::urr::Urr;
+use crate::predefined::Predefined;
 use crate::prefix::IpPrefix;
 
 /// The rules of one session, in the order of their creation; each kind has unique ids.
@@ -47,6 +48,8 @@ pub enum EditFault {
     Unknown,
     /// A PDR names a Traffic Endpoint that is not there.
     NoEndpoint(TrafficEndpointId),
+    /// A rule to be created or changed has the number of one that is predefined (TS 29.244 §5.4.9).
+    Predefined,
 }
 
 impl fmt::Display for EditError {
@@ -54,6 +57,7 @@ impl fmt::Display for EditError {
         match self.fault {
             EditFault::Exists => write!(f, "{} exists already", self.rule),
             EditFault::Unknown => write!(f, "{} does not exist", self.rule),
+            EditFault::Predefined => write!(f, "{} is predefined", self.rule),
             EditFault::NoEndpoint(id) => {
                 write!(
                     f,
@@ -69,7 +73,7 @@ impl core::error::Error for EditError {}
 
 /// A kind of rule with an id, so that the edits are written once.
 trait Rule {
-    type Id: Copy + PartialEq + Into<RuleRef>;
+    type Id: Copy + Ord + Into<RuleRef>;
     fn id(&self) -> Self::Id;
 }
 
@@ -127,6 +131,19 @@ fn definitions(filters: &[SdfFilter]) -> Vec<(SdfFilterId, SdfFilter)> {
     with_pattern
         .filter_map(|filter| Some((filter.filter_id?, filter.clone())))
         .collect()
+}
+
+/// Takes those instances of predefined rules out of `rules` that are not among `used`, and adds those that are missing.
+fn keep_used<R: Rule>(
+    rules: &mut Vec<R>,
+    used: impl Iterator<Item = R::Id>,
+    predefined: impl Fn(R::Id) -> Option<R>,
+) {
+    let used: BTreeSet<R::Id> = used.collect();
+    rules.retain(|rule| used.contains(&rule.id()) || predefined(rule.id()).is_none());
+    let missing = used.into_iter().filter(|id| find(rules, *id).is_none());
+    let instances: Vec<R> = missing.filter_map(predefined).collect();
+    rules.extend(instances);
 }
 
 /// Copies into `pdr` what its Traffic Endpoint says, if it names one.
@@ -351,9 +368,16 @@ impl SessionRules {
         Ok(removed)
     }
 
-    /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile.
+    /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile; but a predefined one goes
+    /// off the PDRs that name it, so that those of their rulebases apply (TS 29.244 §5.4.9).
     pub fn remove_far(&mut self, id: FarId) -> Result<Far, EditError> {
-        remove(&mut self.fars, id)
+        let removed = remove(&mut self.fars, id)?;
+        if RuleRef::Far(id).is_predefined() {
+            for pdr in &mut self.pdrs {
+                pdr.far = pdr.far.filter(|&named| named != id);
+            }
+        }
+        Ok(removed)
     }
 
     /// Takes a QER out, and off the PDRs that name it (Remove QER).
@@ -389,6 +413,33 @@ impl SessionRules {
         self.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
         self.forget_unused_filters();
         Ok(removed)
+    }
+
+    /// Makes the instances of predefined rules those that PDRs use: by number, or by the rulebases that they activate.
+    /// Other rules stay as they are, so do those instances that are there already. To be called when all edits of a
+    /// request are made. A number that is not among `predefined` either is for `compile` to find.
+    pub fn instantiate(&mut self, predefined: &Predefined) {
+        if predefined.is_empty() {
+            return;
+        }
+        let pdrs = &self.pdrs;
+        let fars = pdrs.iter().flat_map(|pdr| {
+            let rulebases = pdr.rulebases.iter().filter(|_| pdr.far.is_none());
+            pdr.far
+                .into_iter()
+                .chain(rulebases.flat_map(|rulebase| rulebase.fars().iter().copied()))
+        });
+        let qers = pdrs.iter().flat_map(|pdr| {
+            let rulebases = pdr.rulebases.iter().flat_map(|rulebase| rulebase.qers());
+            pdr.qers.iter().chain(rulebases).copied()
+        });
+        let urrs = pdrs.iter().flat_map(|pdr| {
+            let rulebases = pdr.rulebases.iter().flat_map(|rulebase| rulebase.urrs());
+            pdr.urrs.iter().chain(rulebases).copied()
+        });
+        keep_used(&mut self.fars, fars, |id| predefined.far(id).copied());
+        keep_used(&mut self.qers, qers, |id| predefined.qer(id).copied());
+        keep_used(&mut self.urrs, urrs, |id| predefined.urr(id).cloned());
     }
 
     /// Notes the definitions among `filters`; the latest one of an id is everyone's. Those that no PDR uses are

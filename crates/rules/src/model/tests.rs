@@ -170,6 +170,7 @@ fn all_of_a_pdr_can_be_changed() {
         far: Some(FarId(2)),
         qers: Some(Vec::new()),
         urrs: Some(vec![UrrId(3)]),
+        ..PdrUpdate::new(PdrId(1))
     };
     rules.update_pdr(update).unwrap();
     let pdr = rules.pdr(PdrId(1)).unwrap();

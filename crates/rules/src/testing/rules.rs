@@ -18,7 +18,7 @@ use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
 
 /// Flow Descriptions that some generated packets match.
-const DESCRIPTIONS: [&str; 12] = [
+pub(super) const DESCRIPTIONS: [&str; 12] = [
     "permit out ip from any to assigned",
     "permit out ip from any to any",
     "permit out 17 from any 53 to assigned",
@@ -161,6 +161,7 @@ fn any_pdr() -> impl Strategy<Value = Pdr> {
             far: Some(FarId(far)),
             qers: qers.into_iter().map(QerId).collect(),
             urrs: urrs.into_iter().map(UrrId).collect(),
+            rulebases: Box::default(),
         },
     )
 }
@@ -228,7 +229,7 @@ fn any_action() -> impl Strategy<Value = ApplyAction> {
     ]
 }
 
-fn any_far() -> impl Strategy<Value = Far> {
+pub(super) fn any_far() -> impl Strategy<Value = Far> {
     let parameters = prop::option::weighted(0.95, any_parameters());
     (
         any_action(),
@@ -275,7 +276,7 @@ fn any_gate() -> impl Strategy<Value = Gate> {
     prop_oneof![7 => Just(Gate::Open), 1 => Just(Gate::Closed)]
 }
 
-fn any_qer() -> impl Strategy<Value = Qer> {
+pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
     let qfi = prop::option::of((8..11u8).prop_map(Qfi::from_low_bits));
     let ppi = prop::option::weighted(0.3, (0..8u8).prop_map(Ppi::from_low_bits));
     let some = || prop::option::weighted(0.2, any_rates());

@@ -13,6 +13,7 @@ mod session_v1;
 
 use flow::{Bucket, UrrCount};
 use packet::{Qfi, Teid};
+use rules::Predefined;
 use rules::model::{EditError, PdrId, SessionRules};
 use rules::network::Network;
 use std::fmt;
@@ -33,6 +34,8 @@ pub use envelope::LONGEST_RECORD;
 pub struct Frame<'a> {
     /// The network instances, with their names.
     pub network: &'a Network,
+    /// The predefined rules, with the names of the rulebases.
+    pub predefined: &'a Predefined,
     /// Seconds since 1970 when the process's clock stood at 0.
     pub clock_unix: u64,
 }
@@ -183,6 +186,8 @@ pub enum RecordError {
     UnknownInstance(String),
     /// A forwarding policy that is not configured here.
     UnknownPolicy(String),
+    /// A rulebase of predefined rules that is not configured here.
+    UnknownRulebase(String),
     /// Its rules contradict each other.
     Rules(EditError),
 }
@@ -213,6 +218,9 @@ impl fmt::Display for RecordError {
                     f,
                     "the record names forwarding policy {name:?}, which is not configured"
                 )
+            }
+            RecordError::UnknownRulebase(name) => {
+                write!(f, "the record names rulebase {name:?}, which is not configured")
             }
             RecordError::Rules(error) => write!(f, "the record's rules: {error}"),
         }

@@ -132,6 +132,8 @@ struct Pdr {
     far: Option<u32>,
     qers: Vec<u32>,
     urrs: Vec<u32>,
+    /// The names of rulebases of predefined rules.
+    rulebases: Vec<Vec<u8>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -372,6 +374,7 @@ impl Writer<'_> {
             far,
             qers,
             urrs,
+            rulebases,
         } = pdr;
         let model::Pdi {
             source_interface,
@@ -406,6 +409,10 @@ impl Writer<'_> {
             far: far.map(|id| id.0),
             qers: qers.iter().map(|id| id.0).collect(),
             urrs: urrs.iter().map(|id| id.0).collect(),
+            rulebases: rulebases
+                .iter()
+                .map(|rulebase| rulebase.name().to_vec())
+                .collect(),
         }
     }
 

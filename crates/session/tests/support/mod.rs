@@ -209,6 +209,7 @@ pub fn pdr(id: PdrId, source: SourceInterface, far: FarId) -> Pdr {
         far: Some(far),
         qers: vec![QerId(1)],
         urrs: vec![UrrId(1)],
+        rulebases: Box::default(),
     }
 }
 

@@ -139,6 +139,7 @@ fn pdr(
         far: Some(far),
         qers,
         urrs: urrs[..usize::from(model.policy.urrs.min(2))].to_vec(),
+        rulebases: Box::default(),
     }
 }
 

@@ -75,6 +75,17 @@ fn explain(config: &Config) -> String {
         .instances
         .iter()
         .for_each(|instance| explain_instance(&mut text, instance));
+    for rulebase in config.predefined().rulebases() {
+        let _ = writeln!(
+            text,
+            "rulebase   {}: {} rules, with {} FARs, {} QERs and {} URRs",
+            rulebase.name().escape_ascii(),
+            rulebase.rules().len(),
+            rulebase.fars().len(),
+            rulebase.qers().len(),
+            rulebase.urrs().len()
+        );
+    }
     text
 }
 

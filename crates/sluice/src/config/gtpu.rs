@@ -1,4 +1,4 @@
-//! GTP-U as a whole: how paths are supervised.
+//! GTP-U as a whole: how paths are supervised, and when peers are told of unknown tunnels.
 
 use std::time::Duration;
 
@@ -13,6 +13,18 @@ pub struct GtpuConfig {
     /// Supervision of paths by echo; absent: peers are not asked.
     #[serde(default)]
     pub echo: Option<EchoConfig>,
+    /// Seconds after the start in which G-PDUs of unknown tunnels get no Error Indication, so that SMFs can restore
+    /// sessions under the F-TEIDs that they had (TS 23.527 §4.3.2); none.
+    #[serde(default)]
+    pub restoration_s: Option<Bounded<0, 3_600>>,
+}
+
+impl GtpuConfig {
+    /// [`restoration_s`](Self::restoration_s) as a time.
+    #[must_use]
+    pub fn restoration(&self) -> Duration {
+        Duration::from_secs(self.restoration_s.map_or(0, Bounded::value))
+    }
 }
 
 /// Echo Requests to the peers that sessions send to; failures and recoveries are told to the SMFs.

@@ -15,6 +15,7 @@ mod network;
 mod policy;
 mod pools;
 mod port;
+mod predefined;
 mod system;
 
 use std::path::Path;
@@ -31,6 +32,10 @@ pub use network::StaticNeighbour;
 pub use policy::PolicyConfig;
 pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};
 pub use port::{Driver, PortConfig};
+pub use predefined::{
+    GateConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig,
+    PredefinedUrr, RulebaseConfig,
+};
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 
 /// The whole file.
@@ -75,6 +80,9 @@ pub struct Config {
     /// What SMFs name by a Forwarding Policy Identifier; with any, TRST is announced.
     #[serde(default)]
     pub forwarding_policies: Vec<PolicyConfig>,
+    /// Rules that SMFs activate by name or by number; with any rulebase, ADPDP is announced.
+    #[serde(default)]
+    pub predefined: PredefinedConfig,
 }
 
 impl Config {
@@ -95,7 +103,8 @@ impl Config {
         let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
         let checked = network::check(&config)
             .and_then(|()| pools::check(&config))
-            .and_then(|()| policy::check(&config));
+            .and_then(|()| policy::check(&config))
+            .and_then(|()| predefined::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;
         Ok(config)
     }

@@ -427,3 +427,130 @@ fn pools_that_contradict_something_are_refused() {
         );
     }
 }
+
+const PREDEFINED: &str = "\
+predefined:
+  fars:
+    - {id: 0x80000001, action: drop}
+    - {id: 0x80000002, action: forward, instance: internet, tos: 40}
+  qers:
+    - {id: 0x80000001, qfi: 5, mbr_downlink_kbit: 2000}
+  urrs:
+    - {id: 0x80000001}
+  rulebases:
+    - name: video
+      rules:
+        - {precedence: 20, qers: [0x80000001], urrs: [0x80000001], far: 0x80000002}
+        - {precedence: 10, flows: [permit out 17 from 192.0.2.0/24 to assigned], tos: [184, 252], far: 0x80000001}
+";
+
+#[test]
+fn rulebases_become_predefined_rules() {
+    let config = Config::parse(&format!("{GOOD}{PREDEFINED}"), "sluice.yaml").unwrap();
+    let predefined = config.predefined();
+    let rulebase = predefined.rulebase(b"video").unwrap();
+    let precedences: Vec<u32> = rulebase.rules().iter().map(|rule| rule.precedence.0).collect();
+    assert_eq!(precedences, [10, 20]);
+    assert_eq!(
+        (
+            rulebase.rules()[0].filters.len(),
+            rulebase.rules()[1].filters.len()
+        ),
+        (1, 0)
+    );
+    let qer = predefined.qer(rules::model::QerId(0x8000_0001)).unwrap();
+    assert_eq!(qer.mbr.unwrap().dl.0, 2_000_000);
+    let far = predefined.far(rules::model::FarId(0x8000_0002)).unwrap();
+    assert_eq!(far.forwarding.unwrap().instance, Some(flow::InstanceId(1)));
+    assert!(
+        Config::parse(GOOD, "sluice.yaml")
+            .unwrap()
+            .predefined()
+            .is_empty()
+    );
+}
+
+#[test]
+fn predefined_rules_that_contradict_something_are_refused() {
+    for (from, to, part) in [
+        (
+            "instance: internet",
+            "instance: nowhere",
+            "no instance is named `nowhere`",
+        ),
+        ("instance: internet", "instance: access", "has not the role n6"),
+        (
+            "{id: 0x80000002,",
+            "{id: 0x80000001,",
+            "predefined: FAR 2147483649 stands here twice",
+        ),
+        (
+            "{id: 0x80000002,",
+            "{id: 2,",
+            "2 is outside 2147483648..=4294967295",
+        ),
+        (
+            "far: 0x80000001",
+            "far: 0x80000007",
+            "rulebase `video`: FAR 2147483655 is not predefined",
+        ),
+        (
+            "qers: [0x80000001]",
+            "qers: [0x80000009]",
+            "QER 2147483657 is not predefined",
+        ),
+        ("permit out 17", "deny out 17", "`deny out 17"),
+        ("name: video", "name: \"\"", "the name has no character"),
+    ] {
+        assert!(PREDEFINED.contains(from), "{from} is not in the rules");
+        let message = refusal(&format!("{GOOD}{}", PREDEFINED.replace(from, to)));
+        assert!(
+            message.contains(part) && message.starts_with("sluice.yaml:"),
+            "{message}"
+        );
+    }
+    let empty = PREDEFINED.split("        - {precedence").next().unwrap();
+    let message = refusal(&format!("{GOOD}{empty}").replace("      rules:\n", "      rules: []\n"));
+    assert!(message.contains("rulebase `video`: it has no rules"), "{message}");
+}
+
+/// A thousand PDRs, two hundred QERs and a hundred URRs in all.
+#[test]
+fn many_rules_are_configured_as_several_rulebases() {
+    use std::fmt::Write;
+    let mut text = String::from("predefined:\n  qers:\n");
+    (0..200).for_each(|id| {
+        writeln!(
+            text,
+            "    - {{id: {}, mbr_uplink_kbit: 1000}}",
+            0x8000_0000_u32 + id
+        )
+        .unwrap()
+    });
+    text.push_str("  urrs:\n");
+    (0..100).for_each(|id| writeln!(text, "    - {{id: {}}}", 0x8000_0000_u32 + id).unwrap());
+    text.push_str("  rulebases:\n");
+    for rulebase in 0..4 {
+        writeln!(text, "    - name: group{rulebase}\n      rules:").unwrap();
+        for rule in 0..250 {
+            let (qer, urr) = (rulebase * 50 + rule % 50, rulebase * 25 + rule % 25);
+            let [qer, urr] = [qer, urr].map(|id| 0x8000_0000_u32 + id);
+            let flow = format!("permit out 17 from 198.51.{rulebase}.{rule} to assigned");
+            writeln!(
+                text,
+                "        - {{precedence: {rule}, flows: [{flow}], qers: [{qer}], urrs: [{urr}]}}"
+            )
+            .unwrap();
+        }
+    }
+    let predefined = Config::parse(&format!("{GOOD}{text}"), "sluice.yaml")
+        .unwrap()
+        .predefined();
+    let rules: usize = predefined
+        .rulebases()
+        .map(|rulebase| rulebase.rules().len())
+        .sum();
+    let qers: usize = predefined.rulebases().map(|rulebase| rulebase.qers().len()).sum();
+    let urrs: usize = predefined.rulebases().map(|rulebase| rulebase.urrs().len()).sum();
+    assert_eq!((rules, qers, urrs), (1000, 200, 100));
+}

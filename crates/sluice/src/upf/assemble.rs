@@ -106,6 +106,7 @@ fn worker_config(
     worker.buffers = config
         .buffering
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
+    worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
     worker.force_five_tuple = config.workers.force_five_tuple;
     worker
 }
@@ -178,5 +179,6 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());
     made.sessions.accept_cp_f_teids = config.n4.accept_cp_f_teids;
     made.sessions.pools = config.session_pools();
+    made.sessions.predefined = Arc::new(config.predefined());
     made
 }

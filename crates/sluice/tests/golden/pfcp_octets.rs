@@ -82,6 +82,8 @@ const IES: &[(&str, u16, Form)] = &[
     ("outer_header_removal", 95, Form::Made(outer_header_removal)),
     ("recovery_time_stamp", 96, Form::Number(4)),
     ("update_duplicating_parameters", 105, Form::Group),
+    ("activate_predefined_rules", 106, Form::Text),
+    ("deactivate_predefined_rules", 107, Form::Text),
     ("far_id", 108, Form::Number(4)),
     ("qer_id", 109, Form::Number(4)),
     ("rqi", 123, Form::Number(1)),

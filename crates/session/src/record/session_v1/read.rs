@@ -5,6 +5,7 @@ use packet::{Ppi, Qfi, Teid};
 use rules::compile::MAX_PDRS;
 use rules::model::{self, SessionRules};
 use rules::network::{Network, PolicyId};
+use rules::predefined::Rulebase;
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
 
@@ -155,6 +156,11 @@ impl<'a> Reader<'a> {
             far: pdr.far.map(model::FarId),
             qers: pdr.qers.iter().copied().map(model::QerId).collect(),
             urrs: pdr.urrs.iter().copied().map(model::UrrId).collect(),
+            rulebases: pdr
+                .rulebases
+                .iter()
+                .map(|name| self.rulebase(name))
+                .collect::<Result<_>>()?,
         })
     }
 
@@ -184,6 +190,11 @@ impl<'a> Reader<'a> {
             transport_level_marking: forwarding.transport_level_marking.map(class),
             policy: forwarding.policy.map(|number| self.policy(number)).transpose()?,
         })
+    }
+
+    fn rulebase(&self, name: &[u8]) -> Result<Arc<Rulebase>> {
+        let rulebase = self.frame.predefined.rulebase(name).cloned();
+        rulebase.ok_or_else(|| RecordError::UnknownRulebase(String::from_utf8_lossy(name).into_owned()))
     }
 
     fn policy(&self, number: u16) -> Result<PolicyId> {

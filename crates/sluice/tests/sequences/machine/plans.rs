@@ -82,6 +82,7 @@ fn pdr(id: u16, precedence: u32, pdi: Pdi, far: u32) -> Pdr {
         far: Some(FarId(far)),
         qers: vec![QerId(1)],
         urrs: vec![UrrId(1)],
+        rulebases: Box::default(),
     }
 }
 

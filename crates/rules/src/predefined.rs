@@ -1,0 +1,302 @@
+//! Rules that are predefined in the user plane (TS 29.244 §5.4.9, §5.19): what an operator configures once, and what
+//! sessions activate by name ([`Rulebase`]) or by number (a FAR, QER or URR with the top bit of its number set).
+//!
+//! Made at start, never changed, owned by whoever has the configuration and shared by all sessions: a session keeps a
+//! reference to each rulebase that its PDRs activate, and instances of the FARs, QERs and URRs that they use
+//! ([`SessionRules::instantiate`](crate::SessionRules::instantiate)), which have state of their own in each session. So
+//! what a session takes grows with those, and not with the number of rules in a rulebase.
+
+use core::fmt;
+use core::hash::{Hash, Hasher};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use flow::BlockImage;
+
+use crate::classifier::{Matcher, TooManyFilters};
+use crate::model::{Far, FarId, Precedence, Qer, QerId, RuleRef, SdfFilter, Urr, UrrId};
+
+/// One predefined rule: which packets of a session are its, and what it adds to the PDR that activates it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct PredefinedRule {
+    /// Its place among the rules that the same PDR activates; the PDR's own precedence is that of all of them among the
+    /// PDRs of the session.
+    pub precedence: Precedence,
+    /// Patterns over the user packet, any of them; none: every packet. Without ids: those are the sessions'.
+    pub filters: Vec<SdfFilter>,
+    /// What happens to the packet, where the PDR says nothing of it.
+    pub far: Option<FarId>,
+    /// QoS rules beside those of the PDR.
+    pub qers: Vec<QerId>,
+    /// Usage rules beside those of the PDR.
+    pub urrs: Vec<UrrId>,
+}
+
+/// Predefined rules that are activated together, by name.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Rulebase {
+    name: Box<[u8]>,
+    rules: Box<[PredefinedRule]>,
+    matcher: Matcher,
+}
+
+impl Rulebase {
+    /// The name in Activate and Deactivate Predefined Rules (TS 29.244 §8.2.72): octets.
+    pub fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Its rules, at least one, in the order of matching: by precedence, then as they were configured.
+    pub fn rules(&self) -> &[PredefinedRule] {
+        &self.rules
+    }
+
+    /// The same, made ready for matching.
+    pub(crate) fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+
+    /// The FARs, QERs and URRs that its rules name, each once.
+    pub fn fars(&self) -> &[FarId] {
+        self.matcher.fars()
+    }
+
+    /// The QERs that its rules name, each once.
+    pub fn qers(&self) -> &[QerId] {
+        self.matcher.qers()
+    }
+
+    /// The URRs that its rules name, each once.
+    pub fn urrs(&self) -> &[UrrId] {
+        self.matcher.urrs()
+    }
+}
+
+impl fmt::Debug for Rulebase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name.escape_ascii();
+        write!(f, "Rulebase({name}, {} rules)", self.rules.len())
+    }
+}
+
+/// Rulebases of one name are one.
+impl Hash for Rulebase {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+/// All that is predefined.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Predefined {
+    fars: BTreeMap<FarId, Far>,
+    qers: BTreeMap<QerId, Qer>,
+    urrs: BTreeMap<UrrId, Urr>,
+    rulebases: BTreeMap<Box<[u8]>, Arc<Rulebase>>,
+}
+
+impl Predefined {
+    /// Octets of the longest name.
+    pub const MAX_NAME: usize = 255;
+
+    /// No rulebases yet.
+    ///
+    /// # Errors
+    /// A rule whose number has not the top bit set, or another's number.
+    pub fn new(
+        fars: impl IntoIterator<Item = Far>,
+        qers: impl IntoIterator<Item = Qer>,
+        urrs: impl IntoIterator<Item = Urr>,
+    ) -> Result<Self, PredefinedError> {
+        Ok(Self {
+            fars: by_id(fars.into_iter().map(|far| (far.id, far)))?,
+            qers: by_id(qers.into_iter().map(|qer| (qer.id, qer)))?,
+            urrs: by_id(urrs.into_iter().map(|urr| (urr.id, urr)))?,
+            rulebases: BTreeMap::new(),
+        })
+    }
+
+    /// Adds a rulebase.
+    ///
+    /// # Errors
+    /// Its name is another's, empty or too long; it has no rules; a rule names a FAR, QER or URR that is not predefined
+    /// here; or it names more of them, or has more filters, than one session has room for.
+    pub fn add(&mut self, name: &[u8], mut rules: Vec<PredefinedRule>) -> Result<(), PredefinedError> {
+        if name.is_empty() || name.len() > Self::MAX_NAME {
+            return Err(PredefinedError::Name);
+        }
+        if self.rulebases.contains_key(name) {
+            return Err(PredefinedError::NameTaken);
+        }
+        if rules.is_empty() {
+            return Err(PredefinedError::Empty);
+        }
+        rules.iter().try_for_each(|rule| self.check(rule))?;
+        check_slots(&rules)?;
+        rules.sort_by_key(|rule| rule.precedence);
+        let marks = |id: QerId| self.qer(id).is_some_and(|qer| qer.qfi.is_some());
+        let matcher = Matcher::new(&rules, marks)?;
+        let rulebase = Rulebase {
+            name: name.into(),
+            rules: rules.into(),
+            matcher,
+        };
+        self.rulebases.insert(name.into(), Arc::new(rulebase));
+        Ok(())
+    }
+
+    fn check(&self, rule: &PredefinedRule) -> Result<(), PredefinedError> {
+        let unknown = |id: RuleRef| PredefinedError::Unknown(id);
+        if rule.filters.iter().any(|filter| filter.filter_id.is_some()) {
+            return Err(PredefinedError::FilterId);
+        }
+        let far = rule.far.filter(|id| self.far(*id).is_none());
+        far.map_or(Ok(()), |id| Err(unknown(id.into())))?;
+        let qer = rule.qers.iter().find(|id| self.qer(**id).is_none());
+        qer.map_or(Ok(()), |id| Err(unknown((*id).into())))?;
+        let urr = rule.urrs.iter().find(|id| self.urr(**id).is_none());
+        urr.map_or(Ok(()), |id| Err(unknown((*id).into())))
+    }
+
+    /// Whether nothing is predefined.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The rulebase with this name.
+    pub fn rulebase(&self, name: &[u8]) -> Option<&Arc<Rulebase>> {
+        self.rulebases.get(name)
+    }
+
+    /// All rulebases, by name.
+    pub fn rulebases(&self) -> impl Iterator<Item = &Rulebase> {
+        self.rulebases.values().map(Arc::as_ref)
+    }
+
+    /// The predefined FAR with this number.
+    pub fn far(&self, id: FarId) -> Option<&Far> {
+        self.fars.get(&id)
+    }
+
+    /// The predefined QER with this number.
+    pub fn qer(&self, id: QerId) -> Option<&Qer> {
+        self.qers.get(&id)
+    }
+
+    /// The predefined URR with this number.
+    pub fn urr(&self, id: UrrId) -> Option<&Urr> {
+        self.urrs.get(&id)
+    }
+
+    /// Whether this is the number of a predefined rule.
+    pub fn contains(&self, rule: RuleRef) -> bool {
+        match rule {
+            RuleRef::Far(id) => self.far(id).is_some(),
+            RuleRef::Qer(id) => self.qer(id).is_some(),
+            RuleRef::Urr(id) => self.urr(id).is_some(),
+            RuleRef::Pdr(_) | RuleRef::Bar(_) | RuleRef::Endpoint(_) => false,
+        }
+    }
+}
+
+fn by_id<I, R>(rules: impl Iterator<Item = (I, R)>) -> Result<BTreeMap<I, R>, PredefinedError>
+where
+    I: Copy + Ord + Into<RuleRef>,
+{
+    let mut all = BTreeMap::new();
+    for (id, rule) in rules {
+        let named: RuleRef = id.into();
+        if !named.is_predefined() {
+            return Err(PredefinedError::NotPredefined(named));
+        }
+        if all.insert(id, rule).is_some() {
+            return Err(PredefinedError::Twice(named));
+        }
+    }
+    Ok(all)
+}
+
+/// What the rules name has slots in a session.
+fn check_slots(rules: &[PredefinedRule]) -> Result<(), PredefinedError> {
+    let fars = each_once(rules.iter().filter_map(|rule| rule.far));
+    let qers = each_once(rules.iter().flat_map(|rule| rule.qers.iter().copied()));
+    let urrs = each_once(rules.iter().flat_map(|rule| rule.urrs.iter().copied()));
+    limit(fars.len(), BlockImage::MAX_FORWARDS, "FARs")?;
+    limit(qers.len(), BlockImage::MAX_QERS, "QERs")?;
+    limit(urrs.len(), BlockImage::MAX_URRS, "URRs")
+}
+
+fn limit(count: usize, max: usize, what: &'static str) -> Result<(), PredefinedError> {
+    if count > max {
+        return Err(PredefinedError::TooMany { what, max });
+    }
+    Ok(())
+}
+
+/// The members of `all`, each once, in their order.
+pub(crate) fn each_once<T: Copy + Eq + Hash>(all: impl Iterator<Item = T>) -> Box<[T]> {
+    let mut seen = HashSet::new();
+    all.filter(|one| seen.insert(*one)).collect()
+}
+
+/// What cannot be predefined. The configuration is at fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PredefinedError {
+    /// The top bit of a number is not set (TS 29.244 §8.2.74).
+    NotPredefined(RuleRef),
+    /// Two rules have one number.
+    Twice(RuleRef),
+    /// A rule names another that is not predefined.
+    Unknown(RuleRef),
+    /// A rulebase has no name, or one that is too long.
+    Name,
+    /// Two rulebases have one name.
+    NameTaken,
+    /// A rulebase has no rules.
+    Empty,
+    /// A filter has an id.
+    FilterId,
+    /// More than one session has room for.
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// The most there may be.
+        max: usize,
+    },
+}
+
+impl From<TooManyFilters> for PredefinedError {
+    fn from(_: TooManyFilters) -> Self {
+        Self::TooMany {
+            what: "filters, prefixes or ports",
+            max: u16::MAX.into(),
+        }
+    }
+}
+
+impl fmt::Display for PredefinedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPredefined(rule) => write!(
+                f,
+                "{rule}: predefined numbers are from 2147483648 (0x80000000) on"
+            ),
+            Self::Twice(rule) => write!(f, "{rule} stands here twice"),
+            Self::Unknown(rule) => write!(f, "{rule} is not predefined"),
+            Self::Name => write!(
+                f,
+                "the name has no character, or more than {}",
+                Predefined::MAX_NAME
+            ),
+            Self::NameTaken => f.write_str("another has this name"),
+            Self::Empty => f.write_str("it has no rules"),
+            Self::FilterId => f.write_str("a filter has an id"),
+            Self::TooMany { what, max } => write!(f, "its rules name more than {max} {what}"),
+        }
+    }
+}
+
+impl core::error::Error for PredefinedError {}
+
+#[cfg(test)]
+mod tests;
