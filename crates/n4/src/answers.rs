@@ -5,6 +5,7 @@
 //! peer that has restarted and counts from the beginning again. Bounded in octets; the oldest answers go first.
 
 use flow::Nanos;
+use pfcp::MessageType;
 use session::{Keyed, Ticket, keyed};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -126,15 +127,13 @@ impl Answers {
         }
     }
 
-    /// Forgets requests about sessions of a peer that has started anew: it counts from the beginning again, so what
-    /// looks like a retransmission may be the same request in a new life, and the answer to it is of a session that is
-    /// gone. Requests about the association stay known: an old one that comes late must not be served again.
-    pub(crate) fn forget_sessions_of(&mut self, peer: SocketAddr) {
-        let is_of_session = |key: &RequestKey| pfcp::MessageType(key.message_type).is_session();
+    /// Forgets the requests of a peer that has started anew: it counts from the beginning again, so what looks like a
+    /// retransmission may be the same request in a new life, and the answer of then would say done what is not. Its
+    /// set-ups stay known: an old one that comes late must not be served again.
+    pub(crate) fn forget_life_of(&mut self, peer: SocketAddr) {
+        let is_setup = |key: &RequestKey| key.message_type == MessageType::ASSOCIATION_SETUP_REQUEST.0;
         let keys = self.entries.keys().copied();
-        let going: Vec<RequestKey> = keys
-            .filter(|key| key.peer == peer && is_of_session(key))
-            .collect();
+        let going: Vec<RequestKey> = keys.filter(|key| key.peer == peer && !is_setup(key)).collect();
         going.iter().for_each(|key| self.forget(key));
     }
 
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_starts_anew_is_answered_anew_about_sessions_only() {
+    fn a_peer_that_starts_anew_is_answered_anew_but_for_its_set_ups() {
         let mut answers = Answers::new(1, 10_000, AGE);
         let setup = RequestKey {
             message_type: 5,
@@ -283,9 +282,9 @@ mod tests {
             answers.finish(Nanos::ZERO, key, Ticket(ticket), answer(4));
         }
         answers.begin(key(3), 5, Ticket(4));
-        answers.forget_sessions_of("192.0.2.2:8805".parse().unwrap());
+        answers.forget_life_of("192.0.2.2:8805".parse().unwrap());
         assert_eq!(answers.entries.len(), 4);
-        answers.forget_sessions_of(key(1).peer);
+        answers.forget_life_of(key(1).peer);
         answers.finish(Nanos::ZERO, key(3), Ticket(4), answer(4));
         assert_eq!((answers.entries.len(), answers.octets()), (1, 4 + OVERHEAD));
         assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);

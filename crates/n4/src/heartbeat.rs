@@ -82,7 +82,7 @@ impl Endpoint {
         let Some(association) = self.associations.get(id) else {
             return;
         };
-        self.answers.forget_sessions_of(association.peer);
+        self.answers.forget_life_of(association.peer);
         if !association.is_of_set() {
             self.sessions.remove_association(id, |_| true);
         }

@@ -45,7 +45,7 @@ impl Endpoint {
         let id = self.associations.id_for(&node);
         let before = self.associations.get(id).map(|known| known.recovery);
         if before != Some(setup.recovery_time_stamp) {
-            self.answers.forget_sessions_of(request.path.from);
+            self.answers.forget_life_of(request.path.from);
         }
         let retained = self.retain_sessions(id, is_new, setup);
         let introduction = Introduction {

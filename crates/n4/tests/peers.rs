@@ -367,3 +367,15 @@ fn a_restarted_peer_that_repeats_itself_to_the_octet_gets_a_new_session() {
     };
     assert_ne!(begin(100), begin(101));
 }
+
+#[test]
+fn a_restarted_peer_that_releases_as_in_its_last_life_is_released() {
+    let mut world = World::new();
+    for started in [100, 101] {
+        let setup = message(5, None, 1, &[node_v4(SMF_ADDRESS), recovery(started)]);
+        world.datagram(&setup).assert_accepted();
+        let release = message(9, None, 2, &[node_v4(SMF_ADDRESS)]);
+        world.datagram(&release).assert_accepted();
+        assert_eq!(world.n4.associations().count(), 0);
+    }
+}

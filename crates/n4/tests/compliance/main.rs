@@ -56,7 +56,7 @@ fn what_is_refused_gets_its_cause_and_changes_nothing() {
                 for place in refused::places(&table.place) {
                     tried += 1;
                     let what = format!("{} {} in {}", ie.number, ie.name, table.place);
-                    let reply = refused::ask(&mut world, seid, place, ie.number);
+                    let reply = refused::ask(&mut world, seid, *place, ie.number);
                     assert_eq!(reply.cause().map(|cause| cause.value()), Some(cause), "{what}");
                     assert_eq!(reply.failed_rule().is_some(), cause != 76, "{what}");
                 }
@@ -133,7 +133,7 @@ fn with_a_policy(name: &str) -> World {
         next_hop: None,
         dscp: None,
     };
-    let network = Arc::unwrap_or_clone(support::fleet::network());
+    let network = Arc::unwrap_or_clone(fleet::network());
     let network = network.with_policies(vec![policy]).unwrap();
     World::with_network(World::config(2), Arc::new(network))
 }

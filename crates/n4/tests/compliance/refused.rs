@@ -5,36 +5,29 @@ use std::net::Ipv4Addr;
 use super::support::wire::*;
 use super::support::*;
 
-/// Where an IE is put: a request, and the groups from the outermost to the one that gets it.
-pub struct Place {
-    message_type: u8,
-    groups: &'static [u16],
-}
-
-const fn at(message_type: u8, groups: &'static [u16]) -> Place {
-    Place { message_type, groups }
-}
+/// Where an IE is put: a request's type, and the groups from the outermost to the one that gets it.
+pub type Place = (u8, &'static [u16]);
 
 /// Where the IEs of a table stand in requests.
 pub fn places(table: &str) -> &'static [Place] {
     match table {
-        "7.5.2.1-1" => &[at(50, &[])],
-        "7.5.4.1-1" => &[at(52, &[])],
-        "7.5.2.2-1" => &[at(50, &[1]), at(52, &[1])],
-        "7.5.2.2-2" => &[at(50, &[1, 2]), at(52, &[1, 2]), at(52, &[9, 2])],
-        "7.5.4.2-1" => &[at(52, &[9])],
-        "7.5.2.3-1" => &[at(50, &[3]), at(52, &[3])],
-        "7.5.2.3-2" => &[at(50, &[3, 4]), at(52, &[3, 4])],
-        "7.5.4.3-1" => &[at(52, &[10])],
-        "7.5.4.3-2" => &[at(52, &[10, 11])],
-        "7.5.2.4-1" => &[at(50, &[6]), at(52, &[6])],
-        "7.5.4.4-1" => &[at(52, &[13])],
-        "7.5.2.5-1" => &[at(50, &[7]), at(52, &[7])],
-        "7.5.4.5-1" => &[at(52, &[14])],
-        "7.5.2.6-1" => &[at(50, &[85])],
-        "7.5.4.11-1" => &[at(52, &[86])],
-        "7.5.2.7-1" => &[at(50, &[127]), at(52, &[127])],
-        "7.5.4.13-1" => &[at(52, &[129])],
+        "7.5.2.1-1" => &[(50, &[])],
+        "7.5.4.1-1" => &[(52, &[])],
+        "7.5.2.2-1" => &[(50, &[1]), (52, &[1])],
+        "7.5.2.2-2" => &[(50, &[1, 2]), (52, &[1, 2]), (52, &[9, 2])],
+        "7.5.4.2-1" => &[(52, &[9])],
+        "7.5.2.3-1" => &[(50, &[3]), (52, &[3])],
+        "7.5.2.3-2" => &[(50, &[3, 4]), (52, &[3, 4])],
+        "7.5.4.3-1" => &[(52, &[10])],
+        "7.5.4.3-2" => &[(52, &[10, 11])],
+        "7.5.2.4-1" => &[(50, &[6]), (52, &[6])],
+        "7.5.4.4-1" => &[(52, &[13])],
+        "7.5.2.5-1" => &[(50, &[7]), (52, &[7])],
+        "7.5.4.5-1" => &[(52, &[14])],
+        "7.5.2.6-1" => &[(50, &[85])],
+        "7.5.4.11-1" => &[(52, &[86])],
+        "7.5.2.7-1" => &[(50, &[127]), (52, &[127])],
+        "7.5.4.13-1" => &[(52, &[129])],
         other => panic!("nothing is refused in {other} as yet"),
     }
 }
@@ -81,14 +74,14 @@ pub fn rules(world: &World) -> String {
 }
 
 /// Sends a good request with one IE more, and sees to it that nothing has changed.
-pub fn ask(world: &mut World, seid: u64, place: &Place, ie_type: u16) -> Reply {
-    let (seid, mut request) = match place.message_type {
+pub fn ask(world: &mut World, seid: u64, (message_type, groups): Place, ie_type: u16) -> Reply {
+    let (seid, mut request) = match message_type {
         50 => (0, establishment(2, Ipv4Addr::new(10, 45, 0, 3))),
         _ => (seid, modification()),
     };
-    put(&mut request, place.groups, &ie(ie_type, value(ie_type)));
+    put(&mut request, groups, &ie(ie_type, value(ie_type)));
     let before = rules(world);
-    let reply = world.ask(place.message_type, Some(seid), &request);
+    let reply = world.ask(message_type, Some(seid), &request);
     assert_eq!(rules(world), before, "{ie_type} changed something");
     reply
 }

@@ -115,3 +115,10 @@ fn packets_that_wait_go_on_under_the_rules_of_then() {
         ],
     );
 }
+
+/// As before: the answer to the release of then is not that to the release of now.
+#[test]
+fn a_restarted_smf_that_releases_as_in_its_last_life_is_released() {
+    let release = Step::Release { smf: 0 };
+    run(1, &[release, SOON, Step::RestartSmf { smf: 0 }]);
+}

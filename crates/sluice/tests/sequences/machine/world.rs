@@ -210,10 +210,9 @@ impl World {
 
     /// What a request must come to.
     fn expect(&self, rules: &Rules, ops: &[Op]) -> Expect {
-        let is_contested = addresses_in(ops).iter().any(|own| self.contested.contains(own));
         match rules.after(ops, &Grants::placeholders(ops)) {
             Err(_) => Expect::Refused,
-            Ok(_) if is_contested => Expect::Either,
+            Ok(_) if self.is_contested(ops) => Expect::Either,
             Ok(_) => Expect::Accepted,
         }
     }
@@ -336,13 +335,13 @@ impl World {
             Purpose::Update => assert_eq!(told.cause, ACCEPTED),
             Purpose::Establish(slot, ops, expect) => {
                 self.smfs[smf].slots[usize::from(slot)].is_busy = false;
-                if is_accepted(&told, expect, &ops) {
+                if self.is_accepted(&told, expect, &ops) {
                     self.established(smf, slot, &ops, told, message);
                 }
             }
             Purpose::Modify(slot, ops, expect) => {
                 self.smfs[smf].slots[usize::from(slot)].is_busy = false;
-                if is_accepted(&told, expect, &ops) {
+                if self.is_accepted(&told, expect, &ops) {
                     self.modified(smf, slot, &ops, &told, message);
                 }
             }
@@ -351,6 +350,22 @@ impl World {
                 self.deleted(smf, slot, &told);
             }
         }
+    }
+
+    /// Whether a request was accepted, which must be as expected, unless others have come to want its addresses.
+    fn is_accepted(&self, told: &Told, expect: Expect, ops: &[Op]) -> bool {
+        let is_accepted = told.cause == ACCEPTED;
+        let is_right = match expect {
+            Expect::Accepted => is_accepted || self.is_contested(ops),
+            Expect::Refused => !is_accepted,
+            Expect::Either => true,
+        };
+        assert!(is_right, "{expect:?}, but cause {} for {ops:#?}", told.cause);
+        is_accepted
+    }
+
+    fn is_contested(&self, ops: &[Op]) -> bool {
+        addresses_in(ops).iter().any(|own| self.contested.contains(own))
     }
 
     fn established(&mut self, smf: usize, slot: u8, ops: &[Op], told: Told, message: &Frame<'_>) {
@@ -647,18 +662,6 @@ impl World {
             assert_eq!(stats.stored, stats.flushed + dropped, "buffered packets");
         }
     }
-}
-
-/// Whether a request was accepted, which must be as expected.
-fn is_accepted(told: &Told, expect: Expect, ops: &[Op]) -> bool {
-    let is_accepted = told.cause == ACCEPTED;
-    let is_right = match expect {
-        Expect::Accepted => is_accepted,
-        Expect::Refused => !is_accepted,
-        Expect::Either => true,
-    };
-    assert!(is_right, "{expect:?}, but cause {} for {ops:#?}", told.cause);
-    is_accepted
 }
 
 /// The UE addresses that a request names.
