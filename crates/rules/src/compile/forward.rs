@@ -87,7 +87,7 @@ fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
     let mut pdrs = rules
         .pdrs()
         .iter()
-        .filter(|pdr| pdr.far == Some(far.id))
+        .filter(|pdr| pdr.may_follow(far.id))
         .peekable();
     far.forwarding.is_some_and(to_nodes)
         && pdrs.peek().is_some()

@@ -65,7 +65,7 @@ impl Session<'_> {
             Some(Verb::Buffer) => Err(DropReason::FarBuffer),
             Some(Verb::Forward) => {
                 let to = far.forwarding.ok_or(DropReason::FarNoTunnel)?;
-                let mut users = self.rules.pdrs().iter().filter(|user| user.far == Some(far.id));
+                let mut users = self.rules.pdrs().iter().filter(|user| user.may_follow(far.id));
                 let by_cp = users.all(|user| user.pdi.source_interface == SourceInterface::CpFunction);
                 match (to.destination, to.outer_header_creation) {
                     (DestinationInterface::Access, None) if by_cp => self.way_to_nodes(to),

@@ -288,6 +288,17 @@ impl Pdr {
         self.far.or_else(|| first.and_then(|rule| rule.far))
     }
 
+    /// Whether a FAR may be that of packets that it detects: its own, or that of a predefined rule where it has none.
+    pub fn may_follow(&self, far: FarId) -> bool {
+        match self.far {
+            Some(own) => own == far,
+            None => self
+                .rulebases
+                .iter()
+                .any(|rulebase| rulebase.fars().contains(&far)),
+        }
+    }
+
     /// Whether packets that it detects may count in a URR: its own, or that of a predefined rule.
     pub fn may_count_in(&self, urr: UrrId) -> bool {
         self.urrs.contains(&urr)
