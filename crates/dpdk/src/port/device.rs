@@ -34,6 +34,13 @@ pub(super) struct Held {
 /// The ports that some `Device` owns.
 static OWNED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
+/// EAL's lists of devices and of their arguments do not lock: who adds to them or takes from them holds this.
+static LISTS: Mutex<()> = Mutex::new(());
+
+pub(super) fn lists() -> MutexGuard<'static, ()> {
+    LISTS.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 fn owned() -> MutexGuard<'static, BTreeSet<u16>> {
     OWNED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
@@ -49,7 +56,10 @@ impl Device {
         let (name, arguments) = (with_nul(name)?, with_nul(arguments)?);
         // SAFETY: EAL runs (`Port::open` has it); the texts are NUL-terminated and copied.
         let call = || unsafe { sys::rte_eal_hotplug_add(bus.as_ptr(), name.as_ptr(), arguments.as_ptr()) };
-        let (code, log) = crate::log::captured(call);
+        let (code, log) = {
+            let _alone = lists();
+            crate::log::captured(call)
+        };
         let found = match code {
             0 => find(&name),
             code => Err(Errno::from_return(code)),
@@ -141,6 +151,7 @@ impl Drop for Device {
         let (bus, name) = &self.plugged;
         // Held to the end: the number must not be given to another device before it is free here.
         let mut owned = owned();
+        let _alone = lists();
         let close = || {
             // SAFETY: the port is open, and with the last handle gone no thread is in a call on it. Stopping a port
             // that never started does nothing.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use dpdk_sys as sys;
 
-use super::device::{Device, Held};
+use super::device::{Device, Held, lists};
 use crate::eal::Eal;
 use crate::error::{Errno, Error};
 use crate::ring::{Consumer, Producer, RawRing};
@@ -71,6 +71,7 @@ fn device(label: String, inward: &[Arc<RawRing>], outward: &[Arc<RawRing>]) -> R
     let name = CString::new(label.clone()).expect("digits and letters have no NUL");
     let pointers = |rings: &[Arc<RawRing>]| rings.iter().map(|ring| ring.as_ptr()).collect::<Vec<_>>();
     let (rx, tx) = (pointers(inward), pointers(outward));
+    let alone = lists();
     // SAFETY: EAL runs (`Port::memory` has it); both arrays have the announced number of rings, which the device
     // keeps alive until it is closed. Node 0: rings have no device memory.
     let (code, log) = crate::log::captured(|| unsafe {
@@ -83,6 +84,7 @@ fn device(label: String, inward: &[Arc<RawRing>], outward: &[Arc<RawRing>]) -> R
             0,
         )
     });
+    drop(alone);
     let Ok(id) = u16::try_from(code) else {
         return Err(Error::Driver {
             port: label,
