@@ -83,7 +83,7 @@ impl Inquiry {
     /// A page of associations.
     ///
     /// # Errors
-    /// [`Silent`], as for all questions.
+    /// `Silent`, as for all questions.
     pub async fn associations(&self, after: Option<u32>, most: usize) -> Result<AssociationList, Silent> {
         self.ask(|reply| Question::Associations { after, most, reply })
             .await
@@ -92,7 +92,7 @@ impl Inquiry {
     /// A page of sessions.
     ///
     /// # Errors
-    /// [`Silent`].
+    /// `Silent`.
     pub async fn sessions(
         &self,
         query: SessionQuery,
@@ -111,7 +111,7 @@ impl Inquiry {
     /// A session in full.
     ///
     /// # Errors
-    /// [`Silent`].
+    /// `Silent`.
     pub async fn session(&self, seid: Seid) -> Result<Shown, Silent> {
         self.ask(|reply| Question::Session { seid, reply }).await
     }
