@@ -7,7 +7,9 @@ use session::{Frame, Record};
 
 fn read(octets: &[u8]) {
     let network = rules::testing::network();
+    let predefined = rules::Predefined::default();
     let frame = Frame {
+        predefined: &predefined,
         network: &network,
         clock_unix: 1_700_000_000,
     };
