@@ -113,10 +113,9 @@ impl Endpoint {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn export_associations(&self) -> Result<Vec<Vec<u8>>, RecordError> {
-        let frame = frame(&self.network, &self.config);
         self.associations
             .iter()
-            .map(|one| record_of(one).encode(frame))
+            .map(|one| record_of(one).encode())
             .collect()
     }
 
@@ -203,8 +202,6 @@ impl Endpoint {
             others,
             set,
             local,
-            // When it was set up matters for nothing but who has to make room first: from now on it is ours.
-            since: _,
         } = record;
         let node = node_of(&node)?;
         if self.associations.by_node(&node).is_some() {
@@ -223,6 +220,7 @@ impl Endpoint {
             others,
             set,
             local,
+            // That matters for nothing but who has to make room first: from now on it is ours.
             since: now,
             reachable: true,
             is_asked: false,
@@ -326,8 +324,8 @@ fn record_of(association: &Association) -> AssociationRecord {
         others,
         set,
         local,
-        since,
         // What is found out anew.
+        since: _,
         reachable: _,
         is_asked: _,
         knows: _,
@@ -340,7 +338,6 @@ fn record_of(association: &Association) -> AssociationRecord {
         others: others.clone(),
         set: set.clone(),
         local: *local,
-        since: (*since).into(),
     }
 }
 

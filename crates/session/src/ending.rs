@@ -36,7 +36,7 @@ impl Sessions {
         self.expire_move(now);
     }
 
-    /// Refuses a request that is still waiting or under way.
+    /// Refuses a request that is still waiting or under way, but for one whose answer is all that is left of a session.
     fn expire(
         &mut self,
         now: Nanos,
@@ -60,9 +60,9 @@ impl Sessions {
         match &session.state {
             State::Changing(change) if change.ticket == ticket => match change.work {
                 Work::Modify(_) | Work::Supersede(..) => self.roll_back(now, index),
-                Work::Establish(_) | Work::Delete => self.kill_because(index, Refusal::TooLate),
-                // No peer waits for it, and what the worker has given up cannot be had twice.
-                Work::Export(_) => {}
+                Work::Establish(_) => self.kill_because(index, Refusal::TooLate),
+                // What the worker gives up it gives once: late usage is worth more than a refusal in time.
+                Work::Delete | Work::Export(_) => {}
             },
             _ => {}
         }

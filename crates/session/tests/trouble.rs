@@ -103,14 +103,21 @@ fn a_late_replace_is_rolled_back_and_its_usage_kept() {
 }
 
 #[test]
-fn a_late_removal_is_a_removal() {
+fn a_late_removal_is_answered_late_with_all_usage() {
     let mut world = World::new(1);
     let done = world.establish(1, chosen_session(UE)).unwrap();
+    let index = world.sessions.session(done.seid).unwrap().index();
+    world.fleet.count(index, UrrId(1), uplink_count(7));
     let ticket = world.ticket();
     world.sessions.delete(world.now, ticket, done.seid);
     world.hand_over();
-    world.pass(Duration::from_secs(1));
-    world.assert_too_late(ticket);
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.sessions.poll_outcome(), None);
+    let outcomes = world.run();
+    let [Outcome { ticket: of, result: Ok(deleted) }] = outcomes.as_slice() else {
+        panic!("{outcomes:?}");
+    };
+    assert_eq!((*of, deleted.usage[0].count), (ticket, uplink_count(7)));
     assert_eq!(world.delete(done.seid), Err(Refusal::NotFound));
     world.assert_clean();
 }

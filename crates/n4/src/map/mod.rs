@@ -55,9 +55,7 @@ impl Context<'_> {
             (None, UnknownInstance::Refuse) => Err(rejected.offends(pfcp::IeType::NETWORK_INSTANCE)),
         }
     }
-}
 
-impl Context<'_> {
     /// The application that a PDI names. One without PFDs is none that we know (TS 29.244 §8.2.6).
     fn application(
         &self,

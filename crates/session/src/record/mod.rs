@@ -16,6 +16,7 @@ use packet::{Qfi, Teid};
 use rules::Predefined;
 use rules::model::{EditError, PdrId, SessionRules};
 use rules::network::Network;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -90,7 +91,7 @@ pub struct DownlinkMark {
 }
 
 /// An association on its way: what sessions that belong to it need to be reported and controlled.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssociationRecord {
     /// The octets of the peer's Node ID (TS 29.244 §8.2.38).
     pub node: Vec<u8>,
@@ -106,8 +107,6 @@ pub struct AssociationRecord {
     pub set: Option<Vec<u8>>,
     /// The address of ours that it reached.
     pub local: SocketAddr,
-    /// Since when.
-    pub since: Moment,
 }
 
 /// Any record.
@@ -132,7 +131,7 @@ impl Record {
                 .map(Box::new)
                 .map(Record::Session),
             Kind::Association => {
-                let read = association::decode(sealed.body, frame);
+                let read = association::decode(sealed.body);
                 read.map(Box::new).map(Record::Association)
             }
         };
@@ -155,8 +154,8 @@ impl AssociationRecord {
     ///
     /// # Errors
     /// [`RecordError::TooLong`].
-    pub fn encode(&self, frame: Frame<'_>) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Association, &association::encode(self, frame)?)
+    pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
+        envelope::seal(Kind::Association, &association::encode(self)?)
     }
 }
 

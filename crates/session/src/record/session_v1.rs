@@ -292,6 +292,9 @@ impl Writer<'_> {
         let fars = rules.fars().iter().map(|far| self.far(far)).collect();
         let leases = leases.iter().map(|lease| self.lease(lease)).collect();
         let chosen = shared.entries().map(|entry| self.chosen(entry)).collect();
+        let network = self.frame.network;
+        let instance_name = |id: &InstanceId| network.instance(*id).map(|one| one.name.clone());
+        let policy_name = |id: &PolicyId| network.policy(*id).map(|one| one.name.clone());
         Ok(Body {
             association: association.clone(),
             seid: seid.0,
@@ -313,8 +316,8 @@ impl Writer<'_> {
             chosen,
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             pending: self.pending(pending),
-            instances: names(self.frame.network, &self.named)?,
-            policies: policy_names(self.frame.network, &self.policies)?,
+            instances: names(&self.named, instance_name, "network instance")?,
+            policies: names(&self.policies, policy_name, "forwarding policy")?,
         })
     }
 
@@ -534,21 +537,9 @@ fn number<T: PartialEq>(named: &mut Vec<T>, id: T) -> u16 {
     }) as u16
 }
 
-/// The names of forwarding policies, likewise of the network.
-fn policy_names(network: &Network, ids: &[PolicyId]) -> Result<Vec<String>> {
-    let name = |id: &PolicyId| network.policy(*id).map(|one| one.name.clone());
-    let named = ids
-        .iter()
-        .map(|id| name(id).ok_or(RecordError::Malformed("forwarding policy")));
-    named.collect()
-}
-
-/// The names of instances. No live session has others than those of the network.
-fn names(network: &Network, ids: &[InstanceId]) -> Result<Vec<String>> {
-    let name = |id: &InstanceId| network.instance(*id).map(|one| one.name.clone());
-    let named = ids
-        .iter()
-        .map(|id| name(id).ok_or(RecordError::Malformed("network instance")));
+/// The names of what has `ids`. No live session has others than those of the network.
+fn names<T>(ids: &[T], name: impl Fn(&T) -> Option<String>, field: &'static str) -> Result<Vec<String>> {
+    let named = ids.iter().map(|id| name(id).ok_or(RecordError::Malformed(field)));
     named.collect()
 }
 

@@ -91,10 +91,13 @@ pub struct Pdr {
     /// What comes off them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub removes: Option<String>,
+    /// The rulebases of predefined rules that it activates, by name.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rulebases: Vec<String>,
     /// The FAR.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub far: Option<u32>,
-    /// What the FAR does now, in words.
+    /// What the FAR does now, in words; without one, what becomes of packets.
     pub action: String,
     /// The QERs.
     pub qers: Vec<u32>,

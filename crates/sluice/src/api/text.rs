@@ -277,6 +277,10 @@ impl SessionDetail {
         let mut facts = Facts::new("    ");
         facts.add("matches", pdr.matches.iter().cloned());
         facts.add("removes", pdr.removes.clone());
+        facts.add(
+            "activates",
+            pdr.rulebases.iter().map(|name| format!("rulebase {name}")),
+        );
         let far = pdr.far.map_or("no FAR".into(), |far| format!("FAR {far}"));
         facts.add("then", [format!("{far}: {}", pdr.action)]);
         let qers = self.qers.iter().filter(|qer| pdr.qers.contains(&qer.id));

@@ -79,14 +79,24 @@ impl Control {
     fn pdr(&self, session: &SessionView<'_>, pdr: &Pdr) -> api::Pdr {
         let rules = session.rules();
         let far = pdr.far.and_then(|id| rules.far(id));
+        let without_far = if pdr.rulebases.is_empty() {
+            "drop"
+        } else {
+            "as the predefined rule says"
+        };
         api::Pdr {
             id: pdr.id.0,
             precedence: pdr.precedence.0,
             source: words::source(pdr.pdi.source_interface),
             matches: words::matches(&self.network, rules, &pdr.pdi),
             removes: pdr.outer_header_removal.map(words::removal),
+            rulebases: pdr
+                .rulebases
+                .iter()
+                .map(|rulebase| rulebase.name().escape_ascii().to_string())
+                .collect(),
             far: pdr.far.map(|id| id.0),
-            action: far.map_or("drop".into(), |far| words::action(&self.network, far)),
+            action: far.map_or(without_far.into(), |far| words::action(&self.network, far)),
             qers: pdr.qers.iter().map(|id| id.0).collect(),
             urrs: pdr.urrs.iter().map(|id| id.0).collect(),
         }

@@ -17,8 +17,6 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -156,24 +154,8 @@ func main() {
 		fmt.Fprintf(os.Stderr, "-smf %q: not one of those known\n", *which)
 		os.Exit(2)
 	}
-	serve(driver{client, build()})
-}
-
-func serve(d driver) {
-	lines := bufio.NewScanner(os.Stdin)
-	out := json.NewEncoder(os.Stdout)
-	for lines.Scan() {
-		var c command
-		var answer any
-		err := json.Unmarshal(lines.Bytes(), &c)
-		if err == nil {
-			answer, err = d.run(c)
-		}
-		if err != nil {
-			answer = map[string]string{"error": err.Error()}
-		}
-		if err := out.Encode(answer); err != nil {
-			os.Exit(1)
-		}
+	d := driver{client, build()}
+	if err := smf.Serve(os.Stdin, os.Stdout, d.run); err != nil {
+		os.Exit(1)
 	}
 }

@@ -12,9 +12,7 @@
 package main
 
 import (
-	"bufio"
 	"encoding/hex"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -66,20 +64,8 @@ func main() {
 	}
 	defer client.Close()
 
-	lines := bufio.NewScanner(os.Stdin)
-	out := json.NewEncoder(os.Stdout)
-	for lines.Scan() {
-		var c command
-		var answer any
-		err := json.Unmarshal(lines.Bytes(), &c)
-		if err == nil {
-			answer, err = run(client, c)
-		}
-		if err != nil {
-			answer = map[string]string{"error": err.Error()}
-		}
-		if err := out.Encode(answer); err != nil {
-			os.Exit(1)
-		}
+	answer := func(c command) (any, error) { return run(client, c) }
+	if err := smf.Serve(os.Stdin, os.Stdout, answer); err != nil {
+		os.Exit(1)
 	}
 }
