@@ -78,11 +78,7 @@ pub fn compile(
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
-    check_limits(rules)?;
-    check_identity(rules)?;
-    let knows_ue = !rules.ue_prefixes().is_empty();
-    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
-    let classifier = Classifier::new(rules, &decisions, network)?;
+    let (decisions, classifier) = classify(rules, network)?;
     let mut next_hops = NextHops {
         adjacencies,
         held: Vec::new(),
@@ -126,6 +122,23 @@ pub fn compile(
         copies,
         next_hops: next_hops.held,
     })
+}
+
+/// The classifier alone of what [`compile`] makes.
+///
+/// # Errors
+/// As of [`compile`]; FARs that cannot be run are not found.
+pub fn classifier(rules: &SessionRules, network: &Network) -> Result<Classifier, CompileError> {
+    classify(rules, network).map(|(_, classifier)| classifier)
+}
+
+fn classify(rules: &SessionRules, network: &Network) -> Result<(Vec<Decision>, Classifier), CompileError> {
+    check_limits(rules)?;
+    check_identity(rules)?;
+    let knows_ue = !rules.ue_prefixes().is_empty();
+    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
+    let classifier = Classifier::new(rules, &decisions, network)?;
+    Ok((decisions, classifier))
 }
 
 fn all<'a, R, T>(

@@ -160,15 +160,15 @@ impl SessionImage {
         self
     }
 
-    /// Whether every decision that `older` made still holds: it has the same generation then, and no flow is
-    /// touched. Rules that changed without moving slots (a FAR, a gate, a mark) do not matter; those are read in the
-    /// block.
-    pub fn is_classified_like(&self, older: &Self) -> bool {
-        self.classifier == older.classifier
-            && slots_keep(self.rules.pdrs(), older.rules.pdrs(), |pdr| pdr.id)
-            && slots_keep(self.rules.fars(), older.rules.fars(), |far| far.id)
-            && slots_keep(self.rules.qers(), older.rules.qers(), |qer| qer.id)
-            && slots_keep(self.rules.urrs(), older.rules.urrs(), |urr| urr.id)
+    /// Whether every decision still holds that was made by `older` rules with their `classifier`: the image has the same
+    /// generation then, and no flow is touched. Rules that changed without moving slots (a FAR, a gate, a mark) do not
+    /// matter; those are read in the block.
+    pub fn is_classified_like(&self, older: &SessionRules, classifier: &Classifier) -> bool {
+        self.classifier == *classifier
+            && slots_keep(self.rules.pdrs(), older.pdrs(), |pdr| pdr.id)
+            && slots_keep(self.rules.fars(), older.fars(), |far| far.id)
+            && slots_keep(self.rules.qers(), older.qers(), |qer| qer.id)
+            && slots_keep(self.rules.urrs(), older.urrs(), |urr| urr.id)
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a request to a compiled change: everything that can be refused is refused here, before a worker hears of it.
 
 use flow::{Bucket, SessionIndex};
-use rules::compile::compile;
+use rules::compile::{self, compile};
 use rules::image::SessionImage;
 use rules::model::{Edit, FTeid, PdrId, RuleRef, SessionRules, SourceInterface, UrrId};
 use std::net::IpAddr;
@@ -192,8 +192,8 @@ impl Sessions {
             (None, Some((_, teid))) => flow::bucket::of_teid(teid.0),
             (None, None) => Bucket::of_rss_hash(self.random.next_u32()),
         };
-        let before = self.compile(Arc::clone(&live.rules));
-        let alike = before.is_ok_and(|before| image.is_classified_like(&before));
+        let before = compile::classifier(&live.rules, &self.network);
+        let alike = before.is_ok_and(|before| image.is_classified_like(&live.rules, &before));
         image.classification_generation = live.generation.wrapping_add(u32::from(!alike));
         Ok(Box::new(image))
     }

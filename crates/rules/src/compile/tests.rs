@@ -522,7 +522,7 @@ fn a_handover_a_gate_and_idleness_keep_all_flows() {
             ..FarUpdate::new(FarId(2))
         })
         .unwrap();
-    assert!(image(&rules).is_classified_like(&before));
+    assert!(image(&rules).is_classified_like(&before.rules, &before.classifier));
     let idle = ApplyAction::BUFF.with(ApplyAction::NOCP);
     rules
         .update_far(FarUpdate {
@@ -530,7 +530,7 @@ fn a_handover_a_gate_and_idleness_keep_all_flows() {
             ..FarUpdate::new(FarId(2))
         })
         .unwrap();
-    assert!(image(&rules).is_classified_like(&before));
+    assert!(image(&rules).is_classified_like(&before.rules, &before.classifier));
     let gates = Some((Gate::Closed, Gate::Closed));
     rules
         .update_qer(QerUpdate {
@@ -539,7 +539,7 @@ fn a_handover_a_gate_and_idleness_keep_all_flows() {
         })
         .unwrap();
     let closed = image(&rules);
-    assert!(closed.is_classified_like(&before));
+    assert!(closed.is_classified_like(&before.rules, &before.classifier));
     assert_eq!((closed.block.closed_ul, closed.block.closed_dl), (1, 1));
     // A second QoS flow is another classification, and so is a QER that starts to mark.
     rules
@@ -548,18 +548,18 @@ fn a_handover_a_gate_and_idleness_keep_all_flows() {
             ..QerUpdate::new(QerId(1))
         })
         .unwrap();
-    assert!(!image(&rules).is_classified_like(&before));
+    assert!(!image(&rules).is_classified_like(&before.rules, &before.classifier));
     rules
         .update_qer(QerUpdate {
             qfi: Edit::Set(Qfi::from_low_bits(9)),
             ..QerUpdate::new(QerId(1))
         })
         .unwrap();
-    assert!(image(&rules).is_classified_like(&before));
+    assert!(image(&rules).is_classified_like(&before.rules, &before.classifier));
     rules
         .create_pdr(testing::pdr(9, 1, Pdi::new(SourceInterface::Core), 1))
         .unwrap();
-    assert!(!image(&rules).is_classified_like(&before));
+    assert!(!image(&rules).is_classified_like(&before.rules, &before.classifier));
 }
 
 #[test]
@@ -571,11 +571,11 @@ fn a_rule_that_goes_from_the_middle_moves_slots() {
     let mut fewer = rules.clone();
     fewer.remove_urr(UrrId(2)).unwrap();
     assert!(
-        image(&fewer).is_classified_like(&before),
+        image(&fewer).is_classified_like(&before.rules, &before.classifier),
         "the last slot was not in use"
     );
     rules.remove_urr(UrrId(1)).unwrap();
-    assert!(!image(&rules).is_classified_like(&before));
+    assert!(!image(&rules).is_classified_like(&before.rules, &before.classifier));
 }
 
 #[test]
@@ -746,8 +746,8 @@ proptest! {
             let _ = edit.apply(&mut after);
         }
         let (Ok(old), Ok(new)) = (compiled(&rules), compiled(&after)) else { return Ok(()) };
-        prop_assert!(old.is_classified_like(&old));
-        if new.is_classified_like(&old) {
+        prop_assert!(old.is_classified_like(&old.rules, &old.classifier));
+        if new.is_classified_like(&old.rules, &old.classifier) {
             let network = testing::network();
             for sent in packets {
                 let [before, now] = [&rules, &after].map(|rules| interpret(rules, &network, sent.ingress, &sent.bytes));

@@ -16,7 +16,7 @@ fn an_endpoint_that_no_pdr_names_keeps_its_tunnel() {
     let teids: Vec<u32> = tunnels.iter().map(|(_, teid)| teid.0).collect();
     assert_eq!(teids, [0x1001, 0x3003]);
     assert!(
-        image(&rules).is_classified_like(&image(&session())),
+        image(&rules).is_classified_like(&image(&session()).rules, &image(&session()).classifier),
         "no flow is touched"
     );
     let foreign = TrafficEndpointUpdate {
