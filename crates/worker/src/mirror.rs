@@ -18,7 +18,7 @@ pub(crate) struct Mirrors<B> {
     /// Places in the burst, and the ports that are to get copies.
     pub wanted: Batch<(u8, PortId)>,
     copies: Batch<(PortId, B)>,
-    /// Packets of their own, made of such packets.
+    /// Packets of their own, made of such packets, whose ingress they have.
     duplicates: Batch<(PortId, B)>,
 }
 
@@ -62,8 +62,11 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     /// Sends the copies. What finds no room is dropped and counted like any packet.
     #[cold]
     pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, outgoing: &mut Outgoing<B>) {
-        for (port, copy) in self.copies.drain().chain(self.duplicates.drain()) {
+        for (port, copy) in self.copies.drain() {
             outgoing.send(io, stats, port, copy);
+        }
+        for (port, duplicate) in self.duplicates.drain() {
+            outgoing.send_on(io, stats, port, duplicate);
         }
         outgoing.flush(io, stats);
     }

@@ -110,6 +110,15 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         lost
     }
 
+    /// The same for a packet that was made of another, and has its ingress: to ourselves it goes on from the other's lap.
+    pub fn send_on<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
+        if port.lap() > 0 {
+            self.go_round(io, stats, (port, buf));
+        } else {
+            self.send(io, stats, port, buf);
+        }
+    }
+
     /// A packet of our own, to ourselves or to a port that is not there.
     #[cold]
     fn send_nowhere<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, mut buf: B) {

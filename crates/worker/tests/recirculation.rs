@@ -9,8 +9,8 @@ use packet::{DropReason, Teid};
 use rules::SessionRules;
 use rules::image::{Farewell, SessionChange};
 use rules::model::{
-    DestinationInterface, ForwardingParameters, OuterHeaderCreation, Pdi, SourceInterface, UeIpAddress, Urr,
-    UrrId,
+    ApplyAction, DestinationInterface, Far, FarId, ForwardingParameters, OuterHeaderCreation, Pdi,
+    SourceInterface, UeIpAddress, Urr, UrrId,
 };
 use rules::network::{Hairpin, LocalId, Network};
 use rules::prefix::IpPrefix;
@@ -289,6 +289,29 @@ fn a_packet_goes_round_so_often_and_no_more() {
     assert_eq!(world.workers[0].stats().recirculated, 7);
     // The last lap's is taken back.
     assert_eq!(counted(&mut world, 0, 1), (1, 6));
+    world.assert_conserved();
+}
+
+#[test]
+fn duplicates_go_round_so_often_and_no_more() {
+    let mut world = World::new();
+    let into = || tunnel(DestinationInterface::Core, 0x9001, N9_ADDRESS);
+    let mut rules = session(
+        (from_tunnel(SourceInterface::Access, 0x1001, N3_ADDRESS), into()),
+        (from_tunnel(SourceInterface::Core, 0x9001, N9_ADDRESS), into()),
+    );
+    // In the tunnel to itself a packet is thrown away, and a duplicate sent by the same way.
+    rules.remove_far(FarId(2)).expect("it is there");
+    let far = Far {
+        action: ApplyAction::DROP.with(ApplyAction::DUPL),
+        duplicating: Some(into()),
+        ..testing::forward(2, into())
+    };
+    rules.create_far(far).expect("it is free");
+    world.install(1, rules);
+    assert_eq!(world.send(0, &from_gnb(0x1001, ALICE, REMOTE)), []);
+    assert_eq!(world.workers[0].stats().recirculated, 7);
+    assert_eq!(world.workers[0].stats().duplicated, 7);
     world.assert_conserved();
 }
 

@@ -10,7 +10,7 @@ use rules::image::Copies;
 
 use crate::descriptor::Fate;
 use crate::encap::{self, Cut, Hop, Message, Optional};
-use crate::io::Io;
+use crate::io::{Ingress, Io};
 use crate::{Worker, act};
 
 impl<I: Io> Worker<I> {
@@ -76,6 +76,8 @@ impl<I: Io> Worker<I> {
             return None;
         }
         let mut copy = self.io.alloc()?;
+        // With its lap: a duplicate to ourselves that is duplicated again comes to an end.
+        copy.set_ingress(packet.ingress());
         copy.append(octets)?.copy_from_slice(user);
         let addresses = || act::addresses_v6(forward);
         let done = message.put_on(&mut copy, Optional::None, &self.chain, addresses);

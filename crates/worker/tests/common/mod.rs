@@ -227,7 +227,9 @@ impl World {
         image.session = SessionIndex(session);
         image.seid = u64::from(session) + 1;
         image.classification_generation = match before {
-            Some(before) if before.is_classified_like(&image.rules, &image.classifier) => before.classification_generation,
+            Some(before) if before.is_classified_like(&image.rules, &image.classifier) => {
+                before.classification_generation
+            }
             _ => {
                 self.generation += 1;
                 self.generation
