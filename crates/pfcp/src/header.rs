@@ -268,7 +268,8 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
-/// The messages of one datagram: one, or several with the FO flag (TS 29.244 §6.5). Ends after the first error.
+/// The messages of one datagram: one, or several about sessions with the FO flag (TS 29.244 §6.5). Ends after the first
+/// error, and after a message about a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Frames<'a> {
     rest: Option<&'a [u8]>,
@@ -301,7 +302,9 @@ impl<'a> Frames<'a> {
         if message_type.is_session() && header.seid.is_none() {
             return Err(HeaderError::NoSeid { message_type });
         }
-        self.rest = octets.get(claimed..).filter(|rest| !rest.is_empty());
+        // Messages about nodes are not bundled: one ends the datagram (TS 29.244 §6.5).
+        let goes_on = message_type.is_session();
+        self.rest = octets.get(claimed..).filter(|rest| goes_on && !rest.is_empty());
         Ok(Frame { header, body })
     }
 }

@@ -523,6 +523,15 @@ fn bundled_messages_are_met_one_by_one() {
 }
 
 #[test]
+fn nothing_is_bundled_behind_a_message_about_a_node() {
+    let heartbeat = |flags: u8| datagram(flags, 1, 4, &[0, 0, 1, 0]);
+    let bundle = [heartbeat(0x24), heartbeat(0x20)].concat();
+    let mut frames = Frames::new(&bundle);
+    assert!(frames.next().unwrap().is_ok());
+    assert!(frames.next().is_none());
+}
+
+#[test]
 fn requests_and_responses_belong_together() {
     for message_type in MessageType::ALL {
         match message_type.response() {
