@@ -152,6 +152,7 @@ impl Changes {
         self.remove(rules)
             .and_then(|changes| changes.create(rules))
             .and_then(|changes| changes.update(rules))?;
+        rules.forget_unused_filters();
         rules.instantiate(predefined);
         Ok(())
     }
@@ -178,6 +179,7 @@ impl Changes {
         each(&self.remove_urrs, |id| rules.remove_urr(*id).map(drop))?;
         each(&self.remove_bars, |id| rules.remove_bar(*id).map(drop))?;
         each(&self.remove_endpoints, |id| rules.remove_endpoint(*id).map(drop))?;
+        rules.forget_unused_filters();
         Ok(self)
     }
 

@@ -304,6 +304,7 @@ fn a_filter_id_stands_for_its_definition_wherever_that_is() {
     rules.remove_pdr(crate::model::PdrId(8)).unwrap();
     assert_eq!(found(&rules, &ul(54)).map(|(slot, _)| slot), Some(2));
     rules.remove_pdr(crate::model::PdrId(7)).unwrap();
+    rules.forget_unused_filters();
     assert_eq!(rules.resolve(&shared(None)[0]), None);
 }
 

@@ -279,7 +279,7 @@ impl SessionRules {
         fill(&self.endpoints, &mut pdr)?;
         let filters = definitions(&pdr.pdi.sdf_filters);
         create(&mut self.pdrs, pdr)?;
-        self.note(filters);
+        self.shared_filters.extend(filters);
         Ok(())
     }
 
@@ -325,7 +325,7 @@ impl SessionRules {
         if let Some(pdr) = self.pdrs.iter_mut().find(|pdr| renames && pdr.id == id) {
             fill(&self.endpoints, pdr)?;
         }
-        self.note(filters);
+        self.shared_filters.extend(filters);
         Ok(())
     }
 
@@ -363,9 +363,7 @@ impl SessionRules {
 
     /// Takes a PDR out (Remove PDR).
     pub fn remove_pdr(&mut self, id: PdrId) -> Result<Pdr, EditError> {
-        let removed = remove(&mut self.pdrs, id)?;
-        self.forget_unused_filters();
-        Ok(removed)
+        remove(&mut self.pdrs, id)
     }
 
     /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile; but a predefined one goes
@@ -411,7 +409,6 @@ impl SessionRules {
     pub fn remove_endpoint(&mut self, id: TrafficEndpointId) -> Result<TrafficEndpoint, EditError> {
         let removed = remove(&mut self.endpoints, id)?;
         self.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
-        self.forget_unused_filters();
         Ok(removed)
     }
 
@@ -442,26 +439,16 @@ impl SessionRules {
         keep_used(&mut self.urrs, urrs, |id| predefined.urr(id).cloned());
     }
 
-    /// Notes the definitions among `filters`; the latest one of an id is everyone's. Those that no PDR uses are
-    /// forgotten.
+    /// Notes the definitions among `filters`; the latest one of an id is everyone's.
     pub fn share_filters(&mut self, filters: &[SdfFilter]) {
-        self.note(definitions(filters));
+        self.shared_filters.extend(definitions(filters));
     }
 
-    fn note(&mut self, definitions: Vec<(SdfFilterId, SdfFilter)>) {
-        self.shared_filters.extend(definitions);
-        self.forget_unused_filters();
-    }
-
-    fn forget_unused_filters(&mut self) {
-        let pdrs = &self.pdrs;
-        self.shared_filters.retain(|&id, _| {
-            pdrs.iter().any(|pdr| {
-                pdr.pdi
-                    .sdf_filters
-                    .iter()
-                    .any(|filter| filter.filter_id == Some(id))
-            })
-        });
+    /// Forgets the definitions of filters that no PDR uses (TS 29.244 §8.2.5). To be called when PDRs have been removed,
+    /// and when all edits of a request are made: it looks at all filters.
+    pub fn forget_unused_filters(&mut self) {
+        let filters = self.pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
+        let used: BTreeSet<SdfFilterId> = filters.filter_map(|filter| filter.filter_id).collect();
+        self.shared_filters.retain(|id, _| used.contains(id));
     }
 }
