@@ -151,6 +151,7 @@ impl Sessions {
                 prepared.queried = dissociated(subject.live, &image.rules);
                 prepared.live = Live::of(&image, leases);
                 prepared.shared.retain_used(&image.rules);
+                self.give_back_unused(subject.index, &mut prepared);
                 Ok((image.bucket, image, prepared))
             }
             Err(refusal) => {
@@ -246,6 +247,24 @@ impl Sessions {
             .get(index.index())
             .and_then(Option::as_ref)
             .is_none_or(|session| session.is_dying())
+    }
+
+    /// Gives back what a change took and its own updates then did without.
+    fn give_back_unused(&mut self, index: SessionIndex, prepared: &mut Prepared) {
+        let Prepared {
+            live,
+            claimed,
+            addresses,
+            created,
+            ..
+        } = prepared;
+        for tunnel in claimed.extract_if(.., |tunnel| !live.tunnels.contains(tunnel)) {
+            self.tunnels.undo(tunnel, index);
+        }
+        for address in addresses.extract_if(.., |address| !live.addresses.contains(address)) {
+            self.addresses.release(address, index);
+        }
+        created.retain(|(_, chosen)| live.rules.f_teids().any(|used| used == *chosen));
     }
 
     /// Gives back what a change took that never reached a worker.

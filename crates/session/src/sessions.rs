@@ -365,6 +365,10 @@ impl Sessions {
     /// Removes those sessions of an association that `go` says of, without telling the association, and refuses what
     /// waits for them. Answers how many.
     pub fn remove_association(&mut self, association: AssociationId, go: impl Fn(&CpFSeid) -> bool) -> usize {
+        if self.shares.sessions(association) == 0 {
+            // There may be hundreds of thousands of others' to look through.
+            return 0;
+        }
         let theirs = self.slots.iter().flatten();
         let theirs = theirs.filter(|session| session.association == association && !session.is_dying());
         let going: Vec<SessionIndex> = theirs

@@ -6,7 +6,7 @@ use crate::effect::{AssociationId, CpFSeid, Seid};
 use crate::sessions::Sessions;
 
 /// The node that made a set of sessions (TS 29.244 §8.2.43).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SetNode {
     /// A global IPv4 address.
     Ipv4(Ipv4Addr),
@@ -17,7 +17,7 @@ pub enum SetNode {
 }
 
 /// A fully qualified connection set identifier, one number of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SetId {
     /// The kind of node, 0 to 15, where it is said.
     pub kind: Option<u8>,

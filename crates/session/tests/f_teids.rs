@@ -260,3 +260,33 @@ fn an_update_that_says_choose_keeps_the_f_teid() {
     let rules = world.sessions.session(done.seid).unwrap().rules();
     assert_eq!(rules.pdr(UL).unwrap().pdi.f_teid, Some(done.created[0].1));
 }
+
+#[test]
+fn what_a_request_draws_and_then_does_without_is_free_again() {
+    let mut world = World::new(1);
+    let done = world.establish(1, chosen_session(UE)).unwrap();
+    let before = world.sessions.count().tunnels;
+    let own = world
+        .sessions
+        .session(done.seid)
+        .unwrap()
+        .rules()
+        .f_teids()
+        .next()
+        .unwrap();
+    let mut changes = added_pdr(choose(PdrId(3), None));
+    let pdi = PdiUpdate {
+        source_interface: Some(SourceInterface::Access),
+        f_teid: Edit::Set(own),
+        ..PdiUpdate::default()
+    };
+    changes.update_pdrs = vec![PdrUpdate {
+        pdi: Some(pdi),
+        ..PdrUpdate::new(PdrId(3))
+    }];
+    let modified = world.modify(done.seid, changes).unwrap();
+    assert_eq!(modified.created, [], "nothing is told that is not so");
+    assert_eq!(world.sessions.count().tunnels, before);
+    world.delete(done.seid).unwrap();
+    world.assert_clean();
+}
