@@ -91,17 +91,20 @@ impl Pfds {
         if self.applications.len() + new > MOST_APPLICATIONS {
             return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
         }
+        let mut changes = provision.forgets_all && !self.applications.is_empty();
         if provision.forgets_all {
             self.applications.clear();
         }
         for (id, flows) in provision.named {
+            let after = Some(&flows).filter(|flows| !flows.is_empty());
+            changes |= self.applications.get(&id) != after;
             if flows.is_empty() {
                 self.applications.remove(&id);
             } else {
                 self.applications.insert(id, flows);
             }
         }
-        self.version += 1;
+        self.version += u64::from(changes);
         Ok(())
     }
 }

@@ -101,7 +101,6 @@ impl Endpoint {
         setup: &AssociationSetupRequest<'_>,
     ) -> bool {
         if is_new {
-            // It has no sessions, and there may be hundreds of thousands of others' to look through.
             return setup.pfcp_session_retention_information.is_some();
         }
         let Some(retention) = &setup.pfcp_session_retention_information else {

@@ -44,6 +44,7 @@ impl Followers {
 impl Endpoint {
     /// PFD Management: all of it or nothing.
     pub(crate) fn serve_pfds(&mut self, now: Nanos, request: Request, sent: &PfdManagementRequest<'_>) {
+        let before = self.pfds.version();
         let provisioned = self
             .check_known(request, sent.node_id)
             .and_then(|()| Provision::of(sent))
@@ -55,6 +56,9 @@ impl Endpoint {
         let mut response = PfdManagementResponse::new(Cause::REQUEST_ACCEPTED);
         response.node_id = Some(node.as_ie());
         self.answer(now, request, &response);
+        if self.pfds.version() == before {
+            return;
+        }
         let stale = self
             .sessions
             .iter()

@@ -5,10 +5,8 @@
 //! Which members a set has is known from associations and Alternative SMF IP Addresses alone: no DNS is asked.
 
 use flow::Nanos;
-use pfcp::group::PfcpSessionChangeInfo;
 use pfcp::ie::{
-    AlternativeSmfIpAddress, Cause, CpFunctionFeatures, CpIpAddress, FqCsid, FqCsidNode, GroupId, NodeId,
-    SmfSetId,
+    AlternativeSmfIpAddress, Cause, CpFunctionFeatures, FqCsid, FqCsidNode, GroupId, NodeId, SmfSetId,
 };
 use pfcp::message::{
     SessionModificationRequest, SessionReportResponse, SessionSetDeletionRequest, SessionSetDeletionResponse,
@@ -16,6 +14,7 @@ use pfcp::message::{
 };
 use pfcp::{IeType, Repeated};
 use session::{Addresses, AssociationId, CpFSeid, Seid, SetId, SetNode, Sets};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::association::Association;
@@ -198,8 +197,9 @@ impl Endpoint {
             let reject = Reject::ie(Cause::CONDITIONAL_IE_MISSING, IeType::FQ_CSID);
             return self.reject(now, request.path, &request.header, None, reject);
         }
-        let named: Vec<SetId> = sent.fq_csid.iter().flat_map(set_ids).collect();
-        for seid in self.sessions_of_set(association, |sets, _| has_set(sets, &named)) {
+        let named: BTreeSet<SetId> = sent.fq_csid.iter().flat_map(set_ids).collect();
+        let is_meant = |sets: &Sets, _| sets.ids.iter().any(|id| named.contains(id)).then_some(());
+        for (seid, ()) in self.sessions_of_set(association, is_meant) {
             self.sessions.remove(seid);
         }
         let node = self.config.node.clone();
@@ -218,41 +218,67 @@ impl Endpoint {
             Ok(association) => association,
             Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
-        for change in sent.pfcp_session_change_info.iter() {
-            self.redirect_sets(association, &change);
+        let redirects = Redirects::of(sent);
+        for (seid, to) in self.sessions_of_set(association, |sets, cp| redirects.of_session(sets, cp)) {
+            if let Some(sets) = self.sessions.sets_mut(seid) {
+                sets.reports_to = Some(to);
+            }
         }
         let node = self.config.node.clone();
         let response = SessionSetModificationResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         self.answer(now, request, &response);
     }
 
-    fn redirect_sets(&mut self, association: AssociationId, change: &PfcpSessionChangeInfo<'_>) {
-        let named: Vec<SetId> = change.fq_csid.iter().flat_map(set_ids).collect();
-        let groups: Vec<&[u8]> = change.group_id.iter().map(|group| group.0).collect();
-        let addresses: Vec<CpIpAddress> = change.cp_ip_address.iter().collect();
-        let is_meant = |sets: &Sets, cp: CpFSeid| {
-            let has_group = sets.group.as_deref().is_some_and(|group| groups.contains(&group));
-            has_set(sets, &named) || has_group || addresses.iter().any(|address| is_at(cp, address))
-        };
-        let AlternativeSmfIpAddress { ipv4, ipv6, .. } = change.alternative_smf_ip_address;
-        for seid in self.sessions_of_set(association, is_meant) {
-            if let Some(sets) = self.sessions.sets_mut(seid) {
-                sets.reports_to = Some(Addresses { ipv4, ipv6 });
-            }
-        }
-    }
-
-    /// The sessions, of an association and those beside it, that `is_meant` says of.
-    fn sessions_of_set(
+    /// The sessions, of an association and those beside it, that a message means, and what it says of each.
+    fn sessions_of_set<T>(
         &self,
         association: AssociationId,
-        is_meant: impl Fn(&Sets, CpFSeid) -> bool,
-    ) -> Vec<Seid> {
+        is_meant: impl Fn(&Sets, CpFSeid) -> Option<T>,
+    ) -> Vec<(Seid, T)> {
         let may = |owner| owner == association || self.are_beside(owner, association);
-        let all = self.sessions.iter();
-        all.filter(|session| is_meant(session.sets(), session.cp()) && may(session.association()))
-            .map(|session| session.seid())
+        let theirs = self.sessions.iter().filter(|session| may(session.association()));
+        theirs
+            .filter_map(|session| Some((session.seid(), is_meant(session.sets(), session.cp())?)))
             .collect()
+    }
+}
+
+/// What a Session Set Modification says, by what it names. There may be thousands of each, and of sessions more. The
+/// last that names a session counts.
+#[derive(Default)]
+struct Redirects<'a> {
+    to: Vec<Addresses>,
+    sets: BTreeMap<SetId, usize>,
+    groups: BTreeMap<&'a [u8], usize>,
+    peers: BTreeMap<IpAddr, usize>,
+}
+
+impl<'a> Redirects<'a> {
+    fn of(sent: &SessionSetModificationRequest<'a>) -> Self {
+        let mut all = Self::default();
+        for (place, change) in sent.pfcp_session_change_info.iter().enumerate() {
+            let AlternativeSmfIpAddress { ipv4, ipv6, .. } = change.alternative_smf_ip_address;
+            all.to.push(Addresses { ipv4, ipv6 });
+            let sets = change.fq_csid.iter().flat_map(set_ids);
+            all.sets.extend(sets.map(|set| (set, place)));
+            all.groups
+                .extend(change.group_id.iter().map(|group| (group.0, place)));
+            let peers = change.cp_ip_address.iter().flat_map(|address| {
+                let v4 = address.ipv4.map(IpAddr::V4);
+                v4.into_iter().chain(address.ipv6.map(IpAddr::V6))
+            });
+            all.peers.extend(peers.map(|peer| (peer, place)));
+        }
+        all
+    }
+
+    fn of_session(&self, sets: &Sets, cp: CpFSeid) -> Option<Addresses> {
+        let by_set = sets.ids.iter().filter_map(|id| self.sets.get(id));
+        let by_group = sets.group.as_deref().and_then(|group| self.groups.get(group));
+        let peers = [cp.ipv4.map(IpAddr::V4), cp.ipv6.map(IpAddr::V6)];
+        let by_peer = peers.iter().flatten().filter_map(|peer| self.peers.get(peer));
+        let last = by_set.chain(by_group).chain(by_peer).max()?;
+        self.to.get(*last).copied()
     }
 }
 
@@ -264,14 +290,6 @@ pub(crate) fn named_sets(ids: Repeated<'_, FqCsid<'_>>, group: Option<GroupId<'_
         reports_to: None,
     };
     (sets != Sets::default()).then(|| Box::new(sets))
-}
-
-fn has_set(sets: &Sets, named: &[SetId]) -> bool {
-    sets.ids.iter().any(|id| named.contains(id))
-}
-
-fn is_at(cp: CpFSeid, address: &CpIpAddress) -> bool {
-    (cp.ipv4.is_some() && cp.ipv4 == address.ipv4) || (cp.ipv6.is_some() && cp.ipv6 == address.ipv6)
 }
 
 fn set_ids<'a>(set: FqCsid<'a>) -> impl Iterator<Item = SetId> + 'a {

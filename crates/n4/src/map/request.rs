@@ -1,5 +1,7 @@
 //! Whole requests (TS 29.244 Tables 7.5.2.1-1 and 7.5.4.1-1).
 
+use std::collections::BTreeMap;
+
 use pfcp::group::{CreatePdr, CreateTrafficEndpoint};
 use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
@@ -231,16 +233,17 @@ fn create_endpoints(
     ),
     context: Context<'_>,
 ) -> Result<(), Reject> {
+    // Each PDR is read once: requests are long.
+    let mut named = BTreeMap::new();
+    let reads = if endpoints.is_empty() { 0 } else { usize::MAX };
+    for pdr in pdrs.iter().take(reads) {
+        let pools = pdr.ue_ip_address_pool_identity;
+        let ids = pdr.pdi.traffic_endpoint_id.iter().filter(|_| !pools.is_empty());
+        ids.for_each(|id| drop(named.entry(id.0).or_insert((pdr.pdr_id, pools))));
+    }
     for created in endpoints {
-        let is_named = |pdr: &CreatePdr<'_>| {
-            let mut ids = pdr.pdi.traffic_endpoint_id.iter();
-            ids.any(|id| id == created.traffic_endpoint_id) && !pdr.ue_ip_address_pool_identity.is_empty()
-        };
-        let pools = match pdrs.iter().find(is_named) {
-            Some(pdr) => {
-                let reject = Reject::rule(PdrId(pdr.pdr_id.0));
-                ue_ip::pools(&pdr.ue_ip_address_pool_identity, reject, context)?
-            }
+        let pools = match named.get(&created.traffic_endpoint_id.0) {
+            Some((pdr, pools)) => ue_ip::pools(pools, Reject::rule(PdrId(pdr.0)), context)?,
             None => Vec::new(),
         };
         let (endpoint, wishes) = endpoint::create(&created, &pools, context)?;
