@@ -216,7 +216,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         }
     }
 
-    /// Keeps a packet of a FAR that buffers, if there is room for it.
+    /// Keeps a packet that is to wait for its FAR or its next hop, if there is room for it.
     #[cold]
     #[inline(never)]
     fn buffer<I: Io<Buf = B>>(
@@ -229,7 +229,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         match waiting.buffers.store(place, buf, waiting.now) {
             Ok(()) => stats.stored += 1,
             Err(buf) => {
-                stats.drop(DropReason::FarBuffer);
+                stats.drop(waiting.buffers.why_not(place));
                 self.free(io, buf);
             }
         }

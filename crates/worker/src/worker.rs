@@ -13,7 +13,8 @@ use rtrb::Consumer;
 use rules::classifier::Side;
 use transport::{Adjacencies, AdjacencyChange, Routes};
 
-use crate::act::{Act, Plan, Ways};
+use self::waits::LateMarkers;
+use crate::act::{Act, NextHop, Plan, Ways};
 use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
@@ -70,6 +71,9 @@ pub struct Worker<I: Io> {
     plans: Box<[Plan; BURST]>,
     shared: SharedMeters,
     mirrors: Mirrors<I::Buf>,
+    /// What packets of this burst lack; empty between bursts.
+    missing: Batch<NextHop>,
+    late_markers: LateMarkers,
 }
 
 /// Where a burst comes from.
@@ -144,6 +148,8 @@ impl<I: Io> Worker<I> {
             plans: Box::new([Plan::NONE; BURST]),
             shared: SharedMeters::new(config.shared_meters),
             mirrors: Mirrors::new(),
+            missing: Batch::new(),
+            late_markers: LateMarkers::new(),
             io,
             config,
         })
@@ -282,15 +288,16 @@ impl<I: Io> Worker<I> {
             } => {
                 self.shared.set(id, direction, rate, burst);
             }
-            Command::Adjacency(change) => self.apply_adjacency(&change),
+            Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }
 
-    fn apply_adjacency(&mut self, change: &AdjacencyChange) {
+    fn apply_adjacency(&mut self, change: &AdjacencyChange, now: Nanos) {
         if self.adjacencies.apply(change) {
             let id = change.adjacency.is_some().then_some(change.id);
             self.routes.bind(change.instance, change.address, id);
+            self.meet(change, now);
         }
     }
 
@@ -352,6 +359,7 @@ impl<I: Io> Worker<I> {
         self.slow.share.spend(clock.wrapping_sub(asked));
         if self.act(packets, now) {
             self.expect_buffered(packets, now);
+            self.expect_neighbours(packets, now);
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
@@ -464,6 +472,9 @@ impl<I: Io> Worker<I> {
             self.buffers.sweep(now);
             self.give_up_buffered();
         }
+        if self.late_markers.has_any() {
+            self.give_up_markers(now);
+        }
     }
 
     /// Packets that were handed over come first and several bursts at a time: each of the other workers can hand over
@@ -534,6 +545,7 @@ impl<I: Io> Worker<I> {
             notices: &mut self.notices,
             stats: &mut self.stats,
             now,
+            missing: &mut self.missing,
         };
         let mut act = Act {
             ways,

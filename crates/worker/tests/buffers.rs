@@ -328,12 +328,164 @@ impl From<IpOf> for std::net::IpAddr {
     }
 }
 
+const N3: InstanceId = InstanceId(0);
+
+#[test]
+fn packets_that_waited_for_their_ue_wait_for_its_gnb_too_and_later_ones_behind_them() {
+    let mut case = Case::new(LIMITS, BUFF);
+    for number in 0..4 {
+        case.world.send(1, &numbered(number));
+    }
+    case.world.lose(N3, GNB.into());
+    case.set(ApplyAction::FORW);
+    for number in 4..6 {
+        assert!(case.world.send(1, &numbered(number)).is_empty());
+    }
+    let stats = case.world.workers[0].stats();
+    assert_eq!((stats.stored, stats.flushed, stats.buffered), (10, 4, 6));
+    assert_eq!(stats.directions[1].matched.packets, 0, "nothing of it counts yet");
+    let usage = case.world.query(0, SessionIndex(1));
+    assert_eq!(usage.counters[0].1.dl_packets, 0);
+    case.world.meet(N3, GNB.into());
+    assert_eq!(case.out(), [0, 1, 2, 3, 4, 5]);
+    let usage = case.world.query(0, SessionIndex(1));
+    assert_eq!(usage.counters[0].1.dl_packets, 6);
+    let stats = case.world.workers[0].stats();
+    assert_eq!((stats.buffered, stats.directions[1].matched.packets), (0, 6));
+    assert_eq!(case.world.workers[0].holdings().queues, 0);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn what_waits_for_a_gnb_goes_where_its_session_says_then() {
+    let mut case = Case::new(LIMITS, ApplyAction::FORW);
+    case.world.lose(N3, GNB.into());
+    case.world.send(1, &numbered(0));
+    case.set(BUFF.with(ApplyAction::NOCP));
+    assert_eq!(
+        told(&mut case.world),
+        1,
+        "the UE is idle, and the packet waits for it now"
+    );
+    case.world.send(1, &numbered(1));
+    case.world.meet(N3, GNB.into());
+    assert!(case.out().is_empty());
+    case.set(ApplyAction::FORW);
+    assert_eq!(case.out(), [0, 1]);
+    case.world.lose(N3, GNB.into());
+    case.world.send(1, &numbered(2));
+    // A gNB behind a router that is known.
+    let target = OuterHeaderCreation::gtpu_ipv4(Teid(99), [10, 200, 1, 1].into());
+    let forwarding = Edit::Set(ForwardingParametersUpdate {
+        outer_header_creation: Edit::Set(target),
+        ..ForwardingParametersUpdate::default()
+    });
+    let farewell = Farewell {
+        end_markers: vec![FarId(2)],
+        discards_buffered: false,
+    };
+    case.change(farewell, |rules| {
+        let update = FarUpdate {
+            forwarding,
+            ..FarUpdate::new(FarId(2))
+        };
+        rules.update_far(update).expect("it is there");
+    });
+    assert_eq!(case.out(), [2]);
+    // The End Marker waits for the gNB that the UE has left.
+    case.world.meet(N3, GNB.into());
+    let sent = case.world.take();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].1[42..50], [0x30, 254, 0, 0, 0, 0, 0, 77]);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn an_end_marker_does_not_wait_for_ever() {
+    let mut case = Case::new(LIMITS, ApplyAction::FORW);
+    case.world.lose(N3, GNB.into());
+    let farewell = Farewell {
+        end_markers: vec![FarId(2)],
+        discards_buffered: false,
+    };
+    case.change(farewell, |rules| *rules = with(rules, ApplyAction::DROP));
+    assert_eq!(case.dropped(DropReason::NoNeighbour), 0);
+    case.world.now = case.world.now + Duration::from_secs(5);
+    case.world.poll();
+    assert_eq!(case.dropped(DropReason::NoNeighbour), 1);
+    case.world.meet(N3, GNB.into());
+    assert!(case.out().is_empty());
+    case.world.assert_conserved();
+}
+
+#[test]
+fn what_waits_for_a_next_hop_ends_in_time_with_its_session_and_by_bounds() {
+    let mut case = Case::new(LIMITS, ApplyAction::FORW);
+    case.world.lose(N3, GNB.into());
+    (0..10).for_each(|number| drop(case.world.send(1, &numbered(number))));
+    assert_eq!(case.dropped(DropReason::NoNeighbour), 2, "eight of one FAR");
+    case.world.now = case.world.now + Duration::from_secs(5);
+    case.world.poll();
+    assert_eq!(case.dropped(DropReason::BufferExpired), 8);
+    case.world.send(1, &numbered(1));
+    case.world
+        .apply(0, SessionChange::Remove(SessionIndex(1)))
+        .expect("it is there");
+    assert_eq!(case.dropped(DropReason::BufferDiscarded), 1);
+    let holdings = case.world.workers[0].holdings();
+    assert_eq!((holdings.queues, holdings.waiting), (0, 0));
+    case.world.assert_conserved();
+}
+
+#[test]
+fn a_few_packets_wait_for_a_host_that_was_never_met() {
+    let limits = BufferLimits {
+        packets: 100,
+        per_queue: 50,
+        ..LIMITS
+    };
+    let mut case = Case::new(limits, ApplyAction::FORW);
+    let host = |last| ip(&format!("10.0.6.{last}"));
+    let to_host = |last: u8, number: u8| {
+        let address = [10, 0, 6, last].into();
+        let mut packet = UserPacket::udp(UE, address, 1, 2);
+        packet.payload = vec![0, number];
+        testing::tunnelled(
+            testing::N3_ADDRESS,
+            common::one_session::TEID,
+            255,
+            Some([0x10, 9]),
+            &[],
+            &packet.bytes(),
+        )
+    };
+    for number in 0..10 {
+        assert!(case.world.send(0, &to_host(200, number)).is_empty());
+        assert!(case.world.send(0, &to_host(201, number + 10)).is_empty());
+    }
+    assert_eq!(case.dropped(DropReason::NoNeighbour), 4, "sixteen of one FAR");
+    let usage = case.world.query(0, SessionIndex(1));
+    assert_eq!(usage.counters[0].1.ul_packets, 0);
+    // Control makes an entry first, and then knows where the host is.
+    case.world.lose(InstanceId(1), host(200));
+    assert!(case.out().is_empty());
+    case.world.meet(InstanceId(1), host(200));
+    assert_eq!(case.out(), [0, 1, 2, 3, 4, 5, 6, 7]);
+    case.world.meet(InstanceId(1), host(201));
+    assert_eq!(case.out(), [10, 11, 12, 13, 14, 15, 16, 17]);
+    let usage = case.world.query(0, SessionIndex(1));
+    assert_eq!(usage.counters[0].1.ul_packets, 16);
+    case.world.assert_conserved();
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Packet,
     Set(ApplyAction),
     Discard,
     Wait,
+    Lose,
+    Meet,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -342,6 +494,8 @@ fn step() -> impl Strategy<Value = Step> {
         3 => prop::sample::select(vec![BUFF, ApplyAction::FORW, ApplyAction::DROP]).prop_map(Step::Set),
         1 => Just(Step::Discard),
         1 => Just(Step::Wait),
+        1 => Just(Step::Lose),
+        1 => Just(Step::Meet),
     ]
 }
 
@@ -351,14 +505,16 @@ proptest! {
     fn every_packet_goes_on_once_or_is_counted(steps in prop::collection::vec(step(), 1..60)) {
         let mut case = Case::new(LIMITS, BUFF);
         let (mut action, mut waiting, mut since) = (BUFF, VecDeque::new(), case.world.now);
-        let (mut expected, mut dropped) = (Vec::new(), [0; 4]);
+        let (mut expected, mut dropped) = (Vec::new(), [0; 5]);
+        let mut is_met = true;
         let mut out = Vec::new();
         for (number, step) in (0u8..).zip(steps) {
             match step {
                 Step::Packet => {
                     out.extend(case.world.send(1, &numbered(number)).into_iter().map(|(_, frame)| *frame.last().expect("a payload")));
                     match action {
-                        ApplyAction::FORW => expected.push(number),
+                        ApplyAction::FORW if is_met => expected.push(number),
+                        ApplyAction::FORW if waiting.len() == 8 => dropped[4] += 1,
                         ApplyAction::DROP => dropped[0] += 1,
                         _ if waiting.len() == 8 => dropped[1] += 1,
                         _ => {
@@ -373,9 +529,11 @@ proptest! {
                     case.set(next);
                     out.extend(case.out());
                     match next {
-                        ApplyAction::FORW => expected.extend(waiting.drain(..)),
+                        ApplyAction::FORW if is_met => expected.extend(waiting.drain(..)),
                         ApplyAction::DROP => dropped[0] += waiting.drain(..).count(),
-                        _ => {}
+                        // What goes on and waits again waits from then on.
+                        BUFF if action == BUFF => {}
+                        _ => since = case.world.now,
                     }
                     action = next;
                 }
@@ -386,8 +544,21 @@ proptest! {
                 Step::Wait => {
                     case.world.now = case.world.now + Duration::from_secs(6);
                     (0..3).for_each(|_| case.world.poll());
-                    if case.world.now >= since + LIMITS.timeout {
+                    let is_over = action == ApplyAction::FORW || case.world.now >= since + LIMITS.timeout;
+                    if is_over {
                         dropped[3] += waiting.drain(..).count();
+                    }
+                }
+                Step::Lose => {
+                    case.world.lose(N3, GNB.into());
+                    is_met = false;
+                }
+                Step::Meet => {
+                    case.world.meet(N3, GNB.into());
+                    out.extend(case.out());
+                    is_met = true;
+                    if action == ApplyAction::FORW {
+                        expected.extend(waiting.drain(..));
                     }
                 }
             }
@@ -396,7 +567,7 @@ proptest! {
             let ended = case.dropped(DropReason::BufferDiscarded) + case.dropped(DropReason::BufferExpired);
             prop_assert_eq!(stats.stored, stats.flushed + ended + stats.buffered);
         }
-        let reasons = [DropReason::FarDrop, DropReason::FarBuffer, DropReason::BufferDiscarded, DropReason::BufferExpired];
+        let reasons = [DropReason::FarDrop, DropReason::FarBuffer, DropReason::BufferDiscarded, DropReason::BufferExpired, DropReason::NoNeighbour];
         prop_assert_eq!(reasons.map(|reason| case.dropped(reason) as usize), dropped);
         prop_assert_eq!(out, expected);
         case.world.assert_conserved();
