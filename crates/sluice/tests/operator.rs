@@ -21,9 +21,17 @@ use support::*;
 #[test]
 fn askers_who_go_away_take_no_room_from_others() {
     let mut operator = Operator::new("gone", 1, 1);
-    let seid = operator.world.control.view_sessions(&SessionQuery::default(), None, 1).sessions[0].seid;
+    let seid = operator
+        .world
+        .control
+        .view_sessions(&SessionQuery::default(), None, 1)
+        .sessions[0]
+        .seid;
     let seid = Seid(u64::from_str_radix(seid.trim_start_matches("0x"), 16).expect("a SEID"));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
     let (inquiry, mut desk) = desk();
     let mut ask = |serve: &mut dyn FnMut()| {
         runtime.block_on(async {

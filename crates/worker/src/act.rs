@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{
-    AdjacencyId, Blocks, Counted, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, LiveBlock,
-    Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
+    AdjacencyId, Blocks, Counted, Direction, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId,
+    LiveBlock, Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
@@ -40,6 +40,8 @@ pub(crate) struct Act<'a> {
     pub dscp: Option<Dscp>,
     /// Packets that are mirrored, and to which port.
     pub mirrored: &'a mut Batch<(u8, PortId)>,
+    /// Downlink packets that are dropped by FARs which may tell of it (DDPN).
+    pub discarded: &'a mut Batch<u8>,
 }
 
 /// What it takes to find a packet's way out.
@@ -98,7 +100,8 @@ impl Plan {
 }
 
 impl Act<'_> {
-    /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may.
+    /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
+    /// told of.
     #[inline(never)]
     pub fn act<B: PacketBuf>(
         &mut self,
@@ -130,7 +133,7 @@ impl Act<'_> {
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
         self.rewrite(burst, descriptors);
-        buffers || !self.ways.missing.is_empty()
+        buffers || !self.ways.missing.is_empty() || !self.discarded.is_empty()
     }
 
     /// Puts into each packet's buffer what its plan says.
@@ -275,6 +278,9 @@ impl Act<'_> {
         check_open(&block, verdict)?;
         if forward.kind() == ForwardKind::Drop {
             note_copies(self.mirrored, &block, verdict, place);
+            if forward.flags().contains(ForwardFlags::NOTIFY) && verdict.direction() == Direction::Downlink {
+                let _ = self.discarded.push(place as u8);
+            }
         }
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;

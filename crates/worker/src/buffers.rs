@@ -17,7 +17,7 @@
 
 use flow::{Nanos, SessionIndex};
 use packet::{DropReason, PacketBuf};
-use rules::model::FarId;
+use rules::model::{FarId, PdrId};
 use std::time::Duration;
 use transport::AdjacencyChange;
 
@@ -39,6 +39,9 @@ const SHARE_OF_PACKETS: usize = 4;
 
 /// Whose queue it is.
 pub(crate) type Owner = (SessionIndex, FarId);
+
+/// The service data flow of a packet (TS 29.244 §5.28.1).
+pub(crate) type Flow = (SessionIndex, PdrId);
 
 /// An owner as a key.
 fn key((session, far): Owner) -> [u32; 2] {
@@ -74,6 +77,7 @@ struct Expected {
     most: u16,
     /// Why it is dropped if there is no room.
     otherwise: DropReason,
+    flow: Flow,
 }
 
 impl Expected {
@@ -81,13 +85,14 @@ impl Expected {
         queue: u32::MAX,
         most: 0,
         otherwise: DropReason::FarBuffer,
+        flow: (SessionIndex(0), PdrId(0)),
     };
 }
 
 /// What waits, and what has stopped waiting and is on its way.
 pub(crate) struct Buffers<B> {
     limits: BufferLimits,
-    held: Held<B>,
+    held: Held<B, Flow>,
     queues: Box<[Option<Queue>]>,
     /// Places of `queues` that are free.
     free: Vec<u32>,
@@ -103,6 +108,8 @@ pub(crate) struct Buffers<B> {
     /// How many packets they have.
     packets_parked: usize,
     burst: [Expected; BURST],
+    /// The flows of packets of this burst for which there was no room at their FAR.
+    refused: Batch<Flow>,
 }
 
 impl<B: PacketBuf> Buffers<B> {
@@ -123,6 +130,7 @@ impl<B: PacketBuf> Buffers<B> {
             parked_hand: 0,
             packets_parked: 0,
             burst: [Expected::NOTHING; BURST],
+            refused: Batch::new(),
         }
     }
 
@@ -143,15 +151,32 @@ impl<B: PacketBuf> Buffers<B> {
         self.places.len()
     }
 
-    /// The packet at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that is fewer
-    /// than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one more queue.
-    pub fn expect(&mut self, place: usize, owner: Owner, most: Option<u16>, qfi: u8, now: Nanos) -> bool {
+    /// Whether there is room for the packet at `place` of the burst, which was expected, unless those before it take it.
+    pub fn may_store(&self, place: usize) -> bool {
+        let Expected { queue, most, .. } = self.burst[place % BURST];
+        let queue = self.queues.get(queue as usize).and_then(Option::as_ref);
+        let has_place = self.held.len() < self.limits.packets && self.held.octets() < self.limits.octets;
+        has_place && queue.is_some_and(|queue| queue.chain.len() < most)
+    }
+
+    /// The packet of `pdr` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that is
+    /// fewer than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one more
+    /// queue.
+    pub fn expect(
+        &mut self,
+        place: usize,
+        (owner, pdr): (Owner, PdrId),
+        most: Option<u16>,
+        qfi: u8,
+        now: Nanos,
+    ) -> bool {
         let most = most.map_or(self.limits.per_queue, |most| most.min(self.limits.per_queue));
         let queue = self.places.at(&key(owner)).or_else(|| self.open(owner, now));
         self.burst[place % BURST] = Expected {
             queue: queue.unwrap_or(u32::MAX),
             most,
             otherwise: DropReason::FarBuffer,
+            flow: (owner.0, pdr),
         };
         match queue.and_then(|queue| self.queue_mut(queue)) {
             Some(queue) => {
@@ -165,7 +190,13 @@ impl<B: PacketBuf> Buffers<B> {
 
     /// The packet at `place` of the burst is to wait for `owner`'s next hop, which the rules name or the packet itself.
     /// Whether there may be room for it.
-    pub fn park(&mut self, place: usize, owner: Owner, (hop, is_named): (NextHop, bool), now: Nanos) -> bool {
+    pub fn park(
+        &mut self,
+        place: usize,
+        (owner, pdr): (Owner, PdrId),
+        (hop, is_named): (NextHop, bool),
+        now: Nanos,
+    ) -> bool {
         let most = match is_named {
             true => self.limits.per_queue,
             false if self.packets_parked * SHARE_OF_PACKETS >= self.limits.packets => 0,
@@ -185,6 +216,7 @@ impl<B: PacketBuf> Buffers<B> {
             queue,
             most,
             otherwise: DropReason::NoNeighbour,
+            flow: (owner.0, pdr),
         };
         // One that waits for Control has nothing to wait for here: the next change settles it.
         let Some(parked) = self.queue_mut(queue).and_then(|queue| queue.parked.as_mut()) else {
@@ -264,10 +296,16 @@ impl<B: PacketBuf> Buffers<B> {
     /// # Errors
     /// The packet, when there is no room for it.
     pub fn store(&mut self, place: usize, packet: B, now: Nanos) -> Result<(), B> {
-        let Expected { queue, most, .. } = self.burst[place % BURST];
+        let Expected {
+            queue,
+            most,
+            otherwise,
+            flow,
+        } = self.burst[place % BURST];
         let has_room = self.held.octets() + packet.len() <= self.limits.octets;
         let queue = self.queues.get_mut(queue as usize).and_then(Option::as_mut);
         let Some(queue) = queue.filter(|queue| has_room && queue.chain.len() < most) else {
+            self.refuse(otherwise, flow);
             return Err(packet);
         };
         if queue.chain.is_empty() {
@@ -279,9 +317,34 @@ impl<B: PacketBuf> Buffers<B> {
                 };
         }
         let is_parked = queue.parked.is_some();
-        self.held.push(&mut queue.chain, packet, 0)?;
-        self.packets_parked += usize::from(is_parked);
-        Ok(())
+        match self.held.push(&mut queue.chain, packet, flow) {
+            Ok(()) => {
+                self.packets_parked += usize::from(is_parked);
+                Ok(())
+            }
+            Err(packet) => {
+                self.refuse(otherwise, flow);
+                Err(packet)
+            }
+        }
+    }
+
+    /// A packet is dropped that was to wait for its FAR.
+    fn refuse(&mut self, reason: DropReason, flow: Flow) {
+        if reason == DropReason::FarBuffer {
+            let _ = self.refused.push(flow);
+        }
+    }
+
+    /// Whether there was no room for some packet at its FAR.
+    #[inline]
+    pub fn has_refused(&self) -> bool {
+        !self.refused.is_empty()
+    }
+
+    /// Takes the flow of a packet for which there was no room at its FAR.
+    pub fn take_refused(&mut self) -> Option<Flow> {
+        self.refused.drain_front(1).next()
     }
 
     fn queue_of(&mut self, owner: Owner) -> Option<&mut Queue> {
@@ -346,26 +409,22 @@ impl<B: PacketBuf> Buffers<B> {
 
     /// Takes packets that go on, as many as `out` has room for.
     pub fn take_flushed(&mut self, out: &mut Batch<B>) {
-        Self::take(&mut self.held, &mut self.flushed, out);
-    }
-
-    /// Takes packets that were thrown away, as many as `out` has room for.
-    pub fn take_discarded(&mut self, out: &mut Batch<B>) {
-        Self::take(&mut self.held, &mut self.discarded, out);
-    }
-
-    /// Takes packets that have waited for too long, as many as `out` has room for.
-    pub fn take_expired(&mut self, out: &mut Batch<B>) {
-        Self::take(&mut self.held, &mut self.expired, out);
-    }
-
-    fn take(held: &mut Held<B>, chain: &mut Chain, out: &mut Batch<B>) {
         while !out.is_full() {
-            let Some((packet, _)) = held.pop(chain) else {
+            let Some((packet, _)) = self.held.pop(&mut self.flushed) else {
                 return;
             };
             let _ = out.push(packet);
         }
+    }
+
+    /// Takes a packet that was thrown away.
+    pub fn take_discarded(&mut self) -> Option<(B, Flow)> {
+        self.held.pop(&mut self.discarded)
+    }
+
+    /// Takes a packet that has waited for too long.
+    pub fn take_expired(&mut self) -> Option<(B, Flow)> {
+        self.held.pop(&mut self.expired)
     }
 
     /// Looks at a few queues and takes out what waits there for too long: all since the first packet, if that one does.
@@ -381,9 +440,11 @@ impl<B: PacketBuf> Buffers<B> {
             self.hand = (self.hand + 1) % self.queues.len();
         }
         for _ in 0..SWEPT.min(self.parked.len()) {
-            let Some(owner) = self.parked.get(self.parked_hand).copied() else {
+            if self.parked_hand >= self.parked.len() {
                 self.parked_hand = 0;
-                continue;
+            }
+            let Some(owner) = self.parked.get(self.parked_hand).copied() else {
+                break;
             };
             if self.queue_of(owner).is_some_and(|queue| queue.until <= now) {
                 let chain = self.close(owner);
@@ -428,6 +489,15 @@ mod tests {
         }
     }
 
+    const PDR: PdrId = PdrId(2);
+
+    fn ended(mut take: impl FnMut() -> Option<(VecBuf, Flow)>) -> Vec<u8> {
+        let all = std::iter::from_fn(|| take());
+        all.inspect(|(_, flow)| assert_eq!(*flow, (SessionIndex(7), PDR)))
+            .map(|(packet, _)| packet.data()[0])
+            .collect()
+    }
+
     fn numbers(mut packets: Batch<VecBuf>) -> Vec<u8> {
         packets.drain().map(|packet| packet.data()[0]).collect()
     }
@@ -470,7 +540,7 @@ mod tests {
                         let waiting: Vec<usize> = model.values().flat_map(|(queue, _)| queue).map(|(_, octets)| *octets).collect();
                         let is_first = !model.contains_key(&far);
                         let has_queue = !is_first || model.len() < LIMITS.queues;
-                        prop_assert_eq!(buffers.expect(3, owner(far), most, 9, now), is_first && has_queue);
+                        prop_assert_eq!(buffers.expect(3, (owner(far), PDR), most, 9, now), is_first && has_queue);
                         if has_queue {
                             model.entry(far).or_insert((VecDeque::new(), now));
                         }
@@ -493,7 +563,7 @@ mod tests {
                         let all = octets_waiting.clone().count();
                         let all_octets: usize = octets_waiting.sum();
                         let has_queue = model.contains_key(&far) || model.len() < LIMITS.queues;
-                        prop_assert_eq!(buffers.park(4, owner(far), (hop, true), now), has_queue);
+                        prop_assert_eq!(buffers.park(4, (owner(far), PDR), (hop, true), now), has_queue);
                         if has_queue {
                             model.entry(far).or_insert((VecDeque::new(), now + NEXT_HOP_TIMEOUT));
                             let awaited = hops.entry(far).or_insert(Some(hop));
@@ -509,7 +579,9 @@ mod tests {
                             }
                             queue.push_back((number, octets));
                         }
-                        prop_assert_eq!(buffers.why_not(4), DropReason::NoNeighbour);
+                        if has_queue {
+                            prop_assert_eq!(buffers.why_not(4), DropReason::NoNeighbour);
+                        }
                     }
                     Step::Meet(hop) => {
                         let is_met = |awaited: &Option<NextHop>| awaited.is_none_or(|awaited| awaited == NextHop::Slot(AdjacencyId(hop)));
@@ -536,15 +608,16 @@ mod tests {
                         hops.remove(&far);
                         let gone = model.remove(&far).map(|(queue, _)| queue).unwrap_or_default();
                         let gone: Vec<u8> = gone.into_iter().map(|(number, _)| number).collect();
-                        let mut out = Batch::new();
-                        if matches!(step, Step::Flush(_)) {
+                        let out = if matches!(step, Step::Flush(_)) {
+                            let mut out = Batch::new();
                             buffers.flush(owner(far));
                             buffers.take_flushed(&mut out);
+                            numbers(out)
                         } else {
                             buffers.discard(owner(far));
-                            buffers.take_discarded(&mut out);
-                        }
-                        prop_assert_eq!(numbers(out), gone);
+                            ended(|| buffers.take_discarded())
+                        };
+                        prop_assert_eq!(out, gone);
                     }
                     Step::Wait(millis) => {
                         now = now + Duration::from_millis(millis);
@@ -554,9 +627,7 @@ mod tests {
                         // A parked queue ends with its packets.
                         hops.retain(|far, _| model.get(far).is_some_and(|(_, until)| *until > now));
                         model.retain(|far, _| *far < 5 || hops.contains_key(far));
-                        let mut out = Batch::new();
-                        buffers.take_expired(&mut out);
-                        let mut expired = numbers(out);
+                        let mut expired = ended(|| buffers.take_expired());
                         expired.sort_unstable();
                         late.sort_unstable();
                         prop_assert_eq!(expired, late);
@@ -574,7 +645,8 @@ mod tests {
     fn control_is_told_once_of_each_qos_flow_until_it_is_to_be_told_again() {
         let mut buffers: Buffers<VecBuf> = Buffers::new(LIMITS);
         let owner = (SessionIndex(1), FarId(1));
-        let expect = |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, owner, None, qfi, Nanos(0));
+        let expect =
+            |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, (owner, PDR), None, qfi, Nanos(0));
         assert_eq!(
             [5, 5, 9, 5, 0].map(|qfi| expect(&mut buffers, qfi)),
             [true, false, true, false, true]

@@ -195,9 +195,14 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         reason: DropReason,
     ) {
         for buf in packets.drain() {
-            stats.drop(reason);
-            self.free(io, buf);
+            self.give_up_one(io, stats, buf, reason);
         }
+    }
+
+    /// Drops a packet that waited for nothing.
+    pub fn give_up_one<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, buf: B, reason: DropReason) {
+        stats.drop(reason);
+        self.free(io, buf);
     }
 
     /// Keeps a fragment, if there is room for it.

@@ -73,6 +73,8 @@ pub struct Worker<I: Io> {
     mirrors: Mirrors<I::Buf>,
     /// What packets of this burst lack; empty between bursts.
     missing: Batch<NextHop>,
+    /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
+    discarded: Batch<u8>,
     late_markers: LateMarkers,
 }
 
@@ -149,6 +151,7 @@ impl<I: Io> Worker<I> {
             shared: SharedMeters::new(config.shared_meters),
             mirrors: Mirrors::new(),
             missing: Batch::new(),
+            discarded: Batch::new(),
             late_markers: LateMarkers::new(),
             io,
             config,
@@ -360,6 +363,7 @@ impl<I: Io> Worker<I> {
         if self.act(packets, now) {
             self.expect_buffered(packets, now);
             self.expect_neighbours(packets, now);
+            self.tell_of_dropped();
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
@@ -382,6 +386,9 @@ impl<I: Io> Worker<I> {
             waiting,
         );
         self.count_waiting();
+        if self.buffers.has_refused() {
+            self.tell_of_refused();
+        }
         if !self.mirrors.is_empty() {
             self.mirrors
                 .send(&mut self.io, &mut self.stats, &mut self.outgoing);
@@ -470,7 +477,7 @@ impl<I: Io> Worker<I> {
         }
         if self.buffers.len() > 0 {
             self.buffers.sweep(now);
-            self.give_up_buffered();
+            self.give_up_buffered(false);
         }
         if self.late_markers.has_any() {
             self.give_up_markers(now);
@@ -556,6 +563,7 @@ impl<I: Io> Worker<I> {
             extended: self.flows.extended(),
             dscp: None,
             mirrored: &mut self.mirrors.wanted,
+            discarded: &mut self.discarded,
         };
         act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys)
     }

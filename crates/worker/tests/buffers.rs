@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Bucket, InstanceId, SessionIndex, WorkerId};
+use flow::{Bucket, InstanceId, OpId, SessionIndex, WorkerId};
 use packet::{DropReason, Qfi, Teid};
 use proptest::prelude::*;
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::image::{DataStatus, Farewell, SessionChange, SessionImage};
 use rules::model::{
     ApplyAction, Bar, BarId, Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, PdrId,
 };
@@ -142,12 +142,14 @@ fn control_hears_of_the_first_packet_of_each_qos_flow() {
         far,
         qfi,
         dscp,
+        notifies: true,
+        status: None,
     }) = event
     else {
         panic!("{event:?}")
     };
     assert_eq!((session, pdr, far), (SessionIndex(1), PdrId(2), FarId(2)));
-    assert_eq!((qfi, dscp), (Qfi::new(9), 46));
+    assert_eq!((qfi, dscp), (Qfi::new(9), Some(46)));
     case.world.send(1, &to_ue());
     assert_eq!(told(&mut case.world), 0, "once is enough");
     case.set(BUFF.with(ApplyAction::NOCP));
@@ -289,7 +291,7 @@ fn an_end_marker_goes_into_the_old_tunnel_before_the_first_packet_of_the_new_one
     let target = OuterHeaderCreation::gtpu_ipv4(Teid(99), [10, 200, 1, 1].into());
     let farewell = Farewell {
         end_markers: vec![FarId(2), FarId(1), FarId(7)],
-        discards_buffered: false,
+        ..Farewell::default()
     };
     case.change(farewell, |rules| {
         let forwarding = Edit::Set(ForwardingParametersUpdate {
@@ -325,6 +327,128 @@ impl From<IpOf> for std::net::IpAddr {
         } else {
             ip("10.0.3.254")
         }
+    }
+}
+
+/// What Control has heard of delivery statuses, with whether it was notified (NOCP) by the same event.
+fn statuses(world: &mut World) -> Vec<(PdrId, bool, DataStatus)> {
+    let status = |event: &Event| match event {
+        Event::DownlinkData {
+            pdr,
+            notifies,
+            status: Some(status),
+            ..
+        } => Some((*pdr, *notifies, *status)),
+        _ => None,
+    };
+    events(world).iter().filter_map(status).collect()
+}
+
+const PDR: PdrId = PdrId(2);
+
+#[test]
+fn the_first_buffered_and_the_first_discarded_packet_of_each_pdr_are_told() {
+    let all = BUFF
+        .with(ApplyAction::NOCP)
+        .with(ApplyAction::BDPN)
+        .with(ApplyAction::DDPN);
+    let mut case = Case::new(LIMITS, all);
+    case.world.send(1, &numbered(0));
+    assert_eq!(statuses(&mut case.world), [(PDR, true, DataStatus::Buffered)]);
+    for number in 1..8 {
+        case.world.send(1, &numbered(number));
+    }
+    assert_eq!(statuses(&mut case.world), []);
+    // The queue is full.
+    case.world.send(1, &numbered(8));
+    case.world.send(1, &numbered(9));
+    assert_eq!(statuses(&mut case.world), [(PDR, false, DataStatus::Discarded)]);
+    // A change of other rules is none of this FAR.
+    case.change(Farewell::default(), |rules| {
+        let update = FarUpdate {
+            action: Some(ApplyAction::DROP),
+            ..FarUpdate::new(FarId(1))
+        };
+        rules.update_far(update).expect("it is there");
+    });
+    case.world.send(1, &numbered(10));
+    assert_eq!(statuses(&mut case.world), []);
+    case.set(ApplyAction::FORW);
+    case.set(all);
+    case.world.send(1, &numbered(11));
+    assert_eq!(statuses(&mut case.world), [(PDR, true, DataStatus::Buffered)]);
+    case.world.now = case.world.now + LIMITS.timeout;
+    (0..3).for_each(|_| case.world.poll());
+    assert_eq!(case.dropped(DropReason::BufferExpired), 1);
+    assert_eq!(statuses(&mut case.world), [(PDR, false, DataStatus::Discarded)]);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn packets_that_are_dropped_directly_are_told_once_for_each_pdr() {
+    let mut case = Case::new(LIMITS, ApplyAction::DROP.with(ApplyAction::DDPN));
+    assert_eq!(
+        (0..3)
+            .map(|number| case.world.send(1, &numbered(number)).len())
+            .sum::<usize>(),
+        0
+    );
+    assert_eq!(statuses(&mut case.world), [(PDR, false, DataStatus::Discarded)]);
+    assert_eq!(case.dropped(DropReason::FarDrop), 3);
+    case.set(ApplyAction::DROP);
+    case.world.send(1, &numbered(3));
+    assert_eq!(statuses(&mut case.world), [], "without DDPN");
+    // Also where nothing is buffered at all.
+    let mut case = Case::new(
+        BufferLimits::OFF,
+        BUFF.with(ApplyAction::DDPN).with(ApplyAction::BDPN),
+    );
+    case.world.send(1, &numbered(0));
+    assert_eq!(statuses(&mut case.world), [(PDR, false, DataStatus::Discarded)]);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn what_control_throws_away_is_told_only_if_its_time_was_over() {
+    let mut case = Case::new(LIMITS, BUFF.with(ApplyAction::DDPN));
+    for (tells_discarded, told) in [(false, vec![]), (true, vec![(PDR, false, DataStatus::Discarded)])] {
+        case.world.send(1, &numbered(0));
+        let farewell = Farewell {
+            discards_buffered: true,
+            tells_discarded,
+            ..Farewell::default()
+        };
+        let change = SessionChange::Replace(case.image.clone(), farewell);
+        let command = Command::Session {
+            op: OpId(900),
+            change,
+        };
+        case.world.controls[0]
+            .commands
+            .push(command)
+            .expect("there is room");
+        case.world.poll();
+        assert_eq!(statuses(&mut case.world), told);
+    }
+    assert_eq!(case.dropped(DropReason::BufferDiscarded), 2);
+}
+
+#[test]
+fn uplink_packets_have_no_delivery_status() {
+    let mut case = Case::new(LIMITS, ApplyAction::FORW);
+    for action in [
+        BUFF.with(ApplyAction::BDPN).with(ApplyAction::DDPN),
+        ApplyAction::DROP.with(ApplyAction::DDPN),
+    ] {
+        case.change(Farewell::default(), |rules| {
+            let update = FarUpdate {
+                action: Some(action),
+                ..FarUpdate::new(FarId(1))
+            };
+            rules.update_far(update).expect("it is there");
+        });
+        (0..10).for_each(|_| drop(case.world.send(0, &uplink())));
+        assert_eq!(statuses(&mut case.world), []);
     }
 }
 
@@ -382,7 +506,7 @@ fn what_waits_for_a_gnb_goes_where_its_session_says_then() {
     });
     let farewell = Farewell {
         end_markers: vec![FarId(2)],
-        discards_buffered: false,
+        ..Farewell::default()
     };
     case.change(farewell, |rules| {
         let update = FarUpdate {
@@ -406,7 +530,7 @@ fn an_end_marker_does_not_wait_for_ever() {
     case.world.lose(N3, GNB.into());
     let farewell = Farewell {
         end_markers: vec![FarId(2)],
-        discards_buffered: false,
+        ..Farewell::default()
     };
     case.change(farewell, |rules| *rules = with(rules, ApplyAction::DROP));
     assert_eq!(case.dropped(DropReason::NoNeighbour), 0);
@@ -447,7 +571,7 @@ fn a_few_packets_wait_for_a_host_that_was_never_met() {
     let mut case = Case::new(limits, ApplyAction::FORW);
     let host = |last| ip(&format!("10.0.6.{last}"));
     let to_host = |last: u8, number: u8| {
-        let address = [10, 0, 6, last].into();
+        let address = std::net::Ipv4Addr::new(10, 0, 6, last);
         let mut packet = UserPacket::udp(UE, address, 1, 2);
         packet.payload = vec![0, number];
         testing::tunnelled(

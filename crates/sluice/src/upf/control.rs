@@ -304,13 +304,17 @@ impl Control {
                 far,
                 qfi,
                 dscp,
+                notifies,
+                status,
             } => {
                 let data = DownlinkData {
                     pdr,
-                    ppi: Some(dscp),
+                    ppi: dscp,
                     qfi,
+                    status,
                 };
-                self.endpoint.handle_downlink_data(now, session, far, data);
+                self.endpoint
+                    .handle_downlink_data(now, session, (far, notifies), data);
             }
             Event::EchoResponse {
                 peer,

@@ -10,11 +10,12 @@ use flow::{
 };
 use packet::gtpu::MessageType;
 use packet::{DropReason, PacketBuf, Qfi};
-use rules::image::{Buffering, Farewell, SessionChange, SessionImage};
-use rules::model::FarId;
+use rules::image::{Buffering, DataStatus, Farewell, SessionChange, SessionImage};
+use rules::model::{FarId, Pdr, SourceInterface};
 use transport::AdjacencyChange;
 
 use crate::act::NextHop;
+use crate::buffers::Flow;
 use crate::descriptor::{Fate, Kind};
 use crate::encap::{Cut, Hop, Message, Optional};
 use crate::io::Io;
@@ -59,26 +60,109 @@ impl<I: Io> Worker<I> {
         let block = self.sessions.blocks.get(verdict.block)?;
         let session = block.session();
         let qfi = block.mark(verdict.marking).qfi().and_then(Qfi::new);
-        let image = &self.sessions.at(session)?.image;
+        let image = self.sessions.image_mut(session)?;
         let Buffering { far, notifies, most } = image.buffering(verdict.forward)?;
         let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
+        let is_downlink = verdict.direction() == Direction::Downlink;
         let flow = qfi.map_or(0, Qfi::get);
-        let is_first = self.buffers.expect(place, (session, far), most, flow, now);
-        if is_first && notifies && verdict.direction() == Direction::Downlink {
+        let is_first = self.buffers.expect(place, ((session, far), pdr), most, flow, now);
+        let is_news =
+            is_downlink && self.buffers.may_store(place) && image.is_news(verdict.pdr, DataStatus::Buffered);
+        let notifies = is_first && notifies && is_downlink;
+        if notifies || is_news {
             let bytes = self.burst[place].data();
-            let dscp = descriptor.tuple(bytes).map_or(0, |tuple| tuple.tos >> 2);
             let event = Event::DownlinkData {
                 session,
                 pdr,
                 far,
                 qfi,
-                dscp,
+                dscp: Some(descriptor.tuple(bytes).map_or(0, |tuple| tuple.tos >> 2)),
+                notifies,
+                status: is_news.then_some(DataStatus::Buffered),
             };
             if !self.notices.tell(&mut self.stats, event) {
-                self.buffers.untell((session, far), flow);
+                if notifies {
+                    self.buffers.untell((session, far), flow);
+                }
+                if is_news {
+                    self.forget_status((session, verdict.pdr), DataStatus::Buffered);
+                }
             }
         }
         Some(())
+    }
+
+    /// Tells Control of the packets of this burst that FARs drop which tell of it.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_of_dropped(&mut self) {
+        for number in 0..self.discarded.len() {
+            let place = usize::from(self.discarded[number]);
+            let (verdict, _) = self
+                .flows
+                .extended()
+                .whole(&self.descriptors[place].verdict, place);
+            let session = self
+                .sessions
+                .blocks
+                .get(verdict.block)
+                .map(|block| block.session());
+            let image = session.and_then(|session| Some((session, &self.sessions.at(session)?.image)));
+            let flow = image.and_then(|(session, image)| {
+                Some((session, image.rules.pdrs().get(usize::from(verdict.pdr))?.id))
+            });
+            if let Some(flow) = flow {
+                self.tell_status(flow, DataStatus::Discarded);
+            }
+        }
+        self.discarded.clear();
+    }
+
+    /// Tells Control of the packets of this burst for which there was no room.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_of_refused(&mut self) {
+        while let Some(flow) = self.buffers.take_refused() {
+            self.tell_status(flow, DataStatus::Discarded);
+        }
+    }
+
+    /// Tells Control what became of a packet of this flow, if it asks for it and the packet is the first.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_status(&mut self, (session, id): Flow, status: DataStatus) {
+        let Some(image) = self.sessions.image_mut(session) else {
+            return;
+        };
+        let pdrs = image.rules.pdrs();
+        let is_downlink = |pdr: &Pdr| pdr.id == id && pdr.pdi.source_interface != SourceInterface::Access;
+        let Some(slot) = pdrs.iter().position(is_downlink) else {
+            return;
+        };
+        let (slot, far) = (slot as u16, pdrs[slot].far);
+        let Some(far) = far.filter(|_| image.is_news(slot, status)) else {
+            return;
+        };
+        let event = Event::DownlinkData {
+            session,
+            pdr: id,
+            far,
+            qfi: None,
+            dscp: None,
+            notifies: false,
+            status: Some(status),
+        };
+        if !self.notices.tell(&mut self.stats, event) {
+            self.forget_status((session, slot), status);
+        }
+    }
+
+    /// Control could not be told: the next packet is as the first.
+    fn forget_status(&mut self, (session, slot): (SessionIndex, u16), status: DataStatus) {
+        let image = self.sessions.image_mut(session);
+        if let Some(told) = image.and_then(|image| image.told.get_mut(usize::from(slot))) {
+            told.forget(status);
+        }
     }
 
     /// Finds the queues of the packets of this burst that lack a link layer address. Those that get none are dropped as
@@ -109,9 +193,13 @@ impl<I: Io> Worker<I> {
         let block = self.sessions.blocks.get(verdict.block)?;
         let (session, direction) = (block.session(), verdict.direction());
         let is_named = block.forward(verdict.forward).adjacency != AdjacencyId::BY_DESTINATION;
-        let fars = self.sessions.at(session)?.image.rules.fars();
-        let far = fars.get(usize::from(verdict.forward))?.id;
-        if !self.buffers.park(place, (session, far), (hop, is_named), now) {
+        let rules = &self.sessions.at(session)?.image.rules;
+        let far = rules.fars().get(usize::from(verdict.forward))?.id;
+        let pdr = rules.pdrs().get(usize::from(verdict.pdr))?.id;
+        if !self
+            .buffers
+            .park(place, ((session, far), pdr), (hop, is_named), now)
+        {
             return None;
         }
         if descriptor.kind != Kind::Relayed {
@@ -185,7 +273,7 @@ impl<I: Io> Worker<I> {
         if applied.outcome.is_ok() {
             self.send_end_markers(markers);
             if let Some(old) = &applied.retired {
-                self.settle_buffered(old, farewell.discards_buffered);
+                self.settle_buffered(old, &farewell);
             }
         }
         Event::Applied {
@@ -198,7 +286,8 @@ impl<I: Io> Worker<I> {
 
     /// What waits for a FAR that buffers no longer, or for a next hop, goes on, unless it is to be thrown away; what waits
     /// for one of a session that has moved goes to the worker that it has moved to.
-    fn settle_buffered(&mut self, old: &SessionImage, discards: bool) {
+    fn settle_buffered(&mut self, old: &SessionImage, farewell: &Farewell) {
+        let discards = farewell.discards_buffered;
         let new = self.sessions.at(old.session).map(|slot| &slot.image);
         let has_moved = new.is_none() && self.steering.of_bucket(old.bucket) != self.config.id;
         for (slot, far) in (0..).zip(old.rules.fars()) {
@@ -226,30 +315,28 @@ impl<I: Io> Worker<I> {
                 None => self.buffers.discard(owner),
             }
         }
-        self.give_up_buffered();
+        self.give_up_buffered(farewell.tells_discarded);
     }
 
-    /// Drops and counts buffered packets that will never go on.
-    pub(super) fn give_up_buffered(&mut self) {
-        let Self {
-            buffers,
-            burst,
-            io,
-            stats,
-            outgoing,
-            ..
-        } = self;
-        buffers.take_discarded(burst);
-        while !burst.is_empty() {
-            outgoing.give_up(io, stats, burst, DropReason::BufferDiscarded);
-            buffers.take_discarded(burst);
+    /// Drops and counts buffered packets that will never go on. Control is told of those that have waited for too long,
+    /// and if it `tells` so of those that were thrown away, where FARs ask for it.
+    pub(super) fn give_up_buffered(&mut self, tells: bool) {
+        while let Some((packet, flow)) = self.buffers.take_discarded() {
+            self.give_up_packet(packet, DropReason::BufferDiscarded);
+            if tells {
+                self.tell_status(flow, DataStatus::Discarded);
+            }
         }
-        buffers.take_expired(burst);
-        while !burst.is_empty() {
-            outgoing.give_up(io, stats, burst, DropReason::BufferExpired);
-            buffers.take_expired(burst);
+        while let Some((packet, flow)) = self.buffers.take_expired() {
+            self.give_up_packet(packet, DropReason::BufferExpired);
+            self.tell_status(flow, DataStatus::Discarded);
         }
         self.count_waiting();
+    }
+
+    fn give_up_packet(&mut self, packet: I::Buf, reason: DropReason) {
+        self.outgoing
+            .give_up_one(&mut self.io, &mut self.stats, packet, reason);
     }
 
     /// An End Marker for each of the tunnels that these FARs send into now (TS 29.281 §7.3.2), made but not sent.
