@@ -69,19 +69,6 @@ class Network:
         self.oai_gnb = Node(lab, OAI_GNB)
         self.servers = {port: lab.dn_udp_socket(DN, port) for port in (DN_PORT, FLOW_PORT, OTHER_FLOW_PORT)}
         self.oai_server = lab.dn_udp_socket(OAI_DN, DN_PORT)
-        self._meet(self.gnb)
-        self._meet(self.other_gnb)
-
-    def _meet(self, gnb):
-        """Has Sluice learn where a gNB is. Until it knows, what goes there is dropped: also what has waited for its UE,
-        where that UE comes back at a gNB that nobody else is at."""
-        session = Session(self, "sdcore")
-        session.activate(gnb)
-        for _ in range(20):
-            session.reply(b"hello")
-            if not silent(gnb.socket):
-                break
-        session("delete")
 
     def drain(self):
         nodes = (self.gnb, self.other_gnb, self.smf_gtpu, self.oai_gnb)

@@ -264,3 +264,44 @@ fn an_entry_learns_where_its_meters_are() {
     assert_eq!((entry.generation, entry.meters), (installed.generation, 4));
     assert!(blocks.live(&entry).is_some());
 }
+
+/// A packet offered to some QERs: after how long, of how many octets, and whether it is taken back.
+type Offered = (u64, u64, u32, bool);
+
+proptest! {
+    /// Against a block that never saw the packets that are taken back: the same packets pass.
+    #[test]
+    fn a_packet_that_is_taken_back_costs_nothing(
+        specs in prop::collection::vec((prop::bool::ANY, 100u64..50_000, 1500u64..8000), 1..4),
+        packets in prop::collection::vec((1u64..8, 0u64..2_000_000, 1u32..1500, any::<bool>()), 1..80),
+    ) {
+        let packets: Vec<Offered> = packets;
+        let meter = |(is_single, kbit, burst): (bool, u64, u64)| {
+            let rate = Rate::from_kbit(kbit);
+            match is_single {
+                true => MeterSpec::Single { rate, burst },
+                false => MeterSpec::TrTcm { cir: Rate::from_kbit(kbit / 2), cbs: burst, pir: rate, pbs: burst, aware: false },
+            }
+        };
+        let image = BlockImage {
+            meters: specs.into_iter().map(|one| [Some(meter(one)); 2]).collect(),
+            ..BlockImage::default()
+        };
+        let blocks = &mut Blocks::new(2, 64).expect("memory");
+        let [first, second] = [0, 1].map(|session| blocks.install(SessionIndex(session), &image).expect("room"));
+        let shared = &mut SharedMeters::new(0);
+        let mut now = Nanos(0);
+        for (qers, after, octets, is_taken_back) in packets {
+            now = Nanos(now.0 + after);
+            let offer = Offer::new(octets, now);
+            let mut live = blocks.live_at(first.block, first.generation, Direction::Uplink).expect("live");
+            let passed = live.meter(qers, &offer, shared).is_ok();
+            if passed && is_taken_back {
+                live.unmeter(qers, octets, shared);
+                continue;
+            }
+            let mut twin = blocks.live_at(second.block, second.generation, Direction::Uplink).expect("live");
+            prop_assert_eq!(passed, twin.meter(qers, &offer, shared).is_ok());
+        }
+    }
+}

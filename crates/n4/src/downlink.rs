@@ -119,18 +119,29 @@ impl Downlink {
 }
 
 impl Endpoint {
-    /// A worker got the first downlink packet of a QoS flow for a FAR of this session that buffers and notifies.
-    pub fn handle_downlink_data(&mut self, now: Nanos, index: SessionIndex, far: FarId, data: DownlinkData) {
+    /// A worker got the first downlink packet of a QoS flow for a FAR of this session that buffers and `notifies` (NOCP);
+    /// or the first one of a PDR whose delivery status is followed (BDPN, DDPN), or both. The status is told at once,
+    /// whatever the BAR says of notifications: it pages nobody.
+    pub fn handle_downlink_data(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        (far, notifies): (FarId, bool),
+        data: DownlinkData,
+    ) {
         let Some(session) = self.sessions.view(index) else {
             return;
         };
         let seid = session.seid();
-        if self.downlink.is_quiet(seid) {
-            return;
+        let is_quiet = self.downlink.is_quiet(seid);
+        let delay = delay_of(&session, far).filter(|_| notifies && !is_quiet);
+        if let Some(delay) = delay {
+            let later = DownlinkData { status: None, ..data };
+            self.downlink.delay(now + delay, seid, far, later);
         }
-        match delay_of(&session, far) {
-            Some(delay) => self.downlink.delay(now + delay, seid, far, data),
-            None => self.handle_session_event(now, index, SessionEvent::DownlinkData(data)),
+        let is_notified = notifies && !is_quiet && delay.is_none();
+        if is_notified || data.status.is_some() {
+            self.handle_session_event(now, index, SessionEvent::DownlinkData(data));
         }
     }
 
@@ -149,7 +160,12 @@ impl Endpoint {
                 self.handle_session_event(now, index, SessionEvent::DownlinkData(data));
             }
             if is_over {
-                self.change_waiting(now, seid, true, bar.map(without_extension));
+                let farewell = Farewell {
+                    discards_buffered: true,
+                    tells_discarded: true,
+                    ..Farewell::default()
+                };
+                self.change_waiting(now, seid, farewell, bar.map(without_extension));
             }
         }
     }
@@ -181,20 +197,21 @@ impl Endpoint {
                 None => self.downlink.quieten(Nanos::MAX, seid),
             }
         }
-        self.change_waiting(now, seid, discards, bar);
+        let farewell = Farewell {
+            discards_buffered: discards,
+            ..Farewell::default()
+        };
+        self.change_waiting(now, seid, farewell, bar);
     }
 
     /// A change of our own: nobody waits for its outcome.
-    fn change_waiting(&mut self, now: Nanos, seid: Seid, discards: bool, bar: Option<BarUpdate>) {
-        if !discards && bar.is_none() {
+    fn change_waiting(&mut self, now: Nanos, seid: Seid, farewell: Farewell, bar: Option<BarUpdate>) {
+        if !farewell.discards_buffered && bar.is_none() {
             return;
         }
         let changes = Changes {
             update_bars: bar.into_iter().collect(),
-            farewell: Farewell {
-                discards_buffered: discards,
-                ..Farewell::default()
-            },
+            farewell,
             ..Changes::default()
         };
         let ticket = self.new_ticket();

@@ -7,16 +7,18 @@ use rules::network::Network;
 use crate::config::Config;
 
 /// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both mandatory
-/// on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC); Traffic Endpoints are known
+/// on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC), and what becomes of them is told
+/// (DDDS); Traffic Endpoints are known
 /// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
 /// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
 /// the last usage of their sessions reported (EPFAR); applications are known by the flow descriptions of PFDs (PFDM, PFDE).
-const ALWAYS: [Features; 15] = [
+const ALWAYS: [Features; 16] = [
     Features::FTUP,
     Features::EMPU,
     Features::DDND,
     Features::DLBD,
     Features::UDBC,
+    Features::DDDS,
     Features::PDIU,
     Features::FRRT,
     Features::IP6PL,
@@ -62,7 +64,7 @@ mod tests {
         let network = Network::default();
         let bits = |config: &Config| up_function_features(config, &network).bits();
         let always = bits(&config);
-        let downlink = Features::DDND | Features::DLBD | Features::UDBC;
+        let downlink = Features::DDND | Features::DLBD | Features::UDBC | Features::DDDS;
         let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;

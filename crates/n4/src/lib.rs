@@ -8,8 +8,6 @@
 //!
 //! Every SMF sends some of these from the first message on, so that refusing them would serve nobody:
 //!
-//! - BDPN and DDPN: no word of the first buffered or discarded packet of each service data flow (§5.2.3.1; DDDS is not
-//!   among our features);
 //! - packet rates and averaging windows of QERs: gates, MBR, QFI, RQI and PPI only (§5.4);
 //! - thresholds, quotas, periods and other triggers of URRs: usage is counted and reported when it is asked for, when
 //!   the URR or its last PDR goes, and when the session ends (§5.2.2);

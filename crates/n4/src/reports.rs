@@ -10,6 +10,7 @@
 
 use flow::{Nanos, SessionIndex};
 use packet::Teid;
+use rules::image::DataStatus;
 use rules::model::PdrId;
 use session::{AssociationId, Keyed, Seid, UsageReport, keyed};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -46,6 +47,8 @@ pub struct DownlinkData {
     pub ppi: Option<u8>,
     /// Its QoS flow.
     pub qfi: Option<packet::Qfi>,
+    /// What became of it, where the control plane follows the delivery status (§5.28.1).
+    pub status: Option<DataStatus>,
 }
 
 /// How often something may happen: `burst` times at once, then once in `every`.
@@ -172,9 +175,15 @@ impl Events {
     fn take(&mut self) -> Events {
         let rest = self.usage.split_off(self.usage.len().min(MOST_USAGE_SENT));
         let usage = std::mem::replace(&mut self.usage, rest);
+        // A message has one Downlink Data Report, and that one status.
+        let status = self.downlink.first().and_then(|data| data.status);
+        let (downlink, rest) = std::mem::take(&mut self.downlink)
+            .into_iter()
+            .partition(|data| data.status == status);
+        self.downlink = rest;
         Events {
             usage,
-            downlink: std::mem::take(&mut self.downlink),
+            downlink,
             inactive: std::mem::take(&mut self.inactive),
             errors: std::mem::take(&mut self.errors),
         }
@@ -185,8 +194,10 @@ impl Events {
         sent.usage.append(&mut self.usage);
         self.usage = sent.usage;
         self.inactive |= sent.inactive;
-        sent.downlink.retain(|data| !self.downlink.contains(data));
-        self.downlink.append(&mut sent.downlink);
+        // What was sent in vain comes first again, so that a status does not overtake an older one.
+        self.downlink.retain(|data| !sent.downlink.contains(data));
+        sent.downlink.append(&mut self.downlink);
+        self.downlink = sent.downlink;
         sent.errors.retain(|remote| !self.errors.contains(remote));
         self.errors.append(&mut sent.errors);
     }

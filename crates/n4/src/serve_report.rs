@@ -3,9 +3,10 @@
 
 use flow::Nanos;
 use pfcp::group::{DownlinkDataReport, ErrorIndicationReport};
-use pfcp::ie::{Cause, DownlinkDataServiceInformation, FSeid, FTeid, PdrId, ReportType};
+use pfcp::ie::{self, Cause, DownlinkDataServiceInformation, FSeid, FTeid, PdrId, ReportType};
 use pfcp::message::{Body, SessionReportRequest, SessionReportResponse};
 use pfcp::{Frame, Repeated};
+use rules::image::DataStatus;
 use session::Seid;
 use std::net::IpAddr;
 
@@ -69,6 +70,11 @@ impl Endpoint {
         report.downlink_data_report = (!pdrs.is_empty()).then(|| {
             let mut data = DownlinkDataReport::new(Repeated::new(&pdrs));
             data.downlink_data_service_information = Repeated::new(&services);
+            let status = events.downlink.first().and_then(|data| data.status);
+            data.dl_data_status = status.map(|status| match status {
+                DataStatus::Buffered => ie::DataStatus::BUFF,
+                DataStatus::Discarded => ie::DataStatus::DROP,
+            });
             data
         });
         report.error_indication_report =
@@ -141,7 +147,7 @@ fn service(data: &crate::reports::DownlinkData) -> DownlinkDataServiceInformatio
 
 fn remote((peer, teid): &(IpAddr, packet::Teid)) -> FTeid {
     FTeid::Endpoint {
-        teid: pfcp::ie::Teid(teid.0),
+        teid: ie::Teid(teid.0),
         ipv4: v4(*peer),
         ipv6: v6(*peer),
     }

@@ -289,7 +289,17 @@ fn pending_of(events: Events) -> PendingReports {
         errors,
         usage,
     } = events;
-    let mark = |DownlinkData { pdr, ppi, qfi }| DownlinkMark { pdr, ppi, qfi };
+    let mark = |DownlinkData {
+                    pdr,
+                    ppi,
+                    qfi,
+                    status,
+                }| DownlinkMark {
+        pdr,
+        ppi,
+        qfi,
+        status,
+    };
     PendingReports {
         usage,
         downlink: downlink.into_iter().map(mark).collect(),
@@ -305,7 +315,17 @@ fn events_of(pending: PendingReports) -> Events {
         errors,
         inactive,
     } = pending;
-    let data = |DownlinkMark { pdr, ppi, qfi }| DownlinkData { pdr, ppi, qfi };
+    let data = |DownlinkMark {
+                    pdr,
+                    ppi,
+                    qfi,
+                    status,
+                }| DownlinkData {
+        pdr,
+        ppi,
+        qfi,
+        status,
+    };
     Events {
         downlink: downlink.into_iter().map(data).collect(),
         inactive,

@@ -9,6 +9,7 @@ use n4::DownlinkData;
 use packet::Qfi;
 use pfcp::ie::ReportType;
 use pfcp::message::Message;
+use rules::image::DataStatus;
 use rules::model::{Bar, FarId, PdrId};
 
 use support::wire::*;
@@ -32,13 +33,41 @@ fn idle(bar: &[Octets]) -> (World, u64, SessionIndex) {
 
 /// A worker gets the first packet of a QoS flow.
 fn comes(world: &mut World, session: SessionIndex, qfi: u8) -> Vec<Reply> {
+    comes_with(world, session, (qfi, true), None)
+}
+
+/// The same of one whose FAR says NOCP or not, and whose delivery status is followed or not.
+fn comes_with(
+    world: &mut World,
+    session: SessionIndex,
+    (qfi, notifies): (u8, bool),
+    status: Option<DataStatus>,
+) -> Vec<Reply> {
     let data = DownlinkData {
         pdr: PdrId(2),
         ppi: Some(0),
         qfi: Qfi::new(qfi),
+        status,
     };
-    world.n4.handle_downlink_data(world.now, session, FarId(2), data);
+    world
+        .n4
+        .handle_downlink_data(world.now, session, (FarId(2), notifies), data);
     world.transmits()
+}
+
+/// The statuses of the Downlink Data Reports among what was sent, each with how many PDRs it is about.
+fn statuses(sent: &[Reply]) -> Vec<(Option<u8>, usize)> {
+    let data = sent.iter().filter_map(|reply| match reply.message() {
+        Message::SessionReportRequest(report) => report.downlink_data_report,
+        _ => None,
+    });
+    data.map(|data| {
+        (
+            data.dl_data_status.map(|status| status.0),
+            data.pdr_id.iter().count(),
+        )
+    })
+    .collect()
 }
 
 /// The Downlink Data Reports among what was sent, each as its QFIs.
@@ -169,4 +198,52 @@ fn a_new_session_under_the_same_number_hears_nothing_of_the_old_one() {
     world.establish(0x78, UE);
     assert!(reports(&world.pass(SECOND)).is_empty());
     assert_eq!(world.n4.reporting(), 0);
+}
+
+#[test]
+fn a_delivery_status_is_told_whatever_is_said_of_notifications() {
+    const BUFFERED: Option<DataStatus> = Some(DataStatus::Buffered);
+    const DISCARDED: Option<DataStatus> = Some(DataStatus::Discarded);
+    let (mut world, _, session) = idle(&[]);
+    let sent = comes_with(&mut world, session, (9, true), BUFFERED);
+    assert_eq!(statuses(&sent), [(Some(2), 1)], "both in one");
+    // Quiet for a minute.
+    answer(&mut world, &sent, &[update_bar(&[ie(47, [0x20 | 1])])]);
+    assert!(comes_with(&mut world, session, (5, true), None).is_empty());
+    let sent = comes_with(&mut world, session, (5, true), BUFFERED);
+    assert_eq!(statuses(&sent), [(Some(2), 1)]);
+    // One report has one status: what comes meanwhile goes in the order in which it came.
+    comes_with(&mut world, session, (7, false), DISCARDED);
+    comes_with(&mut world, session, (6, false), BUFFERED);
+    comes_with(&mut world, session, (8, false), DISCARDED);
+    let mut sent = answer(&mut world, &sent, &[]);
+    sent.extend(world.pass(Duration::from_millis(600)));
+    assert_eq!(statuses(&sent), [(Some(1), 2)]);
+    let mut sent = answer(&mut world, &sent, &[]);
+    sent.extend(world.pass(Duration::from_millis(600)));
+    assert_eq!(statuses(&sent), [(Some(2), 1)]);
+}
+
+#[test]
+fn a_notification_waits_for_its_delay_and_a_status_does_not() {
+    let (mut world, _, session) = idle(&[ie(46, [10])]);
+    let sent = comes_with(&mut world, session, (9, true), Some(DataStatus::Buffered));
+    assert_eq!(statuses(&sent), [(Some(2), 1)]);
+    let mut sent = answer(&mut world, &sent, &[]);
+    sent.extend(world.pass(Duration::from_millis(600)));
+    assert_eq!(statuses(&sent), [(None, 1)]);
+}
+
+#[test]
+fn fars_may_ask_for_delivery_statuses() {
+    let mut world = World::associated();
+    let seid = world.establish(0x77, UE);
+    // BUFF, NOCP, BDPN, DDPN; DROP, DDPN.
+    for action in [[0x0c, 6], [0x01, 4]] {
+        let far = update_far(&[far_id(2), apply_action(&action)]);
+        world.ask(52, Some(seid), &[far]).assert_accepted();
+        let image = world.n4.sessions().view(world.only_session().index());
+        let far = image.and_then(|session| session.rules().far(FarId(2)).copied());
+        assert_eq!(far.map(|far| far.action.0), Some(u16::from_le_bytes(action)));
+    }
 }

@@ -27,6 +27,7 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::DDND)
     .union(UpFunctionFeatures::DLBD)
     .union(UpFunctionFeatures::UDBC)
+    .union(UpFunctionFeatures::DDDS)
     .union(UpFunctionFeatures::SSET)
     .union(UpFunctionFeatures::MPAS)
     .union(UpFunctionFeatures::RESPS)

@@ -50,6 +50,7 @@ fn downlink(pdr: u16) -> SessionEvent {
         pdr: PdrId(pdr),
         ppi: Some(46),
         qfi: Qfi::new(9),
+        status: None,
     })
 }
 

@@ -15,9 +15,10 @@ use packet::Teid;
 use flow::{AdjacencyId, BlockImage, Bucket, Direction, Forward, Mark, SessionIndex};
 
 use crate::classifier::{self, Classifier};
-use crate::image::{CompileError, CompileFault, Copies, Decision, MeterShare, SessionImage};
+use crate::image::{CompileError, CompileFault, Copies, Decision, MeterShare, SessionImage, Told};
 use crate::model::{
-    BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
+    ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules,
+    SourceInterface, UrrId,
 };
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
@@ -121,6 +122,7 @@ pub fn compile(
         meter_share: MeterShare::Whole,
         copies,
         next_hops: next_hops.held,
+        told: told(rules),
     })
 }
 
@@ -139,6 +141,15 @@ fn classify(rules: &SessionRules, network: &Network) -> Result<(Vec<Decision>, C
     let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
     let classifier = Classifier::new(rules, &decisions, network)?;
     Ok((decisions, classifier))
+}
+
+/// Room for what is told of delivery statuses, if any FAR asks for it.
+fn told(rules: &SessionRules) -> Vec<Told> {
+    let asks = |action: ApplyAction| action.contains(ApplyAction::BDPN) || action.contains(ApplyAction::DDPN);
+    match rules.fars().iter().any(|far| asks(far.action)) {
+        true => vec![Told::default(); rules.pdrs().len()],
+        false => Vec::new(),
+    }
 }
 
 fn all<'a, R, T>(

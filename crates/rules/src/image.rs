@@ -100,6 +100,36 @@ pub struct SessionImage {
     pub copies: Vec<(u8, Copies)>,
     /// Keeps the next hops that forwards lead over.
     pub next_hops: Vec<Hold>,
+    /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker that
+    /// has the image writes it.
+    pub told: Vec<Told>,
+}
+
+/// What became of a downlink packet, for the delivery status (TS 29.244 §5.28, §8.2.179).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DataStatus {
+    /// The first one since its FAR was told what to do is buffered.
+    Buffered,
+    /// The first one is discarded.
+    Discarded,
+}
+
+/// Which statuses of a PDR Control was told of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Told(u8);
+
+impl Told {
+    /// Notes a status; whether it is news.
+    pub fn note(&mut self, status: DataStatus) -> bool {
+        let before = self.0;
+        self.0 |= 1 << status as u8;
+        self.0 != before
+    }
+
+    /// Control could not be told after all.
+    pub fn forget(&mut self, status: DataStatus) {
+        self.0 &= !(1 << status as u8);
+    }
 }
 
 /// The copies of a packet that a FAR duplicates.
@@ -132,6 +162,43 @@ impl SessionImage {
             notifies: far.action.contains(ApplyAction::NOCP),
             most: bar.and_then(|bar| bar.extended_packets.or(bar.suggested_packets.map(u16::from))),
         })
+    }
+
+    /// Notes that a packet of the PDR in this slot has this status. Whether its FAR asks for word of it (BDPN, DDPN; TS
+    /// 29.244 §5.28.1) and it is the first one.
+    pub fn is_news(&mut self, pdr: u16, status: DataStatus) -> bool {
+        let wanted = match status {
+            DataStatus::Buffered => ApplyAction::BDPN,
+            DataStatus::Discarded => ApplyAction::DDPN,
+        };
+        let far = self.rules.pdrs().get(usize::from(pdr)).and_then(|pdr| pdr.far);
+        let far = far.and_then(|far| self.rules.far(far));
+        far.is_some_and(|far| far.action.contains(wanted))
+            && self
+                .told
+                .get_mut(usize::from(pdr))
+                .is_some_and(|told| told.note(status))
+    }
+
+    /// Knows what Control was told under `older`, of PDRs whose FARs have not changed since.
+    pub fn remember(&mut self, older: &Self) {
+        if self.told.is_empty() || older.told.is_empty() {
+            return;
+        }
+        let (pdrs, old_pdrs) = (self.rules.pdrs(), older.rules.pdrs());
+        for (slot, (pdr, told)) in pdrs.iter().zip(&mut self.told).enumerate() {
+            let same_slot = old_pdrs
+                .get(slot)
+                .is_some_and(|old| old.id == pdr.id)
+                .then_some(slot);
+            let old = same_slot.or_else(|| old_pdrs.iter().position(|old| old.id == pdr.id));
+            let far = |rules: &SessionRules, id: Option<FarId>| id.and_then(|id| rules.far(id).copied());
+            if let Some(old) = old
+                && far(&self.rules, pdr.far) == far(&older.rules, old_pdrs[old].far)
+            {
+                *told = older.told[old];
+            }
+        }
     }
 
     /// The copies of the packets of the FAR in this slot, if it duplicates them.
@@ -195,6 +262,8 @@ pub struct Farewell {
     pub end_markers: Vec<FarId>,
     /// Packets that wait are thrown away and not sent (DROBU, TS 29.244 §8.2.31).
     pub discards_buffered: bool,
+    /// They are since the DL Buffering Duration is over: Control is told of them where FARs ask for it (DDPN, §5.28.1).
+    pub tells_discarded: bool,
 }
 
 impl SessionChange {

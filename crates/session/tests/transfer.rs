@@ -9,6 +9,7 @@ use flow::{UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
+use rules::image::DataStatus;
 use rules::network::Network;
 use session::*;
 
@@ -257,13 +258,23 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
             end,
         },
     );
-    let mark = (any::<u16>(), any::<Option<u8>>(), prop::option::of(0..64_u8)).prop_map(|(pdr, ppi, qfi)| {
-        DownlinkMark {
+    let status = prop::sample::select(vec![
+        None,
+        Some(DataStatus::Buffered),
+        Some(DataStatus::Discarded),
+    ]);
+    let mark = (
+        any::<u16>(),
+        any::<Option<u8>>(),
+        prop::option::of(0..64_u8),
+        status,
+    )
+        .prop_map(|(pdr, ppi, qfi, status)| DownlinkMark {
             pdr: PdrId(pdr),
             ppi,
             qfi: qfi.and_then(Qfi::new),
-        }
-    });
+            status,
+        });
     let remote = (any::<IpAddr>(), any::<u32>()).prop_map(|(peer, teid)| (peer, Teid(teid)));
     let lists = (
         prop::collection::vec(usage, 0..4),

@@ -10,11 +10,49 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
+use session::Seid;
 use sim::smf::State;
 use sluice::daemon::rest::{Access, ClientError, Desk, RestSocket, Service, desk};
 use sluice::daemon::{Published, get};
+use sluice::upf::SessionQuery;
 
 use support::*;
+
+#[test]
+fn askers_who_go_away_take_no_room_from_others() {
+    let mut operator = Operator::new("gone", 1, 1);
+    let seid = operator
+        .world
+        .control
+        .view_sessions(&SessionQuery::default(), None, 1)
+        .sessions[0]
+        .seid;
+    let seid = Seid(u64::from_str_radix(seid.trim_start_matches("0x"), 16).expect("a SEID"));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    let (inquiry, mut desk) = desk();
+    let mut ask = |serve: &mut dyn FnMut()| {
+        runtime.block_on(async {
+            let mut asking = std::pin::pin!(inquiry.session(seid));
+            let first = std::future::poll_fn(|context| std::task::Poll::Ready(asking.as_mut().poll(context)));
+            assert!(first.await.is_pending());
+            serve();
+            std::future::poll_fn(|context| std::task::Poll::Ready(asking.as_mut().poll(context))).await
+        })
+    };
+    // The workers say nothing meanwhile.
+    for _ in 0..200 {
+        assert!(ask(&mut || drop(desk.serve(&mut operator.world.control))).is_pending());
+    }
+    let shown = ask(&mut || {
+        desk.serve(&mut operator.world.control);
+        (0..10).for_each(|_| operator.world.step());
+        desk.serve(&mut operator.world.control);
+    });
+    assert!(matches!(shown, std::task::Poll::Ready(Ok(Ok(_)))), "{shown:?}");
+}
 
 /// A world with a socket that answers for it.
 struct Operator {

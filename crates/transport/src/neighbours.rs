@@ -3,8 +3,8 @@
 //!
 //! Control owns it. Workers tell what they heard ([`Neighbours::heard`]) and what they lack ([`Neighbours::resolve`]);
 //! what comes out are frames to send ([`Neighbours::poll_transmit`]) and changes for every worker's
-//! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: a packet without a
-//! neighbour is dropped and counted by the worker.
+//! [`Adjacencies`](crate::Adjacencies) ([`Neighbours::poll_change`]). It holds no packets: the worker keeps
+//! a few that have no neighbour yet, and drops and counts the others.
 //!
 //! Nobody on the link can say where anyone is, himself included: only an answer to a question that is open is believed.
 //! Who asks for us is asked back, since we shall have to answer soon, as long as the table is less than half full.

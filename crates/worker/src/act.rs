@@ -10,8 +10,8 @@ use std::net::IpAddr;
 
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{
-    AdjacencyId, Blocks, Counted, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId, LiveBlock,
-    Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
+    AdjacencyId, Blocks, Counted, Direction, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId,
+    LiveBlock, Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
@@ -40,6 +40,8 @@ pub(crate) struct Act<'a> {
     pub dscp: Option<Dscp>,
     /// Packets that are mirrored, and to which port.
     pub mirrored: &'a mut Batch<(u8, PortId)>,
+    /// Downlink packets that are dropped by FARs which may tell of it (DDPN).
+    pub discarded: &'a mut Batch<u8>,
 }
 
 /// What it takes to find a packet's way out.
@@ -50,6 +52,17 @@ pub(crate) struct Ways<'a> {
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
     pub now: Nanos,
+    /// What packets of this burst lack that are dropped as `no_neighbour`, in their order.
+    pub missing: &'a mut Batch<NextHop>,
+}
+
+/// A next hop without a link layer address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextHop {
+    /// Control has a slot for it.
+    Slot(AdjacencyId),
+    /// Control was asked for it.
+    Address(InstanceId, IpAddr),
 }
 
 /// What is done to a packet's headers: decided for the whole burst before any is written, since two short loops keep
@@ -87,7 +100,8 @@ impl Plan {
 }
 
 impl Act<'_> {
-    /// Does with each packet of a burst what its verdict says. Whether any of them is to be buffered.
+    /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
+    /// told of.
     #[inline(never)]
     pub fn act<B: PacketBuf>(
         &mut self,
@@ -119,7 +133,7 @@ impl Act<'_> {
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
         self.rewrite(burst, descriptors);
-        buffers
+        buffers || !self.ways.missing.is_empty() || !self.discarded.is_empty()
     }
 
     /// Puts into each packet's buffer what its plan says.
@@ -264,6 +278,9 @@ impl Act<'_> {
         check_open(&block, verdict)?;
         if forward.kind() == ForwardKind::Drop {
             note_copies(self.mirrored, &block, verdict, place);
+            if forward.flags().contains(ForwardFlags::NOTIFY) && verdict.direction() == Direction::Downlink {
+                let _ = self.discarded.push(place as u8);
+            }
         }
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
@@ -409,8 +426,17 @@ fn check_size(octets: usize, mtu: u16) -> Result<(), DropReason> {
 
 impl<'a> Ways<'a> {
     #[inline(always)]
-    fn adjacent(&self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
-        self.adjacencies.resolved(id).ok_or(DropReason::NoNeighbour)
+    fn adjacent(&mut self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
+        match self.adjacencies.resolved(id) {
+            Some(adjacency) => Ok(adjacency),
+            None => Err(self.lack(NextHop::Slot(id))),
+        }
+    }
+
+    #[cold]
+    fn lack(&mut self, hop: NextHop) -> DropReason {
+        let _ = self.missing.push(hop);
+        DropReason::NoNeighbour
     }
 
     /// The next hop of a packet: the forward's, or that of the packet's own destination.
@@ -515,7 +541,7 @@ impl<'a> Ways<'a> {
     #[cold]
     fn ask(&mut self, instance: InstanceId, next_hop: IpAddr) -> DropReason {
         self.notices.ask(self.stats, instance, next_hop, self.now);
-        DropReason::NoNeighbour
+        self.lack(NextHop::Address(instance, next_hop))
     }
 }
 

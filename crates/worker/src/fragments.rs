@@ -105,7 +105,7 @@ pub(crate) struct Fragments<B> {
     limits: FragmentLimits,
     places: Box<[[Place; WAYS]]>,
     hasher: foldhash::quality::RandomState,
-    held: Held<B>,
+    held: Held<B, u16>,
     shares: [u16; SHARES],
     /// Held fragments that may go on.
     ready: Chain,

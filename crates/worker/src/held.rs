@@ -31,20 +31,20 @@ impl Chain {
 }
 
 /// One place: a buffer with who it is accounted to, or nothing.
-struct Place<B> {
-    content: Option<(B, u16)>,
+struct Place<B, T> {
+    content: Option<(B, T)>,
     next: u32,
 }
 
 /// The places.
-pub(crate) struct Held<B> {
-    places: Box<[Place<B>]>,
+pub(crate) struct Held<B, T> {
+    places: Box<[Place<B, T>]>,
     free: u32,
     len: usize,
     octets: usize,
 }
 
-impl<B: PacketBuf> Held<B> {
+impl<B: PacketBuf, T> Held<B, T> {
     /// Room for so many buffers.
     pub fn new(count: usize) -> Self {
         let next = |place: usize| {
@@ -77,7 +77,7 @@ impl<B: PacketBuf> Held<B> {
     }
 
     /// Puts a buffer at the end of `chain`, or gives it back when there is no room.
-    pub fn push(&mut self, chain: &mut Chain, buf: B, owner: u16) -> Result<(), B> {
+    pub fn push(&mut self, chain: &mut Chain, buf: B, owner: T) -> Result<(), B> {
         let at = self.free;
         let Some(place) = self.places.get_mut(at as usize) else {
             return Err(buf);
@@ -110,7 +110,7 @@ impl<B: PacketBuf> Held<B> {
     }
 
     /// Takes the first buffer of `chain`.
-    pub fn pop(&mut self, chain: &mut Chain) -> Option<(B, u16)> {
+    pub fn pop(&mut self, chain: &mut Chain) -> Option<(B, T)> {
         let at = chain.first;
         let place = self.places.get_mut(at as usize)?;
         let (buf, owner) = place.content.take()?;

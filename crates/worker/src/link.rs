@@ -13,7 +13,7 @@ use flow::meter::{Rate, SharedId};
 use flow::{BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
-use rules::image::{SessionChange, SessionImage, UrrCount, UsageSnapshot};
+use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
 use rules::model::{FarId, PdrId, UrrId};
 use rules::prefix::IpPrefix;
 use transport::{AdjacencyChange, Heard};
@@ -225,8 +225,8 @@ pub enum Event {
         /// The URR slots that reached their limit, which acts from now on.
         limits: u64,
     },
-    /// A FAR that buffers got the first downlink packet of a QoS flow since it was told to (TS 29.244 §5.2.3.1), and
-    /// Control wants to know (NOCP).
+    /// Control wants to know of a downlink packet (TS 29.244 §5.2.3.1): it is the first one of a QoS flow since a FAR was
+    /// told to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.
     DownlinkData {
         /// The session.
         session: SessionIndex,
@@ -236,8 +236,12 @@ pub enum Event {
         far: FarId,
         /// The QoS flow, if a QER says so.
         qfi: Option<Qfi>,
-        /// The packet's DSCP, 0 to 63.
-        dscp: u8,
+        /// The packet's DSCP, 0 to 63, if it is still known.
+        dscp: Option<u8>,
+        /// Whether it is the first of its QoS flow and NOCP is set.
+        notifies: bool,
+        /// What became of it, if it is the first of its PDR for which Control asked.
+        status: Option<DataStatus>,
     },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {

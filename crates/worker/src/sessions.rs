@@ -125,6 +125,12 @@ impl Sessions {
         self.slots.get(session.index())?.as_ref()
     }
 
+    /// The image of a session, in which its worker notes what it has told.
+    pub fn image_mut(&mut self, session: SessionIndex) -> Option<&mut SessionImage> {
+        let slot = self.slots.get_mut(session.index())?.as_mut()?;
+        Some(&mut *slot.image)
+    }
+
     /// All sessions, in the order of their indexes.
     pub fn iter(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().flatten()
@@ -290,6 +296,7 @@ impl Sessions {
             return Applied::failed(ApplyError::NotFound, Some(image));
         };
         let carry = carried(&slot.image, &image);
+        image.remember(&slot.image);
         let same = slot.image.classification_generation == image.classification_generation;
         let flows = if same { Flows::Keep } else { Flows::Revoke };
         let last = self.counters(slot, |urr| !carry.keeps(urr));

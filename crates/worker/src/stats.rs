@@ -19,12 +19,18 @@ impl Count {
         self.packets += 1;
         self.octets += octets as u64;
     }
+
+    /// Takes back one packet that was added.
+    pub(crate) fn take_back(&mut self, octets: u64) {
+        self.packets -= 1;
+        self.octets -= octets;
+    }
 }
 
 /// What went one way through sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStats {
-    /// User packets that matched a PDR.
+    /// User packets that matched a PDR. One that waits counts when it goes on.
     pub matched: Count,
     /// User packets that were forwarded, as far as a port's queue (`TxFull`).
     pub forwarded: Count,
@@ -151,8 +157,9 @@ pub struct Stats {
     pub reaped: u64,
     /// Packets that wait now: fragments for their first one, packets of FARs that buffer.
     pub held: u64,
-    /// Packets of FARs that buffer which were kept: those that went on (`flushed`), were dropped (`buffer_discarded`,
-    /// `buffer_expired`) or wait (`buffered`).
+    /// Packets that were kept, since their FAR buffers or nobody knows yet where its next hop is: those that went on
+    /// (`flushed`), were dropped (`buffer_discarded`, `buffer_expired`) or wait (`buffered`). A packet that goes on may
+    /// have to wait once more, and counts again then.
     pub stored: u64,
     /// Buffered packets that went on.
     pub flushed: u64,

@@ -204,9 +204,14 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         reason: DropReason,
     ) {
         for buf in packets.drain() {
-            stats.drop(reason);
-            self.free(io, buf);
+            self.give_up_one(io, stats, buf, reason);
         }
+    }
+
+    /// Drops a packet that waited for nothing.
+    pub fn give_up_one<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, buf: B, reason: DropReason) {
+        stats.drop(reason);
+        self.free(io, buf);
     }
 
     /// Keeps a fragment, if there is room for it.
@@ -225,7 +230,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         }
     }
 
-    /// Keeps a packet of a FAR that buffers, if there is room for it.
+    /// Keeps a packet that is to wait for its FAR or its next hop, if there is room for it.
     #[cold]
     #[inline(never)]
     fn buffer<I: Io<Buf = B>>(
@@ -238,7 +243,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         match waiting.buffers.store(place, buf, waiting.now) {
             Ok(()) => stats.stored += 1,
             Err(buf) => {
-                stats.drop(DropReason::FarBuffer);
+                stats.drop(waiting.buffers.why_not(place));
                 self.free(io, buf);
             }
         }

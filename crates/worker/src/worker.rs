@@ -13,7 +13,8 @@ use rtrb::Consumer;
 use rules::classifier::Side;
 use transport::{Adjacencies, AdjacencyChange, Routes};
 
-use crate::act::{Act, Plan, Ways};
+use self::waits::LateMarkers;
+use crate::act::{Act, NextHop, Plan, Ways};
 use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
@@ -70,6 +71,11 @@ pub struct Worker<I: Io> {
     plans: Box<[Plan; BURST]>,
     shared: SharedMeters,
     mirrors: Mirrors<I::Buf>,
+    /// What packets of this burst lack; empty between bursts.
+    missing: Batch<NextHop>,
+    /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
+    discarded: Batch<u8>,
+    late_markers: LateMarkers,
 }
 
 /// Where a burst comes from.
@@ -144,6 +150,9 @@ impl<I: Io> Worker<I> {
             plans: Box::new([Plan::NONE; BURST]),
             shared: SharedMeters::new(config.shared_meters),
             mirrors: Mirrors::new(),
+            missing: Batch::new(),
+            discarded: Batch::new(),
+            late_markers: LateMarkers::new(),
             io,
             config,
         })
@@ -282,15 +291,16 @@ impl<I: Io> Worker<I> {
             } => {
                 self.shared.set(id, direction, rate, burst);
             }
-            Command::Adjacency(change) => self.apply_adjacency(&change),
+            Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }
 
-    fn apply_adjacency(&mut self, change: &AdjacencyChange) {
+    fn apply_adjacency(&mut self, change: &AdjacencyChange, now: Nanos) {
         if self.adjacencies.apply(change) {
             let id = change.adjacency.is_some().then_some(change.id);
             self.routes.bind(change.instance, change.address, id);
+            self.meet(change, now);
         }
     }
 
@@ -352,6 +362,8 @@ impl<I: Io> Worker<I> {
         self.slow.share.spend(clock.wrapping_sub(asked));
         if self.act(packets, now) {
             self.expect_buffered(packets, now);
+            self.expect_neighbours(packets, now);
+            self.tell_of_dropped();
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
@@ -374,6 +386,9 @@ impl<I: Io> Worker<I> {
             waiting,
         );
         self.count_waiting();
+        if self.buffers.has_refused() {
+            self.tell_of_refused();
+        }
         if !self.mirrors.is_empty() {
             self.mirrors
                 .send(&mut self.io, &mut self.stats, &mut self.outgoing);
@@ -462,7 +477,10 @@ impl<I: Io> Worker<I> {
         }
         if self.buffers.len() > 0 {
             self.buffers.sweep(now);
-            self.give_up_buffered();
+            self.give_up_buffered(false);
+        }
+        if self.late_markers.has_any() {
+            self.give_up_markers(now);
         }
     }
 
@@ -534,6 +552,7 @@ impl<I: Io> Worker<I> {
             notices: &mut self.notices,
             stats: &mut self.stats,
             now,
+            missing: &mut self.missing,
         };
         let mut act = Act {
             ways,
@@ -544,6 +563,7 @@ impl<I: Io> Worker<I> {
             extended: self.flows.extended(),
             dscp: None,
             mirrored: &mut self.mirrors.wanted,
+            discarded: &mut self.discarded,
         };
         act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys)
     }

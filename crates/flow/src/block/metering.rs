@@ -45,6 +45,24 @@ impl LiveBlock<'_> {
         Err(self.put_back(qers, cost, shared))
     }
 
+    /// Gives back what a packet was charged that passed [`meter`](Self::meter) at this time and is not to go on now.
+    /// Meters of three colours take it as one that was yellow: their rates hold, and a later packet may be yellow for it.
+    #[cold]
+    pub fn unmeter(&mut self, qers: u64, octets: u32, shared: &mut SharedMeters) {
+        let cost = cost_of(octets);
+        if !self.face().counts.is_wide() {
+            self.put_back(qers, cost, shared);
+            return;
+        }
+        shared.put_back(SharedId(self.face().shared), self.direction, cost);
+        let lines = self.meter_lines();
+        let mut left = qers;
+        while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
+            line.meter_mut().give_back(Colour::Yellow, cost);
+            left &= left - 1;
+        }
+    }
+
     /// The lines of this direction's meters.
     #[inline(always)]
     fn meter_lines(&mut self) -> &mut [Line] {

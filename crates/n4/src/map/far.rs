@@ -18,7 +18,6 @@ const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::IPMA
     .with(ApplyAction::IPMD)
     .with(ApplyAction::DFRT)
     .with(ApplyAction::EDRT)
-    .with(ApplyAction::DDPN)
     .with(ApplyAction::FSSM)
     .with(ApplyAction::MBSU);
 

@@ -205,6 +205,7 @@ fn farewell(request: &SessionModificationRequest<'_>) -> Farewell {
     Farewell {
         end_markers: marked.map(|far| FarId(far.far_id.0)).collect(),
         discards_buffered: asks(request.pfcpsmreq_flags, PfcpSmReqFlags::DROBU),
+        tells_discarded: false,
     }
 }
 

@@ -84,14 +84,12 @@ fn sessions_that_are_not_ip_are_refused() {
 fn actions_that_are_not_done_are_refused() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
-    // IPMA, IPMD, DFRT; EDRT, DDPN, FSSM, MBSU.
+    // IPMA, IPMD, DFRT; EDRT, FSSM, MBSU.
     for action in [
         [0x20, 0],
         [0x40, 0],
         [0x80 | FORW, 0],
         [FORW, 1],
-        [BUFF, 4],
-        [DROP, 4],
         [FORW, 8],
         [FORW, 16],
     ] {

@@ -28,7 +28,9 @@ pub(super) fn forward(
         return Err(CompileFault::Missing(unknown.into()));
     }
     match far.action.verb().ok_or(CompileFault::ApplyAction)? {
-        Verb::Drop => Ok(Forward::DROP),
+        Verb::Drop => Ok(drop_because(
+            ForwardFlags::NONE.with_if(ForwardFlags::NOTIFY, far.action.contains(ApplyAction::DDPN)),
+        )),
         Verb::MulticastAccept | Verb::MulticastDeny => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
         Verb::Buffer => Ok(buffer(far)),
         Verb::Forward => match far.forwarding {

@@ -14,6 +14,7 @@ mod session_v1;
 use flow::{Bucket, UrrCount};
 use packet::{Qfi, Teid};
 use rules::Predefined;
+use rules::image::DataStatus;
 use rules::model::{EditError, PdrId, SessionRules};
 use rules::network::Network;
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,8 @@ pub struct DownlinkMark {
     pub ppi: Option<u8>,
     /// Its QoS flow.
     pub qfi: Option<Qfi>,
+    /// What became of it, where the delivery status is followed.
+    pub status: Option<DataStatus>,
 }
 
 /// An association on its way: what sessions that belong to it need to be reported and controlled.

@@ -6,6 +6,7 @@
 
 use flow::InstanceId;
 use packet::{Ppi, Qfi};
+use rules::image::DataStatus;
 use rules::model;
 use rules::network::PolicyId;
 use rules::prefix::IpPrefix;
@@ -223,7 +224,8 @@ struct Checkpoint {
 #[derive(Serialize, Deserialize)]
 struct Pending {
     usage: Vec<Usage>,
-    downlink: Vec<(u16, Option<u8>, Option<u8>)>,
+    /// PDR, PPI, QFI, and whether it was discarded or buffered.
+    downlink: Vec<(u16, Option<u8>, Option<u8>, Option<bool>)>,
     errors: Vec<(IpAddr, u32)>,
     inactive: bool,
 }
@@ -494,7 +496,10 @@ impl Writer<'_> {
             errors,
             inactive,
         } = pending;
-        let mark = |mark: &DownlinkMark| (mark.pdr.0, mark.ppi, mark.qfi.map(Qfi::get));
+        let mark = |mark: &DownlinkMark| {
+            let status = mark.status.map(|status| status == DataStatus::Discarded);
+            (mark.pdr.0, mark.ppi, mark.qfi.map(Qfi::get), status)
+        };
         Pending {
             usage: usage.iter().map(|report| self.usage(report)).collect(),
             downlink: downlink.iter().map(mark).collect(),

@@ -189,7 +189,8 @@ impl Default for FragmentsConfig {
     }
 }
 
-/// Packets of FARs that buffer, of all workers together; each gets its part. They lie in `dpdk.buffers`.
+/// Packets of FARs that buffer, or whose next hop is not known yet, of all workers together; each gets its part. They lie
+/// in `dpdk.buffers`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BufferingConfig {

@@ -294,7 +294,7 @@ impl Control {
                     .heard(now, instance, address, mac, how);
             }
             Event::Resolve { instance, address } => {
-                // A full table has its own count in the worker: the packets are dropped as `no_neighbour`.
+                // A full table has its own count in the worker: the packets wait in vain, or are dropped as `no_neighbour`.
                 let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
@@ -304,13 +304,17 @@ impl Control {
                 far,
                 qfi,
                 dscp,
+                notifies,
+                status,
             } => {
                 let data = DownlinkData {
                     pdr,
-                    ppi: Some(dscp),
+                    ppi: dscp,
                     qfi,
+                    status,
                 };
-                self.endpoint.handle_downlink_data(now, session, far, data);
+                self.endpoint
+                    .handle_downlink_data(now, session, (far, notifies), data);
             }
             Event::EchoResponse {
                 peer,

@@ -151,6 +151,22 @@ impl World {
         });
     }
 
+    /// Tells all workers that a next hop does not answer any more.
+    pub fn lose(&mut self, instance: InstanceId, address: IpAddr) {
+        let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
+        let configured = self.network.instance(instance).expect("an instance");
+        let adjacency = Adjacency::unresolved(&interface(configured, &macs));
+        let id = NumberedHops.resolve(instance, address);
+        self.tell_all(|| {
+            Command::Adjacency(AdjacencyChange {
+                id: id.expect("it numbers every next hop"),
+                instance,
+                address,
+                adjacency: Some(adjacency),
+            })
+        });
+    }
+
     /// Tells all workers something, and lets them apply it.
     pub fn tell_all(&mut self, command: impl Fn() -> Command) {
         for control in &mut self.controls {

@@ -3,6 +3,7 @@
 use flow::{Bucket, InstanceId};
 use packet::{Ppi, Qfi, Teid};
 use rules::compile::MAX_PDRS;
+use rules::image::DataStatus;
 use rules::model::{self, SessionRules};
 use rules::network::{Network, PolicyId};
 use rules::predefined::Rulebase;
@@ -216,11 +217,15 @@ impl<'a> Reader<'a> {
     }
 
     fn pending(&self, pending: &Pending) -> Result<PendingReports> {
-        let mark = |(pdr, ppi, qfi): &(u16, Option<u8>, Option<u8>)| {
+        let mark = |(pdr, ppi, qfi, status): &(u16, Option<u8>, Option<u8>, Option<bool>)| {
             Ok(DownlinkMark {
                 pdr: model::PdrId(*pdr),
                 ppi: *ppi,
                 qfi: qfi.map(self::qfi).transpose()?,
+                status: status.map(|is_discarded| match is_discarded {
+                    true => DataStatus::Discarded,
+                    false => DataStatus::Buffered,
+                }),
             })
         };
         Ok(PendingReports {

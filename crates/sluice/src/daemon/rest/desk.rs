@@ -58,7 +58,8 @@ pub struct Inquiry(mpsc::Sender<Question>);
 /// The answering end, which Control's thread has.
 pub struct Desk {
     questions: mpsc::Receiver<Question>,
-    /// Who waits for a worker's word, by Control's number of the question.
+    /// Who waits for a worker's word, by Control's number of the question; no more than Control takes questions. Those who
+    /// have gone away leave when the next one asks.
     waiting: BTreeMap<u64, oneshot::Sender<Shown>>,
 }
 
@@ -138,6 +139,9 @@ impl Desk {
     }
 
     fn answer(&mut self, control: &mut Control, question: Question) {
+        if question.is_abandoned() {
+            return;
+        }
         match question {
             Question::Associations { after, most, reply } => {
                 let _ = reply.send(control.view_associations(after, most));
@@ -150,10 +154,35 @@ impl Desk {
             } => {
                 let _ = reply.send(control.view_sessions(&query, after, most));
             }
-            Question::Session { seid, reply } => match control.show_session(seid) {
-                Ok(number) => drop(self.waiting.insert(number, reply)),
-                Err(not_shown) => drop(reply.send(Err(not_shown))),
-            },
+            Question::Session { seid, reply } => {
+                self.forget_those_gone(control);
+                match control.show_session(seid) {
+                    Ok(number) => drop(self.waiting.insert(number, reply)),
+                    Err(not_shown) => drop(reply.send(Err(not_shown))),
+                }
+            }
+        }
+    }
+
+    /// Control need not keep room for answers that nobody waits for any more.
+    fn forget_those_gone(&mut self, control: &mut Control) {
+        self.waiting.retain(|number, reply| {
+            let is_gone = reply.is_closed();
+            if is_gone {
+                control.forget_question(*number);
+            }
+            !is_gone
+        });
+    }
+}
+
+impl Question {
+    /// Whether nobody waits for the answer any more.
+    fn is_abandoned(&self) -> bool {
+        match self {
+            Self::Associations { reply, .. } => reply.is_closed(),
+            Self::Sessions { reply, .. } => reply.is_closed(),
+            Self::Session { reply, .. } => reply.is_closed(),
         }
     }
 }

@@ -106,6 +106,12 @@ impl Control {
         Ok(question)
     }
 
+    /// Nobody wants the answer to this question any more.
+    pub fn forget_question(&mut self, question: u64) {
+        self.questions.asked.retain(|(number, _)| *number != question);
+        self.questions.answered.retain(|(number, _)| *number != question);
+    }
+
     /// A session that somebody asked for.
     pub fn poll_shown(&mut self) -> Option<(u64, Result<Box<SessionDetail>, NotShown>)> {
         self.questions.answered.pop()

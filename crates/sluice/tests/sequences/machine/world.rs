@@ -416,11 +416,6 @@ impl World {
                     *session.counted.entry(one.urr.0).or_default() += one.octets;
                 }
                 match fate {
-                    // A gNB on the link that nobody sent to before is asked for, and the first packets are lost.
-                    Fate::Out(_, bytes) if is_to_link(&bytes) => {
-                        self.vague.insert(packet.number);
-                        session.is_vague = true;
-                    }
                     Fate::Out(egress, bytes) => _ = self.due.insert(packet.number, (egress, bytes)),
                     Fate::Waits(far) => session.waiting.entry(far.0).or_default().push(packet),
                     Fate::Dropped(_) => {}
@@ -677,9 +672,4 @@ fn addresses_in(ops: &[Op]) -> Vec<IpPrefix> {
         _ => Vec::new(),
     });
     named.flat_map(|ue| prefixes(&ue)).collect()
-}
-
-/// Whether a packet goes to a neighbour on the link of N3.
-fn is_to_link(packet: &[u8]) -> bool {
-    packet.get(16..19) == Some(&[10, 0, 3])
 }
