@@ -15,7 +15,7 @@ use pfcp::message::{
     SessionSetModificationRequest, SessionSetModificationResponse,
 };
 use pfcp::{IeType, Repeated};
-use session::{Addresses, AssociationId, CpFSeid, Seid, SetId, SetNode, Sets};
+use session::{Addresses, AssociationId, CpFSeid, EndCause, Seid, SetId, SetNode, Sets};
 use std::net::IpAddr;
 
 use crate::association::Association;
@@ -200,7 +200,7 @@ impl Endpoint {
         }
         let named: Vec<SetId> = sent.fq_csid.iter().flat_map(set_ids).collect();
         for seid in self.sessions_of_set(association, |sets, _| has_set(sets, &named)) {
-            self.sessions.remove(seid);
+            self.sessions.remove(seid, EndCause::SetDeleted);
         }
         let node = self.config.node.clone();
         let response = SessionSetDeletionResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);

@@ -114,7 +114,13 @@ fn a_late_removal_is_answered_late_with_all_usage() {
     world.pass(Duration::from_secs(10));
     assert_eq!(world.sessions.poll_outcome(), None);
     let outcomes = world.run();
-    let [Outcome { ticket: of, result: Ok(deleted) }] = outcomes.as_slice() else {
+    let [
+        Outcome {
+            ticket: of,
+            result: Ok(deleted),
+        },
+    ] = outcomes.as_slice()
+    else {
         panic!("{outcomes:?}");
     };
     assert_eq!((*of, deleted.usage[0].count), (ticket, uplink_count(7)));
@@ -158,7 +164,12 @@ fn a_hung_workers_session_can_still_be_given_up() {
     let ticket = begin(&mut world, done.seid, drop_downlink());
     world.pass(Duration::from_secs(2));
     world.hand_over();
-    assert_eq!(world.sessions.remove_association(SMF, |_| true), 1);
+    assert_eq!(
+        world
+            .sessions
+            .remove_association(SMF, EndCause::AssociationEnded, |_| true),
+        1
+    );
     assert_eq!(world.run(), [too_late(ticket)]);
     world.assert_clean();
 }
