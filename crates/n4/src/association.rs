@@ -120,10 +120,10 @@ impl Associations {
         self.by_id.insert(association.id, association);
     }
 
-    pub(crate) fn remove(&mut self, id: AssociationId) {
-        if let Some(association) = self.by_id.remove(&id) {
-            self.by_node.remove(&association.node);
-        }
+    pub(crate) fn remove(&mut self, id: AssociationId) -> Option<Association> {
+        let association = self.by_id.remove(&id)?;
+        self.by_node.remove(&association.node);
+        Some(association)
     }
 
     /// The association that a datagram without a Node ID may come from: the one that was set up from the same address

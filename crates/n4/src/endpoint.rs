@@ -24,6 +24,7 @@ use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::downlink::Downlink;
+use crate::ledger::Ledger;
 use crate::load::Load;
 use crate::node_report::NodeReports;
 use crate::paths::Paths;
@@ -68,6 +69,9 @@ pub struct Endpoint {
     /// Whether no association begins any more.
     pub(crate) is_ending: bool,
     pub(crate) transfers: Transfers,
+    pub(crate) ledger: Ledger,
+    /// Whether new sessions are refused.
+    pub(crate) no_new_sessions: bool,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
     scratch: Box<[u8]>,
@@ -131,6 +135,8 @@ impl Endpoint {
             followers: Followers::default(),
             is_ending: false,
             transfers: Transfers::default(),
+            ledger: Ledger::default(),
+            no_new_sessions: false,
             transmits: VecDeque::new(),
             counters: Counters::default(),
             scratch: vec![0; SCRATCH].into(),

@@ -9,7 +9,7 @@ use flow::Nanos;
 use pfcp::ie::RecoveryTimeStamp;
 use pfcp::message::{Body, HeartbeatRequest, HeartbeatResponse};
 use pfcp::{Frame, Header};
-use session::AssociationId;
+use session::{AssociationId, EndCause};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::association::Association;
@@ -84,7 +84,8 @@ impl Endpoint {
         };
         self.answers.forget_life_of(association.peer);
         if !association.is_of_set() {
-            self.sessions.remove_association(id, |_| true);
+            self.sessions
+                .remove_association(id, EndCause::CpRestarted, |_| true);
         }
     }
 

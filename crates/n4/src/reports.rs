@@ -578,6 +578,9 @@ impl Endpoint {
 
     fn report(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
         self.counters.events += 1;
+        if let SessionEvent::Usage(report) = event {
+            self.sessions.enter_usage(seid, report);
+        }
         match self.reports.add(now, (seid, association), event) {
             Added::Kept => {}
             Added::Merged => self.counters.events_merged += 1,

@@ -7,7 +7,7 @@ use pfcp::message::{
     AssociationReleaseResponse, AssociationSetupRequest, AssociationSetupResponse, AssociationUpdateRequest,
     AssociationUpdateResponse,
 };
-use session::{AssociationId, CpFSeid};
+use session::{AssociationId, CpFSeid, EndCause};
 use std::net::IpAddr;
 
 use crate::association::{Association, other_addresses};
@@ -104,7 +104,8 @@ impl Endpoint {
             return setup.pfcp_session_retention_information.is_some();
         }
         let Some(retention) = &setup.pfcp_session_retention_information else {
-            self.sessions.remove_association(id, |_| true);
+            self.sessions
+                .remove_association(id, EndCause::CpRestarted, |_| true);
             return false;
         };
         let entities: Vec<_> = retention.cp_pfcp_entity_ip_address.iter().collect();
@@ -113,7 +114,8 @@ impl Endpoint {
                 |v4, v6| (cp.ipv4.is_some() && cp.ipv4 == v4) || (cp.ipv6.is_some() && cp.ipv6 == v6);
             entities.is_empty() || entities.iter().any(|entity| listed(entity.ipv4, entity.ipv6))
         };
-        self.sessions.remove_association(id, |cp| !is_listed(cp));
+        self.sessions
+            .remove_association(id, EndCause::CpRestarted, |cp| !is_listed(cp));
         true
     }
 
@@ -153,7 +155,8 @@ impl Endpoint {
 
     /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go.
     pub(crate) fn serve_release(&mut self, now: Nanos, request: Request, id: AssociationId) {
-        self.sessions.remove_association(id, |_| true);
+        self.sessions
+            .remove_association(id, EndCause::AssociationEnded, |_| true);
         self.drop_association(now, id);
         let node = self.config.node.clone();
         self.answer(
@@ -192,7 +195,9 @@ impl Endpoint {
     pub(crate) fn drop_association(&mut self, now: Nanos, id: AssociationId) {
         self.releases.end(id);
         self.setups.ended(now, id);
-        self.associations.remove(id);
+        if let Some(gone) = self.associations.remove(id) {
+            self.ledger.remember(id, gone.node);
+        }
         self.node_reports.end(id);
         self.counters.events_dropped += self.reports.end_association(id) as u64;
         self.heartbeats.retain(|(_, other)| *other != id);

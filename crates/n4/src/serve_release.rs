@@ -13,7 +13,7 @@ use pfcp::ie::{
 };
 use pfcp::message::{AssociationUpdateRequest, AssociationUpdateResponse, Body, SessionReportRequest};
 use pfcp::{Frame, Repeated};
-use session::{AssociationId, Done, Refusal, Seid, UsageReport};
+use session::{AssociationId, Done, EndCause, Refusal, Seid, UsageReport};
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
@@ -152,7 +152,7 @@ impl Endpoint {
             Ok(done) => self.report_last(now, &leaver, done),
             Err(Refusal::NotFound | Refusal::Gone) => 0,
             Err(_) => {
-                self.sessions.remove(leaver.seid);
+                self.sessions.remove(leaver.seid, EndCause::Fault);
                 self.counters.events_dropped += 1;
                 0
             }
@@ -275,7 +275,8 @@ impl Endpoint {
 
     /// Ends an association as if its peer had released it.
     fn release_locally(&mut self, now: Nanos, id: AssociationId) {
-        self.sessions.remove_association(id, |_| true);
+        self.sessions
+            .remove_association(id, EndCause::AssociationEnded, |_| true);
         self.drop_association(now, id);
     }
 }

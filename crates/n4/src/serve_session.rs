@@ -7,7 +7,7 @@ use pfcp::message::{
     SessionModificationRequest, SessionModificationResponse,
 };
 use pfcp::{Header, MessageType, Repeated};
-use session::{AssociationId, CpFSeid, Done, Outcome, Refusal, Seid, Sets};
+use session::{AssociationId, CpFSeid, Done, EndCause, Outcome, Refusal, Seid, Sets};
 use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
@@ -95,6 +95,9 @@ impl Endpoint {
     ) -> Result<AssociationId, Reject> {
         let association = self.association_of(sent.node_id, request.path)?;
         if self.releases.contains(association) {
+            return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
+        }
+        if self.no_new_sessions {
             return Err(Reject::of(Cause::NO_RESOURCES_AVAILABLE));
         }
         self.admit(association, request.header.priority)?;
@@ -271,7 +274,7 @@ impl Endpoint {
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         if header.message_type == MessageType::SESSION_ESTABLISHMENT_RESPONSE {
-            self.sessions.remove(done.seid);
+            self.sessions.remove(done.seid, EndCause::Fault);
         }
         self.send_refusal(header, in_work, Refusal::Worker, load)
     }

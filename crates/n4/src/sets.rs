@@ -13,7 +13,7 @@ use pfcp::message::{
     SessionSetModificationRequest, SessionSetModificationResponse,
 };
 use pfcp::{IeType, Repeated};
-use session::{Addresses, AssociationId, CpFSeid, Seid, SetId, SetNode, Sets};
+use session::{Addresses, AssociationId, CpFSeid, EndCause, Seid, SetId, SetNode, Sets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -200,7 +200,7 @@ impl Endpoint {
         let named: BTreeSet<SetId> = sent.fq_csid.iter().flat_map(set_ids).collect();
         let is_meant = |sets: &Sets, _| sets.ids.iter().any(|id| named.contains(id)).then_some(());
         for (seid, ()) in self.sessions_of_set(association, is_meant) {
-            self.sessions.remove(seid);
+            self.sessions.remove(seid, EndCause::SetDeleted);
         }
         let node = self.config.node.clone();
         let response = SessionSetDeletionResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);

@@ -7,7 +7,9 @@ use rules::model::{
     QerUpdate, RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress,
     Urr, UrrId, UrrUpdate,
 };
+use std::sync::Arc;
 
+use crate::ledger::Subscriber;
 use crate::pools::PoolId;
 
 /// What gets a value that the user plane allocates.
@@ -127,6 +129,8 @@ pub struct Changes {
     pub choose_ue_ip: Vec<ChooseUeIp>,
     /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
     pub restores: bool,
+    /// Whom a new session is for.
+    pub subscriber: Option<Arc<Subscriber>>,
     /// What becomes of old tunnels and of packets that wait (SNDEM, DROBU).
     pub farewell: Farewell,
     /// Reports wanted, computed before anything above changes.

@@ -5,6 +5,7 @@ use rules::image::{Farewell, SessionChange};
 
 use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Ticket};
+use crate::ledger::{EndCause, Will};
 use crate::progress::Role;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
@@ -60,7 +61,7 @@ impl Sessions {
         match &session.state {
             State::Changing(change) if change.ticket == ticket => match change.work {
                 Work::Modify(_) | Work::Supersede(..) => self.roll_back(now, index),
-                Work::Establish(_) => self.kill_because(index, Refusal::TooLate),
+                Work::Establish(_) => self.kill_because(index, Refusal::TooLate, EndCause::Fault),
                 // What the worker gives up it gives once: late usage is worth more than a refusal in time.
                 Work::Delete | Work::Export(_) => {}
             },
@@ -106,7 +107,7 @@ impl Sessions {
                 let change = SessionChange::Replace(image, Farewell::default());
                 self.send(index, id, Role::Replace, self.config.owner(worker), change);
             }
-            None => self.kill(index),
+            None => self.kill(index, EndCause::Fault),
         }
     }
 
@@ -133,6 +134,9 @@ impl Sessions {
         usage: Vec<UsageReport>,
         record: Option<(AssociationId, Box<SessionRecord>)>,
     ) {
+        if record.is_none() {
+            self.enter_end(now, index, EndCause::Deleted);
+        }
         let Some(session) = self.session_mut(index) else {
             return;
         };
@@ -157,19 +161,19 @@ impl Sessions {
     }
 
     /// Removes a session without telling its owner.
-    pub(crate) fn kill(&mut self, index: SessionIndex) {
-        self.kill_because(index, Refusal::Gone);
+    pub(crate) fn kill(&mut self, index: SessionIndex, cause: EndCause) {
+        self.kill_because(index, Refusal::Gone, cause);
     }
 
     /// Removes a session and refuses what is under way or waits. Its tunnels and addresses are anybody's from now on;
     /// its index only when the worker has confirmed.
-    fn kill_because(&mut self, index: SessionIndex, refusal: Refusal) {
+    fn kill_because(&mut self, index: SessionIndex, refusal: Refusal, cause: EndCause) {
         self.last_change += 1;
-        let id = self.last_change;
+        let (id, is_entered) = (self.last_change, self.config.ledger);
         let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
             return;
         };
-        let ended = session.end(id);
+        let ended = session.end(id, is_entered.then_some(cause));
         let (seid, bucket, charged) = (session.seid, session.bucket, session.charged);
         let twin = self.end_twin(index);
         self.discharge(index, charged);
@@ -204,9 +208,15 @@ impl Sessions {
             return;
         };
         if let State::Dying {
-            tunnels, addresses, ..
+            tunnels,
+            addresses,
+            will,
+            ..
         } = std::mem::replace(&mut session.state, State::Settled)
         {
+            if let Some(will) = will {
+                self.execute(now, index, &will);
+            }
             self.free(now, index, &tunnels, &addresses);
             self.clear(index);
         }
@@ -335,8 +345,10 @@ struct Ended {
 }
 
 impl Session {
-    /// Turns to dying, under the number `id`, or that of a removal under way.
-    fn end(&mut self, id: u64) -> Ended {
+    /// Turns to dying, under the number `id`, or that of a removal under way. With a cause, its last usage is entered.
+    fn end(&mut self, id: u64, entered: Option<EndCause>) -> Ended {
+        let will = |cause| Box::new(Will::new(cause, &self.live.rules, &self.live.addresses));
+        let will = entered.filter(|_| self.account.since.is_some()).map(will);
         let live = std::mem::take(&mut self.live);
         let (mut tunnels, mut addresses) = (live.tunnels.clone(), live.addresses.clone());
         let mut tickets: Vec<Ticket> = self.waiting.drain(..).map(|waiting| waiting.ticket).collect();
@@ -368,6 +380,7 @@ impl Session {
             pending: 1,
             tunnels: tunnels.clone(),
             addresses: addresses.clone(),
+            will,
         };
         Ended {
             live,

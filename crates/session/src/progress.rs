@@ -7,6 +7,7 @@ use flow::{Nanos, OpId, SessionIndex, WorkerId};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 
 use crate::effect::{Done, Effect, Ticket, WorkerFault};
+use crate::ledger::EndCause;
 use crate::refusal::Refusal;
 use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
@@ -174,23 +175,32 @@ impl Sessions {
         match &mut session.state {
             State::Changing(change) if change.id == op.change => {
                 change.pending = change.pending.saturating_sub(1);
+                let known = change.reports.len();
                 match result {
                     Ok(usage) => session.account(now, op.role, usage),
                     Err(fault) => change.fault = Some(fault),
                 }
+                self.enter_new_reports(index, known);
                 self.finish_if_complete(now, index, op.change);
             }
             State::RollingBack { id, .. } if *id == op.change && op.role == Role::Replace => match result {
                 Ok(_) => self.rolled_back(now, index),
-                Err(_) => self.kill(index),
+                Err(_) => self.kill(index, EndCause::Fault),
             },
-            State::Dying { id, pending, .. } if *id == op.change => {
+            State::Dying {
+                id, pending, will, ..
+            } if *id == op.change => {
+                if let (Some(will), Ok(Some(usage))) = (will, result) {
+                    will.add(usage);
+                }
                 *pending = pending.saturating_sub(1);
                 if *pending == 0 {
                     self.bury(now, index);
                 }
             }
-            State::RollingBack { .. } if op.role == Role::Replace => session.carry(result),
+            State::RollingBack { .. } | State::Dying { .. } if op.role == Role::Replace => {
+                session.carry(result);
+            }
             _ => {}
         }
     }
@@ -211,6 +221,7 @@ impl Sessions {
             fault,
             reports,
             inherited,
+            leaving,
             ..
         } = *change;
         match (fault, work) {
@@ -219,7 +230,9 @@ impl Sessions {
                 self.commit(now, index, ticket, prepared, reports);
             }
             (None, Work::Supersede(prepared, seid)) => {
-                self.take_over(index, seid, &inherited);
+                let counted: Vec<_> = inherited.iter().chain(&leaving).copied().collect();
+                self.enter_superseded(now, index, &counted);
+                self.take_over(index, seid, (&inherited, prepared.subscriber.clone()));
                 self.commit(now, index, ticket, prepared, reports);
             }
             (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
@@ -230,7 +243,7 @@ impl Sessions {
             (Some(fault), Work::Export(how)) => {
                 self.refuse(ticket, refusal(fault));
                 if how == Export::Take {
-                    self.kill(index);
+                    self.kill(index, EndCause::Fault);
                 }
             }
             (Some(fault), Work::Establish(prepared)) => {
@@ -260,6 +273,7 @@ impl Sessions {
         let before = std::mem::replace(&mut session.live, prepared.live.clone());
         session.shared = prepared.shared;
         session.usage.follow(now, prepared.live.urrs());
+        session.account.since.get_or_insert(now.into());
         if let Some(cp) = prepared.cp {
             self.move_owner(index, cp);
         }
@@ -294,6 +308,10 @@ impl Session {
         let counters = usage.map(|usage| usage.counters).unwrap_or_default();
         if let (Role::Query, Work::Supersede(..)) | (_, Work::Export(_)) = (role, &change.work) {
             change.inherited = counters;
+            return;
+        }
+        if let (Role::Replace, Work::Supersede(..)) = (role, &change.work) {
+            change.leaving = counters;
             return;
         }
         let find = |urr| {

@@ -13,6 +13,7 @@ use crate::addresses::UeAddress;
 use crate::changes::{Assigned, Changes, Recipient};
 use crate::choose::Shared;
 use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
+use crate::ledger::{Account, Subscriber, Will};
 use crate::paths::GtpuPath;
 use crate::progress::Role;
 use crate::sets::Sets;
@@ -98,6 +99,8 @@ pub(crate) struct Prepared {
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, ReportCause)>,
     pub(crate) cp: Option<CpFSeid>,
+    /// Whom a successor is for.
+    pub(crate) subscriber: Option<Arc<Subscriber>>,
     /// What the worker does for what is replaced.
     pub(crate) farewell: Farewell,
 }
@@ -151,6 +154,8 @@ pub(crate) struct Change {
     pub(crate) reports: Vec<UsageReport>,
     /// What the URRs had counted: of a session that is being superseded (not the successor's), or exported.
     pub(crate) inherited: Vec<(UrrId, UrrCount)>,
+    /// What URRs had counted of a session that is being superseded, which its successor has not.
+    pub(crate) leaving: Vec<(UrrId, UrrCount)>,
 }
 
 /// Where a session stands.
@@ -173,6 +178,7 @@ pub(crate) enum State {
         pending: u32,
         tunnels: Vec<Tunnel>,
         addresses: Vec<UeAddress>,
+        will: Option<Box<Will>>,
     },
 }
 
@@ -228,6 +234,7 @@ pub(crate) struct Session {
     pub(crate) live: Live,
     pub(crate) shared: Shared,
     pub(crate) usage: UsageBook,
+    pub(crate) account: Account,
     pub(crate) state: State,
     pub(crate) waiting: VecDeque<Waiting>,
 }
@@ -310,6 +317,11 @@ impl<'a> SessionView<'a> {
     /// Where its URRs stand, with what the worker's slots count now. `None` while two workers have the session.
     pub fn usage(&self, counted: &[(UrrId, UrrCount)]) -> Option<Vec<UrrCheckpoint>> {
         (self.session.phase != Phase::Twin).then(|| self.session.usage.checkpoints(counted))
+    }
+
+    /// Whom it is for.
+    pub fn subscriber(&self) -> Option<&'a Subscriber> {
+        self.session.account.subscriber.as_deref()
     }
 
     /// Requests that wait for the one under way.

@@ -21,6 +21,7 @@ use crate::changes::Changes;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Effect, Outcome, Remote, Seid, Ticket};
 use crate::indexes::Indexes;
 use crate::keyed::{Keyed, keyed};
+use crate::ledger::{Account, EndCause, LedgerEntry};
 use crate::members::Members;
 use crate::moving::{Move, Moved};
 use crate::paths::{GtpuPath, PathChange, Paths};
@@ -65,6 +66,9 @@ pub struct Config {
     pub predefined: Arc<Predefined>,
     /// Requests that may wait for one session, beside the one under way.
     pub max_waiting: usize,
+    /// Whether usage reports and ends of sessions are entered in the ledger
+    /// ([`poll_ledger`](Sessions::poll_ledger)), which somebody must empty then.
+    pub ledger: bool,
 }
 
 impl Config {
@@ -87,6 +91,7 @@ impl Config {
             pools: Vec::new(),
             predefined: Arc::default(),
             max_waiting: 8,
+            ledger: false,
         }
     }
 
@@ -139,6 +144,7 @@ pub struct Sessions {
     pub(crate) deadlines: VecDeque<Deadline>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) outcomes: VecDeque<Outcome>,
+    pub(crate) ledger: VecDeque<LedgerEntry>,
 }
 
 impl Sessions {
@@ -175,6 +181,7 @@ impl Sessions {
             deadlines: VecDeque::new(),
             effects: VecDeque::new(),
             outcomes: VecDeque::new(),
+            ledger: VecDeque::new(),
             config,
             network,
             adjacencies,
@@ -221,6 +228,7 @@ impl Sessions {
             live: &Live::default(),
             shared: Default::default(),
         };
+        let account = Account::of(changes.subscriber.clone());
         let (bucket, image, prepared) = match self.prepare(subject, changes) {
             Ok(ready) => ready,
             Err(refusal) => {
@@ -242,6 +250,7 @@ impl Sessions {
             live: Live::default(),
             shared: Default::default(),
             usage: Default::default(),
+            account,
             state: State::Settled,
             waiting: VecDeque::new(),
         };
@@ -356,15 +365,20 @@ impl Sessions {
     }
 
     /// Removes a session without telling its owner, and refuses what waits for it.
-    pub fn remove(&mut self, seid: Seid) {
+    pub fn remove(&mut self, seid: Seid, cause: EndCause) {
         if let Some(index) = self.by_seid.get(&seid).copied() {
-            self.kill(index);
+            self.kill(index, cause);
         }
     }
 
     /// Removes those sessions of an association that `go` says of, without telling the association, and refuses what
     /// waits for them. Answers how many.
-    pub fn remove_association(&mut self, association: AssociationId, go: impl Fn(&CpFSeid) -> bool) -> usize {
+    pub fn remove_association(
+        &mut self,
+        association: AssociationId,
+        cause: EndCause,
+        go: impl Fn(&CpFSeid) -> bool,
+    ) -> usize {
         if self.shares.sessions(association) == 0 {
             // There may be hundreds of thousands of others' to look through.
             return 0;
@@ -375,7 +389,7 @@ impl Sessions {
             .filter(|session| go(&session.cp))
             .map(|session| session.index)
             .collect();
-        going.iter().for_each(|index| self.kill(*index));
+        going.iter().for_each(|index| self.kill(*index, cause));
         going.len()
     }
 
@@ -567,6 +581,7 @@ impl Sessions {
             fault: None,
             reports: Vec::new(),
             inherited: Vec::new(),
+            leaving: Vec::new(),
         };
         let is_new = matches!(change.work, Work::Establish(_));
         let Some(session) = self.session_mut(index) else {

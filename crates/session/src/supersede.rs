@@ -9,10 +9,12 @@ use flow::{Nanos, SessionIndex, UrrCount};
 use rules::image::SessionImage;
 use rules::model::UrrId;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::changes::Changes;
 use crate::choose::Shared;
 use crate::effect::{AssociationId, CpFSeid, Seid, Ticket};
+use crate::ledger::{Account, Subscriber};
 use crate::prepare::Subject;
 use crate::refusal::Refusal;
 use crate::session::{Live, Prepared, Session, Waiting, WaitingRequest, Work};
@@ -69,7 +71,9 @@ impl Sessions {
             live: &nothing,
             shared: Shared::default(),
         };
+        let subscriber = changes.subscriber.clone();
         let (_, image, mut prepared) = self.prepare(subject, changes)?;
+        prepared.subscriber = subscriber;
         let inherits = |urr: UrrId| counting.iter().any(|old| old.id == urr);
         let both = prepared.live.urrs().filter(|urr| inherits(*urr));
         prepared.queried = both.map(|urr| (urr, ReportCause::Termination)).collect();
@@ -79,13 +83,19 @@ impl Sessions {
     }
 
     /// The worker runs the new session: it gets its SEID, and what waits for the old one is refused.
-    pub(crate) fn take_over(&mut self, index: SessionIndex, seid: Seid, inherited: &[(UrrId, UrrCount)]) {
+    pub(crate) fn take_over(
+        &mut self,
+        index: SessionIndex,
+        seid: Seid,
+        (inherited, subscriber): (&[(UrrId, UrrCount)], Option<Arc<Subscriber>>),
+    ) {
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let old = std::mem::replace(&mut session.seid, seid);
         session.usage = UsageBook::beginning_at(inherited);
         session.sets = Sets::default();
+        session.account = Account::of(subscriber);
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));
         self.by_seid.remove(&old);
         self.by_seid.insert(seid, index);

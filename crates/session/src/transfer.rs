@@ -206,6 +206,7 @@ impl Session {
             leases: self.live.leases.clone(),
             shared: self.shared.clone(),
             checkpoints: self.usage.checkpoints(counted),
+            account: self.account.clone(),
             pending: PendingReports::default(),
         }
     }
@@ -226,6 +227,7 @@ impl Session {
             live: Live::default(),
             shared: record.shared.clone(),
             usage: UsageBook::resuming(&record.checkpoints),
+            account: record.account.clone(),
             state: State::Settled,
             waiting: VecDeque::new(),
         }

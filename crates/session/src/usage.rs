@@ -187,6 +187,22 @@ impl UsageBook {
         (!is_null(fresh)).then(|| self.report(now, counted, cause))
     }
 
+    /// The last report of a URR whose slot is gone: with what it counted, if that is known, else with what is known
+    /// without it.
+    pub(crate) fn last(
+        &mut self,
+        now: Nanos,
+        (urr, method): (UrrId, MeasurementMethod),
+        counted: Option<UrrCount>,
+        cause: ReportCause,
+    ) -> UsageReport {
+        let reported = self.accounts.get(&urr).map(|account| account.reported);
+        let reported = reported.unwrap_or_default();
+        // A slot that counted less than was reported of it is another one: nothing is known of it.
+        let count = combine(counted.unwrap_or(reported), reported, u64::max);
+        self.report(now, Counted { urr, method, count }, cause)
+    }
+
     /// The last report, with this number, was added to the one before it: its number is given again.
     pub(crate) fn recall(&mut self, urr: UrrId, sequence: u32) {
         if let Some(account) = self.accounts.get_mut(&urr)
@@ -245,7 +261,7 @@ fn is_null(count: UrrCount) -> bool {
     count.ul_packets == 0 && count.dl_packets == 0
 }
 
-fn sum(a: UrrCount, b: UrrCount) -> UrrCount {
+pub(crate) fn sum(a: UrrCount, b: UrrCount) -> UrrCount {
     combine(a, b, u64::wrapping_add)
 }
 

@@ -159,7 +159,9 @@ impl Play {
             Event::Serve(worker) => self.world.fleet.worker(WorkerId(*worker)).serve_inbox(),
             Event::Move(which, to) => self.move_bucket(which, *to),
             Event::RemoveAssociation => {
-                self.world.sessions.remove_association(SMF, |cp| cp.seid % 2 == 0);
+                self.world
+                    .sessions
+                    .remove_association(SMF, EndCause::AssociationEnded, |cp| cp.seid % 2 == 0);
             }
             Event::Trouble(refuses, room) => {
                 for worker in &mut self.world.fleet.workers {

@@ -61,6 +61,8 @@ enum Command {
     Bench(commands::BenchArguments),
     /// Ask a running daemon.
     Show(commands::ShowArguments),
+    /// Read or verify usage records.
+    Records(commands::RecordsArguments),
     /// Validate a configuration and say what it makes.
     Check {
         /// The configuration.
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => commands::sim(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),
         Command::Show(arguments) => commands::show(&arguments),
+        Command::Records(arguments) => commands::records(&arguments),
         Command::Check { config } => commands::check(&config),
     }
 }

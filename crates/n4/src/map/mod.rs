@@ -9,6 +9,7 @@ mod endpoint;
 mod far;
 mod pdr;
 mod request;
+mod subscriber;
 mod ue_ip;
 mod unsupported;
 mod usage;

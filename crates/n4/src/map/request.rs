@@ -9,9 +9,10 @@ use pfcp::{IeType, Repeated};
 use rules::image::Farewell;
 use rules::model::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use session::{Changes, Query};
+use std::sync::Arc;
 
 use super::pdr::Wishes;
-use super::{Context, endpoint, far, pdr, ue_ip, unsupported, usage};
+use super::{Context, endpoint, far, pdr, subscriber, ue_ip, unsupported, usage};
 use crate::cause::Reject;
 
 /// The rules of a new session.
@@ -59,6 +60,7 @@ pub(crate) fn establishment(
         restores: request
             .pfcpsereq_flags
             .is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI)),
+        subscriber: subscriber::of(request).map(Arc::new),
         ..Changes::default()
     };
     for created in &request.create_far {

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use crate::addresses::UeAddress;
 use crate::choose::Shared;
 use crate::effect::{CpFSeid, Seid};
+use crate::ledger::Account;
 use crate::sets::Sets;
 use crate::usage::{UrrCheckpoint, UsageReport};
 
@@ -63,6 +64,8 @@ pub struct SessionRecord {
     pub(crate) shared: Shared,
     /// Where its URRs stand.
     pub checkpoints: Vec<UrrCheckpoint>,
+    /// Whom it is for, and what was entered of it.
+    pub(crate) account: Account,
     /// What its control plane has yet to acknowledge.
     pub pending: PendingReports,
 }

@@ -15,6 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRecord, octets};
 use crate::addresses::UeAddress;
+use crate::ledger::{Account, Subscriber};
 use crate::sets::{SetId, SetNode, Sets};
 use crate::usage::{Moment, ReportCause, UrrCheckpoint, UsageReport};
 use read::Reader;
@@ -45,7 +46,30 @@ struct Body {
     leases: Vec<(u16, Prefix)>,
     chosen: Vec<Chosen>,
     checkpoints: Vec<Checkpoint>,
+    account: Billing,
     pending: Pending,
+}
+
+/// Whom the session is for, since when there has been one, and what usage was entered of it.
+#[derive(Serialize, Deserialize)]
+struct Billing {
+    subscriber: Option<User>,
+    since: Option<u64>,
+    reports: u64,
+    count: Octets,
+}
+
+#[derive(Serialize, Deserialize)]
+struct User {
+    imsi: Option<String>,
+    imei: Option<String>,
+    msisdn: Option<String>,
+    nai: Option<String>,
+    supi: Option<String>,
+    gpsi: Option<String>,
+    pei: Option<String>,
+    dnn: Option<String>,
+    s_nssai: Option<(u8, Option<[u8; 3]>)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -287,6 +311,7 @@ impl Writer<'_> {
             leases,
             shared,
             checkpoints,
+            account,
             pending,
         } = record;
         let endpoints = rules.endpoints().iter().map(|one| self.endpoint(one)).collect();
@@ -317,6 +342,7 @@ impl Writer<'_> {
             leases,
             chosen,
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
+            account: self.account(account),
             pending: self.pending(pending),
             instances: names(&self.named, instance_name, "network instance")?,
             policies: names(&self.policies, policy_name, "forwarding policy")?,
@@ -474,6 +500,21 @@ impl Writer<'_> {
         moment.unix_nanos(self.frame.clock_unix)
     }
 
+    fn account(&self, account: &Account) -> Billing {
+        let Account {
+            subscriber,
+            since,
+            reports,
+            count,
+        } = account;
+        Billing {
+            subscriber: subscriber.as_deref().map(user),
+            since: since.map(|since| self.date(since)),
+            reports: *reports,
+            count: octets(*count),
+        }
+    }
+
     fn checkpoint(&self, checkpoint: &UrrCheckpoint) -> Checkpoint {
         let UrrCheckpoint {
             urr,
@@ -550,6 +591,32 @@ fn names<T>(ids: &[T], name: impl Fn(&T) -> Option<String>, field: &'static str)
 
 fn written(prefix: &IpPrefix) -> Prefix {
     Prefix(prefix.address(), prefix.len())
+}
+
+fn user(subscriber: &Subscriber) -> User {
+    let Subscriber {
+        imsi,
+        imei,
+        msisdn,
+        nai,
+        supi,
+        gpsi,
+        pei,
+        dnn,
+        s_nssai,
+    } = subscriber;
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    User {
+        imsi: text(imsi),
+        imei: text(imei),
+        msisdn: text(msisdn),
+        nai: text(nai),
+        supi: text(supi),
+        gpsi: text(gpsi),
+        pei: text(pei),
+        dnn: text(dnn),
+        s_nssai: *s_nssai,
+    }
 }
 
 fn sets_body(sets: &Sets) -> SetsBody {

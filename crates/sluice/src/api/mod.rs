@@ -6,6 +6,7 @@
 
 mod detail;
 mod numbers;
+mod records;
 mod runtime;
 mod table;
 mod text;
@@ -17,6 +18,7 @@ pub use detail::{
     Bar, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail, SessionState, Tunnel, Urr, Volume,
 };
 pub use numbers::{BadNumber, read_seid, read_teid, seid, teid};
+pub use records::{RecordsState, RecordsStatus};
 pub use runtime::{Runtime, StageRuntime, WorkerRuntime};
 
 /// The most rows of one page.

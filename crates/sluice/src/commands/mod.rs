@@ -3,6 +3,7 @@
 mod bench;
 mod check;
 mod demo;
+mod records;
 mod run;
 mod show;
 mod sim;
@@ -10,6 +11,7 @@ mod sim;
 pub use bench::{BenchArguments, bench};
 pub use check::check;
 pub use demo::demo;
+pub use records::{RecordsArguments, records};
 pub use run::run;
 pub use show::{ShowArguments, show};
 pub use sim::{SimArguments, sim};

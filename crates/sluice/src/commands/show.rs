@@ -11,8 +11,8 @@ use session::Seid;
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::api::{
-    self, AssociationList, LONGEST_PAGE, Runtime, SessionDetail, SessionList, USUAL_PAGE, read_seid,
-    read_teid,
+    self, AssociationList, LONGEST_PAGE, RecordsStatus, Runtime, SessionDetail, SessionList, USUAL_PAGE,
+    read_seid, read_teid,
 };
 use crate::config::Config;
 use crate::daemon::{ClientError, default_path, get};
@@ -64,6 +64,8 @@ enum What {
         #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
         limit: usize,
     },
+    /// Usage records: whether they are written, how many wait in memory, how many are lost.
+    Records,
     /// One session: its rules, what they do now, what was counted.
     Session {
         /// Its local SEID, decimal or hexadecimal.
@@ -132,6 +134,10 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             let conditions: String = conditions.into_iter().flatten().collect();
             let list = sessions(socket, &conditions, after, limit)?;
             Ok(written(&list, json, SessionList::text))
+        }
+        What::Records => {
+            let status: RecordsStatus = get(socket, "/v1/records")?;
+            Ok(written(&status, json, RecordsStatus::text))
         }
         What::Session { seid } => {
             let session: SessionDetail = get(socket, &format!("/v1/sessions/{}", api::seid(seid.0)))?;

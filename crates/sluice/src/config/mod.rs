@@ -16,6 +16,7 @@ mod policy;
 mod pools;
 mod port;
 mod predefined;
+mod records;
 mod system;
 
 use std::path::Path;
@@ -36,6 +37,7 @@ pub use predefined::{
     GateConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig,
     PredefinedUrr, RulebaseConfig,
 };
+pub use records::{RecordsConfig, WhenFull};
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 
 /// The whole file.
@@ -67,6 +69,9 @@ pub struct Config {
     /// Packets of FARs that buffer.
     #[serde(default)]
     pub buffering: BufferingConfig,
+    /// Usage records for offline billing; absent: there are none.
+    #[serde(default)]
+    pub records: Option<RecordsConfig>,
     /// DPDK's environment.
     #[serde(default)]
     pub dpdk: DpdkConfig,
@@ -104,7 +109,8 @@ impl Config {
         let checked = network::check(&config)
             .and_then(|()| pools::check(&config))
             .and_then(|()| policy::check(&config))
-            .and_then(|()| predefined::check(&config));
+            .and_then(|()| predefined::check(&config))
+            .and_then(|()| records::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;
         Ok(config)
     }

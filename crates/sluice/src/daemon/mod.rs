@@ -2,12 +2,14 @@
 //! they drive is in [`crate::upf`].
 
 mod control_loop;
+mod records;
 pub mod rest;
 mod run;
 mod sockets;
 mod threads;
 
 pub use control_loop::ControlLoop;
+pub use records::{Feed, RecordsThread, RecordsView};
 pub use rest::{ClientError, default_path, get};
 pub use run::{RunError, run};
 pub use sockets::Sockets;

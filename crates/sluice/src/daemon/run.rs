@@ -1,22 +1,28 @@
 //! The daemon: a UPF on its ports and sockets, until a signal ends it.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use records::{Directory, Recovered, Spool};
 use session::{Moved, Random};
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 use worker::{Stats, Worker};
 
 use super::control_loop::ControlLoop;
+use super::records::{Feed, RecordsThread, RecordsView};
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
 use super::threads::{Pace, WorkerThread};
 use crate::clock::Clock;
-use crate::config::Config;
+use crate::config::{Config, RecordsConfig};
 use crate::ports::{self, Ports};
 use crate::upf::{Assembly, Control, Surroundings, assemble, unix_time};
+
+/// How long workers have at the end to tell the last usage of sessions.
+const LAST_USAGE: Duration = Duration::from_secs(1);
 
 /// Why the daemon could not start, or ended.
 #[derive(Debug)]
@@ -47,7 +53,8 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
-    let (control, workers) = build(config, &clock, &ports)?;
+    let (mut control, workers) = build(config, &clock, &ports)?;
+    let recording = config.records.as_ref().map(open_records).transpose()?;
 
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
@@ -68,7 +75,11 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
         ));
     }
     let (inquiry, desk) = desk();
-    let _rest = open_rest_socket(config, inquiry, &threads);
+    let (records, view) = recording.map_or((None, None), |(thread, feed, view)| {
+        control.keep_records(config.node.id.0.to_string(), Box::new(feed));
+        (Some(thread), Some(view))
+    });
+    let _rest = open_rest_socket(config, (inquiry, view), &threads);
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -83,18 +94,82 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     };
     let outcome = served
         .serve(|_| stop.load(Ordering::Relaxed))
-        .and_then(|()| served.end());
+        .and_then(|()| served.end())
+        .and_then(|()| {
+            if records.is_some() {
+                served.end_usage()
+            } else {
+                Ok(())
+            }
+        });
+    // With Control goes the records' source: what it could not state any more is stated at their end.
+    drop(served);
     halt.store(true, Ordering::Relaxed);
     let stats = threads
         .into_iter()
         .map(WorkerThread::join)
         .collect::<Result<_, _>>()
         .map_err(RunError::of)?;
+    if let Some(lost) = records.map(RecordsThread::end).filter(|lost| *lost > 0) {
+        error!(lost, "usage records: the disk took these no more");
+    }
     outcome.map(|()| stats)
 }
 
+/// Opens the spool of usage records, says how it was found, and starts its writer.
+fn open_records(config: &RecordsConfig) -> Result<(RecordsThread, Feed, RecordsView), RunError> {
+    let path = &config.directory.value;
+    let fault = |error: io::Error| {
+        let reason = match error.kind() {
+            io::ErrorKind::WouldBlock => "another process has it".into(),
+            _ => error.to_string(),
+        };
+        RunError(format!("usage records in {}: {reason}", path.display()))
+    };
+    let directory = Directory::open(path).map_err(fault)?;
+    let time_ms = unix_time() * 1_000;
+    let opened = Spool::open(directory, config.settings(), Duration::ZERO, time_ms);
+    let (spool, found) = opened.map_err(fault)?;
+    tell_recovery(&found);
+    let name = path.display().to_string();
+    RecordsThread::start(spool, name, config.held.size(), config.when_full).map_err(fault)
+}
+
+fn tell_recovery(found: &Recovered) {
+    let Recovered {
+        unfinished,
+        records,
+        torn_octets,
+        damaged,
+        lost,
+        ..
+    } = *found;
+    if unfinished > 0 {
+        info!(
+            unfinished,
+            records, "usage records: files of a process that did not end in order are finished"
+        );
+    }
+    if torn_octets > 0 || damaged > 0 {
+        warn!(
+            torn_octets,
+            damaged, "usage records: cut off behind the last whole record; lines that are none"
+        );
+    }
+    if let Some((first, lost)) = lost {
+        warn!(
+            first,
+            lost, "usage records: the process before had taken these and not written them: they are lost"
+        );
+    }
+}
+
 /// The operator's API. Without it the daemon runs all the same.
-fn open_rest_socket(config: &Config, inquiry: Inquiry, threads: &[WorkerThread]) -> Option<RestSocket> {
+fn open_rest_socket(
+    config: &Config,
+    (inquiry, records): (Inquiry, Option<RecordsView>),
+    threads: &[WorkerThread],
+) -> Option<RestSocket> {
     let path = config.control.socket.clone().or_else(default_path)?;
     let access = config
         .control
@@ -102,8 +177,9 @@ fn open_rest_socket(config: &Config, inquiry: Inquiry, threads: &[WorkerThread])
         .as_deref()
         .map_or(Ok(Access::Owner), Access::group);
     let workers = threads.iter().map(|thread| thread.published().clone()).collect();
+    let service = Service::new(inquiry, workers).with_records(records);
     access
-        .and_then(|access| RestSocket::open(&path, access, Service::new(inquiry, workers)))
+        .and_then(|access| RestSocket::open(&path, access, service))
         .inspect_err(|error| warn!("nothing for `sluice show` at {}: {error}", path.display()))
         .ok()
 }
@@ -154,6 +230,12 @@ impl Served<'_> {
         }
         self.turns.end();
         self.serve(|control| control.endpoint().has_ended())
+    }
+
+    /// Lets the workers tell the last usage of sessions that ended without a request, which only records have.
+    fn end_usage(&mut self) -> Result<(), RunError> {
+        let deadline = Instant::now() + LAST_USAGE;
+        self.serve(|control| !control.is_waiting() || Instant::now() > deadline)
     }
 
     /// Tells of buckets that have moved, and lets the ports follow.

@@ -17,6 +17,7 @@ use worker::{ApplyError, Command, ControlLink, Event};
 
 use super::balance::{Balancer, Load};
 use super::echo;
+use super::ledger::Recorder;
 use super::neighbours::SharedNeighbours;
 use super::views::Questions;
 use super::words::{command, fault};
@@ -80,6 +81,7 @@ pub struct Control {
     balancer: Option<Balancer>,
     moved: VecDeque<Moved>,
     pub(super) questions: Questions,
+    pub(super) recorder: Option<Recorder>,
     /// Seconds since 1970 when the clock stood at 0.
     pub(super) clock_unix: u64,
 }
@@ -119,6 +121,7 @@ impl Control {
             balancer: config.balancer,
             moved: VecDeque::new(),
             questions: Questions::default(),
+            recorder: None,
             clock_unix,
         }
     }
@@ -184,6 +187,7 @@ impl Control {
         self.note_moves(now);
         self.balance(now);
         busy |= self.send_effects();
+        busy |= self.make_records();
         busy |= self.send_echoes(now);
         busy |= self.send_neighbours(now);
         self.peers.iter_mut().for_each(Peer::flush);

@@ -2,11 +2,13 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flow::{Nanos, PortId, WorkerId};
 use packet::MacAddr;
+use records::Entry;
 use session::Random;
 use sim::path::Path;
 use sim::report::Totals;
@@ -15,7 +17,7 @@ use sim::station::StationConfig;
 use sim::traffic::{Sizes, Traffic};
 use sim::{FramePort, Shard, ShardConfig, Side};
 use sluice::config::Config;
-use sluice::upf::{Assembly, Control, Surroundings, assemble};
+use sluice::upf::{Assembly, Control, RecordSink, Surroundings, assemble};
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Stats, Worker};
 
@@ -60,6 +62,29 @@ impl FramePort for Port<'_> {
     }
 }
 
+/// Usage records that lie in memory, and whether there is room for more.
+#[derive(Clone, Default)]
+pub struct Records {
+    made: Arc<Mutex<Vec<Entry>>>,
+    pub is_full: Arc<AtomicBool>,
+}
+
+impl Records {
+    pub fn all(&self) -> Vec<Entry> {
+        self.made.lock().expect("no panic").clone()
+    }
+}
+
+impl RecordSink for Records {
+    fn put(&mut self, entry: Entry) {
+        self.made.lock().expect("no panic").push(entry);
+    }
+
+    fn refuses_sessions(&mut self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+}
+
 pub struct World {
     pub now: Nanos,
     pub control: Control,
@@ -72,10 +97,10 @@ pub struct World {
 /// A UPF as it starts: what is Control's, the workers', and the wires between the ports and the simulator.
 type Upf = (Control, Vec<Worker<MemIo>>, Wires);
 
-/// A UPF of so many workers with room for so many sessions, with more of the `workers` section.
-fn upf(now: Nanos, workers: u16, sessions: u32, seed: u64, more: &str) -> Upf {
+/// A UPF of so many workers with room for so many sessions, with more of the `workers` section, and more sections.
+fn upf(now: Nanos, workers: u16, sessions: u32, seed: u64, (more, sections): (&str, &str)) -> Upf {
     let text = format!(
-        "node: {{id: 127.0.0.8}}\n\
+        "{sections}node: {{id: 127.0.0.8}}\n\
          n4: {{addresses: [127.0.0.8]}}\n\
          workers: {{count: {workers}{more}}}\n\
          limits: {{sessions: {sessions}, flows_ipv4: 4096, flows_ipv6: 1024}}\n\
@@ -120,6 +145,20 @@ impl World {
 
     /// With more of the `workers` section.
     pub fn with(workers: u16, sessions: u32, seed: u64, more: &str) -> Self {
+        Self::made(workers, sessions, seed, (more, ""))
+    }
+
+    /// One that makes usage records, with the records that it has made.
+    pub fn recording(workers: u16, sessions: u32, seed: u64) -> (Self, Records) {
+        let section = "records: {directory: /nowhere}\n";
+        let mut world = Self::made(workers, sessions, seed, ("", section));
+        let records = Records::default();
+        let sink = Box::new(records.clone());
+        world.control.keep_records("upf.example".into(), sink);
+        (world, records)
+    }
+
+    fn made(workers: u16, sessions: u32, seed: u64, more: (&str, &str)) -> Self {
         let now = Nanos(0);
         let (control, workers, wires) = upf(now, workers, sessions, seed, more);
         let mut smf = sim::smf::Config::new(N4_SMF.ip(), sessions);
@@ -136,7 +175,7 @@ impl World {
 
     /// Another process takes this one's place. The SMF, the gNBs and the data network do not know.
     pub fn restart(&mut self, workers: u16, seed: u64) {
-        (self.control, self.workers, self.wires) = upf(self.now, workers, self.sessions, seed, "");
+        (self.control, self.workers, self.wires) = upf(self.now, workers, self.sessions, seed, ("", ""));
     }
 
     /// One turn of everything but the simulator's packets.

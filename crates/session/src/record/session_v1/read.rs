@@ -62,6 +62,7 @@ impl<'a> Reader<'a> {
             leases: leases.collect::<Result<_>>()?,
             shared: Shared::of_entries(chosen.into_iter()),
             checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
+            account: self.account(body.account),
             pending: self.pending(&body.pending)?,
             association: body.association,
         })
@@ -216,6 +217,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    fn account(&self, account: Billing) -> Account {
+        Account {
+            subscriber: account.subscriber.map(subscriber).map(Arc::new),
+            since: account.since.map(|since| self.moment(since)),
+            reports: account.reports,
+            count: count(account.count),
+        }
+    }
+
     fn pending(&self, pending: &Pending) -> Result<PendingReports> {
         let mark = |(pdr, ppi, qfi, status): &(u16, Option<u8>, Option<u8>, Option<bool>)| {
             Ok(DownlinkMark {
@@ -258,6 +268,21 @@ impl<'a> Reader<'a> {
 
 const fn bad(field: &'static str) -> RecordError {
     RecordError::Malformed(field)
+}
+
+fn subscriber(user: User) -> Subscriber {
+    let text = |text: Option<String>| text.map(String::into_boxed_str);
+    Subscriber {
+        imsi: text(user.imsi),
+        imei: text(user.imei),
+        msisdn: text(user.msisdn),
+        nai: text(user.nai),
+        supi: text(user.supi),
+        gpsi: text(user.gpsi),
+        pei: text(user.pei),
+        dnn: text(user.dnn),
+        s_nssai: user.s_nssai,
+    }
 }
 
 fn prefix(Prefix(address, len): &Prefix) -> Result<IpPrefix> {

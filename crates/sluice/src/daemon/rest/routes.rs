@@ -11,10 +11,11 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::super::records::RecordsView;
 use super::super::threads::Published;
 use super::desk::Inquiry;
 use super::query::{self, Pairs};
-use crate::api::{self, AssociationList, Problem, Runtime, SessionDetail, SessionList};
+use crate::api::{self, AssociationList, Problem, RecordsStatus, Runtime, SessionDetail, SessionList};
 use crate::upf::NotShown;
 
 /// Where answers come from.
@@ -22,6 +23,7 @@ use crate::upf::NotShown;
 pub struct Service {
     inquiry: Inquiry,
     workers: Arc<[Published]>,
+    records: Option<RecordsView>,
 }
 
 impl Service {
@@ -31,7 +33,15 @@ impl Service {
         Self {
             inquiry,
             workers: workers.into(),
+            records: None,
         }
+    }
+
+    /// The same, with what there is to say of usage records.
+    #[must_use]
+    pub fn with_records(mut self, records: Option<RecordsView>) -> Self {
+        self.records = records;
+        self
     }
 }
 
@@ -49,6 +59,7 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(associations))
         .routes(routes!(sessions))
         .routes(routes!(session))
+        .routes(routes!(records))
 }
 
 /// The OpenAPI document, as JSON for people.
@@ -163,6 +174,26 @@ async fn session(
     }
 }
 
+/// How the writing of usage records goes.
+#[utoipa::path(
+    get,
+    path = "/v1/records",
+    responses(
+        (status = 200, body = RecordsStatus),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "No usage records are configured"),
+    )
+)]
+async fn records(State(service): State<Service>) -> Answer<RecordsStatus> {
+    let none = || {
+        Problem::new(
+            StatusCode::NOT_FOUND,
+            "no usage records are configured (`records`)",
+        )
+    };
+    let view = service.records.as_ref().ok_or_else(none)?;
+    Ok(Json(view.read()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -182,6 +213,7 @@ mod tests {
             paths,
             [
                 "/v1/associations",
+                "/v1/records",
                 "/v1/runtime",
                 "/v1/sessions",
                 "/v1/sessions/{seid}"

@@ -6,7 +6,7 @@
 
 mod detail;
 mod rows;
-mod words;
+pub(super) mod words;
 
 use std::net::IpAddr;
 

@@ -11,7 +11,7 @@ use rules::prefix::IpPrefix;
 use crate::api;
 
 /// A prefix; one address without its length.
-pub(super) fn prefix(prefix: &IpPrefix) -> String {
+pub(in crate::upf) fn prefix(prefix: &IpPrefix) -> String {
     if *prefix == IpPrefix::host(prefix.address()) {
         prefix.address().to_string()
     } else {
@@ -19,7 +19,7 @@ pub(super) fn prefix(prefix: &IpPrefix) -> String {
     }
 }
 
-pub(super) fn instance(network: &Network, id: InstanceId) -> String {
+pub(in crate::upf) fn instance(network: &Network, id: InstanceId) -> String {
     let known = network.instance(id);
     known.map_or_else(|| format!("#{id}"), |one| one.name.clone())
 }

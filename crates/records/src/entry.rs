@@ -1,0 +1,245 @@
+//! What a record says. Units are in the names: octets, packets, seconds, milliseconds since 1970.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// One record. Its number ([`seal`](crate::seal)) stands beside it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Entry {
+    /// What a URR measured, from one report to the next.
+    Usage(Box<Usage>),
+    /// A session has ended.
+    SessionEnd(Box<SessionEnd>),
+    /// Records that there are not.
+    Lost(Lost),
+}
+
+impl Entry {
+    /// Whose record it is; nobody's when it is about records.
+    pub fn subject(&self) -> Option<&Subject> {
+        match self {
+            Entry::Usage(usage) => Some(&usage.subject),
+            Entry::SessionEnd(end) => Some(&end.subject),
+            Entry::Lost(_) => None,
+        }
+    }
+
+    /// When what it tells of was over: milliseconds since 1970.
+    pub fn time_ms(&self) -> u64 {
+        match self {
+            Entry::Usage(usage) => usage.end_ms,
+            Entry::SessionEnd(end) => end.end_ms,
+            Entry::Lost(lost) => lost.time_ms,
+        }
+    }
+}
+
+/// A SEID: in JSON a text in hexadecimal, since readers of JSON round numbers of 64 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seid(pub u64);
+
+impl Serialize for Seid {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = *b"0x0000000000000000";
+        for (place, digit) in text.iter_mut().skip(2).enumerate() {
+            let nibble = (self.0 >> (60 - 4 * place)) & 0xf;
+            *digit = b"0123456789abcdef"[nibble as usize];
+        }
+        // Digits are ASCII.
+        serializer.serialize_str(std::str::from_utf8(&text).unwrap_or_default())
+    }
+}
+
+impl<'de> Deserialize<'de> for Seid {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seid, D::Error> {
+        let text = Cow::<'de, str>::deserialize(deserializer)?;
+        let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 16);
+        let value = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        value
+            .map(Seid)
+            .ok_or_else(|| D::Error::custom(format_args!("`{text}` is no SEID")))
+    }
+}
+
+/// Whose usage it is. What the control plane has not said is left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Subject {
+    /// The Node ID of this user plane function.
+    pub node: String,
+    /// The Node ID of the control plane function that the session belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub smf: Option<String>,
+    /// The SEID here.
+    pub seid: Seid,
+    /// The SEID there.
+    pub cp_seid: Seid,
+    /// Its IPv4 address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cp_ipv4: Option<Ipv4Addr>,
+    /// Its IPv6 address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cp_ipv6: Option<Ipv6Addr>,
+    /// IMSI, digits (TS 23.003 §2.2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imsi: Option<String>,
+    /// IMEI or IMEISV, digits (TS 23.003 §6.2).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub imei: Option<String>,
+    /// MSISDN, digits (TS 23.003 §3.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub msisdn: Option<String>,
+    /// Network Access Identifier (RFC 7542).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nai: Option<String>,
+    /// SUPI that is no IMSI (TS 29.571).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub supi: Option<String>,
+    /// GPSI that is no MSISDN (TS 29.571).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpsi: Option<String>,
+    /// PEI that is no IMEI (TS 29.571).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pei: Option<String>,
+    /// DNN or APN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dnn: Option<String>,
+    /// The slice.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub s_nssai: Option<SNssai>,
+    /// The UE's addresses and prefixes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ue: Vec<String>,
+    /// The network instances that the session's rules name, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instances: Vec<String>,
+}
+
+/// A slice (TS 23.003 §28.4.2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SNssai {
+    /// Slice/Service Type, 0 to 255.
+    pub sst: u8,
+    /// Slice Differentiator, six hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub sd: Option<String>,
+}
+
+/// Octets and packets, as they were counted (inner IP packets).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volumes {
+    /// Uplink octets.
+    pub ul_octets: u64,
+    /// Downlink octets.
+    pub dl_octets: u64,
+    /// Both together.
+    pub total_octets: u64,
+    /// Uplink packets.
+    pub ul_packets: u64,
+    /// Downlink packets.
+    pub dl_packets: u64,
+}
+
+impl Volumes {
+    /// From both directions.
+    pub fn new([ul_octets, dl_octets]: [u64; 2], [ul_packets, dl_packets]: [u64; 2]) -> Volumes {
+        Volumes {
+            ul_octets,
+            dl_octets,
+            total_octets: ul_octets.wrapping_add(dl_octets),
+            ul_packets,
+            dl_packets,
+        }
+    }
+}
+
+/// One usage report of a URR (TS 29.244 §7.5.8.3), whether or not the control plane has heard of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Whose usage.
+    #[serde(rename = "session")]
+    pub subject: Subject,
+    /// The URR: what the control plane has given its rating group to.
+    pub urr: u32,
+    /// UR-SEQN: the report's number among those of the URR.
+    pub ur_seqn: u32,
+    /// Why the report was made: the Usage Report Triggers (TS 29.244 §8.2.41).
+    pub triggers: Vec<Cow<'static, str>>,
+    /// What was counted.
+    pub volumes: Volumes,
+    /// When the measurement began.
+    pub start_ms: u64,
+    /// When it ended.
+    pub end_ms: u64,
+    /// The time used, of a URR that measures it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub duration_s: Option<u64>,
+    /// When the first packet of the measurement was counted, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub first_packet_ms: Option<u64>,
+    /// When the last one was.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub last_packet_ms: Option<u64>,
+}
+
+/// The end of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionEnd {
+    /// Whose session.
+    #[serde(rename = "session")]
+    pub subject: Subject,
+    /// Why it ended.
+    pub cause: EndCause,
+    /// When the session was set up.
+    pub start_ms: u64,
+    /// When it ended.
+    pub end_ms: u64,
+    /// How many usage records there are of it.
+    pub usage_records: u64,
+    /// What they have in sum. Traffic that several URRs count is in it several times.
+    pub volumes: Volumes,
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndCause {
+    /// It was deleted in order: by the control plane, or when the association was released with a last report.
+    Deleted,
+    /// The control plane has set up another in its place, under the same F-SEID.
+    Superseded,
+    /// Its association ended without it being deleted.
+    AssociationEnded,
+    /// The control plane has started anew, or has set its association up anew.
+    CpRestarted,
+    /// The control plane has deleted a set that it belonged to.
+    SetDeleted,
+    /// Something went wrong here: a worker, or an answer that could not be given.
+    Fault,
+}
+
+/// Records that were made and are not here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// When that was found out.
+    pub time_ms: u64,
+    /// The number of the first of them; the last has the number before that of this record.
+    pub first: u64,
+    /// How many.
+    pub records: u64,
+    /// Why.
+    pub cause: LossCause,
+}
+
+/// Why records are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossCause {
+    /// More came than memory holds, while the disk took none.
+    NoRoom,
+    /// The process ended with records that were not written.
+    UncleanEnd,
+}

@@ -1,0 +1,286 @@
+//! What is to be written down of sessions for billing: every usage report once, where it is made, and every session's
+//! end. Whether the control plane ever hears of a report makes no difference here.
+//!
+//! [`Sessions`] fills the ledger if it is told to ([`Config::ledger`](crate::Config::ledger)); its caller empties it.
+//! Sessions that the user plane drops, and those that another takes the place of, report nothing to anybody; their last
+//! usage stands here alone.
+
+use flow::{Nanos, SessionIndex, UrrCount};
+use rules::image::UsageSnapshot;
+use rules::model::{SessionRules, UrrId};
+use std::sync::Arc;
+
+use crate::addresses::UeAddress;
+use crate::effect::{AssociationId, CpFSeid, Seid};
+use crate::session::{Session, State};
+use crate::sessions::Sessions;
+use crate::usage::{Moment, ReportCause, UsageReport, sum};
+
+/// Whom a session is for, as its control plane says. Nothing of it changes what packets do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Subscriber {
+    /// IMSI, digits.
+    pub imsi: Option<Box<str>>,
+    /// IMEI or IMEISV, digits.
+    pub imei: Option<Box<str>>,
+    /// MSISDN, digits.
+    pub msisdn: Option<Box<str>>,
+    /// Network Access Identifier.
+    pub nai: Option<Box<str>>,
+    /// SUPI that is no IMSI.
+    pub supi: Option<Box<str>>,
+    /// GPSI that is no MSISDN.
+    pub gpsi: Option<Box<str>>,
+    /// PEI that is no IMEI.
+    pub pei: Option<Box<str>>,
+    /// DNN or APN, with dots.
+    pub dnn: Option<Box<str>>,
+    /// Slice/Service Type, and Slice Differentiator where there is one.
+    pub s_nssai: Option<(u8, Option<[u8; 3]>)>,
+}
+
+/// Why a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndCause {
+    /// It was deleted in order.
+    Deleted,
+    /// Another was set up in its place.
+    Superseded,
+    /// Its association ended.
+    AssociationEnded,
+    /// The control plane has started anew, or set its association up anew.
+    CpRestarted,
+    /// The control plane has deleted a set that it belonged to.
+    SetDeleted,
+    /// Something went wrong on our side.
+    Fault,
+}
+
+/// What happened to a session, with all that is needed to say whose it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerEntry {
+    /// The local SEID.
+    pub seid: Seid,
+    /// The control plane's F-SEID.
+    pub cp: CpFSeid,
+    /// The association that it belongs to, or belonged to.
+    pub association: AssociationId,
+    /// Whom it is for.
+    pub subscriber: Option<Arc<Subscriber>>,
+    /// The rules that were live.
+    pub rules: Arc<SessionRules>,
+    /// What plain packets reached it by.
+    pub ue_addresses: Arc<[UeAddress]>,
+    /// What happened.
+    pub event: LedgerEvent,
+}
+
+/// What happened to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LedgerEvent {
+    /// A usage report was made.
+    Usage(UsageReport),
+    /// It ended.
+    End {
+        /// Why.
+        cause: EndCause,
+        /// When it was set up.
+        start: Moment,
+        /// When it ended.
+        end: Moment,
+        /// How many usage reports were made.
+        reports: u64,
+        /// What they have in sum.
+        count: UrrCount,
+    },
+}
+
+/// What a session carries for its entries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Account {
+    pub(crate) subscriber: Option<Arc<Subscriber>>,
+    /// Since when it has been live; `None`: it never was.
+    pub(crate) since: Option<Moment>,
+    pub(crate) reports: u64,
+    pub(crate) count: UrrCount,
+}
+
+impl Account {
+    pub(crate) fn of(subscriber: Option<Arc<Subscriber>>) -> Account {
+        Account {
+            subscriber,
+            ..Account::default()
+        }
+    }
+}
+
+/// What is to be entered of a session that nobody else knows any more, when its worker has said what it counted.
+#[derive(Debug)]
+pub(crate) struct Will {
+    pub(crate) cause: EndCause,
+    pub(crate) rules: Arc<SessionRules>,
+    pub(crate) ue_addresses: Arc<[UeAddress]>,
+    counted: Vec<(UrrId, UrrCount)>,
+}
+
+impl Will {
+    pub(crate) fn new(cause: EndCause, rules: &Arc<SessionRules>, ue_addresses: &[UeAddress]) -> Will {
+        Will {
+            cause,
+            rules: Arc::clone(rules),
+            ue_addresses: ue_addresses.into(),
+            counted: Vec::new(),
+        }
+    }
+
+    /// Adds what one of the workers that had the session counted.
+    pub(crate) fn add(&mut self, usage: UsageSnapshot) {
+        for (urr, count) in usage.counters {
+            match self.counted.iter_mut().find(|(known, _)| *known == urr) {
+                Some((_, known)) => *known = sum(*known, count),
+                None => self.counted.push((urr, count)),
+            }
+        }
+    }
+}
+
+/// The last usage of each of a session's URRs, of those that have an account; where its slot's count is not known, what
+/// is known without it.
+fn last_reports(
+    session: &mut Session,
+    now: Nanos,
+    rules: &SessionRules,
+    counted: &[(UrrId, UrrCount)],
+) -> Vec<UsageReport> {
+    let urrs = rules.urrs().iter();
+    urrs.map(|urr| {
+        let found = counted.iter().find(|(known, _)| *known == urr.id);
+        let count = found.map(|(_, count)| *count);
+        session
+            .usage
+            .last(now, (urr.id, urr.method), count, ReportCause::Termination)
+    })
+    .collect()
+}
+
+impl Sessions {
+    /// The next entry of the ledger.
+    pub fn poll_ledger(&mut self) -> Option<LedgerEntry> {
+        self.ledger.pop_front()
+    }
+
+    /// Enters a usage report of a live session that was made elsewhere.
+    pub fn enter_usage(&mut self, seid: Seid, report: UsageReport) {
+        if let Some(index) = self.by_seid.get(&seid).copied() {
+            self.enter_reports(index, &[report]);
+        }
+    }
+
+    /// Enters usage reports of a session that is as it was when they were made.
+    pub(crate) fn enter_reports(&mut self, index: SessionIndex, reports: &[UsageReport]) {
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let Some(session) = session.filter(|_| self.config.ledger && !reports.is_empty()) else {
+            return;
+        };
+        let (rules, addresses) = (
+            Arc::clone(&session.live.rules),
+            session.live.addresses.as_slice().into(),
+        );
+        self.enter(
+            index,
+            (&rules, &addresses),
+            reports.iter().copied().map(LedgerEvent::Usage),
+        );
+    }
+
+    /// Enters the usage reports of the change under way behind the first `known`.
+    pub(crate) fn enter_new_reports(&mut self, index: SessionIndex, known: usize) {
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let Some(State::Changing(change)) = session.map(|session| &session.state) else {
+            return;
+        };
+        let fresh = change.reports.get(known..).unwrap_or_default();
+        if self.config.ledger && !fresh.is_empty() {
+            let fresh = fresh.to_vec();
+            self.enter_reports(index, &fresh);
+        }
+    }
+
+    /// Enters the end of a session whose last usage is entered.
+    pub(crate) fn enter_end(&mut self, now: Nanos, index: SessionIndex, cause: EndCause) {
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let Some(session) = session.filter(|_| self.config.ledger) else {
+            return;
+        };
+        let will = Will::new(cause, &session.live.rules, &session.live.addresses);
+        self.enter_will(now, index, &will, &[]);
+    }
+
+    /// Enters what a session has used last, and its end, when another is about to take its place.
+    pub(crate) fn enter_superseded(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        counted: &[(UrrId, UrrCount)],
+    ) {
+        let session = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut);
+        let Some(session) = session.filter(|_| self.config.ledger) else {
+            return;
+        };
+        let will = Will::new(EndCause::Superseded, &session.live.rules, &session.live.addresses);
+        let reports = last_reports(session, now, &will.rules, counted);
+        self.enter_will(now, index, &will, &reports);
+    }
+
+    /// The workers that had a session have none of it any more: what it left is entered.
+    pub(crate) fn execute(&mut self, now: Nanos, index: SessionIndex, will: &Will) {
+        let session = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut);
+        let Some(session) = session else { return };
+        let reports = last_reports(session, now, &will.rules, &will.counted);
+        self.enter_will(now, index, will, &reports);
+    }
+
+    fn enter_will(&mut self, now: Nanos, index: SessionIndex, will: &Will, reports: &[UsageReport]) {
+        let of = (&will.rules, &will.ue_addresses);
+        self.enter(index, of, reports.iter().copied().map(LedgerEvent::Usage));
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let Some((account, start)) = session.and_then(|one| Some((&one.account, one.account.since?))) else {
+            return;
+        };
+        let end = LedgerEvent::End {
+            cause: will.cause,
+            start,
+            end: now.into(),
+            reports: account.reports,
+            count: account.count,
+        };
+        self.enter(index, of, std::iter::once(end));
+    }
+
+    fn enter(
+        &mut self,
+        index: SessionIndex,
+        (rules, ue_addresses): (&Arc<SessionRules>, &Arc<[UeAddress]>),
+        events: impl Iterator<Item = LedgerEvent>,
+    ) {
+        let session = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut);
+        let Some(session) = session.filter(|session| session.account.since.is_some()) else {
+            return;
+        };
+        for event in events {
+            if let LedgerEvent::Usage(report) = &event {
+                session.account.reports += 1;
+                session.account.count = sum(session.account.count, report.count);
+            }
+            self.ledger.push_back(LedgerEntry {
+                seid: session.seid,
+                cp: session.cp,
+                association: session.association,
+                subscriber: session.account.subscriber.clone(),
+                rules: Arc::clone(rules),
+                ue_addresses: Arc::clone(ue_addresses),
+                event,
+            });
+        }
+    }
+}

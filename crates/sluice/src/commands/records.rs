@@ -1,0 +1,415 @@
+//! `sluice records`: reads and verifies usage records, whether or not a daemon writes them.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use records::{Audit, Break, Entry, Item, LineFault, Place, Reader, Subject, is_file, is_open};
+use rules::prefix::IpPrefix;
+use session::Seid;
+
+use super::{CONFIGURATION_ERROR, RUN_ERROR};
+use crate::api::read_seid;
+use crate::config::Config;
+
+/// `sluice records`.
+#[derive(Args, Clone, Debug)]
+pub struct RecordsArguments {
+    #[command(subcommand)]
+    what: What,
+    /// The directory; else that of the configuration.
+    #[arg(short, long, global = true)]
+    directory: Option<PathBuf>,
+    /// The daemon's configuration.
+    #[arg(short, long, global = true)]
+    config: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum What {
+    /// Print records; with several conditions, those that meet all.
+    Read {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// The lines as they are in the files.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check every line and all numbers. Exit status 1 when a line is damaged, or a record is missing without a record
+    /// of its loss, or there twice.
+    Verify,
+}
+
+/// Which records.
+#[derive(Args, Clone, Debug, Default)]
+struct Wanted {
+    /// Of this subscriber: the IMSI, MSISDN, NAI, SUPI or GPSI.
+    #[arg(long)]
+    subscriber: Option<String>,
+    /// Of the session with this address of the UE.
+    #[arg(long)]
+    ue: Option<IpAddr>,
+    /// Of the session with this SEID, here or at the control plane.
+    #[arg(long, value_parser = read_seid)]
+    seid: Option<Seid>,
+    /// Of this URR.
+    #[arg(long)]
+    urr: Option<u32>,
+    /// Ended then or later: RFC 3339 (2026-01-31T08:00:00Z), or seconds since 1970.
+    #[arg(long, value_parser = time)]
+    from: Option<u64>,
+    /// Ended before.
+    #[arg(long, value_parser = time)]
+    to: Option<u64>,
+}
+
+/// Milliseconds since 1970.
+fn time(text: &str) -> Result<u64, &'static str> {
+    if let Ok(seconds) = text.parse::<u64>() {
+        return Ok(seconds.saturating_mul(1_000));
+    }
+    let time = humantime::parse_rfc3339_weak(text).ok();
+    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    since
+        .map(|since| since.as_millis() as u64)
+        .ok_or("must be as 2026-01-31T08:00:00Z, or seconds since 1970")
+}
+
+impl Wanted {
+    fn wants(&self, entry: &Entry) -> bool {
+        let is_of = |what: &dyn Fn(&Subject) -> bool| entry.subject().is_some_and(what);
+        let named = |name: &String| is_of(&|subject| has_name(subject, name));
+        let at = |ue: IpAddr| is_of(&|subject| subject.ue.iter().any(|one| contains(one, ue)));
+        let with = |seid: Seid| is_of(&|subject| [subject.seid.0, subject.cp_seid.0].contains(&seid.0));
+        let counts = |urr| matches!(entry, Entry::Usage(usage) if usage.urr == urr);
+        self.subscriber.as_ref().is_none_or(named)
+            && self.ue.is_none_or(at)
+            && self.seid.is_none_or(with)
+            && self.urr.is_none_or(counts)
+            && self.from.is_none_or(|from| entry.time_ms() >= from)
+            && self.to.is_none_or(|to| entry.time_ms() < to)
+    }
+}
+
+fn has_name(subject: &Subject, name: &str) -> bool {
+    let Subject {
+        imsi,
+        msisdn,
+        nai,
+        supi,
+        gpsi,
+        ..
+    } = subject;
+    [imsi, msisdn, nai, supi, gpsi]
+        .into_iter()
+        .any(|one| one.as_deref() == Some(name))
+}
+
+/// Whether an address or a prefix in words is or has this address.
+fn contains(words: &str, address: IpAddr) -> bool {
+    match words.split_once('/') {
+        None => words.parse() == Ok(address),
+        Some((prefix, length)) => {
+            let prefix = prefix.parse().ok().zip(length.parse().ok());
+            let prefix = prefix.and_then(|(prefix, length)| IpPrefix::new(prefix, length));
+            prefix.is_some_and(|prefix| prefix.contains(address))
+        }
+    }
+}
+
+/// Exit status 1 for what cannot be read and for what [`What::Verify`] finds, 2 for a configuration with a mistake.
+#[must_use]
+pub fn records(arguments: &RecordsArguments) -> ExitCode {
+    let configured = match arguments.config.as_deref().map(Config::load).transpose() {
+        Ok(config) => config.and_then(|config| config.records),
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(CONFIGURATION_ERROR);
+        }
+    };
+    let configured = configured.map(|records| records.directory.value);
+    let Some(directory) = arguments.directory.clone().or(configured) else {
+        eprintln!(
+            "records: name a directory with --directory, or a configuration that has one with --config"
+        );
+        return ExitCode::from(RUN_ERROR);
+    };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let outcome = match &arguments.what {
+        What::Read { wanted, json } => read(&directory, wanted, *json, &mut out).map(|()| true),
+        What::Verify => verify(&directory, &mut out),
+    };
+    match outcome.and_then(|is_sound| out.flush().map(|()| is_sound)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(RUN_ERROR),
+        // Whoever read has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("records: {}: {error}", directory.display());
+            ExitCode::from(RUN_ERROR)
+        }
+    }
+}
+
+/// The names of a directory's files, oldest first.
+fn files(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        names.extend(
+            entry?
+                .file_name()
+                .into_string()
+                .into_iter()
+                .filter(|name| is_file(name)),
+        );
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Opens a file of a spool; one that was being written may have got its final name meanwhile.
+fn open(directory: &Path, name: &str) -> io::Result<File> {
+    File::open(directory.join(name)).or_else(|error| {
+        let renamed = name
+            .strip_suffix(records::OPEN)
+            .map(|stem| format!("{stem}{}", records::FINAL));
+        renamed.map_or(Err(error), |name| File::open(directory.join(name)))
+    })
+}
+
+fn read(directory: &Path, wanted: &Wanted, json: bool, out: &mut impl Write) -> io::Result<()> {
+    if !json {
+        writeln!(
+            out,
+            "{:>10}  {:<24}  {:<18}  {:<16}  {:<24}  {:>10}  {:>14}  {:>14}  why",
+            "seq", "ended", "seid", "subscriber", "ue", "urr", "ul octets", "dl octets"
+        )?;
+    }
+    for name in files(directory)? {
+        let mut reader = Reader::new(open(directory, &name)?);
+        while let Some(item) = reader.next().transpose()? {
+            match item {
+                Item::Record(seq, entry) if wanted.wants(&entry) => {
+                    if json {
+                        out.write_all(reader.line())?;
+                        out.write_all(b"\n")?;
+                    } else {
+                        writeln!(out, "{}", row(seq, &entry))?;
+                    }
+                }
+                Item::Record(..) => {}
+                Item::Bad(place, fault) => tell_bad(&name, place, fault),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell_bad(name: &str, place: Place, fault: LineFault) {
+    eprintln!(
+        "records: {name}: octet {}, {} octets: {fault}",
+        place.offset, place.octets
+    );
+}
+
+/// A record in one line for people.
+fn row(seq: u64, entry: &Entry) -> String {
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(entry.time_ms()));
+    let ended = humantime::format_rfc3339_millis(time.unwrap_or(SystemTime::UNIX_EPOCH));
+    let front = format!("{seq:>10}  {ended}");
+    let unknown = || "-".to_owned();
+    let subject = |subject: &Subject| {
+        let names = [
+            &subject.imsi,
+            &subject.supi,
+            &subject.msisdn,
+            &subject.gpsi,
+            &subject.nai,
+        ];
+        let name = names
+            .into_iter()
+            .flatten()
+            .next()
+            .cloned()
+            .unwrap_or_else(unknown);
+        let ue = if subject.ue.is_empty() {
+            unknown()
+        } else {
+            subject.ue.join(",")
+        };
+        format!("{}  {name:<16}  {ue:<24}", crate::api::seid(subject.seid.0))
+    };
+    match entry {
+        Entry::Usage(usage) => format!(
+            "{front}  {}  {:>10}  {:>14}  {:>14}  {}",
+            subject(&usage.subject),
+            usage.urr,
+            usage.volumes.ul_octets,
+            usage.volumes.dl_octets,
+            usage.triggers.join(",")
+        ),
+        Entry::SessionEnd(end) => format!(
+            "{front}  {}  {:>10}  {:>14}  {:>14}  session ended: {}",
+            subject(&end.subject),
+            "-",
+            end.volumes.ul_octets,
+            end.volumes.dl_octets,
+            word(&end.cause)
+        ),
+        Entry::Lost(lost) => format!(
+            "{front}  {} records lost from {} on: {}",
+            lost.records,
+            lost.first,
+            word(&lost.cause)
+        ),
+    }
+}
+
+/// A value as JSON has it, without its quotes.
+fn word(value: &impl serde::Serialize) -> String {
+    let json = serde_json::to_string(value).unwrap_or_default();
+    json.trim_matches('"').to_owned()
+}
+
+/// Tells what is wrong, and answers whether nothing is.
+fn verify(directory: &Path, out: &mut impl Write) -> io::Result<bool> {
+    let mut audit = Audit::default();
+    let (mut damaged, mut unfinished) = (0_u64, 0_u64);
+    let names = files(directory)?;
+    for name in &names {
+        for item in Reader::new(open(directory, name)?) {
+            match item? {
+                Item::Record(seq, entry) => tell_break(name, audit.take(seq, &entry), out)?,
+                Item::Bad(place, _) if is_open(name) && !place.is_whole => {
+                    unfinished += 1;
+                    writeln!(
+                        out,
+                        "{name}: octet {}: the last line has no end: it is being written, or its process has ended",
+                        place.offset
+                    )?;
+                }
+                Item::Bad(place, fault) => {
+                    damaged += 1;
+                    writeln!(out, "{name}: octet {}: {fault}", place.offset)?;
+                }
+            }
+        }
+    }
+    writeln!(
+        out,
+        "{} files, {} records; {damaged} damaged lines, {unfinished} without an end, {} missing, {} repeated; {} stated as lost",
+        names.len(),
+        audit.records,
+        audit.missing,
+        audit.repeated,
+        audit.lost
+    )?;
+    Ok(damaged == 0 && audit.is_sound())
+}
+
+fn tell_break(name: &str, found: Option<Break>, out: &mut impl Write) -> io::Result<()> {
+    match found {
+        None => Ok(()),
+        Some(Break::Missing(first, records)) => {
+            writeln!(out, "{name}: {records} records missing from {first} on")
+        }
+        Some(Break::Lost(first, records)) => {
+            writeln!(out, "{name}: {records} records lost from {first} on, as it says")
+        }
+        Some(Break::Repeated(seq)) => writeln!(out, "{name}: record {seq} is there again"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use records::{Usage, Volumes};
+
+    fn entry() -> Entry {
+        Entry::Usage(Box::new(Usage {
+            subject: Subject {
+                imsi: Some("001010000000001".into()),
+                seid: records::Seid(7),
+                cp_seid: records::Seid(8),
+                ue: vec!["10.45.0.1".into(), "2001:db8:1::/64".into()],
+                ..Subject::default()
+            },
+            urr: 3,
+            ur_seqn: 0,
+            triggers: Vec::new(),
+            volumes: Volumes::default(),
+            start_ms: 0,
+            end_ms: 5_000,
+            duration_s: None,
+            first_packet_ms: None,
+            last_packet_ms: None,
+        }))
+    }
+
+    #[test]
+    fn a_record_is_wanted_when_it_meets_every_condition() {
+        let all = Wanted::default;
+        let yes = [
+            all(),
+            Wanted {
+                subscriber: Some("001010000000001".into()),
+                ..all()
+            },
+            Wanted {
+                ue: Some("10.45.0.1".parse().unwrap()),
+                ..all()
+            },
+            Wanted {
+                ue: Some("2001:db8:1::5".parse().unwrap()),
+                urr: Some(3),
+                ..all()
+            },
+            Wanted {
+                seid: Some(Seid(8)),
+                from: Some(5_000),
+                to: Some(5_001),
+                ..all()
+            },
+        ];
+        let no = [
+            Wanted {
+                subscriber: Some("00101".into()),
+                ..all()
+            },
+            Wanted {
+                ue: Some("10.45.0.2".parse().unwrap()),
+                ..all()
+            },
+            Wanted {
+                ue: Some("10.45.0.1".parse().unwrap()),
+                urr: Some(4),
+                ..all()
+            },
+            Wanted {
+                seid: Some(Seid(9)),
+                ..all()
+            },
+            Wanted {
+                from: Some(5_001),
+                ..all()
+            },
+            Wanted {
+                to: Some(5_000),
+                ..all()
+            },
+        ];
+        assert!(yes.iter().all(|wanted| wanted.wants(&entry())));
+        assert!(!no.iter().any(|wanted| wanted.wants(&entry())));
+    }
+
+    #[test]
+    fn times_are_dates_or_seconds() {
+        assert_eq!(time("1970-01-01T00:00:01Z"), Ok(1_000));
+        assert_eq!(time("12"), Ok(12_000));
+        assert!(time("yesterday").is_err());
+    }
+}

@@ -1,0 +1,198 @@
+//! Usage records of what the endpoint tells of usage and of sessions' ends.
+//!
+//! Control's thread makes them and hands them to a [`RecordSink`], which never waits: where records go, and what becomes
+//! of them when there is no room, is the sink's business.
+
+use std::borrow::Cow;
+
+use n4::UsageEntry;
+use records::{EndCause, Entry, SNssai, Seid, SessionEnd, Subject, Usage, Volumes};
+use rules::model::SessionRules;
+use rules::network::Network;
+use session::{LedgerEntry, LedgerEvent, Moment, ReportCause, Subscriber, UsageReport};
+
+use super::control::Control;
+use super::views::words;
+
+/// UE addresses, and network instances, that a record names at most: a line has its bound.
+const MOST_NAMED: usize = 64;
+
+/// Where usage records go.
+pub trait RecordSink: Send {
+    /// Takes a record. It does not wait for anything.
+    fn put(&mut self, entry: Entry);
+
+    /// Whether new sessions are to be refused, for there is no room for their records.
+    fn refuses_sessions(&mut self) -> bool;
+}
+
+/// Control's side of it.
+pub(super) struct Recorder {
+    sink: Box<dyn RecordSink>,
+    node: String,
+    /// Whether new sessions are refused now.
+    refuses: bool,
+}
+
+impl Control {
+    /// Has usage records made, and gives them to `sink`; `node` is our Node ID. Only where the endpoint was made with
+    /// [`session::Config::ledger`].
+    pub fn keep_records(&mut self, node: String, sink: Box<dyn RecordSink>) {
+        self.recorder = Some(Recorder {
+            sink,
+            node,
+            refuses: false,
+        });
+    }
+
+    /// Makes records of what has happened. Tells whether there was anything.
+    pub(super) fn make_records(&mut self) -> bool {
+        let Some(recorder) = &mut self.recorder else {
+            return false;
+        };
+        let mut busy = false;
+        while let Some(told) = self.endpoint.poll_usage() {
+            let clock = self.clock_unix;
+            recorder
+                .sink
+                .put(entry(told, &recorder.node, &self.network, clock));
+            busy = true;
+        }
+        let refuses = recorder.sink.refuses_sessions();
+        if refuses != recorder.refuses {
+            recorder.refuses = refuses;
+            self.endpoint.refuse_new_sessions(refuses);
+        }
+        busy
+    }
+}
+
+fn entry(told: UsageEntry, node: &str, network: &Network, clock: u64) -> Entry {
+    let subject = subject(&told, node, network);
+    match told.entry.event {
+        LedgerEvent::Usage(report) => Entry::Usage(Box::new(usage(subject, &report, clock))),
+        LedgerEvent::End {
+            cause,
+            start,
+            end,
+            reports,
+            count,
+        } => Entry::SessionEnd(Box::new(SessionEnd {
+            subject,
+            cause: end_cause(cause),
+            start_ms: milliseconds(start, clock),
+            end_ms: milliseconds(end, clock),
+            usage_records: reports,
+            volumes: volumes(count),
+        })),
+    }
+}
+
+/// The one place that knows what a usage report looks like.
+fn usage(subject: Subject, report: &UsageReport, clock: u64) -> Usage {
+    Usage {
+        subject,
+        urr: report.urr.0,
+        ur_seqn: report.sequence,
+        triggers: vec![trigger(report.cause)],
+        volumes: volumes(report.count),
+        start_ms: milliseconds(report.start, clock),
+        end_ms: milliseconds(report.end, clock),
+        duration_s: None,
+        first_packet_ms: None,
+        last_packet_ms: None,
+    }
+}
+
+const fn trigger(cause: ReportCause) -> Cow<'static, str> {
+    Cow::Borrowed(match cause {
+        ReportCause::Termination => "TERMR",
+        ReportCause::Immediate => "IMMER",
+    })
+}
+
+fn volumes(count: flow::UrrCount) -> Volumes {
+    Volumes::new(
+        [count.ul_octets, count.dl_octets],
+        [count.ul_packets, count.dl_packets],
+    )
+}
+
+fn milliseconds(moment: Moment, clock: u64) -> u64 {
+    moment.unix_nanos(clock) / 1_000_000
+}
+
+const fn end_cause(cause: session::EndCause) -> EndCause {
+    match cause {
+        session::EndCause::Deleted => EndCause::Deleted,
+        session::EndCause::Superseded => EndCause::Superseded,
+        session::EndCause::AssociationEnded => EndCause::AssociationEnded,
+        session::EndCause::CpRestarted => EndCause::CpRestarted,
+        session::EndCause::SetDeleted => EndCause::SetDeleted,
+        session::EndCause::Fault => EndCause::Fault,
+    }
+}
+
+fn subject(told: &UsageEntry, node: &str, network: &Network) -> Subject {
+    let LedgerEntry {
+        seid,
+        cp,
+        subscriber,
+        rules,
+        ue_addresses,
+        ..
+    } = &told.entry;
+    let unknown = Subscriber::default();
+    let Subscriber {
+        imsi,
+        imei,
+        msisdn,
+        nai,
+        supi,
+        gpsi,
+        pei,
+        dnn,
+        s_nssai,
+    } = subscriber.as_deref().unwrap_or(&unknown);
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    let mut ue: Vec<String> = ue_addresses
+        .iter()
+        .take(MOST_NAMED)
+        .map(|(_, prefix)| words::prefix(prefix))
+        .collect();
+    ue.dedup();
+    Subject {
+        node: node.to_owned(),
+        smf: told.smf.as_ref().map(ToString::to_string),
+        seid: Seid(seid.0),
+        cp_seid: Seid(cp.seid),
+        cp_ipv4: cp.ipv4,
+        cp_ipv6: cp.ipv6,
+        imsi: text(imsi),
+        imei: text(imei),
+        msisdn: text(msisdn),
+        nai: text(nai),
+        supi: text(supi),
+        gpsi: text(gpsi),
+        pei: text(pei),
+        dnn: text(dnn),
+        s_nssai: s_nssai.map(|(sst, sd)| SNssai {
+            sst,
+            sd: sd.map(|[a, b, c]| format!("{a:02x}{b:02x}{c:02x}")),
+        }),
+        ue,
+        instances: instances(rules, network),
+    }
+}
+
+/// The network instances that rules name, each once.
+fn instances(rules: &SessionRules, network: &Network) -> Vec<String> {
+    let pdrs = rules.pdrs().iter().filter_map(|pdr| pdr.pdi.instance);
+    let endpoints = rules.endpoints().iter().filter_map(|one| one.instance);
+    let fars = rules.fars().iter().filter_map(|far| far.forwarding?.instance);
+    let mut ids: Vec<_> = pdrs.chain(endpoints).chain(fars).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let named = ids.into_iter().take(MOST_NAMED);
+    named.map(|id| words::instance(network, id)).collect()
+}
