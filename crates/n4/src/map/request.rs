@@ -242,7 +242,9 @@ fn create_endpoints(
     for pdr in pdrs.iter().take(reads) {
         let pools = pdr.ue_ip_address_pool_identity;
         let ids = pdr.pdi.traffic_endpoint_id.iter().filter(|_| !pools.is_empty());
-        ids.for_each(|id| drop(named.entry(id.0).or_insert((pdr.pdr_id, pools))));
+        for id in ids {
+            named.entry(id.0).or_insert((pdr.pdr_id, pools));
+        }
     }
     for created in endpoints {
         let pools = match named.get(&created.traffic_endpoint_id.0) {
