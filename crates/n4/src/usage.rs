@@ -4,14 +4,10 @@
 use pfcp::group::{UsageReportSessionDeletion, UsageReportSessionModification, UsageReportSessionReport};
 use pfcp::ie::{EndTime, QueryUrrReference, StartTime, UrSeqn, UrrId, UsageReportTrigger, VolumeMeasurement};
 use rules::model::MeasurementMethod;
-use session::{Moment, ReportCause, UsageReport};
+use session::{Moment, UsageReport, UsageTriggers};
 
-fn trigger(cause: ReportCause) -> UsageReportTrigger {
-    let trigger = match cause {
-        ReportCause::Termination => UsageReportTrigger::TERMR,
-        ReportCause::Immediate => UsageReportTrigger::IMMER,
-    };
-    trigger.on_octets(3)
+fn trigger(triggers: UsageTriggers) -> UsageReportTrigger {
+    UsageReportTrigger::from_bits(triggers.0).on_octets(3)
 }
 
 fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
@@ -38,19 +34,25 @@ pub(crate) fn modification_report(
     clock: u64,
     reference: Option<QueryUrrReference>,
 ) -> UsageReportSessionModification<'static> {
-    let mut report =
-        UsageReportSessionModification::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
+    let mut report = UsageReportSessionModification::new(
+        UrrId(usage.urr.0),
+        UrSeqn(usage.sequence),
+        trigger(usage.triggers),
+    );
     report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
     report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
     report.volume_measurement = volume(usage);
-    report.query_urr_reference = reference.filter(|_| usage.cause == ReportCause::Immediate);
+    report.query_urr_reference = reference.filter(|_| usage.triggers.contains(UsageTriggers::IMMER));
     report
 }
 
 /// For a Session Deletion Response.
 pub(crate) fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSessionDeletion<'static> {
-    let mut report =
-        UsageReportSessionDeletion::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
+    let mut report = UsageReportSessionDeletion::new(
+        UrrId(usage.urr.0),
+        UrSeqn(usage.sequence),
+        trigger(usage.triggers),
+    );
     report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
     report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
     report.volume_measurement = volume(usage);
@@ -60,7 +62,7 @@ pub(crate) fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSes
 /// For the last Session Report Request of a session that ends at our side.
 pub(crate) fn final_report(usage: &UsageReport, clock: u64) -> UsageReportSessionReport<'static> {
     let mut report = session_report(usage, clock);
-    if usage.cause == ReportCause::Termination {
+    if usage.triggers == UsageTriggers::TERMR {
         report.usage_report_trigger = UsageReportTrigger::TEBUR.on_octets(3);
     }
     report
@@ -68,8 +70,11 @@ pub(crate) fn final_report(usage: &UsageReport, clock: u64) -> UsageReportSessio
 
 /// For a Session Report Request.
 pub(crate) fn session_report(usage: &UsageReport, clock: u64) -> UsageReportSessionReport<'static> {
-    let mut report =
-        UsageReportSessionReport::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
+    let mut report = UsageReportSessionReport::new(
+        UrrId(usage.urr.0),
+        UrSeqn(usage.sequence),
+        trigger(usage.triggers),
+    );
     report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
     report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
     report.volume_measurement = volume(usage);

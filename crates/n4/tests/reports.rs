@@ -13,7 +13,7 @@ use pfcp::ie::{self, Cause, PfcpSdRspFlags, ReportType};
 use pfcp::message::{Message, SessionReportRequest};
 use proptest::prelude::*;
 use rules::model::{MeasurementMethod, PdrId, UrrId};
-use session::{ReportCause, UsageReport};
+use session::{UsageReport, UsageTriggers};
 
 use support::wire::*;
 use support::*;
@@ -58,7 +58,7 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
         urr: UrrId(urr),
         method: MeasurementMethod::VOLUM,
         sequence,
-        cause: ReportCause::Immediate,
+        triggers: UsageTriggers::IMMER,
         count: UrrCount {
             ul_packets: 1,
             ul_octets: octets,
@@ -66,6 +66,10 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
         },
         start: Nanos::from_secs(u64::from(sequence)).into(),
         end: Nanos::from_secs(u64::from(sequence) + 1).into(),
+        duration: None,
+        first: None,
+        last: None,
+        information: None,
     })
 }
 

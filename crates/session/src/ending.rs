@@ -13,7 +13,7 @@ use crate::sessions::Sessions;
 use crate::steering::{SteerChange, SteerKey, keys};
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use crate::usage::UsageReport;
+use usage::UsageReport;
 
 impl Sessions {
     /// When [`handle_timeout`](Sessions::handle_timeout) is to be called next.

@@ -32,7 +32,6 @@ mod steering;
 mod supersede;
 mod transfer;
 mod tunnels;
-mod usage;
 mod views;
 
 pub use addresses::UeAddress;
@@ -55,4 +54,4 @@ pub use sets::{Addresses, SetId, SetNode, Sets};
 pub use steering::{SteerChange, SteerKey};
 pub use transfer::{Export, ImportError};
 pub use tunnels::Tunnel;
-pub use usage::{Moment, ReportCause, UrrCheckpoint, UsageReport};
+pub use usage::{Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers};

@@ -17,7 +17,7 @@ use crate::session::{Live, Prepared};
 use crate::sessions::Sessions;
 use crate::steering::prefix_bucket;
 use crate::tunnels::Tunnel;
-use crate::usage::ReportCause;
+use usage::UsageTriggers;
 
 /// The session that a request is about, as it is before.
 pub(crate) struct Subject<'a> {
@@ -33,7 +33,7 @@ pub(crate) struct Subject<'a> {
 type Ready = (Bucket, Box<SessionImage>, Prepared);
 
 /// The URRs that `query` wants reported.
-pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, ReportCause)>, Refusal> {
+pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, UsageTriggers)>, Refusal> {
     let urrs: Vec<UrrId> = match query {
         Query::Nothing => Vec::new(),
         Query::These(urrs) => urrs.clone(),
@@ -41,19 +41,16 @@ pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, ReportCa
     };
     match urrs.iter().find(|urr| live.rules.urr(**urr).is_none()) {
         Some(unknown) => Err(Refusal::rule(*unknown, RuleFault::UnknownUrr)),
-        None => Ok(urrs
-            .into_iter()
-            .map(|urr| (urr, ReportCause::Immediate))
-            .collect()),
+        None => Ok(urrs.into_iter().map(|urr| (urr, UsageTriggers::IMMER)).collect()),
     }
 }
 
 /// The URRs that both have and that only the old rules' PDRs use: their usage ends (TS 29.244 §5.2.2.3.1).
-fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, ReportCause)> {
+fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, UsageTriggers)> {
     let used = |rules: &SessionRules, urr| rules.pdrs().iter().any(|pdr| pdr.may_count_in(urr));
     let both = live.urrs().filter(|urr| next.urr(*urr).is_some());
     let lost = both.filter(|urr| used(&live.rules, *urr) && !used(next, *urr));
-    lost.map(|urr| (urr, ReportCause::Termination)).collect()
+    lost.map(|urr| (urr, UsageTriggers::TERMR)).collect()
 }
 
 /// The bucket of the first UE address that `changes` brings, IPv4 before IPv6.

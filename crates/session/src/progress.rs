@@ -12,7 +12,7 @@ use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
 use crate::steering::{SteerChange, keys};
 use crate::transfer::Export;
-use crate::usage::{Counted, ReportCause, UsageReport};
+use usage::{Counted, UsageReport, UsageTriggers};
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -322,7 +322,7 @@ impl Session {
                     .filter(|(urr, _)| prepared.live.rules.urr(*urr).is_none());
                 let removed = removed.map(|(urr, count)| counted(*urr, *count));
                 removed
-                    .filter_map(|count| book.report_if_any(now, count, ReportCause::Termination))
+                    .filter_map(|count| book.report_if_any(now, count, UsageTriggers::TERMR))
                     .collect()
             }
             (Role::Remove, Work::Delete) => {
@@ -330,7 +330,7 @@ impl Session {
                     .live
                     .urrs()
                     .map(|urr| counted(urr, find(urr).unwrap_or_default()));
-                all.map(|counted| book.report(now, counted, ReportCause::Termination))
+                all.map(|counted| book.report(now, counted, UsageTriggers::TERMR))
                     .collect()
             }
             _ => Vec::new(),

@@ -18,7 +18,7 @@ use crate::progress::Role;
 use crate::sets::Sets;
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use crate::usage::{ReportCause, UrrCheckpoint, UsageBook, UsageReport};
+use usage::{UrrCheckpoint, UsageBook, UsageReport, UsageTriggers};
 
 /// What a worker runs, as far as control needs it again.
 #[derive(Clone, Debug, Default)]
@@ -96,7 +96,7 @@ pub(crate) struct Prepared {
     /// UE addresses that this change took.
     pub(crate) addresses: Vec<UeAddress>,
     /// URRs to report when the worker answers the query.
-    pub(crate) queried: Vec<(UrrId, ReportCause)>,
+    pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
     pub(crate) cp: Option<CpFSeid>,
     /// What the worker does for what is replaced.
     pub(crate) farewell: Farewell,

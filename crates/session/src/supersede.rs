@@ -18,7 +18,7 @@ use crate::refusal::Refusal;
 use crate::session::{Live, Prepared, Session, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
 use crate::sets::Sets;
-use crate::usage::{ReportCause, UsageBook};
+use usage::{UsageBook, UsageTriggers};
 
 impl Sessions {
     /// Begins to put a session in the place of the settled one at `index`. If that one has got another name since the
@@ -72,7 +72,7 @@ impl Sessions {
         let (_, image, mut prepared) = self.prepare(subject, changes)?;
         let inherits = |urr: UrrId| counting.iter().any(|old| old.id == urr);
         let both = prepared.live.urrs().filter(|urr| inherits(*urr));
-        prepared.queried = both.map(|urr| (urr, ReportCause::Termination)).collect();
+        prepared.queried = both.map(|urr| (urr, UsageTriggers::TERMR)).collect();
         // Packets that wait are the old session's, as if it were deleted.
         prepared.farewell.discards_buffered = true;
         Ok((image, prepared, seid))

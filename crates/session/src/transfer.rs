@@ -21,7 +21,7 @@ use crate::refusal::Refusal;
 use crate::session::{Live, Phase, Prepared, Session, State, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
 use crate::tunnels::Tunnel;
-use crate::usage::UsageBook;
+use usage::UsageBook;
 
 /// What becomes of a session that is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -244,19 +244,34 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
         dl_packets,
         dl_octets,
     });
-    let cause = prop_oneof![Just(ReportCause::Termination), Just(ReportCause::Immediate)];
+    let why = prop_oneof![Just(UsageTriggers::TERMR), Just(UsageTriggers::IMMER)];
     let times = any::<(u32, u32)>().prop_map(|(a, b)| [Moment(a.into()), Moment(-i64::from(b))]);
-    let usage = (any::<u32>(), 0..8_u8, any::<u32>(), cause, count, times).prop_map(
-        |(urr, method, sequence, cause, count, [end, start])| UsageReport {
-            urr: UrrId(urr),
-            method: MeasurementMethod(method),
-            sequence,
-            cause,
-            count,
-            start,
-            end,
-        },
-    );
+    let usage = (
+        any::<u32>(),
+        0..8_u8,
+        any::<u32>(),
+        (why, any::<Option<u32>>()),
+        count,
+        times,
+    )
+        .prop_map(
+            |(urr, method, sequence, (triggers, seconds), count, [end, start])| {
+                let duration = seconds.map(Seconds);
+                UsageReport {
+                    urr: UrrId(urr),
+                    method: MeasurementMethod(method),
+                    sequence,
+                    triggers,
+                    count,
+                    duration,
+                    start,
+                    end,
+                    first: duration.map(|_| start),
+                    last: duration.map(|_| end),
+                    information: duration.map(|_| UsageInformation::BEF),
+                }
+            },
+        );
     let mark = (any::<u16>(), any::<Option<u8>>(), prop::option::of(0..64_u8)).prop_map(|(pdr, ppi, qfi)| {
         DownlinkMark {
             pdr: PdrId(pdr),

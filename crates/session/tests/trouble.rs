@@ -114,7 +114,13 @@ fn a_late_removal_is_answered_late_with_all_usage() {
     world.pass(Duration::from_secs(10));
     assert_eq!(world.sessions.poll_outcome(), None);
     let outcomes = world.run();
-    let [Outcome { ticket: of, result: Ok(deleted) }] = outcomes.as_slice() else {
+    let [
+        Outcome {
+            ticket: of,
+            result: Ok(deleted),
+        },
+    ] = outcomes.as_slice()
+    else {
         panic!("{outcomes:?}");
     };
     assert_eq!((*of, deleted.usage[0].count), (ticket, uplink_count(7)));

@@ -15,8 +15,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRecord, octets};
 use crate::addresses::UeAddress;
 use crate::sets::{SetId, SetNode, Sets};
-use crate::usage::{Moment, ReportCause, UrrCheckpoint, UsageReport};
 use read::Reader;
+use usage::{Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport};
 
 mod read;
 
@@ -264,16 +264,15 @@ struct Usage {
     urr: u32,
     method: u8,
     sequence: u32,
-    cause: Cause,
+    triggers: u32,
     count: Octets,
+    /// Seconds.
+    duration: Option<u32>,
     start: u64,
     end: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-enum Cause {
-    Termination,
-    Immediate,
+    first: Option<u64>,
+    last: Option<u64>,
+    information: Option<u8>,
 }
 
 /// Writes a session.
@@ -539,22 +538,27 @@ impl Writer<'_> {
             urr,
             method,
             sequence,
-            cause,
+            triggers,
             count,
+            duration,
             start,
             end,
+            first,
+            last,
+            information,
         } = *report;
         Usage {
             urr: urr.0,
             method: method.0,
             sequence,
-            cause: match cause {
-                ReportCause::Termination => Cause::Termination,
-                ReportCause::Immediate => Cause::Immediate,
-            },
+            triggers: triggers.0,
             count: octets(count),
+            duration: duration.map(|seconds| seconds.0),
             start: self.date(start),
             end: self.date(end),
+            first: first.map(|first| self.date(first)),
+            last: last.map(|last| self.date(last)),
+            information: information.map(|information| information.0),
         }
     }
 }

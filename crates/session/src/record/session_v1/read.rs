@@ -240,13 +240,14 @@ impl<'a> Reader<'a> {
             urr: model::UrrId(report.urr),
             method: model::MeasurementMethod(report.method),
             sequence: report.sequence,
-            cause: match report.cause {
-                Cause::Termination => ReportCause::Termination,
-                Cause::Immediate => ReportCause::Immediate,
-            },
+            triggers: UsageTriggers(report.triggers),
             count: count(report.count),
+            duration: report.duration.map(Seconds),
             start: self.moment(report.start),
             end: self.moment(report.end),
+            first: report.first.map(|first| self.moment(first)),
+            last: report.last.map(|last| self.moment(last)),
+            information: report.information.map(UsageInformation),
         }
     }
 }

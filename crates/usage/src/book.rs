@@ -8,33 +8,8 @@ use flow::{Nanos, UrrCount};
 use rules::model::{MeasurementMethod, UrrId};
 use std::collections::BTreeMap;
 
-/// A moment on the process's clock, in nanoseconds. It is negative before the clock began: a session may be older than
-/// the process that has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment(pub i64);
-
-impl Moment {
-    /// Nanoseconds since 1970, where the clock began `clock_unix` seconds after that. What lies outside of 584 years
-    /// wraps.
-    pub const fn unix_nanos(self, clock_unix: u64) -> u64 {
-        clock_unix
-            .wrapping_mul(NANOS_PER_SECOND)
-            .wrapping_add_signed(self.0)
-    }
-
-    /// The moment so many nanoseconds after 1970.
-    pub const fn from_unix_nanos(nanos: u64, clock_unix: u64) -> Moment {
-        Moment(nanos.wrapping_sub(clock_unix.wrapping_mul(NANOS_PER_SECOND)) as i64)
-    }
-}
-
-impl From<Nanos> for Moment {
-    fn from(now: Nanos) -> Moment {
-        Moment(i64::try_from(now.0).unwrap_or(i64::MAX))
-    }
-}
-
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
+use crate::count::{difference, is_null, sum};
+use crate::{Moment, UsageReport, UsageTriggers};
 
 /// Where the account of one URR stands: what a session record has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,62 +24,12 @@ pub struct UrrCheckpoint {
     pub count: UrrCount,
 }
 
-/// Why a report is made (TS 29.244 §8.2.41).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReportCause {
-    /// TERMR: the session ends, the URR is removed or has lost its last PDR.
-    Termination,
-    /// IMMER: the control plane asked.
-    Immediate,
-}
-
-/// The usage of one URR since its last report (TS 29.244 §5.2.2.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UsageReport {
-    /// The URR.
-    pub urr: UrrId,
-    /// What the URR measures.
-    pub method: MeasurementMethod,
-    /// UR-SEQN: 0 for the URR's first report, then one more each.
-    pub sequence: u32,
-    /// Why.
-    pub cause: ReportCause,
-    /// What was counted.
-    pub count: UrrCount,
-    /// When the measurement began.
-    pub start: Moment,
-    /// When it ended.
-    pub end: Moment,
-}
-
-impl UsageReport {
-    /// Whether nothing was used.
-    pub fn is_null(&self) -> bool {
-        is_null(self.count)
-    }
-
-    /// Adds the report that follows on this one, if it is of the same URR, for the same reason and the next in number.
-    /// Answers whether it was; its number is then to be given again
-    /// ([`Sessions::recall_report`](crate::Sessions::recall_report)).
-    pub fn absorb(&mut self, next: &UsageReport) -> bool {
-        let follows = next.urr == self.urr
-            && next.cause == self.cause
-            && next.method == self.method
-            && next.sequence == self.sequence.wrapping_add(1);
-        if follows {
-            self.count = sum(self.count, next.count);
-            self.end = next.end;
-        }
-        follows
-    }
-}
-
 /// A worker's count of one URR, since its slot began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
-    pub(crate) urr: UrrId,
-    pub(crate) method: MeasurementMethod,
-    pub(crate) count: UrrCount,
+pub struct Counted {
+    pub urr: UrrId,
+    pub method: MeasurementMethod,
+    pub count: UrrCount,
 }
 
 /// One URR's account.
@@ -120,13 +45,13 @@ struct Account {
 
 /// The accounts of one session.
 #[derive(Debug, Default)]
-pub(crate) struct UsageBook {
+pub struct UsageBook {
     accounts: BTreeMap<UrrId, Account>,
 }
 
 impl UsageBook {
     /// Accounts of URRs whose slots had counted so much before: that is not theirs.
-    pub(crate) fn beginning_at(inherited: &[(UrrId, UrrCount)]) -> UsageBook {
+    pub fn beginning_at(inherited: &[(UrrId, UrrCount)]) -> UsageBook {
         let account = |(urr, count): &(UrrId, UrrCount)| {
             let reported = *count;
             (
@@ -143,7 +68,7 @@ impl UsageBook {
     }
 
     /// Opens an account for each of `urrs` that has none, and closes those of URRs that are gone.
-    pub(crate) fn follow(&mut self, now: Nanos, urrs: impl Iterator<Item = UrrId> + Clone) {
+    pub fn follow(&mut self, now: Nanos, urrs: impl Iterator<Item = UrrId> + Clone) {
         for urr in urrs.clone() {
             self.accounts.entry(urr).or_insert(Account {
                 since: now.into(),
@@ -155,16 +80,20 @@ impl UsageBook {
     }
 
     /// Reports what was counted since the last report, and starts the next measurement.
-    pub(crate) fn report(&mut self, now: Nanos, counted: Counted, cause: ReportCause) -> UsageReport {
+    pub fn report(&mut self, now: Nanos, counted: Counted, triggers: UsageTriggers) -> UsageReport {
         let account = self.accounts.entry(counted.urr).or_default();
         let report = UsageReport {
             urr: counted.urr,
             method: counted.method,
             sequence: account.next,
-            cause,
+            triggers,
             count: sum(difference(counted.count, account.reported), account.carried),
             start: account.since,
             end: now.into(),
+            duration: None,
+            first: None,
+            last: None,
+            information: None,
         };
         *account = Account {
             reported: counted.count,
@@ -176,19 +105,19 @@ impl UsageBook {
     }
 
     /// The same, unless there is nothing to report: then no number is used up.
-    pub(crate) fn report_if_any(
+    pub fn report_if_any(
         &mut self,
         now: Nanos,
         counted: Counted,
-        cause: ReportCause,
+        triggers: UsageTriggers,
     ) -> Option<UsageReport> {
         let account = self.accounts.get(&counted.urr).copied().unwrap_or_default();
         let fresh = sum(difference(counted.count, account.reported), account.carried);
-        (!is_null(fresh)).then(|| self.report(now, counted, cause))
+        (!is_null(fresh)).then(|| self.report(now, counted, triggers))
     }
 
     /// The last report, with this number, was added to the one before it: its number is given again.
-    pub(crate) fn recall(&mut self, urr: UrrId, sequence: u32) {
+    pub fn recall(&mut self, urr: UrrId, sequence: u32) {
         if let Some(account) = self.accounts.get_mut(&urr)
             && account.next == sequence.wrapping_add(1)
         {
@@ -197,7 +126,7 @@ impl UsageBook {
     }
 
     /// Where the accounts stand, with what the worker's slots of the URRs count now.
-    pub(crate) fn checkpoints(&self, counted: &[(UrrId, UrrCount)]) -> Vec<UrrCheckpoint> {
+    pub fn checkpoints(&self, counted: &[(UrrId, UrrCount)]) -> Vec<UrrCheckpoint> {
         let of = |urr| counted.iter().find(|(id, _)| *id == urr).map(|(_, count)| *count);
         let checkpoint = |(&urr, account): (&UrrId, &Account)| {
             let fresh = of(urr).map(|count| difference(count, account.reported));
@@ -212,7 +141,7 @@ impl UsageBook {
     }
 
     /// Accounts that go on from `checkpoints` with slots that count from 0.
-    pub(crate) fn resuming(checkpoints: &[UrrCheckpoint]) -> UsageBook {
+    pub fn resuming(checkpoints: &[UrrCheckpoint]) -> UsageBook {
         let account = |one: &UrrCheckpoint| Account {
             reported: UrrCount::default(),
             carried: one.count,
@@ -225,7 +154,7 @@ impl UsageBook {
     }
 
     /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.
-    pub(crate) fn carry(&mut self, urr: UrrId, counted: UrrCount) {
+    pub fn carry(&mut self, urr: UrrId, counted: UrrCount) {
         if let Some(account) = self.accounts.get_mut(&urr) {
             account.carried = sum(account.carried, difference(counted, account.reported));
             account.reported = UrrCount::default();
@@ -233,32 +162,10 @@ impl UsageBook {
     }
 
     /// Another slot of `urr` ended with `counted`, beside the one whose count goes on.
-    pub(crate) fn add(&mut self, urr: UrrId, counted: UrrCount) {
+    pub fn add(&mut self, urr: UrrId, counted: UrrCount) {
         if let Some(account) = self.accounts.get_mut(&urr) {
             account.carried = sum(account.carried, counted);
         }
-    }
-}
-
-/// Whether nothing was counted.
-fn is_null(count: UrrCount) -> bool {
-    count.ul_packets == 0 && count.dl_packets == 0
-}
-
-fn sum(a: UrrCount, b: UrrCount) -> UrrCount {
-    combine(a, b, u64::wrapping_add)
-}
-
-fn difference(a: UrrCount, b: UrrCount) -> UrrCount {
-    combine(a, b, u64::wrapping_sub)
-}
-
-fn combine(a: UrrCount, b: UrrCount, op: fn(u64, u64) -> u64) -> UrrCount {
-    UrrCount {
-        ul_packets: op(a.ul_packets, b.ul_packets),
-        ul_octets: op(a.ul_octets, b.ul_octets),
-        dl_packets: op(a.dl_packets, b.dl_packets),
-        dl_octets: op(a.dl_octets, b.dl_octets),
     }
 }
 
@@ -288,8 +195,8 @@ mod tests {
     fn each_packet_is_reported_once_and_reports_are_numbered() {
         let mut book = UsageBook::default();
         book.follow(Nanos::from_secs(1), [URR].into_iter());
-        let first = book.report(Nanos::from_secs(2), counted(5), ReportCause::Immediate);
-        let last = book.report(Nanos::from_secs(3), counted(7), ReportCause::Termination);
+        let first = book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
+        let last = book.report(Nanos::from_secs(3), counted(7), UsageTriggers::TERMR);
         assert_eq!(
             (first.sequence, first.count, first.start),
             (0, count(5), Nanos::from_secs(1).into())
@@ -304,9 +211,9 @@ mod tests {
     fn what_a_lost_slot_counted_is_carried_into_the_next_report() {
         let mut book = UsageBook::default();
         book.follow(Nanos::ZERO, [URR].into_iter());
-        book.report(Nanos::ZERO, counted(5), ReportCause::Immediate);
+        book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
         book.carry(URR, count(9));
-        let report = book.report(Nanos::ZERO, counted(1), ReportCause::Termination);
+        let report = book.report(Nanos::ZERO, counted(1), UsageTriggers::TERMR);
         assert_eq!(report.count, count(4 + 1));
     }
 
@@ -314,32 +221,23 @@ mod tests {
     fn an_account_goes_on_where_its_checkpoint_stands() {
         let mut book = UsageBook::default();
         book.follow(Nanos::from_secs(1), [URR].into_iter());
-        book.report(Nanos::from_secs(2), counted(5), ReportCause::Immediate);
+        book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
         let checkpoints = book.checkpoints(&[(URR, count(9))]);
         let mut second = UsageBook::resuming(&checkpoints);
         second.follow(Nanos::ZERO, [URR].into_iter());
-        let report = second.report(Nanos::ZERO, counted(3), ReportCause::Termination);
+        let report = second.report(Nanos::ZERO, counted(3), UsageTriggers::TERMR);
         assert_eq!((report.sequence, report.count), (1, count(4 + 3)));
         assert_eq!(report.start, Nanos::from_secs(2).into());
-    }
-
-    #[test]
-    fn a_moment_before_the_clock_began_keeps_its_date() {
-        let started = 1_700_000_000;
-        let old = Moment(-5_000_000_001);
-        assert_eq!(old.unix_nanos(started), 1_699_999_994_999_999_999);
-        assert_eq!(Moment::from_unix_nanos(old.unix_nanos(started), started), old);
-        assert_eq!(Moment::from_unix_nanos(7, 0), Moment(7));
     }
 
     #[test]
     fn a_urr_that_is_created_anew_starts_anew() {
         let mut book = UsageBook::default();
         book.follow(Nanos::ZERO, [URR].into_iter());
-        book.report(Nanos::ZERO, counted(5), ReportCause::Immediate);
+        book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
         book.follow(Nanos::ZERO, [].into_iter());
         book.follow(Nanos::from_secs(9), [URR].into_iter());
-        let report = book.report(Nanos::from_secs(9), counted(1), ReportCause::Termination);
+        let report = book.report(Nanos::from_secs(9), counted(1), UsageTriggers::TERMR);
         assert_eq!(
             (report.sequence, report.count, report.start),
             (0, count(1), Nanos::from_secs(9).into())
