@@ -242,7 +242,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
 
 /// The slots of URRs that count nothing now.
 fn paused(rules: &SessionRules) -> u64 {
-    let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused);
+    let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused());
     mask(&slots.map(|(slot, _)| slot).collect::<Vec<usize>>())
 }
 

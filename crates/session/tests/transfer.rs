@@ -317,12 +317,18 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
         }),
     });
     let endpoints = prop::collection::vec(any::<u8>(), 0..3);
-    (rules::testing::any_rules(), any_pending(), sets, endpoints).prop_map(
-        |(rules, pending, sets, endpoints)| {
+    let urrs = (
+        rules::testing::any_urr(UrrId(100)),
+        rules::testing::any_urr(UrrId(101)),
+    );
+    (rules::testing::any_rules(), urrs, any_pending(), sets, endpoints).prop_map(
+        |(rules, urrs, pending, sets, endpoints)| {
             let mut world = World::new(1);
             let seid = world.establish(1, chosen_session(UE)).unwrap().seid;
             let mut record = export(&mut world, seid, Export::Copy).unwrap();
             let mut rules = rules;
+            rules.create_urr(urrs.0).expect("it is new");
+            rules.create_urr(urrs.1).expect("it is new");
             for id in endpoints {
                 let mut endpoint = TrafficEndpoint::new(TrafficEndpointId(id));
                 endpoint.f_teid = Some(given(id.into()));

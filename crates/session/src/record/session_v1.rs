@@ -180,12 +180,43 @@ struct Qer {
 struct Urr {
     id: u32,
     method: u8,
+    information: u8,
     triggers: u32,
+    measurement_period: Option<u32>,
     volume_threshold: Option<Volume>,
     volume_quota: Option<Volume>,
     time_threshold: Option<u32>,
     time_quota: Option<u32>,
-    is_paused: bool,
+    terms: Option<UrrTerms>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UrrTerms {
+    event_threshold: Option<u32>,
+    event_quota: Option<u32>,
+    quota_holding_time: Option<u32>,
+    quota_validity_time: Option<u32>,
+    inactivity_detection_time: Option<u32>,
+    /// Packets, octets.
+    dropped_dl_threshold: Option<(Option<u64>, Option<u64>)>,
+    /// Seconds since 1970.
+    monitoring_time: Option<u64>,
+    subsequent: Subsequent,
+    /// Each at so many seconds since 1970.
+    additional_monitoring_times: Vec<(u64, Subsequent)>,
+    linked: Vec<u32>,
+    quota_action: Option<u32>,
+    number_of_reports: Option<u16>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Subsequent {
+    volume_threshold: Option<Volume>,
+    volume_quota: Option<Volume>,
+    time_threshold: Option<u32>,
+    time_quota: Option<u32>,
+    event_threshold: Option<u32>,
+    event_quota: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -639,34 +670,97 @@ fn urr(urr: &model::Urr) -> Urr {
     let model::Urr {
         id,
         method,
+        information,
         triggers,
+        measurement_period,
         volume_threshold,
         volume_quota,
         time_threshold,
         time_quota,
-        is_paused,
+        terms,
     } = urr;
-    let volume = |volume: &model::Volume| {
-        let model::Volume {
-            total,
-            uplink,
-            downlink,
-        } = *volume;
-        Volume {
-            total,
-            uplink,
-            downlink,
-        }
-    };
     Urr {
         id: id.0,
         method: method.0,
+        information: information.0,
         triggers: triggers.0,
+        measurement_period: *measurement_period,
         volume_threshold: volume_threshold.as_deref().map(volume),
         volume_quota: volume_quota.as_deref().map(volume),
         time_threshold: *time_threshold,
         time_quota: *time_quota,
-        is_paused: *is_paused,
+        terms: terms.as_deref().map(urr_terms),
+    }
+}
+
+fn urr_terms(terms: &model::UrrTerms) -> UrrTerms {
+    let model::UrrTerms {
+        event_threshold,
+        event_quota,
+        quota_holding_time,
+        quota_validity_time,
+        inactivity_detection_time,
+        dropped_dl_threshold,
+        monitoring_time,
+        subsequent: then,
+        additional_monitoring_times,
+        linked,
+        quota_action,
+        number_of_reports,
+    } = terms;
+    let dropped = |threshold: model::DroppedDlThreshold| {
+        let model::DroppedDlThreshold { packets, octets } = threshold;
+        (packets, octets)
+    };
+    let additional = |time: &model::MonitoringTime| {
+        let model::MonitoringTime { at, then } = time;
+        (at.0, subsequent(then))
+    };
+    UrrTerms {
+        event_threshold: *event_threshold,
+        event_quota: *event_quota,
+        quota_holding_time: *quota_holding_time,
+        quota_validity_time: *quota_validity_time,
+        inactivity_detection_time: *inactivity_detection_time,
+        dropped_dl_threshold: dropped_dl_threshold.map(dropped),
+        monitoring_time: monitoring_time.map(|at| at.0),
+        subsequent: subsequent(then),
+        additional_monitoring_times: additional_monitoring_times.iter().map(additional).collect(),
+        linked: linked.iter().map(|id| id.0).collect(),
+        quota_action: quota_action.map(|id| id.0),
+        number_of_reports: *number_of_reports,
+    }
+}
+
+fn subsequent(subsequent: &model::Subsequent) -> Subsequent {
+    let model::Subsequent {
+        volume_threshold,
+        volume_quota,
+        time_threshold,
+        time_quota,
+        event_threshold,
+        event_quota,
+    } = subsequent;
+    Subsequent {
+        volume_threshold: volume_threshold.as_ref().map(volume),
+        volume_quota: volume_quota.as_ref().map(volume),
+        time_threshold: *time_threshold,
+        time_quota: *time_quota,
+        event_threshold: *event_threshold,
+        event_quota: *event_quota,
+    }
+}
+
+fn volume(volume: &model::Volume) -> Volume {
+    let model::Volume {
+        total,
+        uplink,
+        downlink,
+    } = *volume;
+    Volume {
+        total,
+        uplink,
+        downlink,
     }
 }
 
