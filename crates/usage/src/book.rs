@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use crate::count::{difference, is_null, sum};
 use crate::machine::{Machine, Renewed};
-use crate::{Moment, Seconds, UsageReport, UsageTriggers};
+use crate::{Moment, Seconds, UsageInformation, UsageReport, UsageTriggers};
 
 /// Where the account of one URR stands: what a session record has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,11 +72,21 @@ impl Account {
 #[derive(Clone, Debug, Default)]
 pub struct UsageBook {
     accounts: BTreeMap<UrrId, Account>,
+    /// When the process's clock began, in seconds since 1970.
+    clock_unix: u64,
 }
 
 impl UsageBook {
+    /// No accounts, where the process's clock began so many seconds after 1970.
+    pub fn new(clock_unix: u64) -> UsageBook {
+        UsageBook {
+            accounts: BTreeMap::new(),
+            clock_unix,
+        }
+    }
+
     /// Accounts of URRs whose slots had counted so much before: that is not theirs.
-    pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos) -> UsageBook {
+    pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos, clock_unix: u64) -> UsageBook {
         let account = |(urr, count): &(UrrId, UrrCount)| {
             let account = Account {
                 reported: *count,
@@ -87,6 +97,7 @@ impl UsageBook {
         };
         UsageBook {
             accounts: inherited.iter().map(account).collect(),
+            clock_unix,
         }
     }
 
@@ -104,13 +115,13 @@ impl UsageBook {
                 continue;
             }
             let Some(acting) = &mut account.acting else {
-                let machine = Machine::begin(urr, now);
+                let machine = Machine::begin(urr, now, self.clock_unix);
                 account.acting = Some(Box::new(Acting { machine, told: None }));
                 continue;
             };
             let new = renewed.iter().find(|(id, _)| *id == urr.id);
             let what = new.map_or(Renewed::default(), |(_, what)| *what);
-            acting.machine.renew(urr, what, now);
+            acting.machine.renew(urr, what, now, self.clock_unix);
         }
         self.accounts
             .retain(|known, _| urrs.iter().any(|urr| urr.id == *known));
@@ -127,7 +138,7 @@ impl UsageBook {
         let duration = machine.filter(|_| measures).map(|machine| machine.seconds(now));
         if let Some(acting) = account.acting.as_deref_mut() {
             let measured = (used, duration.unwrap_or_default());
-            acting.machine.reported(urr, measured, triggers, now);
+            acting.machine.reported(measured, triggers, now);
         }
         let report = UsageReport {
             urr: urr.id,
@@ -260,11 +271,37 @@ impl UsageBook {
         counted: &[(UrrId, UrrCount)],
         due: &[(UrrId, UsageTriggers)],
     ) -> Vec<UsageReport> {
-        let reports = due.iter().filter_map(|(id, triggers)| {
-            let counted = of(urrs, counted, *id)?;
-            Some(self.report(now, counted, *triggers))
-        });
-        reports.collect()
+        let mut reports = Vec::new();
+        for (id, triggers) in due {
+            if let Some(counted) = of(urrs, counted, *id) {
+                let report = self.report(now, counted, *triggers);
+                if triggers.contains(UsageTriggers::MONIT) {
+                    let after = self.pass_monitoring(now, counted);
+                    reports.push(UsageReport {
+                        information: Some(UsageInformation::BEF),
+                        ..report
+                    });
+                    reports.push(after);
+                } else {
+                    reports.push(report);
+                }
+            }
+        }
+        reports
+    }
+
+    /// Beside the report of usage before a monitoring time goes that of usage after it, which has only begun
+    /// (TS 29.244 §5.2.2.3.1).
+    fn pass_monitoring(&mut self, now: Nanos, counted: Counted<'_>) -> UsageReport {
+        let clock_unix = self.clock_unix;
+        let account = self.accounts.get_mut(&counted.urr.id);
+        if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
+            acting.machine.monitored(counted.urr, now.into(), clock_unix);
+        }
+        UsageReport {
+            information: Some(UsageInformation::AFT),
+            ..self.report(now, counted, UsageTriggers::MONIT)
+        }
     }
 
     /// What the time makes due: quotas of time end at once, reports wait for the counts ([`settle`](Self::settle)).
@@ -353,6 +390,12 @@ impl UsageBook {
         wanted
     }
 
+    /// Whether these volume limits of a URR are known to be reached, or nothing stops for it.
+    pub fn knows_stop(&self, urr: UrrId, limits: u8) -> bool {
+        let acting = self.accounts.get(&urr).and_then(|account| account.acting.as_deref());
+        acting.is_none_or(|acting| limits != 0 && acting.machine.exhausted.0 != 0)
+    }
+
     /// The last report, with this number, was added to the one before it: its number is given again.
     pub fn recall(&mut self, urr: UrrId, sequence: u32) {
         if let Some(account) = self.accounts.get_mut(&urr)
@@ -379,7 +422,7 @@ impl UsageBook {
     }
 
     /// Accounts that go on from `checkpoints` with slots that count from 0.
-    pub fn resuming(checkpoints: &[UrrCheckpoint]) -> UsageBook {
+    pub fn resuming(checkpoints: &[UrrCheckpoint], clock_unix: u64) -> UsageBook {
         let account = |one: &UrrCheckpoint| Account {
             reported: UrrCount::default(),
             carried: one.count,
@@ -391,6 +434,7 @@ impl UsageBook {
         };
         UsageBook {
             accounts: checkpoints.iter().map(|one| (one.urr, account(one))).collect(),
+            clock_unix,
         }
     }
 
@@ -413,6 +457,31 @@ impl UsageBook {
 /// Whether `urr` reports when `cause` does.
 fn is_linked(urr: &Urr, cause: UrrId) -> bool {
     urr.triggers.contains(ReportingTriggers::LIUSA) && urr.terms().linked.contains(&cause)
+}
+
+/// The bounds of a session's counters at a worker that has it for a while beside another one, where its counters begin
+/// at 0: of what the limits allow, the other, which has `counted` so much, has kept half.
+pub fn share_limits(urrs: &[UrrId], bounds: &mut [Bounds], counted: &[(UrrId, UrrCount)]) {
+    for (urr, bounds) in urrs.iter().zip(bounds) {
+        let count = counted.iter().find(|(id, _)| id == urr).map(|(_, count)| *count);
+        let count = count.unwrap_or_default();
+        let [total, uplink, downlink] = [
+            count.ul_octets.saturating_add(count.dl_octets),
+            count.ul_octets,
+            count.dl_octets,
+        ];
+        let rest = |limit: Option<u64>, used: u64| {
+            limit.map(|limit| {
+                let left = limit.saturating_sub(used);
+                left - left / 2
+            })
+        };
+        if let Some(limit) = &mut bounds.limit {
+            limit.octets.total = rest(limit.octets.total, total);
+            limit.octets.uplink = rest(limit.octets.uplink, uplink);
+            limit.octets.downlink = rest(limit.octets.downlink, downlink);
+        }
+    }
 }
 
 fn of<'a>(urrs: &'a [Urr], counted: &[(UrrId, UrrCount)], id: UrrId) -> Option<Counted<'a>> {
@@ -479,7 +548,7 @@ mod tests {
         let mut book = book(1);
         book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
         let checkpoints = book.checkpoints(&[(URR, count(9))]);
-        let mut second = UsageBook::resuming(&checkpoints);
+        let mut second = UsageBook::resuming(&checkpoints, 0);
         second.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
         let report = second.report(Nanos::ZERO, counted(3), UsageTriggers::TERMR);
         assert_eq!((report.sequence, report.count), (1, count(4 + 3)));

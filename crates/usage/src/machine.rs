@@ -4,7 +4,9 @@
 //! machine says where ([`Machine::bounds`]) and draws the consequences.
 
 use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
-use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, Volume};
+use rules::model::{
+    MeasurementInformation, MeasurementMethod, ReportingTriggers, UnixSeconds, Urr, Volume,
+};
 
 use crate::{Moment, Seconds, UsageTriggers};
 
@@ -53,6 +55,10 @@ pub struct Renewed {
     pub holding: bool,
     /// The Quota Validity Time.
     pub validity: bool,
+    /// The Inactivity Detection Time.
+    pub inactivity: bool,
+    /// The Monitoring Time, or one of the additional ones.
+    pub monitoring: bool,
 }
 
 impl Renewed {
@@ -65,6 +71,8 @@ impl Renewed {
         period: true,
         holding: true,
         validity: true,
+        inactivity: true,
+        monitoring: true,
     };
 
     const fn any_quota(self) -> bool {
@@ -83,15 +91,45 @@ pub struct Heard {
     pub looked: Moment,
 }
 
+impl Heard {
+    fn from(now: Moment, packets: u64) -> Self {
+        Self {
+            at: now,
+            packets,
+            looked: now,
+        }
+    }
+
+    /// Takes note of how many packets there are; whether there are more than before.
+    fn hears(&mut self, packets: u64, now: Moment) -> bool {
+        self.looked = now;
+        let is_new = self.packets != packets;
+        if is_new {
+            (self.at, self.packets) = (now, packets);
+        }
+        is_new
+    }
+
+    /// When to look next, to find `silence` of so many nanoseconds.
+    fn next_look(&self, silence: i64) -> Moment {
+        let step = (silence / 8).max(NANOS);
+        self.at.after(silence).min(self.looked.after(step))
+    }
+}
+
 /// The state of one URR beside its counts. Times in nanoseconds; what is left is counted from the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
     /// Octets until the next report.
     pub volume_threshold: Volume,
+    /// Octets between reports: where the threshold starts again.
+    pub volume_again: Volume,
     /// Octets until the quota is used up.
     pub volume_quota: Volume,
     /// Measured time until the next report.
     pub time_threshold: Option<i64>,
+    /// Measured time between reports.
+    pub time_again: Option<i64>,
     /// Measured time until the quota is used up.
     pub time_quota: Option<i64>,
     /// The time measured since the last report, until `running`.
@@ -108,6 +146,16 @@ pub struct Machine {
     pub validity: Option<Moment>,
     /// For the Quota Holding Time.
     pub heard: Option<Heard>,
+    /// For the Inactivity Detection Time, while the time runs.
+    pub active: Option<Heard>,
+    /// The time stands still until the next packet: none came for the Inactivity Detection Time.
+    pub is_idle: bool,
+    /// The next monitoring time.
+    pub monitoring: Option<Moment>,
+    /// Packets and octets since the last report, when it was last looked.
+    pub packets: u64,
+    /// The octets.
+    pub seen: u64,
     /// What is due at the next report, which is on its way.
     pub pending: UsageTriggers,
 }
@@ -124,36 +172,35 @@ impl Machine {
             || urr.measurement_period.is_some()
             || terms.quota_holding_time.is_some()
             || terms.quota_validity_time.is_some()
+            || terms.monitoring_times().next().is_some()
     }
 
-    /// That of a new URR.
-    pub(crate) fn begin(urr: &Urr, now: Moment) -> Self {
+    /// That of a new URR, where the clock began `clock_unix` seconds after 1970.
+    pub(crate) fn begin(urr: &Urr, now: Moment, clock_unix: u64) -> Self {
         let mut machine = Self::default();
-        machine.renew(urr, Renewed::ALL, now);
+        machine.renew(urr, Renewed::ALL, now, clock_unix);
         machine
     }
 
     /// A request has given these terms anew. What is measured counts against the new ones (TS 29.244 §5.2.2.3.1).
-    pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment) {
+    pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment, clock_unix: u64) {
         let terms = urr.terms();
         if what.volume_threshold {
-            self.volume_threshold = volume(urr.volume_threshold.as_deref());
+            self.volume_again = volume(urr.volume_threshold.as_deref());
+            self.volume_threshold = self.volume_again;
         }
         if what.time_threshold {
-            self.time_threshold = urr.time_threshold.map(nanos);
+            self.time_again = urr.time_threshold.map(nanos);
+            self.time_threshold = self.time_again;
         }
         if what.volume_quota {
-            self.volume_quota = volume(urr.volume_quota.as_deref());
-            // A quota of nothing is used up from the start.
-            self.exhausted.0 &= Exhausted::TIME;
-            self.exhausted.0 |= reached(self.volume_quota, [0; 3]);
+            self.grant_volume(volume(urr.volume_quota.as_deref()));
         }
         if what.time_quota {
-            self.time_quota = urr.time_quota.map(nanos);
-            self.exhausted.0 &= Exhausted::VOLUME;
-            if self.time_quota == Some(0) {
-                self.exhausted.0 |= Exhausted::TIME;
-            }
+            self.grant_time(urr.time_quota.map(nanos));
+        }
+        if what.monitoring {
+            self.monitoring = next_monitoring(urr, now, clock_unix);
         }
         if what.period {
             self.period = urr.measurement_period.map(|period| now.after(nanos(period)));
@@ -166,15 +213,28 @@ impl Machine {
         if terms.quota_holding_time.is_none() {
             self.heard = None;
         } else if what.holding || what.any_quota() {
-            let packets = self.heard.map_or(0, |heard| heard.packets);
-            self.heard = Some(Heard {
-                at: now,
-                packets,
-                looked: now,
-            });
+            self.heard = Some(Heard::from(now, self.packets));
+        }
+        if what.inactivity {
+            (self.active, self.is_idle) = (None, false);
         }
         self.started |= urr.information.contains(MeasurementInformation::ISTM);
         self.run(urr, now);
+    }
+
+    /// A quota of nothing is used up from the start.
+    fn grant_volume(&mut self, quota: Volume) {
+        self.volume_quota = quota;
+        self.exhausted.0 &= Exhausted::TIME;
+        self.exhausted.0 |= reached(quota, [0; 3]);
+    }
+
+    fn grant_time(&mut self, quota: Option<i64>) {
+        self.time_quota = quota;
+        self.exhausted.0 &= Exhausted::VOLUME;
+        if quota == Some(0) {
+            self.exhausted.0 |= Exhausted::TIME;
+        }
     }
 
     /// Lets the time run, or stand still.
@@ -182,12 +242,16 @@ impl Machine {
         let runs = self.started
             && urr.method.contains(MeasurementMethod::DURAT)
             && !urr.is_paused()
+            && !self.is_idle
             && !self.exhausted.has(Exhausted::STOPS_TIME);
         if !runs {
             self.measured = self.measured_at(now);
-            self.running = None;
+            (self.running, self.active) = (None, None);
         } else if self.running.is_none() {
             self.running = Some(now);
+        }
+        if runs && self.active.is_none() && inactivity(urr).is_some() {
+            self.active = Some(Heard::from(now, self.packets));
         }
     }
 
@@ -243,21 +307,70 @@ impl Machine {
             self.exhausted.0 |= spent;
             due |= asked(urr, ReportingTriggers::VOLQU, UsageTriggers::VOLQU);
         }
-        due |= self.listen(urr, used, now);
-        self.started |= packets(used) > 0;
+        let count = packets(used);
+        due |= self.listen(urr, count, now);
+        self.rest(urr, count, now);
+        self.started |= count > 0;
+        (self.packets, self.seen) = (count, octets[0]);
         self.run(urr, now);
+        if self.monitoring.is_some_and(|at| at <= now) {
+            due |= UsageTriggers::MONIT;
+        }
         due | self.pending
     }
 
+    /// The time stands still when no packet has come for the Inactivity Detection Time, and goes on with the next.
+    fn rest(&mut self, urr: &Urr, packets: u64, now: Moment) {
+        if self.is_idle && packets != self.packets {
+            self.is_idle = false;
+        }
+        let (Some(active), Some(silence)) = (&mut self.active, inactivity(urr)) else {
+            return;
+        };
+        if active.hears(packets, now) {
+            return;
+        }
+        let end = active.at.after(silence);
+        if now >= end {
+            self.measured = self.measured_at(end);
+            (self.running, self.active, self.is_idle) = (None, None, true);
+        }
+    }
+
+    /// The monitoring time that was next has come: what is subsequent to it holds from now on
+    /// (TS 29.244 §5.2.2.2.1). Called between the reports of the usage before and after.
+    pub(crate) fn monitored(&mut self, urr: &Urr, now: Moment, clock_unix: u64) {
+        let Some(at) = self.monitoring else { return };
+        let times = urr.terms().monitoring_times();
+        // Of several that have passed, each may say something.
+        for time in times.filter(|time| {
+            let moment = on_clock(time.at, clock_unix);
+            moment >= at && moment <= now
+        }) {
+            let then = time.then;
+            if let Some(threshold) = then.volume_threshold {
+                (self.volume_threshold, self.volume_again) = (threshold, threshold);
+            }
+            if let Some(threshold) = then.time_threshold.map(nanos) {
+                (self.time_threshold, self.time_again) = (Some(threshold), Some(threshold));
+            }
+            if let Some(quota) = then.volume_quota {
+                self.grant_volume(quota);
+            }
+            if let Some(quota) = then.time_quota {
+                self.grant_time(Some(nanos(quota)));
+            }
+        }
+        self.monitoring = next_monitoring(urr, now, clock_unix);
+        self.run(urr, now);
+    }
+
     /// Whether no packet has come for the Quota Holding Time.
-    fn listen(&mut self, urr: &Urr, used: UrrCount, now: Moment) -> UsageTriggers {
+    fn listen(&mut self, urr: &Urr, packets: u64, now: Moment) -> UsageTriggers {
         let (Some(heard), Some(seconds)) = (&mut self.heard, urr.terms().quota_holding_time) else {
             return UsageTriggers::default();
         };
-        heard.looked = now;
-        if heard.packets != packets(used) {
-            (heard.at, heard.packets) = (now, packets(used));
-        } else if now >= heard.at.after(nanos(seconds)) {
+        if !heard.hears(packets, now) && now >= heard.at.after(nanos(seconds)) {
             self.heard = None;
             self.exhausted.0 |= Exhausted::VOID;
             return asked(urr, ReportingTriggers::QUHTI, UsageTriggers::QUHTI);
@@ -269,7 +382,6 @@ impl Machine {
     /// they have so much less to go; quotas have so much less (TS 29.244 §5.2.2.3.1).
     pub(crate) fn reported(
         &mut self,
-        urr: &Urr,
         (used, seconds): (UrrCount, Seconds),
         triggers: UsageTriggers,
         now: Moment,
@@ -280,15 +392,16 @@ impl Machine {
         self.pending = UsageTriggers::default();
         let less = |left: Option<i64>| left.map(|left| left.saturating_sub(time));
         if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH) {
-            self.volume_threshold = volume(urr.volume_threshold.as_deref());
-            self.time_threshold = urr.time_threshold.map(nanos);
+            self.volume_threshold = self.volume_again;
+            self.time_threshold = self.time_again;
         } else {
             self.volume_threshold = subtract(self.volume_threshold, used);
             self.time_threshold = less(self.time_threshold);
         }
         self.volume_quota = subtract(self.volume_quota, used);
         self.time_quota = less(self.time_quota);
-        if let Some(heard) = &mut self.heard {
+        (self.packets, self.seen) = (0, 0);
+        for heard in [&mut self.heard, &mut self.active].into_iter().flatten() {
             heard.packets = 0;
         }
     }
@@ -311,9 +424,10 @@ impl Machine {
         if urr.triggers.contains(ReportingTriggers::VOLTH) {
             watermarks = at(without_zero(self.volume_threshold));
         }
-        let waits = !self.started && urr.method.contains(MeasurementMethod::DURAT) && !urr.is_paused();
+        let waits = (!self.started || self.is_idle) && urr.method.contains(MeasurementMethod::DURAT) && !urr.is_paused();
         if waits {
-            let first = base[0].saturating_add(1).saturating_sub(ahead[0]);
+            let seen = if self.is_idle { self.seen } else { 0 };
+            let first = base[0].saturating_add(seen + 1).saturating_sub(ahead[0]);
             watermarks.total = Some(watermarks.total.map_or(first, |total| total.min(first)));
         }
         let mut stop = at(self.volume_quota);
@@ -349,12 +463,11 @@ impl Machine {
         let left = left.into_iter().flatten().min();
         let time = self.running.zip(left);
         let time = time.map(|(since, left)| since.after(left.saturating_sub(self.measured).max(0)));
-        let silence = self.heard.zip(urr.terms().quota_holding_time).map(|(heard, seconds)| {
-            let holding = nanos(seconds);
-            let step = (holding / 8).max(NANOS);
-            heard.at.after(holding).min(heard.looked.after(step))
-        });
-        [time, silence, self.period, self.validity]
+        let holding = self.heard.zip(urr.terms().quota_holding_time.map(nanos));
+        let activity = self.active.zip(inactivity(urr));
+        let silence = [holding, activity].into_iter().flatten();
+        let silence = silence.map(|(heard, silence)| heard.next_look(silence)).min();
+        [time, silence, self.period, self.validity, self.monitoring]
             .into_iter()
             .flatten()
             .min()
@@ -372,6 +485,23 @@ fn asked(urr: &Urr, wanted: ReportingTriggers, trigger: UsageTriggers) -> UsageT
 
 fn nanos(seconds: u32) -> i64 {
     i64::from(seconds) * NANOS
+}
+
+/// The Inactivity Detection Time; 0 is none.
+fn inactivity(urr: &Urr) -> Option<i64> {
+    let seconds = urr.terms().inactivity_detection_time;
+    seconds.filter(|seconds| *seconds > 0).map(nanos)
+}
+
+fn on_clock(at: UnixSeconds, clock_unix: u64) -> Moment {
+    Moment::from_unix_nanos(at.0.saturating_mul(NANOS as u64), clock_unix)
+}
+
+/// The next monitoring time after `now`.
+fn next_monitoring(urr: &Urr, now: Moment, clock_unix: u64) -> Option<Moment> {
+    let times = urr.terms().monitoring_times();
+    let times = times.map(|time| on_clock(time.at, clock_unix));
+    times.filter(|at| *at > now).min()
 }
 
 fn volume(volume: Option<&Volume>) -> Volume {
