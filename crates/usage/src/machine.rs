@@ -5,7 +5,7 @@
 
 use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
 use rules::model::{
-    MeasurementInformation, MeasurementMethod, ReportingTriggers, UnixSeconds, Urr, Volume,
+    MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers, UnixSeconds, Urr, Volume,
 };
 
 use crate::{Moment, Seconds, UsageTriggers};
@@ -190,7 +190,7 @@ impl Machine {
             self.volume_threshold = self.volume_again;
         }
         if what.time_threshold {
-            self.time_again = urr.time_threshold.map(nanos);
+            self.time_again = time(urr.time_threshold);
             self.time_threshold = self.time_again;
         }
         if what.volume_quota {
@@ -203,14 +203,12 @@ impl Machine {
             self.monitoring = next_monitoring(urr, now, clock_unix);
         }
         if what.period {
-            self.period = urr.measurement_period.map(|period| now.after(nanos(period)));
+            self.period = time(urr.measurement_period).map(|period| now.after(period));
         }
         if what.validity || what.any_quota() {
-            self.validity = terms
-                .quota_validity_time
-                .map(|seconds| now.after(nanos(seconds)));
+            self.validity = time(terms.quota_validity_time).map(|validity| now.after(validity));
         }
-        if terms.quota_holding_time.is_none() {
+        if time(terms.quota_holding_time).is_none() {
             self.heard = None;
         } else if what.holding || what.any_quota() {
             self.heard = Some(Heard::from(now, self.packets));
@@ -282,8 +280,7 @@ impl Machine {
             self.exhausted.0 |= Exhausted::VOID;
             due |= asked(urr, ReportingTriggers::QUVTI, UsageTriggers::QUVTI);
         }
-        if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), urr.measurement_period) {
-            let period = nanos(period).max(NANOS);
+        if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), time(urr.measurement_period)) {
             let missed = now.since(at) / period;
             self.period = Some(at.after(period.saturating_mul(missed + 1)));
             due |= asked(urr, ReportingTriggers::PERIO, UsageTriggers::PERIO);
@@ -295,13 +292,18 @@ impl Machine {
     /// Draws the consequences of what was used since the last report, and of the volume limits that the counter
     /// `stopped` at ([`Exhausted::TOTAL`] and so on). Gives what calls for a report now.
     pub(crate) fn settle(&mut self, urr: &Urr, used: UrrCount, stopped: u8, now: Moment) -> UsageTriggers {
+        // While all stops for another reason, the limit of both directions is 0 and says nothing of the quota.
+        let says_nothing = match self.exhausted.has(Exhausted::STOPS_TIME) {
+            true => Exhausted::TOTAL,
+            false => 0,
+        };
         self.tick(urr, now);
         let octets = octets(used);
         let mut due = UsageTriggers::default();
         if reached(without_zero(self.volume_threshold), octets) != 0 {
             due |= asked(urr, ReportingTriggers::VOLTH, UsageTriggers::VOLTH);
         }
-        let stopped = stopped & there(self.volume_quota);
+        let stopped = stopped & there(self.volume_quota) & !says_nothing;
         let spent = (reached(self.volume_quota, octets) | stopped) & !self.exhausted.0;
         if spent != 0 {
             self.exhausted.0 |= spent;
@@ -343,15 +345,15 @@ impl Machine {
         let Some(at) = self.monitoring else { return };
         let times = urr.terms().monitoring_times();
         // Of several that have passed, each may say something.
-        for time in times.filter(|time| {
-            let moment = on_clock(time.at, clock_unix);
+        let passed = times.filter(|one| {
+            let moment = on_clock(one.at, clock_unix);
             moment >= at && moment <= now
-        }) {
-            let then = time.then;
+        });
+        for MonitoringTime { then, .. } in passed {
             if let Some(threshold) = then.volume_threshold {
                 (self.volume_threshold, self.volume_again) = (threshold, threshold);
             }
-            if let Some(threshold) = then.time_threshold.map(nanos) {
+            if let Some(threshold) = time(then.time_threshold) {
                 (self.time_threshold, self.time_again) = (Some(threshold), Some(threshold));
             }
             if let Some(quota) = then.volume_quota {
@@ -487,10 +489,13 @@ fn nanos(seconds: u32) -> i64 {
     i64::from(seconds) * NANOS
 }
 
-/// The Inactivity Detection Time; 0 is none.
-fn inactivity(urr: &Urr) -> Option<i64> {
-    let seconds = urr.terms().inactivity_detection_time;
+/// A time in nanoseconds; 0 is none.
+fn time(seconds: Option<u32>) -> Option<i64> {
     seconds.filter(|seconds| *seconds > 0).map(nanos)
+}
+
+fn inactivity(urr: &Urr) -> Option<i64> {
+    time(urr.terms().inactivity_detection_time)
 }
 
 fn on_clock(at: UnixSeconds, clock_unix: u64) -> Moment {
