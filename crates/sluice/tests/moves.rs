@@ -468,7 +468,7 @@ impl World {
                     ..PdrUpdate::new(PdrId(1))
                 }];
             }
-            Modified::Query => changes.query = Query::All,
+            Modified::Query => changes.query = Query::All(Vec::new()),
         }
         let ticket = self.ask(ue, false);
         self.sessions.modify(self.now, ticket, seid, None, changes);
