@@ -112,3 +112,96 @@ pub(crate) fn answers_query(usage: &UsageReport) -> bool {
         .triggers
         .intersects(UsageTriggers::IMMER.with(UsageTriggers::LIUSA))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flow::{Nanos, UrrCount};
+    use pfcp::ie::UsageReportTrigger as Trigger;
+    use session::Seconds;
+
+    /// The clock began in 2023.
+    const CLOCK: u64 = 1_700_000_000;
+
+    fn usage(method: u8, triggers: UsageTriggers) -> UsageReport {
+        let at = |seconds| Moment::from(Nanos::from_secs(seconds));
+        UsageReport {
+            urr: rules::model::UrrId(7),
+            method: MeasurementMethod(method),
+            sequence: 3,
+            triggers,
+            count: UrrCount {
+                ul_packets: 2,
+                ul_octets: 100,
+                dl_packets: 3,
+                dl_octets: 900,
+            },
+            duration: Some(Seconds(9)),
+            start: at(1),
+            end: at(11),
+            first: Some(at(2)),
+            last: Some(at(10)),
+            information: Some(session::UsageInformation::BEF),
+        }
+    }
+
+    #[test]
+    fn a_report_has_the_octets_the_seconds_and_the_times() {
+        let triggers = UsageTriggers::VOLTH | UsageTriggers::QUVTI;
+        let report = session_report(&usage(3, triggers), CLOCK, Some(QueryUrrReference(5)));
+        assert_eq!((report.urr_id, report.ur_seqn), (UrrId(7), UrSeqn(3)));
+        assert_eq!(report.usage_report_trigger, Trigger::VOLTH | Trigger::QUVTI);
+        assert_eq!(report.usage_report_trigger.octets(), 3);
+        let volume = report.volume_measurement.unwrap();
+        assert_eq!(
+            (volume.total, volume.uplink, volume.downlink),
+            (Some(1000), Some(100), Some(900))
+        );
+        assert_eq!(report.duration_measurement, Some(DurationMeasurement(9)));
+        assert_eq!(report.start_time, Some(StartTime::from_unix(CLOCK + 1)));
+        assert_eq!(report.end_time, Some(EndTime::from_unix(CLOCK + 11)));
+        assert_eq!(
+            report.time_of_first_packet,
+            Some(TimeOfFirstPacket::from_unix(CLOCK + 2))
+        );
+        assert_eq!(
+            report.time_of_last_packet,
+            Some(TimeOfLastPacket::from_unix(CLOCK + 10))
+        );
+        assert_eq!(report.usage_information, Some(UsageInformation::BEF));
+        assert_eq!(report.query_urr_reference, Some(QueryUrrReference(5)));
+    }
+
+    #[test]
+    fn what_is_not_measured_is_not_said() {
+        let time = deletion_report(&usage(1, UsageTriggers::TERMR), CLOCK);
+        assert_eq!(time.volume_measurement, None);
+        assert!(time.duration_measurement.is_some());
+        let start = session_report(&usage(3, UsageTriggers::START), CLOCK, None);
+        assert_eq!(
+            (start.volume_measurement, start.duration_measurement),
+            (None, None)
+        );
+        assert_eq!((start.start_time, start.end_time), (None, None));
+        let both = UsageTriggers::START | UsageTriggers::PERIO;
+        let both = session_report(&usage(3, both), CLOCK, None);
+        assert!(both.volume_measurement.is_some() && both.start_time.is_some());
+    }
+
+    #[test]
+    fn the_user_plane_that_ends_a_session_says_so() {
+        let report = final_report(&usage(2, UsageTriggers::TERMR | UsageTriggers::LIUSA), CLOCK);
+        assert_eq!(report.usage_report_trigger, Trigger::TEBUR | Trigger::LIUSA);
+        let report = final_report(&usage(2, UsageTriggers::VOLTH), CLOCK);
+        assert_eq!(report.usage_report_trigger, Trigger::VOLTH);
+    }
+
+    #[test]
+    fn only_answers_to_a_query_have_its_reference() {
+        let reference = Some(QueryUrrReference(5));
+        let of = |triggers| modification_report(&usage(2, triggers), CLOCK, reference).query_urr_reference;
+        assert_eq!(of(UsageTriggers::IMMER), reference);
+        assert_eq!(of(UsageTriggers::LIUSA), reference);
+        assert_eq!(of(UsageTriggers::TERMR), None);
+    }
+}

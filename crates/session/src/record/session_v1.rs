@@ -7,7 +7,7 @@
 use flow::InstanceId;
 use packet::{Ppi, Qfi};
 use rules::model;
-use rules::network::{Network, PolicyId};
+use rules::network::PolicyId;
 use rules::prefix::IpPrefix;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -8,6 +8,7 @@ use rules::network::{Network, PolicyId};
 use rules::predefined::Rulebase;
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
+use usage::UsageTriggers;
 
 use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
 use super::*;
