@@ -167,7 +167,7 @@ fn parameters_change_one_by_one_and_go_by_a_null_length() {
 fn a_validity_that_is_a_date_of_the_past_or_0_is_none() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
-    let now = ie::StartTime::from_unix(UPF_START).0;
+    let now = ie::StartTime::from_unix(UPF_START + world.now.0 / 1_000_000_000).0;
     // A duration; 0; free5GC's dates, one to come and the one that it makes of no time at all.
     let cases = [
         (3600, Some(3600)),
