@@ -106,7 +106,10 @@ impl Endpoint {
         let start = random.next_u32();
         Endpoint {
             sessions: Sessions::new(
-                config.sessions.clone(),
+                session::Config {
+                    clock_unix: config.clock_unix,
+                    ..config.sessions.clone()
+                },
                 Arc::clone(&network),
                 adjacencies,
                 store,
@@ -368,6 +371,8 @@ impl Endpoint {
 
     /// Ends what sessions have come to an end with, and sends the reports whose turn it is.
     pub(crate) fn settle(&mut self, now: Nanos) {
+        // Before a session's last answer, which has what it has not sent.
+        self.gather_usage(now);
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }

@@ -8,7 +8,7 @@
 //!
 //! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
 
-use flow::{Nanos, SessionIndex};
+use flow::{Nanos, Reached, SessionIndex, UrrCount};
 use packet::Teid;
 use pfcp::ie::QueryUrrReference;
 use rules::model::{PdrId, UrrId};
@@ -623,7 +623,34 @@ impl Endpoint {
         }
     }
 
+    /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3).
+    pub fn handle_counter_reached(
+        &mut self,
+        now: Nanos,
+        session: SessionIndex,
+        counted: (UrrId, UrrCount),
+        reached: Reached,
+    ) {
+        self.sessions.counter_reached(now, session, counted, reached);
+        self.settle(now);
+    }
+
+    /// Takes up the usage that sessions report by themselves.
+    pub(crate) fn gather_usage(&mut self, now: Nanos) {
+        while let Some((seid, report)) = self.sessions.poll_usage() {
+            match self.sessions.session(seid).map(|session| session.association()) {
+                Some(association) => self.gather(now, seid, association, SessionEvent::Usage(report)),
+                None => self.counters.events_dropped += 1,
+            }
+        }
+    }
+
     fn report(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
+        self.gather(now, seid, association, event);
+        self.send_reports(now);
+    }
+
+    fn gather(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
         self.counters.events += 1;
         match self.reports.add(now, (seid, association), event) {
             Added::Kept => {}
@@ -636,6 +663,5 @@ impl Endpoint {
             }
             Added::Dropped => self.counters.events_dropped += 1,
         }
-        self.send_reports(now);
     }
 }

@@ -27,11 +27,14 @@ fn trigger(triggers: UsageTriggers) -> UsageReportTrigger {
 fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
     let count = usage.count;
     let is_measured = usage.method.contains(MeasurementMethod::VOLUM) && !is_only(usage, MEASURE_NOTHING);
+    let packets = |packets| usage.tells_packets.then_some(packets);
     is_measured.then(|| VolumeMeasurement {
         total: Some(count.ul_octets.wrapping_add(count.dl_octets)),
         uplink: Some(count.ul_octets),
         downlink: Some(count.dl_octets),
-        ..VolumeMeasurement::default()
+        total_packets: packets(count.ul_packets.wrapping_add(count.dl_packets)),
+        uplink_packets: packets(count.ul_packets),
+        downlink_packets: packets(count.dl_packets),
     })
 }
 
@@ -136,6 +139,7 @@ mod tests {
                 dl_packets: 3,
                 dl_octets: 900,
             },
+            tells_packets: false,
             duration: Some(Seconds(9)),
             start: at(1),
             end: at(11),
@@ -156,6 +160,20 @@ mod tests {
         assert_eq!(
             (volume.total, volume.uplink, volume.downlink),
             (Some(1000), Some(100), Some(900))
+        );
+        assert_eq!(volume.total_packets, None);
+        let counted = UsageReport {
+            tells_packets: true,
+            ..usage(2, triggers)
+        };
+        let volume = session_report(&counted, CLOCK, None).volume_measurement.unwrap();
+        assert_eq!(
+            (
+                volume.total_packets,
+                volume.uplink_packets,
+                volume.downlink_packets
+            ),
+            (Some(5), Some(2), Some(3))
         );
         assert_eq!(report.duration_measurement, Some(DurationMeasurement(9)));
         assert_eq!(report.start_time, Some(StartTime::from_unix(CLOCK + 1)));

@@ -70,6 +70,7 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
         first: None,
         last: None,
         information: None,
+        tells_packets: false,
     })
 }
 

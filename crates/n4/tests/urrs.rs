@@ -3,12 +3,13 @@
 
 mod support;
 
-use flow::UrrCount;
+use flow::{Reached, UrrCount};
 use pfcp::ie::{self, AdditionalUsageReportsInformation, Cause, FailedRuleId, UsageReportTrigger};
 use pfcp::message::{Message, SessionReportRequest};
 use pfcp::{IeType, SequenceNumber};
 use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
 use support::wire::*;
 use support::{Reply, SMF_ADDRESS, UPF_START, World, because, plain_session, smf};
@@ -328,4 +329,138 @@ fn a_control_plane_that_waits_gets_the_last_usage_in_several_messages() {
         assert_eq!(told, expected());
         world.assert_clean();
     }
+}
+
+#[test]
+fn packets_are_told_to_those_who_want_them() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let index = world.only_session().index();
+    let mnop = group(13, &[urr_id(1), ie(100, [0x10])]);
+    world.ask(52, Some(seid), &[mnop]).assert_accepted();
+    let count = UrrCount {
+        dl_packets: 3,
+        dl_octets: 900,
+        ..octets(60)
+    };
+    world.fleet.count(index, UrrId(1), count);
+    let reply = world.ask(52, Some(seid), &[group(77, &[urr_id(1)])]);
+    let Message::SessionModificationResponse(response) = reply.message() else {
+        panic!()
+    };
+    let volume = response.usage_report.first().unwrap().volume_measurement.unwrap();
+    let packets = [
+        volume.total_packets,
+        volume.uplink_packets,
+        volume.downlink_packets,
+    ];
+    assert_eq!(packets, [Some(4), Some(1), Some(3)]);
+    assert_eq!(volume.total, Some(960));
+}
+
+#[test]
+fn a_threshold_that_a_counter_reaches_and_a_period_that_is_over_are_reported() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let index = world.only_session().index();
+    let both = [urr_id(1), triggers(&[3, 0, 0]), total(31, 1000), number(64, 60)];
+    world.ask(52, Some(seid), &[group(13, &both)]).assert_accepted();
+    world.fleet.count(index, UrrId(1), octets(1200));
+    let reached = Reached {
+        watermark: true,
+        limits: 0,
+    };
+    let now = world.now;
+    world
+        .n4
+        .handle_counter_reached(now, index, (UrrId(1), octets(1200)), reached);
+    let sent = world.run();
+    let told = |reply: &Reply| {
+        let request = report(reply);
+        let one = request.usage_report.first().unwrap();
+        (one.ur_seqn.0, one.usage_report_trigger, reported(&request))
+    };
+    assert_eq!(told(&sent[0]), (0, UsageReportTrigger::VOLTH, vec![(1, 1200)]));
+    assert!(acknowledge(&mut world, &sent[0]).is_empty());
+    world.fleet.count(index, UrrId(1), octets(30));
+    let sent = world.pass(Duration::from_secs(60));
+    assert_eq!(told(&sent[0]), (1, UsageReportTrigger::PERIO, vec![(1, 30)]));
+    assert!(acknowledge(&mut world, &sent[0]).is_empty());
+    assert_eq!(world.ask(54, Some(seid), &[]).usage(), [(1, 2, Some(0))]);
+}
+
+#[test]
+fn a_monitoring_time_is_to_come() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let now = ie::MonitoringTime::from_unix(UPF_START + world.now.0 / 1_000_000_000).0;
+    let additional = |at| group(147, &[number(33, at), total(34, 500)]);
+    let cases = [
+        (vec![number(33, now - 1)], Some(IeType::MONITORING_TIME)),
+        (
+            vec![number(33, now + 10), additional(now - 1)],
+            Some(IeType::ADDITIONAL_MONITORING_TIME),
+        ),
+        (
+            vec![number(33, now + 10), total(34, 0)],
+            Some(IeType::SUBSEQUENT_VOLUME_THRESHOLD),
+        ),
+        (
+            vec![number(33, now + 10), number(35, 5)],
+            Some(IeType::SUBSEQUENT_TIME_THRESHOLD),
+        ),
+        (
+            vec![number(33, now + 10), total(34, 9), additional(now + 20)],
+            None,
+        ),
+    ];
+    for (ies, offending) in cases {
+        for reply in both(&mut world, seid, 2, &ies) {
+            match offending {
+                Some(_) => {
+                    let expected = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, offending);
+                    assert_eq!(reply.verdict(), expected);
+                }
+                None => reply.assert_accepted(),
+            }
+        }
+    }
+    assert_eq!(urr(&world, 1).terms().monitoring_times().count(), 2);
+    // It goes, and what was to hold from it on with it.
+    let gone = group(13, &[urr_id(1), ie(33, []), ie(147, [])]);
+    world.ask(52, Some(seid), &[gone]).assert_accepted();
+    assert_eq!(urr(&world, 1).terms, None);
+}
+
+#[test]
+fn a_urr_is_linked_to_one_that_is_there() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let linked = |to| create_urr(&[urr_id(2), method(2), triggers(&[0x80, 0, 0]), number(82, to)]);
+    let reply = world.ask(52, Some(seid), &[linked(9)]);
+    let expected = because(
+        Cause::RULE_CREATION_MODIFICATION_FAILURE,
+        Some(IeType::LINKED_URR_ID),
+    );
+    assert_eq!(reply.verdict(), expected);
+    assert_eq!(reply.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(2))));
+    world.ask(52, Some(seid), &[linked(1)]).assert_accepted();
+    // The other one's report is this one's reason, and what it is linked to may go.
+    let index = world.only_session().index();
+    world.fleet.count(index, UrrId(1), octets(60));
+    world.fleet.count(index, UrrId(2), octets(70));
+    let reply = world.ask(52, Some(seid), &[group(77, &[urr_id(1)]), number(125, 7)]);
+    assert_eq!(reply.usage(), [(1, 0, Some(60)), (2, 0, Some(70))]);
+    let Message::SessionModificationResponse(response) = reply.message() else {
+        panic!()
+    };
+    let reports: Vec<_> = response.usage_report.iter().collect();
+    assert_eq!(reports[1].usage_report_trigger, UsageReportTrigger::LIUSA);
+    assert_eq!(reports[1].query_urr_reference, Some(ie::QueryUrrReference(7)));
+    let removed = group(17, &[urr_id(1)]);
+    let pdrs = [1, 2].map(|id| update_pdr(&[pdr_id(id), urr_id(2)]));
+    world
+        .ask(52, Some(seid), &[removed, pdrs[0].clone(), pdrs[1].clone()])
+        .assert_accepted();
+    assert!(urr(&world, 2).terms().linked.is_empty());
 }

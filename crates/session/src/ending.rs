@@ -19,7 +19,8 @@ impl Sessions {
     /// When [`handle_timeout`](Sessions::handle_timeout) is to be called next.
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let request = self.deadlines.front().map(|deadline| deadline.at);
-        request.into_iter().chain(self.move_deadline()).min()
+        let usage = self.timers.first().map(|(at, _)| *at);
+        [request, usage, self.move_deadline()].into_iter().flatten().min()
     }
 
     /// Gives up what is late.
@@ -33,6 +34,7 @@ impl Sessions {
             self.deadlines.pop_front();
             self.expire(now, deadline);
         }
+        self.expire_usage(now);
         self.expire_move(now);
     }
 
@@ -120,6 +122,7 @@ impl Sessions {
         } = std::mem::replace(&mut session.state, State::Settled)
         {
             self.let_go(now, index, &claimed, &addresses);
+            self.follow_usage(now, index, true);
             self.next_request(now, index);
         }
     }
@@ -297,6 +300,7 @@ impl Sessions {
 
     /// Peers can address the session no more.
     fn unlink(&mut self, index: SessionIndex) {
+        self.end_usage(index);
         let Some(session) = self.slots.get(index.index()).and_then(Option::as_ref) else {
             return;
         };

@@ -15,6 +15,7 @@ mod ending;
 mod indexes;
 mod keyed;
 mod members;
+mod metering;
 mod moving;
 mod paths;
 mod persist;

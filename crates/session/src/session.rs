@@ -1,6 +1,6 @@
 //! One session: what is live in its worker, and the change that is under way.
 
-use flow::{Bucket, SessionIndex, UrrCount};
+use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::image::Farewell;
 use rules::image::SessionImage;
@@ -13,12 +13,13 @@ use crate::addresses::UeAddress;
 use crate::changes::{Assigned, Changes, Recipient};
 use crate::choose::Shared;
 use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
+use crate::metering::Metering;
 use crate::paths::GtpuPath;
 use crate::progress::Role;
 use crate::sets::Sets;
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use usage::{UrrCheckpoint, UsageBook, UsageReport, UsageTriggers};
+use usage::{Renewed, UrrCheckpoint, UsageBook, UsageReport, UsageTriggers};
 
 /// What a worker runs, as far as control needs it again.
 #[derive(Clone, Debug, Default)]
@@ -97,6 +98,8 @@ pub(crate) struct Prepared {
     pub(crate) addresses: Vec<UeAddress>,
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
+    /// The terms of URRs that the request gives anew.
+    pub(crate) renewed: Vec<(UrrId, Renewed)>,
     pub(crate) cp: Option<CpFSeid>,
     /// What the worker does for what is replaced.
     pub(crate) farewell: Farewell,
@@ -151,6 +154,8 @@ pub(crate) struct Change {
     pub(crate) reports: Vec<UsageReport>,
     /// What the URRs had counted: of a session that is being superseded (not the successor's), or exported.
     pub(crate) inherited: Vec<(UrrId, UrrCount)>,
+    /// The bounds of its counters that the worker gets with the rules, by slot.
+    pub(crate) bounds: Vec<Bounds>,
 }
 
 /// Where a session stands.
@@ -228,6 +233,7 @@ pub(crate) struct Session {
     pub(crate) live: Live,
     pub(crate) shared: Shared,
     pub(crate) usage: UsageBook,
+    pub(crate) metering: Metering,
     pub(crate) state: State,
     pub(crate) waiting: VecDeque<Waiting>,
 }

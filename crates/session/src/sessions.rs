@@ -9,12 +9,13 @@ use rules::Predefined;
 use rules::compile::Adjacencies;
 use rules::model::UrrId;
 use rules::network::Network;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use packet::Teid;
+use usage::{Renewed, UsageBook, UsageReport};
 
 use crate::addresses::Addresses;
 use crate::changes::Changes;
@@ -22,6 +23,7 @@ use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Effect, Outcome, Rem
 use crate::indexes::Indexes;
 use crate::keyed::{Keyed, keyed};
 use crate::members::Members;
+use crate::metering::renewed;
 use crate::moving::{Move, Moved};
 use crate::paths::{GtpuPath, PathChange, Paths};
 use crate::persist::Persist;
@@ -65,6 +67,8 @@ pub struct Config {
     pub predefined: Arc<Predefined>,
     /// Requests that may wait for one session, beside the one under way.
     pub max_waiting: usize,
+    /// When the clock that time is given by began, in seconds since 1970: monitoring times are dates.
+    pub clock_unix: u64,
 }
 
 impl Config {
@@ -87,6 +91,7 @@ impl Config {
             pools: Vec::new(),
             predefined: Arc::default(),
             max_waiting: 8,
+            clock_unix: 0,
         }
     }
 
@@ -139,6 +144,10 @@ pub struct Sessions {
     pub(crate) deadlines: VecDeque<Deadline>,
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) outcomes: VecDeque<Outcome>,
+    /// Reports that sessions make by themselves.
+    pub(crate) usage: VecDeque<(Seid, UsageReport)>,
+    /// When the book of which session is to be looked at.
+    pub(crate) timers: BTreeSet<(Nanos, SessionIndex)>,
 }
 
 impl Sessions {
@@ -175,6 +184,8 @@ impl Sessions {
             deadlines: VecDeque::new(),
             effects: VecDeque::new(),
             outcomes: VecDeque::new(),
+            usage: VecDeque::new(),
+            timers: BTreeSet::new(),
             config,
             network,
             adjacencies,
@@ -241,7 +252,8 @@ impl Sessions {
             charged: 0,
             live: Live::default(),
             shared: Default::default(),
-            usage: Default::default(),
+            usage: UsageBook::new(self.config.clock_unix),
+            metering: Default::default(),
             state: State::Settled,
             waiting: VecDeque::new(),
         };
@@ -328,6 +340,7 @@ impl Sessions {
         };
         let (live, shared) = (session.live.clone(), session.shared.clone());
         let queried = crate::prepare::queried(&live, &changes.query)?;
+        let renewed: Vec<_> = changes.update_urrs.iter().map(renewed).collect();
         let (image, mut prepared) = if changes.leaves_rules() {
             (
                 None,
@@ -349,6 +362,9 @@ impl Sessions {
             let (_, image, prepared) = self.prepare(subject, changes)?;
             (Some(image), prepared)
         };
+        // A URR without PDRs forgets what it measured, and what was left of its quotas (TS 29.244 §5.2.2.3.1).
+        let lost = prepared.queried.iter().map(|(urr, _)| (*urr, Renewed::ALL));
+        prepared.renewed = lost.chain(renewed).collect();
         prepared.queried.extend(queried);
         prepared.cp = cp;
         self.start(now, index, ticket, Work::Modify(prepared), image);
@@ -540,8 +556,11 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         work: Work,
-        image: Option<Box<rules::image::SessionImage>>,
+        mut image: Option<Box<rules::image::SessionImage>>,
     ) {
+        if let Some(image) = image.as_deref_mut() {
+            self.fill_bounds(now, index, &work, image);
+        }
         if matches!(work, Work::Establish(_)) {
             self.deadlines.push_back(Deadline {
                 at: now + self.config.deadline,
@@ -563,6 +582,10 @@ impl Sessions {
             fault: None,
             reports: Vec::new(),
             inherited: Vec::new(),
+            bounds: image
+                .as_deref()
+                .map(|image| image.block.bounds.clone())
+                .unwrap_or_default(),
         };
         let is_new = matches!(change.work, Work::Establish(_));
         let Some(session) = self.session_mut(index) else {

@@ -79,12 +79,19 @@ impl Sessions {
     }
 
     /// The worker runs the new session: it gets its SEID, and what waits for the old one is refused.
-    pub(crate) fn take_over(&mut self, index: SessionIndex, seid: Seid, inherited: &[(UrrId, UrrCount)]) {
+    pub(crate) fn take_over(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        seid: Seid,
+        inherited: &[(UrrId, UrrCount)],
+    ) {
+        let clock_unix = self.config.clock_unix;
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let old = std::mem::replace(&mut session.seid, seid);
-        session.usage = UsageBook::beginning_at(inherited);
+        session.usage = UsageBook::beginning_at(inherited, now, clock_unix);
         session.sets = Sets::default();
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));
         self.by_seid.remove(&old);

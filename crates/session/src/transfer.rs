@@ -158,7 +158,12 @@ impl Sessions {
             live,
             ..Prepared::default()
         };
-        self.put(Session::arriving(index, association, record));
+        self.put(Session::arriving(
+            index,
+            association,
+            record,
+            self.config.clock_unix,
+        ));
         self.start(
             now,
             index,
@@ -211,7 +216,12 @@ impl Session {
     }
 
     /// A session of which nothing is live yet.
-    fn arriving(index: SessionIndex, association: AssociationId, record: &SessionRecord) -> Session {
+    fn arriving(
+        index: SessionIndex,
+        association: AssociationId,
+        record: &SessionRecord,
+        clock_unix: u64,
+    ) -> Session {
         Session {
             index,
             seid: record.seid,
@@ -225,7 +235,8 @@ impl Session {
             charged: 0,
             live: Live::default(),
             shared: record.shared.clone(),
-            usage: UsageBook::resuming(&record.checkpoints),
+            usage: UsageBook::resuming(&record.checkpoints, clock_unix),
+            metering: Default::default(),
             state: State::Settled,
             waiting: VecDeque::new(),
         }

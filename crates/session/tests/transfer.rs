@@ -269,6 +269,7 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
                     first: duration.map(|_| start),
                     last: duration.map(|_| end),
                     information: duration.map(|_| UsageInformation::BEF),
+                    tells_packets: duration.is_some(),
                 }
             },
         );

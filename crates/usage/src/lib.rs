@@ -7,9 +7,11 @@
 
 mod book;
 mod count;
+mod machine;
 mod moment;
 mod report;
 
-pub use book::{Counted, UrrCheckpoint, UsageBook};
+pub use book::{Counted, UrrCheckpoint, UsageBook, share_limits};
+pub use machine::{Exhausted, Heard, Machine, Renewed};
 pub use moment::Moment;
 pub use report::{Seconds, UsageInformation, UsageReport, UsageTriggers};

@@ -20,6 +20,22 @@ impl Moment {
     pub const fn from_unix_nanos(nanos: u64, clock_unix: u64) -> Moment {
         Moment(nanos.wrapping_sub(clock_unix.wrapping_mul(NANOS_PER_SECOND)) as i64)
     }
+
+    /// So many nanoseconds later.
+    #[must_use]
+    pub const fn after(self, nanos: i64) -> Moment {
+        Moment(self.0.saturating_add(nanos))
+    }
+
+    /// Nanoseconds from `earlier` to this.
+    pub const fn since(self, earlier: Moment) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The same on the clock, from its beginning on.
+    pub fn on_clock(self) -> Nanos {
+        Nanos(u64::try_from(self.0).unwrap_or(0))
+    }
 }
 
 impl From<Nanos> for Moment {

@@ -121,6 +121,8 @@ pub struct UsageReport {
     pub triggers: UsageTriggers,
     /// What was counted: octets of inner IP packets, and packets.
     pub count: UrrCount,
+    /// Whether the packets are to be told, too (MNOP).
+    pub tells_packets: bool,
     /// The time measured, where the URR measures time.
     pub duration: Option<Seconds>,
     /// When the measurement began.

@@ -16,7 +16,9 @@ use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRec
 use crate::addresses::UeAddress;
 use crate::sets::{SetId, SetNode, Sets};
 use read::Reader;
-use usage::{Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport};
+use usage::{
+    Exhausted, Heard, Machine, Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers,
+};
 
 mod read;
 
@@ -249,6 +251,32 @@ struct Checkpoint {
     /// Nanoseconds since 1970; so everywhere below.
     since: u64,
     count: Octets,
+    machine: Option<MachineState>,
+}
+
+/// What is left until thresholds and quotas are reached, and times, in nanoseconds and dates.
+#[derive(Serialize, Deserialize)]
+struct MachineState {
+    volume_threshold: Volume,
+    volume_again: Volume,
+    volume_quota: Volume,
+    time_threshold: Option<i64>,
+    time_again: Option<i64>,
+    time_quota: Option<i64>,
+    measured: i64,
+    running: Option<u64>,
+    started: bool,
+    exhausted: u8,
+    period: Option<u64>,
+    validity: Option<u64>,
+    /// When packets were last known to come, how many had come, and when it was last looked.
+    heard: Option<(u64, u64, u64)>,
+    active: Option<(u64, u64, u64)>,
+    is_idle: bool,
+    monitoring: Option<u64>,
+    packets: u64,
+    seen: u64,
+    pending: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -266,6 +294,7 @@ struct Usage {
     sequence: u32,
     triggers: u32,
     count: Octets,
+    tells_packets: bool,
     /// Seconds.
     duration: Option<u32>,
     start: u64,
@@ -508,12 +537,66 @@ impl Writer<'_> {
             next,
             since,
             count,
+            machine,
         } = *checkpoint;
         Checkpoint {
             urr: urr.0,
             next,
             since: self.date(since),
             count: octets(count),
+            machine: machine.as_ref().map(|machine| self.machine(machine)),
+        }
+    }
+
+    fn machine(&self, machine: &Machine) -> MachineState {
+        let Machine {
+            volume_threshold,
+            volume_again,
+            volume_quota,
+            time_threshold,
+            time_again,
+            time_quota,
+            measured,
+            running,
+            started,
+            exhausted,
+            period,
+            validity,
+            heard,
+            active,
+            is_idle,
+            monitoring,
+            packets,
+            seen,
+            pending,
+        } = machine;
+        let date = |moment: &Option<Moment>| moment.map(|moment| self.date(moment));
+        let silence = |heard: &Option<Heard>| {
+            heard.map(|heard| {
+                let Heard { at, packets, looked } = heard;
+                (self.date(at), packets, self.date(looked))
+            })
+        };
+        MachineState {
+            volume_threshold: volume(volume_threshold),
+            volume_again: volume(volume_again),
+            volume_quota: volume(volume_quota),
+            time_threshold: *time_threshold,
+            time_again: *time_again,
+            time_quota: *time_quota,
+            measured: *measured,
+            running: date(running),
+            started: *started,
+            exhausted: exhausted.0,
+            period: date(period),
+            validity: date(validity),
+            heard: silence(heard),
+            active: silence(active),
+            is_idle: *is_idle,
+            monitoring: date(monitoring),
+            packets: *packets,
+            seen: *seen,
+            pending: pending.0,
         }
     }
 
@@ -540,6 +623,7 @@ impl Writer<'_> {
             sequence,
             triggers,
             count,
+            tells_packets,
             duration,
             start,
             end,
@@ -553,6 +637,7 @@ impl Writer<'_> {
             sequence,
             triggers: triggers.0,
             count: octets(count),
+            tells_packets,
             duration: duration.map(|seconds| seconds.0),
             start: self.date(start),
             end: self.date(end),

@@ -213,6 +213,37 @@ impl<'a> Reader<'a> {
             next: checkpoint.next,
             since: self.moment(checkpoint.since),
             count: count(checkpoint.count),
+            machine: checkpoint.machine.as_ref().map(|machine| self.machine(machine)),
+        }
+    }
+
+    fn machine(&self, machine: &MachineState) -> Machine {
+        let moment = |date: Option<u64>| date.map(|date| self.moment(date));
+        let silence = |(at, packets, looked)| Heard {
+            at: self.moment(at),
+            packets,
+            looked: self.moment(looked),
+        };
+        Machine {
+            volume_threshold: volume(&machine.volume_threshold),
+            volume_again: volume(&machine.volume_again),
+            volume_quota: volume(&machine.volume_quota),
+            time_threshold: machine.time_threshold,
+            time_again: machine.time_again,
+            time_quota: machine.time_quota,
+            measured: machine.measured,
+            running: moment(machine.running),
+            started: machine.started,
+            exhausted: Exhausted(machine.exhausted),
+            period: moment(machine.period),
+            validity: moment(machine.validity),
+            heard: machine.heard.map(silence),
+            active: machine.active.map(silence),
+            is_idle: machine.is_idle,
+            monitoring: moment(machine.monitoring),
+            packets: machine.packets,
+            seen: machine.seen,
+            pending: UsageTriggers(machine.pending),
         }
     }
 
@@ -243,6 +274,7 @@ impl<'a> Reader<'a> {
             sequence: report.sequence,
             triggers: UsageTriggers(report.triggers),
             count: count(report.count),
+            tells_packets: report.tells_packets,
             duration: report.duration.map(Seconds),
             start: self.moment(report.start),
             end: self.moment(report.end),
