@@ -364,6 +364,7 @@ impl Endpoint {
             Some(Purpose::Update(of)) => self.update_answered(now, of, frame),
             Some(Purpose::LastReport(of)) => self.last_report_over(now, of, true),
             Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
+            Some(Purpose::Remainder) => {}
         }
         self.settle(now);
     }

@@ -37,6 +37,7 @@ mod node_report;
 mod paths;
 mod pfds;
 mod release;
+mod remainder;
 mod reports;
 mod requests;
 mod serve;

@@ -80,6 +80,7 @@ pub fn compile(
 ) -> Result<SessionImage, CompileError> {
     check_limits(rules)?;
     check_identity(rules)?;
+    check_urrs(rules)?;
     let knows_ue = !rules.ue_prefixes().is_empty();
     let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
     let classifier = Classifier::new(rules, &decisions, network)?;
@@ -238,6 +239,24 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
             .is_some_and(|removal| removal.deletes_psc),
         source_check: ue::source_check(rules, pdr, Some(far), knows_ue),
     })
+}
+
+/// What URRs name must be there (TS 29.244 Table 7.5.2.4-1).
+fn check_urrs(rules: &SessionRules) -> Result<(), CompileError> {
+    for urr in rules.urrs() {
+        let failed = |reason| CompileError {
+            rule: urr.id.into(),
+            reason,
+        };
+        let terms = urr.terms();
+        if let Some(missing) = terms.linked.iter().find(|linked| rules.urr(**linked).is_none()) {
+            return Err(failed(CompileFault::NoLinkedUrr(*missing)));
+        }
+        if let Some(missing) = terms.quota_action.filter(|far| rules.far(*far).is_none()) {
+            return Err(failed(CompileFault::NoQuotaAction(missing)));
+        }
+    }
+    Ok(())
 }
 
 /// The slots of URRs that count nothing now.

@@ -241,6 +241,10 @@ pub enum CompileFault {
     NoFar,
     /// A PDR names a rule that does not exist.
     Missing(RuleRef),
+    /// A URR is linked to one that does not exist.
+    NoLinkedUrr(UrrId),
+    /// A URR's FAR ID for Quota Action names a FAR that does not exist.
+    NoQuotaAction(FarId),
     /// A FAR has not exactly one of DROP, FORW, BUFF, IPMA and IPMD (TS 29.244 §8.2.26).
     ApplyAction,
     /// An SDF filter has only an id, which nothing defines (TS 29.244 §8.2.5).
@@ -289,6 +293,8 @@ impl fmt::Display for CompileFault {
         match self {
             Self::NoFar => f.write_str("names no FAR"),
             Self::Missing(rule) => write!(f, "names {rule}, which does not exist"),
+            Self::NoLinkedUrr(urr) => write!(f, "is linked to URR {urr}, which does not exist"),
+            Self::NoQuotaAction(far) => write!(f, "has FAR {far} for Quota Action, which does not exist"),
             Self::ApplyAction => f.write_str("must have exactly one of DROP, FORW, BUFF, IPMA, IPMD"),
             Self::UndefinedFilter(id) => write!(f, "uses SDF filter {id}, which nothing defines"),
             Self::FTeidIncomplete => f.write_str("has an F-TEID with TEID 0 or without an address"),

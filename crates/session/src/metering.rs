@@ -75,7 +75,8 @@ impl Sessions {
         let Some(seid) = self.session_mut(index).map(|session| session.seid) else {
             return;
         };
-        self.usage.extend(reports.into_iter().map(|report| (seid, report)));
+        self.usage
+            .extend(reports.into_iter().map(|report| (seid, report)));
     }
 
     /// Tells the worker where the counters are to tell and to stop, if that is not what it knows or if `again`, and sets
@@ -98,20 +99,16 @@ impl Sessions {
         if !bounds.is_empty() {
             session.metering.bounding += 1;
             let worker = self.config.owner(bucket);
-            self.send(
-                index,
-                0,
-                Role::Bound,
-                worker,
-                SessionChange::Bound(index, bounds),
-            );
+            self.send(index, 0, Role::Bound, worker, SessionChange::Bound(index, bounds));
         }
         self.set_timer(index, wanted.map(|at| at.max(now)));
     }
 
     /// Asks for a session's counts, once.
     fn look(&mut self, index: SessionIndex) {
-        let Some(session) = self.session_mut(index) else { return };
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
         if std::mem::replace(&mut session.metering.is_looking, true) {
             return;
         }
@@ -179,7 +176,9 @@ impl Sessions {
     }
 
     fn set_timer(&mut self, index: SessionIndex, wanted: Option<Nanos>) {
-        let Some(session) = self.session_mut(index) else { return };
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
         let wanted = wanted.filter(|_| !session.metering.is_looking);
         let old = std::mem::replace(&mut session.metering.timer, wanted);
         if old == wanted {
@@ -199,9 +198,17 @@ impl Sessions {
     }
 
     /// Gives an image that is about to be sent the bounds that its counters begin with.
-    pub(crate) fn fill_bounds(&mut self, now: Nanos, index: SessionIndex, work: &Work, image: &mut SessionImage) {
+    pub(crate) fn fill_bounds(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        work: &Work,
+        image: &mut SessionImage,
+    ) {
         let clock_unix = self.config.clock_unix;
-        let Some(session) = self.session_mut(index) else { return };
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
         let urrs = image.rules.urrs();
         image.block.bounds = match work {
             Work::Supersede(..) => UsageBook::new(clock_unix).preview(now, urrs, &[]),
@@ -231,8 +238,7 @@ impl Session {
         counted: &[(UrrId, UrrCount)],
         stopped: &[(UrrId, u8)],
     ) -> Vec<UsageReport> {
-        self.usage
-            .settle(now, self.live.rules.urrs(), counted, stopped)
+        self.usage.settle(now, self.live.rules.urrs(), counted, stopped)
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -34,15 +34,20 @@ type Ready = (Bucket, Box<SessionImage>, Prepared);
 
 /// The URRs that `query` wants reported.
 pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, UsageTriggers)>, Refusal> {
-    let urrs: Vec<UrrId> = match query {
-        Query::Nothing => Vec::new(),
-        Query::These(urrs) => urrs.clone(),
-        Query::All => live.urrs().collect(),
+    let (named, all): (&[UrrId], bool) = match query {
+        Query::Nothing => (&[], false),
+        Query::These(urrs) => (urrs, false),
+        Query::All(named) => (named, true),
     };
-    match urrs.iter().find(|urr| live.rules.urr(**urr).is_none()) {
-        Some(unknown) => Err(Refusal::rule(*unknown, RuleFault::UnknownUrr)),
-        None => Ok(urrs.into_iter().map(|urr| (urr, UsageTriggers::IMMER)).collect()),
+    if let Some(unknown) = named.iter().find(|urr| live.rules.urr(**urr).is_none()) {
+        return Err(Refusal::rule(*unknown, RuleFault::UnknownUrr));
     }
+    let of = |urr| (urr, UsageTriggers::IMMER);
+    Ok(if all {
+        live.urrs().map(of).collect()
+    } else {
+        named.iter().copied().map(of).collect()
+    })
 }
 
 /// The URRs that both have and that only the old rules' PDRs use: their usage ends (TS 29.244 §5.2.2.3.1).

@@ -313,7 +313,12 @@ impl Session {
                 .map(|(_, count)| *count)
         };
         let rules = &self.live.rules;
-        let counted = |urr, count| Some(Counted { urr: rules.urr(urr)?, count });
+        let counted = |urr, count| {
+            Some(Counted {
+                urr: rules.urr(urr)?,
+                count,
+            })
+        };
         let book = &mut self.usage;
         let reports: Vec<UsageReport> = match (role, &change.work) {
             (Role::Query, Work::Modify(prepared)) => {

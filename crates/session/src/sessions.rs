@@ -582,7 +582,10 @@ impl Sessions {
             fault: None,
             reports: Vec::new(),
             inherited: Vec::new(),
-            bounds: image.as_deref().map(|image| image.block.bounds.clone()).unwrap_or_default(),
+            bounds: image
+                .as_deref()
+                .map(|image| image.block.bounds.clone())
+                .unwrap_or_default(),
         };
         let is_new = matches!(change.work, Work::Establish(_));
         let Some(session) = self.session_mut(index) else {

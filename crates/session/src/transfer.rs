@@ -158,7 +158,12 @@ impl Sessions {
             live,
             ..Prepared::default()
         };
-        self.put(Session::arriving(index, association, record, self.config.clock_unix));
+        self.put(Session::arriving(
+            index,
+            association,
+            record,
+            self.config.clock_unix,
+        ));
         self.start(
             now,
             index,

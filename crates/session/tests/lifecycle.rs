@@ -270,7 +270,7 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
     );
 
     let all = Changes {
-        query: Query::All,
+        query: Query::All(Vec::new()),
         ..Changes::default()
     };
     assert_eq!(

@@ -68,7 +68,7 @@ fn counts(world: &mut World, seid: Seid, packets: u64) {
 /// Usage that the control plane asks for.
 fn query(world: &mut World, seid: Seid) -> UsageReport {
     let query = Changes {
-        query: Query::All,
+        query: Query::All(Vec::new()),
         ..Changes::default()
     };
     world.modify(seid, query).unwrap().usage[0]
@@ -269,6 +269,7 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
                     first: duration.map(|_| start),
                     last: duration.map(|_| end),
                     information: duration.map(|_| UsageInformation::BEF),
+                    tells_packets: duration.is_some(),
                 }
             },
         );

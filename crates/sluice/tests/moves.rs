@@ -547,7 +547,7 @@ impl World {
                     ..PdrUpdate::new(PdrId(1))
                 }];
             }
-            Modified::Query => changes.query = Query::All,
+            Modified::Query => changes.query = Query::All(Vec::new()),
             Modified::Grant(octets) if is_charged(ue) => {
                 asked = Asked::Grant(octets);
                 let quota = Box::new(Volume {

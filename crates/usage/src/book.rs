@@ -5,7 +5,7 @@
 //! reported exactly once, whatever it is reported for.
 
 use flow::{Bounds, Nanos, UrrCount};
-use rules::model::{MeasurementMethod, ReportingTriggers, Urr, UrrId};
+use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
 use std::collections::BTreeMap;
 
 use crate::count::{difference, is_null, sum};
@@ -146,6 +146,7 @@ impl UsageBook {
             sequence: account.next,
             triggers,
             count: used,
+            tells_packets: urr.information.contains(MeasurementInformation::MNOP),
             start: account.since,
             end: now,
             duration,
@@ -375,7 +376,10 @@ impl UsageBook {
             })
             .collect();
         let is_told = |(urr, bounds): &(UrrId, Bounds)| {
-            let acting = self.accounts.get(urr).and_then(|account| account.acting.as_deref());
+            let acting = self
+                .accounts
+                .get(urr)
+                .and_then(|account| account.acting.as_deref());
             acting.is_some_and(|acting| acting.told == Some(*bounds))
         };
         if !again && wanted.iter().all(is_told) {
@@ -392,7 +396,10 @@ impl UsageBook {
 
     /// Whether these volume limits of a URR are known to be reached, or nothing stops for it.
     pub fn knows_stop(&self, urr: UrrId, limits: u8) -> bool {
-        let acting = self.accounts.get(&urr).and_then(|account| account.acting.as_deref());
+        let acting = self
+            .accounts
+            .get(&urr)
+            .and_then(|account| account.acting.as_deref());
         acting.is_none_or(|acting| limits != 0 && acting.machine.exhausted.0 != 0)
     }
 

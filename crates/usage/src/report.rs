@@ -121,6 +121,8 @@ pub struct UsageReport {
     pub triggers: UsageTriggers,
     /// What was counted: octets of inner IP packets, and packets.
     pub count: UrrCount,
+    /// Whether the packets are to be told, too (MNOP).
+    pub tells_packets: bool,
     /// The time measured, where the URR measures time.
     pub duration: Option<Seconds>,
     /// When the measurement began.
@@ -152,15 +154,30 @@ impl UsageReport {
             && self.information.is_none()
             && next.sequence == self.sequence.wrapping_add(1);
         if follows {
-            self.count = crate::count::sum(self.count, next.count);
-            self.duration = match (self.duration, next.duration) {
-                (Some(Seconds(one)), Some(Seconds(other))) => Some(Seconds(one.saturating_add(other))),
-                (one, other) => one.or(other),
-            };
-            self.end = next.end;
-            self.first = self.first.or(next.first);
-            self.last = next.last.or(self.last);
+            self.add(next);
         }
         follows
+    }
+
+    /// Adds another report of the same URR and the same part of its usage, whatever the reasons of both: where there is
+    /// no room for two. Answers whether it is one; its number is then to be given again if no later one has been given.
+    pub fn merge(&mut self, next: &UsageReport) -> bool {
+        let is_alike = next.urr == self.urr && next.information == self.information;
+        if is_alike {
+            self.add(next);
+        }
+        is_alike
+    }
+
+    fn add(&mut self, next: &UsageReport) {
+        self.triggers |= next.triggers;
+        self.count = crate::count::sum(self.count, next.count);
+        self.duration = match (self.duration, next.duration) {
+            (Some(Seconds(one)), Some(Seconds(other))) => Some(Seconds(one.saturating_add(other))),
+            (one, other) => one.or(other),
+        };
+        self.end = next.end;
+        self.first = self.first.or(next.first);
+        self.last = next.last.or(self.last);
     }
 }

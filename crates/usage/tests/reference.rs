@@ -5,18 +5,16 @@
 
 use flow::{BlockImage, BlockRef, Blocks, Bounds, Direction, Nanos, ReplaceMap, SessionIndex, UrrCount};
 use proptest::prelude::*;
-use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrTerms, Volume};
+use rules::model::{
+    MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrTerms, Volume,
+};
 use usage::{Renewed, UsageBook, UsageReport, UsageTriggers};
 
 /// What happens.
 #[derive(Clone, Debug)]
 enum Step {
     /// A packet that counts in these URRs.
-    Packet {
-        urrs: u8,
-        downlink: bool,
-        octets: u16,
-    },
+    Packet { urrs: u8, downlink: bool, octets: u16 },
     /// Seconds pass.
     Wait(u8),
     /// The control plane asks for all.
@@ -147,7 +145,10 @@ impl Engine {
     }
 
     fn install(&mut self, bounds: Vec<Bounds>) {
-        let installed = self.blocks.install(SessionIndex(0), &Self::image(bounds)).unwrap();
+        let installed = self
+            .blocks
+            .install(SessionIndex(0), &Self::image(bounds))
+            .unwrap();
         (self.block, self.generation) = (installed.block, installed.generation);
     }
 
@@ -214,16 +215,10 @@ impl Engine {
 
     /// Does what the book wants done by now.
     fn expire(&mut self) {
-        if self
-            .book
-            .deadline(&self.urrs)
-            .is_some_and(|at| at <= self.now())
-        {
+        if self.book.deadline(&self.urrs).is_some_and(|at| at <= self.now()) {
             self.book.tick(self.now(), &self.urrs);
             self.tell(false);
-            let reports = self
-                .book
-                .settle(self.now(), &self.urrs, &self.counts(), &[]);
+            let reports = self.book.settle(self.now(), &self.urrs, &self.counts(), &[]);
             self.reports.extend(reports);
             self.tell(false);
         }
@@ -235,9 +230,7 @@ impl Engine {
             .iter()
             .map(|urr| (urr.id, UsageTriggers::IMMER))
             .collect();
-        let reports = self
-            .book
-            .query(self.now(), &self.urrs, &self.counts(), &asked);
+        let reports = self.book.query(self.now(), &self.urrs, &self.counts(), &asked);
         self.reports.extend(reports);
         self.tell(false);
     }
@@ -342,9 +335,7 @@ impl Model {
     }
 
     fn bounds(volume: Option<&Volume>) -> [Option<u64>; 3] {
-        volume.map_or([None; 3], |volume| {
-            [volume.total, volume.uplink, volume.downlink]
-        })
+        volume.map_or([None; 3], |volume| [volume.total, volume.uplink, volume.downlink])
     }
 
     fn has(&self, trigger: ReportingTriggers) -> bool {
@@ -589,7 +580,12 @@ impl Reference {
         let mut linked = due.clone();
         for (slot, model) in self.urrs.iter().enumerate() {
             let is_linked = model.has(ReportingTriggers::LIUSA)
-                && model.urr.terms().linked.iter().any(|id| self.urrs.iter().any(|one| one.urr.id == *id));
+                && model
+                    .urr
+                    .terms()
+                    .linked
+                    .iter()
+                    .any(|id| self.urrs.iter().any(|one| one.urr.id == *id));
             if is_linked && !before[slot] {
                 linked[slot] |= UsageTriggers::LIUSA;
             }

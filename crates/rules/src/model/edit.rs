@@ -12,8 +12,9 @@ use super::pdr::{
     FTeid, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface, TosTrafficClass, UeIpAddress,
 };
 use super::qer::{BitRates, Gate, Qer};
+use super::session_rules::EditFault;
 use super::urr::{
-    DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
+    Bounds, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
     Subsequent, UnixSeconds, Urr, UrrTerms, Volume,
 };
 use crate::network::{InstanceId, PolicyId};
@@ -32,6 +33,11 @@ pub enum Edit<T> {
 }
 
 impl<T> Edit<T> {
+    /// Whether there is a new value.
+    pub const fn sets(&self) -> bool {
+        matches!(self, Self::Set(_))
+    }
+
     /// Does it to `field`.
     pub fn apply(self, field: &mut Option<T>) {
         match self {
@@ -340,6 +346,15 @@ pub struct SubsequentUpdate {
 }
 
 impl SubsequentUpdate {
+    fn sets(&self) -> bool {
+        self.volume_threshold.sets()
+            || self.volume_quota.sets()
+            || self.time_threshold.sets()
+            || self.time_quota.sets()
+            || self.event_threshold.sets()
+            || self.event_quota.sets()
+    }
+
     fn apply(self, subsequent: &mut Subsequent) {
         self.volume_threshold.apply(&mut subsequent.volume_threshold);
         self.volume_quota.apply(&mut subsequent.volume_quota);
@@ -428,6 +443,33 @@ pub struct UrrUpdate {
     pub terms: Option<Box<UrrTermsUpdate>>,
 }
 
+impl From<UrrTerms> for UrrTermsUpdate {
+    fn from(terms: UrrTerms) -> Self {
+        let then = terms.subsequent;
+        Self {
+            event_threshold: terms.event_threshold.into(),
+            event_quota: terms.event_quota.into(),
+            quota_holding_time: terms.quota_holding_time.into(),
+            quota_validity_time: terms.quota_validity_time.into(),
+            inactivity_detection_time: terms.inactivity_detection_time.into(),
+            dropped_dl_threshold: terms.dropped_dl_threshold.into(),
+            monitoring_time: terms.monitoring_time.into(),
+            subsequent: SubsequentUpdate {
+                volume_threshold: then.volume_threshold.into(),
+                volume_quota: then.volume_quota.into(),
+                time_threshold: then.time_threshold.into(),
+                time_quota: then.time_quota.into(),
+                event_threshold: then.event_threshold.into(),
+                event_quota: then.event_quota.into(),
+            },
+            additional_monitoring_times: Some(terms.additional_monitoring_times),
+            linked: Some(terms.linked),
+            quota_action: terms.quota_action.into(),
+            number_of_reports: terms.number_of_reports.into(),
+        }
+    }
+}
+
 impl UrrUpdate {
     /// Changes nothing yet.
     pub const fn new(id: UrrId) -> Self {
@@ -455,9 +497,72 @@ impl UrrUpdate {
         self.time_threshold.apply(&mut urr.time_threshold);
         self.time_quota.apply(&mut urr.time_quota);
         if let Some(update) = self.terms {
-            let mut terms = urr.terms.take().unwrap_or_default();
-            update.apply(&mut terms);
-            urr.terms = Some(terms).filter(|terms| **terms != UrrTerms::NONE);
+            urr.change_terms(|terms| update.apply(terms));
+        }
+        urr.drop_unmeasured();
+    }
+
+    /// What keeps it from being made to `urr`.
+    pub(super) fn check(&self, urr: &Urr) -> Result<(), EditFault> {
+        let method = self.method.unwrap_or(urr.method);
+        if let Some(bound) = self.bounds().unmeasured(method) {
+            return Err(EditFault::Unmeasured(bound));
+        }
+        let Some(terms) = &self.terms else {
+            return Ok(());
+        };
+        let has_time = match terms.monitoring_time {
+            Edit::Keep => urr.terms().monitoring_time.is_some(),
+            Edit::Set(_) => true,
+            Edit::Clear => false,
+        };
+        if has_time || !terms.subsequent.sets() {
+            Ok(())
+        } else {
+            Err(EditFault::NoMonitoringTime)
+        }
+    }
+
+    /// The bounds that it sets.
+    fn bounds(&self) -> Bounds {
+        let terms = self.terms.as_deref();
+        let times = terms.and_then(|terms| terms.additional_monitoring_times.as_deref());
+        let times = times.unwrap_or_default();
+        let later = |at_first: fn(&SubsequentUpdate) -> bool, at: fn(&Subsequent) -> bool| {
+            terms.is_some_and(|terms| at_first(&terms.subsequent)) || times.iter().any(|time| at(&time.then))
+        };
+        let events = |edit: fn(&UrrTermsUpdate) -> Edit<u32>| terms.is_some_and(|terms| edit(terms).sets());
+        Bounds {
+            volume: [
+                self.volume_threshold.sets(),
+                self.volume_quota.sets(),
+                later(
+                    |then| then.volume_threshold.sets(),
+                    |then| then.volume_threshold.is_some(),
+                ),
+                later(
+                    |then| then.volume_quota.sets(),
+                    |then| then.volume_quota.is_some(),
+                ),
+            ],
+            time: [
+                self.time_threshold.sets(),
+                self.time_quota.sets(),
+                later(
+                    |then| then.time_threshold.sets(),
+                    |then| then.time_threshold.is_some(),
+                ),
+                later(|then| then.time_quota.sets(), |then| then.time_quota.is_some()),
+            ],
+            events: [
+                events(|terms| terms.event_threshold),
+                events(|terms| terms.event_quota),
+                later(
+                    |then| then.event_threshold.sets(),
+                    |then| then.event_threshold.is_some(),
+                ),
+                later(|then| then.event_quota.sets(), |then| then.event_quota.is_some()),
+            ],
         }
     }
 }

@@ -31,7 +31,7 @@ pub use pdr::{
 pub use qer::{BitRates, BitsPerSecond, Gate, Qer};
 pub use session_rules::{EditError, EditFault, SessionRules};
 pub use urr::{
-    DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
+    Bound, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
     Subsequent, UnixSeconds, Urr, UrrTerms, Volume,
 };
 

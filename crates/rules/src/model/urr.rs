@@ -4,6 +4,7 @@
 //! ([`UrrTerms`]).
 
 use super::ids::{FarId, UrrId};
+use super::session_rules::EditFault;
 
 /// What is measured (TS 29.244 §8.2.40), the octet of the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -141,6 +142,25 @@ pub struct Subsequent {
     pub event_quota: Option<u32>,
 }
 
+impl Subsequent {
+    /// Whether nothing changes then.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn drop_unmeasured(&mut self, method: MeasurementMethod) {
+        if !method.contains(MeasurementMethod::VOLUM) {
+            (self.volume_threshold, self.volume_quota) = (None, None);
+        }
+        if !method.contains(MeasurementMethod::DURAT) {
+            (self.time_threshold, self.time_quota) = (None, None);
+        }
+        if !method.contains(MeasurementMethod::EVENT) {
+            (self.event_threshold, self.event_quota) = (None, None);
+        }
+    }
+}
+
 /// When usage before is told apart from usage after, and what holds then (TS 29.244 Table 7.5.2.4-3).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct MonitoringTime {
@@ -215,7 +235,45 @@ impl UrrTerms {
     }
 }
 
-/// A Usage Reporting Rule (TS 29.244 Table 7.5.2.4-1).
+/// A threshold or a quota of a URR: by what it is measured, and when it holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Bound {
+    /// What it bounds: one of the three methods.
+    pub of: MeasurementMethod,
+    /// Whether it is a quota, and not a threshold.
+    pub is_quota: bool,
+    /// Whether it holds from a monitoring time on.
+    pub is_subsequent: bool,
+}
+
+/// Which bounds there are: threshold, quota, and both from a monitoring time on.
+pub(super) struct Bounds {
+    pub(super) volume: [bool; 4],
+    pub(super) time: [bool; 4],
+    pub(super) events: [bool; 4],
+}
+
+impl Bounds {
+    /// The first that a rule which measures by `method` cannot have (TS 29.244 Table 7.5.2.4-1).
+    pub(super) fn unmeasured(&self, method: MeasurementMethod) -> Option<Bound> {
+        let all = [
+            (MeasurementMethod::VOLUM, self.volume),
+            (MeasurementMethod::DURAT, self.time),
+            (MeasurementMethod::EVENT, self.events),
+        ];
+        let mut unmeasured = all.into_iter().filter(|(of, _)| !method.contains(*of));
+        unmeasured.find_map(|(of, there)| {
+            let place = there.iter().position(|there| *there)?;
+            Some(Bound {
+                of,
+                is_quota: place % 2 == 1,
+                is_subsequent: place >= 2,
+            })
+        })
+    }
+}
+
+/// A Usage Reporting Rule (TS 29.244 Table 7.5.2.4-1). It has bounds only of what it measures.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Urr {
     /// Its number in the session.
@@ -263,6 +321,95 @@ impl Urr {
     pub fn terms(&self) -> &UrrTerms {
         static NONE: UrrTerms = UrrTerms::NONE;
         self.terms.as_deref().unwrap_or(&NONE)
+    }
+
+    /// What keeps it from being created.
+    pub(super) fn fault(&self) -> Option<EditFault> {
+        if let Some(bound) = self.bounds().unmeasured(self.method) {
+            return Some(EditFault::Unmeasured(bound));
+        }
+        let terms = self.terms.as_deref()?;
+        let says_later = terms.monitoring_time.is_none() && !terms.subsequent.is_empty();
+        says_later.then_some(EditFault::NoMonitoringTime)
+    }
+
+    fn bounds(&self) -> Bounds {
+        let terms = self.terms();
+        let times = terms.additional_monitoring_times.iter().map(|time| &time.then);
+        let later: Vec<&Subsequent> = times.chain([&terms.subsequent]).collect();
+        let any = |is_there: fn(&Subsequent) -> bool| later.iter().any(|then| is_there(then));
+        Bounds {
+            volume: [
+                self.volume_threshold.is_some(),
+                self.volume_quota.is_some(),
+                any(|then| then.volume_threshold.is_some()),
+                any(|then| then.volume_quota.is_some()),
+            ],
+            time: [
+                self.time_threshold.is_some(),
+                self.time_quota.is_some(),
+                any(|then| then.time_threshold.is_some()),
+                any(|then| then.time_quota.is_some()),
+            ],
+            events: [
+                terms.event_threshold.is_some(),
+                terms.event_quota.is_some(),
+                any(|then| then.event_threshold.is_some()),
+                any(|then| then.event_quota.is_some()),
+            ],
+        }
+    }
+
+    /// There is no such FAR any more.
+    pub(super) fn forget_quota_action(&mut self, far: FarId) {
+        if self.terms().quota_action == Some(far) {
+            self.change_terms(|terms| terms.quota_action = None);
+        }
+    }
+
+    /// There is no such URR any more.
+    pub(super) fn unlink(&mut self, other: UrrId) {
+        if self.terms().linked.contains(&other) {
+            self.change_terms(|terms| terms.linked.retain(|linked| *linked != other));
+        }
+    }
+
+    /// Changes what few rules say, and keeps it only if it says something.
+    pub(super) fn change_terms(&mut self, change: impl FnOnce(&mut UrrTerms)) {
+        let mut terms = self.terms.take().unwrap_or_default();
+        change(&mut terms);
+        self.terms = Some(terms).filter(|terms| **terms != UrrTerms::NONE);
+    }
+
+    /// Drops the bounds of what the rule does not measure any more: peers change the method and leave them.
+    pub(crate) fn drop_unmeasured(&mut self) {
+        if self.bounds().unmeasured(self.method).is_none() {
+            return;
+        }
+        let Self {
+            method,
+            volume_threshold,
+            volume_quota,
+            time_threshold,
+            time_quota,
+            ..
+        } = self;
+        if !method.contains(MeasurementMethod::VOLUM) {
+            (*volume_threshold, *volume_quota) = (None, None);
+        }
+        if !method.contains(MeasurementMethod::DURAT) {
+            (*time_threshold, *time_quota) = (None, None);
+        }
+        let method = *method;
+        self.change_terms(|terms| {
+            if !method.contains(MeasurementMethod::EVENT) {
+                (terms.event_threshold, terms.event_quota) = (None, None);
+            }
+            terms.subsequent.drop_unmeasured(method);
+            for time in &mut terms.additional_monitoring_times {
+                time.then.drop_unmeasured(method);
+            }
+        });
     }
 
     /// Whether the control plane has paused it: Inactive Measurement (TS 29.244 §5.2.2.2.1).

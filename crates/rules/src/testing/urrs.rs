@@ -1,4 +1,4 @@
-//! Usage Reporting Rules at random: any value that the model has, not only what control planes may ask for.
+//! Usage Reporting Rules at random: any that a session can have.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ pub fn any_urr(id: UrrId) -> impl Strategy<Value = Urr> {
     (flags, volumes, seconds, prop::option::of(any_terms())).prop_map(
         move |((method, information, triggers), (threshold, quota), seconds, terms)| {
             let [measurement_period, time_threshold, time_quota] = seconds;
-            Urr {
+            let mut urr = Urr {
                 id,
                 method: MeasurementMethod(method),
                 information: MeasurementInformation(information),
@@ -26,7 +26,9 @@ pub fn any_urr(id: UrrId) -> impl Strategy<Value = Urr> {
                 time_threshold,
                 time_quota,
                 terms: terms.map(Box::new),
-            }
+            };
+            urr.drop_unmeasured();
+            urr
         },
     )
 }
@@ -75,6 +77,7 @@ fn any_terms() -> impl Strategy<Value = UrrTerms> {
     );
     (any::<[Option<u32>; 5]>(), dropped, later, named).prop_map(|(numbers, dropped, later, named)| {
         let (monitoring_time, subsequent, additional_monitoring_times) = later;
+        let subsequent = monitoring_time.map(|_| subsequent).unwrap_or_default();
         let (linked, quota_action, number_of_reports) = named;
         UrrTerms {
             event_threshold: numbers[0],

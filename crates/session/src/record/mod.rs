@@ -25,7 +25,7 @@ use crate::addresses::UeAddress;
 use crate::choose::Shared;
 use crate::effect::{CpFSeid, Seid};
 use crate::sets::Sets;
-use usage::{Moment, UrrCheckpoint, UsageReport};
+use usage::{UrrCheckpoint, UsageReport};
 
 use envelope::Kind;
 pub use envelope::LONGEST_RECORD;

@@ -7,7 +7,7 @@
 use flow::InstanceId;
 use packet::{Ppi, Qfi};
 use rules::model;
-use rules::network::{Network, PolicyId};
+use rules::network::PolicyId;
 use rules::prefix::IpPrefix;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,9 @@ use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRec
 use crate::addresses::UeAddress;
 use crate::sets::{SetId, SetNode, Sets};
 use read::Reader;
-use usage::{Exhausted, Heard, Machine, Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers};
+use usage::{
+    Exhausted, Heard, Machine, Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers,
+};
 
 mod read;
 
@@ -292,6 +294,7 @@ struct Usage {
     sequence: u32,
     triggers: u32,
     count: Octets,
+    tells_packets: bool,
     /// Seconds.
     duration: Option<u32>,
     start: u64,
@@ -620,6 +623,7 @@ impl Writer<'_> {
             sequence,
             triggers,
             count,
+            tells_packets,
             duration,
             start,
             end,
@@ -633,6 +637,7 @@ impl Writer<'_> {
             sequence,
             triggers: triggers.0,
             count: octets(count),
+            tells_packets,
             duration: duration.map(|seconds| seconds.0),
             start: self.date(start),
             end: self.date(end),

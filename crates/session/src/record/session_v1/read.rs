@@ -8,6 +8,7 @@ use rules::network::{Network, PolicyId};
 use rules::predefined::Rulebase;
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
+use usage::UsageTriggers;
 
 use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
 use super::*;
@@ -273,6 +274,7 @@ impl<'a> Reader<'a> {
             sequence: report.sequence,
             triggers: UsageTriggers(report.triggers),
             count: count(report.count),
+            tells_packets: report.tells_packets,
             duration: report.duration.map(Seconds),
             start: self.moment(report.start),
             end: self.moment(report.end),
