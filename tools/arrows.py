@@ -14,8 +14,8 @@ import re
 import subprocess
 import sys
 
-ORDER = ["sluice", "sim", "n4", "session", "worker", "transport", "records", "rules", "flow", "packet", "pfcp", "dpdk", "dpdk-sys"]
-PURE = {"sim", "n4", "session", "transport", "records", "rules", "flow", "packet", "pfcp"}
+ORDER = ["sluice", "sim", "n4", "session", "worker", "transport", "records", "usage", "rules", "flow", "packet", "pfcp", "dpdk", "dpdk-sys"]
+PURE = {"sim", "n4", "session", "transport", "records", "usage", "rules", "flow", "packet", "pfcp"}
 NEVER_IN_PURE = {"dpdk", "dpdk-sys", "tokio"}
 APART = {("session", "worker"), ("session", "transport"), ("n4", "worker"), ("n4", "transport"), ("rules", "pfcp")}
 OPTIONAL_DPDK = {"worker"}

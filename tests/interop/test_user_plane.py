@@ -164,6 +164,75 @@ def test_usage_is_exact(lab, gnb):
     assert usage == [{"urr": 1, "total": 2 * octets, "uplink": octets, "downlink": octets}]
 
 
+PERIO, VOLTH, VOLQU = 0x01, 0x02, 0x100
+
+
+def pinged(gnb, tap, session, size, number):
+    """Sends an echo request of so many octets: whether the data network got it, and the UE the answer."""
+    request = IP(src=session["ue_ipv4"], dst=DN) / ICMP(id=21, seq=number) / Raw(b"c" * (size - 28))
+    gnb.sendto(g_pdu(session, request), (N3, 2152))
+    for sock in (tap, gnb):
+        sock.settimeout(0.5)
+    try:
+        while not is_from_ue(tap.recv(65535), request):
+            pass
+    except TimeoutError:
+        return False, False
+    try:
+        return True, downlink(gnb)[ICMP].seq == number
+    except TimeoutError:
+        return True, False
+
+
+def summed(reports):
+    return tuple(sum(usage[way] for usage in reports) for way in ("uplink", "downlink"))
+
+
+def test_thresholds_report_and_a_quota_stops_at_the_octets_that_passed(lab, gnb):
+    size, threshold, quota = 500, 3_000, 20_000
+    charging = {"threshold": threshold, "quota": quota}
+    session = lab.smf.session(ue4=str(UE4[next(_next)]), charging=charging)
+    lab.smf("reports")
+    uplink = downlink_ = 0
+    with lab.dn_tap() as tap:
+        for number in range(2 * quota // size):
+            left, came = pinged(gnb, tap, session, size, number)
+            uplink, downlink_ = uplink + size * left, downlink_ + size * came
+            if not came:
+                break
+        assert not any(pinged(gnb, tap, session, size, number + again) for again in (1, 2)), "the quota is used up"
+    gnb.settimeout(3)
+    assert quota - size < uplink + downlink_ <= quota, "the packet that does not fit does not pass"
+    time.sleep(1)  # reports are paced
+    reports = [report for report in lab.smf("reports")["reports"] if report["seid"] == session["seid"]]
+    triggers = [trigger for report in reports for trigger in report["triggers"]]
+    assert any(trigger & VOLTH for trigger in triggers) and any(trigger & VOLQU for trigger in triggers), triggers
+    assert len(triggers) <= 2 + quota // threshold
+    charged = lab.smf("charged", seid=session["seid"])["charged"]
+    last = lab.smf("delete", up_seid=session["up_seid"])["usage"]
+    assert summed(charged + last) == (uplink, downlink_)
+    assert sum(usage["total"] for usage in charged + last) == uplink + downlink_
+
+
+def test_periodic_reports_sum_up_to_what_passed(lab, gnb):
+    size = 300
+    session = lab.smf.session(ue4=str(UE4[next(_next)]), charging={"seconds": 1})
+    lab.smf("reports")
+    count = 0
+    until = time.monotonic() + 3.5
+    with lab.dn_tap() as tap:
+        while time.monotonic() < until:
+            assert pinged(gnb, tap, session, size, count) == (True, True)
+            count += 1
+            time.sleep(0.05)
+    gnb.settimeout(3)
+    reports = [report for report in lab.smf("reports")["reports"] if report["seid"] == session["seid"]]
+    assert len(reports) >= 2 and all(trigger == PERIO for report in reports for trigger in report["triggers"])
+    charged = lab.smf("charged", seid=session["seid"])["charged"]
+    last = lab.smf("delete", up_seid=session["up_seid"])["usage"]
+    assert summed(charged + last) == (size * count, size * count)
+
+
 def test_a_gate_acts_on_the_next_packet(lab, gnb, session):
     request = IP(src=session["ue_ipv4"], dst=DN) / ICMP(id=9) / Raw(b"g" * 32)
     gnb.sendto(g_pdu(session, request), (N3, 2152))

@@ -30,7 +30,7 @@ mod table;
 
 pub use block::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, CounterLimit, Flows, Installed, LimitAction,
-    LiveBlock, PackedForward, Red, ReplaceMap, SessionBlock, UrrCount, Volumes,
+    LiveBlock, PackedForward, Reached, Red, ReplaceMap, SessionBlock, UrrCount, Volumes,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};

@@ -3,7 +3,7 @@
 use pfcp::ie::{Cause, FailedRuleId};
 use pfcp::{IeType, ie};
 use rules::image::CompileFault;
-use rules::model::{EditFault, RuleRef};
+use rules::model::{Bound, EditFault, MeasurementMethod, RuleRef};
 use session::{Refusal, RuleFault};
 
 /// A rejection, ready to be put into a response (TS 29.244 §7.6, §8.2.1).
@@ -89,6 +89,10 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
         }
         RuleFault::Compile(fault) => compile_fault(rejected, fault),
         RuleFault::Edit(EditFault::NoEndpoint(_)) => rejected.offends(IeType::TRAFFIC_ENDPOINT_ID),
+        RuleFault::Edit(EditFault::Unmeasured(bound)) => rejected.offends(bound_ie(bound)),
+        RuleFault::Edit(EditFault::NoMonitoringTime) => rejected
+            .because(Cause::CONDITIONAL_IE_MISSING)
+            .offends(IeType::MONITORING_TIME),
         RuleFault::Edit(_) if matches!(rule, RuleRef::Endpoint(_)) => {
             Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::TRAFFIC_ENDPOINT_ID)
         }
@@ -119,6 +123,8 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
         CompileFault::HeaderIncomplete => rejected
             .because(Cause::MANDATORY_IE_INCORRECT)
             .offends(IeType::OUTER_HEADER_CREATION),
+        CompileFault::NoLinkedUrr(_) => rejected.offends(IeType::LINKED_URR_ID),
+        CompileFault::NoQuotaAction(_) => rejected.offends(IeType::FAR_ID),
         CompileFault::UndefinedFilter(_) => rejected.offends(IeType::SDF_FILTER),
         CompileFault::Missing(rule) if rule.is_predefined() => {
             rejected.because(Cause::UNKNOWN_PREDEFINED_RULE)
@@ -126,6 +132,31 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
         fault if fault.is_resource() => rejected.because(Cause::NO_RESOURCES_AVAILABLE),
         _ => rejected,
     }
+}
+
+/// The IE that a threshold or a quota is.
+fn bound_ie(bound: Bound) -> IeType {
+    let all = match bound.of {
+        MeasurementMethod::VOLUM => [
+            IeType::VOLUME_THRESHOLD,
+            IeType::VOLUME_QUOTA,
+            IeType::SUBSEQUENT_VOLUME_THRESHOLD,
+            IeType::SUBSEQUENT_VOLUME_QUOTA,
+        ],
+        MeasurementMethod::DURAT => [
+            IeType::TIME_THRESHOLD,
+            IeType::TIME_QUOTA,
+            IeType::SUBSEQUENT_TIME_THRESHOLD,
+            IeType::SUBSEQUENT_TIME_QUOTA,
+        ],
+        _ => [
+            IeType::EVENT_THRESHOLD,
+            IeType::EVENT_QUOTA,
+            IeType::SUBSEQUENT_EVENT_THRESHOLD,
+            IeType::SUBSEQUENT_EVENT_QUOTA,
+        ],
+    };
+    all[usize::from(bound.is_quota) + 2 * usize::from(bound.is_subsequent)]
 }
 
 /// What a Failed Rule ID says; it does not know of Traffic Endpoints.

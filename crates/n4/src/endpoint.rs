@@ -110,7 +110,10 @@ impl Endpoint {
         let start = random.next_u32();
         Endpoint {
             sessions: Sessions::new(
-                config.sessions.clone(),
+                session::Config {
+                    clock_unix: config.clock_unix,
+                    ..config.sessions.clone()
+                },
                 Arc::clone(&network),
                 adjacencies,
                 store,
@@ -367,12 +370,15 @@ impl Endpoint {
             Some(Purpose::Update(of)) => self.update_answered(now, of, frame),
             Some(Purpose::LastReport(of)) => self.last_report_over(now, of, true),
             Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
+            Some(Purpose::Remainder) => {}
         }
         self.settle(now);
     }
 
     /// Ends what sessions have come to an end with, and sends the reports whose turn it is.
     pub(crate) fn settle(&mut self, now: Nanos) {
+        // Before a session's last answer, which has what it has not sent.
+        self.gather_usage(now);
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }

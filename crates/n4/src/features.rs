@@ -11,8 +11,9 @@ use crate::config::Config;
 /// (DDDS); Traffic Endpoints are known
 /// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
 /// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
-/// the last usage of their sessions reported (EPFAR); applications are known by the flow descriptions of PFDs (PFDM, PFDE).
-const ALWAYS: [Features; 16] = [
+/// the last usage of their sessions reported (EPFAR); packets are told beside octets (MNOP), quotas lose their validity (VTIME);
+/// applications are known by the flow descriptions of PFDs (PFDM, PFDE).
+const ALWAYS: [Features; 18] = [
     Features::FTUP,
     Features::EMPU,
     Features::DDND,
@@ -27,6 +28,8 @@ const ALWAYS: [Features; 16] = [
     Features::RESPS,
     Features::BUNDL,
     Features::EPFAR,
+    Features::MNOP,
+    Features::VTIME,
     Features::PFDM,
     Features::PFDE,
 ];
@@ -69,7 +72,9 @@ mod tests {
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
-        assert_eq!(always, (mandatory | downlink | sessions | sets | node).bits());
+        let usage = Features::MNOP | Features::VTIME;
+        let all = mandatory | downlink | sessions | sets | node | usage;
+        assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {
             name: "a".into(),
             instance: flow::InstanceId(0),

@@ -175,6 +175,8 @@ impl Endpoint {
             Purpose::Update(of) => self.update_failed(now, of),
             Purpose::LastReport(of) => self.last_report_over(now, of, false),
             Purpose::Report(seid) => self.report_failed(now, seid),
+            // The session is gone, and nobody is left to try it again for.
+            Purpose::Remainder => self.counters.events_dropped += 1,
         }
     }
 }

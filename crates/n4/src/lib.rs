@@ -36,6 +36,7 @@ mod node_report;
 mod paths;
 mod pfds;
 mod release;
+mod remainder;
 mod reports;
 mod requests;
 mod serve;

@@ -8,16 +8,18 @@
 //!
 //! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
 
-use flow::{Nanos, SessionIndex};
+use flow::{Nanos, Reached, SessionIndex, UrrCount};
 use packet::Teid;
+use pfcp::ie::QueryUrrReference;
 use rules::image::DataStatus;
-use rules::model::PdrId;
+use rules::model::{PdrId, UrrId};
 use session::{AssociationId, Keyed, Seid, UsageReport, keyed};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
+use crate::usage::answers_query;
 
 /// Something about a session that its control plane is to hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub enum SessionEvent {
         teid: Teid,
     },
     /// Usage of a URR (USAR, §7.5.8.3). Usage of the same URR for the same reason that follows on one that has not been
-    /// sent yet is added to it.
+    /// sent yet is added to it; what has been sent once stays as it is, since the peer may know it by its number.
     Usage(UsageReport),
 }
 
@@ -106,7 +108,7 @@ impl Meter {
 
 /// Downlink Data and Error Indications of one session that are kept; more are counted and dropped.
 const MOST_OF_A_KIND: usize = 16;
-/// Usage reports of one session that are kept.
+/// Usage reports of one session that are kept; more become one for each URR. Usage is never dropped.
 const MOST_USAGE: usize = 128;
 /// Usage reports in one message, which must fit into a datagram.
 pub(crate) const MOST_USAGE_SENT: usize = 32;
@@ -118,6 +120,10 @@ pub(crate) struct Events {
     pub(crate) inactive: bool,
     pub(crate) errors: Vec<(IpAddr, Teid)>,
     pub(crate) usage: Vec<UsageReport>,
+    /// How many of these, the first, have been sent already or are as a peer was told: nothing is added to them.
+    pub(crate) settled: usize,
+    /// The queries that some of them answer.
+    pub(crate) queries: Vec<(UrrId, u32, QueryUrrReference)>,
 }
 
 /// What became of an event.
@@ -161,20 +167,51 @@ impl Events {
                 self.inactive = true;
                 Added::Kept
             }
-            SessionEvent::Usage(report) => {
-                let last = self.usage.iter_mut().rfind(|one| one.urr == report.urr);
-                if last.is_some_and(|last| last.absorb(&report)) {
-                    return Added::Absorbed;
-                }
-                push(&mut self.usage, report, MOST_USAGE)
-            }
+            SessionEvent::Usage(report) => self.add_usage(report),
         }
+    }
+
+    fn add_usage(&mut self, report: UsageReport) -> Added {
+        let is_full = self.usage.len() >= MOST_USAGE;
+        let open = self.usage.get_mut(self.settled..).unwrap_or_default();
+        let last = open.iter_mut().rfind(|one| one.urr == report.urr);
+        if last.is_some_and(|last| last.absorb(&report) || is_full && last.merge(&report)) {
+            return Added::Absorbed;
+        }
+        self.usage.push(report);
+        Added::Kept
+    }
+
+    /// Takes reports that a response has promised: so many they stay.
+    fn follow(&mut self, reports: &[UsageReport], query: Option<QueryUrrReference>) {
+        self.usage.extend_from_slice(reports);
+        self.settled = self.usage.len();
+        if let Some(query) = query {
+            let of = reports.iter().filter(|report| answers_query(report));
+            self.queries
+                .extend(of.map(|report| (report.urr, report.sequence, query)));
+        }
+    }
+
+    /// The query that one of these reports answers.
+    pub(crate) fn query(&self, report: &UsageReport) -> Option<QueryUrrReference> {
+        let mut queries = self.queries.iter();
+        let of = queries.find(|(urr, sequence, _)| (*urr, *sequence) == (report.urr, report.sequence));
+        of.map(|(_, _, query)| *query)
     }
 
     /// Takes what goes into one message.
     fn take(&mut self) -> Events {
         let rest = self.usage.split_off(self.usage.len().min(MOST_USAGE_SENT));
         let usage = std::mem::replace(&mut self.usage, rest);
+        self.settled = self.settled.saturating_sub(usage.len());
+        let is_sent = |query: &(UrrId, u32, QueryUrrReference)| {
+            usage
+                .iter()
+                .any(|one| (one.urr, one.sequence) == (query.0, query.1))
+        };
+        let (queries, others) = std::mem::take(&mut self.queries).into_iter().partition(is_sent);
+        self.queries = others;
         // A message has one Downlink Data Report, and that one status.
         let status = self.downlink.first().and_then(|data| data.status);
         let (downlink, rest) = std::mem::take(&mut self.downlink)
@@ -182,6 +219,8 @@ impl Events {
             .partition(|data| data.status == status);
         self.downlink = rest;
         Events {
+            settled: usage.len(),
+            queries,
             usage,
             downlink,
             inactive: std::mem::take(&mut self.inactive),
@@ -191,8 +230,10 @@ impl Events {
 
     /// Takes back what was sent in vain.
     fn put_back(&mut self, mut sent: Events) {
+        self.settled += sent.usage.len();
         sent.usage.append(&mut self.usage);
         self.usage = sent.usage;
+        self.queries.append(&mut sent.queries);
         self.inactive |= sent.inactive;
         // What was sent in vain comes first again, so that a status does not overtake an older one.
         self.downlink.retain(|data| !sent.downlink.contains(data));
@@ -289,13 +330,7 @@ impl Reports {
         (seid, association): (Seid, AssociationId),
         event: SessionEvent,
     ) -> Added {
-        let pending = self.sessions.entry(seid).or_insert_with(|| Pending {
-            association,
-            events: Events::default(),
-            meter: Meter::default(),
-            stage: Stage::Waits(Nanos::MAX),
-            attempt: Attempt::default(),
-        });
+        let pending = self.of(seid, association);
         if matches!(&pending.stage, Stage::Sent(sent) if sent.has(&event)) {
             return Added::Merged;
         }
@@ -307,18 +342,41 @@ impl Reports {
         added
     }
 
-    /// Takes over what another process had to report of a session, under the numbers that it has got.
-    pub(crate) fn restore(&mut self, now: Nanos, (seid, association): (Seid, AssociationId), events: Events) {
-        if events.is_empty() {
+    /// Takes reports of a session of this association that its control plane was told will follow, as answers to `query`.
+    pub(crate) fn follow(
+        &mut self,
+        now: Nanos,
+        (seid, association): (Seid, AssociationId),
+        reports: &[UsageReport],
+        query: Option<QueryUrrReference>,
+    ) {
+        if reports.is_empty() {
             return;
         }
-        let pending = self.sessions.entry(seid).or_insert_with(|| Pending {
+        let pending = self.of(seid, association);
+        let was_empty = pending.events.is_empty();
+        pending.events.follow(reports, query);
+        if was_empty && matches!(pending.stage, Stage::Waits(_)) {
+            self.schedule(now, seid);
+        }
+    }
+
+    fn of(&mut self, seid: Seid, association: AssociationId) -> &mut Pending {
+        self.sessions.entry(seid).or_insert_with(|| Pending {
             association,
             events: Events::default(),
             meter: Meter::default(),
             stage: Stage::Waits(Nanos::MAX),
             attempt: Attempt::default(),
-        });
+        })
+    }
+
+    /// Takes over what another process had to report of a session, under the numbers that it has got.
+    pub(crate) fn restore(&mut self, now: Nanos, (seid, association): (Seid, AssociationId), events: Events) {
+        if events.is_empty() {
+            return;
+        }
+        let pending = self.of(seid, association);
         pending.events.put_back(events);
         if matches!(pending.stage, Stage::Waits(_)) {
             self.schedule(now, seid);
@@ -576,11 +634,35 @@ impl Endpoint {
         }
     }
 
-    fn report(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
-        self.counters.events += 1;
-        if let SessionEvent::Usage(report) = event {
-            self.sessions.enter_usage(seid, report);
+    /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3).
+    pub fn handle_counter_reached(
+        &mut self,
+        now: Nanos,
+        session: SessionIndex,
+        counted: (UrrId, UrrCount),
+        reached: Reached,
+    ) {
+        self.sessions.counter_reached(now, session, counted, reached);
+        self.settle(now);
+    }
+
+    /// Takes up the usage that sessions report by themselves.
+    pub(crate) fn gather_usage(&mut self, now: Nanos) {
+        while let Some((seid, report)) = self.sessions.poll_usage() {
+            match self.sessions.session(seid).map(|session| session.association()) {
+                Some(association) => self.gather(now, seid, association, SessionEvent::Usage(report)),
+                None => self.counters.events_dropped += 1,
+            }
         }
+    }
+
+    fn report(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
+        self.gather(now, seid, association, event);
+        self.send_reports(now);
+    }
+
+    fn gather(&mut self, now: Nanos, seid: Seid, association: AssociationId, event: SessionEvent) {
+        self.counters.events += 1;
         match self.reports.add(now, (seid, association), event) {
             Added::Kept => {}
             Added::Merged => self.counters.events_merged += 1,
@@ -592,6 +674,5 @@ impl Endpoint {
             }
             Added::Dropped => self.counters.events_dropped += 1,
         }
-        self.send_reports(now);
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Purpose {
     LastReport(ReleaseId),
     /// Of an association that ends so.
     Update(ReleaseId),
+    /// Usage of a session that its control plane has ended, and that did not fit into the answer.
+    Remainder,
 }
 
 #[derive(Debug)]

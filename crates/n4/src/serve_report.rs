@@ -64,7 +64,7 @@ impl Endpoint {
         let usage: Vec<_> = events
             .usage
             .iter()
-            .map(|one| session_report(one, clock))
+            .map(|one| session_report(one, clock, events.query(one)))
             .collect();
         let mut report = SessionReportRequest::new(report_type);
         report.downlink_data_report = (!pdrs.is_empty()).then(|| {

@@ -7,13 +7,15 @@ use pfcp::message::{
     SessionModificationRequest, SessionModificationResponse,
 };
 use pfcp::{Header, MessageType, Repeated};
-use session::{AssociationId, CpFSeid, Done, EndCause, Outcome, Refusal, Seid, Sets};
+use rules::model::UnixSeconds;
+use session::{AssociationId, CpFSeid, Done, EndCause, Outcome, Refusal, Seid, Sets, UsageReport};
 use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
 use crate::endpoint::{Endpoint, Path, Request};
 use crate::load::LoadInformation;
 use crate::map::{self, Allocations, Context};
+use crate::remainder::{announced, split};
 use crate::serve::Rejection;
 use crate::sets::named_sets;
 use crate::usage::{deletion_report, modification_report};
@@ -62,7 +64,7 @@ impl Endpoint {
         if let Some(recovery) = sent.recovery_time_stamp {
             self.observe_recovery(now, association, recovery);
         }
-        match map::establishment(sent, self.context()) {
+        match map::establishment(sent, self.context(now)) {
             Err(reject) => self.reject(
                 now,
                 request.path,
@@ -118,7 +120,7 @@ impl Endpoint {
         let taker = self.taker(seid, sent, request.path);
         let changes = taker.and_then(|taker| {
             self.check_load()?;
-            Ok((taker, map::modification(sent, self.context())?))
+            Ok((taker, map::modification(sent, self.context(now))?))
         });
         match changes {
             Err(reject) => self.reject(
@@ -187,8 +189,9 @@ impl Endpoint {
         }
     }
 
-    fn context(&self) -> Context<'_> {
+    fn context(&self, now: Nanos) -> Context<'_> {
         Context {
+            now: UnixSeconds(self.config.clock_unix.saturating_add(now.0 / 1_000_000_000)),
             network: &self.network,
             unknown_instance: self.config.unknown_instance,
             pools: &self.config.sessions.pools,
@@ -240,7 +243,7 @@ impl Endpoint {
         let done = outcome.result.as_ref().ok().map(|done| done.seid);
         let bytes = match outcome.result {
             Ok(done) => self
-                .send_done(&header, &in_work, &done, load)
+                .send_done(now, &header, (&in_work, &done), load)
                 .or_else(|| self.fail(&header, &in_work, &done, load)),
             Err(refusal) => self.send_refusal(&header, &in_work, refusal, load),
         };
@@ -352,9 +355,9 @@ impl Endpoint {
 
     fn send_done(
         &mut self,
+        now: Nanos,
         header: &Header,
-        in_work: &InWork,
-        done: &Done,
+        (in_work, done): (&InWork, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         let path = in_work.request.path;
@@ -377,7 +380,8 @@ impl Endpoint {
             MessageType::SESSION_MODIFICATION_RESPONSE => {
                 let clock = self.config.clock_unix;
                 let report = |usage| modification_report(usage, clock, in_work.reference);
-                let usage: Vec<_> = done.usage.iter().map(report).collect();
+                let (fitting, following) = split(&done.usage);
+                let usage: Vec<_> = fitting.iter().map(report).collect();
                 let mut response = SessionModificationResponse::new(cause);
                 let updated = allocations.updated_pdrs();
                 response.created_pdr = Repeated::new(&created);
@@ -388,21 +392,45 @@ impl Endpoint {
                     response.overload_control_information,
                 ) = load;
                 response.usage_report = Repeated::new(&usage);
-                self.send(path, header, &response)
+                response.additional_usage_reports_information = announced(following);
+                let sent = self.send(path, header, &response)?;
+                if let Some(association) = self.sessions.session(done.seid).map(|one| one.association()) {
+                    let reference = in_work.reference;
+                    self.reports
+                        .follow(now, (done.seid, association), following, reference);
+                }
+                Some(sent)
             }
             _ => {
                 let clock = self.config.clock_unix;
                 let (unsent, is_unacknowledged) = self.reports.end(done.seid);
-                let all = unsent.usage.iter().chain(&done.usage);
-                let usage: Vec<_> = all.map(|usage| deletion_report(usage, clock)).collect();
+                let all: Vec<UsageReport> = unsent
+                    .usage
+                    .into_iter()
+                    .chain(done.usage.iter().copied())
+                    .collect();
+                let waits = self.waits_for_usage(in_work.association);
+                let (fitting, following) = if waits { split(&all) } else { (&all[..], &[][..]) };
+                let usage: Vec<_> = fitting
+                    .iter()
+                    .map(|usage| deletion_report(usage, clock))
+                    .collect();
+                let cause = if following.is_empty() {
+                    cause
+                } else {
+                    Cause::MORE_USAGE_REPORT_TO_SEND
+                };
                 let mut response = SessionDeletionResponse::new(cause);
                 response.usage_report = Repeated::new(&usage);
+                response.additional_usage_reports_information = announced(following);
                 (
                     response.load_control_information,
                     response.overload_control_information,
                 ) = load;
                 response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
-                self.send(path, header, &response)
+                let sent = self.send(path, header, &response)?;
+                self.send_remainder(now, (in_work.association, done.cp), following);
+                Some(sent)
             }
         }
     }

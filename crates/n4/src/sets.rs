@@ -99,8 +99,7 @@ impl Endpoint {
             return Vec::new();
         };
         let (cp, like) = (session.cp(), association.local.ip());
-        let owner =
-            address_of((cp.ipv4, cp.ipv6), like).map(|address| self.route(association, address, cp, true));
+        let owner = self.owner_route(association, cp);
         let other = |address| self.route(association, address, cp, false);
         let moved = session.sets().reports_to;
         let mut routes: Vec<Route> = moved
@@ -133,6 +132,12 @@ impl Endpoint {
         let session = self.sessions.session(seid)?;
         let association = self.associations.get(session.association())?;
         Some(self.route(association, address, session.cp(), false))
+    }
+
+    /// The way to who named a session, if that is at an address for us.
+    pub(crate) fn owner_route(&self, association: &Association, cp: CpFSeid) -> Option<Route> {
+        let address = address_of((cp.ipv4, cp.ipv6), association.local.ip())?;
+        Some(self.route(association, address, cp, true))
     }
 
     fn route(&self, association: &Association, address: IpAddr, cp: CpFSeid, is_owner: bool) -> Route {

@@ -288,6 +288,9 @@ fn pending_of(events: Events) -> PendingReports {
         inactive,
         errors,
         usage,
+        settled: _,
+        // What another process goes on to tell of has lost its query: the peer knows it by UR-SEQN.
+        queries: _,
     } = events;
     let mark = |DownlinkData {
                     pdr,
@@ -330,6 +333,8 @@ fn events_of(pending: PendingReports) -> Events {
         downlink: downlink.into_iter().map(data).collect(),
         inactive,
         errors,
+        settled: usage.len(),
+        queries: Vec::new(),
         usage,
     }
 }

@@ -2,34 +2,75 @@
 //! (TS 29.244 §7.5.5.2, §7.5.7.2, §7.5.8.3).
 
 use pfcp::group::{UsageReportSessionDeletion, UsageReportSessionModification, UsageReportSessionReport};
-use pfcp::ie::{EndTime, QueryUrrReference, StartTime, UrSeqn, UrrId, UsageReportTrigger, VolumeMeasurement};
+use pfcp::ie::{
+    DurationMeasurement, EndTime, QueryUrrReference, StartTime, TimeOfFirstPacket, TimeOfLastPacket, UrSeqn,
+    UrrId, UsageInformation, UsageReportTrigger, VolumeMeasurement,
+};
 use rules::model::MeasurementMethod;
-use session::{Moment, ReportCause, UsageReport};
+use session::{Moment, UsageReport, UsageTriggers};
 
-fn trigger(cause: ReportCause) -> UsageReportTrigger {
-    let trigger = match cause {
-        ReportCause::Termination => UsageReportTrigger::TERMR,
-        ReportCause::Immediate => UsageReportTrigger::IMMER,
-    };
-    trigger.on_octets(3)
+/// Reports that are made of these alone have no measurement (TS 29.244 §5.2.2.3.1).
+const MEASURE_NOTHING: UsageTriggers = UsageTriggers::START.with(UsageTriggers::DROTH);
+/// Reports that are made of these alone are of a moment, and not of a time.
+const MOMENTARY: UsageTriggers = UsageTriggers::START.with(UsageTriggers::STOPT);
+
+/// Whether a report is made for no other reason than `these`.
+fn is_only(usage: &UsageReport, these: UsageTriggers) -> bool {
+    these.contains(usage.triggers)
+}
+
+/// On three octets, as peers of all releases take it.
+fn trigger(triggers: UsageTriggers) -> UsageReportTrigger {
+    UsageReportTrigger::from_bits(triggers.0).on_octets(3)
 }
 
 fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
     let count = usage.count;
-    usage
-        .method
-        .contains(MeasurementMethod::VOLUM)
-        .then(|| VolumeMeasurement {
-            total: Some(count.ul_octets.wrapping_add(count.dl_octets)),
-            uplink: Some(count.ul_octets),
-            downlink: Some(count.dl_octets),
-            ..VolumeMeasurement::default()
-        })
+    let is_measured = usage.method.contains(MeasurementMethod::VOLUM) && !is_only(usage, MEASURE_NOTHING);
+    let packets = |packets| usage.tells_packets.then_some(packets);
+    is_measured.then(|| VolumeMeasurement {
+        total: Some(count.ul_octets.wrapping_add(count.dl_octets)),
+        uplink: Some(count.ul_octets),
+        downlink: Some(count.dl_octets),
+        total_packets: packets(count.ul_packets.wrapping_add(count.dl_packets)),
+        uplink_packets: packets(count.ul_packets),
+        downlink_packets: packets(count.dl_packets),
+    })
+}
+
+fn duration(usage: &UsageReport) -> Option<DurationMeasurement> {
+    let is_measured = !is_only(usage, MEASURE_NOTHING);
+    let seconds = usage.duration.filter(|_| is_measured);
+    seconds.map(|seconds| DurationMeasurement(seconds.0))
 }
 
 /// Seconds since 1970 of a moment.
 fn unix(clock: u64, moment: Moment) -> u64 {
     moment.unix_nanos(clock) / 1_000_000_000
+}
+
+/// Fills what all forms have.
+macro_rules! filled {
+    ($form:ident, $usage:expr, $clock:expr) => {{
+        let (usage, clock): (&UsageReport, u64) = ($usage, $clock);
+        let mut report = $form::new(
+            UrrId(usage.urr.0),
+            UrSeqn(usage.sequence),
+            trigger(usage.triggers),
+        );
+        if !is_only(usage, MOMENTARY) {
+            report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
+            report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
+        }
+        report.volume_measurement = volume(usage);
+        report.duration_measurement = duration(usage);
+        let first = |moment| TimeOfFirstPacket::from_unix(unix(clock, moment));
+        report.time_of_first_packet = usage.first.map(first);
+        let last = |moment| TimeOfLastPacket::from_unix(unix(clock, moment));
+        report.time_of_last_packet = usage.last.map(last);
+        report.usage_information = usage.information.map(|part| UsageInformation(part.0));
+        report
+    }};
 }
 
 /// For a Session Modification Response; `reference` is that of the query, if it was one.
@@ -38,40 +79,147 @@ pub(crate) fn modification_report(
     clock: u64,
     reference: Option<QueryUrrReference>,
 ) -> UsageReportSessionModification<'static> {
-    let mut report =
-        UsageReportSessionModification::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
-    report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
-    report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
-    report.volume_measurement = volume(usage);
-    report.query_urr_reference = reference.filter(|_| usage.cause == ReportCause::Immediate);
+    let mut report = filled!(UsageReportSessionModification, usage, clock);
+    report.query_urr_reference = reference.filter(|_| answers_query(usage));
     report
 }
 
 /// For a Session Deletion Response.
 pub(crate) fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSessionDeletion<'static> {
-    let mut report =
-        UsageReportSessionDeletion::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
-    report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
-    report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
-    report.volume_measurement = volume(usage);
-    report
+    filled!(UsageReportSessionDeletion, usage, clock)
 }
 
 /// For the last Session Report Request of a session that ends at our side.
 pub(crate) fn final_report(usage: &UsageReport, clock: u64) -> UsageReportSessionReport<'static> {
-    let mut report = session_report(usage, clock);
-    if usage.cause == ReportCause::Termination {
-        report.usage_report_trigger = UsageReportTrigger::TEBUR.on_octets(3);
+    let mut usage = *usage;
+    if usage.triggers.contains(UsageTriggers::TERMR) {
+        usage.triggers = UsageTriggers(usage.triggers.0 & !UsageTriggers::TERMR.0) | UsageTriggers::TEBUR;
     }
+    session_report(&usage, clock, None)
+}
+
+/// For a Session Report Request; `reference` is that of the query that it goes on to answer.
+pub(crate) fn session_report(
+    usage: &UsageReport,
+    clock: u64,
+    reference: Option<QueryUrrReference>,
+) -> UsageReportSessionReport<'static> {
+    let mut report = filled!(UsageReportSessionReport, usage, clock);
+    report.query_urr_reference = reference;
     report
 }
 
-/// For a Session Report Request.
-pub(crate) fn session_report(usage: &UsageReport, clock: u64) -> UsageReportSessionReport<'static> {
-    let mut report =
-        UsageReportSessionReport::new(UrrId(usage.urr.0), UrSeqn(usage.sequence), trigger(usage.cause));
-    report.start_time = Some(StartTime::from_unix(unix(clock, usage.start)));
-    report.end_time = Some(EndTime::from_unix(unix(clock, usage.end)));
-    report.volume_measurement = volume(usage);
-    report
+/// Whether a report is there because a request asked for it, or for one that it is linked to.
+pub(crate) fn answers_query(usage: &UsageReport) -> bool {
+    usage
+        .triggers
+        .intersects(UsageTriggers::IMMER.with(UsageTriggers::LIUSA))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flow::{Nanos, UrrCount};
+    use pfcp::ie::UsageReportTrigger as Trigger;
+    use session::Seconds;
+
+    /// The clock began in 2023.
+    const CLOCK: u64 = 1_700_000_000;
+
+    fn usage(method: u8, triggers: UsageTriggers) -> UsageReport {
+        let at = |seconds| Moment::from(Nanos::from_secs(seconds));
+        UsageReport {
+            urr: rules::model::UrrId(7),
+            method: MeasurementMethod(method),
+            sequence: 3,
+            triggers,
+            count: UrrCount {
+                ul_packets: 2,
+                ul_octets: 100,
+                dl_packets: 3,
+                dl_octets: 900,
+            },
+            tells_packets: false,
+            duration: Some(Seconds(9)),
+            start: at(1),
+            end: at(11),
+            first: Some(at(2)),
+            last: Some(at(10)),
+            information: Some(session::UsageInformation::BEF),
+        }
+    }
+
+    #[test]
+    fn a_report_has_the_octets_the_seconds_and_the_times() {
+        let triggers = UsageTriggers::VOLTH | UsageTriggers::QUVTI;
+        let report = session_report(&usage(3, triggers), CLOCK, Some(QueryUrrReference(5)));
+        assert_eq!((report.urr_id, report.ur_seqn), (UrrId(7), UrSeqn(3)));
+        assert_eq!(report.usage_report_trigger, Trigger::VOLTH | Trigger::QUVTI);
+        assert_eq!(report.usage_report_trigger.octets(), 3);
+        let volume = report.volume_measurement.unwrap();
+        assert_eq!(
+            (volume.total, volume.uplink, volume.downlink),
+            (Some(1000), Some(100), Some(900))
+        );
+        assert_eq!(volume.total_packets, None);
+        let counted = UsageReport {
+            tells_packets: true,
+            ..usage(2, triggers)
+        };
+        let volume = session_report(&counted, CLOCK, None).volume_measurement.unwrap();
+        assert_eq!(
+            (
+                volume.total_packets,
+                volume.uplink_packets,
+                volume.downlink_packets
+            ),
+            (Some(5), Some(2), Some(3))
+        );
+        assert_eq!(report.duration_measurement, Some(DurationMeasurement(9)));
+        assert_eq!(report.start_time, Some(StartTime::from_unix(CLOCK + 1)));
+        assert_eq!(report.end_time, Some(EndTime::from_unix(CLOCK + 11)));
+        assert_eq!(
+            report.time_of_first_packet,
+            Some(TimeOfFirstPacket::from_unix(CLOCK + 2))
+        );
+        assert_eq!(
+            report.time_of_last_packet,
+            Some(TimeOfLastPacket::from_unix(CLOCK + 10))
+        );
+        assert_eq!(report.usage_information, Some(UsageInformation::BEF));
+        assert_eq!(report.query_urr_reference, Some(QueryUrrReference(5)));
+    }
+
+    #[test]
+    fn what_is_not_measured_is_not_said() {
+        let time = deletion_report(&usage(1, UsageTriggers::TERMR), CLOCK);
+        assert_eq!(time.volume_measurement, None);
+        assert!(time.duration_measurement.is_some());
+        let start = session_report(&usage(3, UsageTriggers::START), CLOCK, None);
+        assert_eq!(
+            (start.volume_measurement, start.duration_measurement),
+            (None, None)
+        );
+        assert_eq!((start.start_time, start.end_time), (None, None));
+        let both = UsageTriggers::START | UsageTriggers::PERIO;
+        let both = session_report(&usage(3, both), CLOCK, None);
+        assert!(both.volume_measurement.is_some() && both.start_time.is_some());
+    }
+
+    #[test]
+    fn the_user_plane_that_ends_a_session_says_so() {
+        let report = final_report(&usage(2, UsageTriggers::TERMR | UsageTriggers::LIUSA), CLOCK);
+        assert_eq!(report.usage_report_trigger, Trigger::TEBUR | Trigger::LIUSA);
+        let report = final_report(&usage(2, UsageTriggers::VOLTH), CLOCK);
+        assert_eq!(report.usage_report_trigger, Trigger::VOLTH);
+    }
+
+    #[test]
+    fn only_answers_to_a_query_have_its_reference() {
+        let reference = Some(QueryUrrReference(5));
+        let of = |triggers| modification_report(&usage(2, triggers), CLOCK, reference).query_urr_reference;
+        assert_eq!(of(UsageTriggers::IMMER), reference);
+        assert_eq!(of(UsageTriggers::LIUSA), reference);
+        assert_eq!(of(UsageTriggers::TERMR), None);
+    }
 }

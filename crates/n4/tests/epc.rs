@@ -63,7 +63,7 @@ fn a_urr_is_paused_alone_and_not_with_all_that_are_for_charging() {
         because(Cause::SERVICE_NOT_SUPPORTED, Some(IeType::PFCPSEREQ_FLAGS))
     );
     let seid = world.establish(1, UE);
-    let paused = |world: &World| world.only_session().rules().urr(UrrId(1)).unwrap().is_paused;
+    let paused = |world: &World| world.only_session().rules().urr(UrrId(1)).unwrap().is_paused();
     for flags in [0x08, 0x10] {
         let reply = world.ask(52, Some(seid), &[ie(49, [flags])]);
         assert_eq!(

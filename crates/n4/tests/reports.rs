@@ -13,7 +13,7 @@ use pfcp::ie::{self, Cause, PfcpSdRspFlags, ReportType};
 use pfcp::message::{Message, SessionReportRequest};
 use proptest::prelude::*;
 use rules::model::{MeasurementMethod, PdrId, UrrId};
-use session::{ReportCause, UsageReport};
+use session::{UsageReport, UsageTriggers};
 
 use support::wire::*;
 use support::*;
@@ -59,7 +59,7 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
         urr: UrrId(urr),
         method: MeasurementMethod::VOLUM,
         sequence,
-        cause: ReportCause::Immediate,
+        triggers: UsageTriggers::IMMER,
         count: UrrCount {
             ul_packets: 1,
             ul_octets: octets,
@@ -67,6 +67,11 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
         },
         start: Nanos::from_secs(u64::from(sequence)).into(),
         end: Nanos::from_secs(u64::from(sequence) + 1).into(),
+        duration: None,
+        first: None,
+        last: None,
+        information: None,
+        tells_packets: false,
     })
 }
 
@@ -183,6 +188,57 @@ fn usage_that_waits_is_added_up_under_one_number_without_a_gap() {
         [(1, 1, Some(5)), (1, 0, Some(0))],
         "what was not sent goes with the end"
     );
+}
+
+#[test]
+fn nothing_is_added_to_usage_that_a_peer_may_have_heard_of() {
+    let mut world = World::associated();
+    world.establish(1, UE);
+    let session = index(&world);
+    let sent = happens(&mut world, session, used(1, 0, 60));
+    for _ in 0..4 {
+        world.pass(SECOND);
+    }
+    assert_eq!(world.n4.counters().reports_retried, 1, "given up for now");
+    assert!(happens(&mut world, session, used(1, 1, 5)).is_empty());
+    assert!(happens(&mut world, session, used(1, 2, 7)).is_empty());
+    let again = world.pass(10 * SECOND);
+    let usage: Vec<_> = report(&again[0]).usage_report.iter().collect();
+    assert_eq!(Some(usage[0]), report(&sent[0]).usage_report.first());
+    let told = usage
+        .iter()
+        .map(|one| (one.ur_seqn.0, one.volume_measurement.unwrap().total));
+    assert_eq!(told.collect::<Vec<_>>(), [(0, Some(60)), (1, Some(12))]);
+}
+
+#[test]
+fn usage_that_finds_no_room_becomes_one_report_for_all_its_reasons() {
+    const EVENTS: u32 = 1000;
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let session = index(&world);
+    happens(&mut world, session, SessionEvent::Inactivity);
+    for number in 0..EVENTS {
+        let mut event = used(1, number, 1);
+        let SessionEvent::Usage(report) = &mut event else {
+            panic!()
+        };
+        report.triggers = [UsageTriggers::VOLTH, UsageTriggers::PERIO][number as usize % 2];
+        assert!(happens(&mut world, session, event).is_empty());
+    }
+    assert_eq!(world.n4.counters().events_dropped, 0);
+    let reply = world.ask(54, Some(seid), &[]);
+    let Message::SessionDeletionResponse(response) = reply.message() else {
+        panic!()
+    };
+    let usage: Vec<_> = response.usage_report.iter().collect();
+    assert!(usage.len() < 150, "{}", usage.len());
+    let octets = usage
+        .iter()
+        .map(|one| one.volume_measurement.unwrap().total.unwrap());
+    assert_eq!(octets.sum::<u64>(), EVENTS.into());
+    let both = ie::UsageReportTrigger::VOLTH | ie::UsageReportTrigger::PERIO;
+    assert!(usage.iter().any(|one| one.usage_report_trigger == both));
 }
 
 #[test]
@@ -389,12 +445,15 @@ proptest! {
             world.establish(cp, Ipv4Addr::new(10, 45, 0, cp as u8));
         }
         let sessions: Vec<_> = world.n4.sessions().iter().map(|one| (one.index(), one.cp().seid)).collect();
-        let (mut happened, mut hearer) = (0, Hearer::default());
-        for (number, (is_event, whom, amount, luck)) in steps.into_iter().enumerate() {
+        let (mut happened, mut hearer, mut next) = (0, Hearer::default(), [0; 3]);
+        for (is_event, whom, amount, luck) in steps {
             let sent = if is_event {
-                // Numbers that do not follow on each other: never absorbed.
                 happened += amount;
-                happens(&mut world, sessions[whom].0, used(1, 2 * number as u32, amount))
+                let merged = world.n4.counters().events_merged;
+                let sent = happens(&mut world, sessions[whom].0, used(1, next[whom], amount));
+                // The number of what became one with a report before is given again.
+                next[whom] += u32::from(world.n4.counters().events_merged == merged);
+                sent
             } else {
                 world.pass(Duration::from_millis(amount * 100))
             };

@@ -8,7 +8,7 @@ use packet::Teid;
 use pfcp::ie::ReportType;
 use pfcp::message::{Message, SessionReportRequest};
 use rules::model::{MeasurementMethod, UrrId};
-use session::{Export, ReportCause, Seid, UsageReport};
+use session::{Export, Seid, UsageReport, UsageTriggers};
 
 use support::*;
 
@@ -17,7 +17,7 @@ fn used(sequence: u32, octets: u64) -> SessionEvent {
         urr: UrrId(1),
         method: MeasurementMethod::VOLUM,
         sequence,
-        cause: ReportCause::Immediate,
+        triggers: UsageTriggers::IMMER,
         count: UrrCount {
             ul_packets: 1,
             ul_octets: octets,
@@ -25,6 +25,11 @@ fn used(sequence: u32, octets: u64) -> SessionEvent {
         },
         start: Nanos::ZERO.into(),
         end: Nanos::from_secs(1).into(),
+        duration: None,
+        first: None,
+        last: None,
+        information: None,
+        tells_packets: false,
     })
 }
 

@@ -79,6 +79,7 @@ pub fn compile(
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
+    check_urrs(rules)?;
     let (decisions, classifier) = classify(rules, network)?;
     let mut next_hops = NextHops {
         adjacencies,
@@ -264,9 +265,27 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
     })
 }
 
+/// What URRs name must be there (TS 29.244 Table 7.5.2.4-1).
+fn check_urrs(rules: &SessionRules) -> Result<(), CompileError> {
+    for urr in rules.urrs() {
+        let failed = |reason| CompileError {
+            rule: urr.id.into(),
+            reason,
+        };
+        let terms = urr.terms();
+        if let Some(missing) = terms.linked.iter().find(|linked| rules.urr(**linked).is_none()) {
+            return Err(failed(CompileFault::NoLinkedUrr(*missing)));
+        }
+        if let Some(missing) = terms.quota_action.filter(|far| rules.far(*far).is_none()) {
+            return Err(failed(CompileFault::NoQuotaAction(missing)));
+        }
+    }
+    Ok(())
+}
+
 /// The slots of URRs that count nothing now.
 fn paused(rules: &SessionRules) -> u64 {
-    let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused);
+    let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused());
     mask(&slots.map(|(slot, _)| slot).collect::<Vec<usize>>())
 }
 

@@ -7,7 +7,7 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::{BlockImage, Bucket, Forward, PortId};
+use flow::{BlockImage, Bounds, Bucket, Forward, PortId};
 pub use flow::{Direction, SessionIndex, UrrCount};
 use packet::Teid;
 
@@ -57,14 +57,14 @@ pub enum SourceCheck {
     UeOrLinkLocal,
 }
 
-/// What the meters of a session may admit in the worker that has it. While a session moves, two workers have it, and
+/// What the meters of a session, and the limits of its counters, may admit in the worker that has it. While a session moves, two workers have it, and
 /// together they may admit what one may: each has half of the bursts; one earns, the other spends what it has left.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum MeterShare {
     /// All of it.
     #[default]
     Whole,
-    /// It spends what is left, and earns nothing.
+    /// It spends what is left, and earns nothing; of what limits still allow, it has half.
     Leaving,
     /// It starts with nothing, and earns.
     Arriving,
@@ -215,6 +215,11 @@ impl SessionImage {
         self.block.meters.iter().flatten().any(Option::is_some)
     }
 
+    /// Whether any of its counters has a limit.
+    pub fn is_limited(&self) -> bool {
+        self.block.bounds.iter().any(|bounds| bounds.limit.is_some())
+    }
+
     /// The same with this share of its meters, of which it has all.
     #[must_use]
     pub fn with_share(mut self, share: MeterShare) -> Self {
@@ -251,6 +256,9 @@ pub enum SessionChange {
     Install(Box<SessionImage>),
     /// A session that the worker has, by its index.
     Replace(Box<SessionImage>, Farewell),
+    /// The counters of these URRs get other watermarks and limits, compared with what they have counted in all; those
+    /// that were stopped go on, unless they are beyond their limit. No flow is touched.
+    Bound(SessionIndex, Vec<(UrrId, Bounds)>),
     /// The session goes.
     Remove(SessionIndex),
 }
@@ -271,12 +279,13 @@ impl SessionChange {
     pub fn session(&self) -> SessionIndex {
         match self {
             Self::Install(image) | Self::Replace(image, _) => image.session,
-            Self::Remove(session) => *session,
+            Self::Bound(session, _) | Self::Remove(session) => *session,
         }
     }
 }
 
-/// Final counts: of the URRs that a Replace took away, or of all of them after a Remove.
+/// Final counts: of the URRs that a Replace took away, or of all of them after a Remove. After a Replace by an image that
+/// is [`Leaving`](MeterShare::Leaving): of all of them at that moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageSnapshot {
     /// The session.
@@ -301,6 +310,10 @@ pub enum CompileFault {
     NoFar,
     /// A PDR names a rule that does not exist.
     Missing(RuleRef),
+    /// A URR is linked to one that does not exist.
+    NoLinkedUrr(UrrId),
+    /// A URR's FAR ID for Quota Action names a FAR that does not exist.
+    NoQuotaAction(FarId),
     /// A FAR has not exactly one of DROP, FORW, BUFF, IPMA and IPMD (TS 29.244 §8.2.26).
     ApplyAction,
     /// An SDF filter has only an id, which nothing defines (TS 29.244 §8.2.5).
@@ -349,6 +362,8 @@ impl fmt::Display for CompileFault {
         match self {
             Self::NoFar => f.write_str("names no FAR"),
             Self::Missing(rule) => write!(f, "names {rule}, which does not exist"),
+            Self::NoLinkedUrr(urr) => write!(f, "is linked to URR {urr}, which does not exist"),
+            Self::NoQuotaAction(far) => write!(f, "has FAR {far} for Quota Action, which does not exist"),
             Self::ApplyAction => f.write_str("must have exactly one of DROP, FORW, BUFF, IPMA, IPMD"),
             Self::UndefinedFilter(id) => write!(f, "uses SDF filter {id}, which nothing defines"),
             Self::FTeidIncomplete => f.write_str("has an F-TEID with TEID 0 or without an address"),

@@ -240,7 +240,7 @@ impl<'a> Session<'a> {
         });
         verdict.duplicate = self.duplicate(pdr, as_sent.unwrap_or(as_received));
         let left = left?;
-        let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused;
+        let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused();
         let urrs = self.rules.urrs().iter().filter(counts);
         verdict.counted = urrs
             .map(|urr| Counted {

@@ -8,6 +8,7 @@ mod networks;
 mod packets;
 mod predefined;
 mod rules;
+mod urrs;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,6 +19,7 @@ pub use self::networks::{MIRROR, any_network, policies};
 pub use self::packets::{Sent, UserPacket, any_sent, any_user_packet, tunnelled};
 pub use self::predefined::{Activation, any_activation, any_predefined, runnable_rules_with};
 pub use self::rules::{Edited, any_edit, any_rules, runnable_rules};
+pub use self::urrs::any_urr;
 use crate::compile::Adjacencies;
 use crate::model::{
     ApplyAction, DestinationInterface, FTeid, Far, FarId, ForwardingParameters, OuterHeader,

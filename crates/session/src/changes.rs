@@ -94,8 +94,8 @@ pub enum Query {
     Nothing,
     /// These (Query URR); each must exist.
     These(Vec<UrrId>),
-    /// All (QAURR).
-    All,
+    /// All (QAURR); these are named besides, and must exist.
+    All(Vec<UrrId>),
 }
 
 /// The changes of one request. They are made in the order of the fields: removals, creations, updates.

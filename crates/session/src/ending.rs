@@ -14,13 +14,14 @@ use crate::sessions::Sessions;
 use crate::steering::{SteerChange, SteerKey, keys};
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use crate::usage::UsageReport;
+use usage::UsageReport;
 
 impl Sessions {
     /// When [`handle_timeout`](Sessions::handle_timeout) is to be called next.
     pub fn poll_timeout(&self) -> Option<Nanos> {
         let request = self.deadlines.front().map(|deadline| deadline.at);
-        request.into_iter().chain(self.move_deadline()).min()
+        let usage = self.timers.first().map(|(at, _)| *at);
+        [request, usage, self.move_deadline()].into_iter().flatten().min()
     }
 
     /// Gives up what is late.
@@ -34,6 +35,7 @@ impl Sessions {
             self.deadlines.pop_front();
             self.expire(now, deadline);
         }
+        self.expire_usage(now);
         self.expire_move(now);
     }
 
@@ -121,6 +123,7 @@ impl Sessions {
         } = std::mem::replace(&mut session.state, State::Settled)
         {
             self.let_go(now, index, &claimed, &addresses);
+            self.follow_usage(now, index, true);
             self.next_request(now, index);
         }
     }
@@ -307,6 +310,7 @@ impl Sessions {
 
     /// Peers can address the session no more.
     fn unlink(&mut self, index: SessionIndex) {
+        self.end_usage(index);
         let Some(session) = self.slots.get(index.index()).and_then(Option::as_ref) else {
             return;
         };

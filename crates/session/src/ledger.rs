@@ -14,7 +14,7 @@ use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Seid};
 use crate::session::{Session, State};
 use crate::sessions::Sessions;
-use crate::usage::{Moment, ReportCause, UsageReport, sum};
+use usage::{Moment, UsageReport, UsageTriggers, sum};
 
 /// Whom a session is for, as its control plane says. Nothing of it changes what packets do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -156,9 +156,7 @@ fn last_reports(
     urrs.map(|urr| {
         let found = counted.iter().find(|(known, _)| *known == urr.id);
         let count = found.map(|(_, count)| *count);
-        session
-            .usage
-            .last(now, (urr.id, urr.method), count, ReportCause::Termination)
+        session.usage.last(now, urr, count, UsageTriggers::TERMR)
     })
     .collect()
 }
@@ -167,13 +165,6 @@ impl Sessions {
     /// The next entry of the ledger.
     pub fn poll_ledger(&mut self) -> Option<LedgerEntry> {
         self.ledger.pop_front()
-    }
-
-    /// Enters a usage report of a live session that was made elsewhere.
-    pub fn enter_usage(&mut self, seid: Seid, report: UsageReport) {
-        if let Some(index) = self.by_seid.get(&seid).copied() {
-            self.enter_reports(index, &[report]);
-        }
     }
 
     /// Enters usage reports of a session that is as it was when they were made.

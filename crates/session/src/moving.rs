@@ -223,7 +223,7 @@ impl Sessions {
             moving.awaited -= 1;
             moving.twins.push(index);
         }
-        if image.is_metered() {
+        if image.is_metered() || image.is_limited() {
             self.share_meters(from, Role::MoveHalve, image, MeterShare::Leaving);
         } else {
             self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
@@ -252,7 +252,7 @@ impl Sessions {
     }
 
     /// The old owner's meters have their half: the new one gets the session with the other.
-    fn bring(&mut self, now: Nanos, index: SessionIndex) {
+    fn bring(&mut self, now: Nanos, index: SessionIndex, left: Option<UsageSnapshot>) {
         let is_here = |session: &Session| session.phase == Phase::Twin;
         if !self
             .slots
@@ -266,7 +266,9 @@ impl Sessions {
         let to = self.moving.as_deref().map(|moving| moving.to);
         match (to, self.image_of(index)) {
             (Some(to), Some(image)) => {
-                let image = Box::new(image.with_share(MeterShare::Arriving));
+                let mut image = Box::new(image.with_share(MeterShare::Arriving));
+                let counters = left.map(|left| left.counters).unwrap_or_default();
+                usage::share_limits(&image.urr_ids, &mut image.block.bounds, &counters);
                 self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
             }
             _ => self.fail_move(now, MoveFault::Failed),
@@ -291,6 +293,7 @@ impl Sessions {
         image.seid = session.seid.0;
         image.bucket = session.bucket;
         image.classification_generation = session.live.generation;
+        image.block.bounds = session.usage.bounds(session.live.rules.urrs());
         Some(Box::new(image))
     }
 
@@ -355,7 +358,7 @@ impl Sessions {
         };
         moving.pending -= 1;
         match (op.role, result) {
-            (Role::MoveHalve, Ok(_)) => self.bring(now, op.session),
+            (Role::MoveHalve, Ok(left)) => self.bring(now, op.session, left),
             (Role::MoveHalve | Role::MoveIn, Err(WorkerFault::NoSpace)) => {
                 self.fail_move(now, MoveFault::NoResources);
             }
@@ -491,6 +494,7 @@ impl Sessions {
         let (association, charged) = (session.payer, session.charged);
         self.shares.remove_tunnels(association, from, charged);
         self.make_whole(index);
+        self.follow_usage(now, index, true);
         self.next_request(now, index);
     }
 

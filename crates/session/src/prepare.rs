@@ -17,7 +17,7 @@ use crate::session::{Live, Prepared};
 use crate::sessions::Sessions;
 use crate::steering::prefix_bucket;
 use crate::tunnels::Tunnel;
-use crate::usage::ReportCause;
+use usage::UsageTriggers;
 
 /// The session that a request is about, as it is before.
 pub(crate) struct Subject<'a> {
@@ -33,27 +33,29 @@ pub(crate) struct Subject<'a> {
 type Ready = (Bucket, Box<SessionImage>, Prepared);
 
 /// The URRs that `query` wants reported.
-pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, ReportCause)>, Refusal> {
-    let urrs: Vec<UrrId> = match query {
-        Query::Nothing => Vec::new(),
-        Query::These(urrs) => urrs.clone(),
-        Query::All => live.urrs().collect(),
+pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, UsageTriggers)>, Refusal> {
+    let (named, all): (&[UrrId], bool) = match query {
+        Query::Nothing => (&[], false),
+        Query::These(urrs) => (urrs, false),
+        Query::All(named) => (named, true),
     };
-    match urrs.iter().find(|urr| live.rules.urr(**urr).is_none()) {
-        Some(unknown) => Err(Refusal::rule(*unknown, RuleFault::UnknownUrr)),
-        None => Ok(urrs
-            .into_iter()
-            .map(|urr| (urr, ReportCause::Immediate))
-            .collect()),
+    if let Some(unknown) = named.iter().find(|urr| live.rules.urr(**urr).is_none()) {
+        return Err(Refusal::rule(*unknown, RuleFault::UnknownUrr));
     }
+    let of = |urr| (urr, UsageTriggers::IMMER);
+    Ok(if all {
+        live.urrs().map(of).collect()
+    } else {
+        named.iter().copied().map(of).collect()
+    })
 }
 
 /// The URRs that both have and that only the old rules' PDRs use: their usage ends (TS 29.244 §5.2.2.3.1).
-fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, ReportCause)> {
+fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, UsageTriggers)> {
     let used = |rules: &SessionRules, urr| rules.pdrs().iter().any(|pdr| pdr.may_count_in(urr));
     let both = live.urrs().filter(|urr| next.urr(*urr).is_some());
     let lost = both.filter(|urr| used(&live.rules, *urr) && !used(next, *urr));
-    lost.map(|urr| (urr, ReportCause::Termination)).collect()
+    lost.map(|urr| (urr, UsageTriggers::TERMR)).collect()
 }
 
 /// The bucket of the first UE address that `changes` brings, IPv4 before IPv6.

@@ -3,7 +3,7 @@
 //! A change that is given up is followed by its undoing on the same worker: a Remove after an Install, a Replace by what
 //! is live after a Replace. Workers apply in order, so that a late confirmation leaves no ghost.
 
-use flow::{Nanos, OpId, SessionIndex, WorkerId};
+use flow::{Bounds, Nanos, OpId, SessionIndex, WorkerId};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 
 use crate::effect::{Done, Effect, Ticket, WorkerFault};
@@ -13,7 +13,7 @@ use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
 use crate::steering::{SteerChange, keys};
 use crate::transfer::Export;
-use crate::usage::{Counted, ReportCause, UsageReport};
+use usage::{Counted, UsageReport, UsageTriggers};
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,11 @@ pub(crate) enum Role {
     Remove,
     Query,
     Fence,
-    /// Replace at the bucket's old owner: its meters keep half.
+    /// Bounds of counters.
+    Bound,
+    /// Query of the counters for the book.
+    Look,
+    /// Replace at the bucket's old owner: its meters and limits keep half.
     MoveHalve,
     /// Install at the new owner.
     MoveIn,
@@ -162,6 +166,8 @@ impl Sessions {
             Role::MoveHalve | Role::MoveIn | Role::MoveOut | Role::MoveWhole | Role::MoveSteering => {
                 self.move_answered(now, op, result);
             }
+            Role::Bound => self.bounded(op.session),
+            Role::Look => self.looked(now, op.session, result),
             _ => self.change_answered(now, op, result),
         }
         self.advance_move(now);
@@ -222,18 +228,20 @@ impl Sessions {
             reports,
             inherited,
             leaving,
+            bounds,
             ..
         } = *change;
         match (fault, work) {
             (_, Work::Delete) => self.deleted(now, index, ticket, reports, None),
             (None, Work::Establish(prepared) | Work::Modify(prepared)) => {
-                self.commit(now, index, ticket, prepared, reports);
+                self.commit(now, index, ticket, prepared, (reports, bounds));
             }
             (None, Work::Supersede(prepared, seid)) => {
                 let counted: Vec<_> = inherited.iter().chain(&leaving).copied().collect();
                 self.enter_superseded(now, index, &counted);
-                self.take_over(index, seid, (&inherited, prepared.subscriber.clone()));
-                self.commit(now, index, ticket, prepared, reports);
+                let subscriber = prepared.subscriber.clone();
+                self.take_over(now, index, seid, (&inherited, subscriber));
+                self.commit(now, index, ticket, prepared, (reports, bounds));
             }
             (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
@@ -255,6 +263,7 @@ impl Sessions {
                 }
             }
         }
+        self.follow_usage(now, index, false);
         self.next_request(now, index);
     }
 
@@ -265,14 +274,16 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         prepared: Prepared,
-        usage: Vec<UsageReport>,
+        (usage, bounds): (Vec<UsageReport>, Vec<Bounds>),
     ) {
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let before = std::mem::replace(&mut session.live, prepared.live.clone());
         session.shared = prepared.shared;
-        session.usage.follow(now, prepared.live.urrs());
+        let urrs = prepared.live.rules.urrs();
+        session.usage.follow(now, urrs, &prepared.renewed);
+        session.usage.told(urrs, &bounds);
         session.account.since.get_or_insert(now.into());
         if let Some(cp) = prepared.cp {
             self.move_owner(index, cp);
@@ -322,33 +333,31 @@ impl Session {
         };
         let rules = &self.live.rules;
         let counted = |urr, count| {
-            let method = rules.urr(urr).map(|urr| urr.method).unwrap_or_default();
-            Counted { urr, method, count }
+            Some(Counted {
+                urr: rules.urr(urr)?,
+                count,
+            })
         };
         let book = &mut self.usage;
         let reports: Vec<UsageReport> = match (role, &change.work) {
             (Role::Query, Work::Modify(prepared)) => {
-                let asked = prepared.queried.iter();
-                let known = asked.filter_map(|(urr, cause)| Some((counted(*urr, find(*urr)?), *cause)));
-                known
-                    .filter_map(|(counted, cause)| book.report_if_any(now, counted, cause))
-                    .collect()
+                book.query(now, rules.urrs(), &counters, &prepared.queried)
             }
             (Role::Replace, Work::Modify(prepared)) => {
                 let removed = counters
                     .iter()
                     .filter(|(urr, _)| prepared.live.rules.urr(*urr).is_none());
-                let removed = removed.map(|(urr, count)| counted(*urr, *count));
+                let removed = removed.filter_map(|(urr, count)| counted(*urr, *count));
                 removed
-                    .filter_map(|count| book.report_if_any(now, count, ReportCause::Termination))
+                    .filter_map(|count| book.report_if_any(now, count, UsageTriggers::TERMR))
                     .collect()
             }
             (Role::Remove, Work::Delete) => {
                 let all = self
                     .live
                     .urrs()
-                    .map(|urr| counted(urr, find(urr).unwrap_or_default()));
-                all.map(|counted| book.report(now, counted, ReportCause::Termination))
+                    .filter_map(|urr| counted(urr, find(urr).unwrap_or_default()));
+                all.map(|counted| book.report(now, counted, UsageTriggers::TERMR))
                     .collect()
             }
             _ => Vec::new(),

@@ -99,6 +99,10 @@ impl fmt::Display for RuleFault {
             RuleFault::Edit(EditFault::NoEndpoint(id)) => {
                 write!(f, "names Traffic Endpoint {id}, which does not exist")
             }
+            RuleFault::Edit(EditFault::Unmeasured(_)) => {
+                f.write_str("has a threshold or a quota of what it does not measure")
+            }
+            RuleFault::Edit(EditFault::NoMonitoringTime) => f.write_str("has no Monitoring Time"),
             RuleFault::Compile(fault) => fault.fmt(f),
             RuleFault::ChosenByPeer => f.write_str("has an F-TEID chosen by the control plane"),
             RuleFault::TunnelTaken => f.write_str("has the F-TEID of another session"),

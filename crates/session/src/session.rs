@@ -1,6 +1,6 @@
 //! One session: what is live in its worker, and the change that is under way.
 
-use flow::{Bucket, SessionIndex, UrrCount};
+use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::image::Farewell;
 use rules::image::SessionImage;
@@ -14,12 +14,13 @@ use crate::changes::{Assigned, Changes, Recipient};
 use crate::choose::Shared;
 use crate::effect::{AssociationId, CpFSeid, Remote, Seid, Ticket, WorkerFault};
 use crate::ledger::{Account, Subscriber, Will};
+use crate::metering::Metering;
 use crate::paths::GtpuPath;
 use crate::progress::Role;
 use crate::sets::Sets;
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use crate::usage::{ReportCause, UrrCheckpoint, UsageBook, UsageReport};
+use usage::{Renewed, UrrCheckpoint, UsageBook, UsageReport, UsageTriggers};
 
 /// What a worker runs, as far as control needs it again.
 #[derive(Clone, Debug, Default)]
@@ -97,7 +98,9 @@ pub(crate) struct Prepared {
     /// UE addresses that this change took.
     pub(crate) addresses: Vec<UeAddress>,
     /// URRs to report when the worker answers the query.
-    pub(crate) queried: Vec<(UrrId, ReportCause)>,
+    pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
+    /// The terms of URRs that the request gives anew.
+    pub(crate) renewed: Vec<(UrrId, Renewed)>,
     pub(crate) cp: Option<CpFSeid>,
     /// Whom a successor is for.
     pub(crate) subscriber: Option<Arc<Subscriber>>,
@@ -156,6 +159,8 @@ pub(crate) struct Change {
     pub(crate) inherited: Vec<(UrrId, UrrCount)>,
     /// What URRs had counted of a session that is being superseded, which its successor has not.
     pub(crate) leaving: Vec<(UrrId, UrrCount)>,
+    /// The bounds of its counters that the worker gets with the rules, by slot.
+    pub(crate) bounds: Vec<Bounds>,
 }
 
 /// Where a session stands.
@@ -235,6 +240,7 @@ pub(crate) struct Session {
     pub(crate) shared: Shared,
     pub(crate) usage: UsageBook,
     pub(crate) account: Account,
+    pub(crate) metering: Metering,
     pub(crate) state: State,
     pub(crate) waiting: VecDeque<Waiting>,
 }

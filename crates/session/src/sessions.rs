@@ -9,12 +9,13 @@ use rules::Predefined;
 use rules::compile::Adjacencies;
 use rules::model::UrrId;
 use rules::network::Network;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use packet::Teid;
+use usage::{Renewed, UsageBook, UsageReport};
 
 use crate::addresses::Addresses;
 use crate::changes::Changes;
@@ -23,6 +24,7 @@ use crate::indexes::Indexes;
 use crate::keyed::{Keyed, keyed};
 use crate::ledger::{Account, EndCause, LedgerEntry};
 use crate::members::Members;
+use crate::metering::renewed;
 use crate::moving::{Move, Moved};
 use crate::paths::{GtpuPath, PathChange, Paths};
 use crate::persist::Persist;
@@ -69,6 +71,8 @@ pub struct Config {
     /// Whether usage reports and ends of sessions are entered in the ledger
     /// ([`poll_ledger`](Sessions::poll_ledger)), which somebody must empty then.
     pub ledger: bool,
+    /// When the clock that time is given by began, in seconds since 1970: monitoring times are dates.
+    pub clock_unix: u64,
 }
 
 impl Config {
@@ -92,6 +96,7 @@ impl Config {
             predefined: Arc::default(),
             max_waiting: 8,
             ledger: false,
+            clock_unix: 0,
         }
     }
 
@@ -145,6 +150,10 @@ pub struct Sessions {
     pub(crate) effects: VecDeque<Effect>,
     pub(crate) outcomes: VecDeque<Outcome>,
     pub(crate) ledger: VecDeque<LedgerEntry>,
+    /// Reports that sessions make by themselves.
+    pub(crate) usage: VecDeque<(Seid, UsageReport)>,
+    /// When the book of which session is to be looked at.
+    pub(crate) timers: BTreeSet<(Nanos, SessionIndex)>,
 }
 
 impl Sessions {
@@ -182,6 +191,8 @@ impl Sessions {
             effects: VecDeque::new(),
             outcomes: VecDeque::new(),
             ledger: VecDeque::new(),
+            usage: VecDeque::new(),
+            timers: BTreeSet::new(),
             config,
             network,
             adjacencies,
@@ -249,8 +260,9 @@ impl Sessions {
             charged: 0,
             live: Live::default(),
             shared: Default::default(),
-            usage: Default::default(),
             account,
+            usage: UsageBook::new(self.config.clock_unix),
+            metering: Default::default(),
             state: State::Settled,
             waiting: VecDeque::new(),
         };
@@ -337,6 +349,7 @@ impl Sessions {
         };
         let (live, shared) = (session.live.clone(), session.shared.clone());
         let queried = crate::prepare::queried(&live, &changes.query)?;
+        let renewed: Vec<_> = changes.update_urrs.iter().map(renewed).collect();
         let (image, mut prepared) = if changes.leaves_rules() {
             (
                 None,
@@ -358,6 +371,9 @@ impl Sessions {
             let (_, image, prepared) = self.prepare(subject, changes)?;
             (Some(image), prepared)
         };
+        // A URR without PDRs forgets what it measured, and what was left of its quotas (TS 29.244 §5.2.2.3.1).
+        let lost = prepared.queried.iter().map(|(urr, _)| (*urr, Renewed::ALL));
+        prepared.renewed = lost.chain(renewed).collect();
         prepared.queried.extend(queried);
         prepared.cp = cp;
         self.start(now, index, ticket, Work::Modify(prepared), image);
@@ -558,8 +574,11 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         work: Work,
-        image: Option<Box<rules::image::SessionImage>>,
+        mut image: Option<Box<rules::image::SessionImage>>,
     ) {
+        if let Some(image) = image.as_deref_mut() {
+            self.fill_bounds(now, index, &work, image);
+        }
         if matches!(work, Work::Establish(_)) {
             self.deadlines.push_back(Deadline {
                 at: now + self.config.deadline,
@@ -582,6 +601,10 @@ impl Sessions {
             reports: Vec::new(),
             inherited: Vec::new(),
             leaving: Vec::new(),
+            bounds: image
+                .as_deref()
+                .map(|image| image.block.bounds.clone())
+                .unwrap_or_default(),
         };
         let is_new = matches!(change.work, Work::Establish(_));
         let Some(session) = self.session_mut(index) else {

@@ -20,7 +20,7 @@ use crate::refusal::Refusal;
 use crate::session::{Live, Prepared, Session, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
 use crate::sets::Sets;
-use crate::usage::{ReportCause, UsageBook};
+use usage::{UsageBook, UsageTriggers};
 
 impl Sessions {
     /// Begins to put a session in the place of the settled one at `index`. If that one has got another name since the
@@ -76,7 +76,7 @@ impl Sessions {
         prepared.subscriber = subscriber;
         let inherits = |urr: UrrId| counting.iter().any(|old| old.id == urr);
         let both = prepared.live.urrs().filter(|urr| inherits(*urr));
-        prepared.queried = both.map(|urr| (urr, ReportCause::Termination)).collect();
+        prepared.queried = both.map(|urr| (urr, UsageTriggers::TERMR)).collect();
         // Packets that wait are the old session's, as if it were deleted.
         prepared.farewell.discards_buffered = true;
         Ok((image, prepared, seid))
@@ -85,15 +85,17 @@ impl Sessions {
     /// The worker runs the new session: it gets its SEID, and what waits for the old one is refused.
     pub(crate) fn take_over(
         &mut self,
+        now: Nanos,
         index: SessionIndex,
         seid: Seid,
         (inherited, subscriber): (&[(UrrId, UrrCount)], Option<Arc<Subscriber>>),
     ) {
+        let clock_unix = self.config.clock_unix;
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let old = std::mem::replace(&mut session.seid, seid);
-        session.usage = UsageBook::beginning_at(inherited);
+        session.usage = UsageBook::beginning_at(inherited, now, clock_unix);
         session.sets = Sets::default();
         session.account = Account::of(subscriber);
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));

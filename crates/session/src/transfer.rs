@@ -21,7 +21,7 @@ use crate::refusal::Refusal;
 use crate::session::{Live, Phase, Prepared, Session, State, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
 use crate::tunnels::Tunnel;
-use crate::usage::UsageBook;
+use usage::UsageBook;
 
 /// What becomes of a session that is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +158,12 @@ impl Sessions {
             live,
             ..Prepared::default()
         };
-        self.put(Session::arriving(index, association, record));
+        self.put(Session::arriving(
+            index,
+            association,
+            record,
+            self.config.clock_unix,
+        ));
         self.start(
             now,
             index,
@@ -212,7 +217,12 @@ impl Session {
     }
 
     /// A session of which nothing is live yet.
-    fn arriving(index: SessionIndex, association: AssociationId, record: &SessionRecord) -> Session {
+    fn arriving(
+        index: SessionIndex,
+        association: AssociationId,
+        record: &SessionRecord,
+        clock_unix: u64,
+    ) -> Session {
         Session {
             index,
             seid: record.seid,
@@ -226,7 +236,8 @@ impl Session {
             charged: 0,
             live: Live::default(),
             shared: record.shared.clone(),
-            usage: UsageBook::resuming(&record.checkpoints),
+            usage: UsageBook::resuming(&record.checkpoints, clock_unix),
+            metering: Default::default(),
             account: record.account.clone(),
             state: State::Settled,
             waiting: VecDeque::new(),

@@ -132,8 +132,8 @@ fn an_endpoint_takes_its_pdrs_along_and_their_usage_is_told() {
     let removed = world.modify(done.seid, removal).unwrap();
     assert_eq!(removed.usage.len(), 1);
     assert_eq!(
-        (removed.usage[0].cause, removed.usage[0].count),
-        (ReportCause::Termination, uplink_count(3))
+        (removed.usage[0].triggers, removed.usage[0].count),
+        (UsageTriggers::TERMR, uplink_count(3))
     );
     assert!(
         world

@@ -227,13 +227,14 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
                 (
                     report.urr.0,
                     report.sequence,
-                    report.cause,
+                    report.triggers,
                     report.count.ul_packets,
                 )
             })
             .collect::<Vec<_>>()
     };
-    use ReportCause::{Immediate, Termination};
+    const TERMINATION: UsageTriggers = UsageTriggers::TERMR;
+    const IMMEDIATE: UsageTriggers = UsageTriggers::IMMER;
 
     count(&mut world);
     let asked = Changes {
@@ -242,7 +243,7 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
     };
     assert_eq!(
         told(&world.modify(done.seid, asked.clone()).unwrap()),
-        [(1, 0, Immediate, 1)]
+        [(1, 0, IMMEDIATE, 1)]
     );
     assert_eq!(
         told(&world.modify(done.seid, asked).unwrap()),
@@ -257,7 +258,7 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
     };
     assert_eq!(
         told(&world.modify(done.seid, removed).unwrap()),
-        [(2, 0, Termination, 2)]
+        [(2, 0, TERMINATION, 2)]
     );
 
     let unlinked = PdrUpdate {
@@ -270,19 +271,19 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
     };
     assert_eq!(
         told(&world.modify(done.seid, dissociated).unwrap()),
-        [(3, 0, Termination, 2)]
+        [(3, 0, TERMINATION, 2)]
     );
 
     let all = Changes {
-        query: Query::All,
+        query: Query::All(Vec::new()),
         ..Changes::default()
     };
     assert_eq!(
         told(&world.modify(done.seid, all).unwrap()),
-        [(1, 1, Immediate, 1)]
+        [(1, 1, IMMEDIATE, 1)]
     );
     let deleted = world.delete(done.seid).unwrap();
-    assert_eq!(told(&deleted), [(1, 2, Termination, 0), (3, 1, Termination, 0)]);
+    assert_eq!(told(&deleted), [(1, 2, TERMINATION, 0), (3, 1, TERMINATION, 0)]);
     world.assert_clean();
 }
 

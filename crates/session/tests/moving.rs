@@ -151,7 +151,7 @@ fn every_packet_is_counted_at_one_of_the_two() {
         .modify(
             seid,
             Changes {
-                query: Query::All,
+                query: Query::All(Vec::new()),
                 ..Changes::default()
             },
         )
@@ -415,7 +415,7 @@ fn buckets_that_moved_away_and_back_count_on() {
         at = to;
         if round == 3 {
             let changes = Changes {
-                query: Query::All,
+                query: Query::All(Vec::new()),
                 ..Changes::default()
             };
             let done = world.modify(seids[0], changes).unwrap();

@@ -69,7 +69,7 @@ fn counts(world: &mut World, seid: Seid, packets: u64) {
 /// Usage that the control plane asks for.
 fn query(world: &mut World, seid: Seid) -> UsageReport {
     let query = Changes {
-        query: Query::All,
+        query: Query::All(Vec::new()),
         ..Changes::default()
     };
     world.modify(seid, query).unwrap().usage[0]
@@ -245,19 +245,35 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
         dl_packets,
         dl_octets,
     });
-    let cause = prop_oneof![Just(ReportCause::Termination), Just(ReportCause::Immediate)];
+    let why = prop_oneof![Just(UsageTriggers::TERMR), Just(UsageTriggers::IMMER)];
     let times = any::<(u32, u32)>().prop_map(|(a, b)| [Moment(a.into()), Moment(-i64::from(b))]);
-    let usage = (any::<u32>(), 0..8_u8, any::<u32>(), cause, count, times).prop_map(
-        |(urr, method, sequence, cause, count, [end, start])| UsageReport {
-            urr: UrrId(urr),
-            method: MeasurementMethod(method),
-            sequence,
-            cause,
-            count,
-            start,
-            end,
-        },
-    );
+    let usage = (
+        any::<u32>(),
+        0..8_u8,
+        any::<u32>(),
+        (why, any::<Option<u32>>()),
+        count,
+        times,
+    )
+        .prop_map(
+            |(urr, method, sequence, (triggers, seconds), count, [end, start])| {
+                let duration = seconds.map(Seconds);
+                UsageReport {
+                    urr: UrrId(urr),
+                    method: MeasurementMethod(method),
+                    sequence,
+                    triggers,
+                    count,
+                    duration,
+                    start,
+                    end,
+                    first: duration.map(|_| start),
+                    last: duration.map(|_| end),
+                    information: duration.map(|_| UsageInformation::BEF),
+                    tells_packets: duration.is_some(),
+                }
+            },
+        );
     let status = prop::sample::select(vec![
         None,
         Some(DataStatus::Buffered),
@@ -313,12 +329,18 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
         }),
     });
     let endpoints = prop::collection::vec(any::<u8>(), 0..3);
-    (rules::testing::any_rules(), any_pending(), sets, endpoints).prop_map(
-        |(rules, pending, sets, endpoints)| {
+    let urrs = (
+        rules::testing::any_urr(UrrId(100)),
+        rules::testing::any_urr(UrrId(101)),
+    );
+    (rules::testing::any_rules(), urrs, any_pending(), sets, endpoints).prop_map(
+        |(rules, urrs, pending, sets, endpoints)| {
             let mut world = World::new(1);
             let seid = world.establish(1, chosen_session(UE)).unwrap().seid;
             let mut record = export(&mut world, seid, Export::Copy).unwrap();
             let mut rules = rules;
+            rules.create_urr(urrs.0).expect("it is new");
+            rules.create_urr(urrs.1).expect("it is new");
             for id in endpoints {
                 let mut endpoint = TrafficEndpoint::new(TrafficEndpointId(id));
                 endpoint.f_teid = Some(given(id.into()));

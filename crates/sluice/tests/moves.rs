@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use rules::compile::Adjacencies;
 use rules::model::{
     BitRates, BitsPerSecond, Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation,
-    PdrId, PdrUpdate, Precedence,
+    PdrId, PdrUpdate, Precedence, ReportingTriggers, Urr, UrrId, UrrUpdate, Volume,
 };
 use rules::network::Network;
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
@@ -45,6 +45,27 @@ fn is_policed(ue: u8) -> bool {
     ue % 3 == 2
 }
 
+/// Octets between the reports of a charged UE.
+const THRESHOLD: u64 = 20_000;
+/// Octets that a session of it may use at first.
+const QUOTA: u64 = 60_000;
+
+fn is_charged(ue: u8) -> bool {
+    ue % 3 == 1
+}
+
+/// What a charged UE's URR says.
+fn charged(urr: &mut Urr) {
+    let total = |octets| {
+        Some(Box::new(Volume {
+            total: Some(octets),
+            ..Volume::default()
+        }))
+    };
+    urr.triggers = ReportingTriggers(ReportingTriggers::VOLTH.0 | ReportingTriggers::VOLQU.0);
+    (urr.volume_threshold, urr.volume_quota) = (total(THRESHOLD), total(QUOTA));
+}
+
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Step {
@@ -69,6 +90,14 @@ enum Step {
     Wait(u8),
 }
 
+/// What a request asks for; where that has a quota, which.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    Establishment(u64),
+    Grant(u64),
+    Other,
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Modified {
     /// Another tunnel of the gNB: no flow is touched.
@@ -76,6 +105,8 @@ enum Modified {
     /// Another precedence: flows are decided anew.
     Precedence(u32),
     Query,
+    /// A new quota, of so many octets.
+    Grant(u64),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -83,6 +114,7 @@ fn step() -> impl Strategy<Value = Step> {
         (1_u32..99).prop_map(Modified::Tunnel),
         (1_u32..99).prop_map(Modified::Precedence),
         Just(Modified::Query),
+        (0_u64..100_000).prop_map(Modified::Grant),
     ];
     let packets = (
         0..UES,
@@ -113,6 +145,8 @@ struct Ue {
     sent: UrrCount,
     passed: UrrCount,
     reported: UrrCount,
+    /// A charged UE's octets may be so many.
+    allowed: u64,
     /// By direction.
     policed: [Allowed; 2],
 }
@@ -195,11 +229,13 @@ impl SessionParts {
         for qer in qers.iter_mut().filter(|_| is_policed(ue)) {
             qer.mbr = Some(BitRates { ul: MBR, dl: MBR });
         }
+        let mut urrs = rules.urrs().to_vec();
+        urrs.iter_mut().filter(|_| is_charged(ue)).for_each(charged);
         Self(Changes {
             create_pdrs: pdrs,
             create_fars: rules.fars().to_vec(),
             create_qers: qers,
-            create_urrs: rules.urrs().to_vec(),
+            create_urrs: urrs,
             ..Changes::default()
         })
     }
@@ -215,7 +251,9 @@ struct World {
     ues: [Ue; UES as usize],
     addresses: Vec<(Ipv4Addr, Ipv6Addr)>,
     /// Requests under way, and whose they are.
-    asked: BTreeMap<Ticket, (u8, bool)>,
+    asked: BTreeMap<Ticket, (u8, Asked)>,
+    /// Whose sessions there have been.
+    seids: BTreeMap<Seid, u8>,
     tickets: u64,
     moved: Vec<Moved>,
     moves: usize,
@@ -252,6 +290,7 @@ impl World {
             ues: Default::default(),
             addresses: (0..UES).map(addresses).collect(),
             asked: BTreeMap::new(),
+            seids: BTreeMap::new(),
             tickets: 0,
             moved: Vec::new(),
             moves: 0,
@@ -361,6 +400,16 @@ impl World {
         }
     }
 
+    /// Whatever a charged UE's session has used, less than a threshold of it is not reported.
+    fn check_thresholds(&self) {
+        for number in (0..UES).filter(|number| is_charged(*number)) {
+            let ue = &self.ues[usize::from(number)];
+            let octets = |count: UrrCount| count.ul_octets + count.dl_octets;
+            let left = octets(ue.passed) - octets(ue.reported);
+            assert!(ue.session.is_none() || left < THRESHOLD, "UE {number}: {ue:?}");
+        }
+    }
+
     /// As `Control::poll`.
     fn poll_control(&mut self, events: usize) {
         for place in 0..self.links.len() {
@@ -369,6 +418,14 @@ impl World {
                     Ok(Event::Applied { op, outcome, .. }) => self.applied(op, outcome),
                     Ok(Event::Queried { op, outcome }) => self.applied(op, outcome.map(Some)),
                     Ok(Event::Fenced { op }) => self.applied(op, Ok(None)),
+                    Ok(Event::CounterReached {
+                        session,
+                        urr,
+                        count,
+                        reached,
+                    }) => self
+                        .sessions
+                        .counter_reached(self.now, session, (urr, count), reached),
                     Ok(other) => panic!("{other:?}"),
                     Err(_) => break,
                 }
@@ -384,9 +441,15 @@ impl World {
                 link.commands.push(command).expect("there is a slot");
             }
         }
+        while let Some((seid, report)) = self.sessions.poll_usage() {
+            let ue = self.seids[&seid];
+            assert!(is_charged(ue), "{report:?}");
+            add(&mut self.ues[usize::from(ue)].reported, report.count);
+        }
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.outcome(outcome);
         }
+        self.check_quotas();
         self.moved
             .extend(std::iter::from_fn(|| self.sessions.poll_moved()));
     }
@@ -401,13 +464,19 @@ impl World {
     }
 
     fn outcome(&mut self, outcome: Outcome) {
-        let (number, is_establishment) = self.asked.remove(&outcome.ticket).expect("it was asked for");
+        let (number, asked) = self.asked.remove(&outcome.ticket).expect("it was asked for");
         let done = outcome.result.expect("nothing is refused here");
         let ue = &mut self.ues[usize::from(number)];
         for report in &done.usage {
             add(&mut ue.reported, report.count);
         }
-        if is_establishment {
+        let octets = |count: UrrCount| count.ul_octets + count.dl_octets;
+        if let Asked::Establishment(quota) | Asked::Grant(quota) = asked {
+            // What it has used under the quota before it keeps.
+            ue.allowed = octets(ue.passed).max(octets(ue.reported) + quota);
+        }
+        if let Asked::Establishment(_) = asked {
+            self.seids.insert(done.seid, number);
             ue.session = Some(done.seid);
             let created: Option<FTeid> = done.created.first().map(|(_, f_teid)| *f_teid);
             ue.teid = created.map_or_else(|| chosen_teid(number).unwrap(), |f_teid| f_teid.teid.0);
@@ -418,10 +487,23 @@ impl World {
         self.asked.values().any(|(asking, _)| *asking == ue)
     }
 
-    fn ask(&mut self, ue: u8, is_establishment: bool) -> Ticket {
+    /// No octet has passed beyond the quotas.
+    fn check_quotas(&self) {
+        for number in (0..UES).filter(|number| is_charged(*number)) {
+            let is_grant = |(ue, asked): &(u8, Asked)| *ue == number && matches!(asked, Asked::Grant(_));
+            let ue = &self.ues[usize::from(number)];
+            let passed = ue.passed.ul_octets + ue.passed.dl_octets;
+            assert!(
+                self.asked.values().any(is_grant) || passed <= ue.allowed,
+                "{ue:?}"
+            );
+        }
+    }
+
+    fn ask(&mut self, ue: u8, asked: Asked) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
-        self.asked.insert(ticket, (ue, is_establishment));
+        self.asked.insert(ticket, (ue, asked));
         ticket
     }
 
@@ -431,7 +513,7 @@ impl World {
         if self.ues[usize::from(ue)].session.is_some() || self.is_asking(ue) {
             return;
         }
-        let ticket = self.ask(ue, true);
+        let ticket = self.ask(ue, Asked::Establishment(QUOTA));
         let cp = CpFSeid {
             seid: ticket.0,
             ipv4: Some(Ipv4Addr::new(10, 0, 0, 1)),
@@ -449,7 +531,7 @@ impl World {
         if self.asked.values().filter(|(asking, _)| *asking == ue).count() > 4 {
             return;
         }
-        let mut changes = Changes::default();
+        let (mut changes, mut asked) = (Changes::default(), Asked::Other);
         match modified {
             Modified::Tunnel(teid) => {
                 let header = OuterHeaderCreation::gtpu_ipv4(Teid(teid), GNB);
@@ -468,9 +550,21 @@ impl World {
                     ..PdrUpdate::new(PdrId(1))
                 }];
             }
-            Modified::Query => changes.query = Query::All,
+            Modified::Query => changes.query = Query::All(Vec::new()),
+            Modified::Grant(octets) if is_charged(ue) => {
+                asked = Asked::Grant(octets);
+                let quota = Box::new(Volume {
+                    total: Some(octets),
+                    ..Volume::default()
+                });
+                changes.update_urrs = vec![UrrUpdate {
+                    volume_quota: Edit::Set(quota),
+                    ..UrrUpdate::new(UrrId(1))
+                }];
+            }
+            Modified::Grant(_) => return,
         }
-        let ticket = self.ask(ue, false);
+        let ticket = self.ask(ue, asked);
         self.sessions.modify(self.now, ticket, seid, None, changes);
     }
 
@@ -480,7 +574,7 @@ impl World {
             return;
         };
         while (0..WORKERS).filter(|worker| self.poll_worker(*worker)).count() > 0 {}
-        let ticket = self.ask(ue, false);
+        let ticket = self.ask(ue, Asked::Other);
         self.sessions.delete(self.now, ticket, seid);
     }
 
@@ -543,13 +637,18 @@ impl World {
         let owned: usize = self.workers.iter().map(Worker::sessions).sum();
         assert_eq!(owned, self.sessions.count().sessions);
         self.check_bursts();
+        self.check_thresholds();
         (0..UES).for_each(|ue| self.delete(ue));
         self.settle();
         for (number, ue) in self.ues.iter().enumerate() {
             assert_eq!(ue.passed, ue.reported, "UE {number}");
-            assert!(is_policed(number as u8) || ue.sent == ue.passed, "UE {number}");
+            let passes = !is_policed(number as u8) && !is_charged(number as u8);
+            assert!(!passes || ue.sent == ue.passed, "UE {number}");
         }
-        let red = |worker: &Worker<MemIo>| worker.stats().dropped(DropReason::MeterRed);
+        let red = |worker: &Worker<MemIo>| {
+            let stats = worker.stats();
+            stats.dropped(DropReason::MeterRed) + stats.dropped(DropReason::QuotaExhausted)
+        };
         assert_eq!(
             self.received + self.workers.iter().map(red).sum::<u64>(),
             self.sent

@@ -518,21 +518,11 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Tells Control what a packet's counters have reached; one that a limit does not allow is dropped.
+    /// Control is told that a packet's counters have reached something; one that a limit does not allow is dropped.
     #[cold]
     fn reached(&mut self, session: SessionIndex, counted: Counted) -> Result<(), DropReason> {
-        let Counted {
-            action,
-            watermarks,
-            limits,
-        } = counted;
-        let event = Event::CountersReached {
-            session,
-            watermarks,
-            limits,
-        };
-        self.notices.tell(self.stats, event);
-        match action {
+        self.notices.counters_reached(session);
+        match counted.action {
             Some(_) => Err(DropReason::QuotaExhausted),
             None => Ok(()),
         }

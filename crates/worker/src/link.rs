@@ -10,7 +10,9 @@
 use std::net::IpAddr;
 
 use flow::meter::{Rate, SharedId};
-use flow::{BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, SessionIndex, VrfId, WorkerId};
+use flow::{
+    BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, Reached, SessionIndex, VrfId, WorkerId,
+};
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
@@ -216,14 +218,17 @@ pub enum Event {
         /// The peer's TEID.
         teid: Teid,
     },
-    /// A packet made counters of a session reach what was set for them.
-    CountersReached {
+    /// A URR's counter has reached what was set for it. Told at the end of the poll in which it did, or as soon as there
+    /// is room; what was told before may be told again.
+    CounterReached {
         /// The session.
         session: SessionIndex,
-        /// The URR slots that reached a watermark, each told once: bit n is slot n.
-        watermarks: u64,
-        /// The URR slots that reached their limit, which acts from now on.
-        limits: u64,
+        /// The URR.
+        urr: UrrId,
+        /// What it has counted.
+        count: UrrCount,
+        /// What it has reached, since its bounds were set.
+        reached: Reached,
     },
     /// Control wants to know of a downlink packet (TS 29.244 §5.2.3.1): it is the first one of a QoS flow since a FAR was
     /// told to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.

@@ -6,12 +6,13 @@
 use std::net::IpAddr;
 
 use flow::{
-    BlockError, BlockImage, BlockRef, Blocks, Flows, Nanos, ReplaceMap, SessionBlock, SessionIndex, VrfId,
-    prefetch,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, Flows, Nanos, Reached, ReplaceMap, SessionBlock,
+    SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
 use rules::image::{MeterShare, SessionChange, SessionImage, UsageSnapshot};
+use rules::model::UrrId;
 use rules::prefix::IpPrefix;
 
 use crate::allowance::Paced;
@@ -215,6 +216,14 @@ impl Sessions {
                 Ok(()) => self.replace(image, now),
                 Err(error) => Applied::failed(error, Some(image)),
             },
+            SessionChange::Bound(session, bounds) => match self.bound(session, &bounds) {
+                Ok(()) => Applied {
+                    outcome: Ok(None),
+                    retired: None,
+                    spent: BlockImage::default(),
+                },
+                Err(error) => Applied::failed(error, None),
+            },
             SessionChange::Remove(session) => match self.remove(session) {
                 Some((usage, image)) => Applied {
                     outcome: Ok(usage),
@@ -299,7 +308,8 @@ impl Sessions {
         image.remember(&slot.image);
         let same = slot.image.classification_generation == image.classification_generation;
         let flows = if same { Flows::Keep } else { Flows::Revoke };
-        let last = self.counters(slot, |urr| !carry.keeps(urr));
+        let leaves = image.meter_share == MeterShare::Leaving;
+        let mut last = self.counters(slot, |urr| !carry.keeps(urr));
         let block = slot.installed.block;
         self.blocks.settle_meters(block, now);
         let installed = match self.blocks.replace(block, &image.block, &carry, flows) {
@@ -310,7 +320,14 @@ impl Sessions {
         let session = image.session;
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
+        let urrs = image.urr_ids.len() as u8;
         let old = self.slots[session.index()].replace(Slot::new(image, installed, account));
+        if leaves {
+            (0..urrs).for_each(|slot| self.blocks.halve_limit(installed.block, slot));
+            last = self
+                .at(session)
+                .map_or(last, |slot| self.counters(slot, |_| true));
+        }
         let usage = (!last.is_empty()).then_some(UsageSnapshot {
             session,
             counters: last,
@@ -320,6 +337,34 @@ impl Sessions {
             retired: old.map(Slot::into_image),
             spent,
         }
+    }
+
+    /// Sets bounds of a session's counters; what they have reached already is found at once.
+    fn bound(&mut self, session: SessionIndex, bounds: &[(UrrId, Bounds)]) -> Result<(), ApplyError> {
+        let slot = self.slots.get(session.index()).and_then(Option::as_ref);
+        let slot = slot.ok_or(ApplyError::NotFound)?;
+        let block = slot.installed.block;
+        for (urr, bounds) in bounds {
+            let place = slot.image.urr_ids.iter().position(|id| id == urr);
+            if let Some(place) = place.map(|place| place as u8)
+                && self.blocks.set_bounds(block, place, bounds)
+            {
+                self.blocks.look_at_bounds(block, place);
+            }
+        }
+        Ok(())
+    }
+
+    /// The URRs of a session that have reached something, with their counts.
+    pub fn reached(&self, session: SessionIndex) -> impl Iterator<Item = (UrrId, UrrCount, Reached)> + '_ {
+        let slot = self.at(session);
+        let block = slot.and_then(|slot| self.blocks.get(slot.installed.block));
+        let urrs = slot.into_iter().flat_map(|slot| slot.image.urr_ids.iter());
+        urrs.enumerate().filter_map(move |(place, urr)| {
+            let block = block.as_ref()?;
+            let reached = block.reached(place as u8);
+            (!reached.is_nothing()).then(|| (*urr, block.urr(place as u8).unwrap_or_default(), reached))
+        })
     }
 
     fn remove(&mut self, session: SessionIndex) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {

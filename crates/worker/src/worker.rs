@@ -123,7 +123,7 @@ impl<I: Io> Worker<I> {
         };
         Ok(Self {
             commands: link.commands,
-            notices: Notices::new(link.events),
+            notices: Notices::new(link.events, config.max_sessions),
             drains: Drains::new(),
             places: Places::new(&config.network, &config.macs),
             steering: Steering::new(config.workers, exceptions),
@@ -170,6 +170,7 @@ impl<I: Io> Worker<I> {
             self.release(now);
         }
         self.tidy(now);
+        self.tell_reached();
         self.outgoing.flush(&mut self.io, &mut self.stats);
         PollReport {
             rx: self.stats.rx() + self.stats.inbox - rx,
@@ -293,6 +294,25 @@ impl<I: Io> Worker<I> {
             }
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
+        }
+    }
+
+    /// Tells what counters have reached in this poll, or in one before that had no room.
+    #[inline]
+    fn tell_reached(&mut self) {
+        while let Some(session) = self.notices.next_reached() {
+            for (urr, count, reached) in self.sessions.reached(session) {
+                if !self.notices.has_plenty() {
+                    return self.notices.counters_reached(session);
+                }
+                let event = Event::CounterReached {
+                    session,
+                    urr,
+                    count,
+                    reached,
+                };
+                self.notices.tell(&mut self.stats, event);
+            }
         }
     }
 

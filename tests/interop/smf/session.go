@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/wmnsk/go-pfcp/ie"
 	"github.com/wmnsk/go-pfcp/message"
@@ -23,6 +24,40 @@ type Session struct {
 	ChooseFlags    uint8  `json:"choose_flags"`   // F-TEID flags of the uplink PDR; 0: CHOOSE, IPv4
 	ChosenTEID     uint32 `json:"chosen_teid"`    // an F-TEID of the SMF's own choice,
 	ChosenAddress  string `json:"chosen_address"` // with its address
+	// What calls for reports and stops the traffic; without, a threshold that no test reaches.
+	Charging *Charging `json:"charging"`
+}
+
+// Charging is what a URR says; what is 0 is left out.
+type Charging struct {
+	Threshold uint64 `json:"threshold"` // octets of both directions
+	Quota     uint64 `json:"quota"`     // likewise
+	Seconds   uint32 `json:"seconds"`   // a Measurement Period
+}
+
+// Triggers (TS 29.244 §8.2.19): PERIO and VOLTH of octet 5, VOLQU of octet 6.
+const periodic, volumeThreshold, volumeQuota = 0x01, 0x02, 0x01
+
+func (s Session) createURR() *ie.IE {
+	wanted := Charging{Threshold: 1 << 40}
+	if s.Charging != nil {
+		wanted = *s.Charging
+	}
+	var triggers [2]uint8
+	ies := []*ie.IE{ie.NewURRID(sessionURR), ie.NewMeasurementMethod(0, 1, 0)}
+	if wanted.Threshold != 0 {
+		triggers[0] |= volumeThreshold
+		ies = append(ies, ie.NewVolumeThreshold(0x01, wanted.Threshold, 0, 0))
+	}
+	if wanted.Quota != 0 {
+		triggers[1] |= volumeQuota
+		ies = append(ies, ie.NewVolumeQuota(0x01, wanted.Quota, 0, 0))
+	}
+	if wanted.Seconds != 0 {
+		triggers[0] |= periodic
+		ies = append(ies, ie.NewMeasurementPeriod(time.Duration(wanted.Seconds)*time.Second))
+	}
+	return ie.NewCreateURR(append(ies, ie.NewReportingTriggers(triggers[:]...))...)
 }
 
 // Established is what the UPF answered.
@@ -117,8 +152,7 @@ func (c *Client) EstablishmentRequest(s Session) *message.SessionEstablishmentRe
 	ies = append(ies, s.createPDRs()...)
 	ies = append(ies, s.createFARs()...)
 	ies = append(ies,
-		ie.NewCreateURR(ie.NewURRID(sessionURR), ie.NewMeasurementMethod(0, 1, 0), ie.NewReportingTriggers(0x02, 0x00),
-			ie.NewVolumeThreshold(0x01, 1<<40, 0, 0)),
+		s.createURR(),
 		ie.NewCreateQER(ie.NewQERID(sessionQER), ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpen),
 			ie.NewMBR(1_000_000, 1_000_000), ie.NewQFI(s.QFI)),
 		ie.NewPDNType(ie.PDNTypeIPv4))
@@ -131,7 +165,13 @@ func (c *Client) Establish(s Session) (Established, error) {
 	if err != nil {
 		return Established{}, err
 	}
-	return ReadEstablished(response, s.SEID)
+	established, err := ReadEstablished(response, s.SEID)
+	if err == nil {
+		c.mu.Lock()
+		c.upSEIDs[s.SEID] = established.SEID
+		c.mu.Unlock()
+	}
+	return established, err
 }
 
 // ReadEstablished reads the UPF's SEID and the chosen F-TEID; seid is the SMF's own.

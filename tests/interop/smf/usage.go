@@ -22,6 +22,7 @@ type Report struct {
 	SEID         uint64   `json:"seid"`          // ours
 	DownlinkData []uint16 `json:"downlink_data"` // the PDRs of a Downlink Data Report
 	Usage        int      `json:"usage"`         // how many usage reports
+	Triggers     []uint32 `json:"triggers"`      // why each of them was made: octet 5 in the low byte
 }
 
 // ledger sums what was reported, however it came: by our SEID, then by URR.
@@ -64,7 +65,10 @@ func (c *Client) charge(seid uint64, reports []*ie.IE) error {
 
 // takeReport books a Session Report Request and makes the answer.
 func (c *Client) takeReport(m *message.SessionReportRequest) *message.SessionReportResponse {
-	report := Report{SEID: m.SEID(), DownlinkData: []uint16{}, Usage: len(m.UsageReport)}
+	report := Report{SEID: m.SEID(), DownlinkData: []uint16{}, Usage: len(m.UsageReport), Triggers: []uint32{}}
+	for _, usage := range m.UsageReport {
+		report.Triggers = append(report.Triggers, readTriggers(usage))
+	}
 	cause := ie.NewCause(ie.CauseRequestAccepted)
 	if err := c.charge(m.SEID(), m.UsageReport); err != nil {
 		cause = ie.NewCause(ie.CauseRequestRejected)
@@ -111,6 +115,18 @@ func (c *Client) Reports() []Report {
 			return reports
 		}
 	}
+}
+
+func readTriggers(report *ie.IE) uint32 {
+	trigger, err := report.FindByType(ie.UsageReportTrigger)
+	if err != nil {
+		return 0
+	}
+	var triggers uint32
+	for place, octet := range trigger.Payload {
+		triggers |= uint32(octet) << (8 * place)
+	}
+	return triggers
 }
 
 func readUsage(report *ie.IE) (Usage, error) {

@@ -80,6 +80,22 @@ impl Bounds {
     };
 }
 
+/// What a counter has reached, of what was set for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// A watermark.
+    pub watermark: bool,
+    /// The limits: bit 0 both directions together, bit 1 uplink, bit 2 downlink.
+    pub limits: u8,
+}
+
+impl Reached {
+    /// Whether it has reached nothing.
+    pub const fn is_nothing(self) -> bool {
+        !self.watermark && self.limits == 0
+    }
+}
+
 /// What became of a packet in the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
@@ -215,6 +231,30 @@ impl BoundsLine {
             }
         }
         stops.contains(&true).then_some(stops)
+    }
+
+    /// What has been reached so far.
+    pub(super) fn reached(&self) -> Reached {
+        let is_raised = |word: &u64| word & RAISED != 0;
+        let limits = self.limits.iter().enumerate();
+        Reached {
+            watermark: self.watermarks.iter().any(is_raised),
+            limits: limits.fold(0, |mask, (kind, word)| mask | u8::from(is_raised(word)) << kind),
+        }
+    }
+
+    /// Leaves half of what a limit that acts still allows, rounded down.
+    pub(super) fn halve(&mut self, counted: UrrCount) {
+        if self.action() == LimitAction::Event {
+            return;
+        }
+        for (kind, word) in self.limits.iter_mut().enumerate() {
+            if let Some(octets) = live(*word) {
+                let used = sum(counted, kind);
+                let left = octets.saturating_sub(used) / 2;
+                *word = *word & !OCTETS | used.min(octets) + left;
+            }
+        }
     }
 
     /// Whether a watermark is reached that was not before.

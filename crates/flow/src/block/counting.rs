@@ -1,6 +1,6 @@
 //! The counters under one packet, and what control does to them.
 
-use super::bounds::{self, BoundsLine, Counted, LimitAction};
+use super::bounds::{self, BoundsLine, Counted, LimitAction, Reached};
 use super::lines::{FACES, Line};
 use super::live::below;
 use super::{BlockRef, Blocks, Bounds, LiveBlock};
@@ -189,6 +189,35 @@ impl Blocks {
         };
         self.write_bounds(block, slot, &BoundsLine::of(bounds), count);
         self.change_faces(block, |face, _| face.stopped &= !(1 << slot))
+    }
+
+    /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. Gives what
+    /// it has reached in all.
+    pub fn look_at_bounds(&mut self, block: BlockRef, slot: u8) -> Reached {
+        let Some((count, mut line)) = self.bounded(block, slot) else {
+            return Reached::default();
+        };
+        line.raise_watermarks(count);
+        let stops = line.reach(count).unwrap_or_default();
+        self.write_bounds(block, slot, &line, count);
+        self.change_faces(block, |face, direction| {
+            face.stopped |= u64::from(stops[direction as usize]) << slot;
+        });
+        line.reached()
+    }
+
+    /// Leaves a URR half of what its limit still allows, if that acts.
+    pub fn halve_limit(&mut self, block: BlockRef, slot: u8) {
+        if let Some((count, mut line)) = self.bounded(block, slot) {
+            line.halve(count);
+            self.write_bounds(block, slot, &line, count);
+        }
+    }
+
+    /// What a URR has counted, and its line of bounds.
+    fn bounded(&self, block: BlockRef, slot: u8) -> Option<(UrrCount, BoundsLine)> {
+        let view = self.get(block)?;
+        Some((view.urr(slot)?, *view.bounds_line(slot)?))
     }
 
     /// Sets which URRs are stopped in each direction: bit n is slot n. Packets of theirs are dropped, or what their

@@ -16,7 +16,7 @@ mod metering;
 mod view;
 
 pub use blocks::{BlockError, Blocks, Flows, Installed};
-pub use bounds::{Bounds, Counted, CounterLimit, LimitAction, Volumes};
+pub use bounds::{Bounds, Counted, CounterLimit, LimitAction, Reached, Volumes};
 pub use carry::ReplaceMap;
 pub use lines::PackedForward;
 pub use live::LiveBlock;

@@ -1,6 +1,6 @@
 //! A session block as control's queries read it.
 
-use super::bounds::BoundsLine;
+use super::bounds::{BoundsLine, Reached};
 use super::lines::{Counts, FACES, Face, ForwardLine, Line};
 use super::live::{far_line, mark};
 use crate::meter::SharedId;
@@ -83,6 +83,13 @@ impl<'a> SessionBlock<'a> {
         let place = (slot < self.urrs()).then_some(usize::from(slot))?;
         let raw = self.objects.get(place / 2)?.counters().urr(place);
         Some(self.bounds_line(slot).map_or(raw, |bounds| bounds.counted(raw)))
+    }
+
+    /// What the URR in `slot` has reached, of its watermarks and limits.
+    pub fn reached(&self, slot: u8) -> Reached {
+        self.bounds_line(slot)
+            .map(BoundsLine::reached)
+            .unwrap_or_default()
     }
 
     pub(super) fn bounds_line(&self, slot: u8) -> Option<&'a BoundsLine> {

@@ -18,7 +18,7 @@ pub(crate) use allocated::Allocations;
 pub(crate) use request::{establishment, modification};
 
 use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
-use rules::model::Application;
+use rules::model::{Application, UnixSeconds};
 use rules::network::{InstanceId, Network};
 use rules::predefined::{Predefined, Rulebase};
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub(crate) struct Context<'a> {
     pub(crate) pools: &'a [session::Pool],
     /// What may be activated by name.
     pub(crate) predefined: &'a Predefined,
+    /// The date.
+    pub(crate) now: UnixSeconds,
 }
 
 impl Context<'_> {

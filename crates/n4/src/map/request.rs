@@ -50,7 +50,7 @@ pub(crate) fn establishment(
     refuse(&unsupported)?;
     unsupported::establishment(request)?;
     let mut changes = Changes {
-        create_urrs: collect(&request.create_urr, usage::create)?,
+        create_urrs: collect(&request.create_urr, |urr| usage::create(urr, context.now))?,
         create_qers: collect(&request.create_qer, far::create_qer)?,
         create_bars: request
             .create_bar
@@ -111,7 +111,7 @@ pub(crate) fn modification(
     let mut changes = removals(request);
     changes.farewell = farewell(request);
     changes.query = query(request);
-    create_and_update(&mut changes, request)?;
+    create_and_update(&mut changes, request, context)?;
     for created in &request.create_far {
         changes.create_fars.push(far::create(&created, context)?);
     }
@@ -176,10 +176,14 @@ fn removals(request: &SessionModificationRequest<'_>) -> Changes {
 }
 
 /// Rules that name nothing of the node.
-fn create_and_update(changes: &mut Changes, request: &SessionModificationRequest<'_>) -> Result<(), Reject> {
-    changes.create_urrs = collect(&request.create_urr, usage::create)?;
+fn create_and_update(
+    changes: &mut Changes,
+    request: &SessionModificationRequest<'_>,
+    context: Context<'_>,
+) -> Result<(), Reject> {
+    changes.create_urrs = collect(&request.create_urr, |urr| usage::create(urr, context.now))?;
     changes.create_qers = collect(&request.create_qer, far::create_qer)?;
-    changes.update_urrs = collect(&request.update_urr, usage::update)?;
+    changes.update_urrs = collect(&request.update_urr, |urr| usage::update(urr, context.now))?;
     changes.update_qers = collect(&request.update_qer, far::update_qer)?;
     let created = request.create_bar.iter().map(far::create_bar);
     changes.create_bars = created.collect::<Result<_, _>>()?;
@@ -221,7 +225,7 @@ fn query(request: &SessionModificationRequest<'_>) -> Query {
         .pfcpsmreq_flags
         .is_some_and(|flags| flags.contains(PfcpSmReqFlags::QAURR));
     match (all, asked.is_empty()) {
-        (true, _) => Query::All,
+        (true, _) => Query::All(asked),
         (false, true) => Query::Nothing,
         (false, false) => Query::These(asked),
     }

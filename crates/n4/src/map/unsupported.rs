@@ -1,8 +1,8 @@
 //! What URRs, QERs, BARs and whole requests may ask for that this node does not do: refused, so that "accepted" stays
 //! true. What PDRs, FARs and Traffic Endpoints may not ask for stands with their mapping.
 //!
-//! Not refused is what control planes in the field send to every UP function alike, told of its features or not: volume
-//! and time thresholds, quotas, periods and the like. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
+//! Not refused is what control planes in the field send to every UP function alike, told of its features or not: measurement
+//! before QoS enforcement, start of traffic. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
 use pfcp::ie::{
@@ -16,11 +16,9 @@ use super::request::refuse;
 use crate::cause::Reject;
 
 /// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, received End Markers,
-/// inactivity, dropped packets, held quotas, and those that follow another URR's.
-const TRIGGERS: [ReportingTriggers; 10] = [
-    ReportingTriggers::QUHTI,
+/// inactivity, and dropped packets.
+const TRIGGERS: [ReportingTriggers; 8] = [
     ReportingTriggers::DROTH,
-    ReportingTriggers::LIUSA,
     ReportingTriggers::ENVCL,
     ReportingTriggers::MACAR,
     ReportingTriggers::EVETH,
@@ -90,21 +88,10 @@ pub(super) fn create_urr(urr: &CreateUrr<'_>) -> Result<(), Reject> {
             ),
             (urr.event_threshold.is_some(), IeType::EVENT_THRESHOLD),
             (urr.event_quota.is_some(), IeType::EVENT_QUOTA),
-            (urr.quota_holding_time.is_some(), IeType::QUOTA_HOLDING_TIME),
             (
                 urr.dropped_dl_traffic_threshold.is_some(),
                 IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
             ),
-            (urr.monitoring_time.is_some(), IeType::MONITORING_TIME),
-            (
-                !urr.additional_monitoring_time.is_empty(),
-                IeType::ADDITIONAL_MONITORING_TIME,
-            ),
-            (
-                urr.inactivity_detection_time.is_some(),
-                IeType::INACTIVITY_DETECTION_TIME,
-            ),
-            (!urr.linked_urr_id.is_empty(), IeType::LINKED_URR_ID),
             (urr.time_quota_mechanism.is_some(), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (urr.far_id_for_quota_action.is_some(), IeType::FAR_ID),
@@ -144,21 +131,10 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
             ),
             (sets(urr.event_threshold), IeType::EVENT_THRESHOLD),
             (sets(urr.event_quota), IeType::EVENT_QUOTA),
-            (sets(urr.quota_holding_time), IeType::QUOTA_HOLDING_TIME),
             (
                 sets(urr.dropped_dl_traffic_threshold),
                 IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
             ),
-            (sets(urr.monitoring_time), IeType::MONITORING_TIME),
-            (
-                !urr.additional_monitoring_time.is_empty(),
-                IeType::ADDITIONAL_MONITORING_TIME,
-            ),
-            (
-                sets(urr.inactivity_detection_time),
-                IeType::INACTIVITY_DETECTION_TIME,
-            ),
-            (!urr.linked_urr_id.is_empty(), IeType::LINKED_URR_ID),
             (sets(urr.time_quota_mechanism), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (sets(urr.far_id_for_quota_action), IeType::FAR_ID),

@@ -1,62 +1,323 @@
-//! URRs in, usage reports out (TS 29.244 Tables 7.5.2.4-1, 7.5.4.4-1, 7.5.5.2-1 and 7.5.7.2-1).
+//! URRs in, as the rules take them (TS 29.244 Tables 7.5.2.4-1 and 7.5.4.4-1).
+//!
+//! Refused is what cannot be measured or would report without end: bounds of what is not measured, thresholds and
+//! periods of nothing, times that are over. Not refused are triggers without the IE that they are about, since free5GC
+//! sends PERIO and VOLTH whatever is configured: they call for nothing.
 
-use pfcp::group::{CreateUrr, UpdateUrr};
+use pfcp::IeType;
+use pfcp::group::{AdditionalMonitoringTime, CreateUrr, UpdateUrr};
 use pfcp::ie;
-use rules::model::{MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrUpdate, Volume};
+use rules::model::{
+    DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
+    Subsequent, SubsequentUpdate, UnixSeconds, Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate, Volume,
+};
 
 use super::{edit, unsupported};
 use crate::cause::Reject;
 
-pub(super) fn create(urr: &CreateUrr<'_>) -> Result<Urr, Reject> {
+pub(super) fn create(urr: &CreateUrr<'_>, now: UnixSeconds) -> Result<Urr, Reject> {
     unsupported::create_urr(urr)?;
-    Ok(Urr {
+    let reject = Reject::rule(UrrId(urr.urr_id.0));
+    let terms = terms(urr, now);
+    let made = Urr {
         id: UrrId(urr.urr_id.0),
         method: MeasurementMethod(urr.measurement_method.0),
+        information: urr.measurement_information.map(information).unwrap_or_default(),
         triggers: ReportingTriggers(urr.reporting_triggers.bits()),
-        volume_threshold: urr.volume_threshold.map(threshold),
-        volume_quota: urr.volume_quota.map(quota),
+        measurement_period: urr.measurement_period.map(|seconds| seconds.0),
+        volume_threshold: urr.volume_threshold.map(volume).map(Box::new),
+        volume_quota: urr.volume_quota.map(volume).map(Box::new),
         time_threshold: urr.time_threshold.map(|seconds| seconds.0),
         time_quota: urr.time_quota.map(|seconds| seconds.0),
-        is_paused: urr.measurement_information.is_some_and(is_inactive),
-    })
+        terms: (terms != UrrTerms::NONE).then(|| Box::new(terms)),
+    };
+    check(&made, now, reject)?;
+    Ok(made)
 }
 
-pub(super) fn update(urr: &UpdateUrr<'_>) -> Result<UrrUpdate, Reject> {
+pub(super) fn update(urr: &UpdateUrr<'_>, now: UnixSeconds) -> Result<UrrUpdate, Reject> {
     unsupported::update_urr(urr)?;
-    Ok(UrrUpdate {
+    let reject = Reject::rule(UrrId(urr.urr_id.0));
+    let terms = terms_update(urr, now);
+    let made = UrrUpdate {
         id: UrrId(urr.urr_id.0),
         method: urr.measurement_method.map(|method| MeasurementMethod(method.0)),
+        information: urr
+            .measurement_information
+            .map(|sent| sent.value().map(information).unwrap_or_default()),
         triggers: urr
             .reporting_triggers
             .map(|triggers| ReportingTriggers(triggers.bits())),
-        volume_threshold: edit(urr.volume_threshold, threshold),
-        volume_quota: edit(urr.volume_quota, quota),
+        measurement_period: edit(urr.measurement_period, |seconds| seconds.0),
+        volume_threshold: edit(urr.volume_threshold, |sent| Box::new(volume(sent))),
+        volume_quota: edit(urr.volume_quota, |sent| Box::new(volume(sent))),
         time_threshold: edit(urr.time_threshold, |seconds| seconds.0),
         time_quota: edit(urr.time_quota, |seconds| seconds.0),
-        is_paused: urr
-            .measurement_information
-            .map(|sent| sent.value().is_some_and(is_inactive)),
-    })
+        terms: (terms != UrrTermsUpdate::default()).then(|| Box::new(terms)),
+    };
+    check_update(&made, now, reject)?;
+    Ok(made)
 }
 
-/// Inactive Measurement. Of URRs for Pause of Charging over GTP-U (ASPOC) it would count with CIAM alone, but those are of
-/// the feature NSPOC, which nobody was told of (TS 29.244 §5.30).
-fn is_inactive(sent: ie::MeasurementInformation) -> bool {
-    sent.contains(ie::MeasurementInformation::INAM)
+fn terms(urr: &CreateUrr<'_>, now: UnixSeconds) -> UrrTerms {
+    UrrTerms {
+        event_threshold: urr.event_threshold.map(|events| events.0),
+        event_quota: urr.event_quota.map(|events| events.0),
+        quota_holding_time: urr.quota_holding_time.and_then(|seconds| not_zero(seconds.0)),
+        quota_validity_time: urr.quota_validity_time.and_then(|sent| validity(sent, now)),
+        inactivity_detection_time: urr
+            .inactivity_detection_time
+            .and_then(|seconds| not_zero(seconds.0)),
+        dropped_dl_threshold: urr.dropped_dl_traffic_threshold.map(dropped),
+        monitoring_time: urr.monitoring_time.map(date),
+        subsequent: Subsequent {
+            volume_threshold: urr.subsequent_volume_threshold.map(volume),
+            volume_quota: urr.subsequent_volume_quota.map(volume),
+            time_threshold: urr.subsequent_time_threshold.map(|seconds| seconds.0),
+            time_quota: urr.subsequent_time_quota.map(|seconds| seconds.0),
+            event_threshold: urr.subsequent_event_threshold.map(|events| events.0),
+            event_quota: urr.subsequent_event_quota.map(|events| events.0),
+        },
+        additional_monitoring_times: urr
+            .additional_monitoring_time
+            .iter()
+            .map(|time| monitoring_time(&time))
+            .collect(),
+        linked: urr.linked_urr_id.iter().map(|linked| UrrId(linked.0)).collect(),
+        quota_action: urr.far_id_for_quota_action.map(|far| FarId(far.0)),
+        number_of_reports: urr.number_of_reports.map(|reports| reports.0),
+    }
 }
 
-fn threshold(sent: ie::VolumeThreshold) -> Box<Volume> {
-    Box::new(Volume {
-        total: sent.total,
-        uplink: sent.uplink,
-        downlink: sent.downlink,
-    })
+fn terms_update(urr: &UpdateUrr<'_>, now: UnixSeconds) -> UrrTermsUpdate {
+    let times = &urr.additional_monitoring_time;
+    let linked = &urr.linked_urr_id;
+    UrrTermsUpdate {
+        event_threshold: edit(urr.event_threshold, |events| events.0),
+        event_quota: edit(urr.event_quota, |events| events.0),
+        quota_holding_time: edit_some(urr.quota_holding_time, |seconds| not_zero(seconds.0)),
+        quota_validity_time: edit_some(urr.quota_validity_time, |sent| validity(sent, now)),
+        inactivity_detection_time: edit_some(urr.inactivity_detection_time, |seconds| not_zero(seconds.0)),
+        dropped_dl_threshold: edit(urr.dropped_dl_traffic_threshold, dropped),
+        monitoring_time: edit(urr.monitoring_time, date),
+        subsequent: SubsequentUpdate {
+            volume_threshold: edit(urr.subsequent_volume_threshold, volume),
+            volume_quota: edit(urr.subsequent_volume_quota, volume),
+            time_threshold: edit(urr.subsequent_time_threshold, |seconds| seconds.0),
+            time_quota: edit(urr.subsequent_time_quota, |seconds| seconds.0),
+            event_threshold: edit(urr.subsequent_event_threshold, |events| events.0),
+            event_quota: edit(urr.subsequent_event_quota, |events| events.0),
+        },
+        additional_monitoring_times: (!times.is_empty() || times.removes_all())
+            .then(|| times.iter().map(|time| monitoring_time(&time)).collect()),
+        linked: (!linked.is_empty() || linked.removes_all())
+            .then(|| linked.iter().map(|linked| UrrId(linked.0)).collect()),
+        quota_action: edit(urr.far_id_for_quota_action, |far| FarId(far.0)),
+        number_of_reports: edit(urr.number_of_reports, |reports| reports.0),
+    }
 }
 
-fn quota(sent: ie::VolumeQuota) -> Box<Volume> {
-    Box::new(Volume {
-        total: sent.total,
-        uplink: sent.uplink,
-        downlink: sent.downlink,
-    })
+fn monitoring_time(time: &AdditionalMonitoringTime<'_>) -> MonitoringTime {
+    MonitoringTime {
+        at: date(time.monitoring_time),
+        then: Subsequent {
+            volume_threshold: time.subsequent_volume_threshold.map(volume),
+            volume_quota: time.subsequent_volume_quota.map(volume),
+            time_threshold: time.subsequent_time_threshold.map(|seconds| seconds.0),
+            time_quota: time.subsequent_time_quota.map(|seconds| seconds.0),
+            event_threshold: time.subsequent_event_threshold.map(|events| events.0),
+            event_quota: time.subsequent_event_quota.map(|events| events.0),
+        },
+    }
+}
+
+/// A time of 0 is none: it is never over (TS 29.244 §5.2.2.2.1 on the Inactivity Detection Time, TS 32.299 §7.2 on the
+/// Quota Holding Time).
+fn not_zero(seconds: u32) -> Option<u32> {
+    (seconds > 0).then_some(seconds)
+}
+
+/// The seconds for which a quota holds. free5GC sends a date, in seconds since 1900, and where it has none 0, or a date
+/// of long ago: none is meant. No duration is of 68 years.
+fn validity(sent: ie::QuotaValidityTime, now: UnixSeconds) -> Option<u32> {
+    const FIRST_DATE: u32 = 1 << 31;
+    if sent.0 < FIRST_DATE {
+        return not_zero(sent.0);
+    }
+    let until = ie::MonitoringTime(sent.0).unix();
+    let left = until.checked_sub(now.0).filter(|left| *left > 0);
+    left.and_then(|left| u32::try_from(left).ok())
+}
+
+/// The parameter of an Update, whose value may be as good as none.
+fn edit_some<T, U>(sent: Option<pfcp::Edit<T>>, map: impl FnOnce(T) -> Option<U>) -> rules::model::Edit<U> {
+    match edit(sent, map) {
+        rules::model::Edit::Keep => rules::model::Edit::Keep,
+        rules::model::Edit::Set(Some(value)) => rules::model::Edit::Set(value),
+        rules::model::Edit::Set(None) | rules::model::Edit::Clear => rules::model::Edit::Clear,
+    }
+}
+
+/// What a rule that is created says must be something.
+fn check(urr: &Urr, now: UnixSeconds, reject: Reject) -> Result<(), Reject> {
+    let volumes = [urr.volume_threshold.as_deref(), urr.volume_quota.as_deref()];
+    check_plain(volumes, [urr.measurement_period, urr.time_threshold], reject)?;
+    match &urr.terms {
+        Some(terms) => check_terms(&UrrTerms::clone(terms).into(), now, reject),
+        None => Ok(()),
+    }
+}
+
+/// What an update sets must be something.
+fn check_update(urr: &UrrUpdate, now: UnixSeconds, reject: Reject) -> Result<(), Reject> {
+    let volumes = [&urr.volume_threshold, &urr.volume_quota].map(|sent| set(sent).map(|volume| &**volume));
+    let seconds = [&urr.measurement_period, &urr.time_threshold].map(|sent| set(sent).copied());
+    check_plain(volumes, seconds, reject)?;
+    match &urr.terms {
+        Some(terms) => check_terms(terms, now, reject),
+        None => Ok(()),
+    }
+}
+
+/// What many rules say.
+fn check_plain(
+    [threshold, quota]: [Option<&Volume>; 2],
+    [period, time_threshold]: [Option<u32>; 2],
+    reject: Reject,
+) -> Result<(), Reject> {
+    refuse_first(
+        &[
+            (period == Some(0), IeType::MEASUREMENT_PERIOD),
+            (threshold.is_some_and(is_no_threshold), IeType::VOLUME_THRESHOLD),
+            (quota == Some(&Volume::default()), IeType::VOLUME_QUOTA),
+            (time_threshold == Some(0), IeType::TIME_THRESHOLD),
+        ],
+        reject,
+    )
+}
+
+/// What few rules say.
+fn check_terms(terms: &UrrTermsUpdate, now: UnixSeconds, reject: Reject) -> Result<(), Reject> {
+    let then = &terms.subsequent;
+    let nothing = [
+        (
+            set(&terms.event_threshold).is_some_and(|events| *events == 0),
+            IeType::EVENT_THRESHOLD,
+        ),
+        (
+            set(&terms.dropped_dl_threshold).is_some_and(|dropped| is_no_drop(*dropped)),
+            IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
+        ),
+        (
+            set(&terms.number_of_reports).is_some_and(|reports| *reports == 0),
+            IeType::NUMBER_OF_REPORTS,
+        ),
+        (
+            set(&terms.monitoring_time).is_some_and(|at| *at < now),
+            IeType::MONITORING_TIME,
+        ),
+        (
+            set(&then.volume_threshold).is_some_and(is_no_threshold),
+            IeType::SUBSEQUENT_VOLUME_THRESHOLD,
+        ),
+        (
+            set(&then.volume_quota).is_some_and(|volume| *volume == Volume::default()),
+            IeType::SUBSEQUENT_VOLUME_QUOTA,
+        ),
+        (
+            set(&then.time_threshold).is_some_and(|seconds| *seconds == 0),
+            IeType::SUBSEQUENT_TIME_THRESHOLD,
+        ),
+        (
+            set(&then.event_threshold).is_some_and(|events| *events == 0),
+            IeType::SUBSEQUENT_EVENT_THRESHOLD,
+        ),
+    ];
+    refuse_first(&nothing, reject)?;
+    let times = terms.additional_monitoring_times.as_deref().unwrap_or_default();
+    let is_wrong = |time: &MonitoringTime| time.at < now || says_nothing(&time.then);
+    refuse_first(
+        &[(times.iter().any(is_wrong), IeType::ADDITIONAL_MONITORING_TIME)],
+        reject,
+    )
+}
+
+/// The new value, if there is one.
+fn set<T>(sent: &rules::model::Edit<T>) -> Option<&T> {
+    match sent {
+        rules::model::Edit::Set(value) => Some(value),
+        rules::model::Edit::Keep | rules::model::Edit::Clear => None,
+    }
+}
+
+/// Whether one of what holds from a monitoring time on is nothing.
+fn says_nothing(then: &Subsequent) -> bool {
+    then.volume_threshold.as_ref().is_some_and(is_no_threshold)
+        || then.volume_quota == Some(Volume::default())
+        || then.time_threshold == Some(0)
+        || then.event_threshold == Some(0)
+}
+
+/// Whether no part of it is one that can be reached by going on: peers that set one part may leave the others 0.
+fn is_no_threshold(volume: &Volume) -> bool {
+    [volume.total, volume.uplink, volume.downlink]
+        .into_iter()
+        .all(|part| part.unwrap_or(0) == 0)
+}
+
+fn is_no_drop(dropped: DroppedDlThreshold) -> bool {
+    dropped.packets.unwrap_or(0) == 0 && dropped.octets.unwrap_or(0) == 0
+}
+
+fn refuse_first(wrong: &[(bool, IeType)], reject: Reject) -> Result<(), Reject> {
+    let found = wrong.iter().find(|(is_wrong, _)| *is_wrong);
+    found.map_or(Ok(()), |(_, ie_type)| Err(reject.offends(*ie_type)))
+}
+
+/// The first octet: there are no flags in the second.
+fn information(sent: ie::MeasurementInformation) -> MeasurementInformation {
+    MeasurementInformation(sent.bits() as u8)
+}
+
+fn date(sent: ie::MonitoringTime) -> UnixSeconds {
+    UnixSeconds(sent.unix())
+}
+
+fn dropped(sent: ie::DroppedDlTrafficThreshold) -> DroppedDlThreshold {
+    DroppedDlThreshold {
+        packets: sent.packets,
+        octets: sent.octets,
+    }
+}
+
+/// The four IEs that are a volume each.
+trait Octets {
+    /// Total, uplink, downlink.
+    fn parts(self) -> [Option<u64>; 3];
+}
+
+macro_rules! octets {
+    ($($ie:ident),*) => {
+        $(impl Octets for ie::$ie {
+            fn parts(self) -> [Option<u64>; 3] {
+                [self.total, self.uplink, self.downlink]
+            }
+        })*
+    };
+}
+
+octets!(
+    VolumeThreshold,
+    VolumeQuota,
+    SubsequentVolumeThreshold,
+    SubsequentVolumeQuota
+);
+
+fn volume(sent: impl Octets) -> Volume {
+    let [total, uplink, downlink] = sent.parts();
+    Volume {
+        total,
+        uplink,
+        downlink,
+    }
 }

@@ -170,6 +170,8 @@ fn leaf(ie_type: u16) -> Octets {
         41 => b"\x06policy",
         // Dropped DL Traffic Threshold: packets.
         72 => &[1, 0, 0, 0, 0, 0, 0, 0, 9],
+        // Subsequent thresholds and quotas: octets in total.
+        34 | 121 => &[1, 0, 0, 0, 0, 0, 0, 0, 9],
         // Packet rates, uplink: 9 a minute; 9 left until a time.
         94 => &[1, 0, 0, 9],
         193 => &[1, 0, 9, 0, 0, 0, 9, 0, 0, 0, 0],
@@ -190,7 +192,9 @@ fn leaf(ie_type: u16) -> Octets {
         137 | 142 | 179 | 194 | 219 | 249 | 251 | 265 | 319 => &[1],
         // Numbers of two octets, and of four.
         170 | 182 => &[0, 1],
-        28 | 33 | 36 | 71 | 82 | 108 | 117 | 146 | 148 | 149 | 163 | 164 => &[0, 0, 0, 1],
+        28 | 33 | 35 | 36 | 71 | 82 | 108 | 117 | 122 | 146 | 148 | 149 | 150 | 151 | 163 | 164 => {
+            &[0, 0, 0, 1]
+        }
         other => panic!("no value of {other} is known"),
     };
     value.to_vec()

@@ -12,7 +12,7 @@ use crate::interpret::{Outcome, Verdict, interpret};
 use crate::model::{
     ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate, ForwardingParameters,
     ForwardingParametersUpdate, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi,
-    PdiUpdate, PdrId, PdrUpdate, Qer, QerUpdate, TosTrafficClass, Urr,
+    PdiUpdate, PdrId, PdrUpdate, Qer, QerUpdate, TosTrafficClass, Urr, UrrTerms,
 };
 use crate::testing::{
     self, GNB, N3, N6, N9, NumberedHops, OTHER_N6, any_edit, any_rules, any_sent, runnable_rules,
@@ -782,4 +782,37 @@ fn a_qer_gets_the_meters_of_its_rates() {
     assert!(
         matches!(ul, Some(MeterSpec::TrTcm { cir, pir, .. }) if [cir, pir] == [3, 10].map(Rate::from_kbit))
     );
+}
+
+#[test]
+fn what_a_urr_names_must_be_there() {
+    let with = |terms: UrrTerms| {
+        let mut rules = session();
+        let urr = Urr {
+            terms: Some(Box::new(terms)),
+            ..Urr::volume(UrrId(2))
+        };
+        rules.create_urr(urr).unwrap();
+        rules
+    };
+    let linked = |id| UrrTerms {
+        linked: vec![UrrId(1), id],
+        ..UrrTerms::NONE
+    };
+    let stopped = |id| UrrTerms {
+        quota_action: Some(id),
+        ..UrrTerms::NONE
+    };
+    let urr = RuleRef::Urr(UrrId(2));
+    assert_eq!(
+        refusal(&with(linked(UrrId(8)))),
+        (urr, CompileFault::NoLinkedUrr(UrrId(8)))
+    );
+    assert_eq!(
+        refusal(&with(stopped(FarId(8)))),
+        (urr, CompileFault::NoQuotaAction(FarId(8)))
+    );
+    for terms in [linked(UrrId(2)), stopped(FarId(2))] {
+        assert!(compiled(&with(terms)).is_ok());
+    }
 }

@@ -15,7 +15,8 @@ mod urr;
 
 pub use application::Application;
 pub use edit::{
-    BarUpdate, Edit, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate,
+    BarUpdate, Edit, FarUpdate, ForwardingParametersUpdate, PdiUpdate, PdrUpdate, QerUpdate,
+    SubsequentUpdate, UrrTermsUpdate, UrrUpdate,
 };
 pub use endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
 pub use far::{
@@ -29,7 +30,10 @@ pub use pdr::{
 };
 pub use qer::{BitRates, BitsPerSecond, Gate, Qer};
 pub use session_rules::{EditError, EditFault, SessionRules};
-pub use urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};
+pub use urr::{
+    Bound, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
+    Subsequent, UnixSeconds, Urr, UrrTerms, Volume,
+};
 
 #[cfg(test)]
 mod tests;

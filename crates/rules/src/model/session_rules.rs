@@ -13,7 +13,7 @@ use super::far::{Bar, Far};
 use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 use super::pdr::{FTeid, Pdr, SdfFilter, UeIpAddress};
 use super::qer::Qer;
-use super::urr::Urr;
+use super::urr::{Bound, Urr};
 use crate::predefined::Predefined;
 use crate::prefix::IpPrefix;
 
@@ -50,6 +50,10 @@ pub enum EditFault {
     NoEndpoint(TrafficEndpointId),
     /// A rule to be created or changed has the number of one that is predefined (TS 29.244 §5.4.9).
     Predefined,
+    /// A URR is given a threshold or a quota of what it does not measure (TS 29.244 Table 7.5.4.4-1).
+    Unmeasured(Bound),
+    /// A URR is told what holds from the Monitoring Time on, and has none.
+    NoMonitoringTime,
 }
 
 impl fmt::Display for EditError {
@@ -58,6 +62,11 @@ impl fmt::Display for EditError {
             EditFault::Exists => write!(f, "{} exists already", self.rule),
             EditFault::Unknown => write!(f, "{} does not exist", self.rule),
             EditFault::Predefined => write!(f, "{} is predefined", self.rule),
+            EditFault::Unmeasured(bound) => {
+                let kind = if bound.is_quota { "a quota" } else { "a threshold" };
+                write!(f, "{} gets {kind} of what it does not measure", self.rule)
+            }
+            EditFault::NoMonitoringTime => write!(f, "{} has no Monitoring Time", self.rule),
             EditFault::NoEndpoint(id) => {
                 write!(
                     f,
@@ -294,7 +303,14 @@ impl SessionRules {
     }
 
     /// Adds a URR (Create URR).
+    ///
+    /// # Errors
+    /// Also [`EditFault::Unmeasured`] and [`EditFault::NoMonitoringTime`].
     pub fn create_urr(&mut self, urr: Urr) -> Result<(), EditError> {
+        if let Some(fault) = urr.fault() {
+            let rule = urr.id.into();
+            return Err(EditError { rule, fault });
+        }
         create(&mut self.urrs, urr)
     }
 
@@ -340,7 +356,16 @@ impl SessionRules {
     }
 
     /// Changes a URR (Update URR).
+    ///
+    /// # Errors
+    /// Also [`EditFault::Unmeasured`] and [`EditFault::NoMonitoringTime`].
     pub fn update_urr(&mut self, change: UrrUpdate) -> Result<(), EditError> {
+        if let Some(urr) = find(&self.urrs, change.id) {
+            change.check(urr).map_err(|fault| EditError {
+                rule: change.id.into(),
+                fault,
+            })?;
+        }
         update(&mut self.urrs, change.id, |urr| change.apply(urr))
     }
 
@@ -367,9 +392,13 @@ impl SessionRules {
     }
 
     /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile; but a predefined one goes
-    /// off the PDRs that name it, so that those of their rulebases apply (TS 29.244 §5.4.9).
+    /// off the PDRs that name it, so that those of their rulebases apply (TS 29.244 §5.4.9). A URR whose quota action it
+    /// was has none any more (Table 7.5.2.4-1, NOTE 3).
     pub fn remove_far(&mut self, id: FarId) -> Result<Far, EditError> {
         let removed = remove(&mut self.fars, id)?;
+        for urr in &mut self.urrs {
+            urr.forget_quota_action(id);
+        }
         if RuleRef::Far(id).is_predefined() {
             for pdr in &mut self.pdrs {
                 pdr.far = pdr.far.filter(|&named| named != id);
@@ -387,9 +416,12 @@ impl SessionRules {
         Ok(removed)
     }
 
-    /// Takes a URR out, and off the PDRs that name it (Remove URR).
+    /// Takes a URR out, and off the PDRs that name it and the URRs that are linked to it (Remove URR).
     pub fn remove_urr(&mut self, id: UrrId) -> Result<Urr, EditError> {
         let removed = remove(&mut self.urrs, id)?;
+        for urr in &mut self.urrs {
+            urr.unlink(id);
+        }
         for pdr in &mut self.pdrs {
             pdr.urrs.retain(|&named| named != id);
         }

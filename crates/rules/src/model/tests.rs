@@ -409,3 +409,123 @@ fn an_endpoint_takes_its_pdrs_along() {
     assert_eq!(rules, before);
     assert_eq!(rules.remove_endpoint(ENDPOINT), unknown(ENDPOINT));
 }
+
+#[test]
+fn a_plain_urr_has_no_terms_and_is_plain_again_when_they_go() {
+    let mut rules = session();
+    let urr = |rules: &SessionRules| rules.urr(UrrId(1)).unwrap().clone();
+    let before = urr(&rules);
+    let terms = UrrTermsUpdate {
+        quota_holding_time: Edit::Set(30),
+        monitoring_time: Edit::Set(UnixSeconds(1_700_000_000)),
+        subsequent: SubsequentUpdate {
+            volume_threshold: Edit::Set(Volume {
+                total: Some(9),
+                ..Volume::default()
+            }),
+            ..SubsequentUpdate::default()
+        },
+        linked: Some(vec![UrrId(1)]),
+        ..UrrTermsUpdate::default()
+    };
+    let with = |terms| UrrUpdate {
+        terms: Some(Box::new(terms)),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    rules.update_urr(with(terms)).unwrap();
+    assert_eq!(urr(&rules).terms().quota_holding_time, Some(30));
+    assert_eq!(urr(&rules).terms().monitoring_times().count(), 1);
+    // The subsequent threshold goes with the time from which on it was to hold.
+    let gone = UrrTermsUpdate {
+        quota_holding_time: Edit::Clear,
+        monitoring_time: Edit::Clear,
+        linked: Some(Vec::new()),
+        ..UrrTermsUpdate::default()
+    };
+    rules.update_urr(with(gone)).unwrap();
+    assert_eq!(urr(&rules), before);
+    assert!(urr(&rules).terms.is_none());
+}
+
+#[test]
+fn a_urr_has_bounds_only_of_what_it_measures() {
+    let mut rules = session();
+    let volume = Bound {
+        of: MeasurementMethod::VOLUM,
+        is_quota: true,
+        is_subsequent: false,
+    };
+    let fault = |rule, bound| {
+        Err(EditError {
+            rule,
+            fault: EditFault::Unmeasured(bound),
+        })
+    };
+    let quota = Some(Box::new(Volume {
+        total: Some(9),
+        ..Volume::default()
+    }));
+    let timed = Urr {
+        method: MeasurementMethod::DURAT,
+        volume_quota: quota.clone(),
+        ..Urr::volume(UrrId(2))
+    };
+    assert_eq!(rules.create_urr(timed), fault(UrrId(2).into(), volume));
+    let update = UrrUpdate {
+        method: Some(MeasurementMethod::DURAT),
+        volume_quota: quota.clone().into(),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    assert_eq!(rules.update_urr(update), fault(UrrId(1).into(), volume));
+    let time = UrrUpdate {
+        time_threshold: Edit::Set(5),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    let bound = Bound {
+        of: MeasurementMethod::DURAT,
+        is_quota: false,
+        is_subsequent: false,
+    };
+    assert_eq!(rules.update_urr(time), fault(UrrId(1).into(), bound));
+    // What was there when the method went goes with it.
+    let given = UrrUpdate {
+        volume_quota: quota.into(),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    rules.update_urr(given).unwrap();
+    let changed = UrrUpdate {
+        method: Some(MeasurementMethod::DURAT),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    rules.update_urr(changed).unwrap();
+    assert_eq!(rules.urr(UrrId(1)).unwrap().volume_quota, None);
+}
+
+#[test]
+fn what_a_urr_names_goes_when_it_is_removed() {
+    let mut rules = session();
+    rules
+        .create_far(Far {
+            id: FarId(9),
+            action: ApplyAction::DROP,
+            forwarding: None,
+            duplicating: None,
+            bar: None,
+        })
+        .unwrap();
+    rules.create_urr(Urr::volume(UrrId(2))).unwrap();
+    let terms = UrrTerms {
+        linked: vec![UrrId(1), UrrId(2)],
+        quota_action: Some(FarId(9)),
+        ..UrrTerms::NONE
+    };
+    let linked = Urr {
+        terms: Some(Box::new(terms)),
+        ..Urr::volume(UrrId(3))
+    };
+    rules.create_urr(linked).unwrap();
+    rules.remove_urr(UrrId(2)).unwrap();
+    rules.remove_far(FarId(9)).unwrap();
+    let terms = rules.urr(UrrId(3)).unwrap().terms();
+    assert_eq!((&terms.linked[..], terms.quota_action), (&[UrrId(1)][..], None));
+}

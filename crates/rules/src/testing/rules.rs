@@ -9,9 +9,9 @@ use super::packets::TEIDS;
 use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
     Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
-    FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeader,
-    OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
-    Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
+    FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
+    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId,
+    PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
     TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
@@ -501,7 +501,11 @@ impl Edited {
             Self::RemoveQer(id) => rules.remove_qer(*id).map(drop),
             Self::RemoveUrr(id) => rules.remove_urr(*id).map(drop),
             Self::PauseUrr(id, is_paused) => rules.update_urr(UrrUpdate {
-                is_paused: Some(*is_paused),
+                information: Some(if *is_paused {
+                    MeasurementInformation::INAM
+                } else {
+                    MeasurementInformation::default()
+                }),
                 ..UrrUpdate::new(*id)
             }),
         }

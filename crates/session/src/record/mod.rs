@@ -27,7 +27,7 @@ use crate::choose::Shared;
 use crate::effect::{CpFSeid, Seid};
 use crate::ledger::Account;
 use crate::sets::Sets;
-use crate::usage::{UrrCheckpoint, UsageReport};
+use usage::{UrrCheckpoint, UsageReport};
 
 use envelope::Kind;
 pub use envelope::LONGEST_RECORD;

@@ -17,8 +17,8 @@ use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRec
 use crate::addresses::UeAddress;
 use crate::ledger::{Account, Subscriber};
 use crate::sets::{SetId, SetNode, Sets};
-use crate::usage::{Moment, ReportCause, UrrCheckpoint, UsageReport};
 use read::Reader;
+use usage::{Exhausted, Heard, Machine, Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport};
 
 mod read;
 
@@ -205,12 +205,43 @@ struct Qer {
 struct Urr {
     id: u32,
     method: u8,
+    information: u8,
     triggers: u32,
+    measurement_period: Option<u32>,
     volume_threshold: Option<Volume>,
     volume_quota: Option<Volume>,
     time_threshold: Option<u32>,
     time_quota: Option<u32>,
-    is_paused: bool,
+    terms: Option<UrrTerms>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct UrrTerms {
+    event_threshold: Option<u32>,
+    event_quota: Option<u32>,
+    quota_holding_time: Option<u32>,
+    quota_validity_time: Option<u32>,
+    inactivity_detection_time: Option<u32>,
+    /// Packets, octets.
+    dropped_dl_threshold: Option<(Option<u64>, Option<u64>)>,
+    /// Seconds since 1970.
+    monitoring_time: Option<u64>,
+    subsequent: Subsequent,
+    /// Each at so many seconds since 1970.
+    additional_monitoring_times: Vec<(u64, Subsequent)>,
+    linked: Vec<u32>,
+    quota_action: Option<u32>,
+    number_of_reports: Option<u16>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Subsequent {
+    volume_threshold: Option<Volume>,
+    volume_quota: Option<Volume>,
+    time_threshold: Option<u32>,
+    time_quota: Option<u32>,
+    event_threshold: Option<u32>,
+    event_quota: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -243,6 +274,32 @@ struct Checkpoint {
     /// Nanoseconds since 1970; so everywhere below.
     since: u64,
     count: Octets,
+    machine: Option<MachineState>,
+}
+
+/// What is left until thresholds and quotas are reached, and times, in nanoseconds and dates.
+#[derive(Serialize, Deserialize)]
+struct MachineState {
+    volume_threshold: Volume,
+    volume_again: Volume,
+    volume_quota: Volume,
+    time_threshold: Option<i64>,
+    time_again: Option<i64>,
+    time_quota: Option<i64>,
+    measured: i64,
+    running: Option<u64>,
+    started: bool,
+    exhausted: u8,
+    period: Option<u64>,
+    validity: Option<u64>,
+    /// When packets were last known to come, how many had come, and when it was last looked.
+    heard: Option<(u64, u64, u64)>,
+    active: Option<(u64, u64, u64)>,
+    is_idle: bool,
+    monitoring: Option<u64>,
+    packets: u64,
+    seen: u64,
+    pending: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -259,16 +316,16 @@ struct Usage {
     urr: u32,
     method: u8,
     sequence: u32,
-    cause: Cause,
+    triggers: u32,
     count: Octets,
+    tells_packets: bool,
+    /// Seconds.
+    duration: Option<u32>,
     start: u64,
     end: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-enum Cause {
-    Termination,
-    Immediate,
+    first: Option<u64>,
+    last: Option<u64>,
+    information: Option<u8>,
 }
 
 /// Writes a session.
@@ -521,12 +578,66 @@ impl Writer<'_> {
             next,
             since,
             count,
+            machine,
         } = *checkpoint;
         Checkpoint {
             urr: urr.0,
             next,
             since: self.date(since),
             count: octets(count),
+            machine: machine.as_ref().map(|machine| self.machine(machine)),
+        }
+    }
+
+    fn machine(&self, machine: &Machine) -> MachineState {
+        let Machine {
+            volume_threshold,
+            volume_again,
+            volume_quota,
+            time_threshold,
+            time_again,
+            time_quota,
+            measured,
+            running,
+            started,
+            exhausted,
+            period,
+            validity,
+            heard,
+            active,
+            is_idle,
+            monitoring,
+            packets,
+            seen,
+            pending,
+        } = machine;
+        let date = |moment: &Option<Moment>| moment.map(|moment| self.date(moment));
+        let silence = |heard: &Option<Heard>| {
+            heard.map(|heard| {
+                let Heard { at, packets, looked } = heard;
+                (self.date(at), packets, self.date(looked))
+            })
+        };
+        MachineState {
+            volume_threshold: volume(volume_threshold),
+            volume_again: volume(volume_again),
+            volume_quota: volume(volume_quota),
+            time_threshold: *time_threshold,
+            time_again: *time_again,
+            time_quota: *time_quota,
+            measured: *measured,
+            running: date(running),
+            started: *started,
+            exhausted: exhausted.0,
+            period: date(period),
+            validity: date(validity),
+            heard: silence(heard),
+            active: silence(active),
+            is_idle: *is_idle,
+            monitoring: date(monitoring),
+            packets: *packets,
+            seen: *seen,
+            pending: pending.0,
         }
     }
 
@@ -554,22 +665,29 @@ impl Writer<'_> {
             urr,
             method,
             sequence,
-            cause,
+            triggers,
             count,
+            tells_packets,
+            duration,
             start,
             end,
+            first,
+            last,
+            information,
         } = *report;
         Usage {
             urr: urr.0,
             method: method.0,
             sequence,
-            cause: match cause {
-                ReportCause::Termination => Cause::Termination,
-                ReportCause::Immediate => Cause::Immediate,
-            },
+            triggers: triggers.0,
             count: octets(count),
+            tells_packets,
+            duration: duration.map(|seconds| seconds.0),
             start: self.date(start),
             end: self.date(end),
+            first: first.map(|first| self.date(first)),
+            last: last.map(|last| self.date(last)),
+            information: information.map(|information| information.0),
         }
     }
 }
@@ -707,34 +825,97 @@ fn urr(urr: &model::Urr) -> Urr {
     let model::Urr {
         id,
         method,
+        information,
         triggers,
+        measurement_period,
         volume_threshold,
         volume_quota,
         time_threshold,
         time_quota,
-        is_paused,
+        terms,
     } = urr;
-    let volume = |volume: &model::Volume| {
-        let model::Volume {
-            total,
-            uplink,
-            downlink,
-        } = *volume;
-        Volume {
-            total,
-            uplink,
-            downlink,
-        }
-    };
     Urr {
         id: id.0,
         method: method.0,
+        information: information.0,
         triggers: triggers.0,
+        measurement_period: *measurement_period,
         volume_threshold: volume_threshold.as_deref().map(volume),
         volume_quota: volume_quota.as_deref().map(volume),
         time_threshold: *time_threshold,
         time_quota: *time_quota,
-        is_paused: *is_paused,
+        terms: terms.as_deref().map(urr_terms),
+    }
+}
+
+fn urr_terms(terms: &model::UrrTerms) -> UrrTerms {
+    let model::UrrTerms {
+        event_threshold,
+        event_quota,
+        quota_holding_time,
+        quota_validity_time,
+        inactivity_detection_time,
+        dropped_dl_threshold,
+        monitoring_time,
+        subsequent: then,
+        additional_monitoring_times,
+        linked,
+        quota_action,
+        number_of_reports,
+    } = terms;
+    let dropped = |threshold: model::DroppedDlThreshold| {
+        let model::DroppedDlThreshold { packets, octets } = threshold;
+        (packets, octets)
+    };
+    let additional = |time: &model::MonitoringTime| {
+        let model::MonitoringTime { at, then } = time;
+        (at.0, subsequent(then))
+    };
+    UrrTerms {
+        event_threshold: *event_threshold,
+        event_quota: *event_quota,
+        quota_holding_time: *quota_holding_time,
+        quota_validity_time: *quota_validity_time,
+        inactivity_detection_time: *inactivity_detection_time,
+        dropped_dl_threshold: dropped_dl_threshold.map(dropped),
+        monitoring_time: monitoring_time.map(|at| at.0),
+        subsequent: subsequent(then),
+        additional_monitoring_times: additional_monitoring_times.iter().map(additional).collect(),
+        linked: linked.iter().map(|id| id.0).collect(),
+        quota_action: quota_action.map(|id| id.0),
+        number_of_reports: *number_of_reports,
+    }
+}
+
+fn subsequent(subsequent: &model::Subsequent) -> Subsequent {
+    let model::Subsequent {
+        volume_threshold,
+        volume_quota,
+        time_threshold,
+        time_quota,
+        event_threshold,
+        event_quota,
+    } = subsequent;
+    Subsequent {
+        volume_threshold: volume_threshold.as_ref().map(volume),
+        volume_quota: volume_quota.as_ref().map(volume),
+        time_threshold: *time_threshold,
+        time_quota: *time_quota,
+        event_threshold: *event_threshold,
+        event_quota: *event_quota,
+    }
+}
+
+fn volume(volume: &model::Volume) -> Volume {
+    let model::Volume {
+        total,
+        uplink,
+        downlink,
+    } = *volume;
+    Volume {
+        total,
+        uplink,
+        downlink,
     }
 }
 

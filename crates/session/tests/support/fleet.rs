@@ -46,6 +46,8 @@ pub struct Worker {
     pub farewells: Vec<Farewell>,
     /// Generations seen: a Replace that touches no flow keeps the number.
     pub generations: Vec<u32>,
+    /// Bounds of counters that were set on live sessions.
+    pub bounds: Vec<(SessionIndex, Vec<(UrrId, flow::Bounds)>)>,
 }
 
 /// All workers of the node.
@@ -209,6 +211,10 @@ impl Worker {
                     session: index,
                     counters,
                 }))
+            }
+            SessionChange::Bound(index, bounds) => {
+                self.bounds.push((index, bounds));
+                Ok(None)
             }
             SessionChange::Remove(index) => {
                 let counters = self.counts_of(index, |_| true);

@@ -330,8 +330,14 @@ impl Control {
                     self.endpoint.handle_echo_response(now, path, sequence);
                 }
             }
-            // No rules set bounds yet: thresholds and quotas of URRs do not act.
-            Event::CountersReached { .. } => {}
+            Event::CounterReached {
+                session,
+                urr,
+                count,
+                reached,
+            } => self
+                .endpoint
+                .handle_counter_reached(now, session, (urr, count), reached),
         }
     }
 

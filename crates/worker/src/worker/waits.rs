@@ -267,9 +267,13 @@ impl<I: Io> Worker<I> {
             SessionChange::Replace(_, farewell) => farewell.clone(),
             _ => Farewell::default(),
         };
+        let sets_bounds = matches!(change, SessionChange::Bound(..));
         let markers = self.end_markers(session, &farewell.end_markers, now);
         let applied = self.sessions.apply(change, now);
         self.flows.bury(self.sessions.take_revoked());
+        if sets_bounds && self.sessions.reached(session).next().is_some() {
+            self.notices.counters_reached(session);
+        }
         if applied.outcome.is_ok() {
             self.send_end_markers(markers);
             if let Some(old) = &applied.retired {

@@ -6,6 +6,8 @@
 //	{"op":"gate","up_seid":1,"uplink":1,"downlink":0} -> {}
 //	{"op":"qfi","up_seid":1,"qfi":7}                -> {}
 //	{"op":"delete","up_seid":1}                     -> {"usage":[{"urr":1,"total":..}]}
+//	{"op":"charged","seid":1}                       -> {"charged":[{"urr":1,"total":..}]}, by reports that came by themselves
+//	{"op":"reports"}                                -> {"reports":[{"seid":1,"usage":1,"triggers":[2]}]}, those since the last time
 //	{"op":"release"}                                -> {}
 //
 // A failure is answered with {"error":"..."}. It ends with its input.
@@ -23,6 +25,7 @@ import (
 type command struct {
 	Op       string      `json:"op"`
 	Session  smf.Session `json:"session"`
+	SEID     uint64      `json:"seid"`
 	UPSEID   uint64      `json:"up_seid"`
 	Uplink   uint8       `json:"uplink"`
 	Downlink uint8       `json:"downlink"`
@@ -45,6 +48,10 @@ func run(client *smf.Client, c command) (any, error) {
 	case "delete":
 		usage, err := client.Delete(c.UPSEID)
 		return map[string][]smf.Usage{"usage": usage}, err
+	case "charged":
+		return map[string][]smf.Usage{"charged": client.Charged(c.SEID)}, nil
+	case "reports":
+		return map[string][]smf.Report{"reports": client.Reports()}, nil
 	case "release":
 		return struct{}{}, client.Release()
 	default:

@@ -1,0 +1,56 @@
+//! More usage reports than one response takes (TS 29.244 §5.2.2.3.1): the response says how many follow, and they do, in
+//! Session Report Requests. Those of a live session go the way of all its reports; those of a session that has ended, to
+//! a control plane that waits for them (ARDR), at once, the last with the word that it was the last (PSDBU).
+
+use flow::Nanos;
+use pfcp::Repeated;
+use pfcp::ie::{AdditionalUsageReportsInformation, CpFunctionFeatures, PfcpSrReqFlags, ReportType};
+use pfcp::message::SessionReportRequest;
+use session::{AssociationId, CpFSeid, UsageReport};
+
+use crate::endpoint::Endpoint;
+use crate::reports::MOST_USAGE_SENT;
+use crate::requests::Purpose;
+use crate::usage::session_report;
+
+/// What goes into a response, and what follows on it.
+pub(crate) fn split(usage: &[UsageReport]) -> (&[UsageReport], &[UsageReport]) {
+    usage.split_at(usage.len().min(MOST_USAGE_SENT))
+}
+
+/// What a response says of the reports that follow on it. They are fewer than 32,768: a session has 64 URRs.
+pub(crate) fn announced(following: &[UsageReport]) -> Option<AdditionalUsageReportsInformation> {
+    let count = u16::try_from(following.len()).unwrap_or(u16::MAX);
+    (count > 0).then_some(AdditionalUsageReportsInformation::Count(count))
+}
+
+impl Endpoint {
+    /// Whether the control plane takes usage of a session after it has ended the session.
+    pub(crate) fn waits_for_usage(&self, association: Option<AssociationId>) -> bool {
+        let association = association.and_then(|id| self.associations.get(id));
+        association.is_some_and(|one| one.features.contains(CpFunctionFeatures::ARDR))
+    }
+
+    /// Sends what follows on a Session Deletion Response to the control plane that `cp` was of.
+    pub(crate) fn send_remainder(
+        &mut self,
+        now: Nanos,
+        (association, cp): (Option<AssociationId>, CpFSeid),
+        following: &[UsageReport],
+    ) {
+        let association = association.and_then(|id| self.associations.get(id));
+        let Some(route) = association.and_then(|association| self.owner_route(association, cp)) else {
+            self.counters.events_dropped += u64::from(!following.is_empty());
+            return;
+        };
+        let clock = self.config.clock_unix;
+        let mut parts = following.chunks(MOST_USAGE_SENT).peekable();
+        while let Some(part) = parts.next() {
+            let usage: Vec<_> = part.iter().map(|one| session_report(one, clock, None)).collect();
+            let mut report = SessionReportRequest::new(ReportType::USAR);
+            report.usage_report = Repeated::new(&usage);
+            report.pfcpsrreq_flags = parts.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);
+            self.send_request(now, route.path, Some(route.seid), Purpose::Remainder, &report);
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What sessions' URRs do between requests: events of counters and timers in, reports out.
+//!
+//! Every session has its [`UsageBook`]. Here the book meets the workers: bounds of counters go out as
+//! changes of their own, which touch no flow; what counters reach comes back; and where time is what matters, the counts
+//! are asked for. Timers of all sessions stand in one ordered set, so that none is looked at before it is due.
+//!
+//! A worker answers in the order in which it was asked. So what a counter reached under bounds that are being replaced
+//! comes before the answer to that, and means nothing: under the new bounds it will be told again.
+
+use flow::{Nanos, Reached, SessionIndex, UrrCount};
+use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::model::{Edit, UrrId, UrrTermsUpdate, UrrUpdate};
+use usage::{Renewed, UsageBook, UsageReport};
+
+use crate::effect::{Effect, Seid, WorkerFault};
+use crate::progress::Role;
+use crate::session::{Phase, Session, State, Work};
+use crate::sessions::Sessions;
+
+/// What is under way for a session's book.
+#[derive(Debug, Default)]
+pub(crate) struct Metering {
+    /// The session's place among the timers.
+    timer: Option<Nanos>,
+    /// The counts were asked for.
+    is_looking: bool,
+    /// Bounds that the worker has yet to confirm.
+    bounding: u32,
+    /// Something came that could not be made use of: the bounds are to be set again, which finds it again.
+    missed: bool,
+    /// Volume limits that counters have told of since the counts were asked for.
+    stopped: Vec<(UrrId, u8)>,
+}
+
+impl Sessions {
+    /// A counter has reached something, as the worker that has the session tells. Reports come from
+    /// [`poll_usage`](Sessions::poll_usage).
+    pub fn counter_reached(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        (urr, count): (UrrId, UrrCount),
+        reached: Reached,
+    ) {
+        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
+            return;
+        };
+        if session.metering.bounding > 0 {
+            return;
+        }
+        if session.is_in_between() {
+            session.metering.missed = true;
+            return;
+        }
+        if UsageBook::has_links(session.live.rules.urrs()) {
+            // Others may have to report with it: of one moment.
+            session.metering.stopped.push((urr, reached.limits));
+            return self.look(index);
+        }
+        let stopped = [(urr, reached.limits)];
+        let is_known = session.usage.knows_stop(urr, reached.limits);
+        let reports = session.settle(now, &[(urr, count)], &stopped);
+        // Packets that were taken back after they had been counted: not reached after all.
+        let again = reports.is_empty() && !is_known;
+        self.give_out(index, reports);
+        self.follow_usage(now, index, again);
+    }
+
+    /// The next report that a session makes by itself.
+    pub fn poll_usage(&mut self) -> Option<(Seid, UsageReport)> {
+        self.usage.pop_front()
+    }
+
+    fn give_out(&mut self, index: SessionIndex, reports: Vec<UsageReport>) {
+        let Some(seid) = self.session_mut(index).map(|session| session.seid) else {
+            return;
+        };
+        self.enter_reports(index, &reports);
+        self.usage
+            .extend(reports.into_iter().map(|report| (seid, report)));
+    }
+
+    /// Tells the worker where the counters are to tell and to stop, if that is not what it knows or if `again`, and sets
+    /// the session's timer.
+    pub(crate) fn follow_usage(&mut self, now: Nanos, index: SessionIndex, again: bool) {
+        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
+            return;
+        };
+        if session.is_in_between() {
+            session.metering.missed |= again;
+            return;
+        }
+        let again = again | std::mem::take(&mut session.metering.missed);
+        let bounds = if session.usage.acts() {
+            session.usage.untold(session.live.rules.urrs(), again)
+        } else {
+            Vec::new()
+        };
+        let (bucket, wanted) = (session.bucket, session.deadline());
+        if !bounds.is_empty() {
+            session.metering.bounding += 1;
+            let worker = self.config.owner(bucket);
+            self.send(index, 0, Role::Bound, worker, SessionChange::Bound(index, bounds));
+        }
+        self.set_timer(index, wanted.map(|at| at.max(now)));
+    }
+
+    /// Asks for a session's counts, once.
+    fn look(&mut self, index: SessionIndex) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        if std::mem::replace(&mut session.metering.is_looking, true) {
+            return;
+        }
+        let worker = session.bucket;
+        let worker = self.config.owner(worker);
+        let op = self.new_op(index, 0, Role::Look);
+        self.effects.push_back(Effect::Query {
+            worker,
+            op,
+            session: index,
+        });
+    }
+
+    /// The worker has set bounds.
+    pub(crate) fn bounded(&mut self, index: SessionIndex) {
+        if let Some(session) = self.session_mut(index) {
+            session.metering.bounding = session.metering.bounding.saturating_sub(1);
+        }
+    }
+
+    /// The worker has told the counts.
+    pub(crate) fn looked(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        result: Result<Option<UsageSnapshot>, WorkerFault>,
+    ) {
+        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
+            return;
+        };
+        session.metering.is_looking = false;
+        let stopped = std::mem::take(&mut session.metering.stopped);
+        if session.is_in_between() {
+            session.metering.missed = true;
+            return;
+        }
+        let is_known = |(urr, limits): &(UrrId, u8)| session.usage.knows_stop(*urr, *limits);
+        let mut again = !stopped.iter().all(is_known);
+        if let Ok(Some(snapshot)) = result {
+            let reports = session.settle(now, &snapshot.counters, &stopped);
+            again &= reports.is_empty();
+            self.give_out(index, reports);
+        }
+        self.follow_usage(now, index, again);
+    }
+
+    /// The moment has come that a session's book waited for.
+    pub(crate) fn expire_usage(&mut self, now: Nanos) {
+        while let Some((at, index)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
+            self.timers.remove(&(at, index));
+            let Some(session) = self.session_mut(index) else {
+                continue;
+            };
+            session.metering.timer = None;
+            if session.is_dying() || session.is_in_between() {
+                session.metering.missed = true;
+                continue;
+            }
+            session.usage.tick(now, session.live.rules.urrs());
+            // What has ended by itself stops first; the counts that come behind that are final.
+            self.follow_usage(now, index, false);
+            self.look(index);
+            self.set_timer(index, None);
+        }
+    }
+
+    fn set_timer(&mut self, index: SessionIndex, wanted: Option<Nanos>) {
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        let wanted = wanted.filter(|_| !session.metering.is_looking);
+        let old = std::mem::replace(&mut session.metering.timer, wanted);
+        if old == wanted {
+            return;
+        }
+        if let Some(at) = old {
+            self.timers.remove(&(at, index));
+        }
+        if let Some(at) = wanted {
+            self.timers.insert((at, index));
+        }
+    }
+
+    /// The session is gone.
+    pub(crate) fn end_usage(&mut self, index: SessionIndex) {
+        self.set_timer(index, None);
+    }
+
+    /// Gives an image that is about to be sent the bounds that its counters begin with.
+    pub(crate) fn fill_bounds(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        work: &Work,
+        image: &mut SessionImage,
+    ) {
+        let clock_unix = self.config.clock_unix;
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
+        let urrs = image.rules.urrs();
+        image.block.bounds = match work {
+            Work::Supersede(..) => UsageBook::new(clock_unix).preview(now, urrs, &[]),
+            Work::Establish(prepared) | Work::Modify(prepared) => {
+                session.usage.preview(now, urrs, &prepared.renewed)
+            }
+            Work::Delete | Work::Export(_) => Vec::new(),
+        };
+    }
+}
+
+impl Session {
+    /// Whether what the worker counts cannot be taken for the book's: it has not got the rules that are live, or two
+    /// workers have the session.
+    fn is_in_between(&self) -> bool {
+        let sent = match &self.state {
+            State::Settled | State::Dying { .. } => false,
+            State::Changing(change) => change.sent,
+            State::RollingBack { .. } => true,
+        };
+        sent || self.phase == Phase::Twin
+    }
+
+    fn settle(
+        &mut self,
+        now: Nanos,
+        counted: &[(UrrId, UrrCount)],
+        stopped: &[(UrrId, u8)],
+    ) -> Vec<UsageReport> {
+        self.usage.settle(now, self.live.rules.urrs(), counted, stopped)
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        self.usage.deadline(self.live.rules.urrs())
+    }
+}
+
+/// Which terms of its URR an update gives anew.
+pub(crate) fn renewed(update: &UrrUpdate) -> (UrrId, Renewed) {
+    let none = UrrTermsUpdate::default();
+    let terms = update.terms.as_deref().unwrap_or(&none);
+    let renewed = Renewed {
+        volume_threshold: is_given(&update.volume_threshold),
+        volume_quota: is_given(&update.volume_quota),
+        time_threshold: is_given(&update.time_threshold),
+        time_quota: is_given(&update.time_quota),
+        period: is_given(&update.measurement_period),
+        holding: is_given(&terms.quota_holding_time),
+        validity: is_given(&terms.quota_validity_time),
+        inactivity: is_given(&terms.inactivity_detection_time),
+        monitoring: is_given(&terms.monitoring_time) || terms.additional_monitoring_times.is_some(),
+    };
+    (update.id, renewed)
+}
+
+fn is_given<T>(edit: &Edit<T>) -> bool {
+    !matches!(edit, Edit::Keep)
+}

@@ -1,0 +1,594 @@
+//! The accounts of one session's URRs, between the workers' counters and the reports.
+//!
+//! Workers count; the book keeps, per URR, how much of the count has been reported, the number of the next report, since
+//! when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
+//! reported exactly once, whatever it is reported for.
+
+use flow::{Bounds, Nanos, UrrCount};
+use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
+use std::collections::BTreeMap;
+
+use crate::count::{combine, difference, is_null, sum};
+use crate::machine::{Machine, Renewed};
+use crate::{Moment, Seconds, UsageInformation, UsageReport, UsageTriggers};
+
+/// Where the account of one URR stands: what a session record has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UrrCheckpoint {
+    /// The URR.
+    pub urr: UrrId,
+    /// UR-SEQN of its next report.
+    pub next: u32,
+    /// When the measurement under way began.
+    pub since: Moment,
+    /// What was counted since then.
+    pub count: UrrCount,
+    /// How far its thresholds, quotas and times are, if it has any.
+    pub machine: Option<Machine>,
+}
+
+/// A worker's count of one URR, since its slot began.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted<'a> {
+    /// The URR.
+    pub urr: &'a Urr,
+    /// What its slot has counted.
+    pub count: UrrCount,
+}
+
+/// One URR's account.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// The part of the worker's count that was reported.
+    reported: UrrCount,
+    /// Counted in a worker's slot that is gone, and not reported.
+    carried: UrrCount,
+    next: u32,
+    since: Moment,
+    acting: Option<Box<Acting>>,
+}
+
+/// The machine of a URR, and what its worker's counter was last told.
+#[derive(Clone, Debug, Default)]
+struct Acting {
+    machine: Machine,
+    told: Option<Bounds>,
+}
+
+impl Account {
+    fn used(&self, count: UrrCount) -> UrrCount {
+        sum(difference(count, self.reported), self.carried)
+    }
+
+    fn bounds(&self, urr: &Urr) -> Bounds {
+        let acting = self.acting.as_deref();
+        acting.map_or(Bounds::NONE, |acting| {
+            acting.machine.bounds(urr, self.reported, self.carried)
+        })
+    }
+}
+
+/// The accounts of one session.
+#[derive(Clone, Debug, Default)]
+pub struct UsageBook {
+    accounts: BTreeMap<UrrId, Account>,
+    /// When the process's clock began, in seconds since 1970.
+    clock_unix: u64,
+}
+
+impl UsageBook {
+    /// No accounts, where the process's clock began so many seconds after 1970.
+    pub fn new(clock_unix: u64) -> UsageBook {
+        UsageBook {
+            accounts: BTreeMap::new(),
+            clock_unix,
+        }
+    }
+
+    /// Accounts of URRs whose slots had counted so much before: that is not theirs.
+    pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos, clock_unix: u64) -> UsageBook {
+        let account = |(urr, count): &(UrrId, UrrCount)| {
+            let account = Account {
+                reported: *count,
+                since: now.into(),
+                ..Account::default()
+            };
+            (*urr, account)
+        };
+        UsageBook {
+            accounts: inherited.iter().map(account).collect(),
+            clock_unix,
+        }
+    }
+
+    /// Opens an account for each of `urrs` that has none, closes those of URRs that are gone, and lets the others go on
+    /// with what a request has `renewed`.
+    pub fn follow(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) {
+        let now = Moment::from(now);
+        for urr in urrs {
+            let account = self.accounts.entry(urr.id).or_insert_with(|| Account {
+                since: now,
+                ..Account::default()
+            });
+            if !Machine::is_needed(urr) {
+                account.acting = None;
+                continue;
+            }
+            let Some(acting) = &mut account.acting else {
+                let machine = Machine::begin(urr, now, self.clock_unix);
+                account.acting = Some(Box::new(Acting { machine, told: None }));
+                continue;
+            };
+            let new = renewed.iter().find(|(id, _)| *id == urr.id);
+            let what = new.map_or(Renewed::default(), |(_, what)| *what);
+            acting.machine.renew(urr, what, now, self.clock_unix);
+        }
+        self.accounts
+            .retain(|known, _| urrs.iter().any(|urr| urr.id == *known));
+    }
+
+    /// Reports what was counted since the last report, and starts the next measurement.
+    pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
+        let Counted { urr, count } = counted;
+        let now = Moment::from(now);
+        let account = self.accounts.entry(urr.id).or_default();
+        let used = account.used(count);
+        let machine = account.acting.as_deref_mut().map(|acting| &mut acting.machine);
+        let measures = urr.method.contains(MeasurementMethod::DURAT);
+        let duration = machine.filter(|_| measures).map(|machine| machine.seconds(now));
+        if let Some(acting) = account.acting.as_deref_mut() {
+            let measured = (used, duration.unwrap_or_default());
+            acting.machine.reported(measured, triggers, now);
+        }
+        let report = UsageReport {
+            urr: urr.id,
+            method: urr.method,
+            sequence: account.next,
+            triggers,
+            count: used,
+            tells_packets: urr.information.contains(MeasurementInformation::MNOP),
+            start: account.since,
+            end: now,
+            duration,
+            first: None,
+            last: None,
+            information: None,
+        };
+        account.reported = count;
+        account.carried = UrrCount::default();
+        account.next = account.next.wrapping_add(1);
+        account.since = now;
+        report
+    }
+
+    /// The same, unless there is nothing to report: then no number is used up.
+    pub fn report_if_any(
+        &mut self,
+        now: Nanos,
+        counted: Counted<'_>,
+        triggers: UsageTriggers,
+    ) -> Option<UsageReport> {
+        (!self.is_null(now, counted)).then(|| self.report(now, counted, triggers))
+    }
+
+    /// Whether nothing was measured since the last report.
+    fn is_null(&self, now: Nanos, Counted { urr, count }: Counted<'_>) -> bool {
+        self.accounts.get(&urr.id).is_none_or(|account| {
+            let seconds = |acting: &Acting| acting.machine.seconds(now.into());
+            let measured = account.acting.as_deref().map_or(Seconds(0), seconds);
+            is_null(account.used(count)) && measured == Seconds(0)
+        })
+    }
+
+    /// The reports that the control plane has asked for, for these reasons, and those of the URRs that are linked to
+    /// them, of all that has anything to report (TS 29.244 §5.2.2.3.1). `counted` is what the session's slots count.
+    pub fn query(
+        &mut self,
+        now: Nanos,
+        urrs: &[Urr],
+        counted: &[(UrrId, UrrCount)],
+        asked: &[(UrrId, UsageTriggers)],
+    ) -> Vec<UsageReport> {
+        let mut due = Vec::new();
+        for (id, why) in asked {
+            if let Some(counted) = of(urrs, counted, *id) {
+                let triggers = self.settle_one(now, counted, 0);
+                due.push((*id, triggers | *why));
+            }
+        }
+        self.join_linked(now, urrs, counted, &mut due);
+        let is_asked = |triggers: &UsageTriggers| {
+            let only = UsageTriggers::IMMER | UsageTriggers::TERMR | UsageTriggers::LIUSA;
+            triggers.0 & !only.0 == 0
+        };
+        due.retain(|(id, triggers)| {
+            let nothing = of(urrs, counted, *id).is_none_or(|counted| self.is_null(now, counted));
+            !(nothing && is_asked(triggers))
+        });
+        self.report_all(now, urrs, counted, &due)
+    }
+
+    /// Draws the consequences of these counts, and of the volume limits that the URR `stopped.0` has stopped at, a bit
+    /// of [`Exhausted`](crate::Exhausted) each. Gives the reports that are due.
+    pub fn settle(
+        &mut self,
+        now: Nanos,
+        urrs: &[Urr],
+        counted: &[(UrrId, UrrCount)],
+        stopped: &[(UrrId, u8)],
+    ) -> Vec<UsageReport> {
+        let mut due = Vec::new();
+        for (id, _) in counted {
+            let limits = stopped.iter().filter(|(urr, _)| urr == id);
+            let limits = limits.fold(0, |all, (_, limits)| all | limits);
+            if let Some(counted) = of(urrs, counted, *id) {
+                let triggers = self.settle_one(now, counted, limits);
+                if !triggers.is_empty() {
+                    due.push((*id, triggers));
+                }
+            }
+        }
+        self.join_linked(now, urrs, counted, &mut due);
+        self.report_all(now, urrs, counted, &due)
+    }
+
+    fn settle_one(&mut self, now: Nanos, Counted { urr, count }: Counted<'_>, stopped: u8) -> UsageTriggers {
+        let Some(account) = self.accounts.get_mut(&urr.id) else {
+            return UsageTriggers::default();
+        };
+        let used = account.used(count);
+        let machine = account.acting.as_deref_mut().map(|acting| &mut acting.machine);
+        machine.map_or(UsageTriggers::default(), |machine| {
+            machine.settle(urr, used, stopped, now.into())
+        })
+    }
+
+    /// Adds the URRs that report because one of `due` does (TS 29.244 §5.2.2.4), each once.
+    fn join_linked(
+        &mut self,
+        now: Nanos,
+        urrs: &[Urr],
+        counted: &[(UrrId, UrrCount)],
+        due: &mut Vec<(UrrId, UsageTriggers)>,
+    ) {
+        let mut place = 0;
+        while let Some((cause, _)) = due.get(place).copied() {
+            place += 1;
+            for urr in urrs.iter().filter(|urr| is_linked(urr, cause)) {
+                if let Some((_, triggers)) = due.iter_mut().find(|(id, _)| *id == urr.id) {
+                    *triggers |= UsageTriggers::LIUSA;
+                } else if let Some(counted) = of(urrs, counted, urr.id) {
+                    let triggers = self.settle_one(now, counted, 0);
+                    due.push((urr.id, triggers | UsageTriggers::LIUSA));
+                }
+            }
+        }
+    }
+
+    fn report_all(
+        &mut self,
+        now: Nanos,
+        urrs: &[Urr],
+        counted: &[(UrrId, UrrCount)],
+        due: &[(UrrId, UsageTriggers)],
+    ) -> Vec<UsageReport> {
+        let mut reports = Vec::new();
+        for (id, triggers) in due {
+            if let Some(counted) = of(urrs, counted, *id) {
+                let report = self.report(now, counted, *triggers);
+                if triggers.contains(UsageTriggers::MONIT) {
+                    let after = self.pass_monitoring(now, counted);
+                    reports.push(UsageReport {
+                        information: Some(UsageInformation::BEF),
+                        ..report
+                    });
+                    reports.push(after);
+                } else {
+                    reports.push(report);
+                }
+            }
+        }
+        reports
+    }
+
+    /// Beside the report of usage before a monitoring time goes that of usage after it, which has only begun
+    /// (TS 29.244 §5.2.2.3.1).
+    fn pass_monitoring(&mut self, now: Nanos, counted: Counted<'_>) -> UsageReport {
+        let clock_unix = self.clock_unix;
+        let account = self.accounts.get_mut(&counted.urr.id);
+        if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
+            acting.machine.monitored(counted.urr, now.into(), clock_unix);
+        }
+        UsageReport {
+            information: Some(UsageInformation::AFT),
+            ..self.report(now, counted, UsageTriggers::MONIT)
+        }
+    }
+
+    /// What the time makes due: quotas of time end at once, reports wait for the counts ([`settle`](Self::settle)).
+    pub fn tick(&mut self, now: Nanos, urrs: &[Urr]) {
+        for urr in urrs {
+            let account = self.accounts.get_mut(&urr.id);
+            if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
+                acting.machine.tick(urr, now.into());
+            }
+        }
+    }
+
+    /// When the book is to be looked at again, if nothing happens before.
+    pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
+        let deadline = |urr: &Urr| {
+            let acting = self.accounts.get(&urr.id)?.acting.as_deref()?;
+            acting.machine.deadline(urr)
+        };
+        urrs.iter().filter_map(deadline).min().map(Moment::on_clock)
+    }
+
+    /// Whether any URR does something by itself.
+    pub fn acts(&self) -> bool {
+        self.accounts.values().any(|account| account.acting.is_some())
+    }
+
+    /// Whether a report of one URR calls for reports of others.
+    pub fn has_links(urrs: &[Urr]) -> bool {
+        urrs.iter()
+            .any(|urr| urr.triggers.contains(ReportingTriggers::LIUSA))
+    }
+
+    /// The bounds of the counters of `urrs`, by slot; none at all where no URR does anything by itself.
+    pub fn bounds(&self, urrs: &[Urr]) -> Vec<Bounds> {
+        if !self.acts() {
+            return Vec::new();
+        }
+        let bounds = |urr: &Urr| self.accounts.get(&urr.id).map(|account| account.bounds(urr));
+        let all = urrs.iter().map(|urr| bounds(urr).unwrap_or(Bounds::NONE));
+        all.collect()
+    }
+
+    /// The bounds that [`follow`](Self::follow) would lead to.
+    pub fn preview(&self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) -> Vec<Bounds> {
+        if !urrs.iter().any(Machine::is_needed) {
+            return Vec::new();
+        }
+        let mut next = self.clone();
+        next.follow(now, urrs, renewed);
+        next.bounds(urrs)
+    }
+
+    /// The worker was told these bounds of `urrs`, by slot.
+    pub fn told(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
+        for (urr, bounds) in urrs.iter().zip(bounds) {
+            let account = self.accounts.get_mut(&urr.id);
+            if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
+                acting.told = Some(*bounds);
+            }
+        }
+    }
+
+    /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
+    /// last, or if all are to be set again. They count as told then.
+    pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(UrrId, Bounds)> {
+        let wanted: Vec<(UrrId, Bounds)> = urrs
+            .iter()
+            .filter_map(|urr| {
+                let account = self.accounts.get(&urr.id)?;
+                account.acting.is_some().then(|| (urr.id, account.bounds(urr)))
+            })
+            .collect();
+        let is_told = |(urr, bounds): &(UrrId, Bounds)| {
+            let acting = self
+                .accounts
+                .get(urr)
+                .and_then(|account| account.acting.as_deref());
+            acting.is_some_and(|acting| acting.told == Some(*bounds))
+        };
+        if !again && wanted.iter().all(is_told) {
+            return Vec::new();
+        }
+        for (urr, bounds) in &wanted {
+            let account = self.accounts.get_mut(urr);
+            if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
+                acting.told = Some(*bounds);
+            }
+        }
+        wanted
+    }
+
+    /// Whether these volume limits of a URR are known to be reached, or nothing stops for it.
+    pub fn knows_stop(&self, urr: UrrId, limits: u8) -> bool {
+        let acting = self
+            .accounts
+            .get(&urr)
+            .and_then(|account| account.acting.as_deref());
+        acting.is_none_or(|acting| limits != 0 && acting.machine.exhausted.0 != 0)
+    }
+
+    /// The last report of a URR whose slot is gone: with what it counted, if that is known, else with what is known
+    /// without it.
+    pub fn last(
+        &mut self,
+        now: Nanos,
+        urr: &Urr,
+        counted: Option<UrrCount>,
+        triggers: UsageTriggers,
+    ) -> UsageReport {
+        let reported = self.accounts.get(&urr.id).map(|account| account.reported);
+        let reported = reported.unwrap_or_default();
+        // A slot that counted less than was reported of it is another one: nothing is known of it.
+        let count = combine(counted.unwrap_or(reported), reported, u64::max);
+        self.report(now, Counted { urr, count }, triggers)
+    }
+
+    /// The last report, with this number, was added to the one before it: its number is given again.
+    pub fn recall(&mut self, urr: UrrId, sequence: u32) {
+        if let Some(account) = self.accounts.get_mut(&urr)
+            && account.next == sequence.wrapping_add(1)
+        {
+            account.next = sequence;
+        }
+    }
+
+    /// Where the accounts stand, with what the worker's slots of the URRs count now.
+    pub fn checkpoints(&self, counted: &[(UrrId, UrrCount)]) -> Vec<UrrCheckpoint> {
+        let of = |urr| counted.iter().find(|(id, _)| *id == urr).map(|(_, count)| *count);
+        let checkpoint = |(&urr, account): (&UrrId, &Account)| {
+            let count = of(urr).unwrap_or(account.reported);
+            UrrCheckpoint {
+                urr,
+                next: account.next,
+                since: account.since,
+                count: account.used(count),
+                machine: account.acting.as_deref().map(|acting| acting.machine),
+            }
+        };
+        self.accounts.iter().map(checkpoint).collect()
+    }
+
+    /// Accounts that go on from `checkpoints` with slots that count from 0.
+    pub fn resuming(checkpoints: &[UrrCheckpoint], clock_unix: u64) -> UsageBook {
+        let account = |one: &UrrCheckpoint| Account {
+            reported: UrrCount::default(),
+            carried: one.count,
+            next: one.next,
+            since: one.since,
+            acting: one
+                .machine
+                .map(|machine| Box::new(Acting { machine, told: None })),
+        };
+        UsageBook {
+            accounts: checkpoints.iter().map(|one| (one.urr, account(one))).collect(),
+            clock_unix,
+        }
+    }
+
+    /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.
+    pub fn carry(&mut self, urr: UrrId, counted: UrrCount) {
+        if let Some(account) = self.accounts.get_mut(&urr) {
+            account.carried = account.used(counted);
+            account.reported = UrrCount::default();
+        }
+    }
+
+    /// Another slot of `urr` ended with `counted`, beside the one whose count goes on.
+    pub fn add(&mut self, urr: UrrId, counted: UrrCount) {
+        if let Some(account) = self.accounts.get_mut(&urr) {
+            account.carried = sum(account.carried, counted);
+        }
+    }
+}
+
+/// Whether `urr` reports when `cause` does.
+fn is_linked(urr: &Urr, cause: UrrId) -> bool {
+    urr.triggers.contains(ReportingTriggers::LIUSA) && urr.terms().linked.contains(&cause)
+}
+
+/// The bounds of a session's counters at a worker that has it for a while beside another one, where its counters begin
+/// at 0: of what the limits allow, the other, which has `counted` so much, has kept half.
+pub fn share_limits(urrs: &[UrrId], bounds: &mut [Bounds], counted: &[(UrrId, UrrCount)]) {
+    for (urr, bounds) in urrs.iter().zip(bounds) {
+        let count = counted.iter().find(|(id, _)| id == urr).map(|(_, count)| *count);
+        let count = count.unwrap_or_default();
+        let [total, uplink, downlink] = [
+            count.ul_octets.saturating_add(count.dl_octets),
+            count.ul_octets,
+            count.dl_octets,
+        ];
+        let rest = |limit: Option<u64>, used: u64| {
+            limit.map(|limit| {
+                let left = limit.saturating_sub(used);
+                left - left / 2
+            })
+        };
+        if let Some(limit) = &mut bounds.limit {
+            limit.octets.total = rest(limit.octets.total, total);
+            limit.octets.uplink = rest(limit.octets.uplink, uplink);
+            limit.octets.downlink = rest(limit.octets.downlink, downlink);
+        }
+    }
+}
+
+fn of<'a>(urrs: &'a [Urr], counted: &[(UrrId, UrrCount)], id: UrrId) -> Option<Counted<'a>> {
+    let (_, count) = counted.iter().find(|(urr, _)| *urr == id)?;
+    let urr = urrs.iter().find(|urr| urr.id == id)?;
+    Some(Counted { urr, count: *count })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URR: UrrId = UrrId(1);
+
+    static VOLUME: Urr = Urr::volume(URR);
+
+    fn counted(packets: u64) -> Counted<'static> {
+        Counted {
+            urr: &VOLUME,
+            count: count(packets),
+        }
+    }
+
+    fn count(packets: u64) -> UrrCount {
+        UrrCount {
+            ul_packets: packets,
+            ul_octets: packets * 100,
+            ..UrrCount::default()
+        }
+    }
+
+    fn book(now: u64) -> UsageBook {
+        let mut book = UsageBook::default();
+        book.follow(Nanos::from_secs(now), &[Urr::volume(URR)], &[]);
+        book
+    }
+
+    #[test]
+    fn each_packet_is_reported_once_and_reports_are_numbered() {
+        let mut book = book(1);
+        let first = book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
+        let last = book.report(Nanos::from_secs(3), counted(7), UsageTriggers::TERMR);
+        assert_eq!(
+            (first.sequence, first.count, first.start),
+            (0, count(5), Nanos::from_secs(1).into())
+        );
+        assert_eq!(
+            (last.sequence, last.count, last.start),
+            (1, count(2), Nanos::from_secs(2).into())
+        );
+    }
+
+    #[test]
+    fn what_a_lost_slot_counted_is_carried_into_the_next_report() {
+        let mut book = book(0);
+        book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
+        book.carry(URR, count(9));
+        let report = book.report(Nanos::ZERO, counted(1), UsageTriggers::TERMR);
+        assert_eq!(report.count, count(4 + 1));
+    }
+
+    #[test]
+    fn an_account_goes_on_where_its_checkpoint_stands() {
+        let mut book = book(1);
+        book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
+        let checkpoints = book.checkpoints(&[(URR, count(9))]);
+        let mut second = UsageBook::resuming(&checkpoints, 0);
+        second.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
+        let report = second.report(Nanos::ZERO, counted(3), UsageTriggers::TERMR);
+        assert_eq!((report.sequence, report.count), (1, count(4 + 3)));
+        assert_eq!(report.start, Nanos::from_secs(2).into());
+    }
+
+    #[test]
+    fn a_urr_that_is_created_anew_starts_anew() {
+        let mut book = book(0);
+        book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
+        book.follow(Nanos::ZERO, &[], &[]);
+        book.follow(Nanos::from_secs(9), &[Urr::volume(URR)], &[]);
+        let report = book.report(Nanos::from_secs(9), counted(1), UsageTriggers::TERMR);
+        assert_eq!(
+            (report.sequence, report.count, report.start),
+            (0, count(1), Nanos::from_secs(9).into())
+        );
+        assert!(is_null(UrrCount::default()) && !is_null(report.count));
+    }
+}

@@ -1,0 +1,18 @@
+//! Usage reporting (TS 29.244 §5.2.2): what becomes of the counts of a session's URRs.
+//!
+//! Workers count exactly and stop traffic at the packet that a quota does not allow; the machines here, which control
+//! owns, say where that is, and when what is reported. Nothing here reads a clock or sends anything.
+
+#![forbid(unsafe_code)]
+
+mod book;
+mod count;
+mod machine;
+mod moment;
+mod report;
+
+pub use book::{Counted, UrrCheckpoint, UsageBook, share_limits};
+pub use count::sum;
+pub use machine::{Exhausted, Heard, Machine, Renewed};
+pub use moment::Moment;
+pub use report::{Seconds, UsageInformation, UsageReport, UsageTriggers};

@@ -1,0 +1,567 @@
+//! What one URR does by itself: thresholds, quotas, periods and times, and where its counter is to stop.
+//!
+//! Everything is counted from the URR's last report. Volumes are compared by the worker's counters at every packet; this
+//! machine says where ([`Machine::bounds`]) and draws the consequences.
+
+use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
+use rules::model::{
+    MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers, UnixSeconds, Urr, Volume,
+};
+
+use crate::{Moment, Seconds, UsageTriggers};
+
+pub(crate) const NANOS: i64 = 1_000_000_000;
+/// Keeps the room for bounds in a session's block without being one that is ever reached.
+const FAR_AWAY: u64 = (1 << 56) - 2;
+
+/// What is used up: no packet of it passes any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Exhausted(pub u8);
+
+impl Exhausted {
+    /// The volume quota of both directions together.
+    pub const TOTAL: u8 = 1;
+    /// That of uplink.
+    pub const UPLINK: u8 = 1 << 1;
+    /// That of downlink.
+    pub const DOWNLINK: u8 = 1 << 2;
+    /// The time quota.
+    pub const TIME: u8 = 1 << 3;
+    /// All quotas, by the Quota Holding Time or the Quota Validity Time.
+    pub const VOID: u8 = 1 << 4;
+
+    const VOLUME: u8 = Self::TOTAL | Self::UPLINK | Self::DOWNLINK;
+    const STOPS_TIME: u8 = Self::TIME | Self::VOID;
+
+    const fn has(self, any: u8) -> bool {
+        self.0 & any != 0
+    }
+}
+
+/// Which of a URR's terms a request gives anew, be it with the same values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Renewed {
+    /// The Volume Threshold.
+    pub volume_threshold: bool,
+    /// The Volume Quota.
+    pub volume_quota: bool,
+    /// The Time Threshold.
+    pub time_threshold: bool,
+    /// The Time Quota.
+    pub time_quota: bool,
+    /// The Measurement Period.
+    pub period: bool,
+    /// The Quota Holding Time.
+    pub holding: bool,
+    /// The Quota Validity Time.
+    pub validity: bool,
+    /// The Inactivity Detection Time.
+    pub inactivity: bool,
+    /// The Monitoring Time, or one of the additional ones.
+    pub monitoring: bool,
+}
+
+impl Renewed {
+    /// All of them.
+    pub const ALL: Self = Self {
+        volume_threshold: true,
+        volume_quota: true,
+        time_threshold: true,
+        time_quota: true,
+        period: true,
+        holding: true,
+        validity: true,
+        inactivity: true,
+        monitoring: true,
+    };
+
+    const fn any_quota(self) -> bool {
+        self.volume_quota || self.time_quota
+    }
+}
+
+/// When packets were last known to come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// When it was seen that some had come since it was seen before.
+    pub at: Moment,
+    /// How many had come since the last report.
+    pub packets: u64,
+    /// When it was last looked.
+    pub looked: Moment,
+}
+
+impl Heard {
+    fn from(now: Moment, packets: u64) -> Self {
+        Self {
+            at: now,
+            packets,
+            looked: now,
+        }
+    }
+
+    /// Takes note of how many packets there are; whether there are more than before.
+    fn hears(&mut self, packets: u64, now: Moment) -> bool {
+        self.looked = now;
+        let is_new = self.packets != packets;
+        if is_new {
+            (self.at, self.packets) = (now, packets);
+        }
+        is_new
+    }
+
+    /// When to look next, to find `silence` of so many nanoseconds.
+    fn next_look(&self, silence: i64) -> Moment {
+        let step = (silence / 8).max(NANOS);
+        self.at.after(silence).min(self.looked.after(step))
+    }
+}
+
+/// The state of one URR beside its counts. Times in nanoseconds; what is left is counted from the last report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Machine {
+    /// Octets until the next report.
+    pub volume_threshold: Volume,
+    /// Octets between reports: where the threshold starts again.
+    pub volume_again: Volume,
+    /// Octets until the quota is used up.
+    pub volume_quota: Volume,
+    /// Measured time until the next report.
+    pub time_threshold: Option<i64>,
+    /// Measured time between reports.
+    pub time_again: Option<i64>,
+    /// Measured time until the quota is used up.
+    pub time_quota: Option<i64>,
+    /// The time measured since the last report, until `running`.
+    pub measured: i64,
+    /// Since when the time runs, if it does.
+    pub running: Option<Moment>,
+    /// Whether time metering has begun: with the first packet, or at once (ISTM).
+    pub started: bool,
+    /// What is used up.
+    pub exhausted: Exhausted,
+    /// When the next periodic report is due.
+    pub period: Option<Moment>,
+    /// When the quotas lose their validity.
+    pub validity: Option<Moment>,
+    /// For the Quota Holding Time.
+    pub heard: Option<Heard>,
+    /// For the Inactivity Detection Time, while the time runs.
+    pub active: Option<Heard>,
+    /// The time stands still until the next packet: none came for the Inactivity Detection Time.
+    pub is_idle: bool,
+    /// The next monitoring time.
+    pub monitoring: Option<Moment>,
+    /// Packets and octets since the last report, when it was last looked.
+    pub packets: u64,
+    /// The octets.
+    pub seen: u64,
+    /// What is due at the next report, which is on its way.
+    pub pending: UsageTriggers,
+}
+
+impl Machine {
+    /// Whether `urr` does anything by itself, or measures time.
+    pub(crate) fn is_needed(urr: &Urr) -> bool {
+        let terms = urr.terms();
+        urr.method.contains(MeasurementMethod::DURAT)
+            || urr.volume_threshold.is_some()
+            || urr.volume_quota.is_some()
+            || urr.time_threshold.is_some()
+            || urr.time_quota.is_some()
+            || urr.measurement_period.is_some()
+            || terms.quota_holding_time.is_some()
+            || terms.quota_validity_time.is_some()
+            || terms.monitoring_times().next().is_some()
+    }
+
+    /// That of a new URR, where the clock began `clock_unix` seconds after 1970.
+    pub(crate) fn begin(urr: &Urr, now: Moment, clock_unix: u64) -> Self {
+        let mut machine = Self::default();
+        machine.renew(urr, Renewed::ALL, now, clock_unix);
+        machine
+    }
+
+    /// A request has given these terms anew. What is measured counts against the new ones (TS 29.244 §5.2.2.3.1).
+    pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment, clock_unix: u64) {
+        let terms = urr.terms();
+        if what.volume_threshold {
+            self.volume_again = volume(urr.volume_threshold.as_deref());
+            self.volume_threshold = self.volume_again;
+        }
+        if what.time_threshold {
+            self.time_again = time(urr.time_threshold);
+            self.time_threshold = self.time_again;
+        }
+        if what.volume_quota {
+            self.grant_volume(volume(urr.volume_quota.as_deref()));
+        }
+        if what.time_quota {
+            self.grant_time(urr.time_quota.map(nanos));
+        }
+        if what.monitoring {
+            self.monitoring = next_monitoring(urr, now, clock_unix);
+        }
+        if what.period {
+            self.period = time(urr.measurement_period).map(|period| now.after(period));
+        }
+        if what.validity || what.any_quota() {
+            self.validity = time(terms.quota_validity_time).map(|validity| now.after(validity));
+        }
+        if time(terms.quota_holding_time).is_none() {
+            self.heard = None;
+        } else if what.holding || what.any_quota() {
+            self.heard = Some(Heard::from(now, self.packets));
+        }
+        if what.inactivity {
+            (self.active, self.is_idle) = (None, false);
+        }
+        self.started |= urr.information.contains(MeasurementInformation::ISTM);
+        self.run(urr, now);
+    }
+
+    /// A quota of nothing is used up from the start.
+    fn grant_volume(&mut self, quota: Volume) {
+        self.volume_quota = quota;
+        self.exhausted.0 &= Exhausted::TIME;
+        self.exhausted.0 |= reached(quota, [0; 3]);
+    }
+
+    fn grant_time(&mut self, quota: Option<i64>) {
+        self.time_quota = quota;
+        self.exhausted.0 &= Exhausted::VOLUME;
+        if quota == Some(0) {
+            self.exhausted.0 |= Exhausted::TIME;
+        }
+    }
+
+    /// Lets the time run, or stand still.
+    pub(crate) fn run(&mut self, urr: &Urr, now: Moment) {
+        let runs = self.started
+            && urr.method.contains(MeasurementMethod::DURAT)
+            && !urr.is_paused()
+            && !self.is_idle
+            && !self.exhausted.has(Exhausted::STOPS_TIME);
+        if !runs {
+            self.measured = self.measured_at(now);
+            (self.running, self.active) = (None, None);
+        } else if self.running.is_none() {
+            self.running = Some(now);
+        }
+        if runs && self.active.is_none() && inactivity(urr).is_some() {
+            self.active = Some(Heard::from(now, self.packets));
+        }
+    }
+
+    fn measured_at(&self, now: Moment) -> i64 {
+        let running = self.running.map_or(0, |since| now.since(since).max(0));
+        self.measured.saturating_add(running)
+    }
+
+    /// The whole seconds measured since the last report.
+    pub(crate) fn seconds(&self, now: Moment) -> Seconds {
+        Seconds(u32::try_from(self.measured_at(now) / NANOS).unwrap_or(u32::MAX))
+    }
+
+    /// What the time makes due without a look at the counts; quotas that it ends are used up at once.
+    pub(crate) fn tick(&mut self, urr: &Urr, now: Moment) {
+        let mut due = UsageTriggers::default();
+        let measured = self.measured_at(now);
+        if self.time_threshold.is_some_and(|left| measured >= left) {
+            due |= asked(urr, ReportingTriggers::TIMTH, UsageTriggers::TIMTH);
+        }
+        let has_time = !self.exhausted.has(Exhausted::TIME);
+        if has_time && self.time_quota.is_some_and(|left| measured >= left) {
+            self.exhausted.0 |= Exhausted::TIME;
+            due |= asked(urr, ReportingTriggers::TIMQU, UsageTriggers::TIMQU);
+        }
+        if self.validity.is_some_and(|at| at <= now) {
+            self.validity = None;
+            self.exhausted.0 |= Exhausted::VOID;
+            due |= asked(urr, ReportingTriggers::QUVTI, UsageTriggers::QUVTI);
+        }
+        if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), time(urr.measurement_period))
+        {
+            let missed = now.since(at) / period;
+            self.period = Some(at.after(period.saturating_mul(missed + 1)));
+            due |= asked(urr, ReportingTriggers::PERIO, UsageTriggers::PERIO);
+        }
+        self.pending |= due;
+        self.run(urr, now);
+    }
+
+    /// Draws the consequences of what was used since the last report, and of the volume limits that the counter
+    /// `stopped` at ([`Exhausted::TOTAL`] and so on). Gives what calls for a report now.
+    pub(crate) fn settle(&mut self, urr: &Urr, used: UrrCount, stopped: u8, now: Moment) -> UsageTriggers {
+        // While all stops for another reason, the limit of both directions is 0 and says nothing of the quota.
+        let says_nothing = match self.exhausted.has(Exhausted::STOPS_TIME) {
+            true => Exhausted::TOTAL,
+            false => 0,
+        };
+        self.tick(urr, now);
+        let octets = octets(used);
+        let mut due = UsageTriggers::default();
+        if reached(without_zero(self.volume_threshold), octets) != 0 {
+            due |= asked(urr, ReportingTriggers::VOLTH, UsageTriggers::VOLTH);
+        }
+        let stopped = stopped & there(self.volume_quota) & !says_nothing;
+        let spent = (reached(self.volume_quota, octets) | stopped) & !self.exhausted.0;
+        if spent != 0 {
+            self.exhausted.0 |= spent;
+            due |= asked(urr, ReportingTriggers::VOLQU, UsageTriggers::VOLQU);
+        }
+        let count = packets(used);
+        due |= self.listen(urr, count, now);
+        self.rest(urr, count, now);
+        self.started |= count > 0;
+        (self.packets, self.seen) = (count, octets[0]);
+        self.run(urr, now);
+        if self.monitoring.is_some_and(|at| at <= now) {
+            due |= UsageTriggers::MONIT;
+        }
+        due | self.pending
+    }
+
+    /// The time stands still when no packet has come for the Inactivity Detection Time, and goes on with the next.
+    fn rest(&mut self, urr: &Urr, packets: u64, now: Moment) {
+        if self.is_idle && packets != self.packets {
+            self.is_idle = false;
+        }
+        let (Some(active), Some(silence)) = (&mut self.active, inactivity(urr)) else {
+            return;
+        };
+        if active.hears(packets, now) {
+            return;
+        }
+        let end = active.at.after(silence);
+        if now >= end {
+            self.measured = self.measured_at(end);
+            (self.running, self.active, self.is_idle) = (None, None, true);
+        }
+    }
+
+    /// The monitoring time that was next has come: what is subsequent to it holds from now on
+    /// (TS 29.244 §5.2.2.2.1). Called between the reports of the usage before and after.
+    pub(crate) fn monitored(&mut self, urr: &Urr, now: Moment, clock_unix: u64) {
+        let Some(at) = self.monitoring else { return };
+        let times = urr.terms().monitoring_times();
+        // Of several that have passed, each may say something.
+        let passed = times.filter(|one| {
+            let moment = on_clock(one.at, clock_unix);
+            moment >= at && moment <= now
+        });
+        for MonitoringTime { then, .. } in passed {
+            if let Some(threshold) = then.volume_threshold {
+                (self.volume_threshold, self.volume_again) = (threshold, threshold);
+            }
+            if let Some(threshold) = time(then.time_threshold) {
+                (self.time_threshold, self.time_again) = (Some(threshold), Some(threshold));
+            }
+            if let Some(quota) = then.volume_quota {
+                self.grant_volume(quota);
+            }
+            if let Some(quota) = then.time_quota {
+                self.grant_time(Some(nanos(quota)));
+            }
+        }
+        self.monitoring = next_monitoring(urr, now, clock_unix);
+        self.run(urr, now);
+    }
+
+    /// Whether no packet has come for the Quota Holding Time.
+    fn listen(&mut self, urr: &Urr, packets: u64, now: Moment) -> UsageTriggers {
+        let (Some(heard), Some(seconds)) = (&mut self.heard, urr.terms().quota_holding_time) else {
+            return UsageTriggers::default();
+        };
+        if !heard.hears(packets, now) && now >= heard.at.after(nanos(seconds)) {
+            self.heard = None;
+            self.exhausted.0 |= Exhausted::VOID;
+            return asked(urr, ReportingTriggers::QUHTI, UsageTriggers::QUHTI);
+        }
+        UsageTriggers::default()
+    }
+
+    /// A report of `used` and `seconds` is made for these reasons: thresholds start again if one was among them, else
+    /// they have so much less to go; quotas have so much less (TS 29.244 §5.2.2.3.1).
+    pub(crate) fn reported(
+        &mut self,
+        (used, seconds): (UrrCount, Seconds),
+        triggers: UsageTriggers,
+        now: Moment,
+    ) {
+        let time = i64::from(seconds.0).saturating_mul(NANOS);
+        self.measured = self.measured_at(now).saturating_sub(time);
+        self.running = self.running.map(|_| now);
+        self.pending = UsageTriggers::default();
+        let less = |left: Option<i64>| left.map(|left| left.saturating_sub(time));
+        if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH) {
+            self.volume_threshold = self.volume_again;
+            self.time_threshold = self.time_again;
+        } else {
+            self.volume_threshold = subtract(self.volume_threshold, used);
+            self.time_threshold = less(self.time_threshold);
+        }
+        self.volume_quota = subtract(self.volume_quota, used);
+        self.time_quota = less(self.time_quota);
+        (self.packets, self.seen) = (0, 0);
+        for heard in [&mut self.heard, &mut self.active].into_iter().flatten() {
+            heard.packets = 0;
+        }
+    }
+
+    /// Where the worker's counter is to tell and to stop, if what has been `reported` of it does not count any more and
+    /// what was `carried` from others does.
+    pub(crate) fn bounds(&self, urr: &Urr, reported: UrrCount, carried: UrrCount) -> Bounds {
+        let [base, ahead] = [octets(reported), octets(carried)];
+        let at = |volume: Volume| {
+            let place = |left: Option<u64>, kind: usize| {
+                left.map(|left| left.saturating_add(base[kind]).saturating_sub(ahead[kind]))
+            };
+            Volumes {
+                total: place(volume.total, 0),
+                uplink: place(volume.uplink, 1),
+                downlink: place(volume.downlink, 2),
+            }
+        };
+        let mut watermarks = Volumes::NONE;
+        if urr.triggers.contains(ReportingTriggers::VOLTH) {
+            watermarks = at(without_zero(self.volume_threshold));
+        }
+        let waits = (!self.started || self.is_idle)
+            && urr.method.contains(MeasurementMethod::DURAT)
+            && !urr.is_paused();
+        if waits {
+            let seen = if self.is_idle { self.seen } else { 0 };
+            let first = base[0].saturating_add(seen + 1).saturating_sub(ahead[0]);
+            watermarks.total = Some(watermarks.total.map_or(first, |total| total.min(first)));
+        }
+        let mut stop = at(self.volume_quota);
+        let gone = self.exhausted;
+        if gone.has(Exhausted::TOTAL | Exhausted::STOPS_TIME) {
+            stop.total = Some(0);
+        }
+        if gone.has(Exhausted::UPLINK) {
+            stop.uplink = Some(0);
+        }
+        if gone.has(Exhausted::DOWNLINK) {
+            stop.downlink = Some(0);
+        }
+        if stop.is_none() && watermarks.is_none() {
+            watermarks.total = Some(FAR_AWAY);
+        }
+        Bounds {
+            watermarks,
+            limit: (!stop.is_none()).then_some(CounterLimit {
+                octets: stop,
+                action: LimitAction::Drop,
+            }),
+        }
+    }
+
+    /// When it is to be looked at again, if nothing happens before.
+    pub(crate) fn deadline(&self, urr: &Urr) -> Option<Moment> {
+        let left = [
+            self.time_threshold
+                .filter(|_| urr.triggers.contains(ReportingTriggers::TIMTH)),
+            self.time_quota.filter(|_| !self.exhausted.has(Exhausted::TIME)),
+        ];
+        let left = left.into_iter().flatten().min();
+        let time = self.running.zip(left);
+        let time = time.map(|(since, left)| since.after(left.saturating_sub(self.measured).max(0)));
+        let holding = self.heard.zip(urr.terms().quota_holding_time.map(nanos));
+        let activity = self.active.zip(inactivity(urr));
+        let silence = [holding, activity].into_iter().flatten();
+        let silence = silence.map(|(heard, silence)| heard.next_look(silence)).min();
+        [time, silence, self.period, self.validity, self.monitoring]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}
+
+/// What a URR reports as `trigger`, if it asks for it.
+fn asked(urr: &Urr, wanted: ReportingTriggers, trigger: UsageTriggers) -> UsageTriggers {
+    if urr.triggers.contains(wanted) {
+        trigger
+    } else {
+        UsageTriggers::default()
+    }
+}
+
+fn nanos(seconds: u32) -> i64 {
+    i64::from(seconds) * NANOS
+}
+
+/// A time in nanoseconds; 0 is none.
+fn time(seconds: Option<u32>) -> Option<i64> {
+    seconds.filter(|seconds| *seconds > 0).map(nanos)
+}
+
+fn inactivity(urr: &Urr) -> Option<i64> {
+    time(urr.terms().inactivity_detection_time)
+}
+
+fn on_clock(at: UnixSeconds, clock_unix: u64) -> Moment {
+    Moment::from_unix_nanos(at.0.saturating_mul(NANOS as u64), clock_unix)
+}
+
+/// The next monitoring time after `now`.
+fn next_monitoring(urr: &Urr, now: Moment, clock_unix: u64) -> Option<Moment> {
+    let times = urr.terms().monitoring_times();
+    let times = times.map(|time| on_clock(time.at, clock_unix));
+    times.filter(|at| *at > now).min()
+}
+
+fn volume(volume: Option<&Volume>) -> Volume {
+    volume.copied().unwrap_or_default()
+}
+
+fn packets(count: UrrCount) -> u64 {
+    count.ul_packets.wrapping_add(count.dl_packets)
+}
+
+/// Total, uplink, downlink.
+fn octets(count: UrrCount) -> [u64; 3] {
+    [
+        count.ul_octets.wrapping_add(count.dl_octets),
+        count.ul_octets,
+        count.dl_octets,
+    ]
+}
+
+fn parts(volume: Volume) -> [Option<u64>; 3] {
+    [volume.total, volume.uplink, volume.downlink]
+}
+
+/// Which parts of `volume` are reached: bit 0 total, 1 uplink, 2 downlink.
+fn reached(volume: Volume, octets: [u64; 3]) -> u8 {
+    let parts = parts(volume).into_iter().zip(octets).enumerate();
+    parts.fold(0, |mask, (kind, (bound, octets))| {
+        mask | u8::from(bound.is_some_and(|bound| octets >= bound)) << kind
+    })
+}
+
+/// Which parts there are.
+fn there(volume: Volume) -> u8 {
+    reached(volume, [u64::MAX; 3])
+}
+
+/// A threshold of nothing calls for nothing: every moment reaches it.
+fn without_zero(volume: Volume) -> Volume {
+    let keep = |part: Option<u64>| part.filter(|octets| *octets > 0);
+    Volume {
+        total: keep(volume.total),
+        uplink: keep(volume.uplink),
+        downlink: keep(volume.downlink),
+    }
+}
+
+fn subtract(volume: Volume, used: UrrCount) -> Volume {
+    let [total, uplink, downlink] = octets(used);
+    let less = |part: Option<u64>, used: u64| part.map(|octets| octets.saturating_sub(used));
+    Volume {
+        total: less(volume.total, total),
+        uplink: less(volume.uplink, uplink),
+        downlink: less(volume.downlink, downlink),
+    }
+}

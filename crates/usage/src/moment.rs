@@ -1,0 +1,61 @@
+//! When something was: on a clock that may have begun later.
+
+use flow::Nanos;
+
+/// A moment on the process's clock, in nanoseconds. It is negative before the clock began: a session may be older than
+/// the process that has it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(pub i64);
+
+impl Moment {
+    /// Nanoseconds since 1970, where the clock began `clock_unix` seconds after that. What lies outside of 584 years
+    /// wraps.
+    pub const fn unix_nanos(self, clock_unix: u64) -> u64 {
+        clock_unix
+            .wrapping_mul(NANOS_PER_SECOND)
+            .wrapping_add_signed(self.0)
+    }
+
+    /// The moment so many nanoseconds after 1970.
+    pub const fn from_unix_nanos(nanos: u64, clock_unix: u64) -> Moment {
+        Moment(nanos.wrapping_sub(clock_unix.wrapping_mul(NANOS_PER_SECOND)) as i64)
+    }
+
+    /// So many nanoseconds later.
+    #[must_use]
+    pub const fn after(self, nanos: i64) -> Moment {
+        Moment(self.0.saturating_add(nanos))
+    }
+
+    /// Nanoseconds from `earlier` to this.
+    pub const fn since(self, earlier: Moment) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// The same on the clock, from its beginning on.
+    pub fn on_clock(self) -> Nanos {
+        Nanos(u64::try_from(self.0).unwrap_or(0))
+    }
+}
+
+impl From<Nanos> for Moment {
+    fn from(now: Nanos) -> Moment {
+        Moment(i64::try_from(now.0).unwrap_or(i64::MAX))
+    }
+}
+
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_before_the_clock_began_keeps_its_date() {
+        let started = 1_700_000_000;
+        let old = Moment(-5_000_000_001);
+        assert_eq!(old.unix_nanos(started), 1_699_999_994_999_999_999);
+        assert_eq!(Moment::from_unix_nanos(old.unix_nanos(started), started), old);
+        assert_eq!(Moment::from_unix_nanos(7, 0), Moment(7));
+    }
+}
