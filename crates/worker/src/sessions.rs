@@ -389,7 +389,7 @@ impl Sessions {
         &self,
         slot: &Slot,
         wanted: impl Fn(u8) -> bool,
-    ) -> Vec<(rules::model::UrrId, flow::UrrCount)> {
+    ) -> Vec<(UrrId, UrrCount)> {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };

@@ -322,7 +322,7 @@ fn an_end_marker_of_ours_goes_round() {
     let old = world.install(2, anchor());
     let mut rules = SessionRules::clone(&old.rules);
     let elsewhere = OuterHeaderCreation::gtpu_ipv4(Teid(0x9003), Ipv4Addr::new(10, 209, 1, 1));
-    let mut update = rules::model::FarUpdate::new(rules::model::FarId(2));
+    let mut update = rules::model::FarUpdate::new(FarId(2));
     let forwarding = rules::model::ForwardingParametersUpdate {
         outer_header_creation: rules::model::Edit::Set(elsewhere),
         ..Default::default()
@@ -331,7 +331,7 @@ fn an_end_marker_of_ours_goes_round() {
     rules.update_far(update).expect("it is there");
     let image = world.image(2, &rules.into(), Some(&old)).expect("it compiles");
     let farewell = Farewell {
-        end_markers: vec![rules::model::FarId(2)],
+        end_markers: vec![FarId(2)],
         ..Farewell::default()
     };
     world
