@@ -4,7 +4,9 @@
 //! machine says where ([`Machine::bounds`]) and draws the consequences.
 
 use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
-use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, UnixSeconds, Urr, Volume};
+use rules::model::{
+    MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers, UnixSeconds, Urr, Volume,
+};
 
 use crate::{Moment, Seconds, UsageTriggers};
 
@@ -183,13 +185,12 @@ impl Machine {
     /// A request has given these terms anew. What is measured counts against the new ones (TS 29.244 §5.2.2.3.1).
     pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment, clock_unix: u64) {
         let terms = urr.terms();
-        self.drop_unmeasured(urr.method);
         if what.volume_threshold {
             self.volume_again = volume(urr.volume_threshold.as_deref());
             self.volume_threshold = self.volume_again;
         }
         if what.time_threshold {
-            self.time_again = urr.time_threshold.map(nanos);
+            self.time_again = time(urr.time_threshold);
             self.time_threshold = self.time_again;
         }
         if what.volume_quota {
@@ -202,12 +203,12 @@ impl Machine {
             self.monitoring = next_monitoring(urr, now, clock_unix);
         }
         if what.period {
-            self.period = urr.measurement_period.map(|period| now.after(nanos(period)));
+            self.period = time(urr.measurement_period).map(|period| now.after(period));
         }
         if what.validity || what.any_quota() {
-            self.validity = terms.quota_validity_time.map(|seconds| now.after(nanos(seconds)));
+            self.validity = time(terms.quota_validity_time).map(|validity| now.after(validity));
         }
-        if terms.quota_holding_time.is_none() {
+        if time(terms.quota_holding_time).is_none() {
             self.heard = None;
         } else if what.holding || what.any_quota() {
             self.heard = Some(Heard::from(now, self.packets));
@@ -217,22 +218,6 @@ impl Machine {
         }
         self.started |= urr.information.contains(MeasurementInformation::ISTM);
         self.run(urr, now);
-    }
-
-    /// The bounds of what is not measured any more are no more, either.
-    fn drop_unmeasured(&mut self, method: MeasurementMethod) {
-        if !method.contains(MeasurementMethod::VOLUM) {
-            (self.volume_threshold, self.volume_again) = Default::default();
-            if self.volume_quota != Volume::default() {
-                self.grant_volume(Volume::default());
-            }
-        }
-        if !method.contains(MeasurementMethod::DURAT) {
-            (self.time_threshold, self.time_again) = (None, None);
-            if self.time_quota.is_some() {
-                self.grant_time(None);
-            }
-        }
     }
 
     /// A quota of nothing is used up from the start.
@@ -295,8 +280,7 @@ impl Machine {
             self.exhausted.0 |= Exhausted::VOID;
             due |= asked(urr, ReportingTriggers::QUVTI, UsageTriggers::QUVTI);
         }
-        if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), urr.measurement_period) {
-            let period = nanos(period).max(NANOS);
+        if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), time(urr.measurement_period)) {
             let missed = now.since(at) / period;
             self.period = Some(at.after(period.saturating_mul(missed + 1)));
             due |= asked(urr, ReportingTriggers::PERIO, UsageTriggers::PERIO);
@@ -308,13 +292,18 @@ impl Machine {
     /// Draws the consequences of what was used since the last report, and of the volume limits that the counter
     /// `stopped` at ([`Exhausted::TOTAL`] and so on). Gives what calls for a report now.
     pub(crate) fn settle(&mut self, urr: &Urr, used: UrrCount, stopped: u8, now: Moment) -> UsageTriggers {
+        // While all stops for another reason, the limit of both directions is 0 and says nothing of the quota.
+        let says_nothing = match self.exhausted.has(Exhausted::STOPS_TIME) {
+            true => Exhausted::TOTAL,
+            false => 0,
+        };
         self.tick(urr, now);
         let octets = octets(used);
         let mut due = UsageTriggers::default();
         if reached(without_zero(self.volume_threshold), octets) != 0 {
             due |= asked(urr, ReportingTriggers::VOLTH, UsageTriggers::VOLTH);
         }
-        let stopped = stopped & there(self.volume_quota);
+        let stopped = stopped & there(self.volume_quota) & !says_nothing;
         let spent = (reached(self.volume_quota, octets) | stopped) & !self.exhausted.0;
         if spent != 0 {
             self.exhausted.0 |= spent;
@@ -356,15 +345,15 @@ impl Machine {
         let Some(at) = self.monitoring else { return };
         let times = urr.terms().monitoring_times();
         // Of several that have passed, each may say something.
-        for time in times.filter(|time| {
-            let moment = on_clock(time.at, clock_unix);
+        let passed = times.filter(|one| {
+            let moment = on_clock(one.at, clock_unix);
             moment >= at && moment <= now
-        }) {
-            let then = time.then;
+        });
+        for MonitoringTime { then, .. } in passed {
             if let Some(threshold) = then.volume_threshold {
                 (self.volume_threshold, self.volume_again) = (threshold, threshold);
             }
-            if let Some(threshold) = then.time_threshold.map(nanos) {
+            if let Some(threshold) = time(then.time_threshold) {
                 (self.time_threshold, self.time_again) = (Some(threshold), Some(threshold));
             }
             if let Some(quota) = then.volume_quota {
@@ -437,9 +426,7 @@ impl Machine {
         if urr.triggers.contains(ReportingTriggers::VOLTH) {
             watermarks = at(without_zero(self.volume_threshold));
         }
-        let waits = (!self.started || self.is_idle)
-            && urr.method.contains(MeasurementMethod::DURAT)
-            && !urr.is_paused();
+        let waits = (!self.started || self.is_idle) && urr.method.contains(MeasurementMethod::DURAT) && !urr.is_paused();
         if waits {
             let seen = if self.is_idle { self.seen } else { 0 };
             let first = base[0].saturating_add(seen + 1).saturating_sub(ahead[0]);
@@ -502,10 +489,13 @@ fn nanos(seconds: u32) -> i64 {
     i64::from(seconds) * NANOS
 }
 
-/// The Inactivity Detection Time; 0 is none.
-fn inactivity(urr: &Urr) -> Option<i64> {
-    let seconds = urr.terms().inactivity_detection_time;
+/// A time in nanoseconds; 0 is none.
+fn time(seconds: Option<u32>) -> Option<i64> {
     seconds.filter(|seconds| *seconds > 0).map(nanos)
+}
+
+fn inactivity(urr: &Urr) -> Option<i64> {
+    time(urr.terms().inactivity_detection_time)
 }
 
 fn on_clock(at: UnixSeconds, clock_unix: u64) -> Moment {
