@@ -47,6 +47,34 @@ impl UsageTriggers {
     /// No packet came for longer than the User Plane Inactivity Timer.
     pub const UPINT: Self = Self(1 << 21);
 
+    /// All flags by their names in TS 29.244 §8.2.41.
+    const NAMES: [(Self, &'static str); 18] = [
+        (Self::PERIO, "PERIO"),
+        (Self::VOLTH, "VOLTH"),
+        (Self::TIMTH, "TIMTH"),
+        (Self::QUHTI, "QUHTI"),
+        (Self::START, "START"),
+        (Self::STOPT, "STOPT"),
+        (Self::DROTH, "DROTH"),
+        (Self::IMMER, "IMMER"),
+        (Self::VOLQU, "VOLQU"),
+        (Self::TIMQU, "TIMQU"),
+        (Self::LIUSA, "LIUSA"),
+        (Self::TERMR, "TERMR"),
+        (Self::MONIT, "MONIT"),
+        (Self::EVETH, "EVETH"),
+        (Self::EVEQU, "EVEQU"),
+        (Self::TEBUR, "TEBUR"),
+        (Self::QUVTI, "QUVTI"),
+        (Self::UPINT, "UPINT"),
+    ];
+
+    /// The names of the flags that are set.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let set = Self::NAMES.iter().filter(move |(flag, _)| self.contains(*flag));
+        set.map(|(_, name)| *name)
+    }
+
     /// Whether every flag of `flags` is set.
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0

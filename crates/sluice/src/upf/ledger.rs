@@ -9,7 +9,7 @@ use n4::UsageEntry;
 use records::{EndCause, Entry, SNssai, Seid, SessionEnd, Subject, Usage, Volumes};
 use rules::model::SessionRules;
 use rules::network::Network;
-use session::{LedgerEntry, LedgerEvent, Moment, ReportCause, Subscriber, UsageReport};
+use session::{LedgerEntry, LedgerEvent, Moment, Subscriber, UsageReport};
 
 use super::control::Control;
 use super::views::words;
@@ -94,21 +94,14 @@ fn usage(subject: Subject, report: &UsageReport, clock: u64) -> Usage {
         subject,
         urr: report.urr.0,
         ur_seqn: report.sequence,
-        triggers: vec![trigger(report.cause)],
+        triggers: report.triggers.names().map(Cow::Borrowed).collect(),
         volumes: volumes(report.count),
         start_ms: milliseconds(report.start, clock),
         end_ms: milliseconds(report.end, clock),
-        duration_s: None,
-        first_packet_ms: None,
-        last_packet_ms: None,
+        duration_s: report.duration.map(|seconds| seconds.0.into()),
+        first_packet_ms: report.first.map(|first| milliseconds(first, clock)),
+        last_packet_ms: report.last.map(|last| milliseconds(last, clock)),
     }
-}
-
-const fn trigger(cause: ReportCause) -> Cow<'static, str> {
-    Cow::Borrowed(match cause {
-        ReportCause::Termination => "TERMR",
-        ReportCause::Immediate => "IMMER",
-    })
 }
 
 fn volumes(count: flow::UrrCount) -> Volumes {
