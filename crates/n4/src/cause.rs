@@ -119,6 +119,7 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
         CompileFault::HeaderIncomplete => rejected
             .because(Cause::MANDATORY_IE_INCORRECT)
             .offends(IeType::OUTER_HEADER_CREATION),
+        CompileFault::GbrAboveMbr => rejected.offends(IeType::GBR),
         CompileFault::UndefinedFilter(_) => rejected.offends(IeType::SDF_FILTER),
         CompileFault::Missing(rule) if rule.is_predefined() => {
             rejected.because(Cause::UNKNOWN_PREDEFINED_RULE)

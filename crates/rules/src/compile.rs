@@ -80,6 +80,7 @@ pub fn compile(
 ) -> Result<SessionImage, CompileError> {
     check_limits(rules)?;
     check_identity(rules)?;
+    check_rates(rules)?;
     let knows_ue = !rules.ue_prefixes().is_empty();
     let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
     let classifier = Classifier::new(rules, &decisions, network)?;
@@ -180,6 +181,17 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
             reason: CompileFault::Unreachable,
         }),
         _ => Ok(()),
+    }
+}
+
+/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction.
+fn check_rates(rules: &SessionRules) -> Result<(), CompileError> {
+    match rules.qers().iter().find(|qer| qer.guarantees_too_much()) {
+        Some(qer) => Err(CompileError {
+            rule: qer.id.into(),
+            reason: CompileFault::GbrAboveMbr,
+        }),
+        None => Ok(()),
     }
 }
 
