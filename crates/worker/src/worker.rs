@@ -542,7 +542,7 @@ impl<I: Io> Worker<I> {
             plans: &mut self.plans,
             shared: &mut self.shared,
             extended: self.flows.extended(),
-            dscp: None,
+            mark: crate::special::EgressMark::default(),
             mirrored: &mut self.mirrors.wanted,
         };
         act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys)

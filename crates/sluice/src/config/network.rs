@@ -281,13 +281,20 @@ fn dscp_table(marks: &[super::DscpConfig]) -> Option<DscpTable> {
         let yellow = code(mark.yellow.unwrap_or(mark.dscp));
         let green = code(mark.dscp);
         let qfi = Qfi::from_low_bits(mark.qfi.value.value() as u8);
-        table.set(qfi, DscpMark { green, yellow });
+        let pcp = mark.pcp.map_or(0, |pcp| pcp.value() as u8);
+        table.set(qfi, DscpMark { green, yellow, pcp });
     }
     (!marks.is_empty()).then_some(table)
 }
 
 fn check_dscp(instance: &InstanceConfig) -> Result<(), Fault> {
     let mut seen = HashSet::new();
+    if let Some(mark) = instance.dscp.iter().find(|mark| mark.pcp.is_some())
+        && instance.vlan.is_none()
+    {
+        let message = format!("dscp: pcp of QFI {}: the instance has no vlan", mark.qfi.value.value());
+        return Err(Fault::new(&mark.qfi, message));
+    }
     let twice = instance
         .dscp
         .iter()
