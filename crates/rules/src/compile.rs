@@ -110,6 +110,7 @@ pub fn compile(
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: rules.urrs().len() as u8,
+        shared: rules.policers(),
         ..BlockImage::default()
     };
     Ok(SessionImage {

@@ -35,7 +35,9 @@ impl Config {
     pub fn network(&self) -> Result<Network, NetworkError> {
         let instances = self.instances.iter().enumerate();
         let instances = instances.map(|(place, instance)| self.instance(place, instance));
-        Network::new(instances.collect())?.with_policies(self.policies())
+        Network::new(instances.collect())?
+            .with_policies(self.policies())?
+            .with_policers(self.policers())
     }
 
     fn instance(&self, place: usize, instance: &InstanceConfig) -> Instance {
@@ -292,7 +294,10 @@ fn check_dscp(instance: &InstanceConfig) -> Result<(), Fault> {
     if let Some(mark) = instance.dscp.iter().find(|mark| mark.pcp.is_some())
         && instance.vlan.is_none()
     {
-        let message = format!("dscp: pcp of QFI {}: the instance has no vlan", mark.qfi.value.value());
+        let message = format!(
+            "dscp: pcp of QFI {}: the instance has no vlan",
+            mark.qfi.value.value()
+        );
         return Err(Fault::new(&mark.qfi, message));
     }
     let twice = instance
