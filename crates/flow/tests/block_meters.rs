@@ -50,7 +50,7 @@ fn image(meters: &Specs) -> BlockImage {
     }
 }
 
-/// Two shared meters, the second below the first, as a worker has them and as a model has them.
+/// Two shared meters, packets of the second of which pass the first, too, as a worker has them and as a model has them.
 fn shared(rates: [u64; 2]) -> (SharedMeters, [[Meter; 2]; 2]) {
     let mut meters = SharedMeters::new(2);
     let single = |rate, burst| Meter::new(MeterSpec::Single { rate, burst });
@@ -62,7 +62,8 @@ fn shared(rates: [u64; 2]) -> (SharedMeters, [[Meter; 2]; 2]) {
             // Meters that were unlimited before are full, as new ones are.
         }
     }
-    assert!(meters.set_above(SharedId(2), SharedId(1)));
+    let chain = [SharedId(2), SharedId(1), SharedId::NONE, SharedId::NONE];
+    assert!(meters.set_chain(SharedId(2), chain));
     (meters, models)
 }
 

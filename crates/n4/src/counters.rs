@@ -57,6 +57,8 @@ pub struct Counters {
     pub impostors: u64,
     /// Associations that were silent and had no sessions, and made room for new ones.
     pub evicted_associations: u64,
+    /// QERs, new or with new rates, whose MBR is so high that nothing reaches it: they limit nothing in that direction.
+    pub unreachable_rates: u64,
     /// Responses that could not be encoded: a bug.
     pub unencodable: u64,
 }

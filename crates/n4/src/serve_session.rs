@@ -8,7 +8,7 @@ use pfcp::message::{
 };
 use pfcp::{Header, MessageType, Repeated};
 use rules::model::UnixSeconds;
-use session::{AssociationId, CpFSeid, Done, EndCause, Outcome, Refusal, Seid, Sets, UsageReport};
+use session::{AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, Refusal, Seid, Sets, UsageReport};
 use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
@@ -73,6 +73,7 @@ impl Endpoint {
                 reject,
             ),
             Ok(changes) => {
+                self.counters.unreachable_rates += unreachable_rates(&changes);
                 let flags = sent.pfcpsereq_flags;
                 let restores = flags.is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI));
                 let ticket = self.begin(InWork {
@@ -131,6 +132,7 @@ impl Endpoint {
                 reject,
             ),
             Ok((taker, changes)) => {
+                self.counters.unreachable_rates += unreachable_rates(&changes);
                 let reference = sent.query_urr_reference;
                 let ticket = self.begin(InWork {
                     request,
@@ -482,4 +484,14 @@ pub(crate) fn v6(address: IpAddr) -> Option<std::net::Ipv6Addr> {
         IpAddr::V4(_) => None,
         IpAddr::V6(address) => Some(address),
     }
+}
+
+/// The QERs of a request whose new rates are beyond what anything reaches.
+fn unreachable_rates(changes: &Changes) -> u64 {
+    let created = changes.create_qers.iter().filter(|qer| qer.is_beyond_reach());
+    let updated = changes
+        .update_qers
+        .iter()
+        .filter(|update| update.is_beyond_reach());
+    (created.count() + updated.count()) as u64
 }

@@ -436,6 +436,55 @@ fn eupf_330_a_qer_without_mbr_is_no_limit_and_mbr_0_is_another_thing() {
 }
 
 #[test]
+fn a_qer_that_guarantees_more_than_it_lets_pass_is_refused_and_nothing_changes() {
+    let mut world = World::associated();
+    let refusal = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, Some(IeType::GBR));
+    let asking = |ies: &[Octets]| {
+        let mut session = plain_session(1, UE);
+        session.push(create_qer(ies));
+        session
+    };
+    for (mbr_kbit, gbr_kbit) in [((10, 10), (11, 0)), ((10, 10), (0, 11)), ((0, 0), (1, 0))] {
+        let rates = [mbr(mbr_kbit.0, mbr_kbit.1), gbr(gbr_kbit.0, gbr_kbit.1)].concat();
+        let reply = world.ask(50, Some(0), &asking(&[qer_id(2), gate(0, 0), rates]));
+        assert_eq!(reply.verdict(), refusal, "{mbr_kbit:?} {gbr_kbit:?}");
+        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(pfcp::ie::QerId(2))));
+        assert_eq!(world.sessions(), 0);
+    }
+    let good = [mbr(10, 10), gbr(10, 9)].concat();
+    let seid = world
+        .ask(50, Some(0), &asking(&[qer_id(2), gate(0, 0), good]))
+        .up_seid();
+    let before = world.only_session().rules().clone();
+    for rates in [mbr(9, 10), gbr(0, 11)] {
+        let reply = world.ask(52, Some(seid), &[group(14, &[qer_id(2), rates])]);
+        assert_eq!(reply.verdict(), refusal);
+        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(pfcp::ie::QerId(2))));
+    }
+    assert_eq!(*world.only_session().rules(), before);
+}
+
+/// SMFs write a very high AMBR for none. What no meter can reach costs no packet anything, and is told once for each QER.
+#[test]
+fn rates_that_nothing_reaches_are_no_limit_and_are_counted() {
+    let mut world = World::associated();
+    let huge = (1 << 40) - 1;
+    let mut ies = plain_session(1, UE);
+    ies.push(create_qer(&[qer_id(2), gate(0, 0), mbr(huge, huge), qfi(9)]));
+    ies.push(create_qer(&[
+        qer_id(3),
+        gate(0, 0),
+        mbr(1_000_000_000, 5),
+        qfi(9),
+    ]));
+    let seid = world.ask(50, Some(0), &ies).up_seid();
+    assert_eq!(world.n4.counters().unreachable_rates, 1);
+    world.ask(52, Some(seid), &[group(14, &[qer_id(3), mbr(5, 1_000_000_001)])]);
+    world.ask(52, Some(seid), &[group(14, &[qer_id(3), gate(0, 1)])]);
+    assert_eq!(world.n4.counters().unreachable_rates, 2);
+}
+
+#[test]
 fn eupf_643_a_dynamic_rule_whose_pdr_has_only_an_sdf_filter() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);

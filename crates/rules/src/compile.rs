@@ -79,6 +79,7 @@ pub fn compile(
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
+    check_rates(rules)?;
     check_urrs(rules)?;
     let (decisions, classifier) = classify(rules, network)?;
     let mut next_hops = NextHops {
@@ -107,6 +108,7 @@ pub fn compile(
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: rules.urrs().len() as u8,
+        shared: rules.policers(),
         ..BlockImage::default()
     };
     Ok(SessionImage {
@@ -205,6 +207,17 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
             reason: CompileFault::Unreachable,
         }),
         _ => Ok(()),
+    }
+}
+
+/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction.
+fn check_rates(rules: &SessionRules) -> Result<(), CompileError> {
+    match rules.qers().iter().find(|qer| qer.guarantees_too_much()) {
+        Some(qer) => Err(CompileError {
+            rule: qer.id.into(),
+            reason: CompileFault::GbrAboveMbr,
+        }),
+        None => Ok(()),
     }
 }
 

@@ -343,6 +343,8 @@ pub enum CompileFault {
     NoRoute(IpAddr),
     /// There is no room for another next hop, this one.
     NoAdjacency(IpAddr),
+    /// A QER guarantees more than it lets pass.
+    GbrAboveMbr,
     /// The session has more rules of this kind than `max`.
     TooMany {
         /// The most there may be.
@@ -382,6 +384,7 @@ impl fmt::Display for CompileFault {
             Self::NoEgress => f.write_str("leaves by no configured network instance"),
             Self::NoRoute(peer) => write!(f, "has the peer {peer}, to which no route leads"),
             Self::NoAdjacency(hop) => write!(f, "has the next hop {hop}, for which there is no room"),
+            Self::GbrAboveMbr => f.write_str("has a guaranteed above its maximum bit rate"),
             Self::TooMany { max } => write!(
                 f,
                 "is one more than the {max} of its kind that a session may have"

@@ -13,10 +13,12 @@ use crate::prefix::IpPrefix;
 
 mod dscp;
 mod hairpin;
+mod policer;
 mod policy;
 
 pub use dscp::{DscpMark, DscpTable};
 pub use hairpin::{Hairpin, PlainRoute, UeRoute};
+pub use policer::{Policer, Policers, SNssai};
 pub use policy::{ForwardingPolicy, PolicyId};
 
 /// The reference points that an instance serves (TS 23.501 §4.2.7), a set of flags.
@@ -152,6 +154,8 @@ pub enum NetworkError {
     UePrefix(String, IpPrefix),
     /// A forwarding policy without a name of its own, or that leads nowhere: by its name.
     Policy(String),
+    /// A policer without a name of its own or sessions of its own.
+    Policer(String),
 }
 
 impl fmt::Display for NetworkError {
@@ -181,6 +185,10 @@ impl fmt::Display for NetworkError {
                 f,
                 "forwarding policy {name:?}: the name is empty or used twice, or its instance or next hop is none"
             ),
+            Self::Policer(name) => write!(
+                f,
+                "policer {name:?}: the name is empty or used twice, or it is for all sessions or for the same as another"
+            ),
             Self::UePrefix(instance, prefix) => write!(
                 f,
                 "{instance}: UEs' prefix {prefix} holds its own address, or it has no address of that family"
@@ -197,6 +205,7 @@ pub struct Network {
     instances: Vec<Instance>,
     locals: Vec<(InstanceId, IpAddr)>,
     policies: Vec<ForwardingPolicy>,
+    policers: Policers,
 }
 
 impl Network {

@@ -1,5 +1,6 @@
 //! What one request changes in a session's rules, free of PFCP's encoding.
 
+use flow::meter::SharedId;
 use rules::Predefined;
 use rules::image::Farewell;
 use rules::model::{
@@ -127,6 +128,8 @@ pub struct Changes {
     pub choose: Vec<Choose>,
     /// UE addresses wanted for PDRs and Traffic Endpoints above, beside those that they name.
     pub choose_ue_ip: Vec<ChooseUeIp>,
+    /// The policers of the session's slice and data network; as they are.
+    pub policers: Option<SharedId>,
     /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
     pub restores: bool,
     /// Whom a new session is for.
@@ -188,6 +191,9 @@ impl Changes {
     }
 
     fn create(mut self, rules: &mut SessionRules) -> Result<Changes, EditError> {
+        if let Some(policers) = self.policers {
+            rules.set_policers(policers);
+        }
         let [pdrs, fars] = [self.create_pdrs.len(), self.create_fars.len()];
         rules.reserve([pdrs, fars, self.create_qers.len(), self.create_urrs.len()]);
         each(self.create_fars.drain(..), |far| rules.create_far(far))?;

@@ -5,12 +5,13 @@ mod support;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
+use flow::meter::{Rate, SharedId};
 use flow::{UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
 use rules::image::DataStatus;
-use rules::network::Network;
+use rules::network::{Network, Policer, SNssai};
 use session::*;
 
 use rules::model::*;
@@ -333,14 +334,23 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
         rules::testing::any_urr(UrrId(100)),
         rules::testing::any_urr(UrrId(101)),
     );
-    (rules::testing::any_rules(), urrs, any_pending(), sets, endpoints).prop_map(
-        |(rules, urrs, pending, sets, endpoints)| {
+    // None, one of the two policers, both.
+    let policers = (0..4_u16).prop_map(SharedId);
+    (
+        rules::testing::any_rules(),
+        (urrs, policers),
+        any_pending(),
+        sets,
+        endpoints,
+    )
+        .prop_map(|(rules, (urrs, policers), pending, sets, endpoints)| {
             let mut world = World::new(1);
             let seid = world.establish(1, chosen_session(UE)).unwrap().seid;
             let mut record = export(&mut world, seid, Export::Copy).unwrap();
             let mut rules = rules;
             rules.create_urr(urrs.0).expect("it is new");
             rules.create_urr(urrs.1).expect("it is new");
+            rules.set_policers(policers);
             for id in endpoints {
                 let mut endpoint = TrafficEndpoint::new(TrafficEndpointId(id));
                 endpoint.f_teid = Some(given(id.into()));
@@ -349,8 +359,17 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
             record.association = b"\x02\x03smf".to_vec();
             (record.rules, record.pending, record.sets) = (rules.into(), pending, sets);
             record
-        },
-    )
+        })
+}
+
+fn policer(name: &str, is_slice: bool) -> Policer {
+    let slice = SNssai { sst: 1, sd: [0; 3] };
+    Policer {
+        name: name.into(),
+        slice: is_slice.then_some(slice),
+        dnn: (!is_slice).then(|| "internet".into()),
+        rates: [Rate::ZERO; 2],
+    }
 }
 
 fn network_with_policies() -> Network {
@@ -358,6 +377,8 @@ fn network_with_policies() -> Network {
     network
         .with_policies(rules::testing::policies())
         .expect("policies of this network")
+        .with_policers(vec![policer("slice", true), policer("network", false)])
+        .expect("they differ")
 }
 
 proptest! {

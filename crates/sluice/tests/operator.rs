@@ -26,14 +26,15 @@ fn askers_who_go_away_take_no_room_from_others() {
         .control
         .view_sessions(&SessionQuery::default(), None, 1)
         .sessions[0]
-        .seid;
+        .seid
+        .clone();
     let seid = Seid(u64::from_str_radix(seid.trim_start_matches("0x"), 16).expect("a SEID"));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .expect("a runtime");
     let (inquiry, mut desk) = desk();
-    let mut ask = |serve: &mut dyn FnMut()| {
+    let ask = |serve: &mut dyn FnMut()| {
         runtime.block_on(async {
             let mut asking = std::pin::pin!(inquiry.session(seid));
             let first = std::future::poll_fn(|context| std::task::Poll::Ready(asking.as_mut().poll(context)));

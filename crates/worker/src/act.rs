@@ -15,7 +15,7 @@ use flow::{
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
-use packet::{DropReason, Dscp, PacketBuf};
+use packet::{DropReason, PacketBuf};
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
 use crate::batch::{BURST, Batch};
@@ -23,7 +23,7 @@ use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
 use crate::encap::{self, Chain, Cut, Hop, Optional};
 use crate::notices::Notices;
 use crate::places::{Place, Places};
-use crate::special::{self, Extended};
+use crate::special::{self, EgressMark, Extended};
 use crate::stats::Stats;
 use crate::tx::take_back;
 
@@ -36,7 +36,7 @@ pub(crate) struct Act<'a> {
     pub shared: &'a mut SharedMeters,
     pub extended: Extended<'a>,
     /// Of the packet that was planned last, if its forward marks.
-    pub dscp: Option<Dscp>,
+    pub mark: EgressMark,
     /// Packets that are mirrored, and to which port.
     pub mirrored: &'a mut Batch<(u8, PortId)>,
     /// Downlink packets that are dropped by FARs which may tell of it (DDPN).
@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     forward: PackedForward,
     adjacency: AdjacencyId,
     way: Way,
+    /// The priority of its frame, if it has one.
+    pcp: u8,
     /// With `Marked`: the optional part of the GTP-U header and a short PDU Session Container.
     container: [u8; 8],
 }
@@ -94,6 +96,7 @@ impl Plan {
         forward: PackedForward::NONE,
         adjacency: AdjacencyId(0),
         way: Way::None,
+        pcp: 0,
         container: [0; 8],
     };
 }
@@ -166,6 +169,8 @@ impl Act<'_> {
             if let Err(reason) = done {
                 take_back(self.blocks, descriptor);
                 descriptor.fate = Fate::Drop(reason);
+            } else if plan.pcp != 0 {
+                special::prioritise(buf, plan.pcp);
             }
         }
     }
@@ -182,8 +187,10 @@ impl Act<'_> {
         let Some(port) = self.plan::<true>(descriptor, (place, keys))? else {
             return self.uncommon(buf, descriptor, (place, keys));
         };
-        if let Some(dscp) = self.dscp {
-            special::mark(buf, descriptor, &mut self.plans[place % BURST].forward, dscp)?;
+        let plan = &mut self.plans[place % BURST];
+        plan.pcp = self.mark.pcp;
+        if let Some(dscp) = self.mark.dscp {
+            special::mark(buf, descriptor, &mut plan.forward, dscp)?;
         }
         Ok(Fate::Send(port))
     }
@@ -243,11 +250,12 @@ impl Act<'_> {
             forward,
             adjacency: id,
             way,
+            pcp: 0,
             container,
         };
         if MARKS {
             let treatment = (block.mark(verdict.marking), colour);
-            self.dscp = special::dscp(self.ways.places, &forward, descriptor, treatment);
+            self.mark = special::egress_mark(self.ways.places, &forward, descriptor, treatment);
         }
         Ok(Some(adjacency.port()))
     }
@@ -305,8 +313,8 @@ impl Act<'_> {
         let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
-        let dscp = special::dscp(self.ways.places, &forward, descriptor, (mark, colour));
-        if let Some(dscp) = dscp {
+        let marks = special::egress_mark(self.ways.places, &forward, descriptor, (mark, colour));
+        if let Some(dscp) = marks.dscp {
             special::mark(buf, descriptor, &mut forward, dscp)?;
         }
         let is_v4 = descriptor.family == Family::V4;
@@ -327,6 +335,9 @@ impl Act<'_> {
             message.put_on(buf, optional, self.chain, || {
                 addresses_v6(&block.whole_forward(verdict.forward))
             })?;
+        }
+        if marks.pcp != 0 {
+            special::prioritise(buf, marks.pcp);
         }
         self.ways.count(&mut block, verdict, octets)?;
         if forward.flags().contains(ForwardFlags::MIRROR)

@@ -33,7 +33,7 @@ pub struct WorkerConfig {
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that do not lie in their session's bucket. Default 65,536; unused with one worker.
     pub max_exceptions: usize,
-    /// Meters that sessions share. Default 0.
+    /// Meters that sessions share. Default: those of the network's policers, and of their chains.
     pub shared_meters: u16,
     /// Packets of one burst that may take the slow path. Default 64 of each class: all.
     pub budgets: Budgets,
@@ -76,6 +76,7 @@ impl WorkerConfig {
     /// The defaults for worker `id` of `workers`.
     pub fn new(id: WorkerId, workers: u16, network: Arc<Network>, macs: Vec<MacAddr>, seed: Seed) -> Self {
         Self {
+            shared_meters: network.policers().count(),
             id,
             workers,
             network,
@@ -87,7 +88,6 @@ impl WorkerConfig {
             max_extensions: 0,
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
-            shared_meters: 0,
             budgets: Budgets::default(),
             slow_share_percent: 100,
             flow_limits: FlowLimits::default(),

@@ -50,6 +50,11 @@ pub enum Command {
         /// The burst in octets.
         burst: u64,
     },
+    /// How much packets wanted to pass of the meters that sessions have in common. Answered by [`Event::SharedDemand`].
+    SharedDemand {
+        /// Room for the answer, by the meter's number and direction; the first is of no meter.
+        demand: Box<[[u64; 2]]>,
+    },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {
         /// The port.
@@ -192,6 +197,11 @@ pub enum Event {
         question: u64,
         /// The session; `None` where it is not here.
         status: Option<Box<SessionStatus>>,
+    },
+    /// How much packets wanted to pass of the meters that sessions have in common.
+    SharedDemand {
+        /// Octets since it was asked last, by the meter's number and direction.
+        demand: Box<[[u64; 2]]>,
     },
     /// Somebody on a link said where an address is.
     Neighbour {

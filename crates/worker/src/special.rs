@@ -84,27 +84,52 @@ impl Extended<'_> {
     }
 }
 
-/// The DSCP of a packet: the one that the FAR has for user packets, or that the network instance has for this QoS flow
+/// How a packet is marked as it leaves.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct EgressMark {
+    pub dscp: Option<Dscp>,
+    /// The priority of its frame; 0: as the instance's frames are.
+    pub pcp: u8,
+}
+
+/// The marks of a packet: the DSCP that the FAR has for user packets, or what the network instance has for this QoS flow
 /// (the mark's, else the received one) and colour, where the FAR leaves that to it (TS 29.244 §5.4.13).
-pub(crate) fn dscp(
+pub(crate) fn egress_mark(
     places: &Places,
     forward: &PackedForward,
     descriptor: &Descriptor,
     (mark, colour): (Mark, Colour),
-) -> Option<Dscp> {
+) -> EgressMark {
     if !forward.flags().contains(ForwardFlags::MARKS_DSCP) {
-        return forward.dscp().map(Dscp::from_low_bits);
+        let dscp = forward.dscp().map(Dscp::from_low_bits);
+        return EgressMark { dscp, pcp: 0 };
     }
     let received = match descriptor.side {
         Side::Tunnel { qfi, .. } => qfi,
         Side::Plain { .. } => None,
     };
-    let qfi = mark.qfi().map(Qfi::from_low_bits).or(received)?;
-    let of_flow = places.at(forward.egress())?.dscp.as_ref()?.get(qfi)?;
-    Some(match colour {
-        Colour::Yellow => of_flow.yellow,
-        _ => of_flow.green,
-    })
+    let of_flow = mark.qfi().map(Qfi::from_low_bits).or(received).and_then(|qfi| {
+        let table = places.at(forward.egress())?.dscp.as_ref()?;
+        table.get(qfi)
+    });
+    let Some(of_flow) = of_flow else {
+        return EgressMark::default();
+    };
+    EgressMark {
+        dscp: Some(match colour {
+            Colour::Yellow => of_flow.yellow,
+            _ => of_flow.green,
+        }),
+        pcp: of_flow.pcp,
+    }
+}
+
+/// Gives a frame that has a VLAN tag this priority.
+#[cold]
+pub(crate) fn prioritise<B: PacketBuf>(buf: &mut B, pcp: u8) {
+    if let Some([0x81, 0, tag]) = buf.data_mut().get_mut(12..15) {
+        *tag = *tag & 0x1f | pcp << 5;
+    }
 }
 
 /// Marks a packet with a DSCP: a plain one in `buf` itself, else the outer header that `forward` describes.

@@ -110,6 +110,15 @@ impl PollReport {
     }
 }
 
+/// The meters that sessions share, without limits; Control sets them.
+fn shared_meters(config: &WorkerConfig) -> SharedMeters {
+    let mut shared = SharedMeters::new(config.shared_meters);
+    for (id, chain) in config.network.policers().chains() {
+        shared.set_chain(id, chain);
+    }
+    shared
+}
+
 impl<I: Io> Worker<I> {
     /// A worker with no sessions. All of its memory is allocated here.
     ///
@@ -148,7 +157,7 @@ impl<I: Io> Worker<I> {
             outgoing: Outgoing::new(io.ports(), config.workers.into()),
             chain: Chain::new(),
             plans: Box::new([Plan::NONE; BURST]),
-            shared: SharedMeters::new(config.shared_meters),
+            shared: shared_meters(&config),
             mirrors: Mirrors::new(),
             missing: Batch::new(),
             discarded: Batch::new(),
@@ -291,6 +300,11 @@ impl<I: Io> Worker<I> {
                 burst,
             } => {
                 self.shared.set(id, direction, rate, burst);
+            }
+            Command::SharedDemand { mut demand } => {
+                self.shared.take_demand(&mut demand);
+                self.notices
+                    .answer(&mut self.stats, Event::SharedDemand { demand });
             }
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
@@ -581,7 +595,7 @@ impl<I: Io> Worker<I> {
             plans: &mut self.plans,
             shared: &mut self.shared,
             extended: self.flows.extended(),
-            dscp: None,
+            mark: crate::special::EgressMark::default(),
             mirrored: &mut self.mirrors.wanted,
             discarded: &mut self.discarded,
         };

@@ -11,16 +11,16 @@ use flow::{FlowKey4, KeyFields, PortId, VrfId};
 use packet::build::packet as make;
 use packet::rewrite::{Ends, Rewrite};
 use packet::tuple::proto;
-use packet::{DropReason, Dscp, IpTuple, Qfi, Teid, checksum, icmp, tcp, udp};
+use packet::{DropReason, Dscp, IpTuple, Ppi, Qfi, Teid, VlanId, checksum, icmp, tcp, udp};
 use rules::SessionRules;
 use rules::classifier::{Key, Side, whole_key};
 use rules::image::{Farewell, SessionChange};
-use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, TosTrafficClass};
+use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, QerId, QerUpdate, TosTrafficClass};
 use rules::network::{DscpMark, DscpTable, LocalId};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
 
-use common::World;
 use common::one_session::{REMOTE, TEID, reason, session, to_ue, uplink};
+use common::{World, frame};
 use worker::IdleTimes;
 
 /// What the data network sees of the UE.
@@ -33,15 +33,22 @@ const MIRROR: PortId = PortId(2);
 
 /// A world whose instances mark the session's QoS flow.
 fn marking_world(rules: SessionRules) -> World {
+    marking_world_on(None, rules)
+}
+
+/// The same on a VLAN.
+fn marking_world_on(vlan: Option<VlanId>, rules: SessionRules) -> World {
     let mut instances = testing::network().instances().to_vec();
     for (instance, (green, yellow)) in instances.iter_mut().zip([(46, 40), (10, 12)]) {
         let mut table = DscpTable::new();
         let mark = DscpMark {
             green: Dscp::from_low_bits(green),
             yellow: Dscp::from_low_bits(yellow),
+            pcp: 5,
         };
         table.set(Qfi::from_low_bits(QFI), mark);
         instance.dscp = Some(table);
+        instance.vlan = vlan;
     }
     let network = rules::Network::new(instances).expect("a network");
     let mut world = World::with(network, 1, |_| {});
@@ -68,6 +75,44 @@ fn a_qos_flow_is_marked_where_it_leaves() {
     assert_eq!((tunnelled[1], tunnelled[44 + 1]), (46 << 2, 0));
     assert!(checksum::is_right(&tunnelled[..20]));
     world.assert_conserved();
+}
+
+#[test]
+fn a_qos_flow_has_a_priority_on_vlans() {
+    let vlan = VlanId::new(300);
+    let tag_of = |rules: SessionRules, port: u16, packet: &[u8]| {
+        let mut world = marking_world_on(vlan, rules);
+        let mut tagged = frame(port, packet);
+        tagged.splice(12..12, [0x81, 0, 1, 44]);
+        let out = world.send_frame(0, port, &tagged);
+        let [(_, frame)] = &out[..] else {
+            panic!("one packet in, {} out", out.len())
+        };
+        frame[12..16].to_vec()
+    };
+    let with_ppi = || {
+        let mut rules = session();
+        let update = QerUpdate {
+            ppi: Edit::Set(Ppi::from_low_bits(3)),
+            ..QerUpdate::new(QerId(1))
+        };
+        rules.update_qer(update).expect("it is there");
+        rules
+    };
+    let prioritised = [0x81, 0, 0xa1, 44];
+    assert_eq!(tag_of(session(), 0, &uplink()), prioritised);
+    assert_eq!(tag_of(session(), 1, &to_ue()), prioritised);
+    assert_eq!(tag_of(with_ppi(), 1, &to_ue()), prioritised);
+    let other_flow = || {
+        let mut rules = session();
+        let update = QerUpdate {
+            qfi: Edit::Set(Qfi::from_low_bits(QFI + 1)),
+            ..QerUpdate::new(QerId(1))
+        };
+        rules.update_qer(update).expect("it is there");
+        rules
+    };
+    assert_eq!(tag_of(other_flow(), 1, &to_ue()), [0x81, 0, 1, 44]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ mod single;
 mod spec;
 mod tricolour;
 
-pub use shared::{SharedId, SharedMeters};
+pub use shared::{Chain, SharedId, SharedMeters};
 pub use spec::{Colour, MeterSpec, Offer, Rate};
 pub use tricolour::{Meter, MeterState};
 

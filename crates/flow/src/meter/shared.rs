@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use super::Rate;
 use super::single::Single;
+use super::{Rate, cost_of};
 use crate::Direction;
 
 /// A shared meter; each worker has its own with the same number, which polices the worker's share of the rate.
@@ -16,22 +16,29 @@ impl SharedId {
     pub const NONE: Self = Self(0);
 }
 
+/// The meters that packets of one number pass, before the first [`SharedId::NONE`].
+pub type Chain = [SharedId; 4];
+
 /// A worker's shared meters: one bucket for each direction, 64 octets. Nothing is allocated after `new`.
 ///
-/// A meter may have another *above* it (a data network within a slice), which its packets pass too.
+/// A number stands for one meter, its own, or for a *chain*: a data network and the slice that it is used in.
 pub struct SharedMeters {
     /// The first is never used: it is [`SharedId::NONE`].
     meters: Box<[[Single; 2]]>,
-    above: Box<[SharedId]>,
+    chains: Box<[Chain]>,
+    /// What was asked of each meter, in tokens.
+    asked: Box<[[u64; 2]]>,
 }
 
 impl SharedMeters {
     /// Meters 1 to `count`, without limits.
     pub fn new(count: u16) -> Self {
         let places = usize::from(count) + 1;
+        let own = |id| [SharedId(id), SharedId::NONE, SharedId::NONE, SharedId::NONE];
         Self {
             meters: vec![[Single::UNLIMITED; 2]; places].into(),
-            above: vec![SharedId::NONE; places].into(),
+            chains: (0..=count).map(own).collect(),
+            asked: vec![[0; 2]; places].into(),
         }
     }
 
@@ -49,60 +56,87 @@ impl SharedMeters {
         }
     }
 
-    /// Puts a meter below another one with a lower number (which rules out circles), or below none. Tells whether
-    /// there are such meters.
-    pub fn set_above(&mut self, id: SharedId, above: SharedId) -> bool {
-        match self.above.get_mut(usize::from(id.0)) {
-            Some(place) if above < id => {
-                *place = above;
+    /// Lets packets of a number pass these meters instead of its own; if several have too little, the first is told.
+    /// Tells whether there are such meters.
+    pub fn set_chain(&mut self, id: SharedId, chain: Chain) -> bool {
+        let is_there = |id: SharedId| usize::from(id.0) < self.meters.len();
+        let known = chain.into_iter().all(is_there);
+        match self.chains.get_mut(usize::from(id.0)) {
+            Some(place) if known && id != SharedId::NONE => {
+                *place = chain;
                 true
             }
             _ => false,
         }
     }
 
-    /// Charges a meter and all above it: the result is negative if one has too little. Then
+    /// Writes to `demand`, by meter and direction, the octets that packets wanted to pass since this was asked last.
+    /// What QERs of sessions refuse does not count.
+    pub fn take_demand(&mut self, demand: &mut [[u64; 2]]) {
+        for (octets, asked) in demand.iter_mut().zip(&mut self.asked) {
+            *octets = asked.map(|tokens| tokens / cost_of(1));
+            *asked = [0; 2];
+        }
+    }
+
+    /// Charges all meters of a number: the result is negative if one has too little. Then
     /// [`put_back`](Self::put_back) must follow.
     #[inline(always)]
     pub(crate) fn charge(&mut self, id: SharedId, direction: Direction, now: u64, cost: u64) -> i64 {
-        let mut next = id;
         let mut any = 0;
-        while let Some(meter) = self.meter(next, direction) {
+        if id == SharedId::NONE {
+            return any;
+        }
+        for next in self.chain(id) {
+            let Some((meter, asked)) = self.meter(next, direction) else {
+                break;
+            };
             any |= meter.charge(now, cost);
-            next = self.above(next);
+            *asked = asked.wrapping_add(cost);
         }
         any
     }
 
-    /// Puts back what `charge` took at the same time. Tells which meter has too little, the lowest of several.
+    /// Puts back what `charge` took at the same time. Tells which meter has too little, the first of several.
     #[cold]
     pub(crate) fn put_back(&mut self, id: SharedId, direction: Direction, cost: u64) -> Option<SharedId> {
-        let mut next = id;
         let mut short = None;
-        while let Some(meter) = self.meter(next, direction) {
+        for next in self.chain(id) {
+            let Some((meter, _)) = self.meter(next, direction) else {
+                break;
+            };
             if meter.put_back(cost) {
                 short = short.or(Some(next));
             }
-            next = self.above(next);
+        }
+        if short.is_none() {
+            self.forget_asked(id, direction, cost);
         }
         short
     }
 
+    /// A packet that other meters refused asked nothing of these.
+    fn forget_asked(&mut self, id: SharedId, direction: Direction, cost: u64) {
+        for next in self.chain(id) {
+            if let Some((_, asked)) = self.meter(next, direction) {
+                *asked = asked.wrapping_sub(cost);
+            }
+        }
+    }
+
     #[inline(always)]
-    fn meter(&mut self, id: SharedId, direction: Direction) -> Option<&mut Single> {
+    fn chain(&self, id: SharedId) -> Chain {
+        self.chains.get(usize::from(id.0)).copied().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn meter(&mut self, id: SharedId, direction: Direction) -> Option<(&mut Single, &mut u64)> {
         if id == SharedId::NONE {
             return None;
         }
         let meters = self.meters.get_mut(usize::from(id.0))?;
-        Some(&mut meters[direction as usize])
-    }
-
-    #[inline(always)]
-    fn above(&self, id: SharedId) -> SharedId {
-        self.above
-            .get(usize::from(id.0))
-            .copied()
-            .unwrap_or(SharedId::NONE)
+        let asked = self.asked.get_mut(usize::from(id.0))?;
+        Some((&mut meters[direction as usize], &mut asked[direction as usize]))
     }
 }
 
@@ -120,27 +154,66 @@ mod tests {
 
     const UP: Direction = Direction::Uplink;
 
-    #[test]
-    fn a_full_meter_above_costs_the_one_below_nothing() {
-        let mut meters = SharedMeters::new(3);
-        let [slice, network] = [SharedId(1), SharedId(3)];
-        assert!(meters.set(slice, UP, Rate::ZERO, 100) && meters.set(network, UP, Rate::ZERO, 150));
-        assert!(meters.set_above(network, slice));
-        let cost = super::super::cost_of(100);
-        meters.meters[1][0].tokens = cost;
-        meters.meters[3][0].tokens = cost + 1;
-        assert_eq!(meters.charge(network, UP, 5, cost), 1);
-        assert!(meters.charge(network, UP, 5, 1) < 0);
-        assert_eq!(meters.put_back(network, UP, 1), Some(slice));
-        assert_eq!((meters.meters[1][0].tokens, meters.meters[3][0].tokens), (0, 1));
-        assert!(meters.charge(network, Direction::Downlink, 5, cost) > 0);
+    fn chain<const N: usize>(ids: [u16; N]) -> Chain {
+        let mut chain = Chain::default();
+        chain
+            .iter_mut()
+            .zip(ids)
+            .for_each(|(place, id)| *place = SharedId(id));
+        chain
     }
 
     #[test]
-    fn there_are_no_circles_and_no_meter_zero() {
+    fn a_full_meter_of_a_chain_costs_the_others_nothing() {
+        let mut meters = SharedMeters::new(4);
+        let [slice, network, both] = [SharedId(1), SharedId(3), SharedId(4)];
+        assert!(meters.set(slice, UP, Rate::ZERO, 100) && meters.set(network, UP, Rate::ZERO, 150));
+        assert!(meters.set_chain(both, chain([3, 1])));
+        let cost = cost_of(100);
+        meters.meters[1][0].tokens = cost;
+        meters.meters[3][0].tokens = cost + 1;
+        assert!(meters.charge(both, UP, 5, cost) >= 0);
+        assert!(meters.charge(both, UP, 5, 1) < 0);
+        assert_eq!(meters.put_back(both, UP, 1), Some(slice));
+        assert_eq!((meters.meters[1][0].tokens, meters.meters[3][0].tokens), (0, 1));
+        assert!(meters.charge(both, Direction::Downlink, 5, cost) >= 0);
+        assert!(meters.charge(network, UP, 5, 1) >= 0, "alone it has a token");
+        assert!(meters.charge(both, UP, 5, 1) < 0);
+        assert_eq!(
+            meters.put_back(both, UP, 1),
+            Some(network),
+            "the first that has too little"
+        );
+    }
+
+    #[test]
+    fn demand_is_what_these_meters_were_asked_for_by_whom_no_other_refused() {
         let mut meters = SharedMeters::new(2);
-        assert!(!meters.set_above(SharedId(1), SharedId(2)));
-        assert!(!meters.set_above(SharedId(1), SharedId(1)));
+        assert!(meters.set(SharedId(1), UP, Rate::ZERO, 100));
+        let mut demand = [[0; 2]; 3];
+        assert!(meters.charge(SharedId(1), UP, 0, cost_of(100)) >= 0);
+        assert!(meters.charge(SharedId(1), UP, 0, cost_of(70)) < 0);
+        assert_eq!(meters.put_back(SharedId(1), UP, cost_of(70)), Some(SharedId(1)));
+        let down = Direction::Downlink;
+        assert!(meters.charge(SharedId(2), down, 0, cost_of(9)) >= 0);
+        assert!(meters.charge(SharedId(2), down, 0, cost_of(5)) >= 0);
+        assert_eq!(
+            meters.put_back(SharedId(2), down, cost_of(5)),
+            None,
+            "a QER refused it"
+        );
+        meters.take_demand(&mut demand);
+        assert_eq!(demand, [[0, 0], [170, 0], [0, 9]]);
+        meters.take_demand(&mut demand);
+        assert_eq!(demand, [[0; 2]; 3]);
+    }
+
+    #[test]
+    fn there_are_no_chains_of_unknown_meters_and_no_meter_zero() {
+        let mut meters = SharedMeters::new(2);
+        assert!(!meters.set_chain(SharedId(1), chain([3])));
+        assert!(!meters.set_chain(SharedId(3), chain([1])));
+        assert!(!meters.set_chain(SharedId::NONE, chain([1])));
         assert!(!meters.set(SharedId::NONE, UP, Rate::ZERO, 0));
         assert!(!meters.set(SharedId(3), UP, Rate::ZERO, 0));
         assert_eq!(meters.charge(SharedId(9), UP, 0, 1), 0);

@@ -32,6 +32,9 @@ impl Rate {
     /// The highest rate that is a limit, 1.1 Pbit/s: all that the five octets of an MBR hold (TS 29.244 §8.2.8).
     pub const MAX: Self = Self((1 << 40) - 1);
 
+    /// The highest rate that anything can reach which one worker serves, 1 Tbit/s: a meter of more never says red.
+    pub const REACHABLE: Self = Self(1_000_000_000);
+
     /// So many kbit/s; above [`MAX`](Self::MAX): [`UNLIMITED`](Self::UNLIMITED).
     pub const fn from_kbit(kbit: u64) -> Self {
         if kbit > Self::MAX.0 {
@@ -104,21 +107,21 @@ impl MeterSpec {
     /// The least that it holds, in octets, so that slow bearers pass what fits a jumbo frame.
     pub const LEAST_BURST: u64 = 10_000;
 
-    /// The meter of a maximum bit rate. A rate of 0 lets nothing pass; an unlimited one needs no meter.
+    /// The meter of a maximum bit rate. A rate of 0 lets nothing pass; one above [`Rate::REACHABLE`] needs no meter.
     pub const fn mbr(mbr: Rate) -> Option<Self> {
-        match mbr {
-            Rate::UNLIMITED => None,
-            rate => Some(Self::Single {
-                rate,
-                burst: Self::burst_of(rate),
-            }),
+        if mbr.0 > Rate::REACHABLE.0 {
+            return None;
         }
+        Some(Self::Single {
+            rate: mbr,
+            burst: Self::burst_of(mbr),
+        })
     }
 
     /// The meter of a guaranteed below a maximum bit rate: what is within the former is green, within the latter
     /// yellow. Only a single bucket when there is no such difference, and none without a limit.
     pub const fn gbr_mbr(gbr: Rate, mbr: Rate) -> Option<Self> {
-        if gbr.0 == 0 || gbr.0 >= mbr.0 || mbr.0 == Rate::UNLIMITED.0 {
+        if gbr.0 == 0 || gbr.0 >= mbr.0 || mbr.0 > Rate::REACHABLE.0 {
             return Self::mbr(mbr);
         }
         Some(Self::TrTcm {

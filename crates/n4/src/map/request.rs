@@ -1,14 +1,15 @@
 //! Whole requests (TS 29.244 Tables 7.5.2.1-1 and 7.5.4.1-1).
 
-use std::collections::BTreeMap;
-
+use flow::meter::SharedId;
 use pfcp::group::{CreatePdr, CreateTrafficEndpoint};
 use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated};
 use rules::image::Farewell;
 use rules::model::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
+use rules::network::{Roles, SNssai};
 use session::{Changes, Query};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::pdr::Wishes;
@@ -74,7 +75,35 @@ pub(crate) fn establishment(
     for created in &request.create_pdr {
         add_pdr(&mut changes, pdr::create(&created, context)?);
     }
+    let policers = policers(request, &changes, context);
+    changes.policers = (policers != SharedId::NONE).then_some(policers);
     Ok(changes)
+}
+
+/// The policers of the slice and the data network that the session is in. Without an APN/DNN (TS 29.244 §8.2.117) the
+/// data network goes by the network instance that the rules name towards it, and if they name none, by the first.
+fn policers(request: &SessionEstablishmentRequest<'_>, changes: &Changes, context: Context<'_>) -> SharedId {
+    let slice = request.s_nssai.map(|sent| SNssai {
+        sst: sent.sst,
+        sd: sent.sd,
+    });
+    let network = context.network;
+    let of_pdrs = changes.create_pdrs.iter().map(|pdr| pdr.pdi.instance);
+    let of_fars = changes
+        .create_fars
+        .iter()
+        .map(|far| far.forwarding.as_ref()?.instance);
+    let named = of_pdrs
+        .chain(of_fars)
+        .flatten()
+        .filter_map(|id| network.instance(id));
+    let instance = named
+        .filter(|instance| instance.roles.intersects(Roles::N6))
+        .chain(network.first_with(Roles::N6))
+        .next();
+    let dnn = request.apn_dnn.map(|sent| sent.0);
+    let of_instance = instance.map(|instance| instance.name.as_bytes());
+    network.policers().of(slice, dnn.or(of_instance))
 }
 
 /// The changes of a session.

@@ -176,6 +176,13 @@ pub fn mbr(uplink_kbps: u64, downlink_kbps: u64) -> Octets {
     )
 }
 
+pub fn gbr(uplink_kbps: u64, downlink_kbps: u64) -> Octets {
+    ie(
+        27,
+        [&uplink_kbps.to_be_bytes()[3..], &downlink_kbps.to_be_bytes()[3..]].concat(),
+    )
+}
+
 pub fn pdi(ies: &[Octets]) -> Octets {
     group(2, ies)
 }

@@ -816,3 +816,34 @@ fn what_a_urr_names_must_be_there() {
         assert!(compiled(&with(terms)).is_ok());
     }
 }
+
+#[test]
+fn a_rate_that_nothing_reaches_needs_no_meter_and_no_more_is_guaranteed_than_may_pass() {
+    let rates = |ul, dl| {
+        Some(BitRates {
+            ul: BitsPerSecond::from_kbit(ul),
+            dl: BitsPerSecond::from_kbit(dl),
+        })
+    };
+    let of = |mbr, gbr| Qer {
+        mbr,
+        gbr,
+        ..Qer::new(QerId(1))
+    };
+    let most = Rate::REACHABLE.kbit();
+    let [ul, dl] = meters(&of(rates(most, most + 1), rates(0, 5)));
+    assert_eq!((ul, dl), (MeterSpec::mbr(Rate::REACHABLE), None));
+    for (mbr, is_beyond) in [(rates(most, 0), false), (rates(0, most + 1), true), (None, false)] {
+        assert_eq!(of(mbr, None).is_beyond_reach(), is_beyond);
+    }
+    for (mbr, gbr, too_much) in [
+        (rates(5, 5), rates(5, 5), false),
+        (rates(5, 5), rates(6, 0), true),
+        (rates(0, 5), rates(0, 6), true),
+        (rates(0, 0), rates(0, 0), false),
+        (None, rates(9, 9), false),
+        (rates(5, 5), None, false),
+    ] {
+        assert_eq!(of(mbr, gbr).guarantees_too_much(), too_much, "{mbr:?} {gbr:?}");
+    }
+}

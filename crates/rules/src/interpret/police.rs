@@ -126,10 +126,10 @@ impl Meter {
     }
 }
 
-/// What a QER limits. Above the highest rate that there is, it limits nothing.
+/// What a QER limits. Above the highest rate that a worker can reach, 1 Tbit/s, it limits nothing.
 fn limit(qer: &Qer, direction: Direction) -> Option<Limit> {
     let maximum = kbit(qer.mbr?, direction);
-    if maximum >= 1 << 40 {
+    if maximum > 1_000_000_000 {
         return None;
     }
     let guaranteed = qer.gbr.map_or(0, |gbr| kbit(gbr, direction));

@@ -284,6 +284,11 @@ impl QerUpdate {
         }
     }
 
+    /// Whether it sets an MBR that nothing reaches.
+    pub fn is_beyond_reach(&self) -> bool {
+        matches!(self.mbr, Edit::Set(mbr) if mbr.is_beyond_reach())
+    }
+
     pub(super) fn apply(self, qer: &mut Qer) {
         if let Some((ul, dl)) = self.gates {
             qer.gate_ul = ul;

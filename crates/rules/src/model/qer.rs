@@ -1,5 +1,6 @@
 //! QoS Enforcement Rules (TS 29.244 §5.4, Table 7.5.2.5-1).
 
+use flow::meter::Rate;
 use packet::{Ppi, Qfi};
 
 use super::ids::QerId;
@@ -46,6 +47,14 @@ pub struct BitRates {
     pub dl: BitsPerSecond,
 }
 
+impl BitRates {
+    /// Whether one of them is above [`Rate::REACHABLE`].
+    pub const fn is_beyond_reach(self) -> bool {
+        let most = Rate::REACHABLE.kbit() * 1000;
+        self.ul.0 > most || self.dl.0 > most
+    }
+}
+
 /// A QoS Enforcement Rule (TS 29.244 Table 7.5.2.5-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Qer {
@@ -80,5 +89,15 @@ impl Qer {
             mbr: None,
             gbr: None,
         }
+    }
+
+    /// Whether the GBR of a direction is above its MBR. Without an MBR any GBR will do.
+    pub fn guarantees_too_much(&self) -> bool {
+        matches!((self.gbr, self.mbr), (Some(gbr), Some(mbr)) if gbr.ul > mbr.ul || gbr.dl > mbr.dl)
+    }
+
+    /// Whether the MBR of a direction is so high that nothing reaches it, and no meter keeps it.
+    pub fn is_beyond_reach(&self) -> bool {
+        self.mbr.is_some_and(BitRates::is_beyond_reach)
     }
 }

@@ -7,6 +7,8 @@
 use core::fmt;
 use std::collections::{BTreeMap, BTreeSet};
 
+use flow::meter::SharedId;
+
 use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
 use super::far::{Bar, Far};
@@ -28,6 +30,7 @@ pub struct SessionRules {
     endpoints: Vec<TrafficEndpoint>,
     /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
     shared_filters: BTreeMap<SdfFilterId, SdfFilter>,
+    policers: SharedId,
 }
 
 /// An edit that cannot be made: which rule, and why.
@@ -172,6 +175,16 @@ impl SessionRules {
     /// No rules.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The policers of the slice and the data network that the session belongs to.
+    pub const fn policers(&self) -> SharedId {
+        self.policers
+    }
+
+    /// Says to which slice and data network the session belongs: the number of [`Policers`](crate::network::Policers).
+    pub const fn set_policers(&mut self, policers: SharedId) {
+        self.policers = policers;
     }
 
     /// The PDRs. A PDR's place here is its *slot*.

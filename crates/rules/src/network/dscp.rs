@@ -1,4 +1,4 @@
-//! How packets that leave by a network instance are marked: DSCP by QoS flow and colour.
+//! How packets that leave by a network instance are marked: DSCP by QoS flow and colour, and the priority of their frames.
 //!
 //! It is configuration, for what a FAR says nothing about: Transport Level Marking comes from the CP function, which
 //! maps the 5QI and priorities (TS 29.244 §5.4.13), and wins.
@@ -12,6 +12,8 @@ pub struct DscpMark {
     pub green: Dscp,
     /// Of the others: those that some meter calls yellow (RFC 2698 §3).
     pub yellow: Dscp,
+    /// The Priority Code Point of their frames, 0 to 7, where the instance is on a VLAN (IEEE 802.1Q §9.6).
+    pub pcp: u8,
 }
 
 /// The DSCPs of each QoS flow; packets of flows that are not in it, and of none, keep what they have: an outer header
@@ -55,6 +57,7 @@ mod tests {
         let mark = |green, yellow| DscpMark {
             green: Dscp::from_low_bits(green),
             yellow: Dscp::from_low_bits(yellow),
+            pcp: 0,
         };
         let mut table = DscpTable::new();
         assert_eq!(table.set(Qfi::MAX, mark(46, 46)), None);

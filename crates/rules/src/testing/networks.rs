@@ -63,6 +63,7 @@ fn table_of(flows: u64, first: u8) -> DscpTable {
         let mark = DscpMark {
             green: Dscp::from_low_bits(first.wrapping_add(qfi)),
             yellow: Dscp::from_low_bits(first.wrapping_sub(qfi)),
+            pcp: qfi & 7,
         };
         table.set(Qfi::from_low_bits(qfi), mark);
     }

@@ -281,7 +281,8 @@ pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
     let ppi = prop::option::weighted(0.3, (0..8u8).prop_map(Ppi::from_low_bits));
     let some = || prop::option::weighted(0.2, any_rates());
     let below = any_guaranteed().prop_map(|(gbr, mbr)| (Some(mbr), Some(gbr)));
-    let rates = prop_oneof![4 => (some(), some()), 1 => below];
+    let pair = (some(), some()).prop_map(|(mbr, gbr)| (mbr, gbr.map(|gbr| within(gbr, mbr))));
+    let rates = prop_oneof![4 => pair, 1 => below];
     (any_gate(), any_gate(), qfi, any::<bool>(), ppi, rates).prop_map(
         |(gate_ul, gate_dl, qfi, rqi, ppi, (mbr, gbr))| Qer {
             gate_ul,
@@ -302,6 +303,14 @@ fn any_rates() -> impl Strategy<Value = BitRates> {
     (kbit(), kbit()).prop_map(|(ul, dl)| BitRates {
         ul: BitsPerSecond::from_kbit(ul),
         dl: BitsPerSecond::from_kbit(dl),
+    })
+}
+
+/// What may be guaranteed of `gbr` with this MBR.
+fn within(gbr: BitRates, mbr: Option<BitRates>) -> BitRates {
+    mbr.map_or(gbr, |mbr| BitRates {
+        ul: gbr.ul.min(mbr.ul),
+        dl: gbr.dl.min(mbr.dl),
     })
 }
 

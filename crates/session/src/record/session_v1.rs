@@ -35,6 +35,8 @@ struct Body {
     instances: Vec<String>,
     /// The names of the forwarding policies, likewise.
     policies: Vec<String>,
+    /// The names of the policers of its slice and data network: three at most.
+    policers: Vec<String>,
     endpoints: Vec<Endpoint>,
     pdrs: Vec<Pdr>,
     fars: Vec<Far>,
@@ -403,6 +405,11 @@ impl Writer<'_> {
             pending: self.pending(pending),
             instances: names(&self.named, instance_name, "network instance")?,
             policies: names(&self.policies, policy_name, "forwarding policy")?,
+            policers: network
+                .policers()
+                .named(rules.policers())
+                .map(|policer| policer.name.clone())
+                .collect(),
         })
     }
 

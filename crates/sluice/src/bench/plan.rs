@@ -16,7 +16,7 @@ pub enum Part {
     /// T1, T2, T3, and the sweeps.
     Throughput,
     /// T5, and what the stages' accounting costs.
-    Cost,
+    Qos,
     /// T4.
     Setup,
     /// T11.
@@ -32,7 +32,7 @@ impl Part {
         Self::Pfcp,
         Self::Floors,
         Self::Throughput,
-        Self::Cost,
+        Self::Qos,
         Self::Setup,
         Self::Scaling,
         Self::Latency,

@@ -42,7 +42,7 @@ pub fn run(plan: &Plan, progress: &Progress) -> Result<Results, BenchError> {
     runner.pfcp()?;
     runner.floors()?;
     runner.throughput()?;
-    if plan.has(Part::Cost) {
+    if plan.has(Part::Qos) {
         runner.costs()?;
     }
     runner.setup()?;

@@ -44,7 +44,8 @@ enum BenchPart {
     /// Throughput of a worker: T1, T2, T3, and the sweeps of sizes, flows and sessions.
     Throughput,
     /// What QER and URR cost (T5), and the stages' accounting: with and without in turn.
-    Cost,
+    #[command(alias = "cost")]
+    Qos,
     /// Loss and latency on two cores: T8.
     Latency,
     /// Flow set-up alone and beside traffic: T4.
@@ -77,7 +78,7 @@ pub fn bench(arguments: &BenchArguments) -> ExitCode {
         Some(BenchPart::Floor(floors)) => return floor(floors, arguments),
         Some(BenchPart::Packets(fixed)) => return ended(fixed.run().map_err(|error| error.to_string())),
         Some(BenchPart::Throughput) => &[Part::Throughput],
-        Some(BenchPart::Cost) => &[Part::Cost],
+        Some(BenchPart::Qos) => &[Part::Qos],
         Some(BenchPart::Latency) => &[Part::Latency],
         Some(BenchPart::Setup) => &[Part::Setup],
         Some(BenchPart::Scaling) => &[Part::Scaling],

@@ -69,6 +69,9 @@ pub struct DscpConfig {
     /// That of packets above the guaranteed and within the maximum bit rate of a QER; `dscp`.
     #[serde(default)]
     pub yellow: Option<Bounded<0, 63>>,
+    /// The priority of its frames (PCP) where the instance is on a VLAN; 0.
+    #[serde(default)]
+    pub pcp: Option<Bounded<0, 7>>,
 }
 
 /// What an instance is for.

@@ -12,6 +12,7 @@ mod gtpu;
 mod instance;
 mod n4;
 mod network;
+mod policer;
 mod policy;
 mod pools;
 mod port;
@@ -30,6 +31,7 @@ pub use gtpu::{EchoConfig, GtpuConfig};
 pub use instance::{DscpConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
 pub use network::StaticNeighbour;
+pub use policer::{PolicerConfig, SliceConfig};
 pub use policy::PolicyConfig;
 pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};
 pub use port::{Driver, PortConfig};
@@ -85,6 +87,9 @@ pub struct Config {
     /// What SMFs name by a Forwarding Policy Identifier; with any, TRST is announced.
     #[serde(default)]
     pub forwarding_policies: Vec<PolicyConfig>,
+    /// Rates that the sessions of a slice or a data network share.
+    #[serde(default)]
+    pub policers: Vec<PolicerConfig>,
     /// Rules that SMFs activate by name or by number; with any rulebase, ADPDP is announced.
     #[serde(default)]
     pub predefined: PredefinedConfig,
@@ -109,6 +114,7 @@ impl Config {
         let checked = network::check(&config)
             .and_then(|()| pools::check(&config))
             .and_then(|()| policy::check(&config))
+            .and_then(|()| policer::check(&config))
             .and_then(|()| predefined::check(&config))
             .and_then(|()| records::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;

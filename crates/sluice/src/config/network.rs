@@ -35,7 +35,9 @@ impl Config {
     pub fn network(&self) -> Result<Network, NetworkError> {
         let instances = self.instances.iter().enumerate();
         let instances = instances.map(|(place, instance)| self.instance(place, instance));
-        Network::new(instances.collect())?.with_policies(self.policies())
+        Network::new(instances.collect())?
+            .with_policies(self.policies())?
+            .with_policers(self.policers())
     }
 
     fn instance(&self, place: usize, instance: &InstanceConfig) -> Instance {
@@ -281,13 +283,23 @@ fn dscp_table(marks: &[super::DscpConfig]) -> Option<DscpTable> {
         let yellow = code(mark.yellow.unwrap_or(mark.dscp));
         let green = code(mark.dscp);
         let qfi = Qfi::from_low_bits(mark.qfi.value.value() as u8);
-        table.set(qfi, DscpMark { green, yellow });
+        let pcp = mark.pcp.map_or(0, |pcp| pcp.value() as u8);
+        table.set(qfi, DscpMark { green, yellow, pcp });
     }
     (!marks.is_empty()).then_some(table)
 }
 
 fn check_dscp(instance: &InstanceConfig) -> Result<(), Fault> {
     let mut seen = HashSet::new();
+    if let Some(mark) = instance.dscp.iter().find(|mark| mark.pcp.is_some())
+        && instance.vlan.is_none()
+    {
+        let message = format!(
+            "dscp: pcp of QFI {}: the instance has no vlan",
+            mark.qfi.value.value()
+        );
+        return Err(Fault::new(&mark.qfi, message));
+    }
     let twice = instance
         .dscp
         .iter()

@@ -554,3 +554,66 @@ fn many_rules_are_configured_as_several_rulebases() {
     let urrs: usize = predefined.rulebases().map(|rulebase| rulebase.urrs().len()).sum();
     assert_eq!((rules, qers, urrs), (1000, 200, 100));
 }
+
+#[test]
+fn policers_are_for_slices_and_data_networks() {
+    let with = |policers: &str| format!("{GOOD}policers: [{policers}]\n");
+    let good = "{name: gold, slice: {sst: 1, sd: '0000Fa'}, dnn: internet, uplink_kbit: 1000}, \
+                {name: any, slice: {sst: 1}, downlink_kbit: 0}";
+    let network = Config::parse(&with(good), "sluice.yaml")
+        .unwrap()
+        .network()
+        .unwrap();
+    let [gold, any] = network.policers().all() else {
+        panic!("two policers")
+    };
+    let slice = gold.slice.map(|slice| (slice.sst, slice.sd));
+    assert_eq!(slice, Some((1, [0, 0, 0xfa])));
+    assert_eq!(gold.dnn.as_deref(), Some("internet"));
+    assert_eq!(gold.rates.map(flow::meter::Rate::kbit), [1_000, u64::MAX]);
+    assert_eq!(any.slice.unwrap().sd, [0xff; 3]);
+    assert_eq!(any.rates.map(flow::meter::Rate::kbit), [u64::MAX, 0]);
+    for (policers, words) in [
+        ("{name: a}", "names neither slice nor dnn"),
+        ("{name: '', dnn: a}", "the name has no character"),
+        ("{name: a, dnn: ''}", "dnn: no character"),
+        ("{name: a, dnn: a}, {name: a, dnn: b}", "another has this name"),
+        (
+            "{name: a, dnn: a}, {name: b, dnn: A}",
+            "another is for the same sessions",
+        ),
+        (
+            "{name: a, slice: {sst: 1, sd: '12345'}}",
+            "not six hexadecimal digits",
+        ),
+        ("{name: a, slice: {sst: 256}}", "256 is outside 0..=255"),
+    ] {
+        let text = refusal(&with(policers));
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn frames_have_priorities_on_vlans_alone() {
+    let flow = |vlan: &str| {
+        GOOD.replace(
+            "    vlan: 200\n",
+            &format!("{vlan}    dscp: [{{qfi: 9, dscp: 10, pcp: 5}}]\n"),
+        )
+    };
+    let network = Config::parse(&flow("    vlan: 200\n"), "sluice.yaml")
+        .unwrap()
+        .network()
+        .unwrap();
+    let mut tables = network.instances().iter().filter_map(|one| one.dscp.as_ref());
+    assert_eq!(
+        tables
+            .next()
+            .unwrap()
+            .get(packet::Qfi::from_low_bits(9))
+            .unwrap()
+            .pcp,
+        5
+    );
+    assert!(refusal(&flow("")).contains("dscp: pcp of QFI 9: the instance has no vlan"));
+}

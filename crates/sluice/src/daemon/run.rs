@@ -91,6 +91,7 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
         turns: ControlLoop::new(control, sockets, clock),
         ports: &mut ports,
         threads: &threads,
+        told_of_rates: false,
     };
     let outcome = served
         .serve(|_| stop.load(Ordering::Relaxed))
@@ -206,6 +207,8 @@ struct Served<'a> {
     turns: ControlLoop,
     ports: &'a mut Ports,
     threads: &'a [WorkerThread],
+    /// Whether it was told that SMFs ask for rates that nothing reaches.
+    told_of_rates: bool,
 }
 
 impl Served<'_> {
@@ -215,6 +218,7 @@ impl Served<'_> {
             self.turns.turn().map_err(RunError::of)?;
             self.desk.serve(self.turns.control());
             self.follow_moves();
+            self.tell_of_rates();
             if self.threads.iter().any(WorkerThread::is_finished) {
                 return Err(RunError("a worker's thread ended".into()));
             }
@@ -236,6 +240,17 @@ impl Served<'_> {
     fn end_usage(&mut self) -> Result<(), RunError> {
         let deadline = Instant::now() + LAST_USAGE;
         self.serve(|control| !control.is_waiting() || Instant::now() > deadline)
+    }
+
+    /// Tells once, not for each session, that bit rates of SMFs are beyond what any meter reaches.
+    fn tell_of_rates(&mut self) {
+        let counters = self.turns.control().endpoint().counters();
+        if !self.told_of_rates && counters.unreachable_rates > 0 {
+            self.told_of_rates = true;
+            warn!(
+                "an SMF asks for bit rates above 1 Tbit/s, which nothing reaches: they are taken for no limit"
+            );
+        }
     }
 
     /// Tells of buckets that have moved, and lets the ports follow.

@@ -17,6 +17,7 @@ use worker::{ApplyError, Command, ControlLink, Event};
 
 use super::balance::{Balancer, Load};
 use super::echo;
+use super::leases::Leases;
 use super::ledger::Recorder;
 use super::neighbours::SharedNeighbours;
 use super::views::Questions;
@@ -79,6 +80,7 @@ pub struct Control {
     intake: Intake,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
+    leases: Leases,
     moved: VecDeque<Moved>,
     pub(super) questions: Questions,
     pub(super) recorder: Option<Recorder>,
@@ -111,8 +113,10 @@ impl Control {
                 link,
                 waiting: VecDeque::new(),
             })
-            .collect();
+            .collect::<Vec<_>>();
+        let leases = Leases::new(config.network.policers().all(), peers.len());
         Self {
+            leases,
             endpoint,
             intake: Intake::new(IntakeLimits::default()),
             network: config.network,
@@ -186,6 +190,7 @@ impl Control {
         }
         self.note_moves(now);
         self.balance(now);
+        busy |= self.lease(now);
         busy |= self.send_effects();
         busy |= self.make_records();
         busy |= self.send_echoes(now);
@@ -199,7 +204,8 @@ impl Control {
     pub fn poll_timeout(&self, now: Nanos) -> Option<Nanos> {
         let neighbours = self.neighbours.at(now).neighbours.poll_timeout();
         let balancer = self.balancer.as_ref().map(Balancer::poll_timeout);
-        [self.endpoint.poll_timeout(), neighbours, balancer]
+        let leases = self.leases.poll_timeout();
+        [self.endpoint.poll_timeout(), neighbours, balancer, leases]
             .into_iter()
             .flatten()
             .min()
@@ -260,6 +266,16 @@ impl Control {
         }
     }
 
+    /// Divides the rates of policers among the workers, and asks them what they need.
+    fn lease(&mut self, now: Nanos) -> bool {
+        let peers = &mut self.peers;
+        self.leases.poll(now, |worker, command| {
+            if let Some(peer) = peers.get_mut(worker) {
+                peer.send(command);
+            }
+        })
+    }
+
     fn take_events(&mut self, now: Nanos) -> bool {
         let mut busy = false;
         for place in 0..self.peers.len() {
@@ -267,14 +283,14 @@ impl Control {
                 let Ok(event) = self.peers[place].link.events.pop() else {
                     break;
                 };
-                self.handle_event(now, event);
+                self.handle_event(now, place, event);
                 busy = true;
             }
         }
         busy
     }
 
-    fn handle_event(&mut self, now: Nanos, event: Event) {
+    fn handle_event(&mut self, now: Nanos, worker: usize, event: Event) {
         match event {
             // The retired image is freed here, not on the worker's thread; its next hops are let go.
             Event::Applied {
@@ -284,6 +300,7 @@ impl Control {
                 spent: _,
             } => self.applied(now, op, outcome),
             Event::Fenced { op } => self.applied(now, op, Ok(None)),
+            Event::SharedDemand { demand } => self.leases.note(worker, &demand),
             Event::Inspected { question, status } => self.inspected(question, status),
             Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),
             Event::Neighbour {

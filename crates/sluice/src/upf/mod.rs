@@ -7,6 +7,7 @@ mod assemble;
 mod balance;
 mod control;
 mod echo;
+mod leases;
 mod ledger;
 mod neighbours;
 mod transfer;

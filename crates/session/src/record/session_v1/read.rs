@@ -83,6 +83,9 @@ impl<'a> Reader<'a> {
             return Err(bad("number of rules"));
         }
         let mut rules = SessionRules::new();
+        // Those that are configured no more limit nothing.
+        let policers = body.policers.iter().take(3).map(String::as_str);
+        rules.set_policers(self.frame.network.policers().by_names(policers));
         for endpoint in &body.endpoints {
             rules.create_endpoint(self.endpoint(endpoint)?)?;
         }

@@ -1,0 +1,277 @@
+//! Policers of slices and data networks: rates that the sessions of many UEs share, by configuration.
+//!
+//! A session passes those of its slice, of its data network, and of the two together. Which these are never changes in
+//! its life; the rates are the workers' to keep, of which each has a share.
+
+use core::fmt;
+
+use flow::Direction;
+use flow::meter::{Chain, Rate, SharedId};
+
+use super::{Network, NetworkError, labels_spell};
+
+/// A slice of the network (S-NSSAI, TS 23.003 §28.4.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SNssai {
+    /// Slice/Service Type.
+    pub sst: u8,
+    /// Slice Differentiator; [`NO_SD`](Self::NO_SD) where there is none.
+    pub sd: [u8; 3],
+}
+
+impl SNssai {
+    /// The value that stands for no Slice Differentiator.
+    pub const NO_SD: [u8; 3] = [0xff; 3];
+}
+
+impl fmt::Display for SNssai {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c] = self.sd;
+        match self.sd {
+            Self::NO_SD => write!(f, "{}", self.sst),
+            _ => write!(f, "{}-{a:02x}{b:02x}{c:02x}", self.sst),
+        }
+    }
+}
+
+/// A rate that sessions share.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policer {
+    /// Its name in the configuration.
+    pub name: String,
+    /// The slice whose sessions it is for; any.
+    pub slice: Option<SNssai>,
+    /// The data network whose sessions it is for; any.
+    pub dnn: Option<String>,
+    /// The rate of each [`Direction`].
+    pub rates: [Rate; 2],
+}
+
+impl Policer {
+    fn is_for(&self, slice: Option<SNssai>, dnn: Option<&[u8]>) -> bool {
+        let spells = |name: &str, octets: &[u8]| {
+            name.as_bytes().eq_ignore_ascii_case(octets) || labels_spell(octets, name.as_bytes())
+        };
+        let is_slice = self.slice.is_none_or(|own| slice == Some(own));
+        let is_dnn = |own: &String| dnn.is_some_and(|octets| spells(own, octets));
+        is_slice && self.dnn.as_ref().is_none_or(is_dnn)
+    }
+
+    /// The rate of a direction.
+    pub const fn rate(&self, direction: Direction) -> Rate {
+        self.rates[direction as usize]
+    }
+
+    /// Of several that a packet must pass, the narrowest comes first.
+    const fn breadth(&self) -> u8 {
+        match (&self.slice, &self.dnn) {
+            (Some(_), Some(_)) => 0,
+            (None, _) => 1,
+            (Some(_), None) => 2,
+        }
+    }
+}
+
+/// All policers, and the numbers that sessions have which pass some of them. The policer at place n has meter n + 1.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Policers {
+    all: Vec<Policer>,
+    /// Of two or three policers each; the first has the number behind the last policer.
+    chains: Vec<Chain>,
+}
+
+impl Policers {
+    /// The most there may be, so that all chains have numbers.
+    pub const MAX: usize = 128;
+
+    fn new(all: Vec<Policer>) -> Self {
+        let mut policers = Self {
+            all,
+            chains: Vec::new(),
+        };
+        for with_slice in 0..policers.all.len() {
+            for with_dnn in 0..policers.all.len() {
+                let slice = policers.all[with_slice].slice;
+                let dnn = policers.all[with_dnn].dnn.as_ref().map(String::as_bytes);
+                let chain = policers.chain(|policer| policer.is_for(slice, dnn));
+                if policers.number(chain).is_none() {
+                    policers.chains.push(chain);
+                }
+            }
+        }
+        policers
+    }
+
+    /// The meters of the policers that are wanted, the narrowest first.
+    fn chain(&self, is_wanted: impl Fn(&Policer) -> bool) -> Chain {
+        let numbered = (1..).map(SharedId).zip(&self.all);
+        let mut wanted: Vec<_> = numbered.filter(|(_, policer)| is_wanted(policer)).collect();
+        wanted.sort_by_key(|(_, policer)| policer.breadth());
+        let mut chain = Chain::default();
+        chain
+            .iter_mut()
+            .zip(wanted)
+            .for_each(|(place, (id, _))| *place = id);
+        chain
+    }
+
+    /// The number that stands for a chain; a policer alone goes by its own.
+    fn number(&self, chain: Chain) -> Option<SharedId> {
+        if chain[1] == SharedId::NONE {
+            return Some(chain[0]);
+        }
+        let place = self.chains.iter().position(|known| *known == chain)?;
+        Some(SharedId((1 + self.all.len() + place) as u16))
+    }
+
+    /// All of them, each at the place before its meter's number.
+    pub fn all(&self) -> &[Policer] {
+        &self.all
+    }
+
+    /// How many numbers there are, from 1 on.
+    pub fn count(&self) -> u16 {
+        (self.all.len() + self.chains.len()) as u16
+    }
+
+    /// The numbers that stand for several policers.
+    pub fn chains(&self) -> impl Iterator<Item = (SharedId, Chain)> + '_ {
+        (1 + self.all.len() as u16..)
+            .map(SharedId)
+            .zip(self.chains.iter().copied())
+    }
+
+    /// The number of sessions of this slice and data network. The name is as it is or in DNS labels (TS 29.244
+    /// §8.2.117), case does not count.
+    pub fn of(&self, slice: Option<SNssai>, dnn: Option<&[u8]>) -> SharedId {
+        let chain = self.chain(|policer| policer.is_for(slice, dnn));
+        self.number(chain).unwrap_or(chain[0])
+    }
+
+    /// The policers that packets of this number pass.
+    pub fn named(&self, id: SharedId) -> impl Iterator<Item = &Policer> {
+        let chain = self.chains().find(|(number, _)| *number == id);
+        let chain = chain.map_or(
+            [id, SharedId::NONE, SharedId::NONE, SharedId::NONE],
+            |(_, chain)| chain,
+        );
+        chain
+            .into_iter()
+            .filter_map(|id| self.all.get(usize::from(id.0).checked_sub(1)?))
+    }
+
+    /// The number of sessions that pass the policers with these names, as far as they are still known.
+    pub fn by_names<'a>(&self, names: impl Iterator<Item = &'a str> + Clone) -> SharedId {
+        let chain = self.chain(|policer| names.clone().any(|name| name == policer.name));
+        self.number(chain).unwrap_or(chain[0])
+    }
+}
+
+impl Network {
+    /// The same network with these policers.
+    ///
+    /// # Errors
+    /// [`NetworkError::Policer`]: the first that has no name or another's, is for no slice and no data network or for
+    /// the same as another, or is one too many.
+    pub fn with_policers(mut self, policers: Vec<Policer>) -> Result<Self, NetworkError> {
+        for (place, policer) in policers.iter().enumerate() {
+            let clashes = |other: &Policer| {
+                other.name == policer.name || (&other.slice, &other.dnn) == (&policer.slice, &policer.dnn)
+            };
+            let is_for_all = policer.slice.is_none() && policer.dnn.is_none();
+            let is_bad = policer.name.is_empty() || is_for_all || place >= Policers::MAX;
+            if is_bad || policers.iter().take(place).any(clashes) {
+                return Err(NetworkError::Policer(policer.name.clone()));
+            }
+        }
+        self.policers = Policers::new(policers);
+        Ok(self)
+    }
+
+    /// The policers of slices and data networks.
+    pub const fn policers(&self) -> &Policers {
+        &self.policers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: SNssai = SNssai {
+        sst: 1,
+        sd: [0, 0, 0xa],
+    };
+    const B: SNssai = SNssai {
+        sst: 1,
+        sd: SNssai::NO_SD,
+    };
+
+    fn policer(name: &str, slice: Option<SNssai>, dnn: Option<&str>) -> Policer {
+        Policer {
+            name: name.into(),
+            slice,
+            dnn: dnn.map(Into::into),
+            rates: [Rate::from_kbit(1), Rate::UNLIMITED],
+        }
+    }
+
+    fn with(policers: Vec<Policer>) -> Result<Network, NetworkError> {
+        Network::default().with_policers(policers)
+    }
+
+    fn names(network: &Network, slice: Option<SNssai>, dnn: Option<&[u8]>) -> Vec<String> {
+        let id = network.policers().of(slice, dnn);
+        assert!(id.0 <= network.policers().count());
+        let names: Vec<String> = network.policers().named(id).map(|one| one.name.clone()).collect();
+        assert_eq!(network.policers().by_names(names.iter().map(String::as_str)), id);
+        names
+    }
+
+    #[test]
+    fn a_session_passes_what_is_for_its_slice_its_data_network_and_both() {
+        let network = with(vec![
+            policer("a", Some(A), None),
+            policer("internet", None, Some("internet")),
+            policer("a-internet", Some(A), Some("internet")),
+            policer("b-ims", Some(B), Some("ims.example")),
+        ])
+        .expect("they differ");
+        let of = |slice, dnn: &str| names(&network, slice, Some(dnn.as_bytes()));
+        assert_eq!(of(Some(A), "Internet"), ["a-internet", "internet", "a"]);
+        assert_eq!(of(Some(A), "ims.example"), ["a"]);
+        assert_eq!(of(Some(B), "\u{8}internet"), ["internet"]);
+        assert_eq!(of(Some(B), "\u{3}ims\u{7}example"), ["b-ims"]);
+        assert_eq!(of(None, "internet"), ["internet"]);
+        assert_eq!(names(&network, Some(A), None), ["a"]);
+        assert_eq!(names(&network, None, None), [""; 0]);
+        assert_eq!(network.policers().of(Some(B), None), SharedId::NONE);
+        assert_eq!(
+            network.policers().by_names(["gone", "a"].into_iter()),
+            SharedId(1)
+        );
+        for (id, chain) in network.policers().chains() {
+            assert!(id.0 > 4 && chain[1] != SharedId::NONE && chain[3] == SharedId::NONE);
+        }
+    }
+
+    #[test]
+    fn policers_that_say_nothing_or_the_same_are_refused() {
+        let refused = |policers: Vec<Policer>, name: &str| {
+            assert_eq!(with(policers), Err(NetworkError::Policer(name.into())));
+        };
+        refused(vec![policer("", Some(A), None)], "");
+        refused(vec![policer("x", None, None)], "x");
+        refused(
+            vec![policer("x", Some(A), None), policer("y", Some(A), None)],
+            "y",
+        );
+        refused(
+            vec![policer("x", Some(A), None), policer("x", Some(B), None)],
+            "x",
+        );
+        let many = |count: u16| (0..count).map(|n| policer(&format!("{n}"), None, Some(&format!("dnn{n}"))));
+        assert!(with(many(Policers::MAX as u16).collect()).is_ok());
+        refused(many(Policers::MAX as u16 + 1).collect(), "128");
+    }
+}
