@@ -37,7 +37,9 @@ fn bounded(bounds: Bounds) -> World {
         .image(1, &std::sync::Arc::new(rules()), None)
         .expect("it compiles");
     image.block.bounds = vec![bounds];
-    world.apply(0, SessionChange::Install(image)).expect("there is room");
+    world
+        .apply(0, SessionChange::Install(image))
+        .expect("there is room");
     world
 }
 
