@@ -1,6 +1,6 @@
 //! Every mistake a person can make gets its file, line, field, value and bound.
 
-use super::{Config, Driver};
+use super::{Config, Driver, WhenFull};
 
 const GOOD: &str = "\
 node: {id: upf1.example.org}
@@ -154,6 +154,28 @@ fn a_mirror_is_a_port() {
         text.contains("line 12") && text.contains("mirror: no port is named `nowhere`"),
         "{text}"
     );
+}
+
+#[test]
+fn usage_records_have_a_directory_and_bounds() {
+    let with = |section: &str| GOOD.to_owned() + section;
+    let parsed = Config::parse(&with("records: {directory: /spool, when_full: refuse}\n"), "f");
+    let records = parsed.unwrap().records.unwrap();
+    assert_eq!(
+        (records.held.value(), records.when_full),
+        (100_000, WhenFull::Refuse)
+    );
+    assert_eq!(records.settings(), records::Settings::default());
+    assert!(Config::parse(GOOD, "f").unwrap().records.is_none());
+    for (section, words) in [
+        ("records: {directory: spool}\n", "`spool` is no absolute path"),
+        ("records: {}\n", "directory"),
+        ("records: {directory: /spool, held: 10}\n", "1000..=10000000"),
+        ("records: {directory: /spool, when_full: wait}\n", "go_on"),
+    ] {
+        let text = refusal(&with(section));
+        assert!(text.contains("line 14") && text.contains(words), "{text}");
+    }
 }
 
 #[test]
