@@ -448,7 +448,7 @@ fn a_qer_that_guarantees_more_than_it_lets_pass_is_refused_and_nothing_changes()
         let rates = [mbr(mbr_kbit.0, mbr_kbit.1), gbr(gbr_kbit.0, gbr_kbit.1)].concat();
         let reply = world.ask(50, Some(0), &asking(&[qer_id(2), gate(0, 0), rates]));
         assert_eq!(reply.verdict(), refusal, "{mbr_kbit:?} {gbr_kbit:?}");
-        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(pfcp::ie::QerId(2))));
+        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(ie::QerId(2))));
         assert_eq!(world.sessions(), 0);
     }
     let good = [mbr(10, 10), gbr(10, 9)].concat();
@@ -459,7 +459,7 @@ fn a_qer_that_guarantees_more_than_it_lets_pass_is_refused_and_nothing_changes()
     for rates in [mbr(9, 10), gbr(0, 11)] {
         let reply = world.ask(52, Some(seid), &[group(14, &[qer_id(2), rates])]);
         assert_eq!(reply.verdict(), refusal);
-        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(pfcp::ie::QerId(2))));
+        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Qer(ie::QerId(2))));
     }
     assert_eq!(*world.only_session().rules(), before);
 }

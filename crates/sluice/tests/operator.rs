@@ -45,7 +45,12 @@ fn askers_who_go_away_take_no_room_from_others() {
     };
     // The workers say nothing meanwhile.
     for _ in 0..200 {
-        assert!(ask(&mut || drop(desk.serve(&mut operator.world.control))).is_pending());
+        assert!(
+            ask(&mut || {
+                desk.serve(&mut operator.world.control);
+            })
+            .is_pending()
+        );
     }
     let shown = ask(&mut || {
         desk.serve(&mut operator.world.control);
