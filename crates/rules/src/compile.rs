@@ -15,7 +15,7 @@ use packet::Teid;
 use flow::{AdjacencyId, BlockImage, Bucket, Direction, Forward, Mark, SessionIndex};
 
 use crate::classifier::{self, Classifier};
-use crate::image::{CompileError, CompileFault, Copies, Decision, MeterShare, SessionImage};
+use crate::image::{CompileError, CompileFault, Copies, Decision, Inactivity, MeterShare, SessionImage};
 use crate::model::{
     BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules, SourceInterface, UrrId,
 };
@@ -108,7 +108,7 @@ pub fn compile(
         meters: rules.qers().iter().map(meters).collect(),
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
-        urrs: rules.urrs().len() as u8,
+        urrs: rules.urrs().len() as u8 + u8::from(rules.inactivity_timer().is_some()),
         ..BlockImage::default()
     };
     Ok(SessionImage {
@@ -119,6 +119,10 @@ pub fn compile(
         classifier,
         block,
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
+        inactivity: rules.inactivity_timer().map(|timer| Inactivity {
+            timer,
+            counter: rules.urrs().len() as u8,
+        }),
         ue_addresses: ue_addresses(rules, network),
         rules: Arc::clone(rules),
         classification_generation: 0,
@@ -139,7 +143,8 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
     limit(rules.qers(), BlockImage::MAX_QERS, |qer| qer.id.into())?;
-    limit(rules.urrs(), BlockImage::MAX_URRS, |urr| urr.id.into())?;
+    let urrs = BlockImage::MAX_URRS - usize::from(rules.inactivity_timer().is_some());
+    limit(rules.urrs(), urrs, |urr| urr.id.into())?;
     limit_prefixes(rules)
 }
 
@@ -225,7 +230,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         pdr: slot as u16,
         forward: forward as u8,
         qers: mask(&qers),
-        urrs: mask(&urrs) & !paused(rules),
+        urrs: (mask(&urrs) & !paused(rules)) | activity(rules),
         marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
         direction: if is_uplink {
             Direction::Uplink
@@ -238,6 +243,13 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
             .is_some_and(|removal| removal.deletes_psc),
         source_check: ue::source_check(rules, pdr, Some(far), knows_ue),
     })
+}
+
+/// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
+fn activity(rules: &SessionRules) -> u64 {
+    rules
+        .inactivity_timer()
+        .map_or(0, |_| mask(&[rules.urrs().len()]))
 }
 
 /// The slots of URRs that count nothing now.

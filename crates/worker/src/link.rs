@@ -191,6 +191,12 @@ pub enum Event {
         /// The session; `None` where it is not here.
         status: Option<Box<SessionStatus>>,
     },
+    /// No packet of a session has come for as long as its inactivity timer says. Told once, and again when packets
+    /// have come in between.
+    Inactive {
+        /// The session.
+        session: SessionIndex,
+    },
     /// Somebody on a link said where an address is.
     Neighbour {
         /// The instance whose link it is.

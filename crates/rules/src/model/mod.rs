@@ -28,7 +28,7 @@ pub use pdr::{
     TosTrafficClass, UeIpAddress,
 };
 pub use qer::{BitRates, BitsPerSecond, Gate, Qer};
-pub use session_rules::{EditError, EditFault, SessionRules};
+pub use session_rules::{EditError, EditFault, InactivityTimer, SessionRules};
 pub use urr::{MeasurementMethod, ReportingTriggers, Urr, Volume};
 
 #[cfg(test)]
