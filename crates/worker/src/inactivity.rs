@@ -217,10 +217,7 @@ impl Watches {
         }
         self.count += 1;
         let duration = Duration::from_secs(timer.seconds.get().into());
-        self.link(
-            place,
-            now + duration.min(step(duration)),
-        );
+        self.link(place, now + duration.min(step(duration)));
     }
 
     fn remove(&mut self, place: u32) {
