@@ -29,7 +29,7 @@ use crate::load::Load;
 use crate::node_report::NodeReports;
 use crate::paths::Paths;
 use crate::pfds::Pfds;
-use crate::release::Releases;
+use crate::release::{Released, Releases};
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_pfds::Followers;
@@ -64,6 +64,8 @@ pub struct Endpoint {
     pub(crate) node_reports: NodeReports,
     pub(crate) setups: Setups,
     pub(crate) releases: Releases,
+    /// Releases that are answered when the sessions have left the workers.
+    pub(crate) released: VecDeque<Released>,
     pub(crate) pfds: Pfds,
     pub(crate) followers: Followers,
     /// Whether no association begins any more.
@@ -134,6 +136,7 @@ impl Endpoint {
             node_reports: NodeReports::default(),
             setups: Setups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
             releases: Releases::default(),
+            released: VecDeque::new(),
             pfds: Pfds::default(),
             followers: Followers::default(),
             is_ending: false,
@@ -195,6 +198,7 @@ impl Endpoint {
             self.node_reports.poll_timeout(),
             self.setups.poll_timeout(),
             self.releases.poll_timeout(),
+            self.released.front().map(|released| released.until),
             self.followers.poll_timeout(),
             heartbeat,
         ]
@@ -382,6 +386,7 @@ impl Endpoint {
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.serve_outcome(now, outcome);
         }
+        self.answer_releases(now);
         self.follow_paths(now);
         self.send_reports(now);
         self.send_node_reports(now);

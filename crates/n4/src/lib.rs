@@ -11,7 +11,7 @@
 //! - packet rates and averaging windows of QERs: gates, MBR, QFI, RQI and PPI only (§5.4);
 //! - thresholds, quotas, periods and other triggers of URRs: usage is counted and reported when it is asked for, when
 //!   the URR or its last PDR goes, and when the session ends (§5.2.2);
-//! - User Plane Inactivity Timer (§5.11.3), Trace Information (§5.15), names and types that only inform.
+//! - Trace Information (§5.15), names and types that only inform.
 //!
 //! What would let traffic pass otherwise than asked is refused: see [`RuleFault`](session::RuleFault) and the features.
 

@@ -7,6 +7,7 @@ use flow::Nanos;
 use session::{AssociationId, Seid, Ticket};
 use std::collections::BTreeMap;
 
+use crate::endpoint::Request;
 use crate::sets::Route;
 
 /// How far the end of an association is.
@@ -43,6 +44,16 @@ pub(crate) struct Leaver {
     pub(crate) seid: Seid,
     /// Where its last usage is reported.
     pub(crate) route: Option<Route>,
+}
+
+/// An association that is released and gone, whose peer hears of it when no worker has its sessions any more.
+#[derive(Debug)]
+pub(crate) struct Released {
+    pub(crate) id: AssociationId,
+    pub(crate) request: Request,
+    pub(crate) ticket: Ticket,
+    /// When it is answered at the latest.
+    pub(crate) until: Nanos,
 }
 
 /// All associations that end.

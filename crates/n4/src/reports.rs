@@ -26,7 +26,7 @@ use crate::usage::answers_query;
 pub enum SessionEvent {
     /// Downlink packets have come for a PDR whose FAR buffers or drops, and notifies (DLDR, TS 29.244 §7.5.8.2).
     DownlinkData(DownlinkData),
-    /// No packet has come for as long as the User Plane Inactivity Timer says (UPIR, §5.11.3).
+    /// No packet has come for as long as the User Plane Inactivity Timer says (UPIR, §5.11.2).
     Inactivity,
     /// A peer has no such tunnel any more (ERIR, §7.5.8.4).
     ErrorIndication {

@@ -71,14 +71,24 @@ impl Endpoint {
 
     /// Answers a request that changed something: the answer is kept for retransmissions.
     pub(crate) fn answer<'m, B: Body<'m>>(&mut self, now: Nanos, request: Request, body: &B) {
+        let ticket = self.new_ticket();
+        self.answers.begin(request.key, request.digest, ticket);
+        self.conclude(now, (request, ticket), body);
+    }
+
+    /// Answers a request that `ticket` began.
+    pub(crate) fn conclude<'m, B: Body<'m>>(
+        &mut self,
+        now: Nanos,
+        (request, ticket): (Request, session::Ticket),
+        body: &B,
+    ) {
         let header = Header {
             seid: None,
             priority: None,
             follow_on: false,
             ..request.header
         };
-        let ticket = self.new_ticket();
-        self.answers.begin(request.key, request.digest, ticket);
         match self.send(request.path, &header, body) {
             Some(bytes) => self.answers.finish(now, request.key, ticket, bytes),
             None => self.answers.abandon(&request.key, ticket),

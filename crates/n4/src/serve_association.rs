@@ -15,6 +15,7 @@ use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Path, Request};
 use crate::features::up_function_features;
 use crate::node::NodeName;
+use crate::release::Released;
 use crate::sets::set_name;
 
 /// What a peer says of itself when an association is set up, whichever side begins.
@@ -153,17 +154,40 @@ impl Endpoint {
         }
     }
 
-    /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go.
+    /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go. It is answered when they have left the
+    /// workers, or when that takes too long.
     pub(crate) fn serve_release(&mut self, now: Nanos, request: Request, id: AssociationId) {
         self.sessions
             .remove_association(id, EndCause::AssociationEnded, |_| true);
         self.drop_association(now, id);
-        let node = self.config.node.clone();
-        self.answer(
-            now,
+        let ticket = self.new_ticket();
+        self.answers.begin(request.key, request.digest, ticket);
+        self.released.push_back(Released {
+            id,
             request,
-            &AssociationReleaseResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED),
-        );
+            ticket,
+            until: now + self.config.sessions.deadline,
+        });
+        self.answer_releases(now);
+    }
+
+    /// Answers releases that are done, late, or too many to be remembered.
+    pub(crate) fn answer_releases(&mut self, now: Nanos) {
+        let most = self.config.max_associations;
+        while let Some(place) = self.released.iter().position(|released| {
+            let is_done = self.sessions.dying_of(released.id) == 0;
+            is_done || released.until <= now || self.released.len() > most
+        }) {
+            if let Some(released) = self.released.remove(place) {
+                self.answer_release(now, &released);
+            }
+        }
+    }
+
+    fn answer_release(&mut self, now: Nanos, released: &Released) {
+        let node = self.config.node.clone();
+        let response = AssociationReleaseResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
+        self.conclude(now, (released.request, released.ticket), &response);
     }
 
     /// Room for an association that is set up from `source`. Where there is none, the oldest one that is silent and has

@@ -277,6 +277,45 @@ fn association_update_and_release() {
     assert_eq!(reply.cause(), Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION));
 }
 
+/// The release of an association with a session, before any worker has heard of it.
+fn released(world: &mut World) -> Vec<u8> {
+    world.establish(1, UE);
+    let sequence = world.next_sequence();
+    let release = message(9, None, sequence, &[node_v4(SMF_ADDRESS)]);
+    world.n4.handle_datagram(world.now, smf(), upf(), &release);
+    assert_eq!(world.n4.associations().count(), 0);
+    assert!(world.transmits().is_empty(), "a worker has the session");
+    release
+}
+
+#[test]
+fn a_release_is_answered_when_no_worker_has_the_sessions_any_more() {
+    let mut world = World::associated();
+    let release = released(&mut world);
+    world.n4.handle_datagram(world.now, smf(), upf(), &release);
+    assert!(world.transmits().is_empty(), "a retransmission waits, too");
+    let answers = world.run();
+    assert_eq!(answers.len(), 1);
+    answers[0].assert_accepted();
+    assert_eq!(world.datagram(&release), answers[0]);
+    world.assert_clean();
+}
+
+#[test]
+fn a_release_is_answered_in_time_though_a_worker_is_not() {
+    let mut world = World::associated();
+    released(&mut world);
+    let deadline = World::config(1).sessions.deadline;
+    assert_eq!(world.n4.poll_timeout(), Some(world.now + deadline));
+    world.now = world.now + deadline;
+    world.n4.handle_timeout(world.now);
+    let answers = world.transmits();
+    assert_eq!(answers.len(), 1);
+    answers[0].assert_accepted();
+    assert!(world.run().is_empty());
+    world.assert_clean();
+}
+
 #[test]
 fn our_heartbeats_are_sent_again_the_same_by_t1_and_n1_and_sessions_outlive_a_silent_peer() {
     let mut world = World::with(Config {

@@ -467,3 +467,28 @@ proptest! {
         prop_assert_eq!((world.n4.reporting(), world.n4.outstanding()), (0, (0, 0)));
     }
 }
+
+#[test]
+fn an_inactivity_timer_is_provisioned_changed_and_stopped() {
+    let mut world = World::associated();
+    let mut ies = plain_session(1, UE);
+    ies.push(ie(117, 30u32.to_be_bytes()));
+    let seid = world.ask(50, Some(0), &ies).up_seid();
+    let seconds = |world: &World| {
+        let timer = world.only_session().rules().inactivity_timer();
+        timer.map(|timer| (timer.seconds.get(), timer.number))
+    };
+    assert_eq!(seconds(&world), Some((30, 1)));
+    let modify = |world: &mut World, ies: &[Vec<u8>]| world.ask(52, Some(seid), ies).cause();
+    assert_eq!(modify(&mut world, &[]), Some(Cause::REQUEST_ACCEPTED));
+    assert_eq!(seconds(&world), Some((30, 1)), "it is not named");
+    let timer = |seconds: u32| [ie(117, seconds.to_be_bytes())];
+    assert_eq!(modify(&mut world, &timer(30)), Some(Cause::REQUEST_ACCEPTED));
+    assert_eq!(seconds(&world), Some((30, 2)), "it begins anew");
+    assert_eq!(modify(&mut world, &timer(7)), Some(Cause::REQUEST_ACCEPTED));
+    assert_eq!(seconds(&world), Some((7, 3)));
+    assert_eq!(modify(&mut world, &timer(0)), Some(Cause::REQUEST_ACCEPTED));
+    assert_eq!(seconds(&world), None);
+    world.ask(54, Some(seid), &[]);
+    world.assert_clean();
+}

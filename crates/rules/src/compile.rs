@@ -15,7 +15,9 @@ use packet::Teid;
 use flow::{AdjacencyId, BlockImage, Bucket, Direction, Forward, Mark, SessionIndex};
 
 use crate::classifier::{self, Classifier};
-use crate::image::{CompileError, CompileFault, Copies, Decision, MeterShare, SessionImage, Told};
+use crate::image::{
+    CompileError, CompileFault, Copies, Decision, Inactivity, MeterShare, SessionImage, Told,
+};
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules,
     SourceInterface, UrrId,
@@ -107,7 +109,7 @@ pub fn compile(
         meters: rules.qers().iter().map(meters).collect(),
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
-        urrs: rules.urrs().len() as u8,
+        urrs: rules.urrs().len() as u8 + u8::from(rules.inactivity_timer().is_some()),
         shared: rules.policers(),
         ..BlockImage::default()
     };
@@ -119,6 +121,10 @@ pub fn compile(
         classifier,
         block,
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
+        inactivity: rules.inactivity_timer().map(|timer| Inactivity {
+            timer,
+            counter: rules.urrs().len() as u8,
+        }),
         ue_addresses: ue_addresses(rules, network),
         rules: Arc::clone(rules),
         classification_generation: 0,
@@ -166,7 +172,8 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
     limit(rules.qers(), BlockImage::MAX_QERS, |qer| qer.id.into())?;
-    limit(rules.urrs(), BlockImage::MAX_URRS, |urr| urr.id.into())?;
+    let urrs = BlockImage::MAX_URRS - usize::from(rules.inactivity_timer().is_some());
+    limit(rules.urrs(), urrs, |urr| urr.id.into())?;
     limit_prefixes(rules)
 }
 
@@ -263,7 +270,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         pdr: slot as u16,
         forward: forward as u8,
         qers: mask(&qers),
-        urrs: mask(&urrs) & !paused(rules),
+        urrs: (mask(&urrs) & !paused(rules)) | activity(rules),
         marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
         direction: if is_uplink {
             Direction::Uplink
@@ -294,6 +301,13 @@ fn check_urrs(rules: &SessionRules) -> Result<(), CompileError> {
         }
     }
     Ok(())
+}
+
+/// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
+fn activity(rules: &SessionRules) -> u64 {
+    rules
+        .inactivity_timer()
+        .map_or(0, |_| mask(&[rules.urrs().len()]))
 }
 
 /// The slots of URRs that count nothing now.

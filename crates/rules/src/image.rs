@@ -13,7 +13,7 @@ use packet::Teid;
 
 use crate::classifier::Classifier;
 use crate::compile::Hold;
-use crate::model::{ApplyAction, FarId, RuleRef, SdfFilterId, SessionRules, UrrId, Verb};
+use crate::model::{ApplyAction, FarId, InactivityTimer, RuleRef, SdfFilterId, SessionRules, UrrId, Verb};
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
 
@@ -87,6 +87,8 @@ pub struct SessionImage {
     pub block: BlockImage,
     /// The URR of each counter slot.
     pub urr_ids: Vec<UrrId>,
+    /// The session's inactivity timer, and the counter slot that it is told by.
+    pub inactivity: Option<Inactivity>,
     /// The tunnels that lead to the session, each once.
     pub tunnels: Vec<(LocalId, Teid)>,
     /// The UE's addresses that plain packets reach the session by, each once.
@@ -130,6 +132,15 @@ impl Told {
     pub fn forget(&mut self, status: DataStatus) {
         self.0 &= !(1 << status as u8);
     }
+}
+
+/// How the worker tells that a session is inactive: no packet counts in a counter that is nobody's URR.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Inactivity {
+    /// The timer.
+    pub timer: InactivityTimer,
+    /// The counter's slot, behind those of the URRs.
+    pub counter: u8,
 }
 
 /// The copies of a packet that a FAR duplicates.
@@ -218,6 +229,11 @@ impl SessionImage {
     /// Whether any of its counters has a limit.
     pub fn is_limited(&self) -> bool {
         self.block.bounds.iter().any(|bounds| bounds.limit.is_some())
+    }
+
+    /// Whether a worker that shares the session with another, while it moves, has to know.
+    pub fn is_shared_knowingly(&self) -> bool {
+        self.is_metered() || self.is_limited() || self.inactivity.is_some()
     }
 
     /// The same with this share of its meters, of which it has all.

@@ -130,6 +130,8 @@ pub struct Changes {
     pub choose_ue_ip: Vec<ChooseUeIp>,
     /// The policers of the session's slice and data network; as they are.
     pub policers: Option<SharedId>,
+    /// User Plane Inactivity Timer, in seconds; 0: none from now on.
+    pub inactivity_timer: Option<u32>,
     /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
     pub restores: bool,
     /// Whom a new session is for.
@@ -156,9 +158,13 @@ impl Changes {
     /// The first rule that cannot be created, updated or removed; `rules` is then to be thrown away.
     pub fn make(self, rules: &mut SessionRules, predefined: &Predefined) -> Result<(), EditError> {
         self.check_numbers(predefined)?;
+        let timer = self.inactivity_timer;
         self.remove(rules)
             .and_then(|changes| changes.create(rules))
             .and_then(|changes| changes.update(rules))?;
+        if let Some(seconds) = timer {
+            rules.set_inactivity_timer(seconds);
+        }
         rules.forget_unused_filters();
         rules.instantiate(predefined);
         Ok(())

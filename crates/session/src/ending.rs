@@ -178,6 +178,8 @@ impl Sessions {
         };
         let ended = session.end(id, is_entered.then_some(cause));
         let (seid, bucket, charged) = (session.seid, session.bucket, session.charged);
+        let association = session.association;
+        *self.dying.entry(association).or_default() += 1;
         let twin = self.end_twin(index);
         self.discharge(index, charged);
         self.follow_remotes(index, &ended.live, &Live::default());
@@ -210,6 +212,7 @@ impl Sessions {
         let Some(session) = self.session_mut(index) else {
             return;
         };
+        let association = session.association;
         if let State::Dying {
             tunnels,
             addresses,
@@ -220,8 +223,18 @@ impl Sessions {
             if let Some(will) = will {
                 self.execute(now, index, &will);
             }
+            self.count_buried(association);
             self.free(now, index, &tunnels, &addresses);
             self.clear(index);
+        }
+    }
+
+    fn count_buried(&mut self, association: AssociationId) {
+        if let Some(dying) = self.dying.get_mut(&association) {
+            *dying -= 1;
+            if *dying == 0 {
+                self.dying.remove(&association);
+            }
         }
     }
 

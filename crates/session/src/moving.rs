@@ -223,7 +223,7 @@ impl Sessions {
             moving.awaited -= 1;
             moving.twins.push(index);
         }
-        if image.is_metered() || image.is_limited() {
+        if image.is_shared_knowingly() {
             self.share_meters(from, Role::MoveHalve, image, MeterShare::Leaving);
         } else {
             self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
@@ -279,8 +279,10 @@ impl Sessions {
     fn make_whole(&mut self, index: SessionIndex) {
         let worker = self.moving.as_deref().map(|moving| moving.to);
         // What is live has been compiled before, and keeps its next hops: there is an image.
-        if let (Some(worker), Some(image)) = (worker, self.image_of(index).filter(|image| image.is_metered()))
-        {
+        if let (Some(worker), Some(image)) = (
+            worker,
+            self.image_of(index).filter(|image| image.is_shared_knowingly()),
+        ) {
             self.share_meters(worker, Role::MoveWhole, image, MeterShare::Whole);
         }
     }

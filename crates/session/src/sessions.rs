@@ -141,6 +141,8 @@ pub struct Sessions {
     pub(crate) addresses: Addresses,
     pub(crate) shares: Shares,
     pub(crate) members: Members,
+    /// How many sessions of each association only workers still know.
+    pub(crate) dying: BTreeMap<AssociationId, usize>,
     pub(crate) moving: Option<Box<Move>>,
     pub(crate) moved: VecDeque<Moved>,
     pub(crate) ops: Keyed<OpId, Op>,
@@ -182,6 +184,7 @@ impl Sessions {
             ),
             ops: keyed(random.next_u64()),
             members: Members::new(),
+            dying: BTreeMap::new(),
             moving: None,
             moved: VecDeque::new(),
             slots: Vec::new(),
@@ -474,6 +477,11 @@ impl Sessions {
     /// How many sessions an association has.
     pub fn sessions_of(&self, association: AssociationId) -> usize {
         self.shares.sessions(association)
+    }
+
+    /// How many sessions that an association had are removed, and workers have yet to confirm it.
+    pub fn dying_of(&self, association: AssociationId) -> usize {
+        self.dying.get(&association).copied().unwrap_or_default()
     }
 
     /// How many tunnels an association's sessions hold.

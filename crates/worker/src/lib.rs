@@ -30,6 +30,7 @@ mod flows;
 mod fragments;
 mod held;
 mod idle;
+mod inactivity;
 mod io;
 mod limits;
 mod link;

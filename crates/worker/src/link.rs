@@ -203,6 +203,12 @@ pub enum Event {
         /// Octets since it was asked last, by the meter's number and direction.
         demand: Box<[[u64; 2]]>,
     },
+    /// No packet of a session has come for as long as its inactivity timer says. Told once, and again when packets
+    /// have come in between.
+    Inactive {
+        /// The session.
+        session: SessionIndex,
+    },
     /// Somebody on a link said where an address is.
     Neighbour {
         /// The instance whose link it is.

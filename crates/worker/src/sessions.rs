@@ -17,6 +17,7 @@ use rules::prefix::IpPrefix;
 
 use crate::allowance::Paced;
 use crate::fair::Served;
+use crate::inactivity::Watches;
 use crate::map::{FixedMap, tunnel_key};
 use crate::ue_map::UeMap;
 use crate::{ApplyError, WorkerConfig};
@@ -76,6 +77,8 @@ pub(crate) struct Sessions {
     tunnels: FixedMap<2>,
     addresses: UeMap,
     pub(crate) blocks: Blocks,
+    /// The sessions that have an inactivity timer.
+    pub(crate) watches: Watches,
     count: usize,
     /// Flow entries that sessions lost to changes since it was last asked.
     revoked: usize,
@@ -110,6 +113,7 @@ impl Sessions {
             // One address of each family; a few have more.
             addresses: UeMap::new(own + own / 4 + 64),
             blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?,
+            watches: Watches::new(max_sessions, own),
             count: 0,
             revoked: 0,
         })
@@ -207,6 +211,41 @@ impl Sessions {
 
     /// Carries out a change at `now`, whole or not at all.
     pub fn apply(&mut self, change: SessionChange, now: Nanos) -> Applied {
+        let session = change.session();
+        if !self.watches.is_empty() {
+            let counted = self.activity(session);
+            self.watches.note(session, counted, now);
+        }
+        let applied = self.carry_out(change, now);
+        if applied.outcome.is_ok() {
+            self.watch(session, now);
+        }
+        applied
+    }
+
+    /// What has counted in the counter that tells of a session's activity.
+    pub fn activity(&self, session: SessionIndex) -> u64 {
+        let count = || {
+            let slot = self.at(session)?;
+            let block = self.blocks.get(slot.installed.block)?;
+            block.urr(slot.image.inactivity?.counter)
+        };
+        count().map_or(0, |count| count.ul_packets.wrapping_add(count.dl_packets))
+    }
+
+    /// Watches a session as its image wants. One that two workers have is watched by neither: none knows of all of its
+    /// packets.
+    fn watch(&mut self, session: SessionIndex, now: Nanos) {
+        let image = self.at(session).map(|slot| &slot.image);
+        let whole = image.filter(|image| image.meter_share == MeterShare::Whole);
+        let timer = whole
+            .and_then(|image| image.inactivity)
+            .map(|wanted| wanted.timer);
+        let counted = self.activity(session);
+        self.watches.set(session, timer, counted, now);
+    }
+
+    fn carry_out(&mut self, change: SessionChange, now: Nanos) -> Applied {
         match change {
             SessionChange::Install(image) => match self.check_install(&image) {
                 Ok(()) => self.install(image, now),

@@ -25,6 +25,7 @@ use crate::encap::Chain;
 use crate::exception::Exceptions;
 use crate::flows::Flows;
 use crate::fragments::Fragments;
+use crate::inactivity::Found;
 use crate::io::{Ingress, Io};
 use crate::lookup::lookup;
 use crate::mirror::Mirrors;
@@ -42,6 +43,8 @@ use crate::{Command, Event, Link, WorkerConfig};
 
 /// Bursts taken from the inbox in one poll.
 const INBOX_BURSTS: usize = 4;
+/// Sessions with inactivity timers that are looked at in one poll.
+const WATCHES_PER_POLL: usize = 16;
 
 /// One worker: everything that a packet's way needs, owned by one thread.
 pub struct Worker<I: Io> {
@@ -499,6 +502,9 @@ impl<I: Io> Worker<I> {
         let buckets = self.config.aging_per_poll;
         self.stats.aged += self.flows.age(&mut self.sessions, Tick::of(now), buckets) as u64;
         self.stats.reaped += self.flows.reap(&self.sessions.blocks, buckets) as u64;
+        if !self.sessions.watches.is_empty() {
+            self.look_for_inactivity(now);
+        }
         if self.fragments.len() > 0 {
             self.fragments.sweep(&mut self.burst, now);
             self.outgoing.give_up(
@@ -515,6 +521,22 @@ impl<I: Io> Worker<I> {
         }
         if self.late_markers.has_any() {
             self.give_up_markers(now);
+        }
+    }
+
+    /// Looks at some of the sessions with inactivity timers whose turn it is.
+    #[cold]
+    fn look_for_inactivity(&mut self, now: Nanos) {
+        for _ in 0..WATCHES_PER_POLL {
+            let Some(session) = self.sessions.watches.next(now) else {
+                return;
+            };
+            let counted = self.sessions.activity(session);
+            let found = self.sessions.watches.look(session, counted, now);
+            let event = Event::Inactive { session };
+            if found == Found::Inactive && !self.notices.tell(&mut self.stats, event) {
+                self.sessions.watches.untell(session);
+            }
         }
     }
 
@@ -612,8 +634,21 @@ impl<I: Io> Worker<I> {
                 Fate::Drop(DropReason::UnknownGtpuExtension) if self.notifications.has_any() => {
                     self.notify(place, now);
                 }
+                Fate::Drop(_) if !self.sessions.watches.is_empty() => self.note_dropped(place, now),
                 _ => {}
             }
+        }
+    }
+
+    /// A packet of a session has come, though it goes no further.
+    #[cold]
+    fn note_dropped(&mut self, place: usize, now: Nanos) {
+        let descriptor = &self.descriptors[place];
+        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+        let is_user = verdict.is_some() && descriptor.kind != Kind::Relayed;
+        let block = self.sessions.blocks.get(verdict.block).filter(|_| is_user);
+        if let Some(session) = block.map(|block| block.session()) {
+            self.sessions.watches.used(session, now);
         }
     }
 

@@ -58,6 +58,7 @@ pub(crate) fn establishment(
             .iter()
             .map(far::create_bar)
             .collect::<Result<_, _>>()?,
+        inactivity_timer: request.user_plane_inactivity_timer.map(|timer| timer.0),
         restores: request
             .pfcpsereq_flags
             .is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI)),
@@ -140,6 +141,7 @@ pub(crate) fn modification(
     let mut changes = removals(request);
     changes.farewell = farewell(request);
     changes.query = query(request);
+    changes.inactivity_timer = request.user_plane_inactivity_timer.map(|timer| timer.0);
     create_and_update(&mut changes, request, context)?;
     for created in &request.create_far {
         changes.create_fars.push(far::create(&created, context)?);

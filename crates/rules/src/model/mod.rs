@@ -29,7 +29,7 @@ pub use pdr::{
     TosTrafficClass, UeIpAddress,
 };
 pub use qer::{BitRates, BitsPerSecond, Gate, Qer};
-pub use session_rules::{EditError, EditFault, SessionRules};
+pub use session_rules::{EditError, EditFault, InactivityTimer, SessionRules};
 pub use urr::{
     Bound, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
     Subsequent, UnixSeconds, Urr, UrrTerms, Volume,

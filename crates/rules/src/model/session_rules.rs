@@ -5,6 +5,7 @@
 //! throws the copy away on an error: all or nothing.
 
 use core::fmt;
+use core::num::NonZeroU32;
 use std::collections::{BTreeMap, BTreeSet};
 
 use flow::meter::SharedId;
@@ -31,6 +32,16 @@ pub struct SessionRules {
     /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
     shared_filters: BTreeMap<SdfFilterId, SdfFilter>,
     policers: SharedId,
+    inactivity_timer: Option<InactivityTimer>,
+}
+
+/// A User Plane Inactivity Timer (TS 29.244 §5.11.2, §8.2.83).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InactivityTimer {
+    /// After how many seconds without a packet inactivity is reported.
+    pub seconds: NonZeroU32,
+    /// Which one of the session's it is, from 1: another number means that it was provisioned anew, and begins anew.
+    pub number: u32,
 }
 
 /// An edit that cannot be made: which rule, and why.
@@ -215,6 +226,18 @@ impl SessionRules {
     /// The Traffic Endpoints.
     pub fn endpoints(&self) -> &[TrafficEndpoint] {
         &self.endpoints
+    }
+
+    /// The User Plane Inactivity Timer, if there is one.
+    pub fn inactivity_timer(&self) -> Option<InactivityTimer> {
+        self.inactivity_timer
+    }
+
+    /// Provisions a User Plane Inactivity Timer, in seconds; 0: none.
+    pub fn set_inactivity_timer(&mut self, seconds: u32) {
+        let last = self.inactivity_timer.map_or(0, |timer| timer.number);
+        let number = last.wrapping_add(1);
+        self.inactivity_timer = NonZeroU32::new(seconds).map(|seconds| InactivityTimer { seconds, number });
     }
 
     /// The PDR with this id.

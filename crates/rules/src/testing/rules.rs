@@ -329,7 +329,12 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
     let pdrs = prop::collection::vec(any_pdr(), 1..7);
     let fars = prop::collection::vec(any_far(), FARS as usize);
     let qers = prop::collection::vec(any_qer(), QERS as usize);
-    (pdrs, fars, qers).prop_map(|(pdrs, fars, qers)| assemble(pdrs, fars, qers))
+    let timer = prop_oneof![3 => Just(0), 1 => 1..100_u32];
+    (pdrs, fars, qers, timer).prop_map(|(pdrs, fars, qers, seconds)| {
+        let mut rules = assemble(pdrs, fars, qers);
+        rules.set_inactivity_timer(seconds);
+        rules
+    })
 }
 
 fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>) -> SessionRules {

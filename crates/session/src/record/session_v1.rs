@@ -44,6 +44,8 @@ struct Body {
     urrs: Vec<Urr>,
     bars: Vec<Bar>,
     filters: Vec<Filter>,
+    /// Seconds.
+    inactivity_timer: Option<u32>,
     /// Each with an instance of its address space.
     leases: Vec<(u16, Prefix)>,
     chosen: Vec<Chosen>,
@@ -398,6 +400,7 @@ impl Writer<'_> {
             urrs: rules.urrs().iter().map(urr).collect(),
             bars: rules.bars().iter().map(bar).collect(),
             filters: rules.shared_filters().map(filter).collect(),
+            inactivity_timer: rules.inactivity_timer().map(|timer| timer.seconds.get()),
             leases,
             chosen,
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),

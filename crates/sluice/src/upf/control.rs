@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flow::{Bucket, Nanos, OpId, WorkerId};
-use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, Transmit};
+use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
+use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, SessionEvent, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{GtpuPath, KeepNothing, MoveFault, Moved, Random};
@@ -337,6 +337,7 @@ impl Control {
                 self.endpoint
                     .handle_downlink_data(now, session, (far, notifies), data);
             }
+            Event::Inactive { session } => self.inactive(now, session),
             Event::EchoResponse {
                 peer,
                 local,
@@ -355,6 +356,15 @@ impl Control {
             } => self
                 .endpoint
                 .handle_counter_reached(now, session, (urr, count), reached),
+        }
+    }
+
+    /// A session is inactive, unless its timer has just been taken away.
+    fn inactive(&mut self, now: Nanos, session: SessionIndex) {
+        let known = self.endpoint.sessions().view(session);
+        if known.is_some_and(|known| known.rules().inactivity_timer().is_some()) {
+            self.endpoint
+                .handle_session_event(now, session, SessionEvent::Inactivity);
         }
     }
 

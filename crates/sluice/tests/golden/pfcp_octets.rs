@@ -86,6 +86,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("deactivate_predefined_rules", 107, Form::Text),
     ("far_id", 108, Form::Number(4)),
     ("qer_id", 109, Form::Number(4)),
+    ("user_plane_inactivity_timer", 117, Form::Number(4)),
     ("rqi", 123, Form::Number(1)),
     ("qfi", 124, Form::Number(1)),
     ("paging_policy_indicator", 158, Form::Number(1)),

@@ -60,6 +60,7 @@ impl<I: Io> Worker<I> {
         let block = self.sessions.blocks.get(verdict.block)?;
         let session = block.session();
         let qfi = block.mark(verdict.marking).qfi().and_then(Qfi::new);
+        self.sessions.watches.used(session, now);
         let image = self.sessions.image_mut(session)?;
         let Buffering { far, notifies, most } = image.buffering(verdict.forward)?;
         let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;

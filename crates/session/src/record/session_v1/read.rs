@@ -104,6 +104,9 @@ impl<'a> Reader<'a> {
         for pdr in &body.pdrs {
             rules.create_pdr(self.pdr(pdr)?)?;
         }
+        if let Some(seconds) = body.inactivity_timer {
+            rules.set_inactivity_timer(seconds);
+        }
         rules.share_filters(&body.filters.iter().map(filter).collect::<Result<Vec<_>>>()?);
         Ok(rules)
     }

@@ -1,0 +1,424 @@
+//! Sessions whose user plane inactivity is to be told (TS 29.244 §5.11.2): when each was last used, and whose turn it is
+//! to be looked at.
+//!
+//! A packet of such a session costs no more than one counter; whether that has counted since is looked at now and then,
+//! in small steps between bursts. A packet is taken to have come when it is noticed, so that nothing is told early; a
+//! session is looked at so often that it is told late by a tenth of its timer at most, within [`LEAST`] and [`MOST`].
+//! Packets that are dropped or wait count too ([`Watches::used`]), except those that a full port loses.
+//!
+//! Owned by the worker. A wheel of doubly linked lists: to add, to remove and to find the next is a step each, however many
+//! there are. Nothing is allocated after the start; memory is touched as sessions need it.
+
+use std::time::Duration;
+
+use flow::{Nanos, SessionIndex};
+use rules::model::InactivityTimer;
+
+/// No timer's end is told later than this, or a tenth of the timer.
+const LEAST: Duration = Duration::from_secs(1);
+/// None is told later than this.
+const MOST: Duration = Duration::from_secs(60);
+/// A slot of the wheel lasts 2^26 ns: 67 ms.
+const SHIFT: u32 = 26;
+/// Slots of the wheel: more than [`MOST`].
+const SLOTS: usize = 1024;
+/// What the wheel and the time between polls may add: two slots and a little.
+const SLACK: Duration = Duration::from_millis(150);
+/// No place.
+const NONE: u32 = u32::MAX;
+
+/// All sessions that are watched.
+pub(crate) struct Watches {
+    /// By [`SessionIndex`]: 0, or one more than the place in `watches`.
+    places: Box<[u32]>,
+    watches: Vec<Watch>,
+    /// The first free place; the others follow by `next`.
+    free: u32,
+    /// The first of each slot's list.
+    heads: Box<[u32; SLOTS]>,
+    /// The slot whose turn it is, counted from the start of time.
+    turn: u64,
+    count: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    session: SessionIndex,
+    timer: InactivityTimer,
+    /// What its counter had counted when it was looked at last.
+    seen: u64,
+    /// When it was used last, or a little later.
+    used: Nanos,
+    is_told: bool,
+    slot: u16,
+    next: u32,
+    previous: u32,
+}
+
+/// What is found of a session whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Nothing to tell.
+    Nothing,
+    /// It is inactive, and that has not been told.
+    Inactive,
+}
+
+impl Watches {
+    /// Room for `own` sessions with indexes below `max_sessions`.
+    pub fn new(max_sessions: usize, own: usize) -> Self {
+        Self {
+            places: vec![0; max_sessions].into_boxed_slice(),
+            watches: Vec::with_capacity(own.min(max_sessions)),
+            free: NONE,
+            heads: Box::new([NONE; SLOTS]),
+            turn: 0,
+            count: 0,
+        }
+    }
+
+    /// Whether any session is watched.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Watches a session by this timer, or none; `counted` is where its counter stands. A timer that is known goes on.
+    pub fn set(&mut self, session: SessionIndex, timer: Option<InactivityTimer>, counted: u64, now: Nanos) {
+        let known = self.place(session);
+        match (known, timer) {
+            (None, None) => {}
+            (Some(place), None) => self.remove(place),
+            (Some(place), Some(timer)) if self.at(place).is_some_and(|watch| watch.timer == timer) => {
+                if let Some(watch) = self.watches.get_mut(place as usize) {
+                    watch.seen = counted;
+                }
+            }
+            (_, Some(timer)) => {
+                if let Some(place) = known {
+                    self.remove(place);
+                }
+                self.add(session, timer, counted, now);
+            }
+        }
+    }
+
+    /// A packet of a session has come that its counter does not tell of.
+    pub fn used(&mut self, session: SessionIndex, now: Nanos) {
+        let place = self.place(session);
+        if let Some(watch) = place.and_then(|place| self.watches.get_mut(place as usize)) {
+            watch.used = now;
+            watch.is_told = false;
+        }
+    }
+
+    /// A session's counter has been looked at out of turn.
+    pub fn note(&mut self, session: SessionIndex, counted: u64, now: Nanos) {
+        let place = self.place(session);
+        if let Some(watch) = place.and_then(|place| self.watches.get_mut(place as usize)) {
+            watch.note(counted, now);
+        }
+    }
+
+    /// A session that is to be looked at now; [`look`](Self::look) follows, or it is not looked at again.
+    pub fn next(&mut self, now: Nanos) -> Option<SessionIndex> {
+        let last = now.0 >> SHIFT;
+        if self.is_empty() {
+            self.turn = self.turn.max(last);
+            return None;
+        }
+        // Time may have leapt: each slot is gone through once.
+        self.turn = self.turn.max(last.saturating_sub(SLOTS as u64 - 1));
+        loop {
+            let head = self.heads[self.turn as usize % SLOTS];
+            if let Some(watch) = self.at(head) {
+                let session = watch.session;
+                self.unlink(head);
+                return Some(session);
+            }
+            if self.turn >= last {
+                return None;
+            }
+            self.turn += 1;
+        }
+    }
+
+    /// Looks at a session that [`next`](Self::next) has named, of which so many packets have counted, and puts it where
+    /// its next turn is.
+    pub fn look(&mut self, session: SessionIndex, counted: u64, now: Nanos) -> Found {
+        let Some(place) = self.place(session) else {
+            return Found::Nothing;
+        };
+        let Some(watch) = self.watches.get_mut(place as usize) else {
+            return Found::Nothing;
+        };
+        watch.note(counted, now);
+        let timer = watch.duration();
+        let step = step(timer);
+        let is_inactive = !watch.is_told && now >= watch.used + timer;
+        let due = if watch.is_told || is_inactive {
+            now + step
+        } else {
+            (now + step).min(watch.used + timer)
+        };
+        watch.is_told |= is_inactive;
+        self.link(place, due);
+        if is_inactive {
+            Found::Inactive
+        } else {
+            Found::Nothing
+        }
+    }
+
+    /// There was no room to tell of a session: it is to be told next time.
+    pub fn untell(&mut self, session: SessionIndex) {
+        let place = self.place(session);
+        if let Some(watch) = place.and_then(|place| self.watches.get_mut(place as usize)) {
+            watch.is_told = false;
+        }
+    }
+
+    fn place(&self, session: SessionIndex) -> Option<u32> {
+        self.places.get(session.index())?.checked_sub(1)
+    }
+
+    fn at(&self, place: u32) -> Option<&Watch> {
+        self.watches.get(place as usize)
+    }
+
+    fn add(&mut self, session: SessionIndex, timer: InactivityTimer, seen: u64, now: Nanos) {
+        let watch = Watch {
+            session,
+            timer,
+            seen,
+            used: now,
+            is_told: false,
+            slot: 0,
+            next: NONE,
+            previous: NONE,
+        };
+        let place = self.free;
+        let place = if let Some(free) = self.watches.get_mut(place as usize) {
+            self.free = free.next;
+            *free = watch;
+            place
+        } else if self.watches.len() < self.watches.capacity() {
+            self.watches.push(watch);
+            self.watches.len() as u32 - 1
+        } else {
+            // A worker has no more sessions than there is room for.
+            return;
+        };
+        if let Some(number) = self.places.get_mut(session.index()) {
+            *number = place + 1;
+        }
+        if self.is_empty() {
+            self.turn = now.0 >> SHIFT;
+        }
+        self.count += 1;
+        let duration = Duration::from_secs(timer.seconds.get().into());
+        self.link(place, now + duration.min(step(duration)));
+    }
+
+    fn remove(&mut self, place: u32) {
+        self.unlink(place);
+        let free = self.free;
+        if let Some(watch) = self.watches.get_mut(place as usize) {
+            watch.next = free;
+            self.free = place;
+            self.count -= 1;
+            if let Some(number) = self.places.get_mut(watch.session.index()) {
+                *number = 0;
+            }
+        }
+    }
+
+    /// Puts a watch that is in no list into that of the slot after `due`.
+    fn link(&mut self, place: u32, due: Nanos) {
+        let turn = ((due.0 >> SHIFT) + 1).clamp(self.turn, self.turn + SLOTS as u64 - 1);
+        let slot = turn as usize % SLOTS;
+        let head = std::mem::replace(&mut self.heads[slot], place);
+        if let Some(first) = self.watches.get_mut(head as usize) {
+            first.previous = place;
+        }
+        if let Some(watch) = self.watches.get_mut(place as usize) {
+            (watch.slot, watch.next, watch.previous) = (slot as u16, head, NONE);
+        }
+    }
+
+    /// Takes a watch out of its list, if it is in one.
+    fn unlink(&mut self, place: u32) {
+        let Some(&Watch {
+            slot, next, previous, ..
+        }) = self.at(place)
+        else {
+            return;
+        };
+        if let Some(watch) = self.watches.get_mut(previous as usize) {
+            watch.next = next;
+        } else if self.heads[usize::from(slot) % SLOTS] == place {
+            self.heads[usize::from(slot) % SLOTS] = next;
+        }
+        if let Some(watch) = self.watches.get_mut(next as usize) {
+            watch.previous = previous;
+        }
+        if let Some(watch) = self.watches.get_mut(place as usize) {
+            (watch.next, watch.previous) = (NONE, NONE);
+        }
+    }
+}
+
+/// How long a session with this timer is not looked at.
+fn step(timer: Duration) -> Duration {
+    (timer / 10).clamp(LEAST, MOST) - SLACK
+}
+
+impl Watch {
+    fn duration(&self) -> Duration {
+        Duration::from_secs(self.timer.seconds.get().into())
+    }
+
+    fn note(&mut self, counted: u64, now: Nanos) {
+        if self.seen != counted {
+            (self.seen, self.used, self.is_told) = (counted, now, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::num::NonZeroU32;
+
+    fn timer(seconds: u32, number: u32) -> InactivityTimer {
+        InactivityTimer {
+            seconds: NonZeroU32::new(seconds).unwrap(),
+            number,
+        }
+    }
+
+    fn at(milliseconds: u64) -> Nanos {
+        Nanos(milliseconds * 1_000_000)
+    }
+
+    /// Who is told of when `now` has come.
+    fn told(watches: &mut Watches, counted: &BTreeMap<u32, u64>, now: Nanos) -> Vec<u32> {
+        let mut all = Vec::new();
+        while let Some(session) = watches.next(now) {
+            let counted = counted.get(&session.0).copied().unwrap_or_default();
+            if watches.look(session, counted, now) == Found::Inactive {
+                all.push(session.0);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn what_could_not_be_told_is_told_the_next_time() {
+        let mut watches = Watches::new(4, 4);
+        watches.set(SessionIndex(1), Some(timer(5, 1)), 0, at(0));
+        let mut now = 0;
+        let first = loop {
+            now += 100;
+            if !told(&mut watches, &BTreeMap::new(), at(now)).is_empty() {
+                break now;
+            }
+        };
+        assert!((5_000..=6_000).contains(&first), "{first}");
+        watches.untell(SessionIndex(1));
+        let again: Vec<u64> = (1..=100)
+            .map(|step| first + step * 100)
+            .filter(|&now| !told(&mut watches, &BTreeMap::new(), at(now)).is_empty())
+            .collect();
+        assert!(again.len() == 1 && again[0] <= first + 1_000, "{again:?}");
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Set(u32, Option<(u32, u32)>),
+        Count(u32),
+        Used(u32),
+        Pass(u64),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            1 => (0..6_u32, proptest::option::of((1..40_u32, 1..3_u32))).prop_map(|(who, timer)| Step::Set(who, timer)),
+            4 => (0..6_u32).prop_map(Step::Count),
+            1 => (0..6_u32).prop_map(Step::Used),
+            20 => (1..1_000_u64).prop_map(Step::Pass),
+            1 => (1_000..60_000_u64).prop_map(Step::Pass),
+        ]
+    }
+
+    /// What the model knows: the timer, the last use, and whether that has been told.
+    type Known = BTreeMap<u32, (InactivityTimer, u64, bool)>;
+
+    proptest! {
+        #[test]
+        fn inactivity_is_told_once_never_early_and_hardly_late(steps in prop::collection::vec(step(), 1..100)) {
+            let mut watches = Watches::new(6, 6);
+            let (mut known, mut counted) = (Known::new(), BTreeMap::new());
+            let mut now = 0;
+            for step in steps {
+                match step {
+                    Step::Set(who, wanted) => {
+                        let wanted = wanted.map(|(seconds, number)| timer(seconds, number));
+                        let count = counted.get(&who).copied().unwrap_or_default();
+                        // As a change of a session does.
+                        watches.note(SessionIndex(who), count, at(now));
+                        watches.set(SessionIndex(who), wanted, count, at(now));
+                        match wanted {
+                            None => drop(known.remove(&who)),
+                            Some(timer) if known.get(&who).is_some_and(|(old, ..)| *old == timer) => {}
+                            Some(timer) => drop(known.insert(who, (timer, now, false))),
+                        }
+                    }
+                    Step::Count(who) => {
+                        *counted.entry(who).or_default() += 1;
+                        use_of(&mut known, who, now);
+                    }
+                    Step::Used(who) => {
+                        watches.used(SessionIndex(who), at(now));
+                        use_of(&mut known, who, now);
+                    }
+                    Step::Pass(time) => {
+                        for _ in 0..=time / 10 {
+                            now += 10;
+                            pass(&mut watches, &mut known, &counted, now)?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn use_of(known: &mut Known, who: u32, now: u64) {
+        if let Some(known) = known.get_mut(&who) {
+            (known.1, known.2) = (now, false);
+        }
+    }
+
+    fn pass(
+        watches: &mut Watches,
+        known: &mut Known,
+        counted: &BTreeMap<u32, u64>,
+        now: u64,
+    ) -> Result<(), TestCaseError> {
+        for who in told(watches, counted, at(now)) {
+            let (timer, used, was_told) = known.get_mut(&who).expect("it is watched");
+            prop_assert!(!*was_told, "{who} twice at {now}");
+            let earliest = *used + u64::from(timer.seconds.get()) * 1_000;
+            prop_assert!(now >= earliest, "{who} early at {now}");
+            *was_told = true;
+        }
+        for (who, (timer, used, was_told)) in known {
+            let seconds = u64::from(timer.seconds.get());
+            let latest = *used + seconds * 1_000 + (seconds * 100).max(1_000);
+            prop_assert!(*was_told || now <= latest, "{who} is late at {now}");
+        }
+        Ok(())
+    }
+}
