@@ -15,14 +15,12 @@ use packet::{DropReason, Dscp, IpTuple, Ppi, Qfi, Teid, VlanId, checksum, icmp, 
 use rules::SessionRules;
 use rules::classifier::{Key, Side, whole_key};
 use rules::image::{Farewell, SessionChange};
-use rules::model::{
-    Edit, FarId, FarUpdate, ForwardingParametersUpdate, QerId, QerUpdate, TosTrafficClass,
-};
+use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, QerId, QerUpdate, TosTrafficClass};
 use rules::network::{DscpMark, DscpTable, LocalId};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
 
-use common::{World, frame};
 use common::one_session::{REMOTE, TEID, reason, session, to_ue, uplink};
+use common::{World, frame};
 use worker::IdleTimes;
 
 /// What the data network sees of the UE.
