@@ -378,11 +378,7 @@ impl Sessions {
     }
 
     /// The counts of the URR slots that `wanted` names.
-    fn counters(
-        &self,
-        slot: &Slot,
-        wanted: impl Fn(u8) -> bool,
-    ) -> Vec<(rules::model::UrrId, flow::UrrCount)> {
+    fn counters(&self, slot: &Slot, wanted: impl Fn(u8) -> bool) -> Vec<(UrrId, UrrCount)> {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };
