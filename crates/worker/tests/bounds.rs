@@ -46,7 +46,7 @@ fn bounded(bounds: Bounds) -> World {
 /// A packet of 100 octets to the UE.
 fn send(world: &mut World) -> bool {
     let mut user = UserPacket::udp(ip("192.0.2.1"), ip("10.45.0.2"), 53, 1000);
-    user.payload = vec![0; 72];
+    user.payload = vec![0; 56];
     let packet = user.bytes();
     assert_eq!(packet.len(), 100);
     !world.send(1, &packet).is_empty()
