@@ -16,9 +16,7 @@ use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRec
 use crate::addresses::UeAddress;
 use crate::sets::{SetId, SetNode, Sets};
 use read::Reader;
-use usage::{
-    Exhausted, Heard, Machine, Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers,
-};
+use usage::{Exhausted, Heard, Machine, Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport};
 
 mod read;
 
