@@ -64,6 +64,11 @@ impl World {
             .counter_reached(self.now, index, (URR, count), reached);
     }
 
+    /// The deadlines of requests that are done pass.
+    fn pass_deadlines(&mut self) {
+        self.pass(Duration::from_secs(2));
+    }
+
     /// What the session's worker counts.
     fn counts(&mut self, index: SessionIndex, count: UrrCount) {
         let holder = |worker: &&mut fleet::Worker| worker.sessions.contains_key(&index);
@@ -139,6 +144,7 @@ fn a_threshold_is_reported_and_starts_again_and_a_quota_stops() {
     );
     let deleted = world.delete(seid).expect("it goes");
     assert_eq!(deleted.usage[0].sequence, 2);
+    world.pass_deadlines();
     assert_eq!(world.sessions.poll_timeout(), None);
     world.assert_clean();
 }
@@ -172,15 +178,17 @@ fn periods_are_reported_from_the_counts_of_that_moment() {
         measurement_period: Some(10),
         ..Urr::volume(URR)
     });
+    world.pass_deadlines();
     assert_eq!(world.sessions.poll_timeout(), Some(Nanos::from_secs(11)));
     world.counts(index, octets(700));
-    world.pass(Duration::from_secs(10));
+    world.pass(Duration::from_secs(8));
     assert_eq!(world.reports(), [(0, UsageTriggers::PERIO, 700, None)]);
     world.counts(index, octets(900));
     world.pass(Duration::from_secs(25));
     assert_eq!(world.reports(), [(1, UsageTriggers::PERIO, 200, None)]);
     assert_eq!(world.sessions.poll_timeout(), Some(Nanos::from_secs(41)));
     world.delete(seid).expect("it goes");
+    world.pass_deadlines();
     assert_eq!(world.sessions.poll_timeout(), None);
 }
 

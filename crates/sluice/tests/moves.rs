@@ -493,7 +493,10 @@ impl World {
             let is_grant = |(ue, asked): &(u8, Asked)| *ue == number && matches!(asked, Asked::Grant(_));
             let ue = &self.ues[usize::from(number)];
             let passed = ue.passed.ul_octets + ue.passed.dl_octets;
-            assert!(self.asked.values().any(is_grant) || passed <= ue.allowed, "{ue:?}");
+            assert!(
+                self.asked.values().any(is_grant) || passed <= ue.allowed,
+                "{ue:?}"
+            );
         }
     }
 

@@ -280,7 +280,8 @@ impl Machine {
             self.exhausted.0 |= Exhausted::VOID;
             due |= asked(urr, ReportingTriggers::QUVTI, UsageTriggers::QUVTI);
         }
-        if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), time(urr.measurement_period)) {
+        if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), time(urr.measurement_period))
+        {
             let missed = now.since(at) / period;
             self.period = Some(at.after(period.saturating_mul(missed + 1)));
             due |= asked(urr, ReportingTriggers::PERIO, UsageTriggers::PERIO);
@@ -426,7 +427,9 @@ impl Machine {
         if urr.triggers.contains(ReportingTriggers::VOLTH) {
             watermarks = at(without_zero(self.volume_threshold));
         }
-        let waits = (!self.started || self.is_idle) && urr.method.contains(MeasurementMethod::DURAT) && !urr.is_paused();
+        let waits = (!self.started || self.is_idle)
+            && urr.method.contains(MeasurementMethod::DURAT)
+            && !urr.is_paused();
         if waits {
             let seen = if self.is_idle { self.seen } else { 0 };
             let first = base[0].saturating_add(seen + 1).saturating_sub(ahead[0]);

@@ -55,7 +55,11 @@ impl World {
             self.now = end;
             self.count += octets;
             let bounds = self.book.bounds(&self.urrs);
-            if bounds[0].watermarks.total.is_some_and(|total| total <= self.count) {
+            if bounds[0]
+                .watermarks
+                .total
+                .is_some_and(|total| total <= self.count)
+            {
                 reports.extend(self.look());
             }
         }
@@ -94,8 +98,14 @@ fn usage_before_and_after_a_monitoring_time_is_told_apart_and_what_is_subsequent
         panic!("{reports:?}");
     };
     let monitoring = UsageTriggers::MONIT;
-    assert_eq!(told(before), (0, monitoring, octets(900), Some(UsageInformation::BEF)));
-    assert_eq!(told(after), (1, monitoring, octets(0), Some(UsageInformation::AFT)));
+    assert_eq!(
+        told(before),
+        (0, monitoring, octets(900), Some(UsageInformation::BEF))
+    );
+    assert_eq!(
+        told(after),
+        (1, monitoring, octets(0), Some(UsageInformation::AFT))
+    );
     assert_eq!(before.end, after.start);
     let threshold = UsageTriggers::VOLTH;
     let reports = world.pass(&[100]);

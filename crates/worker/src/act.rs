@@ -18,7 +18,6 @@ use packet::gtpu::MessageType;
 use packet::{DropReason, Dscp, PacketBuf};
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
-use crate::Event;
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
 use crate::encap::{self, Chain, Cut, Hop, Optional};

@@ -10,7 +10,9 @@
 use std::net::IpAddr;
 
 use flow::meter::{Rate, SharedId};
-use flow::{BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, Reached, SessionIndex, VrfId, WorkerId};
+use flow::{
+    BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, Reached, SessionIndex, VrfId, WorkerId,
+};
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{SessionChange, SessionImage, UrrCount, UsageSnapshot};

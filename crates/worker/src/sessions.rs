@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use flow::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, Flows, Nanos, Reached, ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId,
-    prefetch,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, Flows, Nanos, Reached, ReplaceMap, SessionBlock,
+    SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
@@ -317,7 +317,9 @@ impl Sessions {
         let old = self.slots[session.index()].replace(Slot::new(image, installed, account));
         if leaves {
             (0..urrs).for_each(|slot| self.blocks.halve_limit(installed.block, slot));
-            last = self.at(session).map_or(last, |slot| self.counters(slot, |_| true));
+            last = self
+                .at(session)
+                .map_or(last, |slot| self.counters(slot, |_| true));
         }
         let usage = (!last.is_empty()).then_some(UsageSnapshot {
             session,
@@ -376,11 +378,7 @@ impl Sessions {
     }
 
     /// The counts of the URR slots that `wanted` names.
-    fn counters(
-        &self,
-        slot: &Slot,
-        wanted: impl Fn(u8) -> bool,
-    ) -> Vec<(rules::model::UrrId, flow::UrrCount)> {
+    fn counters(&self, slot: &Slot, wanted: impl Fn(u8) -> bool) -> Vec<(UrrId, UrrCount)> {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };

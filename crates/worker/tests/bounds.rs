@@ -37,14 +37,16 @@ fn bounded(bounds: Bounds) -> World {
         .image(1, &std::sync::Arc::new(rules()), None)
         .expect("it compiles");
     image.block.bounds = vec![bounds];
-    world.apply(0, SessionChange::Install(image)).expect("there is room");
+    world
+        .apply(0, SessionChange::Install(image))
+        .expect("there is room");
     world
 }
 
 /// A packet of 100 octets to the UE.
 fn send(world: &mut World) -> bool {
     let mut user = UserPacket::udp(ip("192.0.2.1"), ip("10.45.0.2"), 53, 1000);
-    user.payload = vec![0; 72];
+    user.payload = vec![0; 56];
     let packet = user.bytes();
     assert_eq!(packet.len(), 100);
     !world.send(1, &packet).is_empty()

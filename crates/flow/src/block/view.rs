@@ -87,7 +87,9 @@ impl<'a> SessionBlock<'a> {
 
     /// What the URR in `slot` has reached, of its watermarks and limits.
     pub fn reached(&self, slot: u8) -> Reached {
-        self.bounds_line(slot).map(BoundsLine::reached).unwrap_or_default()
+        self.bounds_line(slot)
+            .map(BoundsLine::reached)
+            .unwrap_or_default()
     }
 
     pub(super) fn bounds_line(&self, slot: u8) -> Option<&'a BoundsLine> {
