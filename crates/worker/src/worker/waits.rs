@@ -191,6 +191,15 @@ impl<I: Io> Worker<I> {
             // It is translated already, and would be once more.
             return None;
         }
+        if let NextHop::Address(instance, address) = hop
+            && !self
+                .places
+                .at(instance)
+                .is_some_and(|home| home.may_answer(address))
+        {
+            // Nobody will be found there.
+            return None;
+        }
         let block = self.sessions.blocks.get(verdict.block)?;
         let (session, direction) = (block.session(), verdict.direction());
         let is_named = block.forward(verdict.forward).adjacency != AdjacencyId::BY_DESTINATION;
