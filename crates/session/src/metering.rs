@@ -222,12 +222,13 @@ impl Sessions {
 }
 
 impl Session {
-    /// Whether what the worker counts cannot be taken for the book's: it has not got the rules that are live, or two
-    /// workers have the session.
+    /// Whether what the worker counts cannot be taken for the book's: it has not got the rules that are live, is
+    /// about to lose the session, or two workers have it.
     fn is_in_between(&self) -> bool {
         let sent = match &self.state {
             State::Settled | State::Dying { .. } => false,
-            State::Changing(change) => change.sent,
+            // What ends the session in its worker is on its way: the last counts come with the answer.
+            State::Changing(change) => change.sent || change.work.role() == Role::Remove,
             State::RollingBack { .. } => true,
         };
         sent || self.phase == Phase::Twin
