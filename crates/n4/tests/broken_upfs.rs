@@ -544,22 +544,40 @@ fn a_threshold_of_1000_bytes_makes_no_storm_of_reports() {
     ]);
     let seid = world.ask(50, Some(0), &ies).up_seid();
     let index = world.only_session().index();
-    let count = flow::UrrCount {
-        dl_packets: 1000,
-        dl_octets: 1_000_000,
+    let counted = |packets: u64| flow::UrrCount {
+        dl_packets: packets,
+        dl_octets: packets * 1000,
         ..Default::default()
     };
-    world.fleet.count(index, UrrId(1), count);
-    assert_eq!(
-        world.pass(Duration::from_secs(20)),
-        [],
-        "thresholds are kept and not acted upon"
-    );
-    assert_eq!(
-        world.ask(54, Some(seid), &[]).usage(),
-        [(1, 0, Some(1_000_000))],
-        "and nothing is lost"
-    );
+    let reached = flow::Reached {
+        watermark: true,
+        limits: 0,
+    };
+    let (mut told, mut messages) = (0, 0);
+    for packets in 1..=1000 {
+        world.fleet.count(index, UrrId(1), counted(1));
+        let now = world.now;
+        world
+            .n4
+            .handle_counter_reached(now, index, (UrrId(1), counted(packets)), reached);
+        let mut sent = world.run();
+        while let Some(reply) = sent.pop() {
+            let pfcp::message::Message::SessionReportRequest(request) = reply.message() else {
+                panic!("{reply:?}")
+            };
+            let usage = request.usage_report.iter();
+            told += usage
+                .map(|one| one.volume_measurement.unwrap().total.unwrap())
+                .sum::<u64>();
+            messages += 1;
+            let sequence = reply.header().sequence.get();
+            sent.extend(world.send(smf(), &message(57, Some(seid), sequence, &[ie(19, [1])])));
+        }
+    }
+    assert!((1..=4).contains(&messages), "{messages} in one moment");
+    let last = world.ask(54, Some(seid), &[]).usage();
+    let last: u64 = last.iter().map(|(_, _, octets)| octets.unwrap()).sum();
+    assert_eq!(told + last, 1_000_000, "nothing is lost");
 }
 
 #[test]

@@ -33,6 +33,8 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::RESPS)
     .union(UpFunctionFeatures::BUNDL)
     .union(UpFunctionFeatures::EPFAR)
+    .union(UpFunctionFeatures::MNOP)
+    .union(UpFunctionFeatures::VTIME)
     .union(UpFunctionFeatures::PFDM)
     .union(UpFunctionFeatures::PFDE);
 

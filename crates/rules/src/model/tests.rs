@@ -233,6 +233,7 @@ fn qers_urrs_and_bars_change_field_by_field() {
         ..Volume::default()
     };
     let update = UrrUpdate {
+        method: Some(MeasurementMethod(3)),
         volume_quota: Edit::Set(Box::new(volume)),
         time_quota: Edit::Set(60),
         ..UrrUpdate::new(UrrId(1))
@@ -241,7 +242,7 @@ fn qers_urrs_and_bars_change_field_by_field() {
     let urr = rules.urr(UrrId(1)).unwrap();
     assert_eq!(
         (urr.volume_quota.as_deref().copied(), urr.time_quota, urr.method),
-        (Some(volume), Some(60), MeasurementMethod::VOLUM)
+        (Some(volume), Some(60), MeasurementMethod(3))
     );
     rules.create_bar(BAR).unwrap();
     rules
