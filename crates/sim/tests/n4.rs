@@ -137,6 +137,7 @@ impl World {
             SessionChange::Install(image) => (image.session, self.installed.insert(image.session)),
             SessionChange::Replace(image, _) => (image.session, self.installed.contains(&image.session)),
             SessionChange::Remove(session) => (session, self.installed.remove(&session)),
+            SessionChange::Bound(session, _) => (session, self.installed.contains(&session)),
         };
         assert!(fits, "an effect for {session:?} does not fit what is installed");
         Some(UsageSnapshot {
