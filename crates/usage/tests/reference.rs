@@ -551,10 +551,9 @@ impl Reference {
         while let Some(cause) = (0..URRS).find(|slot| !due[*slot].is_empty() && !done[*slot]) {
             done[cause] = true;
             let id = self.urrs[cause].urr.id;
-            for slot in 0..URRS {
-                let model = &self.urrs[slot];
+            for (model, due) in self.urrs.iter().zip(&mut due) {
                 if model.has(ReportingTriggers::LIUSA) && model.urr.terms().linked.contains(&id) {
-                    due[slot] |= UsageTriggers::LIUSA;
+                    *due |= UsageTriggers::LIUSA;
                 }
             }
         }

@@ -491,8 +491,8 @@ mod tests {
 
     const PDR: PdrId = PdrId(2);
 
-    fn ended(mut take: impl FnMut() -> Option<(VecBuf, Flow)>) -> Vec<u8> {
-        let all = std::iter::from_fn(|| take());
+    fn ended(take: impl FnMut() -> Option<(VecBuf, Flow)>) -> Vec<u8> {
+        let all = std::iter::from_fn(take);
         all.inspect(|(_, flow)| assert_eq!(*flow, (SessionIndex(7), PDR)))
             .map(|(packet, _)| packet.data()[0])
             .collect()
@@ -601,7 +601,8 @@ mod tests {
                         let mut out = Batch::new();
                         buffers.take_flushed(&mut out);
                         let mut out = numbers(out);
-                        (out.sort_unstable(), gone.sort_unstable());
+                        out.sort_unstable();
+                        gone.sort_unstable();
                         prop_assert_eq!(out, gone);
                     }
                     Step::Flush(far) | Step::Discard(far) => {

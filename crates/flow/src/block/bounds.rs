@@ -252,7 +252,7 @@ impl BoundsLine {
             if let Some(octets) = live(*word) {
                 let used = sum(counted, kind);
                 let left = octets.saturating_sub(used) / 2;
-                *word = *word & !OCTETS | used.min(octets) + left;
+                *word = *word & !OCTETS | (used.min(octets) + left);
             }
         }
     }

@@ -306,11 +306,13 @@ struct MachineState {
     pending: u32,
 }
 
+/// PDR, PPI, QFI, and whether it was discarded or buffered.
+type Downlink = (u16, Option<u8>, Option<u8>, Option<bool>);
+
 #[derive(Serialize, Deserialize)]
 struct Pending {
     usage: Vec<Usage>,
-    /// PDR, PPI, QFI, and whether it was discarded or buffered.
-    downlink: Vec<(u16, Option<u8>, Option<u8>, Option<bool>)>,
+    downlink: Vec<Downlink>,
     errors: Vec<(IpAddr, u32)>,
     inactive: bool,
 }

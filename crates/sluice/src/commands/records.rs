@@ -121,7 +121,7 @@ fn contains(words: &str, address: IpAddr) -> bool {
     }
 }
 
-/// Exit status 1 for what cannot be read and for what [`What::Verify`] finds, 2 for a configuration with a mistake.
+/// Exit status 1 for what cannot be read and for what `verify` finds, 2 for a configuration with a mistake.
 #[must_use]
 pub fn records(arguments: &RecordsArguments) -> ExitCode {
     let configured = match arguments.config.as_deref().map(Config::load).transpose() {
