@@ -82,8 +82,11 @@ class Network:
             smf("reports")
 
     def others_heard_nothing(self, name):
-        heard = {other: smf("reports")["reports"] for other, smf in self.smfs.items() if other != name}
-        assert not any(heard.values()), heard
+        """Of downlink data: usage is reported when it is due."""
+        for other, smf in self.smfs.items():
+            if other != name:
+                heard = [report for report in smf("reports")["reports"] if report["downlink_data"]]
+                assert not heard, (other, heard)
 
 
 class Session:
@@ -161,6 +164,8 @@ class Session:
     def is_reported_once(self):
         """A Downlink Data Report has come, to the session's SMF alone."""
         report = self.smf("report")
+        while not report["downlink_data"]:
+            report = self.smf("report")
         assert report["seid"] == self.seid and len(report["downlink_data"]) == 1, report
         self.network.others_heard_nothing(self.name)
 

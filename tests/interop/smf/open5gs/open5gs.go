@@ -204,7 +204,7 @@ func (s *SMF) ChangeFlow(seid uint64, description string) error {
 			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCore), sdf(description))),
 		ie.NewUpdatePDR(ie.NewPDRID(flowUplinkPDR),
 			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceAccess), sdf(description))),
-		ie.NewUpdateQER(ie.NewQERID(flowQER), ie.NewMBR(ambrKbps/2, ambrKbps/2)))
+		ie.NewUpdateQER(ie.NewQERID(flowQER), ie.NewMBR(ambrKbps/2, ambrKbps/2), ie.NewGBR(ambrKbps/2, ambrKbps/2)))
 	return err
 }
 
