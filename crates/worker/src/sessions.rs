@@ -361,6 +361,10 @@ impl Sessions {
         self.change_keys(session, &image);
         let urrs = image.urr_ids.len() as u8;
         let old = self.slots[session.index()].replace(Slot::new(image, installed, account));
+        // What is reached under other bounds is found at once, too.
+        for slot in 0..urrs {
+            self.blocks.look_at_bounds(installed.block, slot);
+        }
         if leaves {
             (0..urrs).for_each(|slot| self.blocks.halve_limit(installed.block, slot));
             last = self

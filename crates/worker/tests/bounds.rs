@@ -129,6 +129,25 @@ fn new_bounds_let_a_live_session_go_on_and_touch_no_flow() {
 }
 
 #[test]
+fn other_rules_with_bounds_that_are_reached_already_tell_so_without_a_packet() {
+    let mut world = bounded(bounds(10_000, 10_000));
+    assert!(send(&mut world) && send(&mut world));
+    let rules = std::sync::Arc::new(rules());
+    let mut image = world.image(1, &rules, None).expect("it compiles");
+    image.block.bounds = vec![bounds(150, 200)];
+    let change = SessionChange::Replace(image, Farewell::default());
+    assert_eq!(world.apply(0, change), Ok(None));
+    world.poll();
+    let reached = Reached {
+        watermark: true,
+        limits: 1,
+    };
+    let told: Vec<_> = told(&mut world).into_iter().map(|told| told.2).collect();
+    assert_eq!(told, [reached]);
+    assert!(!send(&mut world));
+}
+
+#[test]
 fn a_session_on_its_way_out_keeps_half_of_its_limits() {
     let mut world = bounded(bounds(10_000, 1_001));
     assert!(send(&mut world));

@@ -277,7 +277,7 @@ impl<I: Io> Worker<I> {
             SessionChange::Replace(_, farewell) => farewell.clone(),
             _ => Farewell::default(),
         };
-        let sets_bounds = matches!(change, SessionChange::Bound(..));
+        let sets_bounds = matches!(change, SessionChange::Bound(..) | SessionChange::Replace(..));
         let markers = self.end_markers(session, &farewell.end_markers, now);
         let applied = self.sessions.apply(change, now);
         self.flows.bury(self.sessions.take_revoked());
