@@ -153,7 +153,16 @@ fn a_drain_waits_for_what_lies_in_the_inbox_and_for_no_more() {
     // 640 packets and the next 256 before the worker saw the command, at 256 a poll; more came behind them.
     assert_eq!(polls, 4);
     let event = world.controls[1].events.pop();
-    assert!(matches!(event, Ok(Event::Fenced { op: OpId(99) })), "{event:?}");
+    assert!(
+        matches!(
+            event,
+            Ok(Event::Fenced {
+                op: OpId(99),
+                outcome: Ok(())
+            })
+        ),
+        "{event:?}"
+    );
 }
 
 /// A bucket in which nothing of the session lies.
