@@ -390,5 +390,9 @@ fn what_a_session_has_to_report_moves_with_it() {
     let mut after = answer(&mut world, &sent, Cause::REQUEST_ACCEPTED, &[]);
     after.extend(world.pass(SECOND / 2));
     let routes: Vec<_> = after.iter().map(route).collect();
-    assert_eq!(routes, [(at(SECOND_SMF), Some(0x99), None)], "nothing is forgotten");
+    assert_eq!(
+        routes,
+        [(at(SECOND_SMF), Some(0x99), None)],
+        "nothing is forgotten"
+    );
 }

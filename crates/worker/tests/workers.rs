@@ -228,3 +228,24 @@ fn workers_and_their_links_cross_threads() {
     crosses::<worker::ControlLink>();
     crosses::<worker::mem::Wires>();
 }
+
+#[test]
+fn a_fence_says_whether_all_exceptions_before_it_have_found_room() {
+    let mut world = World::with(testing::network(), 2, |config| config.max_exceptions = 4);
+    let local = LocalId(0);
+    let fence = |world: &mut World| match world.ask(0, |op| Command::Fence { op }) {
+        Event::Fenced { outcome, .. } => outcome,
+        other => panic!("{other:?}"),
+    };
+    let bucket = Some(empty_bucket());
+    let mut told = 0;
+    while fence(&mut world) == Ok(()) {
+        told += 1;
+        assert!(told < 64, "the table is never full");
+        let teid = Teid(told);
+        let steer = SteerChange::Tunnel { local, teid, bucket };
+        world.tell_all(|| Command::Steer(steer));
+    }
+    assert_eq!(fence(&mut world), Ok(()), "nothing was lost since");
+    assert!(world.workers[0].stats().exceptions_lost > 0);
+}
