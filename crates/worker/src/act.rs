@@ -526,11 +526,11 @@ impl<'a> Ways<'a> {
             Via::Gateway {
                 adjacency: Some(id), ..
             } => Ok(id),
-            Via::Gateway { address, .. } => Err(self.ask(block, hop.instance, address)),
+            Via::Gateway { address, .. } => Err(self.ask(block.session(), hop.instance, address)),
             Via::Nowhere => Err(DropReason::UeToUe),
             Via::Connected => match self.adjacencies.find(hop.instance, destination) {
                 Some(id) => Ok(id),
-                None => Err(self.ask(block, hop.instance, destination)),
+                None => Err(self.ask(block.session(), hop.instance, destination)),
             },
         }
     }
@@ -546,8 +546,7 @@ impl<'a> Ways<'a> {
     }
 
     #[cold]
-    fn ask(&mut self, block: &LiveBlock<'_>, instance: InstanceId, next_hop: IpAddr) -> DropReason {
-        let session = Some(block.session());
+    fn ask(&mut self, session: SessionIndex, instance: InstanceId, next_hop: IpAddr) -> DropReason {
         self.notices
             .ask(self.stats, session, (instance, next_hop), self.now);
         self.lack(NextHop::Address(instance, next_hop))

@@ -45,13 +45,12 @@ struct Allowance {
 }
 
 impl Allowance {
-    /// Whether a session, or what is none's, may ask once more.
-    fn take(&mut self, session: Option<SessionIndex>, now: Nanos) -> bool {
+    /// Whether a session may ask once more.
+    fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
         if now >= self.from + AGAIN {
             (self.from, self.by_place, self.in_all) = (now, [0; PLACES], 0);
         }
-        let place = session.map_or(0, |session| 1 + session.index() % (PLACES - 1));
-        let asked = &mut self.by_place[place];
+        let asked = &mut self.by_place[session.index() % PLACES];
         let may = *asked < ALLOWED && self.in_all < ALLOWED_IN_ALL;
         *asked += u8::from(may);
         self.in_all += u16::from(may);
@@ -171,7 +170,7 @@ impl Notices {
     pub fn ask(
         &mut self,
         stats: &mut Stats,
-        session: Option<SessionIndex>,
+        session: SessionIndex,
         (instance, address): (InstanceId, IpAddr),
         now: Nanos,
     ) {
@@ -195,14 +194,13 @@ mod tests {
     /// A queue of 64, told of to the last.
     fn queue() -> (Notices, rtrb::Consumer<Event>, Stats) {
         let (events, told) = rtrb::RingBuffer::new(64);
-        (Notices::new(events, 8), told, Stats::default())
+        (Notices::new(events, 8), told, Stats::new(1))
     }
 
     fn scan(notices: &mut Notices, stats: &mut Stats, session: u32, now: Nanos) {
         for host in 0..1_000 {
             let address = Ipv4Addr::from_bits(0x0a00_0000 | session << 16 | host).into();
-            let session = Some(SessionIndex(session));
-            notices.ask(stats, session, (InstanceId(1), address), now);
+            notices.ask(stats, SessionIndex(session), (InstanceId(1), address), now);
         }
     }
 
@@ -214,7 +212,7 @@ mod tests {
         assert_eq!(stats.events_lost, 1_000 - u64::from(ALLOWED));
         let other = IpAddr::from([192, 0, 2, 1]);
         let hop = (InstanceId(1), other);
-        notices.ask(&mut stats, Some(SessionIndex(2)), hop, Nanos::from_secs(1));
+        notices.ask(&mut stats, SessionIndex(2), hop, Nanos::from_secs(1));
         assert_eq!(told.slots(), usize::from(ALLOWED) + 1);
         while told.pop().is_ok() {}
         scan(&mut notices, &mut stats, 1, Nanos::from_secs(2));
@@ -230,16 +228,12 @@ mod tests {
         assert_eq!(told.slots(), 16, "a quarter");
         let event = || Event::EchoResponse {
             peer: [192, 0, 2, 1].into(),
-            local: packet_local(),
+            local: flow::LocalId(0),
             sequence: 0,
         };
         let room = (0..64).filter(|_| notices.tell(&mut stats, event())).count();
         assert_eq!(room, 16, "another quarter");
         assert!(notices.has_room());
-    }
-
-    fn packet_local() -> flow::LocalId {
-        flow::LocalId(0)
     }
 
     #[test]

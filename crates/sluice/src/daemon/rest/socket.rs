@@ -249,9 +249,30 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use std::future::poll_fn;
+    use tokio::net::UnixStream;
 
-    use super::*;
+    use super::{AsyncWrite, Duration, Impatient, Pin, io};
+
+    async fn write_all(stream: &mut Impatient<UnixStream>, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = poll_fn(|context| Pin::new(&mut *stream).poll_write(context, bytes)).await?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    async fn count_all(stream: UnixStream) -> usize {
+        let (mut count, mut buffer) = (0, [0; 4096]);
+        loop {
+            stream.readable().await.expect("it can be read");
+            match stream.try_read(&mut buffer) {
+                Ok(0) => return count,
+                Ok(octets) => count += octets,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+    }
 
     fn run<F: Future>(body: F) -> F::Output {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -262,10 +283,10 @@ mod tests {
     #[test]
     fn a_peer_that_does_not_read_is_given_up() {
         run(async {
-            let (ours, _theirs) = tokio::net::UnixStream::pair().expect("a pair");
+            let (ours, _theirs) = UnixStream::pair().expect("a pair");
             let mut ours = Impatient::new(ours, Duration::from_millis(20));
             let answer = vec![0; 16 << 20];
-            let error = ours.write_all(&answer).await.expect_err("nobody reads it");
+            let error = write_all(&mut ours, &answer).await.expect_err("nobody reads it");
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         });
     }
@@ -273,14 +294,12 @@ mod tests {
     #[test]
     fn a_peer_that_reads_gets_all_of_it() {
         run(async {
-            let (ours, mut theirs) = tokio::net::UnixStream::pair().expect("a pair");
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
             let mut ours = Impatient::new(ours, Duration::from_secs(600));
-            let reader = tokio::spawn(async move {
-                let mut all = Vec::new();
-                theirs.read_to_end(&mut all).await.expect("it is read");
-                all.len()
-            });
-            ours.write_all(&vec![7; 4 << 20]).await.expect("it is written");
+            let reader = tokio::spawn(count_all(theirs));
+            write_all(&mut ours, &vec![7; 4 << 20])
+                .await
+                .expect("it is written");
             drop(ours);
             assert_eq!(reader.await.expect("it ends"), 4 << 20);
         });
