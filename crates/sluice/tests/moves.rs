@@ -12,16 +12,18 @@ use flow::{Bucket, InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId, bu
 use packet::frame::{self, Frame};
 use packet::{DropReason, MacAddr, Teid};
 use proptest::prelude::*;
+use rules::Predefined;
 use rules::compile::Adjacencies;
 use rules::model::{
     BitRates, BitsPerSecond, Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation,
-    PdrId, PdrUpdate, Precedence, ReportingTriggers, Urr, UrrId, UrrUpdate, Volume,
+    PdrId, PdrUpdate, Precedence, ReportingTriggers, SdfFilter, Urr, UrrId, UrrUpdate, Volume,
 };
 use rules::network::Network;
+use rules::predefined::{Content, PredefinedRule};
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
 use session::{
-    AssociationId, Changes, Choose, Config, CpFSeid, KeepNothing, Moved, Outcome, Query, Random, Seid,
-    Sessions, Ticket,
+    AssociationId, Changes, Choose, Config, CpFSeid, KeepNothing, LedgerEvent, Moved, Outcome, Query, Random,
+    Seid, Sessions, Ticket,
 };
 use sluice::upf::command;
 use transport::{Adjacency, AdjacencyChange};
@@ -52,6 +54,36 @@ const QUOTA: u64 = 60_000;
 
 fn is_charged(ue: u8) -> bool {
     ue % 3 == 1
+}
+
+/// Whether a UE's PDRs activate predefined rules, so that each of two contents is billed by itself.
+fn is_billed(ue: u8) -> bool {
+    ue % 2 == 0
+}
+
+/// The rules: what goes to or comes from the IPv4 peer is of one content, everything else of another.
+fn predefined() -> Predefined {
+    let rule = |precedence, flow: Option<&str>, name: &str| PredefinedRule {
+        precedence: Precedence(precedence),
+        filters: Vec::from_iter(flow.map(|flow| SdfFilter {
+            flow_description: flow.parse().ok(),
+            ..SdfFilter::default()
+        })),
+        far: None,
+        qers: Vec::new(),
+        urrs: Vec::new(),
+        content: Some(Content {
+            name: name.into(),
+            rating_group: Some(precedence),
+            service_id: None,
+        }),
+    };
+    let mut predefined = Predefined::default();
+    let four = rule(1, Some("permit out ip from 192.0.2.1 to assigned"), "four");
+    predefined
+        .add(b"contents", vec![four, rule(2, None, "six")])
+        .unwrap();
+    predefined
 }
 
 /// What a charged UE's URR says.
@@ -145,6 +177,8 @@ struct Ue {
     sent: UrrCount,
     passed: UrrCount,
     reported: UrrCount,
+    /// What records say of its contents.
+    billed: [UrrCount; 2],
     /// A charged UE's octets may be so many.
     allowed: u64,
     /// By direction.
@@ -225,6 +259,10 @@ impl SessionParts {
         for address in pdrs.iter_mut().flat_map(|pdr| &mut pdr.pdi.ue_ip) {
             (address.ipv4, address.ipv6) = (Some(v4), Some((v6, 64)));
         }
+        let contents = predefined().rulebase(b"contents").cloned();
+        for pdr in pdrs.iter_mut().filter(|_| is_billed(ue)) {
+            pdr.rulebases = contents.iter().cloned().collect();
+        }
         let mut qers = rules.qers().to_vec();
         for qer in qers.iter_mut().filter(|_| is_policed(ue)) {
             qer.mbr = Some(BitRates { ul: MBR, dl: MBR });
@@ -269,6 +307,8 @@ impl World {
             deadline: Duration::from_secs(1_000),
             move_deadline: Duration::from_secs(1_000),
             quarantine: Duration::ZERO,
+            predefined: Arc::new(predefined()),
+            ledger: true,
             ..Config::for_workers(WORKERS)
         };
         let sessions = Sessions::new(
@@ -301,6 +341,7 @@ impl World {
             let mut config = WorkerConfig::new(id, WORKERS, Arc::clone(&network), macs.clone(), Seed([1, 2]));
             (config.max_sessions, config.own_sessions, config.max_exceptions) = (64, 64, 64);
             (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1024, 1024, 1024);
+            (config.content_counters, config.content_interval) = (64, Duration::from_millis(20));
             // Slow, so that workers are at different points of what control tells them.
             config.commands_per_poll = 2;
             let (control, end) = link(16, 16);
@@ -375,16 +416,22 @@ impl World {
             other => panic!("{other:?}"),
         };
         let address = if up { tuple.addrs.src() } else { tuple.addrs.dst() };
-        let is_its = |(v4, v6): &(Ipv4Addr, Ipv6Addr)| match address {
-            IpAddr::V4(address) => address == *v4,
-            IpAddr::V6(address) => address.to_bits() >> 64 == v6.to_bits() >> 64,
-        };
-        let number = self.addresses.iter().position(is_its).expect("a UE's");
+        let number = self.ue_of(std::iter::once(address));
         let (ue, octets) = (&mut self.ues[number], tuple.total_len.into());
         add(&mut ue.passed, one_packet(up, octets));
         if is_policed(number as u8) {
             ue.policed[usize::from(up)].pass(self.now, octets);
         }
+    }
+
+    /// Whose address one of these is.
+    fn ue_of(&self, mut addresses: impl Iterator<Item = IpAddr>) -> usize {
+        let address = addresses.next().expect("an address");
+        let is_its = |(v4, v6): &(Ipv4Addr, Ipv6Addr)| match address {
+            IpAddr::V4(address) => address == *v4,
+            IpAddr::V6(address) => address.to_bits() >> 64 == v6.to_bits() >> 64,
+        };
+        self.addresses.iter().position(is_its).expect("a UE's")
     }
 
     /// After some time, a policed UE's whole burst passes.
@@ -426,6 +473,7 @@ impl World {
                     }) => self
                         .sessions
                         .counter_reached(self.now, session, (urr, count), reached),
+                    Ok(Event::Content { session, usage }) => self.sessions.content_counted(session, usage),
                     Ok(other) => panic!("{other:?}"),
                     Err(_) => break,
                 }
@@ -448,6 +496,15 @@ impl World {
         }
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.outcome(outcome);
+        }
+        while let Some(entry) = self.sessions.poll_ledger() {
+            if let LedgerEvent::Content(usage) = entry.event {
+                let ue = self.ue_of(entry.ue_addresses.iter().map(|(_, prefix)| prefix.address()));
+                let content = self.sessions.predefined().content(usage.content).unwrap();
+                assert!(is_billed(ue as u8) && !usage.is_nothing() && usage.first <= usage.last);
+                let place = usize::from(&*content.name == "six");
+                add(&mut self.ues[ue].billed[place], usage.count);
+            }
         }
         self.check_quotas();
         self.moved
@@ -642,6 +699,14 @@ impl World {
         self.settle();
         for (number, ue) in self.ues.iter().enumerate() {
             assert_eq!(ue.passed, ue.reported, "UE {number}");
+            let mut billed = ue.billed[0];
+            add(&mut billed, ue.billed[1]);
+            let wanted = if is_billed(number as u8) {
+                ue.passed
+            } else {
+                UrrCount::default()
+            };
+            assert_eq!(billed, wanted, "UE {number}");
             let passes = !is_policed(number as u8) && !is_charged(number as u8);
             assert!(!passes || ue.sent == ue.passed, "UE {number}");
         }
@@ -661,6 +726,7 @@ impl World {
                 "{stats:?}"
             );
             assert_eq!((worker.sessions(), stats.exceptions_lost), (0, 0));
+            assert_eq!((worker.holdings().contents, stats.contents_together), (0, 0));
         }
         let left = self.sessions.count();
         assert_eq!((left.indexes, left.tunnels, left.addresses), (0, 0, 0));

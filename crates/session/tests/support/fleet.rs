@@ -143,7 +143,14 @@ impl Worker {
                     )
                 };
                 let counters = urrs.iter().flatten().map(count).collect();
-                Some((op, Ok(Some(UsageSnapshot { session, counters }))))
+                Some((
+                    op,
+                    Ok(Some(UsageSnapshot {
+                        session,
+                        counters,
+                        ..UsageSnapshot::default()
+                    })),
+                ))
             }
             Effect::Fence { op, .. } => Some((op, Ok(None))),
             Effect::Drain { op, .. } => {
@@ -210,6 +217,7 @@ impl Worker {
                 Ok(Some(UsageSnapshot {
                     session: index,
                     counters,
+                    ..UsageSnapshot::default()
                 }))
             }
             SessionChange::Bound(index, bounds) => {
@@ -222,6 +230,7 @@ impl Worker {
                 let usage = UsageSnapshot {
                     session: index,
                     counters,
+                    ..UsageSnapshot::default()
                 };
                 self.sessions
                     .remove(&index)
