@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Seid};
-use crate::session::Session;
+use crate::session::{Session, State};
 use crate::sessions::Sessions;
 use usage::{Moment, UsageReport, UsageTriggers, sum};
 
