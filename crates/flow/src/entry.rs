@@ -52,6 +52,8 @@ pub struct FlowEntry<K> {
     /// The snapshot of the rules that all sessions share at the time of the decision. Another one now: the entry is
     /// *softly* stale, that is still in use, and to be decided anew when there is time.
     pub snapshot: u16,
+    /// The number of the content counter, among those of the session, that packets count in, too; 0: none.
+    pub content: u16,
 }
 
 impl<K> FlowEntry<K> {
@@ -73,6 +75,7 @@ impl<K> FlowEntry<K> {
             forward,
             marking,
             snapshot,
+            content,
             ..
         } = self;
         FlowEntry {
@@ -89,6 +92,7 @@ impl<K> FlowEntry<K> {
             forward,
             marking,
             snapshot,
+            content,
         }
     }
 

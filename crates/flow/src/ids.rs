@@ -103,8 +103,23 @@ id! {
     SessionIndex(u32)
 }
 id! {
+    /// What packets are of that is billed by itself: numbered from 1 by whoever configures it; 0 is none.
+    ContentId(u32)
+}
+id! {
     /// One operation, by which its outcome is told. Each source of operations counts up from 1.
     OpId(u64)
+}
+
+impl ContentId {
+    /// No content.
+    pub const NONE: Self = Self(0);
+
+    /// Whether it is a content's.
+    #[inline]
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
 }
 
 impl PortId {

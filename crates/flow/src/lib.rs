@@ -29,8 +29,8 @@ mod key;
 mod table;
 
 pub use block::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, CounterLimit, Flows, Installed, LimitAction,
-    LiveBlock, PackedForward, Reached, Red, ReplaceMap, SessionBlock, UrrCount, Volumes,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentUsage, Counted, CounterLimit, Flows, Installed,
+    LimitAction, LiveBlock, PackedForward, Reached, Red, ReplaceMap, SessionBlock, UrrCount, Volumes,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};
@@ -38,7 +38,8 @@ pub use extension::{Extension, ExtensionId, Extensions, Nat, NatFlags};
 pub use forward::{Forward, ForwardFlags, ForwardKind, Mark, OuterAddresses, Template};
 pub use hash::Seed;
 pub use ids::{
-    AdjacencyId, Direction, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, VrfId, WorkerId,
+    AdjacencyId, ContentId, Direction, InstanceId, LocalId, Nanos, OpId, PortId, SessionIndex, VrfId,
+    WorkerId,
 };
 pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope, Shape};
 pub use table::{FlowTable, Full, Hit, Prepared, Spot, Tick};

@@ -91,6 +91,7 @@ mod tests {
             far: None,
             qers: Vec::new(),
             urrs: Vec::new(),
+            content: None,
         };
         predefined.add(b"all", vec![rule]).unwrap();
         config.sessions.predefined = predefined.into();

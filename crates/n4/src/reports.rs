@@ -8,7 +8,7 @@
 //!
 //! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
 
-use flow::{Nanos, Reached, SessionIndex, UrrCount};
+use flow::{ContentUsage, Nanos, Reached, SessionIndex, UrrCount};
 use packet::Teid;
 use pfcp::ie::QueryUrrReference;
 use rules::image::DataStatus;
@@ -673,6 +673,11 @@ impl Endpoint {
     ) {
         self.sessions.counter_reached(now, session, counted, reached);
         self.settle(now);
+    }
+
+    /// A session's worker tells what it has counted of a content of predefined rules since it told last.
+    pub fn handle_content_counted(&mut self, session: SessionIndex, usage: ContentUsage) {
+        self.sessions.content_counted(session, usage);
     }
 
     /// Takes up the usage that sessions report by themselves.

@@ -34,6 +34,7 @@ fn rule(precedence: u32, flow: Option<&str>) -> PredefinedRule {
         far: None,
         qers: Vec::new(),
         urrs: Vec::new(),
+        content: None,
     }
 }
 

@@ -11,6 +11,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub enum Entry {
     /// What a URR measured, from one report to the next.
     Usage(Box<Usage>),
+    /// What a session counted of one content of predefined rules.
+    Content(Box<Content>),
     /// A session has ended.
     SessionEnd(Box<SessionEnd>),
     /// Records that there are not.
@@ -22,6 +24,7 @@ impl Entry {
     pub fn subject(&self) -> Option<&Subject> {
         match self {
             Entry::Usage(usage) => Some(&usage.subject),
+            Entry::Content(content) => Some(&content.subject),
             Entry::SessionEnd(end) => Some(&end.subject),
             Entry::Lost(_) => None,
         }
@@ -31,6 +34,7 @@ impl Entry {
     pub fn time_ms(&self) -> u64 {
         match self {
             Entry::Usage(usage) => usage.end_ms,
+            Entry::Content(content) => content.end_ms,
             Entry::SessionEnd(end) => end.end_ms,
             Entry::Lost(lost) => lost.time_ms,
         }
@@ -183,6 +187,30 @@ pub struct Usage {
     /// When the last one was.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub last_packet_ms: Option<u64>,
+}
+
+/// What a session counted of one content of predefined rules (a PCC rule, an application), since the record before of
+/// the same content. All such records of a session and a content together are all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Content {
+    /// Whose usage.
+    #[serde(rename = "session")]
+    pub subject: Subject,
+    /// The content's name. Nothing: of contents that found no room for a counter of their own, together.
+    #[serde(rename = "content", skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+    /// Its rating group.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rating_group: Option<u32>,
+    /// Its service identifier.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub service_id: Option<u32>,
+    /// What was counted.
+    pub volumes: Volumes,
+    /// When the first packet was counted; of contents without counters, when the record was made.
+    pub start_ms: u64,
+    /// When the last one was.
+    pub end_ms: u64,
 }
 
 /// The end of a session.

@@ -19,7 +19,9 @@ mod recovery;
 mod spool;
 
 pub use disk::{Directory, Disk};
-pub use entry::{EndCause, Entry, LossCause, Lost, SNssai, Seid, SessionEnd, Subject, Usage, Volumes};
+pub use entry::{
+    Content, EndCause, Entry, LossCause, Lost, SNssai, Seid, SessionEnd, Subject, Usage, Volumes,
+};
 pub use line::{LONGEST_LINE, LineFault, open, seal};
 pub use names::{FINAL, OPEN, is_file, is_open};
 pub use reader::{Audit, Break, Item, Place, Reader};

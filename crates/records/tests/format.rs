@@ -30,6 +30,34 @@ fn a_usage_record_is_this_line() {
 }
 
 #[test]
+fn a_content_record_is_this_line() {
+    let content = Entry::Content(Box::new(Content {
+        subject: Subject {
+            node: "192.0.2.1".into(),
+            seid: Seid(1),
+            cp_seid: Seid(2),
+            ..Subject::default()
+        },
+        name: Some("video".into()),
+        rating_group: Some(100),
+        service_id: None,
+        volumes: Volumes::new([4, 5], [6, 7]),
+        start_ms: 1,
+        end_ms: 2,
+    }));
+    assert_eq!(
+        line(1, &content),
+        concat!(
+            r#"{"crc":"edb4dcee","seq":1,"type":"content","session":{"node":"192.0.2.1","#,
+            r#""seid":"0x0000000000000001","cp_seid":"0x0000000000000002"},"content":"video","rating_group":100,"#,
+            r#""volumes":{"ul_octets":4,"dl_octets":5,"total_octets":9,"ul_packets":6,"dl_packets":7},"#,
+            r#""start_ms":1,"end_ms":2}"#,
+            "\n"
+        )
+    );
+}
+
+#[test]
 fn the_end_of_a_session_and_a_loss_are_these_lines() {
     let end = Entry::SessionEnd(Box::new(SessionEnd {
         subject: Subject {

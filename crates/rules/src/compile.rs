@@ -12,7 +12,7 @@ use std::sync::Arc;
 use flow::meter::{MeterSpec, Rate};
 use packet::Teid;
 
-use flow::{AdjacencyId, BlockImage, Bucket, Direction, Forward, Mark, SessionIndex};
+use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex};
 
 use crate::classifier::{self, Classifier};
 use crate::image::{
@@ -109,7 +109,7 @@ pub fn compile(
         meters: rules.qers().iter().map(meters).collect(),
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
-        urrs: rules.urrs().len() as u8 + u8::from(rules.inactivity_timer().is_some()),
+        urrs: (rules.urrs().len() + own_counters(rules)) as u8,
         shared: rules.policers(),
         ..BlockImage::default()
     };
@@ -126,6 +126,7 @@ pub fn compile(
             timer,
             counter: rules.urrs().len() as u8,
         }),
+        content_rest: rules.content_rest(),
         ue_addresses: ue_addresses(rules, network),
         rules: Arc::clone(rules),
         classification_generation: 0,
@@ -173,7 +174,7 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
     limit(rules.qers(), BlockImage::MAX_QERS, |qer| qer.id.into())?;
-    let urrs = BlockImage::MAX_URRS - usize::from(rules.inactivity_timer().is_some());
+    let urrs = BlockImage::MAX_URRS - own_counters(rules);
     limit(rules.urrs(), urrs, |urr| urr.id.into())?;
     limit_prefixes(rules)
 }
@@ -272,6 +273,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         forward: forward as u8,
         qers: mask(&qers),
         urrs: (mask(&urrs) & !paused(rules)) | activity(rules),
+        content: ContentId::NONE,
         marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
         direction: if is_uplink {
             Direction::Uplink
@@ -302,6 +304,11 @@ fn check_urrs(rules: &SessionRules) -> Result<(), CompileError> {
         }
     }
     Ok(())
+}
+
+/// Counters that no URR has.
+fn own_counters(rules: &SessionRules) -> usize {
+    usize::from(rules.inactivity_timer().is_some()) + usize::from(rules.content_rest().is_some())
 }
 
 /// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.

@@ -7,8 +7,8 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::{BlockImage, Bounds, Bucket, Forward, PortId};
-pub use flow::{Direction, SessionIndex, UrrCount};
+use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
+pub use flow::{ContentId, Direction, SessionIndex, UrrCount};
 use packet::Teid;
 
 use crate::classifier::Classifier;
@@ -29,6 +29,8 @@ pub struct Decision {
     pub qers: u64,
     /// The URRs that a packet counts in: bit n is slot n.
     pub urrs: u64,
+    /// What it is billed as, if it is of a predefined rule that says so.
+    pub content: ContentId,
     /// The slot of the QER whose mark packets get, or [`Decision::NO_MARK`].
     pub marking: u8,
     /// Uplink if the PDR's source interface is Access.
@@ -91,6 +93,8 @@ pub struct SessionImage {
     pub fresh_urrs: Vec<UrrId>,
     /// The session's inactivity timer, and the counter slot that it is told by.
     pub inactivity: Option<Inactivity>,
+    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of one.
+    pub content_rest: Option<u8>,
     /// The tunnels that lead to the session, each once.
     pub tunnels: Vec<(LocalId, Teid)>,
     /// The UE's addresses that plain packets reach the session by, each once.
@@ -304,12 +308,15 @@ impl SessionChange {
 
 /// Final counts: of the URRs that a Replace took away, or of all of them after a Remove. After a Replace by an image that
 /// is [`Leaving`](MeterShare::Leaving): of all of them at that moment.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UsageSnapshot {
     /// The session.
     pub session: SessionIndex,
     /// What each URR counted.
     pub counters: Vec<(UrrId, UrrCount)>,
+    /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a Replace
+    /// by another session, else of those that a Replace took away.
+    pub contents: Vec<ContentUsage>,
 }
 
 /// Rules that cannot be compiled: the rule to name in a Failed Rule ID, and why.

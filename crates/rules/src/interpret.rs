@@ -27,6 +27,7 @@ use self::egress::{Treatment, Way};
 pub use self::police::Policers;
 use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
+use crate::predefined::Content;
 
 /// What becomes of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +36,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The URRs that it counts in, in the order of their slots; none for a packet that is dropped.
     pub counted: Vec<Counted>,
+    /// What it is billed as, if it is of a predefined rule that says so; nothing for a packet that is dropped.
+    pub billed: Option<Billed>,
     /// The PDR that detected it.
     pub pdr: Option<PdrId>,
     /// Its duplicate (DUPL), whatever becomes of itself. It counts in no URR.
@@ -101,6 +104,17 @@ pub struct Counted {
     pub direction: Direction,
 }
 
+/// A packet in a content.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Billed {
+    /// What it is billed as.
+    pub content: Content,
+    /// The length of the user's IP packet as received.
+    pub octets: u64,
+    /// Uplink if the PDR's source interface is Access.
+    pub direction: Direction,
+}
+
 /// Evaluates the rules of the packet's session for it. `packet` starts with its outermost IP header and came in by
 /// `ingress`; octets behind its IP length are padding.
 ///
@@ -136,6 +150,7 @@ fn evaluate(
     let mut verdict = Verdict {
         outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
         counted: Vec::new(),
+        billed: None,
         pdr: None,
         duplicate: None,
     };
@@ -189,7 +204,7 @@ impl<'a> Session<'a> {
         verdict: &mut Verdict,
     ) -> Result<Outcome, DropReason> {
         let tuple = arrival.user_tuple()?;
-        let pdr = self.detect(arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
+        let (pdr, content) = self.detect(arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
         let pdr = pdr.as_ref();
         verdict.pdr = Some(pdr.id);
         self.check_source(pdr, &tuple)?;
@@ -249,13 +264,18 @@ impl<'a> Session<'a> {
                 direction,
             })
             .collect();
+        verdict.billed = content.map(|content| Billed {
+            content: content.clone(),
+            octets,
+            direction,
+        });
         Ok(left)
     }
 
     /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1,
     /// NOTE 2), neither gated nor counted, since they are no user data.
     fn relay_signalling(self, tunnel: &Tunnelled<'_>, verdict: &mut Verdict) -> Result<Outcome, DropReason> {
-        let pdr = self.detect_signalling(tunnel).ok_or(DropReason::NoMatchingPdr)?;
+        let (pdr, _) = self.detect_signalling(tunnel).ok_or(DropReason::NoMatchingPdr)?;
         let pdr = pdr.as_ref();
         verdict.pdr = Some(pdr.id);
         let Way::Tunnel(next) = self.way(pdr)? else {

@@ -11,7 +11,7 @@ use core::hash::{Hash, Hasher};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use flow::BlockImage;
+use flow::{BlockImage, ContentId};
 
 use crate::classifier::{Matcher, TooManyFilters};
 use crate::model::{Far, FarId, Precedence, Qer, QerId, RuleRef, SdfFilter, Urr, UrrId};
@@ -30,6 +30,20 @@ pub struct PredefinedRule {
     pub qers: Vec<QerId>,
     /// Usage rules beside those of the PDR.
     pub urrs: Vec<UrrId>,
+    /// What its packets are billed as: they count for that by themselves, beside all URRs.
+    pub content: Option<Content>,
+}
+
+/// What packets are billed as: a PCC rule, or an application that several rules are of. Rules that say the same are of
+/// one content, in whatever rulebases they are; each session counts it once.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Content {
+    /// The name of the rule or the application, for who bills it.
+    pub name: Box<str>,
+    /// The charging key (TS 23.203 §6.3.1, TS 29.512 §5.6.2.11).
+    pub rating_group: Option<u32>,
+    /// The service within it.
+    pub service_id: Option<u32>,
 }
 
 /// Predefined rules that are activated together, by name.
@@ -70,6 +84,11 @@ impl Rulebase {
     pub fn urrs(&self) -> &[UrrId] {
         self.matcher.urrs()
     }
+
+    /// The contents that its rules are of, each once, in rising order.
+    pub fn contents(&self) -> &[ContentId] {
+        self.matcher.contents()
+    }
 }
 
 impl fmt::Debug for Rulebase {
@@ -93,6 +112,9 @@ pub struct Predefined {
     qers: BTreeMap<QerId, Qer>,
     urrs: BTreeMap<UrrId, Urr>,
     rulebases: BTreeMap<Box<[u8]>, Arc<Rulebase>>,
+    contents: BTreeMap<Content, ContentId>,
+    /// By number, from 1.
+    names: Vec<Content>,
 }
 
 impl Predefined {
@@ -112,7 +134,7 @@ impl Predefined {
             fars: by_id(fars.into_iter().map(|far| (far.id, far)))?,
             qers: by_id(qers.into_iter().map(|qer| (qer.id, qer)))?,
             urrs: by_id(urrs.into_iter().map(|urr| (urr.id, urr)))?,
-            rulebases: BTreeMap::new(),
+            ..Self::default()
         })
     }
 
@@ -135,14 +157,50 @@ impl Predefined {
         check_slots(&rules)?;
         rules.sort_by_key(|rule| rule.precedence);
         let marks = |id: QerId| self.qer(id).is_some_and(|qer| qer.qfi.is_some());
-        let matcher = Matcher::new(&rules, marks)?;
+        let numbers = self.number_contents(&rules);
+        let content = |content: &Content| numbers.get(content).copied().unwrap_or_default();
+        let matcher = Matcher::new(&rules, marks, content)?;
         let rulebase = Rulebase {
             name: name.into(),
             rules: rules.into(),
             matcher,
         };
         self.rulebases.insert(name.into(), Arc::new(rulebase));
+        for content in rulebase_contents(&numbers) {
+            if self.contents.insert(content.0.clone(), content.1).is_none() {
+                self.names.push(content.0.clone());
+            }
+        }
         Ok(())
+    }
+
+    /// The numbers of what rules are of: those that are known, and new ones.
+    fn number_contents(&self, rules: &[PredefinedRule]) -> BTreeMap<Content, ContentId> {
+        let mut numbers = BTreeMap::new();
+        let mut next = self.names.len() as u32 + 1;
+        for content in rules.iter().filter_map(|rule| rule.content.as_ref()) {
+            if !numbers.contains_key(content) {
+                let known = self.contents.get(content).copied();
+                next += u32::from(known.is_none());
+                numbers.insert(content.clone(), known.unwrap_or(ContentId(next - 1)));
+            }
+        }
+        numbers
+    }
+
+    /// What a content is.
+    pub fn content(&self, id: ContentId) -> Option<&Content> {
+        self.names.get(id.index().checked_sub(1)?)
+    }
+
+    /// The number of a content that a rule is of.
+    pub fn content_id(&self, content: &Content) -> Option<ContentId> {
+        self.contents.get(content).copied()
+    }
+
+    /// Whether any rule is of a content.
+    pub fn has_contents(&self) -> bool {
+        !self.names.is_empty()
     }
 
     fn check(&self, rule: &PredefinedRule) -> Result<(), PredefinedError> {
@@ -214,6 +272,13 @@ where
         }
     }
     Ok(all)
+}
+
+/// By number.
+fn rulebase_contents(numbers: &BTreeMap<Content, ContentId>) -> Vec<(&Content, ContentId)> {
+    let mut all: Vec<_> = numbers.iter().map(|(content, id)| (content, *id)).collect();
+    all.sort_by_key(|(_, id)| *id);
+    all
 }
 
 /// What the rules name has slots in a session.

@@ -5,14 +5,14 @@
 //! Sessions that the user plane drops, and those that another takes the place of, report nothing to anybody; their last
 //! usage stands here alone.
 
-use flow::{Nanos, SessionIndex, UrrCount};
+use flow::{ContentUsage, Nanos, SessionIndex, UrrCount};
 use rules::image::UsageSnapshot;
 use rules::model::{SessionRules, UrrId};
 use std::sync::Arc;
 
 use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Seid};
-use crate::session::Session;
+use crate::session::{Session, State};
 use crate::sessions::Sessions;
 use usage::{Moment, UsageReport, UsageTriggers, sum};
 
@@ -80,6 +80,8 @@ pub struct LedgerEntry {
 pub enum LedgerEvent {
     /// A usage report was made.
     Usage(UsageReport),
+    /// What it counted of one content of predefined rules, which starts again from zero.
+    Content(ContentUsage),
     /// It ended.
     End {
         /// Why.
@@ -162,6 +164,44 @@ fn last_reports(
 }
 
 impl Sessions {
+    /// A worker tells what a session has counted of a content since it was told last.
+    pub fn content_counted(&mut self, index: SessionIndex, usage: ContentUsage) {
+        self.enter_contents(index, &[usage]);
+    }
+
+    /// Enters what a worker's answer brings of contents, and takes that away from the answer.
+    pub(crate) fn take_contents(
+        &mut self,
+        index: SessionIndex,
+        usage: Option<UsageSnapshot>,
+    ) -> Option<UsageSnapshot> {
+        let mut usage = usage?;
+        let contents = std::mem::take(&mut usage.contents);
+        if contents.is_empty() {
+            return Some(usage);
+        }
+        self.enter_contents(index, &contents);
+        (!usage.counters.is_empty()).then_some(usage)
+    }
+
+    fn enter_contents(&mut self, index: SessionIndex, contents: &[ContentUsage]) {
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let Some(session) = session.filter(|_| self.config.ledger) else {
+            return;
+        };
+        let (rules, addresses) = match &session.state {
+            State::Dying { will: Some(will), .. } => {
+                (Arc::clone(&will.rules), Arc::clone(&will.ue_addresses))
+            }
+            _ => (
+                Arc::clone(&session.live.rules),
+                session.live.addresses.as_slice().into(),
+            ),
+        };
+        let events = contents.iter().copied().map(LedgerEvent::Content);
+        self.enter(index, (&rules, &addresses), events);
+    }
+
     /// The next entry of the ledger.
     pub fn poll_ledger(&mut self) -> Option<LedgerEntry> {
         self.ledger.pop_front()

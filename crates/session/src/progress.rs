@@ -163,6 +163,7 @@ impl Sessions {
     /// more only matter for the usage that they carry.
     pub fn applied(&mut self, now: Nanos, op: OpId, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let Some(op) = self.ops.remove(&op) else { return };
+        let result = result.map(|usage| self.take_contents(op.session, usage));
         match op.role {
             Role::MoveHalve | Role::MoveIn | Role::MoveOut | Role::MoveWhole | Role::MoveSteering => {
                 self.move_answered(now, op, result);

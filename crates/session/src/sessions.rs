@@ -501,6 +501,11 @@ impl Sessions {
         self.config.owner(bucket)
     }
 
+    /// What is predefined.
+    pub fn predefined(&self) -> &Predefined {
+        &self.config.predefined
+    }
+
     /// How many sessions an association has.
     pub fn sessions_of(&self, association: AssociationId) -> usize {
         self.shares.sessions(association)

@@ -122,7 +122,7 @@ impl World {
                     op,
                     Some(UsageSnapshot {
                         session,
-                        counters: Vec::new(),
+                        ..UsageSnapshot::default()
                     }),
                 ),
                 Effect::Fence { op, .. } | Effect::Drain { op, .. } => (op, None),
@@ -142,7 +142,7 @@ impl World {
         assert!(fits, "an effect for {session:?} does not fit what is installed");
         Some(UsageSnapshot {
             session,
-            counters: Vec::new(),
+            ..UsageSnapshot::default()
         })
     }
 

@@ -48,7 +48,7 @@ fn split(records: &Records) -> (Vec<Usage>, Vec<SessionEnd>) {
         match entry {
             Entry::Usage(one) => usage.push(*one),
             Entry::SessionEnd(one) => ends.push(*one),
-            Entry::Lost(lost) => panic!("{lost:?}"),
+            other => panic!("{other:?}"),
         }
     }
     (usage, ends)

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{
     AdjacencyId, Blocks, Counted, Direction, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId,
-    LiveBlock, Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
+    LiveBlock, Mark, Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
 };
 use packet::build::Marking;
 use packet::gtpu::MessageType;
@@ -245,6 +245,12 @@ impl Act<'_> {
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
         self.ways.count(&mut block, verdict, octets)?;
+        let mark = if MARKS {
+            block.mark(verdict.marking)
+        } else {
+            Mark::NONE
+        };
+        self.count_content(verdict, octets);
         self.ways.stats.directions[direction].forwarded.add(octets);
         self.plans[place % BURST] = Plan {
             forward,
@@ -254,7 +260,7 @@ impl Act<'_> {
             container,
         };
         if MARKS {
-            let treatment = (block.mark(verdict.marking), colour);
+            let treatment = (mark, colour);
             self.mark = special::egress_mark(self.ways.places, &forward, descriptor, treatment);
         }
         Ok(Some(adjacency.port()))
@@ -346,8 +352,19 @@ impl Act<'_> {
         {
             let _ = self.mirrored.push((place as u8, port));
         }
+        self.count_content(verdict, octets);
         self.ways.stats.directions[direction].forwarded.add(octets);
         Ok(Fate::Send(adjacency.port()))
+    }
+
+    /// Counts a packet that its URRs have counted in the counter of its content, if it has one.
+    #[inline(always)]
+    fn count_content(&mut self, verdict: &Verdict, octets: usize) {
+        if verdict.content != 0 {
+            let counted = (octets as u64, self.ways.now);
+            self.blocks
+                .count_content(verdict.block, verdict.content, verdict.direction(), counted);
+        }
     }
 
     /// End Marker and Tunnel Status: from tunnel to tunnel, neither gated nor counted.

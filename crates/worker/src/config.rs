@@ -1,6 +1,7 @@
 //! What a worker is made with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
@@ -29,6 +30,12 @@ pub struct WorkerConfig {
     pub max_flows_v6: usize,
     /// Flow entries that may have a line of their own, for a NAT. Default 0: no rule asks for any yet.
     pub max_extensions: usize,
+    /// Content counters of all sessions together (64 octets each). What finds no room counts with what else of its
+    /// session finds none. Default 0: everything does.
+    pub content_counters: usize,
+    /// How long after its first packet a content counter is told, and starts again; 0: when its session ends or
+    /// changes. Default 0.
+    pub content_interval: Duration,
     /// Neighbours of the whole program: `NeighboursConfig::capacity`. Default 16,384.
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that do not lie in their session's bucket. Default 65,536; unused with one worker.
@@ -91,6 +98,8 @@ impl WorkerConfig {
             max_flows_v4: 262_144,
             max_flows_v6: 65_536,
             max_extensions: 0,
+            content_counters: 0,
+            content_interval: Duration::ZERO,
             max_adjacencies: 16_384,
             max_exceptions: 65_536,
             budgets: Budgets::default(),

@@ -99,6 +99,8 @@ pub(crate) struct Verdict {
     pub flags: FlowFlags,
     /// Where the meters of its QERs start, in lines of the block; 0: they have none.
     pub meters: u8,
+    /// The session's content counter that it counts in, too; 0: none.
+    pub content: u16,
 }
 
 impl Verdict {
@@ -113,6 +115,7 @@ impl Verdict {
         marking: 0,
         flags: FlowFlags::NONE,
         meters: 0,
+        content: 0,
     };
 
     /// Whether there is a decision.
@@ -134,6 +137,7 @@ impl Verdict {
             marking,
             flags,
             meters,
+            content,
             ..
         } = entry;
         Self {
@@ -146,6 +150,7 @@ impl Verdict {
             marking,
             flags,
             meters,
+            content,
         }
     }
 
@@ -162,6 +167,7 @@ impl Verdict {
             marking,
             flags,
             meters,
+            content,
         } = self;
         FlowEntry {
             key,
@@ -176,6 +182,7 @@ impl Verdict {
             flags,
             meters,
             snapshot,
+            content,
             ..FlowEntry::default()
         }
     }

@@ -11,7 +11,8 @@ use std::net::IpAddr;
 
 use flow::meter::{Rate, SharedId};
 use flow::{
-    BlockImage, Bucket, Direction, InstanceId, LocalId, OpId, PortId, Reached, SessionIndex, VrfId, WorkerId,
+    BlockImage, Bucket, ContentUsage, Direction, InstanceId, LocalId, OpId, PortId, Reached, SessionIndex,
+    VrfId, WorkerId,
 };
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -159,6 +160,8 @@ impl std::error::Error for ApplyError {}
 pub struct SessionStatus {
     /// What its URRs' slots have counted.
     pub counters: Vec<(UrrId, UrrCount)>,
+    /// What was counted of each content, and was not told yet.
+    pub contents: Vec<ContentUsage>,
     /// The FARs that buffer, and how many packets wait for each.
     pub waiting: Vec<(FarId, u16)>,
     /// Its flow entries.
@@ -247,6 +250,13 @@ pub enum Event {
         count: UrrCount,
         /// What it has reached, since its bounds were set.
         reached: Reached,
+    },
+    /// What a content counter has, which starts again from zero: its interval is over.
+    Content {
+        /// The session.
+        session: SessionIndex,
+        /// What was counted.
+        usage: ContentUsage,
     },
     /// Control wants to know of a downlink packet (TS 29.244 §5.2.3.1): it is the first one of a QoS flow since a FAR was
     /// told to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.

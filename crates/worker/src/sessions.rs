@@ -6,8 +6,8 @@
 use std::net::IpAddr;
 
 use flow::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, Flows, Nanos, Reached, ReplaceMap, SessionBlock,
-    SessionIndex, UrrCount, VrfId, prefetch,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentId, ContentUsage, Flows, Nanos, Reached,
+    ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
@@ -102,17 +102,22 @@ impl Applied {
 }
 
 impl Sessions {
-    /// Room for sessions with an index below `max_sessions`, of which this worker owns at most `own`.
+    /// Room for sessions with an index below `max_sessions`, of which this worker owns at most `own`, and for so many
+    /// content counters of theirs.
     ///
     /// # Errors
     /// When the memory for the blocks cannot be had.
-    pub fn new(max_sessions: usize, own: usize) -> Result<Self, flow::memory::OutOfMemory> {
+    pub fn new(
+        max_sessions: usize,
+        own: usize,
+        content_counters: usize,
+    ) -> Result<Self, flow::memory::OutOfMemory> {
         Ok(Self {
             slots: (0..max_sessions).map(|_| None).collect(),
             tunnels: FixedMap::new(WorkerConfig::tunnels(own)),
             // One address of each family; a few have more.
             addresses: UeMap::new(WorkerConfig::addresses(own)),
-            blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?,
+            blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?.with_contents(max_sessions, content_counters)?,
             watches: Watches::new(max_sessions, own),
             count: 0,
             revoked: 0,
@@ -263,7 +268,7 @@ impl Sessions {
                 },
                 Err(error) => Applied::failed(error, None),
             },
-            SessionChange::Remove(session) => match self.remove(session) {
+            SessionChange::Remove(session) => match self.remove(session, now) {
                 Some((usage, image)) => Applied {
                     outcome: Ok(usage),
                     retired: Some(image),
@@ -278,7 +283,51 @@ impl Sessions {
     pub fn usage(&self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
         let slot = self.at(session).ok_or(ApplyError::NotFound)?;
         let counters = self.counters(slot, |_| true);
-        Ok(UsageSnapshot { session, counters })
+        Ok(UsageSnapshot {
+            session,
+            counters,
+            contents: Vec::new(),
+        })
+    }
+
+    /// What a session has counted of contents, and was not told yet.
+    pub fn contents(&self, session: SessionIndex, now: Nanos) -> Vec<ContentUsage> {
+        let rest = self.at(session).and_then(|slot| self.rest(slot, now));
+        self.blocks.contents(session).chain(rest).collect()
+    }
+
+    /// What a session has counted of contents that have no counter.
+    fn rest(&self, slot: &Slot, now: Nanos) -> Option<ContentUsage> {
+        let count = self
+            .blocks
+            .get(slot.installed.block)?
+            .urr(slot.image.content_rest?)?;
+        let usage = ContentUsage {
+            content: ContentId::NONE,
+            count,
+            first: now,
+            last: now,
+        };
+        (!usage.is_nothing()).then_some(usage)
+    }
+
+    /// Takes what a session has counted of contents that it does not count any more when `image` takes the place of what
+    /// it runs: all, if that is another session.
+    fn take_contents(
+        &mut self,
+        image: &SessionImage,
+        is_same_session: bool,
+        revokes: bool,
+    ) -> Vec<ContentUsage> {
+        let (session, rules) = (image.session, &image.rules);
+        let contents = self
+            .blocks
+            .take_contents(session, |content| !is_same_session || !rules.bills(content));
+        if revokes {
+            self.blocks
+                .retain_contents(session, |content| rules.bills(content));
+        }
+        contents
     }
 
     fn check_install(&self, image: &SessionImage) -> Result<(), ApplyError> {
@@ -350,6 +399,9 @@ impl Sessions {
         let leaves = image.meter_share == MeterShare::Leaving;
         let mut last = self.counters(slot, |urr| !carry.keeps(urr));
         let block = slot.installed.block;
+        let is_same_session = slot.image.seid == image.seid;
+        // Its slot starts from zero.
+        let rest = self.rest(slot, now);
         self.blocks.settle_meters(block, now);
         let installed = match self.blocks.replace(block, &image.block, &carry, flows) {
             Ok(installed) => installed,
@@ -357,6 +409,8 @@ impl Sessions {
         };
         let spent = std::mem::take(&mut image.block);
         let session = image.session;
+        let mut contents = self.take_contents(&image, is_same_session, !same);
+        contents.extend(rest);
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
         let urrs = image.urr_ids.len() as u8;
@@ -371,9 +425,10 @@ impl Sessions {
                 .at(session)
                 .map_or(last, |slot| self.counters(slot, |_| true));
         }
-        let usage = (!last.is_empty()).then_some(UsageSnapshot {
+        let usage = (!last.is_empty() || !contents.is_empty()).then_some(UsageSnapshot {
             session,
             counters: last,
+            contents,
         });
         Applied {
             outcome: Ok(usage),
@@ -410,8 +465,14 @@ impl Sessions {
         })
     }
 
-    fn remove(&mut self, session: SessionIndex) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
+    fn remove(
+        &mut self,
+        session: SessionIndex,
+        now: Nanos,
+    ) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
         let counters = self.counters(self.at(session)?, |_| true);
+        let contents = self.contents(session, now);
+        self.blocks.retain_contents(session, |_| false);
         let slot = self.slots[session.index()].take()?;
         self.blocks.remove(slot.installed.block);
         self.revoked += slot.account.flows as usize;
@@ -423,7 +484,11 @@ impl Sessions {
         for &(vrf, prefix) in &image.ue_addresses {
             self.addresses.remove(vrf, prefix);
         }
-        let usage = (!counters.is_empty()).then_some(UsageSnapshot { session, counters });
+        let usage = (!counters.is_empty() || !contents.is_empty()).then_some(UsageSnapshot {
+            session,
+            counters,
+            contents,
+        });
         Some((usage, image))
     }
 

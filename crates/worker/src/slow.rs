@@ -14,7 +14,9 @@
 //! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct for
 //! the key. The worker owns the state; nothing is allocated after the start.
 
-use flow::{Blocks, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick};
+use flow::{
+    Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
+};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::{PacketView, Side};
@@ -62,6 +64,19 @@ pub(crate) struct Tables<'a> {
 }
 
 impl Tables<'_> {
+    /// Has packets with this verdict count as `content`: in a counter that is made if there is none yet, or with what else
+    /// of the session has none.
+    #[cold]
+    fn bill(&mut self, session: SessionIndex, content: ContentId, verdict: &mut Verdict) {
+        if let Some(number) = self.sessions.blocks.content(session, content) {
+            verdict.content = number;
+            return;
+        }
+        let rest = self.sessions.at(session).and_then(|slot| slot.image.content_rest);
+        verdict.urrs |= rest.map_or(0, |slot| 1 << slot);
+        self.stats.contents_together += 1;
+    }
+
     /// A flow in use is decided anew: its entry goes, unless the new one will take its place.
     #[cold]
     fn revalidate(&mut self, keys: &Keys, packet: (usize, &Descriptor), shape: Option<KeyFields>) {
@@ -303,8 +318,14 @@ impl SlowPath {
                 descriptor.fate = Fate::Hold(wanted.session);
             }
             Ok(Answer {
-                verdict, protocol, ..
+                mut verdict,
+                protocol,
+                content,
+                ..
             }) => {
+                if content.is_some() {
+                    tables.bill(wanted.session, content, &mut verdict);
+                }
                 descriptor.verdict = verdict;
                 let Some(shape) = shape else {
                     tables.stats.bypassed += 1;
@@ -381,6 +402,8 @@ struct Answer {
     /// for this packet alone.
     key: Option<(KeyFields, bool)>,
     protocol: u8,
+    /// What the packet is billed as.
+    content: ContentId,
 }
 
 /// A session, and the blocks that its own is among.
@@ -432,6 +455,7 @@ fn decide(
         verdict: verdict(home, decision),
         key,
         protocol: tuple.proto,
+        content: decision.content,
     })
 }
 
@@ -457,6 +481,7 @@ fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answ
         verdict: verdict(home, &decision),
         key: None,
         protocol: 0,
+        content: ContentId::NONE,
     })
 }
 
@@ -484,5 +509,6 @@ fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
         forward: decision.forward,
         marking: decision.marking,
         meters: blocks.meters_hint(block, decision.qers, decision.direction),
+        content: 0,
     }
 }

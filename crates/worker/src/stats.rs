@@ -145,6 +145,8 @@ pub struct Stats {
     pub over_session_rate: u64,
     /// Likewise, because all sessions together do.
     pub over_rate: u64,
+    /// Decisions about packets of contents that found no room for a counter; they count together.
+    pub contents_together: u64,
     /// Flows in use that were decided anew because the rules that all sessions share changed.
     pub revalidated: u64,
     /// Packets that went by an older decision because there was no time to make it anew.
@@ -205,6 +207,7 @@ impl Stats {
             over_session_flows: 0,
             over_session_rate: 0,
             over_rate: 0,
+            contents_together: 0,
             revalidated: 0,
             revalidations_put_off: 0,
             closed: 0,
@@ -257,7 +260,7 @@ impl Stats {
         named! {
             inbox handed_over consumed originated answered hits
             misses stale bypassed installed not_installed over_session_flows
-            over_session_rate over_rate revalidated revalidations_put_off closed aged
+            over_session_rate over_rate contents_together revalidated revalidations_put_off closed aged
             reaped held stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost recirculated fragments_unnoted events_lost exceptions_lost
         }
     }

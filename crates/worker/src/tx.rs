@@ -299,6 +299,10 @@ pub(crate) fn take_back(blocks: &mut Blocks, descriptor: &Descriptor) {
     }
     let (direction, octets) = (verdict.direction(), descriptor.octets.into());
     blocks.uncount(verdict.block, verdict.generation, verdict.urrs, direction, octets);
+    if verdict.content != 0 {
+        let of = (verdict.block, verdict.generation);
+        blocks.uncount_content(of.0, of.1, verdict.content, (direction, octets));
+    }
 }
 
 fn transmit<I: Io>(

@@ -55,6 +55,8 @@ pub struct Holdings {
     pub queues: usize,
     /// Packets that wait, in those queues or for their first fragment.
     pub waiting: usize,
+    /// Content counters of sessions.
+    pub contents: usize,
     /// Flow entries, dead ones included.
     pub flows: usize,
 }

@@ -4,6 +4,8 @@ mod copies;
 mod inspect;
 mod waits;
 
+use std::time::Duration;
+
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
 use flow::{FlowKey4, Nanos, PortId, SessionIndex, Tick, cycles};
@@ -45,6 +47,9 @@ use crate::{ApplyError, Command, Event, Link, WorkerConfig};
 const INBOX_BURSTS: usize = 4;
 /// Sessions with inactivity timers that are looked at in one poll.
 const WATCHES_PER_POLL: usize = 16;
+/// How often content counters are looked at, and of how many sessions then; of those that have any, one.
+const CONTENTS_EVERY: Duration = Duration::from_millis(1);
+const CONTENT_SESSIONS: usize = 64;
 
 /// One worker: everything that a packet's way needs, owned by one thread.
 pub struct Worker<I: Io> {
@@ -81,6 +86,8 @@ pub struct Worker<I: Io> {
     /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
     discarded: Batch<u8>,
     late_markers: LateMarkers,
+    /// When content counters are looked at again.
+    contents_due: Nanos,
 }
 
 /// Where a burst comes from.
@@ -144,7 +151,8 @@ impl<I: Io> Worker<I> {
             exceptions_lost: false,
             adjacencies: Adjacencies::new(config.max_adjacencies),
             routes: Routes::new(&config.network),
-            sessions: Sessions::new(config.max_sessions, config.own_sessions)?,
+            sessions: Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?,
+            contents_due: Nanos::ZERO,
             flows: Flows::new(
                 (config.max_flows_v4, config.max_flows_v6),
                 config.max_extensions,
@@ -186,6 +194,9 @@ impl<I: Io> Worker<I> {
         }
         self.tidy(now);
         self.tell_reached();
+        if now >= self.contents_due {
+            self.tell_contents(now);
+        }
         self.outgoing.flush(&mut self.io, &mut self.stats);
         PollReport {
             rx: self.stats.rx() + self.stats.inbox - rx,
@@ -225,6 +236,7 @@ impl<I: Io> Worker<I> {
             exceptions: self.steering.exceptions(),
             queues: self.buffers.queues(),
             waiting: self.buffers.len() + self.fragments.len(),
+            contents: self.sessions.blocks.contents_in_use(),
             flows: self.flows.len(),
         }
     }
@@ -298,7 +310,7 @@ impl<I: Io> Worker<I> {
                     .answer(&mut self.stats, Event::Queried { op, outcome });
             }
             Command::Inspect { question, session } => {
-                let status = self.inspect(session).map(Box::new);
+                let status = self.inspect(session, now).map(Box::new);
                 self.notices
                     .answer(&mut self.stats, Event::Inspected { question, status });
             }
@@ -344,6 +356,27 @@ impl<I: Io> Worker<I> {
                 self.notices.tell(&mut self.stats, event);
             }
         }
+    }
+
+    /// Takes content counters whose time has come, some sessions at a time, and tells what they have.
+    #[cold]
+    fn tell_contents(&mut self, now: Nanos) {
+        let interval = self.config.content_interval;
+        self.contents_due = match interval.is_zero() {
+            true => Nanos::MAX,
+            false => now + CONTENTS_EVERY,
+        };
+        if interval.is_zero() || now < Nanos::ZERO + interval || !self.notices.has_plenty() {
+            return;
+        }
+        let (notices, stats) = (&mut self.notices, &mut self.stats);
+        let tell = |session, usage| {
+            notices.tell(stats, Event::Content { session, usage });
+            notices.has_plenty()
+        };
+        self.sessions
+            .blocks
+            .take_due_contents(CONTENT_SESSIONS, now - interval, tell);
     }
 
     fn apply_adjacency(&mut self, change: &AdjacencyChange, now: Nanos) {

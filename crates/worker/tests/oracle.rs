@@ -7,16 +7,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Direction, InstanceId, Nanos, PortId, SessionIndex, UrrCount};
+use flow::{ContentUsage, Direction, InstanceId, Nanos, PortId, SessionIndex, UrrCount};
 use packet::{DropReason, IpTuple};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
-use rules::interpret::{Counted, Duplicate, Outcome, Policers, Verdict, interpret, interpret_policed};
+use rules::interpret::{
+    Billed, Counted, Duplicate, Outcome, Policers, Verdict, interpret, interpret_policed,
+};
 use rules::model::{EditError, UrrId};
 use rules::network::Network;
+use rules::predefined::Content;
 use rules::testing::{
     Activation, Edited, Sent, any_activation, any_edit, any_network, any_sent, runnable_rules,
     runnable_rules_with,
@@ -73,6 +76,11 @@ struct Trial {
     predefined: Predefined,
     image: Box<SessionImage>,
     counts: BTreeMap<UrrId, UrrCount>,
+    /// By content; all together, where the worker has no counters for them.
+    billed: BTreeMap<Option<Content>, UrrCount>,
+    /// What the worker has told of that.
+    told: BTreeMap<Option<Content>, UrrCount>,
+    has_contents: bool,
     policers: Policers,
     /// Packets that would look otherwise if they were green.
     yellow: u64,
@@ -80,9 +88,19 @@ struct Trial {
 
 impl Trial {
     fn start(rules: SessionRules, network: Network, force_five_tuple: bool) -> Option<Self> {
+        Self::start_with((rules, Predefined::default()), network, (force_five_tuple, false))
+    }
+
+    fn start_with(
+        (rules, predefined): (SessionRules, Predefined),
+        network: Network,
+        (force_five_tuple, has_contents): (bool, bool),
+    ) -> Option<Self> {
         let mut world = World::with(network, 1, |config| {
             (config.error_indications, config.notifications) = (0, 0);
             config.force_five_tuple = force_five_tuple;
+            config.content_counters = if has_contents { 100 } else { 0 };
+            config.content_interval = Duration::from_millis(5);
         });
         let rules = Arc::new(rules);
         let image = world.image(3, &rules, None).ok()?;
@@ -92,9 +110,12 @@ impl Trial {
         Some(Self {
             world,
             rules,
-            predefined: Predefined::default(),
+            predefined,
             image,
             counts: BTreeMap::new(),
+            billed: BTreeMap::new(),
+            told: BTreeMap::new(),
+            has_contents,
             policers: Policers::default(),
             yellow: 0,
         })
@@ -171,6 +192,7 @@ impl Trial {
                 } => {
                     copies.extend(mirror.map(|port| (port, bytes.clone())));
                     self.count_all(verdict.counted);
+                    self.bill(verdict.billed);
                     break Ok((egress, next_hop, bytes));
                 }
                 Outcome::Recirculated {
@@ -183,6 +205,7 @@ impl Trial {
                         break Err(DropReason::RecirculationLimit);
                     }
                     self.count_all(verdict.counted);
+                    self.bill(verdict.billed);
                     (ingress, packet, lap) = (again, bytes, lap + 1);
                 }
                 Outcome::Dropped(reason) => break Err(reason),
@@ -210,12 +233,32 @@ impl Trial {
     fn count_all(&mut self, all: Vec<Counted>) {
         for counted in all {
             let count = self.counts.entry(counted.urr).or_default();
-            let (packets, octets) = match counted.direction {
-                Direction::Uplink => (&mut count.ul_packets, &mut count.ul_octets),
-                Direction::Downlink => (&mut count.dl_packets, &mut count.dl_octets),
-            };
-            *packets += 1;
-            *octets += counted.octets;
+            add(count, counted.direction, counted.octets);
+        }
+    }
+
+    fn bill(&mut self, billed: Option<Billed>) {
+        if let Some(billed) = billed {
+            let content = Some(billed.content).filter(|_| self.has_contents);
+            let count = self.billed.entry(content).or_default();
+            add(count, billed.direction, billed.octets);
+        }
+    }
+
+    /// Takes up what the worker has told of contents.
+    fn tell(&mut self, usage: impl IntoIterator<Item = ContentUsage>) {
+        for one in usage {
+            assert!(
+                !one.is_nothing() && one.first <= one.last && one.last <= self.world.now,
+                "{one:?}"
+            );
+            let content = self.predefined.content(one.content).cloned();
+            assert_eq!(content.is_some(), one.content.is_some());
+            let sum = self.told.entry(content).or_default();
+            sum.ul_packets += one.count.ul_packets;
+            sum.ul_octets += one.count.ul_octets;
+            sum.dl_packets += one.count.dl_packets;
+            sum.dl_octets += one.count.dl_octets;
         }
     }
 
@@ -241,6 +284,7 @@ impl Trial {
             .filter(|id| gone(id))
             .map(|id| (*id, self.count(*id)))
             .collect();
+        self.tell(last.iter().flat_map(|last| last.contents.iter().copied()));
         assert_eq!(counters(last), expected);
         self.counts.retain(|id, _| !gone(id));
         self.policers.change(&rules);
@@ -264,9 +308,23 @@ impl Trial {
             .world
             .apply(0, SessionChange::Remove(SessionIndex(3)))
             .expect("it is there");
+        self.tell(last.iter().flat_map(|last| last.contents.iter().copied()));
         assert_eq!(counters(last), expected);
+        let told = self.world.take_contents();
+        self.tell(told);
+        assert_eq!(self.told, self.billed);
+        assert_eq!(self.world.workers[0].holdings().contents, 0);
         self.world.assert_conserved();
     }
+}
+
+fn add(count: &mut UrrCount, direction: Direction, of: u64) {
+    let (packets, octets) = match direction {
+        Direction::Uplink => (&mut count.ul_packets, &mut count.ul_octets),
+        Direction::Downlink => (&mut count.dl_packets, &mut count.dl_octets),
+    };
+    *packets += 1;
+    *octets += of;
 }
 
 /// What ports got, from the IP headers on.
@@ -319,10 +377,11 @@ proptest! {
         packets in vec(any_sent(), 40),
         steps in vec(any_step_with(), 1..40),
         force_five_tuple: bool,
+        has_contents: bool,
     ) {
         let network = rules::testing::network();
-        let Some(mut trial) = Trial::start(rules, network, force_five_tuple) else { return Ok(()) };
-        trial.predefined = predefined;
+        let how = (force_five_tuple, has_contents);
+        let Some(mut trial) = Trial::start_with((rules, predefined), network, how) else { return Ok(()) };
         let packets = trial.choose(packets);
         trial.run(&packets, &steps);
         trial.finish();
@@ -333,7 +392,7 @@ proptest! {
 #[test]
 fn random_predefined_rules_are_met() {
     let mut runner = TestRunner::deterministic();
-    let (mut sums, mut counted) = (Sums::default(), 0);
+    let (mut sums, mut counted, mut billed) = (Sums::default(), 0, BTreeMap::new());
     for _ in 0..300 {
         let drawn = (
             runnable_rules_with(),
@@ -343,10 +402,10 @@ fn random_predefined_rules_are_met() {
             .new_tree(&mut runner);
         let ((rules, predefined), packets, steps) =
             drawn.expect("they are drawn without conditions").current();
-        let Some(mut trial) = Trial::start(rules, rules::testing::network(), false) else {
+        let network = rules::testing::network();
+        let Some(mut trial) = Trial::start_with((rules, predefined), network, (false, true)) else {
             continue;
         };
-        trial.predefined = predefined;
         let packets = trial.choose(packets);
         trial.run(&packets, &steps);
         sums.add(trial.world.workers[0].stats());
@@ -354,7 +413,14 @@ fn random_predefined_rules_are_met() {
         counted += predefined
             .map(|(_, count)| count.ul_packets + count.dl_packets)
             .sum::<u64>();
+        for (content, count) in &trial.billed {
+            *billed.entry(content.clone()).or_insert(0) += count.ul_packets + count.dl_packets;
+        }
     }
+    assert!(
+        billed.len() > 5 && billed.values().sum::<u64>() > 100,
+        "{billed:?}"
+    );
     assert!(sums.forwarded.iter().all(|count| *count > 100), "{sums:?}");
     assert!(
         sums.hits > 300 && sums.stale > 20 && counted > 100,

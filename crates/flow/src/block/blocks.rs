@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::allocator::LineAllocator;
 use super::carry::Carried;
+use super::contents::Contents;
 use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward};
 use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, bounds, meter_lines};
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
@@ -21,8 +22,9 @@ const ALIVE: u32 = 1 << 31;
 /// a whole cycle ago, and saw no packet since: aging removes it after 4.9 hours at most, in which a cycle would take
 /// 120,000 installs a second.
 pub struct Blocks {
-    lines: Slab<Line>,
+    pub(super) lines: Slab<Line>,
     allocator: LineAllocator,
+    pub(super) contents: Contents,
     generation: u32,
     cycles: u32,
     len: usize,
@@ -92,6 +94,7 @@ impl Blocks {
         Ok(Self {
             lines: Slab::new(count)?,
             allocator,
+            contents: Contents::none()?,
             generation: ALIVE,
             cycles: 0,
             len: 0,

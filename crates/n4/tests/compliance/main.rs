@@ -197,6 +197,7 @@ fn with_a_rulebase() -> n4::Config {
         far: None,
         qers: Vec::new(),
         urrs: Vec::new(),
+        content: None,
     };
     let mut predefined = rules::Predefined::default();
     predefined.add(b"all", vec![everything]).unwrap();

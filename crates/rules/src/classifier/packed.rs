@@ -4,7 +4,7 @@
 //! All is of fixed size, in the order of matching; what several rules have alike is there once. A [`Span`] names a run
 //! of records. [`Builder`] writes it, [`View`] reads it; nothing else knows the layout.
 
-use flow::Direction;
+use flow::{ContentId, Direction};
 use packet::Teid;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -177,6 +177,7 @@ impl Rule {
             },
             removes_outer: self.has(REMOVES_OUTER),
             deletes_psc: self.has(DELETES_PSC),
+            content: ContentId::NONE,
             source_check: if self.has(CHECKS_LINK_LOCAL) {
                 SourceCheck::UeOrLinkLocal
             } else if self.has(CHECKS_UE) {

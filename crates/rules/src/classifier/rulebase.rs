@@ -6,12 +6,14 @@
 
 use std::sync::Arc;
 
+use flow::ContentId;
+
 use super::filter;
 use super::packed::{Builder, Span, TooMany, View};
 use super::reads::{Orientation, Reads};
 use crate::image::{CompileError, CompileFault, Decision, SourceCheck};
 use crate::model::{FarId, Pdr, Precedence, QerId, RuleRef, SessionRules, UrrId};
-use crate::predefined::{PredefinedRule, Rulebase, each_once};
+use crate::predefined::{Content, PredefinedRule, Rulebase, each_once};
 use crate::ue;
 
 /// More filters, prefixes or ports than can be named.
@@ -35,6 +37,8 @@ pub(crate) struct Matcher {
     fars: Box<[FarId]>,
     qers: Box<[QerId]>,
     urrs: Box<[UrrId]>,
+    /// In rising order.
+    contents: Box<[ContentId]>,
 }
 
 /// One rule of a rulebase.
@@ -50,16 +54,18 @@ struct Entry {
     qers: u64,
     /// Bit n: the URR with number n.
     urrs: u64,
+    content: ContentId,
 }
 
 impl Matcher {
-    /// Of rules in the order of matching; `marks` tells whether a QER has a QFI.
+    /// Of rules in the order of matching; `marks` tells whether a QER has a QFI, `number_of` which content is which.
     ///
     /// # Errors
     /// There are too many filters. That the rules name no more than a session has slots is for the caller to see to.
     pub(crate) fn new(
         rules: &[PredefinedRule],
         marks: impl Fn(QerId) -> bool,
+        number_of: impl Fn(&Content) -> ContentId,
     ) -> Result<Self, TooManyFilters> {
         let fars = each_once(rules.iter().filter_map(|rule| rule.far));
         let qers = each_once(rules.iter().flat_map(|rule| rule.qers.iter().copied()));
@@ -81,9 +87,15 @@ impl Matcher {
                     .urrs
                     .iter()
                     .fold(0, |mask, id| mask | bit(number(&urrs, *id))),
+                content: rule.content.as_ref().map_or(ContentId::NONE, &number_of),
             });
         }
+        let mut contents: Vec<ContentId> = entries.iter().map(|entry| entry.content).collect();
+        contents.retain(|content| content.is_some());
+        contents.sort_unstable();
+        contents.dedup();
         Ok(Self {
+            contents: contents.into(),
             entries: entries.into(),
             patterns: builder.pack(),
             fars,
@@ -102,6 +114,10 @@ impl Matcher {
 
     pub(crate) fn urrs(&self) -> &[UrrId] {
         &self.urrs
+    }
+
+    pub(crate) fn contents(&self) -> &[ContentId] {
+        &self.contents
     }
 
     /// The first rule that a packet is of, of those with a precedence before `before`.
@@ -174,6 +190,7 @@ impl Activated {
             source_check,
             qers: base.qers | at_slots(entry.qers, &self.qers),
             urrs: base.urrs | at_slots(entry.urrs, &self.urrs),
+            content: entry.content,
             marking: match base.marking {
                 Decision::NO_MARK => marking.copied().unwrap_or(Decision::NO_MARK),
                 own => own,
@@ -194,7 +211,11 @@ struct Host {
 
 /// The PDRs of a session that activate rulebases.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Hosts(Box<[Host]>);
+pub(super) struct Hosts {
+    all: Box<[Host]>,
+    /// The slot of the counter for contents that have none: decisions lead to it that are made in workers.
+    rest: Option<u8>,
+}
 
 impl Hosts {
     /// Those of `rules`; `knows_ue`: the session has UE addresses.
@@ -216,17 +237,20 @@ impl Hosts {
                 activated: activated.collect::<Result<_, _>>().map_err(failed)?,
             })
         });
-        Ok(Self(hosts.collect::<Result<_, _>>()?))
+        Ok(Self {
+            all: hosts.collect::<Result<_, _>>()?,
+            rest: rules.content_rest(),
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
     /// How many slots are kept for all of them.
     #[cfg(test)]
     pub(super) fn slots(&self) -> usize {
-        let all = self.0.iter().flat_map(|host| &host.activated);
+        let all = self.all.iter().flat_map(|host| &host.activated);
         all.map(|one| one.fars.len() + one.qers.len() + one.urrs.len())
             .sum()
     }
@@ -240,7 +264,7 @@ impl Hosts {
         orientation: Orientation,
         reads: &mut Reads<'_>,
     ) -> Option<Decision> {
-        let Some(host) = self.0.iter().find(|host| host.pdr == base.pdr) else {
+        let Some(host) = self.all.iter().find(|host| host.pdr == base.pdr) else {
             return Some(base);
         };
         let mut best: Option<(&Activated, &Entry)> = None;

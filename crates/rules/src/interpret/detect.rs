@@ -11,8 +11,11 @@ use super::egress::Way;
 use super::{Session, ue_end};
 use crate::model::{Application, DestinationInterface, FTeid, Pdr, SdfFilter, SourceInterface};
 use crate::network::{Roles, VrfId};
-use crate::predefined::PredefinedRule;
+use crate::predefined::{Content, PredefinedRule};
 use crate::sdf::{Address, Endpoint, FlowDescription};
+
+/// A PDR with what a predefined rule adds to it, and what that rule's packets are billed as.
+pub(super) type Detected<'a> = (Cow<'a, Pdr>, Option<&'a Content>);
 
 impl<'a> Session<'a> {
     /// Whether a PDR or a Traffic Endpoint names the tunnel.
@@ -41,7 +44,7 @@ impl<'a> Session<'a> {
     }
 
     /// The first PDR that matches, by precedence, then by age; with what a predefined rule adds to it.
-    pub(super) fn detect(self, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<Cow<'a, Pdr>> {
+    pub(super) fn detect(self, arrival: &Arrival<'_>, tuple: &IpTuple) -> Option<Detected<'a>> {
         let pdrs = self.rules.pdrs().iter();
         let mut matching: Vec<&Pdr> = pdrs.filter(|pdr| self.matches(pdr, arrival, tuple)).collect();
         matching.sort_by_key(|pdr| pdr.precedence);
@@ -51,9 +54,9 @@ impl<'a> Session<'a> {
 
     /// What a PDR is with the predefined rule that the packet is of (TS 29.244 §5.19): itself, if it activates no
     /// rulebase; `None`, if the packet is of no rule. Without a packet any rule is the one.
-    fn with_rule(self, pdr: &'a Pdr, tuple: Option<&IpTuple>) -> Option<Cow<'a, Pdr>> {
+    fn with_rule(self, pdr: &'a Pdr, tuple: Option<&IpTuple>) -> Option<Detected<'a>> {
         if pdr.rulebases.is_empty() {
-            return Some(Cow::Borrowed(pdr));
+            return Some((Cow::Borrowed(pdr), None));
         }
         let describes = |rule: &&PredefinedRule| {
             let interface = pdr.pdi.source_interface;
@@ -66,11 +69,11 @@ impl<'a> Session<'a> {
         pdr.far = pdr.far.or(rule.far);
         pdr.qers.extend(&rule.qers);
         pdr.urrs.extend(&rule.urrs);
-        Some(Cow::Owned(pdr))
+        Some((Cow::Owned(pdr), rule.content.as_ref()))
     }
 
     /// The first PDR that names the tunnel of a message without a user packet, and its QFI if it has one.
-    pub(super) fn detect_signalling(self, tunnel: &Tunnelled<'_>) -> Option<Cow<'a, Pdr>> {
+    pub(super) fn detect_signalling(self, tunnel: &Tunnelled<'_>) -> Option<Detected<'a>> {
         let pdrs = self.rules.pdrs().iter().filter(|pdr| names(pdr, tunnel));
         let pdrs = pdrs.filter(|pdr| tunnel.qfi.is_none() || has_qfi(pdr, tunnel.qfi));
         let first = pdrs.min_by_key(|pdr| pdr.precedence)?;

@@ -8,6 +8,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 use std::collections::{BTreeMap, BTreeSet};
 
+use flow::ContentId;
 use flow::meter::SharedId;
 
 use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
@@ -238,6 +239,21 @@ impl SessionRules {
         let last = self.inactivity_timer.map_or(0, |timer| timer.number);
         let number = last.wrapping_add(1);
         self.inactivity_timer = NonZeroU32::new(seconds).map(|seconds| InactivityTimer { seconds, number });
+    }
+
+    /// Whether packets that a PDR detects may be billed as this content.
+    pub fn bills(&self, content: ContentId) -> bool {
+        let mut rulebases = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
+        rulebases.any(|rulebase| rulebase.contents().binary_search(&content).is_ok())
+    }
+
+    /// The counter slot behind those of URRs and of the inactivity timer, for contents that have no counter; `None` where
+    /// no rulebase that a PDR activates is of any content.
+    pub fn content_rest(&self) -> Option<u8> {
+        let mut rulebases = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
+        let bills = rulebases.any(|rulebase| !rulebase.contents().is_empty());
+        let slot = self.urrs.len() + usize::from(self.inactivity_timer.is_some());
+        u8::try_from(slot).ok().filter(|_| bills)
     }
 
     /// The PDR with this id.

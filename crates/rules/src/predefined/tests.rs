@@ -19,6 +19,7 @@ fn rule(precedence: u32, qers: &[QerId]) -> PredefinedRule {
         far: Some(FAR),
         qers: qers.to_vec(),
         urrs: vec![URR],
+        content: None,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::model::{
     EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
     TosTrafficClass, Urr, UrrId,
 };
-use crate::predefined::{Predefined, PredefinedRule};
+use crate::predefined::{Content, Predefined, PredefinedRule};
 
 const FARS: u32 = 3;
 const QERS: u32 = 3;
@@ -33,12 +33,19 @@ fn any_rule() -> impl Strategy<Value = PredefinedRule> {
     let far = prop::option::weighted(0.8, 0..FARS);
     let qers = prop::collection::vec(0..QERS, 0..3);
     let urrs = prop::collection::vec(0..URRS, 0..3);
-    (0..4u32, filters, far, qers, urrs).prop_map(|(precedence, filters, far, qers, urrs)| PredefinedRule {
+    let content = prop::option::weighted(0.7, (0..4u32, 0..2u32));
+    let all = (0..4u32, filters, far, qers, urrs, content);
+    all.prop_map(|(precedence, filters, far, qers, urrs, content)| PredefinedRule {
         precedence: Precedence(precedence),
         filters,
         far: far.map(|place| FarId(number(place))),
         qers: qers.into_iter().map(|place| QerId(number(place))).collect(),
         urrs: urrs.into_iter().map(|place| UrrId(number(place))).collect(),
+        content: content.map(|(name, group)| Content {
+            name: format!("content {name}").into(),
+            rating_group: (group > 0).then_some(group),
+            service_id: None,
+        }),
     })
 }
 

@@ -145,7 +145,14 @@ impl Worker {
                     )
                 };
                 let counters = urrs.iter().flatten().map(count).collect();
-                Some((op, Ok(Some(UsageSnapshot { session, counters }))))
+                Some((
+                    op,
+                    Ok(Some(UsageSnapshot {
+                        session,
+                        counters,
+                        ..UsageSnapshot::default()
+                    })),
+                ))
             }
             Effect::Fence { op, .. } if self.refuses_fence => Some((op, Err(WorkerFault::NoSpace))),
             Effect::Fence { op, .. } => Some((op, Ok(None))),
@@ -214,6 +221,7 @@ impl Worker {
                 Ok(Some(UsageSnapshot {
                     session: index,
                     counters,
+                    ..UsageSnapshot::default()
                 }))
             }
             SessionChange::Bound(index, bounds) => {
@@ -226,6 +234,7 @@ impl Worker {
                 let usage = UsageSnapshot {
                     session: index,
                     counters,
+                    ..UsageSnapshot::default()
                 };
                 self.sessions
                     .remove(&index)

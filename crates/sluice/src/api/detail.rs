@@ -49,6 +49,9 @@ pub struct SessionDetail {
     pub qers: Vec<Qer>,
     /// The URRs.
     pub urrs: Vec<Urr>,
+    /// What was counted of each content of predefined rules since the last record of it; absent where there is nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub contents: Vec<ContentCounts>,
     /// The BARs.
     pub bars: Vec<Bar>,
     /// The Traffic Endpoints.
@@ -212,6 +215,24 @@ pub struct Urr {
     /// Seconds after which to stop.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub time_quota: Option<u32>,
+}
+
+/// What was counted of a content of predefined rules (a PCC rule, an application), since the last record of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ContentCounts {
+    /// The content's name; absent for those together that found no room for a counter of their own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub content: Option<String>,
+    /// Its rating group.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rating_group: Option<u32>,
+    /// Its service identifier.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub service_id: Option<u32>,
+    /// What was counted.
+    pub counts: Counts,
+    /// When the first of these packets came (RFC 3339).
+    pub since: String,
 }
 
 /// A BAR.

@@ -2,8 +2,8 @@
 
 use super::table::Table;
 use super::{
-    Association, AssociationList, Bar, Counts, Far, Pdr, Qer, Rates, SessionDetail, SessionList, SessionRow,
-    SessionState, Urr, Volume,
+    Association, AssociationList, Bar, ContentCounts, Counts, Far, Pdr, Qer, Rates, SessionDetail,
+    SessionList, SessionRow, SessionState, Urr, Volume,
 };
 
 /// The width of the names of facts.
@@ -205,6 +205,22 @@ impl SessionDetail {
             "quota",
         ];
         text.push_str(&table("URRs", &self.urrs, heads, Urr::cells));
+        let heads = [
+            "content",
+            ">rating group",
+            ">service",
+            ">up packets",
+            ">up octets",
+            ">down packets",
+            ">down octets",
+            "since",
+        ];
+        text.push_str(&table(
+            "Contents, since their last record",
+            &self.contents,
+            heads,
+            ContentCounts::cells,
+        ));
         text.push_str(&table(
             "BARs",
             &self.bars,
@@ -428,6 +444,23 @@ impl Urr {
             self.next_ur_seqn.map_or("?".into(), |number| number.to_string()),
             bound(self.volume_threshold, self.time_threshold),
             bound(self.volume_quota, self.time_quota),
+        ]
+    }
+}
+
+impl ContentCounts {
+    fn cells(&self) -> [String; 8] {
+        let number = |number: Option<u32>| number.map_or("-".into(), |number| number.to_string());
+        let counts = &self.counts;
+        [
+            self.content.clone().unwrap_or("without a counter".into()),
+            number(self.rating_group),
+            number(self.service_id),
+            grouped(counts.uplink_packets),
+            grouped(counts.uplink_octets),
+            grouped(counts.downlink_packets),
+            grouped(counts.downlink_octets),
+            self.since.clone(),
         ]
     }
 }

@@ -59,6 +59,9 @@ struct Wanted {
     /// Of this URR.
     #[arg(long)]
     urr: Option<u32>,
+    /// Of the content of predefined rules with this name.
+    #[arg(long)]
+    content: Option<String>,
     /// Ended then or later: RFC 3339 (2026-01-31T08:00:00Z), or seconds since 1970.
     #[arg(long, value_parser = time)]
     from: Option<u64>,
@@ -86,7 +89,10 @@ impl Wanted {
         let at = |ue: IpAddr| is_of(&|subject| subject.ue.iter().any(|one| contains(one, ue)));
         let with = |seid: Seid| is_of(&|subject| [subject.seid.0, subject.cp_seid.0].contains(&seid.0));
         let counts = |urr| matches!(entry, Entry::Usage(usage) if usage.urr == urr);
+        let is_content =
+            |name: &String| matches!(entry, Entry::Content(one) if one.name.as_ref() == Some(name));
         self.subscriber.as_ref().is_none_or(named)
+            && self.content.as_ref().is_none_or(is_content)
             && self.ue.is_none_or(at)
             && self.seid.is_none_or(with)
             && self.urr.is_none_or(counts)
@@ -252,6 +258,19 @@ fn row(seq: u64, entry: &Entry) -> String {
             usage.volumes.dl_octets,
             usage.triggers.join(",")
         ),
+        Entry::Content(content) => {
+            let number = |number: Option<u32>| number.map_or_else(unknown, |number| number.to_string());
+            format!(
+                "{front}  {}  {:>10}  {:>14}  {:>14}  content {}, rating group {}, service {}",
+                subject(&content.subject),
+                "-",
+                content.volumes.ul_octets,
+                content.volumes.dl_octets,
+                content.name.as_deref().unwrap_or("without a counter"),
+                number(content.rating_group),
+                number(content.service_id),
+            )
+        }
         Entry::SessionEnd(end) => format!(
             "{front}  {}  {:>10}  {:>14}  {:>14}  session ended: {}",
             subject(&end.subject),

@@ -9,7 +9,7 @@ use rules::model::{
     ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Far, FarId, ForwardingParameters, Gate,
     Precedence, Qer, QerId, RuleRef, SdfFilter, TosTrafficClass, Urr, UrrId,
 };
-use rules::predefined::{PredefinedError, PredefinedRule};
+use rules::predefined::{Content, PredefinedError, PredefinedRule};
 use rules::sdf::FlowDescription;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
@@ -143,6 +143,51 @@ pub struct PredefinedRuleConfig {
     /// URRs beside those of the PDR.
     #[serde(default)]
     pub urrs: Vec<Number>,
+    /// What its packets are billed as; nothing.
+    #[serde(default)]
+    pub content: Option<ContentConfig>,
+}
+
+/// What packets are billed as: a PCC rule, or an application that several rules are of. Rules that say the same, in
+/// whatever rulebases, have one counter in each session, made when the first packet comes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContentConfig {
+    /// Its name, in records and views: 1 to 63 octets.
+    pub name: ContentName,
+    /// The rating group.
+    #[serde(default)]
+    pub rating_group: Option<Bounded<0, 0xffff_ffff>>,
+    /// The service identifier.
+    #[serde(default)]
+    pub service_id: Option<Bounded<0, 0xffff_ffff>>,
+}
+
+/// The name of a content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContentName(pub String);
+
+impl<'de> Deserialize<'de> for ContentName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text.is_empty() || text.len() > 63 || text.chars().any(char::is_control) {
+            return Err(de::Error::custom(format_args!(
+                "`{}`: a content's name has 1 to 63 octets, none of them a control character",
+                text.escape_debug()
+            )));
+        }
+        Ok(Self(text))
+    }
+}
+
+impl ContentConfig {
+    fn content(&self) -> Content {
+        Content {
+            name: self.name.0.as_str().into(),
+            rating_group: self.rating_group.map(|number| number.value() as u32),
+            service_id: self.service_id.map(|number| number.value() as u32),
+        }
+    }
 }
 
 /// A flow description, as of SDF filters: written for the downlink.
@@ -177,6 +222,7 @@ impl PredefinedRuleConfig {
             far: self.far.map(|id| FarId(id.value() as u32)),
             qers: self.qers.iter().map(|id| QerId(id.value() as u32)).collect(),
             urrs: self.urrs.iter().map(|id| UrrId(id.value() as u32)).collect(),
+            content: self.content.as_ref().map(ContentConfig::content),
         }
     }
 }
@@ -207,6 +253,12 @@ impl Config {
     pub fn predefined(&self) -> Predefined {
         // `check` has found that it can be made.
         self.try_predefined().unwrap_or_default()
+    }
+
+    /// Whether any rule has a content.
+    pub fn has_contents(&self) -> bool {
+        let mut rules = self.predefined.rulebases.iter().flat_map(|one| &one.rules);
+        rules.any(|rule| rule.content.is_some())
     }
 
     fn try_predefined(&self) -> Result<Predefined, (usize, PredefinedError)> {

@@ -22,6 +22,10 @@ pub struct RecordsConfig {
     /// Seconds after which a file gets its final name although it is smaller; 900.
     #[serde(default = "RecordsConfig::default_file_age")]
     pub file_s: Bounded<1, 86_400>,
+    /// Seconds from the first packet of a content (of a session) to the record of what was counted of it since; 0: there is
+    /// one when the session ends, moves or no longer has the rule; 3600.
+    #[serde(default = "RecordsConfig::default_content_age")]
+    pub content_s: Bounded<0, 86_400>,
     /// Milliseconds that a record waits at most before it is made durable, with all others that have come; 100.
     #[serde(default = "RecordsConfig::default_sync")]
     pub sync_ms: Bounded<1, 10_000>,
@@ -51,6 +55,9 @@ impl RecordsConfig {
     }
     const fn default_file_age() -> Bounded<1, 86_400> {
         Bounded::new(900)
+    }
+    const fn default_content_age() -> Bounded<0, 86_400> {
+        Bounded::new(3_600)
     }
     const fn default_sync() -> Bounded<1, 10_000> {
         Bounded::new(100)

@@ -127,6 +127,10 @@ pub struct LimitsConfig {
     /// Flow entries for IPv6; 65,536.
     #[serde(default = "LimitsConfig::default_flows")]
     pub flows_ipv6: Bounded<1_024, 67_108_864>,
+    /// Content counters, of rules with `content` in rulebases: each session takes some for what it meets; as many as
+    /// sessions. No memory is taken for them where no rule has a content.
+    #[serde(default)]
+    pub content_counters: Option<Bounded<1_024, 67_108_864>>,
 }
 
 impl LimitsConfig {
@@ -144,6 +148,7 @@ impl Default for LimitsConfig {
             sessions: Self::default_sessions(),
             flows_ipv4: Self::default_flows(),
             flows_ipv6: Self::default_flows(),
+            content_counters: None,
         }
     }
 }

@@ -463,7 +463,8 @@ predefined:
     - name: video
       rules:
         - {precedence: 20, qers: [0x80000001], urrs: [0x80000001], far: 0x80000002}
-        - {precedence: 10, flows: [permit out 17 from 192.0.2.0/24 to assigned], tos: [184, 252], far: 0x80000001}
+        - {precedence: 10, flows: [permit out 17 from 192.0.2.0/24 to assigned], tos: [184, 252], far: 0x80000001,
+           content: {name: calls, rating_group: 7, service_id: 1}}
 ";
 
 #[test]
@@ -482,6 +483,13 @@ fn rulebases_become_predefined_rules() {
     );
     let qer = predefined.qer(rules::model::QerId(0x8000_0001)).unwrap();
     assert_eq!(qer.mbr.unwrap().dl.0, 2_000_000);
+    let calls = predefined.content(flow::ContentId(1)).unwrap();
+    assert_eq!(
+        (&*calls.name, calls.rating_group, calls.service_id),
+        ("calls", Some(7), Some(1))
+    );
+    assert_eq!(rulebase.contents(), [flow::ContentId(1)]);
+    assert!(config.has_contents());
     let far = predefined.far(rules::model::FarId(0x8000_0002)).unwrap();
     assert_eq!(far.forwarding.unwrap().instance, Some(flow::InstanceId(1)));
     assert!(
@@ -515,6 +523,11 @@ fn predefined_rules_that_contradict_something_are_refused() {
             "far: 0x80000001",
             "far: 0x80000007",
             "rulebase `video`: FAR 2147483655 is not predefined",
+        ),
+        (
+            "{name: calls,",
+            "{name: '',",
+            "``: a content's name has 1 to 63 octets",
         ),
         (
             "qers: [0x80000001]",

@@ -93,6 +93,14 @@ fn worker_config(
     worker.max_flows_v4 = share(config.limits.flows_ipv4.size(), count);
     worker.max_flows_v6 = share(config.limits.flows_ipv6.size(), count);
     worker.max_exceptions = config.limits.sessions.size();
+    if config.has_contents() {
+        let all = config.limits.content_counters;
+        let all = all.map_or(config.limits.sessions.size(), |counters| counters.size());
+        worker.content_counters = share(all, count);
+    }
+    if let Some(records) = &config.records {
+        worker.content_interval = Duration::from_secs(records.content_s.value());
+    }
     worker.max_adjacencies = MAX_NEIGHBOURS;
     let slow_path = &config.workers.slow_path_per_burst;
     worker.budgets = Budgets {

@@ -338,6 +338,7 @@ impl Control {
                     .handle_downlink_data(now, session, (far, notifies), data);
             }
             Event::Inactive { session } => self.inactive(now, session),
+            Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
             Event::EchoResponse {
                 peer,
                 local,

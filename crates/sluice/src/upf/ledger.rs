@@ -5,8 +5,10 @@
 
 use std::borrow::Cow;
 
+use flow::ContentUsage;
 use n4::UsageEntry;
-use records::{EndCause, Entry, SNssai, Seid, SessionEnd, Subject, Usage, Volumes};
+use records::{Content, EndCause, Entry, SNssai, Seid, SessionEnd, Subject, Usage, Volumes};
+use rules::Predefined;
 use rules::model::SessionRules;
 use rules::network::Network;
 use session::{LedgerEntry, LedgerEvent, Moment, Subscriber, UsageReport};
@@ -53,9 +55,9 @@ impl Control {
         let mut busy = false;
         while let Some(told) = self.endpoint.poll_usage() {
             let clock = self.clock_unix;
-            recorder
-                .sink
-                .put(entry(told, &recorder.node, &self.network, clock));
+            let predefined = self.endpoint.sessions().predefined();
+            let made = entry(told, &recorder.node, (&self.network, predefined), clock);
+            recorder.sink.put(made);
             busy = true;
         }
         let refuses = recorder.sink.refuses_sessions();
@@ -67,9 +69,10 @@ impl Control {
     }
 }
 
-fn entry(told: UsageEntry, node: &str, network: &Network, clock: u64) -> Entry {
+fn entry(told: UsageEntry, node: &str, (network, predefined): (&Network, &Predefined), clock: u64) -> Entry {
     let subject = subject(&told, node, network);
     match told.entry.event {
+        LedgerEvent::Content(usage) => Entry::Content(Box::new(content(subject, &usage, predefined, clock))),
         LedgerEvent::Usage(report) => Entry::Usage(Box::new(usage(subject, &report, clock))),
         LedgerEvent::End {
             cause,
@@ -101,6 +104,19 @@ fn usage(subject: Subject, report: &UsageReport, clock: u64) -> Usage {
         duration_s: report.duration.map(|seconds| seconds.0.into()),
         first_packet_ms: report.first.map(|first| milliseconds(first, clock)),
         last_packet_ms: report.last.map(|last| milliseconds(last, clock)),
+    }
+}
+
+fn content(subject: Subject, usage: &ContentUsage, predefined: &Predefined, clock: u64) -> Content {
+    let known = predefined.content(usage.content);
+    Content {
+        subject,
+        name: known.map(|content| content.name.to_string()),
+        rating_group: known.and_then(|content| content.rating_group),
+        service_id: known.and_then(|content| content.service_id),
+        volumes: volumes(usage.count),
+        start_ms: milliseconds(usage.first.into(), clock),
+        end_ms: milliseconds(usage.last.into(), clock),
     }
 }
 

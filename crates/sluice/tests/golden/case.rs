@@ -253,6 +253,10 @@ impl Case {
         if stats.duplicated + stats.duplicates_lost > 0 {
             counters["duplicates"] = json!({"made": stats.duplicated, "lost": stats.duplicates_lost});
         }
+        let records = self.world.records();
+        if !records.is_empty() {
+            counters["records"] = serde_json::to_value(records).map_err(|error| error.to_string())?;
+        }
         if stats.recirculated > 0 {
             counters["recirculated"] = stats.recirculated.into();
         }

@@ -1,14 +1,15 @@
 //! A UPF of one worker on one thread and simulated time, and everything that goes in and out of it.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flow::{Nanos, PortId, WorkerId};
 use packet::MacAddr;
+use records::Entry;
 use session::Random;
 use sluice::config::Config;
-use sluice::upf::{Assembly, Control, Surroundings, assemble};
+use sluice::upf::{Assembly, Control, RecordSink, Surroundings, assemble};
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Stats, Worker};
 
@@ -33,6 +34,21 @@ pub struct World {
     control: Control,
     worker: Worker<MemIo>,
     wires: Wires,
+    records: Records,
+}
+
+/// Usage records, as they were made.
+#[derive(Clone, Default)]
+struct Records(Arc<Mutex<Vec<Entry>>>);
+
+impl RecordSink for Records {
+    fn put(&mut self, entry: Entry) {
+        self.0.lock().expect("no panic").push(entry);
+    }
+
+    fn refuses_sessions(&mut self) -> bool {
+        false
+    }
 }
 
 impl World {
@@ -54,7 +70,7 @@ impl World {
             interfaces: instances.map(|one| worker::interface(one, &macs)).collect(),
             macs,
         };
-        let Assembly { control, workers } = assemble(config, &network, around);
+        let Assembly { mut control, workers } = assemble(config, &network, around);
         let (wires, ios) = Wires::new(1, ports.len(), 4096);
         let made = workers.into_iter().zip(ios).next();
         let ((mut worker, link), io) = made
@@ -62,6 +78,10 @@ impl World {
             .ok_or("not one worker")?;
         // The machine's speed is to tell nothing here.
         worker.slow_share_percent = 100;
+        let records = Records::default();
+        if config.records.is_some() {
+            control.keep_records("upf.example".into(), Box::new(records.clone()));
+        }
         let address = config.n4.addresses.first().ok_or("no N4 address")?.value;
         Ok(Self {
             now,
@@ -72,6 +92,7 @@ impl World {
             control,
             worker: Worker::new(worker, io, link).map_err(|error| format!("worker: {error}"))?,
             wires,
+            records,
         })
     }
 
@@ -144,6 +165,11 @@ impl World {
     /// What Sluice says of its own accord.
     pub fn said(&mut self) -> Option<n4::Transmit> {
         self.control.poll_transmit()
+    }
+
+    /// The usage records that were made; none where the configuration does not want any.
+    pub fn records(&self) -> Vec<Entry> {
+        self.records.0.lock().expect("no panic").clone()
     }
 
     pub fn stats(&self) -> &Stats {

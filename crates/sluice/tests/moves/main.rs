@@ -22,8 +22,8 @@ use rules::model::{
 use rules::network::Network;
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, tunnelled};
 use session::{
-    AssociationId, Changes, Config, CpFSeid, KeepNothing, Moved, Outcome, Query, Random, Seid, Sessions,
-    Ticket,
+    AssociationId, Changes, Config, CpFSeid, KeepNothing, LedgerEvent, Moved, Outcome, Query, Random, Seid,
+    Sessions, Ticket,
 };
 use sluice::upf::command;
 use transport::{Adjacency, AdjacencyChange};
@@ -138,6 +138,8 @@ impl World {
             deadline: Duration::from_secs(1_000),
             move_deadline: Duration::from_secs(1_000),
             quarantine: Duration::ZERO,
+            predefined: Arc::new(predefined()),
+            ledger: true,
             ..Config::for_workers(WORKERS)
         };
         let sessions = Sessions::new(
@@ -170,6 +172,7 @@ impl World {
             let mut config = WorkerConfig::new(id, WORKERS, Arc::clone(&network), macs.clone(), Seed([1, 2]));
             (config.max_sessions, config.own_sessions, config.max_exceptions) = (64, 64, 64);
             (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1024, 1024, 1024);
+            (config.content_counters, config.content_interval) = (64, Duration::from_millis(20));
             // Slow, so that workers are at different points of what control tells them.
             config.commands_per_poll = 2;
             let (control, end) = link(16, 16);
@@ -244,16 +247,22 @@ impl World {
             other => panic!("{other:?}"),
         };
         let address = if up { tuple.addrs.src() } else { tuple.addrs.dst() };
-        let is_its = |(v4, v6): &(Ipv4Addr, Ipv6Addr)| match address {
-            IpAddr::V4(address) => address == *v4,
-            IpAddr::V6(address) => address.to_bits() >> 64 == v6.to_bits() >> 64,
-        };
-        let number = self.addresses.iter().position(is_its).expect("a UE's");
+        let number = self.ue_of(std::iter::once(address));
         let (ue, octets) = (&mut self.ues[number], tuple.total_len.into());
         add(&mut ue.passed, one_packet(up, octets));
         if is_policed(number as u8) {
             ue.policed[usize::from(up)].pass(self.now, octets);
         }
+    }
+
+    /// Whose address one of these is.
+    fn ue_of(&self, mut addresses: impl Iterator<Item = IpAddr>) -> usize {
+        let address = addresses.next().expect("an address");
+        let is_its = |(v4, v6): &(Ipv4Addr, Ipv6Addr)| match address {
+            IpAddr::V4(address) => address == *v4,
+            IpAddr::V6(address) => address.to_bits() >> 64 == v6.to_bits() >> 64,
+        };
+        self.addresses.iter().position(is_its).expect("a UE's")
     }
 
     /// After some time, a policed UE's whole burst passes.
@@ -295,6 +304,7 @@ impl World {
                     }) => self
                         .sessions
                         .counter_reached(self.now, session, (urr, count), reached),
+                    Ok(Event::Content { session, usage }) => self.sessions.content_counted(session, usage),
                     Ok(other) => panic!("{other:?}"),
                     Err(_) => break,
                 }
@@ -317,6 +327,15 @@ impl World {
         }
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.outcome(outcome);
+        }
+        while let Some(entry) = self.sessions.poll_ledger() {
+            if let LedgerEvent::Content(usage) = entry.event {
+                let ue = self.ue_of(entry.ue_addresses.iter().map(|(_, prefix)| prefix.address()));
+                let content = self.sessions.predefined().content(usage.content).unwrap();
+                assert!(is_billed(ue as u8) && !usage.is_nothing() && usage.first <= usage.last);
+                let place = usize::from(&*content.name == "six");
+                add(&mut self.ues[ue].billed[place], usage.count);
+            }
         }
         self.check_quotas();
         self.moved
@@ -511,6 +530,14 @@ impl World {
         self.settle();
         for (number, ue) in self.ues.iter().enumerate() {
             assert_eq!(ue.passed, ue.reported, "UE {number}");
+            let mut billed = ue.billed[0];
+            add(&mut billed, ue.billed[1]);
+            let wanted = if is_billed(number as u8) {
+                ue.passed
+            } else {
+                UrrCount::default()
+            };
+            assert_eq!(billed, wanted, "UE {number}");
             let passes = !is_policed(number as u8) && !is_charged(number as u8);
             assert!(!passes || ue.sent == ue.passed, "UE {number}");
         }
@@ -530,6 +557,7 @@ impl World {
                 "{stats:?}"
             );
             assert_eq!((worker.sessions(), stats.exceptions_lost), (0, 0));
+            assert_eq!((worker.holdings().contents, stats.contents_together), (0, 0));
         }
         let left = self.sessions.count();
         assert_eq!((left.indexes, left.tunnels, left.addresses), (0, 0, 0));

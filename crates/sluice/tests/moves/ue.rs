@@ -4,7 +4,11 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use flow::{Bucket, Nanos, UrrCount, bucket};
 use packet::Teid;
-use rules::model::{BitRates, BitsPerSecond, OuterHeaderCreation, ReportingTriggers, Urr, Volume};
+use rules::Predefined;
+use rules::model::{
+    BitRates, BitsPerSecond, OuterHeaderCreation, Precedence, ReportingTriggers, SdfFilter, Urr, Volume,
+};
+use rules::predefined::{Content, PredefinedRule};
 use rules::testing::{GNB, f_teid, pdu_session};
 use session::{Changes, Choose, Seid};
 
@@ -24,6 +28,36 @@ pub const QUOTA: u64 = 60_000;
 
 pub fn is_charged(ue: u8) -> bool {
     ue % 3 == 1
+}
+
+/// Whether a UE's PDRs activate predefined rules, so that each of two contents is billed by itself.
+pub fn is_billed(ue: u8) -> bool {
+    ue % 2 == 0
+}
+
+/// The rules: what goes to or comes from the IPv4 peer is of one content, everything else of another.
+pub fn predefined() -> Predefined {
+    let rule = |precedence, flow: Option<&str>, name: &str| PredefinedRule {
+        precedence: Precedence(precedence),
+        filters: Vec::from_iter(flow.map(|flow| SdfFilter {
+            flow_description: flow.parse().ok(),
+            ..SdfFilter::default()
+        })),
+        far: None,
+        qers: Vec::new(),
+        urrs: Vec::new(),
+        content: Some(Content {
+            name: name.into(),
+            rating_group: Some(precedence),
+            service_id: None,
+        }),
+    };
+    let mut predefined = Predefined::default();
+    let four = rule(1, Some("permit out ip from 192.0.2.1 to assigned"), "four");
+    predefined
+        .add(b"contents", vec![four, rule(2, None, "six")])
+        .unwrap();
+    predefined
 }
 
 /// What a charged UE's URR says.
@@ -47,6 +81,8 @@ pub struct Ue {
     pub sent: UrrCount,
     pub passed: UrrCount,
     pub reported: UrrCount,
+    /// What records say of its contents.
+    pub billed: [UrrCount; 2],
     /// A charged UE's octets may be so many.
     pub allowed: u64,
     /// By direction.
@@ -126,6 +162,10 @@ impl SessionParts {
         let (v4, v6) = addresses(ue);
         for address in pdrs.iter_mut().flat_map(|pdr| &mut pdr.pdi.ue_ip) {
             (address.ipv4, address.ipv6) = (Some(v4), Some((v6, 64)));
+        }
+        let contents = predefined().rulebase(b"contents").cloned();
+        for pdr in pdrs.iter_mut().filter(|_| is_billed(ue)) {
+            pdr.rulebases = contents.iter().cloned().collect();
         }
         let mut qers = rules.qers().to_vec();
         for qer in qers.iter_mut().filter(|_| is_policed(ue)) {

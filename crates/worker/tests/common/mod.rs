@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{AdjacencyId, InstanceId, Nanos, OpId, PortId, Seed, SessionIndex, WorkerId};
+use flow::{AdjacencyId, ContentUsage, InstanceId, Nanos, OpId, PortId, Seed, SessionIndex, WorkerId};
 use packet::MacAddr;
 use rules::compile::{Adjacencies, compile};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
@@ -68,6 +68,7 @@ pub struct World {
     pub wires: Wires,
     pub now: Nanos,
     next_op: u64,
+    contents: Vec<ContentUsage>,
     generation: u32,
 }
 
@@ -97,6 +98,7 @@ impl World {
             wires,
             now: Nanos::from_secs(1),
             next_op: 0,
+            contents: Vec::new(),
             generation: 0,
         };
         for (id, io) in ios.into_iter().enumerate() {
@@ -207,9 +209,22 @@ impl World {
                     assert_eq!(op, OpId(self.next_op));
                     return event;
                 }
+                Event::Content { usage, .. } => self.contents.push(usage),
                 _ => {}
             }
         }
+    }
+
+    /// What workers have told of contents by themselves.
+    pub fn take_contents(&mut self) -> Vec<ContentUsage> {
+        for control in &mut self.controls {
+            while let Ok(event) = control.events.pop() {
+                if let Event::Content { usage, .. } = event {
+                    self.contents.push(usage);
+                }
+            }
+        }
+        std::mem::take(&mut self.contents)
     }
 
     /// Applies a session change on one worker.

@@ -75,6 +75,7 @@ fn ports(count: u16) -> Predefined {
         far: None,
         qers: vec![QerId(number(u32::from(port) % 2))],
         urrs: vec![UrrId(number(u32::from(port) % 2))],
+        content: None,
     });
     predefined.add(b"ports", rules.collect()).unwrap();
     predefined

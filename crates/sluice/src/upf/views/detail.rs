@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use flow::UrrCount;
+use flow::{ContentUsage, UrrCount};
 use rules::model::{self, BitRates, Gate, Pdr, Qer};
 use session::{SessionView, SetId, SetNode, UrrCheckpoint};
 use worker::SessionStatus;
@@ -56,6 +56,11 @@ impl Control {
                 .urrs()
                 .iter()
                 .map(|urr| self.urr(urr, checkpoint(urr.id)))
+                .collect(),
+            contents: status
+                .into_iter()
+                .flat_map(|status| &status.contents)
+                .map(|usage| self.content(usage))
                 .collect(),
             bars: rules.bars().iter().map(bar).collect(),
             endpoints: endpoints
@@ -130,6 +135,19 @@ impl Control {
             volume_quota: urr.volume_quota.as_deref().map(volume),
             time_threshold: urr.time_threshold,
             time_quota: urr.time_quota,
+        }
+    }
+}
+
+impl Control {
+    fn content(&self, usage: &ContentUsage) -> api::ContentCounts {
+        let known = self.endpoint().sessions().predefined().content(usage.content);
+        api::ContentCounts {
+            content: known.map(|content| content.name.to_string()),
+            rating_group: known.and_then(|content| content.rating_group),
+            service_id: known.and_then(|content| content.service_id),
+            counts: counts(usage.count),
+            since: self.date(usage.first.into()),
         }
     }
 }
