@@ -4,10 +4,11 @@
 //! is live after a Replace. Workers apply in order, so that a late confirmation leaves no ghost.
 
 use flow::{Bounds, Nanos, OpId, SessionIndex, WorkerId};
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 
 use crate::effect::{Done, Effect, Ticket, WorkerFault};
 use crate::ledger::EndCause;
+use crate::packets::{PacketRateStatus, statuses};
 use crate::refusal::Refusal;
 use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
@@ -60,7 +61,7 @@ impl Sessions {
         let Change { id, work, .. } = &**change;
         let (id, worker) = (*id, self.config.owner(session.bucket));
         let role = work.role();
-        let asks = |prepared: &Prepared| !prepared.queried.is_empty();
+        let asks = |prepared: &Prepared| !prepared.queried.is_empty() || !prepared.queried_packets.is_empty();
         let queries = role == Role::Query || work.prepared().is_some_and(asks);
         let astray = work
             .prepared()
@@ -228,26 +229,28 @@ impl Sessions {
             reports,
             inherited,
             leaving,
+            packets,
             bounds,
             ..
         } = *change;
+        let statuses = session.statuses(now, &work, &packets);
         match (fault, work) {
-            (_, Work::Delete) => self.deleted(now, index, ticket, reports, None),
+            (_, Work::Delete) => self.deleted(now, index, ticket, (reports, statuses), None),
             (None, Work::Establish(prepared) | Work::Modify(prepared)) => {
-                self.commit(now, index, ticket, prepared, (reports, bounds));
+                self.commit(now, index, ticket, prepared, (reports, statuses, bounds));
             }
             (None, Work::Supersede(prepared, seid)) => {
                 let counted: Vec<_> = inherited.iter().chain(&leaving).copied().collect();
                 self.enter_superseded(now, index, &counted);
                 let subscriber = prepared.subscriber.clone();
                 self.take_over(now, index, seid, (&inherited, subscriber));
-                self.commit(now, index, ticket, prepared, (reports, bounds));
+                self.commit(now, index, ticket, prepared, (reports, statuses, bounds));
             }
             (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
                 self.refuse(ticket, refusal(fault));
             }
-            (None, Work::Export(how)) => self.exported(now, index, ticket, how, &inherited),
+            (None, Work::Export(how)) => self.exported(now, index, ticket, how, (&inherited, &packets)),
             (Some(fault), Work::Export(how)) => {
                 self.refuse(ticket, refusal(fault));
                 if how == Export::Take {
@@ -274,7 +277,7 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         prepared: Prepared,
-        (usage, bounds): (Vec<UsageReport>, Vec<Bounds>),
+        (usage, packets, bounds): (Vec<UsageReport>, Vec<PacketRateStatus>, Vec<Bounds>),
     ) {
         let Some(session) = self.session_mut(index) else {
             return;
@@ -304,6 +307,7 @@ impl Sessions {
                 created: prepared.created,
                 assigned: prepared.assigned,
                 usage,
+                packets,
                 record: None,
             },
         );
@@ -316,7 +320,10 @@ impl Session {
         let State::Changing(change) = &mut self.state else {
             return;
         };
-        let counters = usage.map(|usage| usage.counters).unwrap_or_default();
+        let (counters, packets) = usage.map(|usage| (usage.counters, usage.packets)).unwrap_or_default();
+        if role != Role::Replace {
+            change.packets = packets;
+        }
         if let (Role::Query, Work::Supersede(..)) | (_, Work::Export(_)) = (role, &change.work) {
             change.inherited = counters;
             return;
@@ -363,6 +370,20 @@ impl Session {
             _ => Vec::new(),
         };
         change.reports.extend(reports);
+    }
+
+    /// What is to be told of packet rates: those that a request asks for, or when the session is released those that are
+    /// to be told of then (RCSR).
+    fn statuses(&self, now: Nanos, work: &Work, left: &[PacketsLeft]) -> Vec<PacketRateStatus> {
+        let rules = &self.live.rules;
+        let reports = |qer| rules.qer(qer).is_some_and(|qer| qer.reports_rate);
+        match work {
+            Work::Modify(prepared) => {
+                statuses(now, rules, left, |qer| prepared.queried_packets.contains(&qer))
+            }
+            Work::Delete => statuses(now, rules, left, reports),
+            _ => Vec::new(),
+        }
     }
 
     /// Keeps what URRs counted in another worker than the one whose count the book follows.

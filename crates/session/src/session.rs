@@ -2,9 +2,8 @@
 
 use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
-use rules::image::Farewell;
-use rules::image::SessionImage;
-use rules::model::{FTeid, SessionRules, UrrId};
+use rules::image::{Farewell, PacketsLeft, SessionImage};
+use rules::model::{FTeid, QerId, SessionRules, UrrId};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -99,6 +98,8 @@ pub(crate) struct Prepared {
     pub(crate) addresses: Vec<UeAddress>,
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
+    /// QERs whose Packet Rate Status is to be told.
+    pub(crate) queried_packets: Vec<QerId>,
     /// The terms of URRs that the request gives anew.
     pub(crate) renewed: Vec<(UrrId, Renewed)>,
     pub(crate) cp: Option<CpFSeid>,
@@ -159,6 +160,8 @@ pub(crate) struct Change {
     pub(crate) inherited: Vec<(UrrId, UrrCount)>,
     /// What URRs had counted of a session that is being superseded, which its successor has not.
     pub(crate) leaving: Vec<(UrrId, UrrCount)>,
+    /// What is left of packet rates, to be told or recorded.
+    pub(crate) packets: Vec<PacketsLeft>,
     /// The bounds of its counters that the worker gets with the rules, by slot.
     pub(crate) bounds: Vec<Bounds>,
 }

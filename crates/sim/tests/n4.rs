@@ -123,6 +123,7 @@ impl World {
                     Some(UsageSnapshot {
                         session,
                         counters: Vec::new(),
+                        packets: Vec::new(),
                     }),
                 ),
                 Effect::Fence { op, .. } | Effect::Drain { op, .. } => (op, None),
@@ -143,6 +144,7 @@ impl World {
         Some(UsageSnapshot {
             session,
             counters: Vec::new(),
+            packets: Vec::new(),
         })
     }
 
