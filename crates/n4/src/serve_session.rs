@@ -10,7 +10,8 @@ use pfcp::message::{
 use pfcp::{Header, MessageType, Repeated};
 use rules::model::UnixSeconds;
 use session::{
-    AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, Sets, UsageReport,
+    AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, Sets,
+    UsageReport,
 };
 use std::net::IpAddr;
 
@@ -399,7 +400,11 @@ impl Endpoint {
                 ) = load;
                 response.usage_report = Repeated::new(&usage);
                 response.additional_usage_reports_information = announced(following);
-                let packets: Vec<_> = done.packets.iter().map(|one| modified_status(one, clock)).collect();
+                let packets: Vec<_> = done
+                    .packets
+                    .iter()
+                    .map(|one| modified_status(one, clock))
+                    .collect();
                 response.packet_rate_status_report = Repeated::new(&packets);
                 let sent = self.send(path, header, &response)?;
                 if let Some(association) = self.sessions.session(done.seid).map(|one| one.association()) {
@@ -447,7 +452,10 @@ impl Endpoint {
 }
 
 /// For a Session Modification Response (TS 29.244 Table 7.5.5.4-1).
-fn modified_status(status: &PacketRateStatus, clock: u64) -> PacketRateStatusReportSessionModification<'static> {
+fn modified_status(
+    status: &PacketRateStatus,
+    clock: u64,
+) -> PacketRateStatusReportSessionModification<'static> {
     PacketRateStatusReportSessionModification::new(QerId(status.qer.0), map::status_ie(status, clock))
 }
 

@@ -393,7 +393,12 @@ fn what_is_left_of_packet_rates_is_told_with_the_last_report() {
         _ => None,
     });
     let statuses: Vec<_> = statuses
-        .flat_map(|reports| reports.iter().map(|one| (one.qer_id.0, one.packet_rate_status.uplink)).collect::<Vec<_>>())
+        .flat_map(|reports| {
+            reports
+                .iter()
+                .map(|one| (one.qer_id.0, one.packet_rate_status.uplink))
+                .collect::<Vec<_>>()
+        })
         .collect();
     assert_eq!(statuses, [(41, Some((7, None)))]);
     world.released();

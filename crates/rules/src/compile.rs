@@ -121,6 +121,7 @@ pub fn compile(
         classifier,
         block,
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
+        fresh_urrs: Vec::new(),
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
             counter: rules.urrs().len() as u8,
@@ -173,7 +174,9 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
     let rated = rules.packet_rated().count();
-    limit(rules.qers(), BlockImage::MAX_QERS.saturating_sub(rated), |qer| qer.id.into())?;
+    limit(rules.qers(), BlockImage::MAX_QERS.saturating_sub(rated), |qer| {
+        qer.id.into()
+    })?;
     let urrs = BlockImage::MAX_URRS - usize::from(rules.inactivity_timer().is_some());
     limit(rules.urrs(), urrs, |urr| urr.id.into())?;
     limit_prefixes(rules)
@@ -352,9 +355,8 @@ fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
     let gbr = qer.gbr.map_or([Rate::ZERO; 2], rates);
     let mbr = qer.mbr.map_or([Rate::UNLIMITED; 2], rates);
     let millis = qer.burst_millis();
-    Direction::BOTH.map(|direction| {
-        MeterSpec::gbr_mbr_over(gbr[direction as usize], mbr[direction as usize], millis)
-    })
+    Direction::BOTH
+        .map(|direction| MeterSpec::gbr_mbr_over(gbr[direction as usize], mbr[direction as usize], millis))
 }
 
 fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {

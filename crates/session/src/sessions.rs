@@ -609,9 +609,8 @@ impl Sessions {
             sent,
             pending: 0,
             fault: None,
-            reports: Vec::new(),
-            inherited: Vec::new(),
-            leaving: Vec::new(),
+            counted: Vec::new(),
+            ended: None,
             packets: Vec::new(),
             bounds: image
                 .as_deref()

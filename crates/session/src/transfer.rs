@@ -211,12 +211,18 @@ fn dated(left: &PacketsLeft, clock_unix: u64) -> PacketsLeft {
 
 /// The same on this process's clock. What ended before that began is over.
 fn on_clock(left: &PacketsLeft, clock_unix: u64) -> PacketsLeft {
-    with_ends(left, |ends| Moment::from_unix_nanos(ends.0, clock_unix).on_clock())
+    with_ends(left, |ends| {
+        Moment::from_unix_nanos(ends.0, clock_unix).on_clock()
+    })
 }
 
 fn with_ends((qer, states): &PacketsLeft, date: impl Fn(Nanos) -> Nanos) -> PacketsLeft {
     let window = |window: Window| Window {
-        ends: if window.ends.0 == 0 { window.ends } else { date(window.ends) },
+        ends: if window.ends.0 == 0 {
+            window.ends
+        } else {
+            date(window.ends)
+        },
         ..window
     };
     let state = |state: PacketState| PacketState {

@@ -117,10 +117,7 @@ fn rated_world(left: &PacketsLeft) -> World {
 }
 
 fn packets_left(left: u16) -> PacketsLeft {
-    let base = Window {
-        left,
-        ends: Nanos(1),
-    };
+    let base = Window { left, ends: Nanos(1) };
     let up = PacketState {
         base,
         ..PacketState::default()

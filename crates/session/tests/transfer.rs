@@ -152,7 +152,10 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
         ..Changes::default()
     };
     let status = first.modify(seid, asked.clone()).unwrap().packets[0];
-    assert_eq!((status.left, status.until), ([Some((4, None)), None], Nanos(hour)));
+    assert_eq!(
+        (status.left, status.until),
+        ([Some((4, None)), None], Nanos(hour))
+    );
     let unknown = Changes {
         query_packets: vec![QerId(9)],
         ..Changes::default()
@@ -166,7 +169,11 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
 
     let mut second = World::new(3);
     import(&mut second, &sent(&record, 60)).unwrap();
-    let images = second.fleet.workers.iter().flat_map(|worker| worker.sessions.values());
+    let images = second
+        .fleet
+        .workers
+        .iter()
+        .flat_map(|worker| worker.sessions.values());
     let left: Vec<_> = images.flat_map(|image| image.packets.clone()).collect();
     assert_eq!(left, [state(4, hour - 60_000_000_000)]);
     // Without RCSR the release says nothing.
@@ -397,7 +404,12 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
     );
     // None, one of the two policers, both.
     let policers = (0..4_u16).prop_map(SharedId);
-    let window = || any::<(u16, u64)>().prop_map(|(left, ends)| Window { left, ends: Nanos(ends) });
+    let window = || {
+        any::<(u16, u64)>().prop_map(|(left, ends)| Window {
+            left,
+            ends: Nanos(ends),
+        })
+    };
     let state = move || (window(), window()).prop_map(|(base, additional)| PacketState { base, additional });
     let left = (any::<u32>().prop_map(QerId), [state(), state()]);
     let packets = prop::collection::vec(left, 0..3);

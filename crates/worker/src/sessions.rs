@@ -7,8 +7,8 @@ use std::net::IpAddr;
 
 use flow::meter::PacketState;
 use flow::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, Direction, Flows, Nanos, Reached, ReplaceMap, SessionBlock,
-    SessionIndex, UrrCount, VrfId, prefetch,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, Direction, Flows, Nanos, Reached, ReplaceMap,
+    SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
@@ -466,9 +466,8 @@ impl Sessions {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };
-        let left = |place| {
-            Direction::BOTH.map(|direction| block.packets(place, direction).unwrap_or_default())
-        };
+        let left =
+            |place| Direction::BOTH.map(|direction| block.packets(place, direction).unwrap_or_default());
         let slots = slot.image.packet_slots();
         slots.map(|(place, qer)| (qer, left(place))).collect()
     }
@@ -543,14 +542,18 @@ impl Sessions {
     }
 }
 
-/// Counts and meters that go on: those of the URRs and QERs that are in both images.
+/// Counts and meters that go on: those of the URRs and QERs that are in both images, but for the URRs that are new
+/// under an old number.
 fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     let qers = |image: &SessionImage| {
         let qers = image.rules.qers().iter().map(|qer| (qer.id, false));
         let packets = image.packet_slots().map(|(_, qer)| (qer, true));
         qers.chain(packets).collect::<Vec<_>>()
     };
-    ReplaceMap::by_ids(&old.urr_ids, &new.urr_ids).with_qers(&qers(old), &qers(new))
+    let both = ReplaceMap::by_ids(&old.urr_ids, &new.urr_ids).with_qers(&qers(old), &qers(new));
+    let slots = (0..).zip(&new.urr_ids);
+    let fresh = slots.filter(|(_, urr)| new.fresh_urrs.contains(urr));
+    fresh.fold(both, |map, (slot, _)| map.without_urr(slot))
 }
 
 /// Takes out of an image what is left of packet rates, by slot.

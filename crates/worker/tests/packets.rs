@@ -9,9 +9,9 @@ use std::time::Duration;
 use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 use flow::{Nanos, PortId, SessionIndex, WorkerId};
 use packet::DropReason;
+use rules::SessionRules;
 use rules::image::{Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage};
 use rules::model::{BitRates, BitsPerSecond, PacketRates, PdrUpdate, Qer, QerId};
-use rules::SessionRules;
 use rules::testing::{UE, UserPacket};
 use worker::mem::MemBuf;
 
@@ -52,8 +52,15 @@ fn per_minute(packets: u16) -> SessionRules {
     })
 }
 
-fn image(world: &mut World, rules: &SessionRules, share: MeterShare, left: Vec<PacketsLeft>) -> Box<SessionImage> {
-    let image = world.image(1, &Arc::new(rules.clone()), None).expect("it compiles");
+fn image(
+    world: &mut World,
+    rules: &SessionRules,
+    share: MeterShare,
+    left: Vec<PacketsLeft>,
+) -> Box<SessionImage> {
+    let image = world
+        .image(1, &Arc::new(rules.clone()), None)
+        .expect("it compiles");
     let mut image = Box::new(image.with_share(share));
     image.packets = left;
     image
@@ -67,7 +74,12 @@ fn install(rules: &SessionRules, share: MeterShare, left: Vec<PacketsLeft>) -> W
     world
 }
 
-fn replace(world: &mut World, rules: &SessionRules, share: MeterShare, left: Vec<PacketsLeft>) -> Vec<PacketsLeft> {
+fn replace(
+    world: &mut World,
+    rules: &SessionRules,
+    share: MeterShare,
+    left: Vec<PacketsLeft>,
+) -> Vec<PacketsLeft> {
     let image = image(world, rules, share, left);
     let change = SessionChange::Replace(image, Farewell::default());
     let told = world.apply(0, change).expect("it is there");
@@ -76,7 +88,9 @@ fn replace(world: &mut World, rules: &SessionRules, share: MeterShare, left: Vec
 
 /// How many of so many packets to the UE pass.
 fn passed(world: &mut World, offered: usize) -> usize {
-    (0..offered).filter(|_| !world.send(1, &to_ue()).is_empty()).count()
+    (0..offered)
+        .filter(|_| !world.send(1, &to_ue()).is_empty())
+        .count()
 }
 
 fn left(left: u16, ends: Nanos) -> Vec<PacketsLeft> {
@@ -125,7 +139,9 @@ fn what_is_left_from_elsewhere_holds_until_its_time_is_over() {
     let mut world = World::new();
     let ends = world.now + Duration::from_secs(300);
     let image = image(&mut world, &rules, MeterShare::Whole, left(2, ends));
-    world.apply(0, SessionChange::Install(image)).expect("there is room");
+    world
+        .apply(0, SessionChange::Install(image))
+        .expect("there is room");
     assert_eq!(passed(&mut world, 20), 2);
     world.now = world.now + Duration::from_secs(200);
     assert_eq!(passed(&mut world, 20), 0);
@@ -173,7 +189,10 @@ fn a_flow_with_a_guaranteed_rate_may_send_the_averaging_window_at_once_and_no_mo
         }
         let earned = 50 * (world.now.0 - now.0) as usize / 1_000_000;
         let most = burst + earned;
-        assert!(count * octets <= most && (count + 1) * octets > burst, "{gbr:?} {window:?}: {count}");
+        assert!(
+            count * octets <= most && (count + 1) * octets > burst,
+            "{gbr:?} {window:?}: {count}"
+        );
     }
 }
 
@@ -223,7 +242,8 @@ fn a_full_port_drops_what_is_beyond_guaranteed_rates_first() {
     // Room for 10: the green ones, though they came last.
     (0..10).for_each(|_| drop(sent(&world).pop()));
     poll(&mut world, &[(&yellow, 10), (&green, 8), (&yellow, 3)]);
-    let mut lengths: Vec<usize> = std::iter::from_fn(|| sent(&world).pop().map(|packet| packet.bytes().len())).collect();
+    let mut lengths: Vec<usize> =
+        std::iter::from_fn(|| sent(&world).pop().map(|packet| packet.bytes().len())).collect();
     let last = lengths.split_off(lengths.len() - 10);
     let long = lengths[0];
     assert_eq!(last.iter().filter(|length| **length < long).count(), 8);
@@ -235,7 +255,8 @@ fn a_full_port_drops_what_is_beyond_guaranteed_rates_first() {
     poll(&mut world, &[(&yellow, 1)]);
     while sent(&world).pop().is_some() {}
     poll(&mut world, &[(&yellow, 2), (&green, 2)]);
-    let lengths: Vec<usize> = std::iter::from_fn(|| sent(&world).pop().map(|packet| packet.bytes().len())).collect();
+    let lengths: Vec<usize> =
+        std::iter::from_fn(|| sent(&world).pop().map(|packet| packet.bytes().len())).collect();
     assert_eq!((lengths[0], lengths[1], lengths.len()), (long, long, 4));
     world.assert_conserved();
 }

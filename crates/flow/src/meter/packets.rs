@@ -352,7 +352,11 @@ mod tests {
             assert_eq!(passed(&mut leaving, 2 * MINUTE, 1), 0, "no window begins there");
             assert_eq!(passed(&mut arriving, 2 * MINUTE, 9), 7);
             arriving.join(leaving.state());
-            assert_eq!(passed(&mut arriving, 2 * MINUTE, 9), 0, "what is left of an old window is lost");
+            assert_eq!(
+                passed(&mut arriving, 2 * MINUTE, 9),
+                0,
+                "what is left of an old window is lost"
+            );
         }
     }
 }

@@ -51,8 +51,14 @@ pub(super) fn left<'a>(
             let reject = Reject::rule(id).because(Cause::CONDITIONAL_IE_MISSING);
             return Err(reject.offends(IeType::PACKET_RATE));
         }
-        let ends = status.valid_until.map_or(Nanos::ZERO, |until| on_clock(until, context.clock_unix));
-        let now = context.now.0.saturating_sub(context.clock_unix).saturating_mul(NANOS_PER_SECOND);
+        let ends = status
+            .valid_until
+            .map_or(Nanos::ZERO, |until| on_clock(until, context.clock_unix));
+        let now = context
+            .now
+            .0
+            .saturating_sub(context.clock_unix)
+            .saturating_mul(NANOS_PER_SECOND);
         if ends.0 > now {
             let of = |numbers| state(numbers, ends);
             all.push((id, [status.uplink, status.downlink].map(of)));
@@ -112,7 +118,11 @@ mod tests {
     fn validity_comes_back_to_the_nanosecond() {
         let clock = 1_700_000_000;
         for nanos in [0, 1, 999_999_999, 1_000_000_000, 86_400_000_000_123] {
-            assert_eq!(on_clock(validity(Nanos(nanos), clock), clock), Nanos(nanos), "{nanos}");
+            assert_eq!(
+                on_clock(validity(Nanos(nanos), clock), clock),
+                Nanos(nanos),
+                "{nanos}"
+            );
         }
         assert_eq!(validity(Nanos(500_000_000), 0), SINCE_1900 << 32 | 1 << 31);
     }
@@ -125,9 +135,15 @@ mod tests {
             until: Nanos::ZERO,
         };
         let told = status_ie(&status([Some((3, Some(2))), Some((4, None))]), 0);
-        assert_eq!((told.uplink, told.downlink), (Some((3, Some(2))), Some((4, Some(0)))));
+        assert_eq!(
+            (told.uplink, told.downlink),
+            (Some((3, Some(2))), Some((4, Some(0))))
+        );
         let told = status_ie(&status([None, Some((4, None))]), 0);
-        assert_eq!((told.uplink, told.downlink, told.additional), (None, Some((4, None)), false));
+        assert_eq!(
+            (told.uplink, told.downlink, told.additional),
+            (None, Some((4, None)), false)
+        );
         assert_eq!(status_ie(&status([None; 2]), 0).valid_until, None);
     }
 }

@@ -5,9 +5,7 @@
 //! before QoS enforcement, start of traffic. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
-use pfcp::ie::{
-    MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers,
-};
+use pfcp::ie::{MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{Edit, IeType};
 use rules::model::{BarId, QerId, UrrId};

@@ -104,7 +104,10 @@ impl Policers {
                 passed: 0,
                 since: now,
             };
-            let window = self.windows.entry((id, direction, is_additional)).or_insert(begun);
+            let window = self
+                .windows
+                .entry((id, direction, is_additional))
+                .or_insert(begun);
             if now.0 >= window.since.0.saturating_add(window.of.unit.nanos()) {
                 *window = begun;
             }

@@ -210,7 +210,9 @@ impl SessionRules {
 
     /// The QERs with packet rates, in the order of their slots.
     pub fn packet_rated(&self) -> impl Iterator<Item = (QerId, PacketRates)> + '_ {
-        self.qers.iter().filter_map(|qer| Some((qer.id, qer.packet_rates?)))
+        self.qers
+            .iter()
+            .filter_map(|qer| Some((qer.id, qer.packet_rates?)))
     }
 
     /// The QERs. A QER's place here is its *slot*.

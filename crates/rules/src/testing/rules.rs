@@ -11,9 +11,9 @@ use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
     Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
     FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
-    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId,
-    PacketRates, PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
-    TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
+    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr,
+    PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules,
+    SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
@@ -313,7 +313,10 @@ fn any_packet_rates() -> impl Strategy<Value = PacketRates> {
     };
     let rate = move || {
         let rate = (per(), prop::option::of(per()));
-        prop::option::weighted(0.8, rate.prop_map(|(base, additional)| PacketRate { base, additional }))
+        prop::option::weighted(
+            0.8,
+            rate.prop_map(|(base, additional)| PacketRate { base, additional }),
+        )
     };
     (rate(), rate()).prop_map(|(ul, dl)| PacketRates { ul, dl })
 }

@@ -868,7 +868,10 @@ fn packet_rate(rate: PacketRate) -> Packets {
 
 fn left((qer, states): &PacketsLeft) -> (u32, [Left; 2]) {
     let window = |window: Window| (window.left, window.ends.0);
-    (qer.0, states.map(|state| [window(state.base), window(state.additional)]))
+    (
+        qer.0,
+        states.map(|state| [window(state.base), window(state.additional)]),
+    )
 }
 
 fn urr(urr: &model::Urr) -> Urr {

@@ -2,7 +2,9 @@
 //! they came, so that no case depends on them.
 
 use pfcp::group::CreatedPdr;
-use pfcp::ie::{Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, UsageReportTrigger, VolumeMeasurement};
+use pfcp::ie::{
+    Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, UsageReportTrigger, VolumeMeasurement,
+};
 use pfcp::message::Message;
 use pfcp::{Frames, Header};
 use serde_json::{Map, Value, json};
