@@ -223,6 +223,7 @@ fn a_meter_is_changed_in_its_place_or_not_at_all() {
     let held = flow::meter::MeterState {
         tokens: [5, 0],
         at: Nanos(7),
+        ..Default::default()
     };
     assert!(blocks.set_meter_state(block, 1, way, held));
     assert!(blocks.set_meter(block, 1, way, meter(200)));

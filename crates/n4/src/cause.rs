@@ -102,7 +102,8 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
         | RuleFault::AddressTaken
         | RuleFault::NoLocalAddress
         | RuleFault::ChooseInUpdate
-        | RuleFault::UnknownUrr => rejected,
+        | RuleFault::UnknownUrr
+        | RuleFault::UnknownQer => rejected,
     }
 }
 

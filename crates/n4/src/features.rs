@@ -12,8 +12,8 @@ use crate::config::Config;
 /// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
 /// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
 /// the last usage of their sessions reported (EPFAR); packets are told beside octets (MNOP), quotas lose their validity (VTIME);
-/// applications are known by the flow descriptions of PFDs (PFDM, PFDE).
-const ALWAYS: [Features; 18] = [
+/// packets are counted against packet rates (CIOT); applications are known by the flow descriptions of PFDs (PFDM, PFDE).
+const ALWAYS: [Features; 19] = [
     Features::FTUP,
     Features::EMPU,
     Features::DDND,
@@ -30,6 +30,7 @@ const ALWAYS: [Features; 18] = [
     Features::EPFAR,
     Features::MNOP,
     Features::VTIME,
+    Features::CIOT,
     Features::PFDM,
     Features::PFDE,
 ];
@@ -72,7 +73,7 @@ mod tests {
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
-        let usage = Features::MNOP | Features::VTIME;
+        let usage = Features::MNOP | Features::VTIME | Features::CIOT;
         let all = mandatory | downlink | sessions | sets | node | usage;
         assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {

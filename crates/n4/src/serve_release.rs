@@ -13,13 +13,14 @@ use pfcp::ie::{
 };
 use pfcp::message::{AssociationUpdateRequest, AssociationUpdateResponse, Body, SessionReportRequest};
 use pfcp::{Frame, Repeated};
-use session::{AssociationId, Done, EndCause, Refusal, Seid, UsageReport};
+use session::{AssociationId, Done, EndCause, PacketRateStatus, Refusal, Seid, UsageReport};
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
 use crate::release::{Leaver, Release, ReleaseId, Stage};
 use crate::reports::MOST_USAGE_SENT;
 use crate::requests::Purpose;
+use crate::serve_session::last_status;
 use crate::sets::Route;
 use crate::usage::final_report;
 
@@ -174,18 +175,27 @@ impl Endpoint {
         let usage: Vec<UsageReport> = unsent.usage.into_iter().chain(fresh).collect();
         let mut parts = usage.chunks(MOST_USAGE_SENT).peekable();
         if parts.peek().is_none() {
-            self.send_last(now, leaver.of, route, &[], true);
+            self.send_last(now, leaver.of, route, &[], Some(&done.packets));
             return 1;
         }
         let mut sent = 0;
         while let Some(part) = parts.next() {
-            self.send_last(now, leaver.of, route, part, parts.peek().is_none());
+            let packets = parts.peek().is_none().then_some(&done.packets[..]);
+            self.send_last(now, leaver.of, route, part, packets);
             sent += 1;
         }
         sent
     }
 
-    fn send_last(&mut self, now: Nanos, of: ReleaseId, route: Route, usage: &[UsageReport], is_last: bool) {
+    /// Sends one report of a session that has ended; the last one has what is left of its packet rates.
+    fn send_last(
+        &mut self,
+        now: Nanos,
+        of: ReleaseId,
+        route: Route,
+        usage: &[UsageReport],
+        last: Option<&[PacketRateStatus]>,
+    ) {
         let clock = self.config.clock_unix;
         let usage: Vec<_> = usage.iter().map(|one| final_report(one, clock)).collect();
         let kind = if usage.is_empty() {
@@ -195,7 +205,10 @@ impl Endpoint {
         };
         let mut report = SessionReportRequest::new(kind);
         report.usage_report = Repeated::new(&usage);
-        report.pfcpsrreq_flags = is_last.then_some(PfcpSrReqFlags::PSDBU);
+        report.pfcpsrreq_flags = last.map(|_| PfcpSrReqFlags::PSDBU);
+        let packets = last.unwrap_or_default().iter();
+        let packets: Vec<_> = packets.map(|one| last_status(one, clock)).collect();
+        report.packet_rate_status_report = Repeated::new(&packets);
         report.old_cp_f_seid = route.old.map(|old| FSeid {
             seid: pfcp::Seid(old.seid),
             ipv4: old.ipv4,

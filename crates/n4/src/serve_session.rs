@@ -1,14 +1,18 @@
 //! Procedures about sessions (TS 29.244 §6.3): from the request to the sessions, and back to the response.
 
 use flow::Nanos;
-use pfcp::ie::{Cause, FSeid, OffendingIe, PfcpSdRspFlags, PfcpSeReqFlags, QueryUrrReference};
+use pfcp::group::{PacketRateStatusReport, PacketRateStatusReportSessionModification};
+use pfcp::ie::{Cause, FSeid, OffendingIe, PfcpSdRspFlags, PfcpSeReqFlags, QerId, QueryUrrReference};
 use pfcp::message::{
     SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
     SessionModificationRequest, SessionModificationResponse,
 };
 use pfcp::{Header, MessageType, Repeated};
 use rules::model::UnixSeconds;
-use session::{AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, Refusal, Seid, Sets, UsageReport};
+use session::{
+    AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, Sets,
+    UsageReport,
+};
 use std::net::IpAddr;
 
 use crate::cause::{Reject, reject};
@@ -194,6 +198,7 @@ impl Endpoint {
     fn context(&self, now: Nanos) -> Context<'_> {
         Context {
             now: UnixSeconds(self.config.clock_unix.saturating_add(now.0 / 1_000_000_000)),
+            clock_unix: self.config.clock_unix,
             network: &self.network,
             unknown_instance: self.config.unknown_instance,
             pools: &self.config.sessions.pools,
@@ -397,6 +402,12 @@ impl Endpoint {
                 ) = load;
                 response.usage_report = Repeated::new(&usage);
                 response.additional_usage_reports_information = announced(following);
+                let packets: Vec<_> = done
+                    .packets
+                    .iter()
+                    .map(|one| modified_status(one, clock))
+                    .collect();
+                response.packet_rate_status_report = Repeated::new(&packets);
                 let sent = self.send(path, header, &response)?;
                 if let Some(association) = self.sessions.session(done.seid).map(|one| one.association()) {
                     let reference = in_work.reference;
@@ -431,6 +442,8 @@ impl Endpoint {
                     response.load_control_information,
                     response.overload_control_information,
                 ) = load;
+                let packets: Vec<_> = done.packets.iter().map(|one| last_status(one, clock)).collect();
+                response.packet_rate_status_report = Repeated::new(&packets);
                 response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
                 let sent = self.send(path, header, &response)?;
                 self.send_remainder(now, (in_work.association, done.cp), following);
@@ -438,6 +451,19 @@ impl Endpoint {
             }
         }
     }
+}
+
+/// For a Session Modification Response (TS 29.244 Table 7.5.5.4-1).
+fn modified_status(
+    status: &PacketRateStatus,
+    clock: u64,
+) -> PacketRateStatusReportSessionModification<'static> {
+    PacketRateStatusReportSessionModification::new(QerId(status.qer.0), map::status_ie(status, clock))
+}
+
+/// For a Session Deletion Response (TS 29.244 Table 7.5.7.1-2).
+pub(crate) fn last_status(status: &PacketRateStatus, clock: u64) -> PacketRateStatusReport<'static> {
+    PacketRateStatusReport::new(QerId(status.qer.0), map::status_ie(status, clock))
 }
 
 /// Whether the control plane's F-SEID is at `address`.

@@ -372,3 +372,34 @@ proptest! {
         world.assert_clean();
     }
 }
+
+#[test]
+fn what_is_left_of_packet_rates_is_told_with_the_last_report() {
+    let mut world = World::with_sessions(World::config(2), EPFAR, 0, 0);
+    let seid = world.establish(1, ue(1));
+    // 7 packets a minute up; QER 41 is told of when the session is released (RCSR), 42 is not.
+    let rated = |id, told: &[Octets]| {
+        let rate = ie(94, [1, 0, 0, 7]);
+        create_qer(&[&[qer_id(id), gate(0, 0), rate], told].concat())
+    };
+    let rates = [rated(41, &[ie(251, [1])]), rated(42, &[])];
+    world.ask(52, Some(seid), &rates).assert_accepted();
+    let sequence = world.next_sequence();
+    let mut sent = world.send(smf(), &message(7, None, sequence, &prepare()));
+    sent.remove(0);
+    let all = world.play_along(sent);
+    let statuses = all.iter().filter_map(|reply| match reply.message() {
+        Message::SessionReportRequest(report) => Some(report.packet_rate_status_report),
+        _ => None,
+    });
+    let statuses: Vec<_> = statuses
+        .flat_map(|reports| {
+            reports
+                .iter()
+                .map(|one| (one.qer_id.0, one.packet_rate_status.uplink))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    assert_eq!(statuses, [(41, Some((7, None)))]);
+    world.released();
+}

@@ -106,7 +106,7 @@ pub fn compile(
         near: near(rules, &decisions),
         forwards,
         marks: rules.qers().iter().map(mark).collect(),
-        meters: rules.qers().iter().map(meters).collect(),
+        meters: all_meters(rules),
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: (rules.urrs().len() + own_counters(rules)) as u8,
@@ -134,6 +134,7 @@ pub fn compile(
         copies,
         next_hops: next_hops.held,
         told: told(rules),
+        packets: Vec::new(),
     })
 }
 
@@ -173,7 +174,10 @@ fn all<'a, R, T>(
 fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
-    limit(rules.qers(), BlockImage::MAX_QERS, |qer| qer.id.into())?;
+    let rated = rules.packet_rated().count();
+    limit(rules.qers(), BlockImage::MAX_QERS.saturating_sub(rated), |qer| {
+        qer.id.into()
+    })?;
     let urrs = BlockImage::MAX_URRS - own_counters(rules);
     limit(rules.urrs(), urrs, |urr| urr.id.into())?;
     limit_prefixes(rules)
@@ -271,7 +275,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
     Ok(Decision {
         pdr: slot as u16,
         forward: forward as u8,
-        qers: mask(&qers),
+        qers: mask(&qers) | packet_slots(rules, &pdr.qers),
         urrs: (mask(&urrs) & !paused(rules)) | activity(rules),
         content: ContentId::NONE,
         marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
@@ -328,6 +332,22 @@ fn mask(slots: &[usize]) -> u64 {
     slots.iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
+/// The meters of all QERs by slot. Packet rates have slots behind them.
+fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
+    let packets = rules.packet_rated().map(|(_, rates)| {
+        let spec = |rate| MeterSpec::Packets { rate, renews: true };
+        Direction::BOTH.map(|direction| rates.of(direction).map(spec))
+    });
+    rules.qers().iter().map(meters).chain(packets).collect()
+}
+
+/// The slots of the packet rates of these QERs.
+fn packet_slots(rules: &SessionRules, qers: &[QerId]) -> u64 {
+    let slots = (rules.qers().len()..).zip(rules.packet_rated());
+    let named = slots.filter(|(_, (id, _))| qers.contains(id));
+    mask(&named.map(|(slot, _)| slot).collect::<Vec<usize>>())
+}
+
 fn mark(qer: &Qer) -> Mark {
     let mark = Mark::NONE.with_rqi(qer.rqi);
     let mark = qer.qfi.map_or(mark, |qfi| mark.with_qfi(qfi.get()));
@@ -341,7 +361,9 @@ fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
     let rates = |rates: BitRates| [rate(rates.ul), rate(rates.dl)];
     let gbr = qer.gbr.map_or([Rate::ZERO; 2], rates);
     let mbr = qer.mbr.map_or([Rate::UNLIMITED; 2], rates);
-    Direction::BOTH.map(|direction| MeterSpec::gbr_mbr(gbr[direction as usize], mbr[direction as usize]))
+    let millis = qer.burst_millis();
+    Direction::BOTH
+        .map(|direction| MeterSpec::gbr_mbr_over(gbr[direction as usize], mbr[direction as usize], millis))
 }
 
 fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {

@@ -7,13 +7,16 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use flow::meter::PacketState;
 use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
 pub use flow::{ContentId, Direction, SessionIndex, UrrCount};
 use packet::Teid;
 
 use crate::classifier::Classifier;
 use crate::compile::Hold;
-use crate::model::{ApplyAction, FarId, InactivityTimer, RuleRef, SdfFilterId, SessionRules, UrrId, Verb};
+use crate::model::{
+    ApplyAction, FarId, InactivityTimer, QerId, RuleRef, SdfFilterId, SessionRules, UrrId, Verb,
+};
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
 
@@ -111,7 +114,13 @@ pub struct SessionImage {
     /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker that
     /// has the image writes it.
     pub told: Vec<Told>,
+    /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
+    /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
+    pub packets: Vec<PacketsLeft>,
 }
+
+/// What is left of a QER's packet rates, by [`Direction`].
+pub type PacketsLeft = (QerId, [PacketState; 2]);
 
 /// What became of a downlink packet, for the delivery status (TS 29.244 §5.28, §8.2.179).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -227,6 +236,12 @@ impl SessionImage {
         self.copies.get(place).map(|(_, copies)| *copies)
     }
 
+    /// The slots of packet rates, behind those of the QERs.
+    pub fn packet_slots(&self) -> impl Iterator<Item = (u8, QerId)> + '_ {
+        let first = self.rules.qers().len() as u8;
+        (first..).zip(self.rules.packet_rated().map(|(id, _)| id))
+    }
+
     /// Whether any of its meters is limited.
     pub fn is_metered(&self) -> bool {
         self.block.meters.iter().flatten().any(Option::is_some)
@@ -317,6 +332,8 @@ pub struct UsageSnapshot {
     /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a Replace
     /// by another session, else of those that a Replace took away.
     pub contents: Vec<ContentUsage>,
+    /// What is left of each packet rate, or what was taken away of it for the worker that the session goes to.
+    pub packets: Vec<PacketsLeft>,
 }
 
 /// Rules that cannot be compiled: the rule to name in a Failed Rule ID, and why.

@@ -2,7 +2,7 @@
 
 use flow::meter::SharedId;
 use rules::Predefined;
-use rules::image::Farewell;
+use rules::image::{Farewell, PacketsLeft};
 use rules::model::{
     Bar, BarId, BarUpdate, EditError, EditFault, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId,
     QerUpdate, RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress,
@@ -140,6 +140,10 @@ pub struct Changes {
     pub farewell: Farewell,
     /// Reports wanted, computed before anything above changes.
     pub query: Query,
+    /// QERs whose Packet Rate Status is wanted, as it is before anything above changes; each must exist.
+    pub query_packets: Vec<QerId>,
+    /// What is left of the packet rates of QERs above from the beginning (Packet Rate Status, TS 29.244 §5.4.15.2).
+    pub packets: Vec<PacketsLeft>,
 }
 
 impl Changes {
@@ -148,6 +152,7 @@ impl Changes {
         *self
             == Changes {
                 query: self.query.clone(),
+                query_packets: self.query_packets.clone(),
                 ..Changes::default()
             }
     }

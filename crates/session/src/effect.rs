@@ -7,6 +7,7 @@ use rules::model::FTeid;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::changes::{Assigned, Recipient};
+use crate::packets::PacketRateStatus;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::steering::SteerChange;
@@ -126,6 +127,8 @@ pub struct Done {
     pub assigned: Vec<Assigned>,
     /// Usage to report in the response.
     pub usage: Vec<UsageReport>,
+    /// What is left of packet rates, to tell in the response.
+    pub packets: Vec<PacketRateStatus>,
     /// The record of an export, with the association that the session belongs or belonged to.
     pub record: Option<(AssociationId, Box<SessionRecord>)>,
 }

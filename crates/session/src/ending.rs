@@ -6,6 +6,7 @@ use rules::image::{Farewell, SessionChange};
 use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Remote, Ticket};
 use crate::ledger::{EndCause, Will};
+use crate::packets::PacketRateStatus;
 use crate::progress::Role;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
@@ -137,7 +138,7 @@ impl Sessions {
         now: Nanos,
         index: SessionIndex,
         ticket: Ticket,
-        usage: Vec<UsageReport>,
+        (usage, packets): (Vec<UsageReport>, Vec<PacketRateStatus>),
         record: Option<(AssociationId, Box<SessionRecord>)>,
     ) {
         if record.is_none() {
@@ -160,6 +161,7 @@ impl Sessions {
                 created: Vec::new(),
                 assigned: Vec::new(),
                 usage,
+                packets,
                 record,
             },
         );

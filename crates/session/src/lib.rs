@@ -18,6 +18,7 @@ mod ledger;
 mod members;
 mod metering;
 mod moving;
+mod packets;
 mod paths;
 mod persist;
 mod pools;
@@ -42,6 +43,7 @@ pub use effect::{AssociationId, CpFSeid, Done, Effect, Outcome, Seid, Ticket, Wo
 pub use keyed::{Keyed, keyed};
 pub use ledger::{EndCause, LedgerEntry, LedgerEvent, Subscriber};
 pub use moving::{MoveFault, Moved};
+pub use packets::{PacketRateStatus, PacketsAllowed};
 pub use paths::{GtpuPath, PathChange};
 pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};

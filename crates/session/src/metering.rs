@@ -8,7 +8,7 @@
 //! comes before the answer to that, and means nothing: under the new bounds it will be told again.
 
 use flow::{Nanos, Reached, SessionIndex, UrrCount};
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::{Edit, UrrId, UrrTermsUpdate, UrrUpdate};
 use usage::{Renewed, UsageBook, UsageReport};
 
@@ -28,6 +28,8 @@ pub(crate) struct Metering {
     bounding: u32,
     /// Something came that could not be made use of: the bounds are to be set again, which finds it again.
     missed: bool,
+    /// What is left of packet rates and on its way to another worker.
+    pub(crate) lent: Vec<PacketsLeft>,
     /// Volume limits that counters have told of since the counts were asked for.
     stopped: Vec<(UrrId, u8)>,
 }

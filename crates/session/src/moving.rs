@@ -4,6 +4,7 @@
 //!    with counters that start at 0. From then on its requests wait. New sessions of the bucket wait, too. If it has
 //!    meters, the old owner first gives up half of their bursts and all that they would earn; at the new owner they
 //!    start empty, with the other half, and earn. So both never admit more than one meter would.
+//!    Of packet rates it gives the new one half of what is left, and begins no unit of time any more.
 //! 2. All workers are told the bucket's new owner, with a fence. Then nobody hands packets to the old owner any more.
 //! 3. What has been handed to it before lies in its inbox and is served there: it drains.
 //! 4. The sessions are removed at the old owner. What they counted there is added to what control holds; their meters
@@ -14,7 +15,7 @@
 //! same time for a moment, so they may leave in another order than they came in.
 
 use flow::{Bucket, Nanos, SessionIndex, WorkerId};
-use rules::image::{Farewell, MeterShare, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -267,7 +268,11 @@ impl Sessions {
         match (to, self.image_of(index)) {
             (Some(to), Some(image)) => {
                 let mut image = Box::new(image.with_share(MeterShare::Arriving));
-                let counters = left.map(|left| left.counters).unwrap_or_default();
+                let (counters, packets) = left.map(|left| (left.counters, left.packets)).unwrap_or_default();
+                if let Some(session) = self.session_mut(index) {
+                    session.metering.lent.clone_from(&packets);
+                }
+                image.packets = packets;
                 usage::share_limits(&image.urr_ids, &mut image.block.bounds, &counters);
                 self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
             }
@@ -275,14 +280,15 @@ impl Sessions {
         }
     }
 
-    /// The only worker that has a session gets the whole of its meters.
-    fn make_whole(&mut self, index: SessionIndex) {
+    /// The only worker that has a session gets the whole of its meters, and what the other had left of packet rates.
+    fn make_whole(&mut self, index: SessionIndex, packets: Vec<PacketsLeft>) {
         let worker = self.moving.as_deref().map(|moving| moving.to);
         // What is live has been compiled before, and keeps its next hops: there is an image.
-        if let (Some(worker), Some(image)) = (
+        if let (Some(worker), Some(mut image)) = (
             worker,
             self.image_of(index).filter(|image| image.is_shared_knowingly()),
         ) {
+            image.packets = packets;
             self.share_meters(worker, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
@@ -488,6 +494,12 @@ impl Sessions {
             return;
         };
         session.phase = Phase::Stays;
+        // A worker that never had the session has not spent what was lent to it.
+        let lent = std::mem::take(&mut session.metering.lent);
+        let packets = match &result {
+            Ok(left) => left.as_ref().map(|left| left.packets.clone()).unwrap_or_default(),
+            Err(_) => lent,
+        };
         if is_undone {
             session.add(result);
         } else {
@@ -495,7 +507,7 @@ impl Sessions {
         }
         let (association, charged) = (session.payer, session.charged);
         self.shares.remove(association, from, charged);
-        self.make_whole(index);
+        self.make_whole(index, packets);
         self.follow_usage(now, index, true);
         self.next_request(now, index);
     }

@@ -3,7 +3,7 @@
 use flow::{Bucket, SessionIndex};
 use rules::compile::{self, compile};
 use rules::image::SessionImage;
-use rules::model::{Edit, FTeid, PdrId, RuleRef, SessionRules, SourceInterface, UrrId};
+use rules::model::{Edit, FTeid, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -48,6 +48,14 @@ pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, UsageTri
     } else {
         named.iter().copied().map(of).collect()
     })
+}
+
+/// That the QERs exist whose Packet Rate Status is wanted.
+pub(crate) fn check_queried(live: &Live, qers: &[QerId]) -> Result<(), Refusal> {
+    match qers.iter().find(|qer| live.rules.qer(**qer).is_none()) {
+        Some(unknown) => Err(Refusal::rule(*unknown, RuleFault::UnknownQer)),
+        None => Ok(()),
+    }
 }
 
 /// The URRs that a request removes and creates anew: two of one number, of which the old one is reported last.
@@ -197,11 +205,13 @@ impl Sessions {
         seid: Seid,
         bucket: Option<Bucket>,
         live: &Live,
-        changes: Changes,
+        mut changes: Changes,
     ) -> Result<Box<SessionImage>, Refusal> {
         let mut rules = SessionRules::clone(&live.rules);
+        let packets = std::mem::take(&mut changes.packets);
         changes.make(&mut rules, &self.config.predefined)?;
         let mut image = self.compile(Arc::new(rules))?;
+        image.packets = packets;
         image.session = index;
         image.seid = seid.0;
         image.bucket = match (bucket, image.tunnels.first()) {

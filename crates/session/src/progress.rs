@@ -4,11 +4,12 @@
 //! is live after a Replace. Workers apply in order, so that a late confirmation leaves no ghost.
 
 use flow::{Bounds, Nanos, OpId, SessionIndex, UrrCount, WorkerId};
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 
 use crate::effect::{Done, Effect, Ticket, WorkerFault};
 use crate::ledger::EndCause;
+use crate::packets::{PacketRateStatus, statuses};
 use crate::refusal::Refusal;
 use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
@@ -61,7 +62,7 @@ impl Sessions {
         let Change { id, work, .. } = &**change;
         let (id, worker) = (*id, self.config.owner(session.bucket));
         let role = work.role();
-        let asks = |prepared: &Prepared| !prepared.queried.is_empty();
+        let asks = |prepared: &Prepared| !prepared.queried.is_empty() || !prepared.queried_packets.is_empty();
         let queries = role == Role::Query || work.prepared().is_some_and(asks);
         let astray = work
             .prepared()
@@ -242,9 +243,12 @@ impl Sessions {
             fault,
             counted,
             ended,
+            packets,
             bounds,
             ..
         } = change;
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let left = session.map_or_else(Vec::new, |session| session.statuses(now, &work, &packets));
         let ended = ended.unwrap_or_default();
         match (fault, work) {
             (fault, Work::Delete) => {
@@ -252,23 +256,23 @@ impl Sessions {
                     None => session.final_reports(now, &ended),
                     Some(_) => Vec::new(),
                 });
-                self.deleted(now, index, ticket, reports, None);
+                self.deleted(now, index, ticket, (reports, left), None);
             }
             (None, Work::Establish(prepared)) => {
-                self.commit(now, index, ticket, prepared, (Vec::new(), bounds));
+                self.commit(now, index, ticket, prepared, (Vec::new(), left, bounds));
             }
             (None, Work::Modify(prepared)) => {
                 let reports = self.make_reports(index, |session| {
                     session.reports_of(now, &prepared, &counted, &ended)
                 });
-                self.commit(now, index, ticket, prepared, (reports, bounds));
+                self.commit(now, index, ticket, prepared, (reports, left, bounds));
             }
             (None, Work::Supersede(prepared, seid)) => {
                 let all: Vec<_> = counted.iter().chain(&ended).copied().collect();
                 self.enter_superseded(now, index, &all);
                 let subscriber = prepared.subscriber.clone();
                 self.take_over(now, index, seid, (&counted, subscriber));
-                self.commit(now, index, ticket, prepared, (Vec::new(), bounds));
+                self.commit(now, index, ticket, prepared, (Vec::new(), left, bounds));
             }
             (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
@@ -279,7 +283,7 @@ impl Sessions {
                     Export::Take => &ended,
                     Export::Copy => &counted,
                 };
-                self.exported(now, index, ticket, how, last);
+                self.exported(now, index, ticket, how, (last, &packets));
             }
             (Some(fault), Work::Export(how)) => {
                 self.refuse(ticket, refusal(fault));
@@ -317,7 +321,7 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         prepared: Prepared,
-        (usage, bounds): (Vec<UsageReport>, Vec<Bounds>),
+        (usage, packets, bounds): (Vec<UsageReport>, Vec<PacketRateStatus>, Vec<Bounds>),
     ) {
         let Some(session) = self.session_mut(index) else {
             return;
@@ -348,6 +352,7 @@ impl Sessions {
                 created: prepared.created,
                 assigned: prepared.assigned,
                 usage,
+                packets,
                 record: None,
             },
         );
@@ -355,9 +360,14 @@ impl Sessions {
 }
 
 impl Change {
-    /// Keeps what a worker's answer to one operation says of the counters.
+    /// Keeps what a worker's answer to one operation says of the counters, and of packet rates.
     fn note(&mut self, role: Role, usage: Option<UsageSnapshot>) {
-        let counters = usage.map(|usage| usage.counters).unwrap_or_default();
+        let (counters, packets) = usage
+            .map(|usage| (usage.counters, usage.packets))
+            .unwrap_or_default();
+        if matches!(role, Role::Query | Role::Remove) {
+            self.packets = packets;
+        }
         match role {
             Role::Query => self.counted = counters,
             Role::Fence => {}
@@ -406,6 +416,20 @@ impl Session {
             book.report(now, Counted { urr, count }, UsageTriggers::TERMR)
         });
         all.collect()
+    }
+
+    /// What is to be told of packet rates: those that a request asks for, or when the session is released those that are
+    /// to be told of then (RCSR).
+    fn statuses(&self, now: Nanos, work: &Work, left: &[PacketsLeft]) -> Vec<PacketRateStatus> {
+        let rules = &self.live.rules;
+        let reports = |qer| rules.qer(qer).is_some_and(|qer| qer.reports_rate);
+        match work {
+            Work::Modify(prepared) => {
+                statuses(now, rules, left, |qer| prepared.queried_packets.contains(&qer))
+            }
+            Work::Delete => statuses(now, rules, left, reports),
+            _ => Vec::new(),
+        }
     }
 
     /// Keeps what URRs counted in another worker than the one whose count the book follows.

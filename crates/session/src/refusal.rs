@@ -51,6 +51,8 @@ pub enum RuleFault {
     NoPool,
     /// A usage report of it is wanted, and it does not exist.
     UnknownUrr,
+    /// Its Packet Rate Status is wanted, and it does not exist.
+    UnknownQer,
 }
 
 impl Refusal {
@@ -110,7 +112,7 @@ impl fmt::Display for RuleFault {
             RuleFault::NoLocalAddress => f.write_str("wants an F-TEID that no local address suits"),
             RuleFault::ChooseInUpdate => f.write_str("has no F-TEID that an update could keep"),
             RuleFault::NoPool => f.write_str("wants a UE address that no pool has the like of"),
-            RuleFault::UnknownUrr => f.write_str("does not exist"),
+            RuleFault::UnknownUrr | RuleFault::UnknownQer => f.write_str("does not exist"),
         }
     }
 }

@@ -2,9 +2,8 @@
 
 use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
-use rules::image::Farewell;
-use rules::image::SessionImage;
-use rules::model::{FTeid, SessionRules, UrrId};
+use rules::image::{Farewell, PacketsLeft, SessionImage};
+use rules::model::{FTeid, QerId, SessionRules, UrrId};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -100,6 +99,8 @@ pub(crate) struct Prepared {
     pub(crate) addresses: Vec<UeAddress>,
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
+    /// QERs whose Packet Rate Status is to be told.
+    pub(crate) queried_packets: Vec<QerId>,
     /// URRs that the request removes and creates under one number: the slots of the old ones end.
     pub(crate) fresh: Vec<UrrId>,
     /// The terms of URRs that the request gives anew.
@@ -168,6 +169,8 @@ pub(crate) struct Change {
     pub(crate) counted: Vec<(UrrId, UrrCount)>,
     /// The last counts of those whose slots the worker gave up when it did what was sent; `None`: it has not done it.
     pub(crate) ended: Option<Vec<(UrrId, UrrCount)>>,
+    /// What is left of packet rates, to be told or recorded.
+    pub(crate) packets: Vec<PacketsLeft>,
     /// The bounds of its counters that the worker gets with the rules, by slot.
     pub(crate) bounds: Vec<Bounds>,
 }

@@ -367,6 +367,8 @@ impl Sessions {
         };
         let (live, shared) = (session.live.clone(), session.shared.clone());
         let queried = crate::prepare::queried(&live, &changes.query)?;
+        crate::prepare::check_queried(&live, &changes.query_packets)?;
+        let queried_packets = changes.query_packets.clone();
         let renewed: Vec<_> = changes.update_urrs.iter().map(renewed).collect();
         let (image, mut prepared) = if changes.leaves_rules() {
             (
@@ -393,6 +395,7 @@ impl Sessions {
         let lost = prepared.queried.iter().map(|(urr, _)| (*urr, Renewed::ALL));
         prepared.renewed = lost.chain(renewed).collect();
         prepared.queried.extend(queried);
+        prepared.queried_packets = queried_packets;
         prepared.cp = cp;
         self.start(now, index, ticket, Work::Modify(prepared), image);
         Ok(())
@@ -640,6 +643,7 @@ impl Sessions {
             fault: None,
             counted: Vec::new(),
             ended: None,
+            packets: Vec::new(),
             bounds: image
                 .as_deref()
                 .map(|image| image.block.bounds.clone())

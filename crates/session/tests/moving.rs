@@ -4,9 +4,10 @@ mod support;
 
 use std::time::Duration;
 
-use flow::{Bucket, OpId, SessionIndex, WorkerId};
-use rules::image::MeterShare;
-use rules::model::{BitRates, BitsPerSecond, FarUpdate, UrrId};
+use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
+use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
+use rules::image::{MeterShare, PacketsLeft};
+use rules::model::{BitRates, BitsPerSecond, FarUpdate, PacketRates, QerId, UrrId};
 use session::*;
 
 use support::fleet::Packets;
@@ -91,6 +92,68 @@ fn shares(world: &World) -> [Option<MeterShare>; 2] {
         let sessions = world.fleet.workers[worker.index()].sessions.values();
         sessions.map(|image| image.meter_share).next()
     })
+}
+
+/// The same with a packet rate, of which the worker says that so much is left.
+fn rated_world(left: &PacketsLeft) -> World {
+    let (mut world, _) = world(0);
+    let mut changes = chosen_session(ue_in(bucket(), 0));
+    let base = PacketsPer {
+        packets: 9,
+        unit: TimeUnit::Hour,
+    };
+    let rate = PacketRate {
+        base,
+        additional: None,
+    };
+    changes.create_qers[0].packet_rates = Some(PacketRates {
+        ul: Some(rate),
+        dl: None,
+    });
+    let seid = world.establish(1, changes).unwrap().seid;
+    let index = world.sessions.session(seid).unwrap().index();
+    world.fleet.leave_packets(index, *left);
+    world
+}
+
+fn packets_left(left: u16) -> PacketsLeft {
+    let base = Window { left, ends: Nanos(1) };
+    let up = PacketState {
+        base,
+        ..PacketState::default()
+    };
+    (QerId(1), [up, PacketState::default()])
+}
+
+/// What the image of the only session at a worker says of packet rates.
+fn image_packets(world: &World, worker: WorkerId) -> Vec<PacketsLeft> {
+    let sessions = world.fleet.workers[worker.index()].sessions.values();
+    sessions.flat_map(|image| image.packets.clone()).collect()
+}
+
+#[test]
+fn what_is_left_of_packet_rates_goes_to_the_new_owner_in_two_parts() {
+    // What was given first, and what the old owner had left in the end, are the fleet's same answer here.
+    let mut world = rated_world(&packets_left(3));
+    begin(&mut world, NEW);
+    world.hand_over();
+    step(&mut world, OLD);
+    step(&mut world, NEW);
+    assert_eq!(image_packets(&world, NEW), [packets_left(3)]);
+    assert_eq!(finish(&mut world), Ok(1));
+    assert_eq!(image_packets(&world, NEW), [packets_left(3)]);
+    let only = |worker: WorkerId| world.fleet.workers[worker.index()].sessions.values().next();
+    assert_eq!(only(NEW).map(|image| image.meter_share), Some(MeterShare::Whole));
+}
+
+#[test]
+fn what_was_given_away_comes_back_when_the_new_owner_has_no_room() {
+    let mut world = rated_world(&packets_left(3));
+    world.fleet.worker(NEW).room = Some(0);
+    begin(&mut world, NEW);
+    assert_eq!(finish(&mut world), Err(MoveFault::NoResources));
+    assert_eq!(image_packets(&world, OLD), [packets_left(3)]);
+    assert_eq!(shares(&world)[0], Some(MeterShare::Whole));
 }
 
 /// Packets that the deletion of a session reports.

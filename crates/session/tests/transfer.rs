@@ -5,8 +5,8 @@ mod support;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use flow::meter::{Rate, SharedId};
-use flow::{UrrCount, WorkerId};
+use flow::meter::{PacketRate, PacketState, PacketsPer, Rate, SharedId, TimeUnit, Window};
+use flow::{Nanos, UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
@@ -110,6 +110,74 @@ fn a_session_goes_on_elsewhere_with_its_numbers_and_every_octet_is_reported_once
     let last = second.delete(done.seid).unwrap().usage[0];
     assert_eq!((last.sequence, last.count), (2, uplink_count(2)));
     second.assert_clean();
+}
+
+/// 10 packets a day up.
+fn packet_rates() -> PacketRates {
+    let base = PacketsPer {
+        packets: 10,
+        unit: TimeUnit::Day,
+    };
+    PacketRates {
+        ul: Some(PacketRate {
+            base,
+            additional: None,
+        }),
+        dl: None,
+    }
+}
+
+#[test]
+fn what_is_left_of_packet_rates_goes_along_by_date() {
+    let mut first = World::new(2);
+    let mut changes = chosen_session(UE);
+    changes.create_qers[0].packet_rates = Some(packet_rates());
+    let seid = first.establish(1, changes).unwrap().seid;
+    let index = first.sessions.session(seid).unwrap().index();
+    let hour = 3_600_000_000_000;
+    let state = |left, ends| {
+        let base = Window {
+            left,
+            ends: Nanos(ends),
+        };
+        let up = PacketState {
+            base,
+            ..PacketState::default()
+        };
+        (QerId(1), [up, PacketState::default()])
+    };
+    first.fleet.leave_packets(index, state(4, hour));
+    let asked = Changes {
+        query_packets: vec![QerId(1)],
+        ..Changes::default()
+    };
+    let status = first.modify(seid, asked.clone()).unwrap().packets[0];
+    assert_eq!(
+        (status.left, status.until),
+        ([Some((4, None)), None], Nanos(hour))
+    );
+    let unknown = Changes {
+        query_packets: vec![QerId(9)],
+        ..Changes::default()
+    };
+    let refused = Refusal::Rule {
+        rule: QerId(9).into(),
+        fault: RuleFault::UnknownQer,
+    };
+    assert_eq!(first.modify(seid, unknown), Err(refused));
+    let record = export(&mut first, seid, Export::Take).unwrap();
+
+    let mut second = World::new(3);
+    import(&mut second, &sent(&record, 60)).unwrap();
+    let images = second
+        .fleet
+        .workers
+        .iter()
+        .flat_map(|worker| worker.sessions.values());
+    let left: Vec<_> = images.flat_map(|image| image.packets.clone()).collect();
+    assert_eq!(left, [state(4, hour - 60_000_000_000)]);
+    // Without RCSR the release says nothing.
+    assert_eq!(second.delete(seid).unwrap().packets, []);
 }
 
 #[test]
@@ -336,14 +404,23 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
     );
     // None, one of the two policers, both.
     let policers = (0..4_u16).prop_map(SharedId);
+    let window = || {
+        any::<(u16, u64)>().prop_map(|(left, ends)| Window {
+            left,
+            ends: Nanos(ends),
+        })
+    };
+    let state = move || (window(), window()).prop_map(|(base, additional)| PacketState { base, additional });
+    let left = (any::<u32>().prop_map(QerId), [state(), state()]);
+    let packets = prop::collection::vec(left, 0..3);
     (
         rules::testing::any_rules(),
-        (urrs, policers),
+        (urrs, policers, packets),
         any_pending(),
         sets,
         endpoints,
     )
-        .prop_map(|(rules, (urrs, policers), pending, sets, endpoints)| {
+        .prop_map(|(rules, (urrs, policers, packets), pending, sets, endpoints)| {
             let mut world = World::new(1);
             let seid = world.establish(1, chosen_session(UE)).unwrap().seid;
             let mut record = export(&mut world, seid, Export::Copy).unwrap();
@@ -358,6 +435,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
             }
             record.association = b"\x02\x03smf".to_vec();
             (record.rules, record.pending, record.sets) = (rules.into(), pending, sets);
+            record.packets = packets;
             record
         })
 }

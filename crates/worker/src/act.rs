@@ -41,6 +41,8 @@ pub(crate) struct Act<'a> {
     pub mirrored: &'a mut Batch<(u8, PortId)>,
     /// Downlink packets that are dropped by FARs which may tell of it (DDPN).
     pub discarded: &'a mut Batch<u8>,
+    /// Packets beyond their guaranteed rates: bit n is place n.
+    pub yellow: u64,
 }
 
 /// What it takes to find a packet's way out.
@@ -240,6 +242,9 @@ impl Act<'_> {
             return Err(DropReason::TtlExpired);
         }
         let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        if colour == Colour::Yellow {
+            self.yellow |= 1 << (place % BURST);
+        }
         let destination = keys.destination(place, descriptor.family);
         let id = self.ways.next_hop(&block, &forward, destination)?;
         let adjacency = self.ways.adjacent(id)?;
@@ -305,6 +310,7 @@ impl Act<'_> {
             return Err(DropReason::TtlExpired);
         }
         let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        self.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
         note_copies(self.mirrored, &block, verdict, place);
         let translated = self.extended.translate(buf, descriptor, extension)?;
         let received = keys.destination(place, descriptor.family);

@@ -48,6 +48,11 @@ impl<T> Batch<T> {
         self.items.drain(..)
     }
 
+    /// Takes out the first, if there is one. The others move up.
+    pub fn pop_first(&mut self) -> Option<T> {
+        self.items.drain(..self.items.len().min(1)).next()
+    }
+
     /// Takes out the first `n` (or all, if there are fewer), in order.
     #[inline]
     pub fn drain_front(&mut self, n: usize) -> std::vec::Drain<'_, T> {

@@ -5,13 +5,14 @@
 
 use std::net::IpAddr;
 
+use flow::meter::PacketState;
 use flow::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentId, ContentUsage, Flows, Nanos, Reached,
-    ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentId, ContentUsage, Direction, Flows, Nanos,
+    Reached, ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
-use rules::image::{MeterShare, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 use rules::prefix::IpPrefix;
 
@@ -287,6 +288,7 @@ impl Sessions {
             session,
             counters,
             contents: Vec::new(),
+            packets: self.packets(slot),
         })
     }
 
@@ -376,6 +378,9 @@ impl Sessions {
         if image.meter_share == MeterShare::Arriving {
             self.blocks.empty_meters(installed.block, now);
         }
+        for (place, left) in packets_of(&mut image) {
+            set_packets(&mut self.blocks, installed.block, place, left);
+        }
         let spent = std::mem::take(&mut image.block);
         self.add_keys(&image);
         let place = image.session.index();
@@ -397,6 +402,8 @@ impl Sessions {
         let same = slot.image.classification_generation == image.classification_generation;
         let flows = if same { Flows::Keep } else { Flows::Revoke };
         let leaves = image.meter_share == MeterShare::Leaving;
+        let comes_together =
+            image.meter_share == MeterShare::Whole && slot.image.meter_share != MeterShare::Whole;
         let mut last = self.counters(slot, |urr| !carry.keeps(urr));
         let block = slot.installed.block;
         let is_same_session = slot.image.seid == image.seid;
@@ -407,6 +414,13 @@ impl Sessions {
             Ok(installed) => installed,
             Err(error) => return Applied::failed(fault(error), Some(image)),
         };
+        for (place, left) in packets_of(&mut image) {
+            if comes_together {
+                join_packets(&mut self.blocks, installed.block, place, left);
+            } else {
+                set_packets(&mut self.blocks, installed.block, place, left);
+            }
+        }
         let spent = std::mem::take(&mut image.block);
         let session = image.session;
         let mut contents = self.take_contents(&image, is_same_session, !same);
@@ -425,11 +439,12 @@ impl Sessions {
                 .at(session)
                 .map_or(last, |slot| self.counters(slot, |_| true));
         }
-        let usage = (!last.is_empty() || !contents.is_empty()).then_some(UsageSnapshot {
-            session,
-            counters: last,
-            contents,
-        });
+        let packets = if leaves {
+            self.halve_packets(session)
+        } else {
+            Vec::new()
+        };
+        let usage = snapshot(session, last, contents, packets);
         Applied {
             outcome: Ok(usage),
             retired: old.map(Slot::into_image),
@@ -470,7 +485,8 @@ impl Sessions {
         session: SessionIndex,
         now: Nanos,
     ) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
-        let counters = self.counters(self.at(session)?, |_| true);
+        let slot = self.at(session)?;
+        let (counters, packets) = (self.counters(slot, |_| true), self.packets(slot));
         let contents = self.contents(session, now);
         self.blocks.retain_contents(session, |_| false);
         let slot = self.slots[session.index()].take()?;
@@ -484,12 +500,7 @@ impl Sessions {
         for &(vrf, prefix) in &image.ue_addresses {
             self.addresses.remove(vrf, prefix);
         }
-        let usage = (!counters.is_empty() || !contents.is_empty()).then_some(UsageSnapshot {
-            session,
-            counters,
-            contents,
-        });
-        Some((usage, image))
+        Some((snapshot(session, counters, contents, packets), image))
     }
 
     /// The counts of the URR slots that `wanted` names.
@@ -505,6 +516,30 @@ impl Sessions {
             .enumerate()
             .filter(|(place, _)| wanted(*place as u8));
         ids.map(|(place, id)| (*id, count(&block, place))).collect()
+    }
+
+    /// What is left of a session's packet rates.
+    fn packets(&self, slot: &Slot) -> Vec<PacketsLeft> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let left =
+            |place| Direction::BOTH.map(|direction| block.packets(place, direction).unwrap_or_default());
+        let slots = slot.image.packet_slots();
+        slots.map(|(place, qer)| (qer, left(place))).collect()
+    }
+
+    /// Takes half of what is left of a session's packet rates.
+    fn halve_packets(&mut self, session: SessionIndex) -> Vec<PacketsLeft> {
+        let Some(slot) = self.slots.get(session.index()).and_then(Option::as_ref) else {
+            return Vec::new();
+        };
+        let (block, blocks) = (slot.installed.block, &mut self.blocks);
+        let mut half = |place| {
+            Direction::BOTH.map(|direction| blocks.halve_packets(block, place, direction).unwrap_or_default())
+        };
+        let slots = slot.image.packet_slots();
+        slots.map(|(place, qer)| (qer, half(place))).collect()
     }
 
     /// Takes away the keys that the session has and `image` has not, and adds those of `image`.
@@ -567,11 +602,53 @@ impl Sessions {
 /// Counts and meters that go on: those of the URRs and QERs that are in both images, but for the URRs that are new
 /// under an old number.
 fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
-    let qers = |image: &SessionImage| image.rules.qers().iter().map(|qer| qer.id).collect::<Vec<_>>();
+    let qers = |image: &SessionImage| {
+        let qers = image.rules.qers().iter().map(|qer| (qer.id, false));
+        let packets = image.packet_slots().map(|(_, qer)| (qer, true));
+        qers.chain(packets).collect::<Vec<_>>()
+    };
     let both = ReplaceMap::by_ids(&old.urr_ids, &new.urr_ids).with_qers(&qers(old), &qers(new));
     let slots = (0..).zip(&new.urr_ids);
     let fresh = slots.filter(|(_, urr)| new.fresh_urrs.contains(urr));
     fresh.fold(both, |map, (slot, _)| map.without_urr(slot))
+}
+
+/// Takes out of an image what is left of packet rates, by slot.
+fn packets_of(image: &mut SessionImage) -> Vec<(u8, [PacketState; 2])> {
+    let left = std::mem::take(&mut image.packets);
+    let slot = |qer| image.packet_slots().find(|(_, other)| *other == qer);
+    left.into_iter()
+        .filter_map(|(qer, left)| Some((slot(qer)?.0, left)))
+        .collect()
+}
+
+fn set_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketState; 2]) {
+    for (direction, left) in Direction::BOTH.into_iter().zip(left) {
+        if left != PacketState::default() {
+            blocks.set_packets(block, place, direction, left);
+        }
+    }
+}
+
+fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketState; 2]) {
+    for (direction, left) in Direction::BOTH.into_iter().zip(left) {
+        blocks.join_packets(block, place, direction, left);
+    }
+}
+
+/// What a worker tells of a session, if there is anything to tell.
+fn snapshot(
+    session: SessionIndex,
+    counters: Vec<(UrrId, UrrCount)>,
+    contents: Vec<ContentUsage>,
+    packets: Vec<PacketsLeft>,
+) -> Option<UsageSnapshot> {
+    (!counters.is_empty() || !contents.is_empty() || !packets.is_empty()).then_some(UsageSnapshot {
+        session,
+        counters,
+        contents,
+        packets,
+    })
 }
 
 fn fault(error: BlockError) -> ApplyError {

@@ -2,7 +2,8 @@
 //!
 //! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted
 //! at once; what is to wait from poll to poll goes to who keeps it ([`Waiting`]). What a session's URRs counted of it is
-//! taken back before anyone can ask. What is sent to an address of our own goes round: it comes in again as the next
+//! taken back before anyone can ask. Towards a port that did not take all of what it got last, packets beyond their guaranteed rates
+//! (yellow) go behind the others of the burst: they are the first to find no room (RFC 2597). What is sent to an address of our own goes round: it comes in again as the next
 //! burst, at this worker, which hands it over if need be.
 
 use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
@@ -29,6 +30,10 @@ pub(crate) struct Outgoing<B> {
     /// What comes in again. A burst fits; it is taken before the next.
     round: Batch<B>,
     free: Batch<B>,
+    /// Ports that did not take all of what they got last.
+    full: Vec<bool>,
+    /// Yellow packets of the burst that go behind the others.
+    late: Batch<(PortId, B)>,
 }
 
 /// Where packets wait from poll to poll.
@@ -47,10 +52,13 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             workers: batches(workers),
             round: Batch::new(),
             free: Batch::new(),
+            full: vec![false; ports],
+            late: Batch::new(),
         }
     }
 
-    /// Sorts a burst by fate, empties it and sends everything.
+    /// Sorts a burst by fate, empties it and sends everything. Bit n of `yellow`: the packet at place n is beyond its
+    /// guaranteed rate.
     #[inline(never)]
     pub fn settle<I: Io<Buf = B>>(
         &mut self,
@@ -58,9 +66,10 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         stats: &mut Stats,
         blocks: &mut Blocks,
         burst: &mut Batch<B>,
-        descriptors: &[Descriptor],
+        (descriptors, yellow): (&[Descriptor], u64),
         mut waiting: Waiting<'_, B>,
     ) {
+        let mut late = 0;
         for (place, (buf, descriptor)) in burst.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
                 Fate::Send(port) if port.lap() > 0 => {
@@ -68,9 +77,19 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                         take_back(blocks, descriptor);
                     }
                 }
+                Fate::Send(port) if yellow >> place & 1 == 1 && self.is_full(port) => {
+                    late |= 1 << place;
+                    let _ = self.late.push((port, buf));
+                }
                 Fate::Send(port) => {
                     let lost = self.send(io, stats, port, buf);
-                    credit(blocks, descriptors.iter().take(place), port, lost);
+                    let sent = Sent {
+                        descriptors,
+                        late: 0..0,
+                        others: 0..place,
+                        mask: late,
+                    };
+                    sent.credit(blocks, port, lost);
                 }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
                 Fate::Consumed => {
@@ -90,11 +109,40 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                 }
             }
         }
+        if late != 0 {
+            self.send_late(io, stats, blocks, (descriptors, late));
+        }
         for port in (0..self.ports.len()).map(|port| PortId(port as u16)) {
             let lost = self.flush_port(io, stats, port);
-            credit(blocks, descriptors.iter(), port, lost);
+            Sent::all(descriptors, late).credit(blocks, port, lost);
         }
         self.flush(io, stats);
+    }
+
+    /// Puts the packets that go behind the others behind them.
+    #[cold]
+    fn send_late<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        blocks: &mut Blocks,
+        (descriptors, mask): (&[Descriptor], u64),
+    ) {
+        let mut left = mask;
+        while let Some((port, buf)) = self.late.pop_first() {
+            let place = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            let lost = self.send(io, stats, port, buf);
+            let sent = Sent {
+                late: 0..place,
+                ..Sent::all(descriptors, mask)
+            };
+            sent.credit(blocks, port, lost);
+        }
+    }
+
+    fn is_full(&self, port: PortId) -> bool {
+        self.full.get(port.index()).is_some_and(|is_full| *is_full)
     }
 
     /// Puts a packet behind what waits for `port`; a full batch goes at once. How many packets of that one were lost,
@@ -107,6 +155,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         let Err(buf) = batch.push(buf) else { return 0 };
         let lost = transmit(io, stats, port, batch, &mut self.free);
         let _ = batch.push(buf);
+        self.full[port.index()] = lost > 0;
         lost
     }
 
@@ -173,7 +222,11 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
     /// Sends what waits for a port; how many packets were lost, the last ones.
     fn flush_port<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId) -> usize {
         match self.ports.get_mut(port.index()) {
-            Some(batch) if !batch.is_empty() => transmit(io, stats, port, batch, &mut self.free),
+            Some(batch) if !batch.is_empty() => {
+                let lost = transmit(io, stats, port, batch, &mut self.free);
+                self.full[port.index()] = lost > 0;
+                lost
+            }
             _ => 0,
         }
     }
@@ -272,21 +325,40 @@ fn octets<B: PacketBuf>(batch: &Batch<B>) -> u64 {
     batch.iter().map(|buf| buf.len() as u64).sum()
 }
 
-/// Takes back what the last `lost` packets to `port` have counted. What else waited for the port, messages of our own,
-/// came before them.
-#[inline]
-fn credit<'a>(
-    blocks: &mut Blocks,
-    descriptors: impl DoubleEndedIterator<Item = &'a Descriptor>,
-    port: PortId,
-    lost: usize,
-) {
-    if lost == 0 {
-        return;
+/// What was sent of a burst so far: first the packets at these places that are not late, then those that are.
+struct Sent<'a> {
+    descriptors: &'a [Descriptor],
+    late: std::ops::Range<usize>,
+    others: std::ops::Range<usize>,
+    /// Bit n: the packet at place n is late.
+    mask: u64,
+}
+
+impl<'a> Sent<'a> {
+    fn all(descriptors: &'a [Descriptor], mask: u64) -> Self {
+        Self {
+            descriptors,
+            late: 0..descriptors.len(),
+            others: 0..descriptors.len(),
+            mask,
+        }
     }
-    let sent = descriptors.filter(|descriptor| descriptor.fate == Fate::Send(port));
-    for descriptor in sent.rev().take(lost) {
-        take_back(blocks, descriptor);
+
+    /// Takes back what the last `lost` packets to `port` have counted. What else waited for the port, messages of our
+    /// own, came before them.
+    #[inline]
+    fn credit(self, blocks: &mut Blocks, port: PortId, lost: usize) {
+        if lost == 0 {
+            return;
+        }
+        let is_late = |place: &usize| self.mask >> place & 1 == 1;
+        let late = self.late.rev().filter(is_late);
+        let others = self.others.rev().filter(|place| !is_late(place));
+        let sent = late.chain(others).filter_map(|place| self.descriptors.get(place));
+        let to_port = sent.filter(|descriptor| descriptor.fate == Fate::Send(port));
+        for descriptor in to_port.take(lost) {
+            take_back(blocks, descriptor);
+        }
     }
 }
 

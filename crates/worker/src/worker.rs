@@ -85,6 +85,8 @@ pub struct Worker<I: Io> {
     missing: Batch<NextHop>,
     /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
     discarded: Batch<u8>,
+    /// Packets of the burst that are beyond their guaranteed rates: bit n is place n.
+    yellow: u64,
     late_markers: LateMarkers,
     /// When content counters are looked at again.
     contents_due: Nanos,
@@ -175,6 +177,7 @@ impl<I: Io> Worker<I> {
             mirrors: Mirrors::new(),
             missing: Batch::new(),
             discarded: Batch::new(),
+            yellow: 0,
             late_markers: LateMarkers::new(),
             io,
             config,
@@ -465,7 +468,7 @@ impl<I: Io> Worker<I> {
             &mut self.stats,
             blocks,
             &mut self.burst,
-            descriptors,
+            (descriptors, self.yellow),
             waiting,
         );
         self.count_waiting();
@@ -666,8 +669,11 @@ impl<I: Io> Worker<I> {
             mark: crate::special::EgressMark::default(),
             mirrored: &mut self.mirrors.wanted,
             discarded: &mut self.discarded,
+            yellow: 0,
         };
-        act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys)
+        let told = act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
+        self.yellow = act.yellow;
+        told
     }
 
     /// Tells peers why their packets go no further, as far as the allowances reach.

@@ -52,6 +52,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => any::<prop::sample::Index>().prop_map(Step::Flood),
         2 => any_edit().prop_map(|edit| Step::Edit(Box::new(edit))),
         2 => (0..20_000u64).prop_map(Step::Wait),
+        1 => (20_000_000..600_000_000u64).prop_map(Step::Wait),
     ]
 }
 

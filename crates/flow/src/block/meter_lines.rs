@@ -3,7 +3,7 @@
 
 use super::lines::{Counts, Line};
 use super::{BlockImage, BlockRef, Blocks, SessionBlock};
-use crate::meter::{Meter, MeterSpec, MeterState};
+use crate::meter::{Meter, MeterSpec, MeterState, PacketState};
 use crate::{Direction, FlowEntry, Nanos};
 
 impl Counts {
@@ -76,6 +76,11 @@ impl SessionBlock<'_> {
             .filter(|meter| !meter.is_unlimited())
     }
 
+    /// What is left of the packet rate in `slot`; `None` where there is none.
+    pub fn packets(&self, slot: u8, direction: Direction) -> Option<PacketState> {
+        self.any_meter(slot.into(), direction)?.packets()
+    }
+
     pub(super) fn any_meter(&self, slot: usize, direction: Direction) -> Option<Meter> {
         let lines = self.lines(self.counts().meter_lines(direction))?;
         load(lines, self.counts().is_wide(), slot)
@@ -134,6 +139,37 @@ impl Blocks {
             meter.set_state(state);
             meter
         })
+    }
+
+    /// Lets this be what is left of the packet rate in `slot`. Does nothing where there is none.
+    pub fn set_packets(&mut self, block: BlockRef, slot: u8, direction: Direction, state: PacketState) {
+        self.alter_meter(block, slot, direction, |meter| meter.set_packets(state));
+    }
+
+    /// Adds to what is left of the packet rate in `slot` what was left elsewhere of the same unit of time.
+    pub fn join_packets(&mut self, block: BlockRef, slot: u8, direction: Direction, state: PacketState) {
+        self.alter_meter(block, slot, direction, |meter| meter.join_packets(state));
+    }
+
+    /// Takes half of what is left of the packet rate in `slot`, and tells what that is; `None` where there is none.
+    pub fn halve_packets(&mut self, block: BlockRef, slot: u8, direction: Direction) -> Option<PacketState> {
+        let mut given = None;
+        self.alter_meter(block, slot, direction, |meter| given = meter.halve_packets());
+        given
+    }
+
+    fn alter_meter(
+        &mut self,
+        block: BlockRef,
+        slot: u8,
+        direction: Direction,
+        alter: impl FnOnce(&mut Meter),
+    ) {
+        self.change_meter(block, slot, direction, |old| {
+            let mut meter = *old;
+            alter(&mut meter);
+            meter
+        });
     }
 
     /// Lets the meters of a block earn what they are due at `now`. Before their rates change, so that no time is paid

@@ -5,14 +5,18 @@
 //! t a meter admits at most burst + rate x t, and a flow that always has a packet waiting gets all of it. Times and
 //! products saturate; a clock that goes back earns nothing until it has caught up.
 //!
+//! Packet rates count packets in units of time instead, and need no tokens ([`PacketRate`]).
+//!
 //! A worker owns its meters: those of a session in its block ([`Blocks`](crate::Blocks)), those that sessions share
 //! in [`SharedMeters`]. Nothing here reads a clock, knows QERs, or marks packets.
 
+mod packets;
 mod shared;
 mod single;
 mod spec;
 mod tricolour;
 
+pub use packets::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 pub use shared::{Chain, SharedId, SharedMeters};
 pub use spec::{Colour, MeterSpec, Offer, Rate};
 pub use tricolour::{Meter, MeterState};

@@ -1,5 +1,6 @@
 //! What a meter is asked to do, and what it answers.
 
+use super::PacketRate;
 use crate::Nanos;
 
 /// Tokens of an octet: millionths of its bits.
@@ -99,6 +100,13 @@ pub enum MeterSpec {
         /// Whether the colour that a packet comes with counts; else every packet is taken for green.
         aware: bool,
     },
+    /// So many packets in a unit of time, of whatever length: what fits is green, all else red.
+    Packets {
+        /// How many.
+        rate: PacketRate,
+        /// Whether another unit begins when one is over.
+        renews: bool,
+    },
 }
 
 impl MeterSpec {
@@ -114,27 +122,37 @@ impl MeterSpec {
         }
         Some(Self::Single {
             rate: mbr,
-            burst: Self::burst_of(mbr),
+            burst: Self::burst_of(mbr, Self::BURST_MILLIS),
         })
     }
 
     /// The meter of a guaranteed below a maximum bit rate: what is within the former is green, within the latter
     /// yellow. Only a single bucket when there is no such difference, and none without a limit.
     pub const fn gbr_mbr(gbr: Rate, mbr: Rate) -> Option<Self> {
-        if gbr.0 == 0 || gbr.0 >= mbr.0 || mbr.0 > Rate::REACHABLE.0 {
-            return Self::mbr(mbr);
+        Self::gbr_mbr_over(gbr, mbr, Self::BURST_MILLIS)
+    }
+
+    /// The same with bursts of what the rates bring in so many milliseconds: a source that keeps to its rates over every
+    /// such time loses nothing.
+    pub const fn gbr_mbr_over(gbr: Rate, mbr: Rate, millis: u64) -> Option<Self> {
+        if mbr.0 > Rate::REACHABLE.0 {
+            return None;
+        }
+        let burst = Self::burst_of(mbr, millis);
+        if gbr.0 == 0 || gbr.0 >= mbr.0 {
+            return Some(Self::Single { rate: mbr, burst });
         }
         Some(Self::TrTcm {
             cir: gbr,
-            cbs: Self::burst_of(gbr),
+            cbs: Self::burst_of(gbr, millis),
             pir: mbr,
-            pbs: Self::burst_of(mbr),
+            pbs: burst,
             aware: false,
         })
     }
 
-    const fn burst_of(rate: Rate) -> u64 {
-        let burst = rate.octets_in(Self::BURST_MILLIS);
+    const fn burst_of(rate: Rate, millis: u64) -> u64 {
+        let burst = rate.octets_in(millis);
         match rate {
             Rate::ZERO => 0,
             _ if burst < Self::LEAST_BURST => Self::LEAST_BURST,
@@ -170,6 +188,8 @@ impl MeterSpec {
                 pbs: pbs / 2,
                 aware,
             },
+            // What is left in a unit is divided where the two are, to the packet.
+            Self::Packets { rate, .. } => Self::Packets { rate, renews: earns },
         }
     }
 

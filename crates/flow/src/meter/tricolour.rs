@@ -1,15 +1,18 @@
 //! `Meter`: a meter of any kind, 64 octets.
 
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmute_mut, transmute_ref};
 
+use super::packets::Packets;
 use super::single::Single;
 use super::spec::{cost_of, depth_of};
-use super::{Colour, MeterSpec, Offer, Rate};
+use super::{Colour, MeterSpec, Offer, PacketState, Rate};
 use crate::Nanos;
 
 const SINGLE: u64 = 0;
 const SRTCM: u64 = 1;
 const TRTCM: u64 = 2;
+/// The line is that of [`Packets`], with the kind in the same place.
+const PACKETS: u64 = 3;
 const KINDS: u64 = 3;
 /// Beside the kind: precoloured packets keep their colour, or get a worse one.
 const AWARE: u64 = 4;
@@ -38,6 +41,8 @@ pub struct MeterState {
     pub tokens: [u64; 2],
     /// Up to when they were earned.
     pub at: Nanos,
+    /// What is left of a packet rate (else nothing).
+    pub packets: PacketState,
 }
 
 impl Meter {
@@ -61,6 +66,7 @@ impl Meter {
                 let peak = Single::new(pir, pbs);
                 (Single::new(cir, cbs), peak.rate, peak.depth, TRTCM, aware)
             }
+            MeterSpec::Packets { rate, renews } => return transmute!(Packets::new(rate, renews, PACKETS)),
         };
         Self {
             committed,
@@ -99,6 +105,9 @@ impl Meter {
 
     #[inline]
     pub(crate) fn take(&mut self, offer: &Offer, cost: u64) -> Colour {
+        if let Some(packets) = self.packets_mut() {
+            return packets.take(offer.now.0);
+        }
         self.refill(offer.now.0);
         let colour = if self.kind & AWARE == 0 {
             Colour::Green
@@ -114,13 +123,51 @@ impl Meter {
 
     /// Puts back what `take` took for a packet of this colour and cost, at the same time.
     pub(crate) fn give_back(&mut self, colour: Colour, cost: u64) {
+        if let Some(packets) = self.packets_mut() {
+            return packets.give_back();
+        }
         let [committed, further] = self.price(colour, cost);
         self.committed.put_back(committed);
         self.further = self.further.saturating_add(further).min(self.further_depth);
     }
 
+    /// The windows of a packet rate, if that is what it is.
+    pub(crate) fn packets(&self) -> Option<PacketState> {
+        (self.kind & KINDS == PACKETS).then(|| {
+            let packets: &Packets = transmute_ref!(self);
+            packets.state()
+        })
+    }
+
+    #[inline]
+    fn packets_mut(&mut self) -> Option<&mut Packets> {
+        (self.kind & KINDS == PACKETS).then(|| transmute_mut!(self))
+    }
+
+    /// Gives away half of what is left of a packet rate, and tells what.
+    pub(crate) fn halve_packets(&mut self) -> Option<PacketState> {
+        self.packets_mut().map(Packets::halve)
+    }
+
+    /// Takes what is left elsewhere of the same packet rate.
+    pub(crate) fn join_packets(&mut self, state: PacketState) {
+        if let Some(packets) = self.packets_mut() {
+            packets.join(state);
+        }
+    }
+
+    /// Lets this be what is left of a packet rate.
+    pub(crate) fn set_packets(&mut self, state: PacketState) {
+        if let Some(packets) = self.packets_mut() {
+            packets.set_state(state);
+        }
+    }
+
     /// Lets time pass.
     pub(crate) fn refill(&mut self, now: u64) {
+        if self.kind & KINDS == PACKETS {
+            return;
+        }
         let elapsed = self.committed.elapse(now);
         let earned = elapsed.saturating_mul(self.committed.rate);
         let overflow = earned.saturating_sub(self.committed.depth.wrapping_sub(self.committed.tokens));
@@ -162,6 +209,10 @@ impl Meter {
     /// A meter of another kind starts full.
     pub fn go_on(&mut self, old: &Self) {
         if self.kind & KINDS == old.kind & KINDS {
+            if let Some(packets) = self.packets_mut() {
+                let old: &Packets = transmute_ref!(old);
+                return packets.go_on(old);
+            }
             self.committed.go_on(&old.committed);
             self.further = old.further.min(self.further_depth);
         }
@@ -169,13 +220,23 @@ impl Meter {
 
     /// Takes everything out that it holds at `now`.
     pub(crate) fn empty(&mut self, now: u64) {
+        if self.kind & KINDS == PACKETS {
+            return self.set_packets(PacketState::default());
+        }
         self.committed.elapse(now);
         (self.committed.tokens, self.further) = (0, 0);
     }
 
     /// What it holds.
-    pub const fn state(&self) -> MeterState {
+    pub fn state(&self) -> MeterState {
+        if let Some(packets) = self.packets() {
+            return MeterState {
+                packets,
+                ..MeterState::default()
+            };
+        }
         MeterState {
+            packets: PacketState::default(),
             tokens: [self.committed.tokens, self.further],
             at: Nanos(self.committed.last),
         }
@@ -183,6 +244,9 @@ impl Meter {
 
     /// Holds what a meter elsewhere held, as far as it fits.
     pub fn set_state(&mut self, state: MeterState) {
+        if self.kind & KINDS == PACKETS {
+            return self.set_packets(state.packets);
+        }
         let [committed, further] = state.tokens;
         self.committed.tokens = committed.min(self.committed.depth);
         self.committed.last = state.at.0;

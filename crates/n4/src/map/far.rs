@@ -9,7 +9,7 @@ use rules::model::{
     Qer, QerId, QerUpdate, TosTrafficClass,
 };
 
-use super::{Context, edit, refuse_if, unsupported};
+use super::{Context, edit, packets, refuse_if, unsupported};
 use crate::cause::Reject;
 use rules::network::PolicyId;
 
@@ -224,6 +224,9 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
             .and_then(|ppi| packet::Ppi::new(ppi.0)),
         mbr: qer.mbr.map(|mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
+        averaging_window: qer.averaging_window.map(|window| window.0),
+        packet_rates: qer.packet_rate.map(packets::rates),
+        reports_rate: qer.qer_control_indications.is_some_and(packets::reports),
     })
 }
 
@@ -245,6 +248,11 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
         }),
         mbr: edit(qer.mbr, |mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: edit(qer.gbr, |gbr| rates(gbr.uplink, gbr.downlink)),
+        averaging_window: edit(qer.averaging_window, |window| window.0),
+        packet_rates: edit(qer.packet_rate, packets::rates),
+        reports_rate: qer
+            .qer_control_indications
+            .map(|sent| sent.value().is_some_and(packets::reports)),
     })
 }
 

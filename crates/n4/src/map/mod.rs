@@ -7,6 +7,7 @@
 mod allocated;
 mod endpoint;
 mod far;
+mod packets;
 mod pdr;
 mod request;
 mod subscriber;
@@ -15,6 +16,7 @@ mod unsupported;
 mod usage;
 
 pub(crate) use allocated::Allocations;
+pub(crate) use packets::status_ie;
 pub(crate) use request::{establishment, modification};
 
 use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
@@ -40,6 +42,8 @@ pub(crate) struct Context<'a> {
     pub(crate) predefined: &'a Predefined,
     /// The date.
     pub(crate) now: UnixSeconds,
+    /// Seconds since 1970 when the clock stood at 0.
+    pub(crate) clock_unix: u64,
 }
 
 impl Context<'_> {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::pdr::Wishes;
-use super::{Context, endpoint, far, pdr, subscriber, ue_ip, unsupported, usage};
+use super::{Context, endpoint, far, packets, pdr, subscriber, ue_ip, unsupported, usage};
 use crate::cause::Reject;
 
 /// The rules of a new session.
@@ -53,6 +53,7 @@ pub(crate) fn establishment(
     let mut changes = Changes {
         create_urrs: collect(&request.create_urr, |urr| usage::create(urr, context.now))?,
         create_qers: collect(&request.create_qer, far::create_qer)?,
+        packets: packets::left(&request.create_qer, context)?,
         create_bars: request
             .create_bar
             .iter()
@@ -141,6 +142,8 @@ pub(crate) fn modification(
     let mut changes = removals(request);
     changes.farewell = farewell(request);
     changes.query = query(request);
+    let queried = request.query_packet_rate_status.iter();
+    changes.query_packets = queried.map(|query| QerId(query.qer_id.0)).collect();
     changes.inactivity_timer = request.user_plane_inactivity_timer.map(|timer| timer.0);
     create_and_update(&mut changes, request, context)?;
     for created in &request.create_far {
@@ -214,6 +217,7 @@ fn create_and_update(
 ) -> Result<(), Reject> {
     changes.create_urrs = collect(&request.create_urr, |urr| usage::create(urr, context.now))?;
     changes.create_qers = collect(&request.create_qer, far::create_qer)?;
+    changes.packets = packets::left(&request.create_qer, context)?;
     changes.update_urrs = collect(&request.update_urr, |urr| usage::update(urr, context.now))?;
     changes.update_qers = collect(&request.update_qer, far::update_qer)?;
     let created = request.create_bar.iter().map(far::create_bar);

@@ -5,9 +5,7 @@
 //! before QoS enforcement, start of traffic. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
-use pfcp::ie::{
-    MeasurementMethod, MtEdtControlInformation, QerControlIndications, QerIndications, ReportingTriggers,
-};
+use pfcp::ie::{MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{Edit, IeType};
 use rules::model::{BarId, QerId, UrrId};
@@ -58,10 +56,6 @@ pub(super) fn modification(request: &SessionModificationRequest<'_>) -> Result<(
         (
             request.access_availability_information.is_some(),
             IeType::ACCESS_AVAILABILITY_INFORMATION,
-        ),
-        (
-            !request.query_packet_rate_status.is_empty(),
-            IeType::QUERY_PACKET_RATE_STATUS,
         ),
         (
             !request.mbs_session_n4_control_information.is_empty(),
@@ -166,13 +160,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
         Reject::rule(QerId(qer.qer_id.0)),
         &[
             (qer.qer_correlation_id.is_some(), IeType::QER_CORRELATION_ID),
-            (qer.packet_rate.is_some(), IeType::PACKET_RATE),
-            (qer.packet_rate_status.is_some(), IeType::PACKET_RATE_STATUS),
             (qer.dl_flow_level_marking.is_some(), IeType::DL_FLOW_LEVEL_MARKING),
-            (
-                qer.qer_control_indications.is_some_and(reports_rates),
-                IeType::QER_CONTROL_INDICATIONS,
-            ),
             (
                 qer.qer_indications.is_some_and(numbers_packets),
                 IeType::QER_INDICATIONS,
@@ -186,12 +174,7 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<(), Reject> {
         Reject::rule(QerId(qer.qer_id.0)),
         &[
             (sets(qer.qer_correlation_id), IeType::QER_CORRELATION_ID),
-            (sets(qer.packet_rate), IeType::PACKET_RATE),
             (sets(qer.dl_flow_level_marking), IeType::DL_FLOW_LEVEL_MARKING),
-            (
-                value(qer.qer_control_indications).is_some_and(reports_rates),
-                IeType::QER_CONTROL_INDICATIONS,
-            ),
         ],
     )
 }
@@ -219,10 +202,6 @@ pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Result<(), Reject> {
 
 fn is_triggered_otherwise(sent: ReportingTriggers) -> bool {
     TRIGGERS.into_iter().any(|trigger| sent.contains(trigger))
-}
-
-fn reports_rates(sent: QerControlIndications) -> bool {
-    sent.contains(QerControlIndications::RCSR)
 }
 
 fn numbers_packets(sent: QerIndications) -> bool {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use flow::meter::{Colour, MeterSpec};
+use flow::meter::{Colour, MeterSpec, PacketRate, PacketsPer};
 use flow::{Direction, Nanos};
 
 use crate::model::{BitRates, Qer, QerId, SessionRules};
@@ -38,6 +38,16 @@ struct Meter {
 #[derive(Clone, Debug, Default)]
 pub struct Policers {
     meters: BTreeMap<(QerId, Direction), Meter>,
+    /// Of packet rates: the windows that have begun, of the rate and of the additional one.
+    windows: BTreeMap<(QerId, Direction, bool), Window>,
+}
+
+/// A unit of time in which packets are counted.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    of: PacketsPer,
+    passed: u64,
+    since: Nanos,
 }
 
 impl Policers {
@@ -56,8 +66,22 @@ impl Policers {
                 asked.insert(qer.id, meter.colour(cost));
             }
         }
-        let worst = asked.values().copied().max().unwrap_or(Colour::Green);
+        let mut worst = asked.values().copied().max().unwrap_or(Colour::Green);
+        let mut passes: Vec<(QerId, Direction, bool)> = Vec::new();
+        for qer in qers {
+            if let Some(rate) = qer.packet_rates.and_then(|rates| rates.of(direction))
+                && !passes.iter().any(|(id, ..)| *id == qer.id)
+            {
+                match self.window(qer.id, direction, &rate, now) {
+                    Some(is_additional) => passes.push((qer.id, direction, is_additional)),
+                    None => worst = Colour::Red,
+                }
+            }
+        }
         if worst != Colour::Red {
+            for key in passes {
+                self.windows.entry(key).and_modify(|window| window.passed += 1);
+            }
             for (id, colour) in asked {
                 self.meters
                     .entry((id, direction))
@@ -67,9 +91,52 @@ impl Policers {
         worst
     }
 
+    /// Which window of a packet rate has room for a packet: that of the rate, or the additional one.
+    fn window(&mut self, id: QerId, direction: Direction, rate: &PacketRate, now: Nanos) -> Option<bool> {
+        let rates = [(false, Some(rate.base)), (true, rate.additional)];
+        for (is_additional, per) in rates {
+            // An additional rate of nothing is none.
+            let Some(of) = per.filter(|of| !is_additional || of.packets > 0) else {
+                continue;
+            };
+            let begun = Window {
+                of,
+                passed: 0,
+                since: now,
+            };
+            let window = self
+                .windows
+                .entry((id, direction, is_additional))
+                .or_insert(begun);
+            if now.0 >= window.since.0.saturating_add(window.of.unit.nanos()) {
+                *window = begun;
+            }
+            if window.passed < u64::from(of.packets) {
+                return Some(is_additional);
+            }
+        }
+        None
+    }
+
     /// The rules change: a meter that stays keeps what fits, one whose limit goes is forgotten, and one that gets or
     /// loses a guaranteed rate starts full.
+    ///
+    /// A window goes on while its unit is the same: what has passed counts against the new rate.
     pub fn change(&mut self, rules: &SessionRules) {
+        self.windows.retain(|(id, direction, is_additional), window| {
+            let rates = rules.qer(*id).and_then(|qer| qer.packet_rates);
+            let rate = rates.and_then(|rates| rates.of(*direction));
+            let per = rate.and_then(|rate| {
+                if *is_additional {
+                    rate.additional
+                } else {
+                    Some(rate.base)
+                }
+            });
+            let goes_on = per.filter(|per| per.unit == window.of.unit);
+            window.of = goes_on.unwrap_or(window.of);
+            goes_on.is_some()
+        });
         self.meters.retain(|(id, direction), meter| {
             let limit = rules.qer(*id).and_then(|qer| limit(qer, *direction));
             limit.is_some_and(|limit| {
@@ -132,10 +199,14 @@ fn limit(qer: &Qer, direction: Direction) -> Option<Limit> {
     if maximum > 1_000_000_000 {
         return None;
     }
+    let millis = match (qer.gbr, qer.averaging_window) {
+        (Some(_), Some(window)) => u64::from(window),
+        _ => MeterSpec::BURST_MILLIS,
+    };
     let guaranteed = qer.gbr.map_or(0, |gbr| kbit(gbr, direction));
     Some(Limit {
-        maximum: bounds(maximum),
-        guaranteed: (0 < guaranteed && guaranteed < maximum).then(|| bounds(guaranteed)),
+        maximum: bounds(maximum, millis),
+        guaranteed: (0 < guaranteed && guaranteed < maximum).then(|| bounds(guaranteed, millis)),
     })
 }
 
@@ -147,9 +218,9 @@ fn kbit(rates: BitRates, direction: Direction) -> u64 {
     rate.0.div_ceil(1000)
 }
 
-/// A bucket holds 50 ms of its rate, and at least 10,000 octets unless nothing passes.
-fn bounds(kbit: u64) -> Bounds {
-    let burst = kbit * MeterSpec::BURST_MILLIS / 8;
+/// A bucket holds its rate for so many milliseconds, and at least 10,000 octets unless nothing passes.
+fn bounds(kbit: u64, millis: u64) -> Bounds {
+    let burst = kbit * millis / 8;
     let burst = if kbit == 0 {
         0
     } else {

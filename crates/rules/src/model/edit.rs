@@ -11,7 +11,7 @@ use super::ids::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use super::pdr::{
     FTeid, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface, TosTrafficClass, UeIpAddress,
 };
-use super::qer::{BitRates, Gate, Qer};
+use super::qer::{BitRates, Gate, PacketRates, Qer};
 use super::session_rules::EditFault;
 use super::urr::{
     Bounds, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
@@ -268,6 +268,12 @@ pub struct QerUpdate {
     pub mbr: Edit<BitRates>,
     /// Guaranteed Bitrate.
     pub gbr: Edit<BitRates>,
+    /// Averaging Window, in milliseconds.
+    pub averaging_window: Edit<u32>,
+    /// Packet Rate.
+    pub packet_rates: Edit<PacketRates>,
+    /// RCSR of the QER Control Indications.
+    pub reports_rate: Option<bool>,
 }
 
 impl QerUpdate {
@@ -281,6 +287,9 @@ impl QerUpdate {
             ppi: Edit::Keep,
             mbr: Edit::Keep,
             gbr: Edit::Keep,
+            averaging_window: Edit::Keep,
+            packet_rates: Edit::Keep,
+            reports_rate: None,
         }
     }
 
@@ -299,6 +308,9 @@ impl QerUpdate {
         self.ppi.apply(&mut qer.ppi);
         self.mbr.apply(&mut qer.mbr);
         self.gbr.apply(&mut qer.gbr);
+        self.averaging_window.apply(&mut qer.averaging_window);
+        self.packet_rates.apply(&mut qer.packet_rates);
+        replace(&mut qer.reports_rate, self.reports_rate);
     }
 }
 

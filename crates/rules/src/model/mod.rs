@@ -28,7 +28,7 @@ pub use pdr::{
     FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface,
     TosTrafficClass, UeIpAddress,
 };
-pub use qer::{BitRates, BitsPerSecond, Gate, Qer};
+pub use qer::{BitRates, BitsPerSecond, Gate, PacketRates, Qer};
 pub use session_rules::{EditError, EditFault, InactivityTimer, SessionRules};
 pub use urr::{
     Bound, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,

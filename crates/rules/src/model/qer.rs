@@ -1,6 +1,7 @@
 //! QoS Enforcement Rules (TS 29.244 §5.4, Table 7.5.2.5-1).
 
-use flow::meter::Rate;
+use flow::Direction;
+use flow::meter::{MeterSpec, PacketRate, Rate};
 use packet::{Ppi, Qfi};
 
 use super::ids::QerId;
@@ -55,6 +56,25 @@ impl BitRates {
     }
 }
 
+/// How many packets pass, for each direction that has a limit (TS 29.244 §8.2.63).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct PacketRates {
+    /// Uplink.
+    pub ul: Option<PacketRate>,
+    /// Downlink.
+    pub dl: Option<PacketRate>,
+}
+
+impl PacketRates {
+    /// The rate of a direction.
+    pub const fn of(self, direction: Direction) -> Option<PacketRate> {
+        match direction {
+            Direction::Uplink => self.ul,
+            Direction::Downlink => self.dl,
+        }
+    }
+}
+
 /// A QoS Enforcement Rule (TS 29.244 Table 7.5.2.5-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Qer {
@@ -74,6 +94,13 @@ pub struct Qer {
     pub mbr: Option<BitRates>,
     /// The guaranteed bit rate: within it packets are green.
     pub gbr: Option<BitRates>,
+    /// The time over which guaranteed and maximum bit rates hold, in milliseconds (TS 29.244 §8.2.115). It is for
+    /// QERs with a GBR.
+    pub averaging_window: Option<u32>,
+    /// How many packets pass (TS 29.244 §5.4.15).
+    pub packet_rates: Option<PacketRates>,
+    /// What is left of them is told when the session is released (RCSR, TS 29.244 §8.2.174).
+    pub reports_rate: bool,
 }
 
 impl Qer {
@@ -88,12 +115,22 @@ impl Qer {
             ppi: None,
             mbr: None,
             gbr: None,
+            averaging_window: None,
+            packet_rates: None,
+            reports_rate: false,
         }
     }
 
     /// Whether the GBR of a direction is above its MBR. Without an MBR any GBR will do.
     pub fn guarantees_too_much(&self) -> bool {
         matches!((self.gbr, self.mbr), (Some(gbr), Some(mbr)) if gbr.ul > mbr.ul || gbr.dl > mbr.dl)
+    }
+
+    /// The time that its buckets hold the rates of, in milliseconds: the Averaging Window of a QoS flow with a GBR, for
+    /// which that is defined (TS 23.501 §5.7.3.6); else 50 ms.
+    pub fn burst_millis(&self) -> u64 {
+        let window = self.averaging_window.filter(|_| self.gbr.is_some());
+        window.map_or(MeterSpec::BURST_MILLIS, u64::from)
     }
 
     /// Whether the MBR of a direction is so high that nothing reaches it, and no meter keeps it.

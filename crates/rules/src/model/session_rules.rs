@@ -16,7 +16,7 @@ use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
 use super::far::{Bar, Far};
 use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 use super::pdr::{FTeid, Pdr, SdfFilter, UeIpAddress};
-use super::qer::Qer;
+use super::qer::{PacketRates, Qer};
 use super::urr::{Bound, Urr};
 use crate::predefined::Predefined;
 use crate::prefix::IpPrefix;
@@ -207,6 +207,13 @@ impl SessionRules {
     /// The FARs. A FAR's place here is its *slot*.
     pub fn fars(&self) -> &[Far] {
         &self.fars
+    }
+
+    /// The QERs with packet rates, in the order of their slots.
+    pub fn packet_rated(&self) -> impl Iterator<Item = (QerId, PacketRates)> + '_ {
+        self.qers
+            .iter()
+            .filter_map(|qer| Some((qer.id, qer.packet_rates?)))
     }
 
     /// The QERs. A QER's place here is its *slot*.

@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use flow::meter::{PacketRate, PacketsPer, TimeUnit};
 use packet::{Ppi, Qfi, Teid};
 use proptest::prelude::*;
 
@@ -10,9 +11,9 @@ use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
     Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
     FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
-    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId,
-    PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules, SourceInterface,
-    TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
+    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr,
+    PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules,
+    SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
@@ -283,8 +284,11 @@ pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
     let below = any_guaranteed().prop_map(|(gbr, mbr)| (Some(mbr), Some(gbr)));
     let pair = (some(), some()).prop_map(|(mbr, gbr)| (mbr, gbr.map(|gbr| within(gbr, mbr))));
     let rates = prop_oneof![4 => pair, 1 => below];
+    let window = prop::option::weighted(0.2, 0..3000u32);
+    let packets = prop::option::weighted(0.15, any_packet_rates());
+    let rates = (rates, window, packets);
     (any_gate(), any_gate(), qfi, any::<bool>(), ppi, rates).prop_map(
-        |(gate_ul, gate_dl, qfi, rqi, ppi, (mbr, gbr))| Qer {
+        |(gate_ul, gate_dl, qfi, rqi, ppi, ((mbr, gbr), averaging_window, packet_rates))| Qer {
             gate_ul,
             gate_dl,
             qfi,
@@ -292,9 +296,29 @@ pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
             ppi,
             mbr,
             gbr,
+            averaging_window,
+            packet_rates,
             ..Qer::new(QerId(0))
         },
     )
+}
+
+/// So few packets that some pass and some do not.
+fn any_packet_rates() -> impl Strategy<Value = PacketRates> {
+    let per = || {
+        (0..12u16, 0..5u8).prop_map(|(packets, unit)| PacketsPer {
+            packets,
+            unit: TimeUnit::from_value(unit),
+        })
+    };
+    let rate = move || {
+        let rate = (per(), prop::option::of(per()));
+        prop::option::weighted(
+            0.8,
+            rate.prop_map(|(base, additional)| PacketRate { base, additional }),
+        )
+    };
+    (rate(), rate()).prop_map(|(ul, dl)| PacketRates { ul, dl })
 }
 
 /// Rates at which packets that follow each other by microseconds pass, sometimes pass, and do not.
@@ -504,6 +528,9 @@ impl Edited {
                 ppi: qer.ppi.map_or(Edit::Clear, Edit::Set),
                 mbr: qer.mbr.map_or(Edit::Clear, Edit::Set),
                 gbr: qer.gbr.map_or(Edit::Clear, Edit::Set),
+                averaging_window: qer.averaging_window.map_or(Edit::Clear, Edit::Set),
+                packet_rates: qer.packet_rates.map_or(Edit::Clear, Edit::Set),
+                reports_rate: Some(qer.reports_rate),
             }),
             Self::Pdr(pdr) => {
                 if rules.pdr(pdr.id).is_some() {

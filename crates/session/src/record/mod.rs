@@ -14,7 +14,7 @@ mod session_v1;
 use flow::{Bucket, UrrCount};
 use packet::{Qfi, Teid};
 use rules::Predefined;
-use rules::image::DataStatus;
+use rules::image::{DataStatus, PacketsLeft};
 use rules::model::{EditError, PdrId, SessionRules};
 use rules::network::Network;
 use serde::{Deserialize, Serialize};
@@ -66,6 +66,8 @@ pub struct SessionRecord {
     pub checkpoints: Vec<UrrCheckpoint>,
     /// Whom it is for, and what was entered of it.
     pub(crate) account: Account,
+    /// What is left of its packet rates, with the ends of units of time in nanoseconds since 1970; 0: none has begun.
+    pub packets: Vec<PacketsLeft>,
     /// What its control plane has yet to acknowledge.
     pub pending: PendingReports,
 }

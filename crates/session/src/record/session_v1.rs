@@ -5,8 +5,9 @@
 //! does not compile before somebody has decided what becomes of it here.
 
 use flow::InstanceId;
+use flow::meter::{PacketRate, PacketsPer, Window};
 use packet::{Ppi, Qfi};
-use rules::image::DataStatus;
+use rules::image::{DataStatus, PacketsLeft};
 use rules::model;
 use rules::network::PolicyId;
 use rules::prefix::IpPrefix;
@@ -51,6 +52,8 @@ struct Body {
     chosen: Vec<Chosen>,
     checkpoints: Vec<Checkpoint>,
     account: Billing,
+    /// By QER: uplink, downlink.
+    packets: Vec<(u32, [Left; 2])>,
     pending: Pending,
 }
 
@@ -203,7 +206,21 @@ struct Qer {
     /// Uplink and downlink, bit/s.
     mbr: Option<(u64, u64)>,
     gbr: Option<(u64, u64)>,
+    /// Milliseconds.
+    averaging_window: Option<u32>,
+    packet_rates: Option<(Option<Packets>, Option<Packets>)>,
+    reports_rate: bool,
 }
+
+/// Packets in a unit of time (TS 29.244 Table 8.2.63.1), and additional ones.
+#[derive(Serialize, Deserialize)]
+struct Packets {
+    base: (u16, u8),
+    additional: Option<(u16, u8)>,
+}
+
+/// Packets left in a unit of time, and its end in nanoseconds since 1970: of the rate, and of the additional one.
+type Left = [(u16, u64); 2];
 
 #[derive(Serialize, Deserialize)]
 struct Urr {
@@ -375,6 +392,7 @@ impl Writer<'_> {
             shared,
             checkpoints,
             account,
+            packets,
             pending,
         } = record;
         let endpoints = rules.endpoints().iter().map(|one| self.endpoint(one)).collect();
@@ -407,6 +425,7 @@ impl Writer<'_> {
             chosen,
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(account),
+            packets: packets.iter().map(left).collect(),
             pending: self.pending(pending),
             instances: names(&self.named, instance_name, "network instance")?,
             policies: names(&self.policies, policy_name, "forwarding policy")?,
@@ -820,6 +839,9 @@ fn qer(qer: &model::Qer) -> Qer {
         ppi,
         mbr,
         gbr,
+        averaging_window,
+        packet_rates,
+        reports_rate,
     } = *qer;
     let rates = |rates: model::BitRates| (rates.ul.0, rates.dl.0);
     Qer {
@@ -830,7 +852,26 @@ fn qer(qer: &model::Qer) -> Qer {
         ppi: ppi.map(Ppi::get),
         mbr: mbr.map(rates),
         gbr: gbr.map(rates),
+        averaging_window,
+        packet_rates: packet_rates.map(|rates| (rates.ul.map(packet_rate), rates.dl.map(packet_rate))),
+        reports_rate,
     }
+}
+
+fn packet_rate(rate: PacketRate) -> Packets {
+    let per = |per: PacketsPer| (per.packets, per.unit.value());
+    Packets {
+        base: per(rate.base),
+        additional: rate.additional.map(per),
+    }
+}
+
+fn left((qer, states): &PacketsLeft) -> (u32, [Left; 2]) {
+    let window = |window: Window| (window.left, window.ends.0);
+    (
+        qer.0,
+        states.map(|state| [window(state.base), window(state.additional)]),
+    )
 }
 
 fn urr(urr: &model::Urr) -> Urr {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flow::{AdjacencyId, Bucket, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId};
 use rules::compile::Adjacencies;
-use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 use rules::network::{Instance, Network, Roles, Route};
 use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
@@ -29,6 +29,8 @@ pub struct Worker {
     pub queue: VecDeque<Effect>,
     pub sessions: BTreeMap<SessionIndex, SessionImage>,
     pub counts: BTreeMap<(SessionIndex, UrrId), UrrCount>,
+    /// What it says is left of packet rates.
+    pub packets: BTreeMap<SessionIndex, Vec<PacketsLeft>>,
     pub steering: BTreeMap<SteerKey, Bucket>,
     /// The owners of buckets that have moved.
     pub owners: BTreeMap<Bucket, WorkerId>,
@@ -113,6 +115,14 @@ impl Fleet {
         slot.dl_octets += count.dl_octets;
     }
 
+    /// What the worker that has the session says is left of its packet rates.
+    pub fn leave_packets(&mut self, session: SessionIndex, left: PacketsLeft) {
+        let workers = self.workers.iter_mut();
+        for worker in workers.filter(|worker| worker.sessions.contains_key(&session)) {
+            worker.packets.insert(session, vec![left]);
+        }
+    }
+
     /// That no worker has anything of any session.
     pub fn assert_empty(&self) {
         for worker in &self.workers {
@@ -150,6 +160,7 @@ impl Worker {
                     Ok(Some(UsageSnapshot {
                         session,
                         counters,
+                        packets: self.packets.get(&session).cloned().unwrap_or_default(),
                         ..UsageSnapshot::default()
                     })),
                 ))
@@ -218,9 +229,12 @@ impl Worker {
                 let count = |urr| (urr, self.counts.get(&(index, urr)).copied().unwrap_or_default());
                 let counters: Vec<_> = gone.map(count).collect();
                 self.forget(index, &counters);
+                let leaves = self.sessions[&index].meter_share == MeterShare::Leaving;
+                let packets = self.packets.get(&index).filter(|_| leaves);
                 Ok(Some(UsageSnapshot {
                     session: index,
                     counters,
+                    packets: packets.cloned().unwrap_or_default(),
                     ..UsageSnapshot::default()
                 }))
             }
@@ -234,6 +248,7 @@ impl Worker {
                 let usage = UsageSnapshot {
                     session: index,
                     counters,
+                    packets: self.packets.remove(&index).unwrap_or_default(),
                     ..UsageSnapshot::default()
                 };
                 self.sessions

@@ -1,6 +1,7 @@
 //! From the shapes back to a session: every value is checked, since the octets may come from anywhere.
 
-use flow::{Bucket, InstanceId};
+use flow::meter::{PacketState, TimeUnit};
+use flow::{Bucket, InstanceId, Nanos};
 use packet::{Ppi, Qfi, Teid};
 use rules::compile::MAX_PDRS;
 use rules::image::DataStatus;
@@ -64,6 +65,7 @@ impl<'a> Reader<'a> {
             shared: Shared::of_entries(chosen.into_iter()),
             checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(body.account),
+            packets: packets(&body.packets)?,
             pending: self.pending(&body.pending)?,
             association: body.association,
         })
@@ -428,7 +430,40 @@ fn qer(qer: &Qer) -> Result<model::Qer> {
         ppi: qer.ppi.map(ppi).transpose()?,
         mbr: qer.mbr.map(rates),
         gbr: qer.gbr.map(rates),
+        averaging_window: qer.averaging_window,
+        packet_rates: qer.packet_rates.as_ref().map(|(ul, dl)| model::PacketRates {
+            ul: ul.as_ref().map(packet_rate),
+            dl: dl.as_ref().map(packet_rate),
+        }),
+        reports_rate: qer.reports_rate,
     })
+}
+
+fn packet_rate(rate: &Packets) -> PacketRate {
+    let per = |(packets, unit)| PacketsPer {
+        packets,
+        unit: TimeUnit::from_value(unit),
+    };
+    PacketRate {
+        base: per(rate.base),
+        additional: rate.additional.map(per),
+    }
+}
+
+fn packets(left: &[(u32, [Left; 2])]) -> Result<Vec<PacketsLeft>> {
+    if left.len() > MAX_PDRS {
+        return Err(bad("number of packet rates"));
+    }
+    let window = |(left, ends)| Window {
+        left,
+        ends: Nanos(ends),
+    };
+    let state = |[base, additional]: Left| PacketState {
+        base: window(base),
+        additional: window(additional),
+    };
+    let one = |(qer, states): &(u32, [Left; 2])| (model::QerId(*qer), states.map(state));
+    Ok(left.iter().map(one).collect())
 }
 
 fn urr(urr: &Urr) -> Result<model::Urr> {
