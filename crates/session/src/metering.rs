@@ -28,8 +28,8 @@ pub(crate) struct Metering {
     bounding: u32,
     /// Something came that could not be made use of: the bounds are to be set again, which finds it again.
     missed: bool,
-    /// Volume limits that counters have told of since the counts were asked for.
-    stopped: Vec<(UrrId, u8)>,
+    /// What counters have told of since the counts were asked for.
+    told: Vec<(UrrId, Reached)>,
 }
 
 impl Sessions {
@@ -54,12 +54,11 @@ impl Sessions {
         }
         if UsageBook::has_links(session.live.rules.urrs()) {
             // Others may have to report with it: of one moment.
-            session.metering.stopped.push((urr, reached.limits));
+            session.metering.told.push((urr, reached));
             return self.look(index);
         }
-        let stopped = [(urr, reached.limits)];
-        let is_known = session.usage.knows_stop(urr, reached.limits);
-        let reports = session.settle(now, &[(urr, count)], &stopped);
+        let is_known = session.usage.knows_stop(urr, reached);
+        let reports = session.settle(now, &[(urr, count)], &[(urr, reached)]);
         // Packets that were taken back after they had been counted: not reached after all.
         let again = reports.is_empty() && !is_known;
         self.give_out(index, reports);
@@ -141,15 +140,15 @@ impl Sessions {
             return;
         };
         session.metering.is_looking = false;
-        let stopped = std::mem::take(&mut session.metering.stopped);
+        let told = std::mem::take(&mut session.metering.told);
         if session.is_in_between() {
             session.metering.missed = true;
             return;
         }
-        let is_known = |(urr, limits): &(UrrId, u8)| session.usage.knows_stop(*urr, *limits);
-        let mut again = !stopped.iter().all(is_known);
+        let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.knows_stop(*urr, *reached);
+        let mut again = !told.iter().all(is_known);
         if let Ok(Some(snapshot)) = result {
-            let reports = session.settle(now, &snapshot.counters, &stopped);
+            let reports = session.settle(now, &snapshot.counters, &told);
             again &= reports.is_empty();
             self.give_out(index, reports);
         }
@@ -206,13 +205,13 @@ impl Sessions {
         work: &Work,
         image: &mut SessionImage,
     ) {
-        let clock_unix = self.config.clock_unix;
+        let setting = self.config.usage();
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let urrs = image.rules.urrs();
         image.block.bounds = match work {
-            Work::Supersede(..) => UsageBook::new(clock_unix).preview(now, urrs, &[]),
+            Work::Supersede(..) => UsageBook::new(setting).preview(now, urrs, &[]),
             Work::Establish(prepared) | Work::Modify(prepared) => {
                 session.usage.preview(now, urrs, &prepared.renewed)
             }
@@ -238,9 +237,9 @@ impl Session {
         &mut self,
         now: Nanos,
         counted: &[(UrrId, UrrCount)],
-        stopped: &[(UrrId, u8)],
+        told: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
-        self.usage.settle(now, self.live.rules.urrs(), counted, stopped)
+        self.usage.settle(now, self.live.rules.urrs(), counted, told)
     }
 
     fn deadline(&self) -> Option<Nanos> {
