@@ -2,7 +2,7 @@
 //! a request to the session's control plane, and the answer is given back to it.
 
 use flow::Nanos;
-use pfcp::group::{DownlinkDataReport, ErrorIndicationReport};
+use pfcp::group::{DownlinkDataReport, ErrorIndicationReport, UsageReportSessionReport};
 use pfcp::ie::{self, Cause, DownlinkDataServiceInformation, FSeid, FTeid, PdrId, ReportType};
 use pfcp::message::{Body, SessionReportRequest, SessionReportResponse};
 use pfcp::{Frame, Repeated};
@@ -15,7 +15,7 @@ use crate::reports::Events;
 use crate::requests::Purpose;
 use crate::serve_session::{address_of, v4, v6};
 use crate::sets::Route;
-use crate::usage::session_report;
+use crate::usage::{application, detected, session_report};
 
 impl Endpoint {
     /// Sends the reports whose turn has come.
@@ -61,10 +61,15 @@ impl Endpoint {
         let pdrs: Vec<_> = events.downlink.iter().map(|data| PdrId(data.pdr.0)).collect();
         let services: Vec<_> = events.downlink.iter().map(service).collect();
         let remotes: Vec<_> = events.errors.iter().map(remote).collect();
-        let usage: Vec<_> = events
-            .usage
-            .iter()
-            .map(|one| session_report(one, clock, events.query(one)))
+        let rules = self.sessions.session(seid).map(|session| session.rules());
+        let of = |one| rules.and_then(|rules| application(one, rules));
+        let applications: Vec<_> = events.usage.iter().map(of).collect();
+        let usage = events.usage.iter().zip(&applications);
+        let usage: Vec<_> = usage
+            .map(|(one, application)| UsageReportSessionReport {
+                application_detection_information: detected(application),
+                ..session_report(one, clock, events.query(one))
+            })
             .collect();
         let mut report = SessionReportRequest::new(report_type);
         report.downlink_data_report = (!pdrs.is_empty()).then(|| {

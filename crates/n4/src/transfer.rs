@@ -7,7 +7,7 @@
 //! long a control plane wants no word of downlink packets, do not go along.
 
 use flow::Nanos;
-use pfcp::ie::{CpFunctionFeatures, Ie, NodeId, RecoveryTimeStamp};
+use pfcp::ie::{CpFunctionFeatures, Ie, NodeId, QueryUrrReference, RecoveryTimeStamp};
 use rules::network::Network;
 use session::{
     AssociationRecord, Done, DownlinkMark, Export, Frame, Outcome, PendingReports, Record, RecordError,
@@ -289,8 +289,7 @@ fn pending_of(events: Events) -> PendingReports {
         errors,
         usage,
         settled: _,
-        // What another process goes on to tell of has lost its query: the peer knows it by UR-SEQN.
-        queries: _,
+        queries,
     } = events;
     let mark = |DownlinkData {
                     pdr,
@@ -305,6 +304,10 @@ fn pending_of(events: Events) -> PendingReports {
     };
     PendingReports {
         usage,
+        queries: queries
+            .into_iter()
+            .map(|(urr, sequence, query)| (urr, sequence, query.0))
+            .collect(),
         downlink: downlink.into_iter().map(mark).collect(),
         errors,
         inactive,
@@ -314,6 +317,7 @@ fn pending_of(events: Events) -> PendingReports {
 fn events_of(pending: PendingReports) -> Events {
     let PendingReports {
         usage,
+        queries,
         downlink,
         errors,
         inactive,
@@ -334,7 +338,10 @@ fn events_of(pending: PendingReports) -> Events {
         inactive,
         errors,
         settled: usage.len(),
-        queries: Vec::new(),
+        queries: queries
+            .into_iter()
+            .map(|(urr, sequence, query)| (urr, sequence, QueryUrrReference(query)))
+            .collect(),
         usage,
     }
 }

@@ -1,16 +1,18 @@
 //! Usage reports in their three forms: in a modification response, a deletion response, and a report
 //! (TS 29.244 §7.5.5.2, §7.5.7.2, §7.5.8.3).
 
-use pfcp::group::{UsageReportSessionDeletion, UsageReportSessionModification, UsageReportSessionReport};
-use pfcp::ie::{
-    DurationMeasurement, EndTime, QueryUrrReference, StartTime, TimeOfFirstPacket, TimeOfLastPacket, UrSeqn,
-    UrrId, UsageInformation, UsageReportTrigger, VolumeMeasurement,
+use pfcp::group::{
+    ApplicationDetectionInformation, UsageReportSessionDeletion, UsageReportSessionModification,
+    UsageReportSessionReport,
 };
-use rules::model::MeasurementMethod;
+use pfcp::ie::{
+    ApplicationId, DurationMeasurement, EndTime, QueryUrrReference, StartTime, TimeOfFirstPacket,
+    TimeOfLastPacket, UrSeqn, UrrId, UsageInformation, UsageReportTrigger, VolumeMeasurement,
+};
+use rules::model::{MeasurementMethod, SessionRules};
 use session::{Moment, UsageReport, UsageTriggers};
+use std::sync::Arc;
 
-/// Reports that are made of these alone have no measurement (TS 29.244 §5.2.2.3.1).
-const MEASURE_NOTHING: UsageTriggers = UsageTriggers::START.with(UsageTriggers::DROTH);
 /// Reports that are made of these alone are of a moment, and not of a time.
 const MOMENTARY: UsageTriggers = UsageTriggers::START.with(UsageTriggers::STOPT);
 
@@ -26,7 +28,8 @@ fn trigger(triggers: UsageTriggers) -> UsageReportTrigger {
 
 fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
     let count = usage.count;
-    let is_measured = usage.method.contains(MeasurementMethod::VOLUM) && !is_only(usage, MEASURE_NOTHING);
+    let is_measured =
+        usage.method.contains(MeasurementMethod::VOLUM) && !is_only(usage, UsageTriggers::MEASURE_NOTHING);
     let packets = |packets| usage.tells_packets.then_some(packets);
     is_measured.then(|| VolumeMeasurement {
         total: Some(count.ul_octets.wrapping_add(count.dl_octets)),
@@ -39,7 +42,7 @@ fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
 }
 
 fn duration(usage: &UsageReport) -> Option<DurationMeasurement> {
-    let is_measured = !is_only(usage, MEASURE_NOTHING);
+    let is_measured = !is_only(usage, UsageTriggers::MEASURE_NOTHING);
     let seconds = usage.duration.filter(|_| is_measured);
     seconds.map(|seconds| DurationMeasurement(seconds.0))
 }
@@ -107,6 +110,23 @@ pub(crate) fn session_report(
     let mut report = filled!(UsageReportSessionReport, usage, clock);
     report.query_urr_reference = reference;
     report
+}
+
+/// The application whose start or stop a report tells of (TS 29.244 §5.4.11), by the first PDR of the URR that looks for
+/// one; nothing for another report, and for service data flows that are no application's.
+pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<Arc<[u8]>> {
+    if !usage.triggers.intersects(MOMENTARY) {
+        return None;
+    }
+    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.urrs.contains(&usage.urr));
+    let application = pdrs.find_map(|pdr| pdr.pdi.application.as_ref())?;
+    Some(Arc::clone(&application.id))
+}
+
+/// What a report says of the application. Which of its flows it was is not known of a counter.
+pub(crate) fn detected(application: &Option<Arc<[u8]>>) -> Option<ApplicationDetectionInformation<'_>> {
+    let id = application.as_deref().map(ApplicationId)?;
+    Some(ApplicationDetectionInformation::new(id))
 }
 
 /// Whether a report is there because a request asked for it, or for one that it is linked to.

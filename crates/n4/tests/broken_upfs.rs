@@ -552,6 +552,7 @@ fn a_threshold_of_1000_bytes_makes_no_storm_of_reports() {
     let reached = flow::Reached {
         watermark: true,
         limits: 0,
+        ..flow::Reached::NOTHING
     };
     let (mut told, mut messages) = (0, 0);
     for packets in 1..=1000 {

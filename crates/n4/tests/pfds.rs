@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use pfcp::IeType;
-use pfcp::ie::{Cause, FailedRuleId};
+use pfcp::ie::{Cause, FailedRuleId, UsageReportTrigger};
 use pfcp::message::Message;
 
 use support::traffic::{Fate, downlink, uplink};
@@ -276,4 +276,50 @@ fn many_sessions_follow_in_turn() {
         assert_eq!(application.flows[..], [TO_OTHER.parse().unwrap()]);
     }
     assert_eq!(world.n4.counters().stale_applications, 0);
+}
+
+#[test]
+fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
+    let mut world = World::associated();
+    world
+        .provision(&[application("video", &[flow(TO_VIDEO)])])
+        .assert_accepted();
+    let mut ies = session(1, UE);
+    ies.push(create_urr(&[urr_id(7), method(2), triggers(&[0x30, 0, 0])]));
+    let seid = world.ask(50, Some(0), &ies).up_seid();
+    // Urr 7 belongs to the PDRs of the application; the rest is nobody's.
+    let counted = [1, 2].map(|id| update_pdr(&[pdr_id(id), urr_id(7)]));
+    world.ask(52, Some(seid), &counted).assert_accepted();
+    let index = world.only_session().index();
+    let first = flow::UrrCount {
+        ul_packets: 1,
+        ul_octets: 60,
+        ..flow::UrrCount::default()
+    };
+    world.fleet.count(index, rules::model::UrrId(7), first);
+    let reached = flow::Reached {
+        watermark: true,
+        ..flow::Reached::NOTHING
+    };
+    let now = world.now;
+    let counted = (rules::model::UrrId(7), first);
+    world.n4.handle_counter_reached(now, index, counted, reached);
+    let told = |reply: &Reply| {
+        let Message::SessionReportRequest(request) = reply.message() else {
+            panic!("{:?}", reply.message())
+        };
+        let one = request.usage_report.first().unwrap();
+        let application = one.application_detection_information.unwrap();
+        assert_eq!(application.application_id.0, b"video");
+        assert_eq!((one.start_time, one.end_time), (None, None));
+        let octets = one.volume_measurement.map(|volume| volume.total.unwrap());
+        (one.ur_seqn.0, one.usage_report_trigger, octets)
+    };
+    let sent = world.run();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(told(&sent[0]), (0, UsageReportTrigger::START, None));
+    let accepted = message(57, Some(0), sent[0].header().sequence.get(), &[ie(19, [1])]);
+    assert!(world.send(smf(), &accepted).is_empty());
+    let sent = world.pass(Duration::from_secs(70));
+    assert_eq!(told(&sent[0]), (1, UsageReportTrigger::STOPT, Some(60)));
 }

@@ -56,12 +56,6 @@ fn what_measures_nothing_or_reports_without_end_is_refused_and_changes_nothing()
     let before = world.only_session().rules().clone();
     let cases = [
         (2, number(64, 0), IeType::MEASUREMENT_PERIOD),
-        (2, total(31, 0), IeType::VOLUME_THRESHOLD),
-        (
-            2,
-            volume(31, [Some(0), Some(0), Some(0)]),
-            IeType::VOLUME_THRESHOLD,
-        ),
         (2, volume(31, [None; 3]), IeType::VOLUME_THRESHOLD),
         (2, volume(73, [None; 3]), IeType::VOLUME_QUOTA),
         (1, number(32, 0), IeType::TIME_THRESHOLD),
@@ -369,6 +363,7 @@ fn a_threshold_that_a_counter_reaches_and_a_period_that_is_over_are_reported() {
     let reached = Reached {
         watermark: true,
         limits: 0,
+        ..Reached::NOTHING
     };
     let now = world.now;
     world
@@ -463,4 +458,53 @@ fn a_urr_is_linked_to_one_that_is_there() {
         .ask(52, Some(seid), &[removed, pdrs[0].clone(), pdrs[1].clone()])
         .assert_accepted();
     assert!(urr(&world, 2).terms().linked.is_empty());
+}
+
+#[test]
+fn a_volume_threshold_of_0_is_none() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    for reply in both(&mut world, seid, 2, &[total(31, 0), total(73, 5000)]) {
+        reply.assert_accepted();
+    }
+    let index = world.only_session().index();
+    let now = world.now;
+    let reached = Reached {
+        watermark: true,
+        ..Reached::NOTHING
+    };
+    world
+        .n4
+        .handle_counter_reached(now, index, (UrrId(2), octets(100)), reached);
+    assert!(
+        world.run().is_empty(),
+        "nothing is due before the quota is used up"
+    );
+}
+
+#[test]
+fn an_answer_that_another_process_sends_on_has_the_reference_of_its_query() {
+    let mut first = World::associated();
+    let seid = a_session_with_many_urrs(&mut first);
+    const QAURR: u8 = 4;
+    let query = [ie(49, [QAURR]), number(125, 0xabcd)];
+    let sequence = first.next_sequence();
+    let sent = first.send(smf(), &message(52, Some(seid), sequence, &query));
+    assert_eq!(reported(&report(&sent[1])).len(), ONE_MESSAGE);
+    let association = first.n4.export_associations().unwrap().concat();
+    first
+        .n4
+        .export(first.now, session::Seid(seid), session::Export::Take);
+    first.run();
+    let record = first.n4.poll_exported(first.now).unwrap().record.unwrap();
+
+    let mut second = World::new();
+    second.n4.import(second.now, &association).unwrap();
+    second.n4.import(second.now, &record).unwrap();
+    let sent = second.run();
+    let again = report(&sent[0]);
+    assert_eq!(again.usage_report.iter().count(), ONE_MESSAGE);
+    for one in again.usage_report.iter() {
+        assert_eq!(one.query_urr_reference, Some(ie::QueryUrrReference(0xabcd)));
+    }
 }

@@ -1,6 +1,9 @@
 //! How many records a second one thread makes durable: `cargo run --release -p records --example rate -- DIRECTORY`.
 
-use records::{Directory, Entry, SNssai, Seid, Settings, Spool, Subject, Usage, Volumes};
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use records::{Directory, Entry, Seid, Settings, Spool, Volumes};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -11,7 +14,7 @@ fn main() -> std::io::Result<()> {
         .nth(1)
         .map_or_else(|| PathBuf::from("spool"), PathBuf::from);
     let (mut spool, _) = Spool::open(Directory::open(&path)?, Settings::default(), Duration::ZERO, 0)?;
-    let mut entry = usage();
+    let mut entry = support::usage(3);
     let start = Instant::now();
     for number in 0..RECORDS {
         if let Entry::Usage(usage) = &mut entry {
@@ -37,34 +40,4 @@ fn main() -> std::io::Result<()> {
         if is_written { "" } else { "; not all were written" }
     );
     Ok(())
-}
-
-fn usage() -> Entry {
-    Entry::Usage(Box::new(Usage {
-        subject: Subject {
-            node: "upf-1.5gc.example".into(),
-            smf: Some("smf-1.5gc.example".into()),
-            cp_seid: Seid(7),
-            cp_ipv4: Some([10, 100, 0, 2].into()),
-            imsi: Some("001010123456789".into()),
-            msisdn: Some("491700000001".into()),
-            dnn: Some("internet".into()),
-            s_nssai: Some(SNssai {
-                sst: 1,
-                sd: Some("00000a".into()),
-            }),
-            ue: vec!["10.45.0.2".into(), "2001:db8:45::/64".into()],
-            instances: vec!["access".into(), "internet".into()],
-            ..Subject::default()
-        },
-        urr: 1,
-        ur_seqn: 3,
-        triggers: vec!["VOLTH".into()],
-        volumes: Volumes::default(),
-        start_ms: 1_700_000_000_000,
-        end_ms: 1_700_000_010_500,
-        duration_s: Some(10),
-        first_packet_ms: None,
-        last_packet_ms: None,
-    }))
 }

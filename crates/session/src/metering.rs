@@ -30,8 +30,8 @@ pub(crate) struct Metering {
     missed: bool,
     /// What is left of packet rates and on its way to another worker.
     pub(crate) lent: Vec<PacketsLeft>,
-    /// Volume limits that counters have told of since the counts were asked for.
-    stopped: Vec<(UrrId, u8)>,
+    /// What counters have told of since the counts were asked for.
+    told: Vec<(UrrId, Reached)>,
 }
 
 impl Sessions {
@@ -56,12 +56,11 @@ impl Sessions {
         }
         if UsageBook::has_links(session.live.rules.urrs()) {
             // Others may have to report with it: of one moment.
-            session.metering.stopped.push((urr, reached.limits));
+            session.metering.told.push((urr, reached));
             return self.look(index);
         }
-        let stopped = [(urr, reached.limits)];
-        let is_known = session.usage.knows_stop(urr, reached.limits);
-        let reports = session.settle(now, &[(urr, count)], &stopped);
+        let is_known = session.usage.knows_stop(urr, reached);
+        let reports = session.settle(now, &[(urr, count)], &[(urr, reached)]);
         // Packets that were taken back after they had been counted: not reached after all.
         let again = reports.is_empty() && !is_known;
         self.give_out(index, reports);
@@ -143,15 +142,15 @@ impl Sessions {
             return;
         };
         session.metering.is_looking = false;
-        let stopped = std::mem::take(&mut session.metering.stopped);
+        let told = std::mem::take(&mut session.metering.told);
         if session.is_in_between() {
             session.metering.missed = true;
             return;
         }
-        let is_known = |(urr, limits): &(UrrId, u8)| session.usage.knows_stop(*urr, *limits);
-        let mut again = !stopped.iter().all(is_known);
+        let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.knows_stop(*urr, *reached);
+        let mut again = !told.iter().all(is_known);
         if let Ok(Some(snapshot)) = result {
-            let reports = session.settle(now, &snapshot.counters, &stopped);
+            let reports = session.settle(now, &snapshot.counters, &told);
             again &= reports.is_empty();
             self.give_out(index, reports);
         }
@@ -208,13 +207,13 @@ impl Sessions {
         work: &Work,
         image: &mut SessionImage,
     ) {
-        let clock_unix = self.config.clock_unix;
+        let setting = self.config.usage();
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let urrs = image.rules.urrs();
         image.block.bounds = match work {
-            Work::Supersede(..) => UsageBook::new(clock_unix).preview(now, urrs, &[]),
+            Work::Supersede(..) => UsageBook::new(setting).preview(now, urrs, &[]),
             Work::Modify(prepared) if !prepared.fresh.is_empty() => {
                 let mut book = session.usage.clone();
                 book.close(&prepared.fresh);
@@ -245,9 +244,9 @@ impl Session {
         &mut self,
         now: Nanos,
         counted: &[(UrrId, UrrCount)],
-        stopped: &[(UrrId, u8)],
+        told: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
-        self.usage.settle(now, self.live.rules.urrs(), counted, stopped)
+        self.usage.settle(now, self.live.rules.urrs(), counted, told)
     }
 
     fn deadline(&self) -> Option<Nanos> {

@@ -76,6 +76,9 @@ pub struct Config {
     pub ledger: bool,
     /// When the clock that time is given by began, in seconds since 1970: monitoring times are dates.
     pub clock_unix: u64,
+    /// How long no packet comes where traffic has stopped (STOPT, TS 29.244 §5.4.11), in whole seconds, at least one.
+    /// Default 60 s.
+    pub traffic_silence: Duration,
 }
 
 impl Config {
@@ -101,6 +104,15 @@ impl Config {
             max_waiting: 8,
             ledger: false,
             clock_unix: 0,
+            traffic_silence: Duration::from_secs(60),
+        }
+    }
+
+    /// What is the same for the URRs of all sessions.
+    pub(crate) fn usage(&self) -> usage::Setting {
+        usage::Setting {
+            clock_unix: self.clock_unix,
+            silence: u32::try_from(self.traffic_silence.as_secs().max(1)).unwrap_or(u32::MAX),
         }
     }
 
@@ -279,7 +291,7 @@ impl Sessions {
             live: Live::default(),
             shared: Default::default(),
             account,
-            usage: UsageBook::new(self.config.clock_unix),
+            usage: UsageBook::new(self.config.usage()),
             metering: Default::default(),
             state: State::Settled,
             waiting: VecDeque::new(),

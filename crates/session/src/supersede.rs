@@ -90,12 +90,12 @@ impl Sessions {
         seid: Seid,
         (inherited, subscriber): (&[(UrrId, UrrCount)], Option<Arc<Subscriber>>),
     ) {
-        let clock_unix = self.config.clock_unix;
+        let setting = self.config.usage();
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let old = std::mem::replace(&mut session.seid, seid);
-        session.usage = UsageBook::beginning_at(inherited, now, clock_unix);
+        session.usage = UsageBook::beginning_at(inherited, now, setting);
         session.sets = Sets::default();
         session.account = Account::of(subscriber);
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));

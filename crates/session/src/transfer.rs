@@ -172,12 +172,7 @@ impl Sessions {
             live,
             ..Prepared::default()
         };
-        self.put(Session::arriving(
-            index,
-            association,
-            record,
-            self.config.clock_unix,
-        ));
+        self.put(Session::arriving(index, association, record, self.config.usage()));
         self.start(
             now,
             index,
@@ -264,7 +259,7 @@ impl Session {
         index: SessionIndex,
         association: AssociationId,
         record: &SessionRecord,
-        clock_unix: u64,
+        setting: usage::Setting,
     ) -> Session {
         Session {
             index,
@@ -279,7 +274,7 @@ impl Session {
             charged: Holding::default(),
             live: Live::default(),
             shared: record.shared.clone(),
-            usage: UsageBook::resuming(&record.checkpoints, clock_unix),
+            usage: UsageBook::resuming(&record.checkpoints, setting),
             metering: Default::default(),
             account: record.account.clone(),
             state: State::Settled,

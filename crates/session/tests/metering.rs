@@ -47,10 +47,12 @@ fn octets(octets: u64) -> UrrCount {
 const WATERMARK: Reached = Reached {
     watermark: true,
     limits: 0,
+    ..Reached::NOTHING
 };
 const LIMIT: Reached = Reached {
     watermark: false,
     limits: 1,
+    ..Reached::NOTHING
 };
 
 impl World {
@@ -118,6 +120,7 @@ fn a_threshold_is_reported_and_starts_again_and_a_quota_stops() {
     let both = Reached {
         watermark: true,
         limits: 1,
+        ..Reached::NOTHING
     };
     world.reaches(index, octets(2_400), both);
     let due = UsageTriggers::VOLTH | UsageTriggers::VOLQU;

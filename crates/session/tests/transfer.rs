@@ -368,6 +368,10 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
         any::<bool>(),
     );
     lists.prop_map(|(usage, downlink, errors, inactive)| PendingReports {
+        queries: usage
+            .iter()
+            .map(|one| (one.urr, one.sequence, !one.sequence))
+            .collect(),
         usage,
         downlink,
         errors,

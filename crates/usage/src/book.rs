@@ -4,13 +4,13 @@
 //! when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
 
-use flow::{Bounds, Nanos, UrrCount};
+use flow::{Bounds, Nanos, Reached, UrrCount};
 use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
 use std::collections::BTreeMap;
 
 use crate::count::{combine, difference, is_null, sum};
 use crate::machine::{Machine, Renewed};
-use crate::{Moment, Seconds, UsageInformation, UsageReport, UsageTriggers};
+use crate::{Moment, Seconds, Setting, UsageInformation, UsageReport, UsageTriggers};
 
 /// Where the account of one URR stands: what a session record has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,26 @@ impl Account {
         sum(difference(count, self.reported), self.carried)
     }
 
+    /// A report of no usage: of a moment.
+    fn tell(&mut self, urr: &Urr, triggers: UsageTriggers, now: Moment) -> UsageReport {
+        let sequence = self.next;
+        self.next = sequence.wrapping_add(1);
+        UsageReport {
+            urr: urr.id,
+            method: urr.method,
+            sequence,
+            triggers,
+            count: UrrCount::default(),
+            tells_packets: false,
+            start: now,
+            end: now,
+            duration: None,
+            first: None,
+            last: None,
+            information: None,
+        }
+    }
+
     fn bounds(&self, urr: &Urr) -> Bounds {
         let acting = self.acting.as_deref();
         acting.map_or(Bounds::NONE, |acting| {
@@ -72,21 +92,20 @@ impl Account {
 #[derive(Clone, Debug, Default)]
 pub struct UsageBook {
     accounts: BTreeMap<UrrId, Account>,
-    /// When the process's clock began, in seconds since 1970.
-    clock_unix: u64,
+    setting: Setting,
 }
 
 impl UsageBook {
-    /// No accounts, where the process's clock began so many seconds after 1970.
-    pub fn new(clock_unix: u64) -> UsageBook {
+    /// No accounts.
+    pub fn new(setting: Setting) -> UsageBook {
         UsageBook {
             accounts: BTreeMap::new(),
-            clock_unix,
+            setting,
         }
     }
 
     /// Accounts of URRs whose slots had counted so much before: that is not theirs.
-    pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos, clock_unix: u64) -> UsageBook {
+    pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos, setting: Setting) -> UsageBook {
         let account = |(urr, count): &(UrrId, UrrCount)| {
             let account = Account {
                 reported: *count,
@@ -97,7 +116,7 @@ impl UsageBook {
         };
         UsageBook {
             accounts: inherited.iter().map(account).collect(),
-            clock_unix,
+            setting,
         }
     }
 
@@ -115,13 +134,13 @@ impl UsageBook {
                 continue;
             }
             let Some(acting) = &mut account.acting else {
-                let machine = Machine::begin(urr, now, self.clock_unix);
+                let machine = Machine::begin(urr, now, self.setting);
                 account.acting = Some(Box::new(Acting { machine, told: None }));
                 continue;
             };
             let new = renewed.iter().find(|(id, _)| *id == urr.id);
             let what = new.map_or(Renewed::default(), |(_, what)| *what);
-            acting.machine.renew(urr, what, now, self.clock_unix);
+            acting.machine.renew(urr, what, now, self.setting);
         }
         self.accounts
             .retain(|known, _| urrs.iter().any(|urr| urr.id == *known));
@@ -132,11 +151,15 @@ impl UsageBook {
         self.accounts.retain(|known, _| !urrs.contains(known));
     }
 
-    /// Reports what was counted since the last report, and starts the next measurement.
+    /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
+    /// measurement, which then goes on.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
         let Counted { urr, count } = counted;
         let now = Moment::from(now);
         let account = self.accounts.entry(urr.id).or_default();
+        if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
+            return account.tell(urr, triggers, now);
+        }
         let used = account.used(count);
         let machine = account.acting.as_deref_mut().map(|acting| &mut acting.machine);
         let measures = urr.method.contains(MeasurementMethod::DURAT);
@@ -197,7 +220,7 @@ impl UsageBook {
         let mut due = Vec::new();
         for (id, why) in asked {
             if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.settle_one(now, counted, 0);
+                let triggers = self.settle_one(now, counted, Reached::NOTHING);
                 due.push((*id, triggers | *why));
             }
         }
@@ -213,21 +236,20 @@ impl UsageBook {
         self.report_all(now, urrs, counted, &due)
     }
 
-    /// Draws the consequences of these counts, and of the volume limits that the URR `stopped.0` has stopped at, a bit
-    /// of [`Exhausted`](crate::Exhausted) each. Gives the reports that are due.
+    /// Draws the consequences of these counts, and of what counters have `told` beside. Gives the reports that are due.
     pub fn settle(
         &mut self,
         now: Nanos,
         urrs: &[Urr],
         counted: &[(UrrId, UrrCount)],
-        stopped: &[(UrrId, u8)],
+        told: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
         let mut due = Vec::new();
         for (id, _) in counted {
-            let limits = stopped.iter().filter(|(urr, _)| urr == id);
-            let limits = limits.fold(0, |all, (_, limits)| all | limits);
+            let told = told.iter().filter(|(urr, _)| urr == id);
+            let told = told.fold(Reached::NOTHING, |all, (_, one)| all.with(*one));
             if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.settle_one(now, counted, limits);
+                let triggers = self.settle_one(now, counted, told);
                 if !triggers.is_empty() {
                     due.push((*id, triggers));
                 }
@@ -237,14 +259,20 @@ impl UsageBook {
         self.report_all(now, urrs, counted, &due)
     }
 
-    fn settle_one(&mut self, now: Nanos, Counted { urr, count }: Counted<'_>, stopped: u8) -> UsageTriggers {
+    fn settle_one(
+        &mut self,
+        now: Nanos,
+        Counted { urr, count }: Counted<'_>,
+        told: Reached,
+    ) -> UsageTriggers {
+        let setting = self.setting;
         let Some(account) = self.accounts.get_mut(&urr.id) else {
             return UsageTriggers::default();
         };
         let used = account.used(count);
         let machine = account.acting.as_deref_mut().map(|acting| &mut acting.machine);
         machine.map_or(UsageTriggers::default(), |machine| {
-            machine.settle(urr, used, stopped, now.into())
+            machine.settle(urr, (used, told), (now.into(), setting))
         })
     }
 
@@ -263,7 +291,7 @@ impl UsageBook {
                 if let Some((_, triggers)) = due.iter_mut().find(|(id, _)| *id == urr.id) {
                     *triggers |= UsageTriggers::LIUSA;
                 } else if let Some(counted) = of(urrs, counted, urr.id) {
-                    let triggers = self.settle_one(now, counted, 0);
+                    let triggers = self.settle_one(now, counted, Reached::NOTHING);
                     due.push((urr.id, triggers | UsageTriggers::LIUSA));
                 }
             }
@@ -299,7 +327,7 @@ impl UsageBook {
     /// Beside the report of usage before a monitoring time goes that of usage after it, which has only begun
     /// (TS 29.244 §5.2.2.3.1).
     fn pass_monitoring(&mut self, now: Nanos, counted: Counted<'_>) -> UsageReport {
-        let clock_unix = self.clock_unix;
+        let clock_unix = self.setting.clock_unix;
         let account = self.accounts.get_mut(&counted.urr.id);
         if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
             acting.machine.monitored(counted.urr, now.into(), clock_unix);
@@ -324,7 +352,7 @@ impl UsageBook {
     pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
         let deadline = |urr: &Urr| {
             let acting = self.accounts.get(&urr.id)?.acting.as_deref()?;
-            acting.machine.deadline(urr)
+            acting.machine.deadline(urr, self.setting)
         };
         urrs.iter().filter_map(deadline).min().map(Moment::on_clock)
     }
@@ -399,13 +427,15 @@ impl UsageBook {
         wanted
     }
 
-    /// Whether these volume limits of a URR are known to be reached, or nothing stops for it.
-    pub fn knows_stop(&self, urr: UrrId, limits: u8) -> bool {
+    /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops for
+    /// it.
+    pub fn knows_stop(&self, urr: UrrId, reached: Reached) -> bool {
         let acting = self
             .accounts
             .get(&urr)
             .and_then(|account| account.acting.as_deref());
-        acting.is_none_or(|acting| limits != 0 && acting.machine.exhausted.0 != 0)
+        let Reached { limits, knocked, .. } = reached;
+        acting.is_none_or(|acting| !knocked && limits != 0 && acting.machine.exhausted.0 != 0)
     }
 
     /// The last report of a URR whose slot is gone: with what it counted, if that is known, else with what is known
@@ -450,7 +480,7 @@ impl UsageBook {
     }
 
     /// Accounts that go on from `checkpoints` with slots that count from 0.
-    pub fn resuming(checkpoints: &[UrrCheckpoint], clock_unix: u64) -> UsageBook {
+    pub fn resuming(checkpoints: &[UrrCheckpoint], setting: Setting) -> UsageBook {
         let account = |one: &UrrCheckpoint| Account {
             reported: UrrCount::default(),
             carried: one.count,
@@ -462,7 +492,7 @@ impl UsageBook {
         };
         UsageBook {
             accounts: checkpoints.iter().map(|one| (one.urr, account(one))).collect(),
-            clock_unix,
+            setting,
         }
     }
 
@@ -576,7 +606,7 @@ mod tests {
         let mut book = book(1);
         book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
         let checkpoints = book.checkpoints(&[(URR, count(9))]);
-        let mut second = UsageBook::resuming(&checkpoints, 0);
+        let mut second = UsageBook::resuming(&checkpoints, Setting::default());
         second.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
         let report = second.report(Nanos::ZERO, counted(3), UsageTriggers::TERMR);
         assert_eq!((report.sequence, report.count), (1, count(4 + 3)));

@@ -13,6 +13,6 @@ mod report;
 
 pub use book::{Counted, UrrCheckpoint, UsageBook, share_limits};
 pub use count::sum;
-pub use machine::{Exhausted, Heard, Machine, Renewed};
-pub use moment::Moment;
+pub use machine::{Exhausted, Heard, Machine, Renewed, Traffic};
+pub use moment::{Moment, Setting};
 pub use report::{Seconds, UsageInformation, UsageReport, UsageTriggers};

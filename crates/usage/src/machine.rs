@@ -3,12 +3,12 @@
 //! Everything is counted from the URR's last report. Volumes are compared by the worker's counters at every packet; this
 //! machine says where ([`Machine::bounds`]) and draws the consequences.
 
-use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
+use flow::{Bounds, CounterLimit, LimitAction, Reached, UrrCount, Volumes};
 use rules::model::{
     MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers, UnixSeconds, Urr, Volume,
 };
 
-use crate::{Moment, Seconds, UsageTriggers};
+use crate::{Moment, Seconds, Setting, UsageTriggers};
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
@@ -117,6 +117,44 @@ impl Heard {
     }
 }
 
+/// The traffic of a URR that is to tell of its start or stop (TS 29.244 §5.4.11).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Traffic {
+    /// Nobody wants to know.
+    #[default]
+    Unwatched,
+    /// None has come yet, or it has stopped.
+    Awaited,
+    /// It goes on.
+    On(Heard),
+    /// The same, and the quotas are lost: what was counted until then is none, but what comes next is a start
+    /// (§5.2.2.2.1, NOTE 8).
+    Voided(Heard),
+    /// The same, and all that was counted until then is known.
+    Again(Heard),
+}
+
+impl Traffic {
+    /// Whether the next packet is a start.
+    const fn is_awaited(self) -> bool {
+        matches!(self, Self::Awaited | Self::Voided(_) | Self::Again(_))
+    }
+
+    const fn heard(&mut self) -> Option<&mut Heard> {
+        match self {
+            Self::On(heard) | Self::Voided(heard) | Self::Again(heard) => Some(heard),
+            Self::Unwatched | Self::Awaited => None,
+        }
+    }
+
+    /// The quotas are lost.
+    fn void(&mut self) {
+        if let Self::On(heard) = *self {
+            *self = Self::Voided(heard);
+        }
+    }
+}
+
 /// The state of one URR beside its counts. Times in nanoseconds; what is left is counted from the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Machine {
@@ -152,6 +190,8 @@ pub struct Machine {
     pub is_idle: bool,
     /// The next monitoring time.
     pub monitoring: Option<Moment>,
+    /// Whether traffic goes on, if that is to be told.
+    pub traffic: Traffic,
     /// Packets and octets since the last report, when it was last looked.
     pub packets: u64,
     /// The octets.
@@ -165,6 +205,7 @@ impl Machine {
     pub(crate) fn is_needed(urr: &Urr) -> bool {
         let terms = urr.terms();
         urr.method.contains(MeasurementMethod::DURAT)
+            || tells_traffic(urr)
             || urr.volume_threshold.is_some()
             || urr.volume_quota.is_some()
             || urr.time_threshold.is_some()
@@ -175,15 +216,15 @@ impl Machine {
             || terms.monitoring_times().next().is_some()
     }
 
-    /// That of a new URR, where the clock began `clock_unix` seconds after 1970.
-    pub(crate) fn begin(urr: &Urr, now: Moment, clock_unix: u64) -> Self {
+    /// That of a new URR.
+    pub(crate) fn begin(urr: &Urr, now: Moment, setting: Setting) -> Self {
         let mut machine = Self::default();
-        machine.renew(urr, Renewed::ALL, now, clock_unix);
+        machine.renew(urr, Renewed::ALL, now, setting);
         machine
     }
 
     /// A request has given these terms anew. What is measured counts against the new ones (TS 29.244 §5.2.2.3.1).
-    pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment, clock_unix: u64) {
+    pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment, setting: Setting) {
         let terms = urr.terms();
         if what.volume_threshold {
             self.volume_again = volume(urr.volume_threshold.as_deref());
@@ -200,7 +241,7 @@ impl Machine {
             self.grant_time(urr.time_quota.map(nanos));
         }
         if what.monitoring {
-            self.monitoring = next_monitoring(urr, now, clock_unix);
+            self.monitoring = next_monitoring(urr, now, setting.clock_unix);
         }
         if what.period {
             self.period = time(urr.measurement_period).map(|period| now.after(period));
@@ -216,6 +257,11 @@ impl Machine {
         if what.inactivity {
             (self.active, self.is_idle) = (None, false);
         }
+        self.traffic = match (tells_traffic(urr), self.traffic) {
+            (false, _) => Traffic::Unwatched,
+            (true, Traffic::Unwatched) => Traffic::Awaited,
+            (true, known) => known,
+        };
         self.started |= urr.information.contains(MeasurementInformation::ISTM);
         self.run(urr, now);
     }
@@ -278,6 +324,7 @@ impl Machine {
         if self.validity.is_some_and(|at| at <= now) {
             self.validity = None;
             self.exhausted.0 |= Exhausted::VOID;
+            self.traffic.void();
             due |= asked(urr, ReportingTriggers::QUVTI, UsageTriggers::QUVTI);
         }
         if let (Some(at), Some(period)) = (self.period.filter(|at| *at <= now), time(urr.measurement_period))
@@ -290,9 +337,14 @@ impl Machine {
         self.run(urr, now);
     }
 
-    /// Draws the consequences of what was used since the last report, and of the volume limits that the counter
-    /// `stopped` at ([`Exhausted::TOTAL`] and so on). Gives what calls for a report now.
-    pub(crate) fn settle(&mut self, urr: &Urr, used: UrrCount, stopped: u8, now: Moment) -> UsageTriggers {
+    /// Draws the consequences of what was used since the last report, and of what the counter has `told`. Gives what
+    /// calls for a report now.
+    pub(crate) fn settle(
+        &mut self,
+        urr: &Urr,
+        (used, told): (UrrCount, Reached),
+        (now, setting): (Moment, Setting),
+    ) -> UsageTriggers {
         // While all stops for another reason, the limit of both directions is 0 and says nothing of the quota.
         let says_nothing = match self.exhausted.has(Exhausted::STOPS_TIME) {
             true => Exhausted::TOTAL,
@@ -304,7 +356,7 @@ impl Machine {
         if reached(without_zero(self.volume_threshold), octets) != 0 {
             due |= asked(urr, ReportingTriggers::VOLTH, UsageTriggers::VOLTH);
         }
-        let stopped = stopped & there(self.volume_quota) & !says_nothing;
+        let stopped = told.limits & there(self.volume_quota) & !says_nothing;
         let spent = (reached(self.volume_quota, octets) | stopped) & !self.exhausted.0;
         if spent != 0 {
             self.exhausted.0 |= spent;
@@ -312,6 +364,7 @@ impl Machine {
         }
         let count = packets(used);
         due |= self.listen(urr, count, now);
+        due |= self.watch(urr, (count, told), (now, setting));
         self.rest(urr, count, now);
         self.started |= count > 0;
         (self.packets, self.seen) = (count, octets[0]);
@@ -320,6 +373,37 @@ impl Machine {
             due |= UsageTriggers::MONIT;
         }
         due | self.pending
+    }
+
+    /// Whether traffic starts, or has stopped: no packet has come for as long as that takes. What quotas stop, or a pause,
+    /// is no silence.
+    fn watch(
+        &mut self,
+        urr: &Urr,
+        (packets, told): (u64, Reached),
+        (now, setting): (Moment, Setting),
+    ) -> UsageTriggers {
+        let came = packets > self.packets;
+        let comes = came && !matches!(self.traffic, Traffic::Voided(_)) || told.knocked;
+        if let Traffic::Voided(heard) = self.traffic {
+            self.traffic = Traffic::Again(heard);
+        }
+        if self.traffic.is_awaited() && comes {
+            self.traffic = Traffic::On(Heard::from(now, packets));
+            return asked(urr, ReportingTriggers::START, UsageTriggers::START);
+        }
+        let is_stopped = urr.is_paused() || self.exhausted.0 != 0;
+        let tells_stop = urr.triggers.contains(ReportingTriggers::STOPT);
+        let Some(heard) = self.traffic.heard() else {
+            return UsageTriggers::default();
+        };
+        if is_stopped {
+            *heard = Heard::from(now, packets);
+        } else if !heard.hears(packets, now) && tells_stop && now >= heard.at.after(nanos(setting.silence)) {
+            self.traffic = Traffic::Awaited;
+            return UsageTriggers::STOPT;
+        }
+        UsageTriggers::default()
     }
 
     /// The time stands still when no packet has come for the Inactivity Detection Time, and goes on with the next.
@@ -376,6 +460,7 @@ impl Machine {
         if !heard.hears(packets, now) && now >= heard.at.after(nanos(seconds)) {
             self.heard = None;
             self.exhausted.0 |= Exhausted::VOID;
+            self.traffic.void();
             return asked(urr, ReportingTriggers::QUHTI, UsageTriggers::QUHTI);
         }
         UsageTriggers::default()
@@ -404,7 +489,8 @@ impl Machine {
         self.volume_quota = subtract(self.volume_quota, used);
         self.time_quota = less(self.time_quota);
         (self.packets, self.seen) = (0, 0);
-        for heard in [&mut self.heard, &mut self.active].into_iter().flatten() {
+        let silences = [&mut self.heard, &mut self.active].into_iter().flatten();
+        for heard in silences.chain(self.traffic.heard()) {
             heard.packets = 0;
         }
     }
@@ -427,12 +513,9 @@ impl Machine {
         if urr.triggers.contains(ReportingTriggers::VOLTH) {
             watermarks = at(without_zero(self.volume_threshold));
         }
-        let waits = (!self.started || self.is_idle)
-            && urr.method.contains(MeasurementMethod::DURAT)
-            && !urr.is_paused();
-        if waits {
-            let seen = if self.is_idle { self.seen } else { 0 };
-            let first = base[0].saturating_add(seen + 1).saturating_sub(ahead[0]);
+        let waits = (!self.started || self.is_idle) && urr.method.contains(MeasurementMethod::DURAT);
+        if (waits || self.traffic.is_awaited()) && !urr.is_paused() {
+            let first = base[0].saturating_add(self.seen + 1).saturating_sub(ahead[0]);
             watermarks.total = Some(watermarks.total.map_or(first, |total| total.min(first)));
         }
         let mut stop = at(self.volume_quota);
@@ -453,13 +536,16 @@ impl Machine {
             watermarks,
             limit: (!stop.is_none()).then_some(CounterLimit {
                 octets: stop,
-                action: LimitAction::Drop,
+                action: match self.traffic.is_awaited() && urr.triggers.contains(ReportingTriggers::START) {
+                    true => LimitAction::Trap,
+                    false => LimitAction::Drop,
+                },
             }),
         }
     }
 
     /// When it is to be looked at again, if nothing happens before.
-    pub(crate) fn deadline(&self, urr: &Urr) -> Option<Moment> {
+    pub(crate) fn deadline(&self, urr: &Urr, setting: Setting) -> Option<Moment> {
         let left = [
             self.time_threshold
                 .filter(|_| urr.triggers.contains(ReportingTriggers::TIMTH)),
@@ -470,7 +556,15 @@ impl Machine {
         let time = time.map(|(since, left)| since.after(left.saturating_sub(self.measured).max(0)));
         let holding = self.heard.zip(urr.terms().quota_holding_time.map(nanos));
         let activity = self.active.zip(inactivity(urr));
-        let silence = [holding, activity].into_iter().flatten();
+        let traffic = match self.traffic {
+            Traffic::On(heard) | Traffic::Voided(heard) | Traffic::Again(heard)
+                if urr.triggers.contains(ReportingTriggers::STOPT) =>
+            {
+                Some((heard, nanos(setting.silence)))
+            }
+            _ => None,
+        };
+        let silence = [holding, activity, traffic].into_iter().flatten();
         let silence = silence.map(|(heard, silence)| heard.next_look(silence)).min();
         [time, silence, self.period, self.validity, self.monitoring]
             .into_iter()
@@ -486,6 +580,11 @@ fn asked(urr: &Urr, wanted: ReportingTriggers, trigger: UsageTriggers) -> UsageT
     } else {
         UsageTriggers::default()
     }
+}
+
+/// Whether it is to tell when traffic starts or stops.
+fn tells_traffic(urr: &Urr) -> bool {
+    urr.triggers.contains(ReportingTriggers::START) || urr.triggers.contains(ReportingTriggers::STOPT)
 }
 
 fn nanos(seconds: u32) -> i64 {

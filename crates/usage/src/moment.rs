@@ -44,6 +44,25 @@ impl From<Nanos> for Moment {
     }
 }
 
+/// What is the same for all URRs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Seconds since 1970 when the process's clock began.
+    pub clock_unix: u64,
+    /// Seconds without a packet after which traffic has stopped (STOPT); at least 1.
+    pub silence: u32,
+}
+
+impl Default for Setting {
+    /// A clock that began in 1970, and a minute of silence.
+    fn default() -> Setting {
+        Setting {
+            clock_unix: 0,
+            silence: 60,
+        }
+    }
+}
+
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 #[cfg(test)]

@@ -47,6 +47,10 @@ impl UsageTriggers {
     /// No packet came for longer than the User Plane Inactivity Timer.
     pub const UPINT: Self = Self(1 << 21);
 
+    /// Reports that are made of these alone measure nothing, and leave what is measured to the next
+    /// (TS 29.244 §5.2.2.3.1).
+    pub const MEASURE_NOTHING: Self = Self(Self::START.0 | Self::DROTH.0);
+
     /// All flags by their names in TS 29.244 §8.2.41.
     const NAMES: [(Self, &'static str); 18] = [
         (Self::PERIO, "PERIO"),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use rules::model::{
     MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrTerms, Volume,
 };
-use usage::{Renewed, UsageBook, UsageReport, UsageTriggers};
+use usage::{Renewed, Setting, UsageBook, UsageReport, UsageTriggers};
 
 /// What happens.
 #[derive(Clone, Debug)]
@@ -35,6 +35,12 @@ enum Step {
 }
 
 const URRS: usize = 3;
+
+/// No traffic stops: how that is found is not exact to the second, and tested by itself.
+const SETTING: Setting = Setting {
+    clock_unix: 0,
+    silence: u32::MAX,
+};
 
 fn volume() -> impl Strategy<Value = Volume> {
     let part = || prop::option::weighted(0.4, 1_u64..20_000);
@@ -115,7 +121,7 @@ struct Engine {
 
 impl Engine {
     fn new(urrs: &[Urr]) -> Self {
-        let book = UsageBook::default();
+        let book = UsageBook::new(SETTING);
         let mut engine = Self {
             now: 0,
             urrs: urrs.to_vec(),
@@ -172,9 +178,15 @@ impl Engine {
             .live_at(self.block, self.generation, direction)
             .unwrap();
         if live.is_stopped(urrs.into()) {
+            if live.knock(urrs.into()) {
+                self.reached(urrs.into());
+            }
             return false;
         }
         let counted = live.count(urrs.into(), octets.into());
+        if counted.action.is_some() {
+            live.knock(counted.limits);
+        }
         if counted.watermarks | counted.limits != 0 {
             self.reached(counted.watermarks | counted.limits);
         }
@@ -185,10 +197,10 @@ impl Engine {
         let counts = self.counts();
         let block = self.blocks.get(self.block).unwrap();
         let due = (0..URRS).filter(|slot| slots >> slot & 1 == 1);
-        let stopped: Vec<_> = due
-            .map(|slot| (self.urrs[slot].id, block.reached(slot as u8).limits))
+        let told: Vec<_> = due
+            .map(|slot| (self.urrs[slot].id, block.reached(slot as u8)))
             .collect();
-        let reports = self.book.settle(self.now(), &self.urrs, &counts, &stopped);
+        let reports = self.book.settle(self.now(), &self.urrs, &counts, &told);
         self.reports.extend(reports);
         self.tell(false);
     }
@@ -269,7 +281,7 @@ impl Engine {
     fn transfer(&mut self) {
         let checkpoints = self.book.checkpoints(&self.counts());
         self.blocks.remove(self.block);
-        self.book = UsageBook::resuming(&checkpoints, 0);
+        self.book = UsageBook::resuming(&checkpoints, SETTING);
         let (now, urrs) = (self.now(), self.urrs.clone());
         self.install(self.book.preview(now, &urrs, &[]));
         self.book.follow(now, &urrs, &[]);
@@ -297,6 +309,8 @@ struct Model {
     spent: [bool; 3],
     time_spent: bool,
     void: bool,
+    /// The next packet is a start of traffic.
+    awaited: bool,
     next_period: Option<u64>,
     valid_until: Option<u64>,
     sequence: u32,
@@ -317,6 +331,7 @@ impl Model {
             spent: [false; 3],
             time_spent: false,
             void: false,
+            awaited: true,
             next_period: urr.measurement_period.map(u64::from),
             valid_until: urr.terms().quota_validity_time.map(u64::from),
             sequence: 0,
@@ -358,6 +373,15 @@ impl Model {
 
     fn count(&mut self, packet: Packet) {
         self.log.push(packet);
+    }
+
+    /// A packet has come, be it counted or not.
+    fn comes(&mut self) -> UsageTriggers {
+        let starts = std::mem::take(&mut self.awaited) && self.has(ReportingTriggers::START);
+        match starts {
+            true => UsageTriggers::START,
+            false => UsageTriggers::default(),
+        }
     }
 
     /// What volumes make due.
@@ -415,7 +439,7 @@ impl Model {
             }
         }
         if self.valid_until == Some(now) {
-            (self.void, self.valid_until) = (true, None);
+            (self.void, self.valid_until, self.awaited) = (true, None, true);
             if self.has(ReportingTriggers::QUVTI) {
                 due |= UsageTriggers::QUVTI;
             }
@@ -435,6 +459,17 @@ impl Model {
     }
 
     fn report(&mut self, triggers: UsageTriggers) -> Told {
+        if triggers == UsageTriggers::START {
+            self.sequence += 1;
+            return Told {
+                urr: self.urr.id,
+                sequence: self.sequence - 1,
+                triggers,
+                octets: [0; 3],
+                packets: 0,
+                seconds: None,
+            };
+        }
         let (octets, seconds) = self.unreported();
         let told = Told {
             urr: self.urr.id,
@@ -514,10 +549,16 @@ impl Reference {
         let packet = (up, octets);
         let concerned = |slot: &usize| urrs >> slot & 1 == 1;
         let slots: Vec<usize> = (0..URRS).filter(concerned).collect();
+        let mut due = vec![UsageTriggers::default(); URRS];
         if slots.iter().any(|slot| self.urrs[*slot].stops(up)) {
+            for slot in slots {
+                if self.urrs[slot].stops(up) {
+                    due[slot] |= self.urrs[slot].comes();
+                }
+            }
+            self.report(due);
             return false;
         }
-        let mut due = vec![UsageTriggers::default(); URRS];
         let mut fits = true;
         for slot in &slots {
             for kind in self.urrs[*slot].refuses(packet) {
@@ -526,12 +567,14 @@ impl Reference {
                 if self.urrs[*slot].has(ReportingTriggers::VOLQU) {
                     due[*slot] |= UsageTriggers::VOLQU;
                 }
+                due[*slot] |= self.urrs[*slot].comes();
             }
         }
         for slot in slots.iter().filter(|_| fits) {
             let model = &mut self.urrs[*slot];
             model.count(packet);
             model.started = true;
+            due[*slot] |= model.comes();
             due[*slot] |= model.volumes();
         }
         self.report(due);

@@ -1,12 +1,15 @@
 //! Monitoring times and inactivity, by the clock.
 
 use flow::{Nanos, UrrCount};
+use proptest::prelude::*;
 use rules::model::*;
-use usage::{Seconds, UsageBook, UsageInformation, UsageReport, UsageTriggers};
+use usage::{Seconds, Setting, UsageBook, UsageInformation, UsageReport, UsageTriggers};
 
 const ID: UrrId = UrrId(1);
 /// When the clock began.
 const STARTED: u64 = 1_700_000_000;
+/// Seconds without a packet after which traffic has stopped.
+const SILENCE: u32 = 12;
 
 fn octets(octets: u64) -> UrrCount {
     UrrCount {
@@ -34,7 +37,10 @@ impl World {
     fn new(urr: Urr) -> Self {
         let mut world = Self {
             urrs: [urr],
-            book: UsageBook::new(STARTED),
+            book: UsageBook::new(Setting {
+                clock_unix: STARTED,
+                silence: SILENCE,
+            }),
             now: Nanos::ZERO,
             count: 0,
         };
@@ -141,4 +147,81 @@ fn time_stands_still_while_nothing_comes() {
     // Each silence is found a second late at most.
     let exact = (9 + 4) + 4;
     assert!((exact..=exact + 2).contains(&measured), "{measured}");
+}
+
+/// Seconds at which traffic started and stopped, as reports tell.
+fn starts_and_stops(reports: &[UsageReport]) -> Vec<(u64, bool)> {
+    let told = reports.iter().map(|report| {
+        let at = report.end.on_clock().0.div_ceil(1_000_000_000);
+        assert!(report.triggers == UsageTriggers::START || report.triggers == UsageTriggers::STOPT);
+        (at, report.triggers == UsageTriggers::START)
+    });
+    told.collect()
+}
+
+fn telling(triggers: u32) -> World {
+    World::new(Urr {
+        triggers: ReportingTriggers(triggers),
+        ..Urr::volume(ID)
+    })
+}
+
+#[test]
+fn a_start_measures_nothing_and_a_stop_tells_all() {
+    let mut world = telling(ReportingTriggers::START.0 | ReportingTriggers::STOPT.0);
+    let traffic = [[0; 2].as_slice(), &[100; 10], &[0; 30], &[100]].concat();
+    let reports = world.pass(&traffic);
+    let counts: Vec<_> = reports.iter().map(|report| report.count.ul_octets).collect();
+    assert_eq!(counts, [0, 1_000, 0]);
+    let numbers: Vec<_> = reports.iter().map(|report| report.sequence).collect();
+    assert_eq!(numbers, [0, 1, 2]);
+}
+
+#[test]
+fn who_wants_to_hear_of_starts_alone_hears_of_the_first_and_is_not_looked_for_again() {
+    let mut world = telling(ReportingTriggers::START.0);
+    let traffic = [[100; 3].as_slice(), &[0; 100], &[100; 3]].concat();
+    let reports = world.pass(&traffic);
+    assert_eq!(starts_and_stops(&reports), [(1, true)]);
+    assert_eq!(world.book.deadline(&world.urrs), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn starts_are_told_at_once_and_stops_after_the_silence_and_hardly_later(
+        phases in prop::collection::vec((1..6_usize, 0..30_usize), 1..8),
+    ) {
+        let both = ReportingTriggers::START.0 | ReportingTriggers::STOPT.0;
+        let mut world = telling(both);
+        let traffic: Vec<u64> = phases.iter().flat_map(|(packets, silence)| [vec![100; *packets], vec![0; *silence]].concat()).collect();
+        let reports = world.pass(&traffic);
+        let told = starts_and_stops(&reports);
+        // What came in a second came at its end.
+        let packets: Vec<u64> = (1..).zip(&traffic).filter(|(_, octets)| **octets > 0).map(|(second, _)| second).collect();
+        let mut on: Option<u64> = None;
+        let mut left = told.iter().copied();
+        let mut next = left.next();
+        for second in 1..=traffic.len() as u64 {
+            if let Some(last) = on {
+                // It is looked once in an eighth of the time, and then again.
+                let latest = last + u64::from(SILENCE) + u64::from(SILENCE / 8) + 2;
+                if next == Some((second, false)) {
+                    prop_assert!(second >= last + u64::from(SILENCE), "{} after {}", second, last);
+                    (on, next) = (None, left.next());
+                } else {
+                    prop_assert!(second <= latest, "{} after {}: {:?}", second, last, told);
+                }
+            }
+            if packets.contains(&second) {
+                if on.is_none() {
+                    prop_assert_eq!(next, Some((second, true)));
+                    next = left.next();
+                }
+                on = Some(second);
+            }
+        }
+        prop_assert_eq!(next, None);
+    }
 }

@@ -237,7 +237,7 @@ impl Act<'_> {
         }
         let stats = &mut self.ways.stats.directions[direction];
         stats.matched.add(octets);
-        check_open(&block, verdict)?;
+        self.ways.check_open(&mut block, verdict)?;
         if descriptor.ttl <= 1 && (way == Way::Plain || descriptor.tunnel.is_none()) {
             return Err(DropReason::TtlExpired);
         }
@@ -288,12 +288,12 @@ impl Act<'_> {
         let mut forward = block.forward(verdict.forward);
         if forward.kind() == ForwardKind::Buffer {
             // It counts as matched when it goes on.
-            check_open(&block, verdict)?;
+            self.ways.check_open(&mut block, verdict)?;
             note_copies(self.mirrored, &block, verdict, place);
             return Ok(Fate::Buffer);
         }
         self.ways.stats.directions[direction].matched.add(octets);
-        check_open(&block, verdict)?;
+        self.ways.check_open(&mut block, verdict)?;
         if forward.kind() == ForwardKind::Drop {
             note_copies(self.mirrored, &block, verdict, place);
             if forward.flags().contains(ForwardFlags::NOTIFY) && verdict.direction() == Direction::Downlink {
@@ -499,8 +499,30 @@ impl<'a> Ways<'a> {
     ) -> Result<(), DropReason> {
         match block.count(verdict.urrs, octets as u64) {
             Counted::PASSED => Ok(()),
-            counted => self.reached(block.session(), counted),
+            counted => self.reached(block, counted),
         }
+    }
+
+    /// Whether gates are open and quotas left.
+    #[inline(always)]
+    fn check_open(&mut self, block: &mut LiveBlock<'_>, verdict: &Verdict) -> Result<(), DropReason> {
+        if block.is_closed(verdict.qers) {
+            return Err(DropReason::GateClosed);
+        }
+        if block.is_stopped(verdict.urrs) {
+            return Err(self.stopped(block, verdict.urrs));
+        }
+        Ok(())
+    }
+
+    /// A packet has come for which no quota is left. Control is told of the first where it waits for one.
+    #[cold]
+    #[inline(never)]
+    fn stopped(&mut self, block: &mut LiveBlock<'_>, urrs: u64) -> DropReason {
+        if block.knock(urrs) {
+            self.notices.counters_reached(block.session());
+        }
+        DropReason::QuotaExhausted
     }
 
     /// The next hop of a plain packet. A UE's packets leave towards data networks alone, also where N3 shares the VRF:
@@ -560,10 +582,10 @@ impl<'a> Ways<'a> {
 
     /// Control is told that a packet's counters have reached something; one that a limit does not allow is dropped.
     #[cold]
-    fn reached(&mut self, session: SessionIndex, counted: Counted) -> Result<(), DropReason> {
-        self.notices.counters_reached(session);
+    fn reached(&mut self, block: &mut LiveBlock<'_>, counted: Counted) -> Result<(), DropReason> {
+        self.notices.counters_reached(block.session());
         match counted.action {
-            Some(_) => Err(DropReason::QuotaExhausted),
+            Some(_) => Err(self.stopped(block, counted.limits)),
             None => Ok(()),
         }
     }
@@ -580,18 +602,6 @@ impl<'a> Ways<'a> {
 fn live<'a>(blocks: &'a mut Blocks, verdict: &Verdict) -> Result<LiveBlock<'a>, DropReason> {
     let block = blocks.live_at(verdict.block, verdict.generation, verdict.direction());
     block.ok_or(DropReason::NoMatchingPdr)
-}
-
-/// Whether gates are open and quotas left.
-#[inline(always)]
-fn check_open(block: &LiveBlock<'_>, verdict: &Verdict) -> Result<(), DropReason> {
-    if block.is_closed(verdict.qers) {
-        return Err(DropReason::GateClosed);
-    }
-    if block.is_stopped(verdict.urrs) {
-        return Err(DropReason::QuotaExhausted);
-    }
-    Ok(())
 }
 
 /// Passes a packet through all of its meters, or takes tokens from none (TS 29.244 §5.4.4). Gives its colour.

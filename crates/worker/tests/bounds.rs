@@ -121,6 +121,7 @@ fn new_bounds_let_a_live_session_go_on_and_touch_no_flow() {
     let reached = Reached {
         watermark: true,
         limits: 1,
+        ..Reached::NOTHING
     };
     assert_eq!(told(&mut world).first().map(|told| told.2), Some(reached));
     assert!(!send(&mut world));
@@ -141,6 +142,7 @@ fn other_rules_with_bounds_that_are_reached_already_tell_so_without_a_packet() {
     let reached = Reached {
         watermark: true,
         limits: 1,
+        ..Reached::NOTHING
     };
     let told: Vec<_> = told(&mut world).into_iter().map(|told| told.2).collect();
     assert_eq!(told, [reached]);
@@ -161,4 +163,51 @@ fn a_session_on_its_way_out_keeps_half_of_its_limits() {
     let passed = (0..10).filter(|_| send(&mut world)).count();
     assert_eq!(passed, 4);
     assert_eq!(octets(&mut world), 500);
+}
+
+#[test]
+fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_later() {
+    let trap = |limit| Bounds {
+        watermarks: Volumes::NONE,
+        limit: Some(CounterLimit {
+            octets: Volumes::of_total(limit),
+            action: LimitAction::Trap,
+        }),
+    };
+    let knocked = |limits| Reached {
+        limits,
+        knocked: true,
+        ..Reached::NOTHING
+    };
+    for (limit, before) in [(50, vec![]), (100, vec![true])] {
+        let mut world = bounded(trap(limit));
+        let passed: Vec<bool> = before.iter().map(|_| send(&mut world)).collect();
+        assert_eq!(passed, before);
+        let at_limit: Vec<_> = told(&mut world).into_iter().map(|told| told.2).collect();
+        let stops = Reached {
+            limits: 1,
+            ..Reached::NOTHING
+        };
+        assert_eq!(at_limit, vec![stops; before.len()]);
+        let drops = world.drops();
+        assert!(!send(&mut world));
+        assert_eq!(world.dropped_since(&drops), Some(DropReason::QuotaExhausted));
+        assert_eq!(
+            told(&mut world).iter().map(|told| told.2).collect::<Vec<_>>(),
+            [knocked(1)]
+        );
+        assert!(!send(&mut world));
+        assert_eq!(told(&mut world), []);
+        // The same limit once more: the next packet is told, too.
+        let again = SessionChange::Bound(SESSION, vec![(URR, trap(limit))]);
+        assert_eq!(world.apply(0, again), Ok(None));
+        world.poll();
+        told(&mut world);
+        assert!(!send(&mut world));
+        assert_eq!(
+            told(&mut world).iter().map(|told| told.2).collect::<Vec<_>>(),
+            [knocked(1)]
+        );
+        world.assert_conserved();
+    }
 }

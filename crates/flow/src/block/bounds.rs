@@ -57,7 +57,7 @@ pub struct CounterLimit {
 pub enum LimitAction {
     /// Nothing: they are counted, and it is told once.
     Event,
-    /// They go to the slow path, uncounted.
+    /// They go to the slow path, uncounted: who has it tells of the first ([`Reached::knocked`]).
     Trap,
     /// They are dropped, uncounted.
     Drop,
@@ -87,12 +87,31 @@ pub struct Reached {
     pub watermark: bool,
     /// The limits: bit 0 both directions together, bit 1 uplink, bit 2 downlink.
     pub limits: u8,
+    /// A packet came that a limit with [`LimitAction::Trap`] has stopped.
+    pub knocked: bool,
 }
 
 impl Reached {
+    /// Nothing.
+    pub const NOTHING: Self = Self {
+        watermark: false,
+        limits: 0,
+        knocked: false,
+    };
+
     /// Whether it has reached nothing.
     pub const fn is_nothing(self) -> bool {
-        !self.watermark && self.limits == 0
+        !self.watermark && self.limits == 0 && !self.knocked
+    }
+
+    /// What both have reached together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self {
+            watermark: self.watermark || other.watermark,
+            limits: self.limits | other.limits,
+            knocked: self.knocked || other.knocked,
+        }
     }
 }
 
@@ -122,6 +141,8 @@ const OCTETS: u64 = (1 << 56) - 1;
 const ACTION_SHIFT: u32 = 56;
 /// The bound has been reached, and told.
 const RAISED: u64 = 1 << 63;
+/// In the first limit: a packet that it stops has come, and that was told.
+const KNOCKED: u64 = 1 << 62;
 /// A counter that says "look".
 const LOOK: u64 = 1 << 63;
 
@@ -155,7 +176,7 @@ impl BoundsLine {
 
     /// Goes on with what `old` has told already, if the bounds are the same. Tells whether they are.
     pub(super) fn go_on(&mut self, old: &Self) -> bool {
-        let plain = |words: [u64; 3]| words.map(|word| word & !RAISED);
+        let plain = |words: [u64; 3]| words.map(|word| word & !(RAISED | KNOCKED));
         let is_same = plain(old.watermarks) == self.watermarks && plain(old.limits) == self.limits;
         if is_same {
             (self.watermarks, self.limits) = (old.watermarks, old.limits);
@@ -233,6 +254,13 @@ impl BoundsLine {
         stops.contains(&true).then_some(stops)
     }
 
+    /// A packet has come that the limit stops; whether that is to be told, and has not been.
+    pub(super) fn knock(&mut self) -> bool {
+        let is_news = self.action() == LimitAction::Trap && self.limits[0] & KNOCKED == 0;
+        self.limits[0] |= if is_news { KNOCKED } else { 0 };
+        is_news
+    }
+
     /// What has been reached so far.
     pub(super) fn reached(&self) -> Reached {
         let is_raised = |word: &u64| word & RAISED != 0;
@@ -240,6 +268,7 @@ impl BoundsLine {
         Reached {
             watermark: self.watermarks.iter().any(is_raised),
             limits: limits.fold(0, |mask, (kind, word)| mask | u8::from(is_raised(word)) << kind),
+            knocked: self.limits[0] & KNOCKED != 0,
         }
     }
 

@@ -36,6 +36,16 @@ impl LiveBlock<'_> {
         acting.max().unwrap_or(LimitAction::Drop)
     }
 
+    /// Takes note of a packet that some of these URRs have stopped. Whether one of them is to tell of it, and has not.
+    #[cold]
+    pub fn knock(&mut self, urrs: u64) -> bool {
+        let mut is_news = false;
+        for slot in slots(self.face().stopped & urrs) {
+            is_news |= self.bounds_mut(slot).is_some_and(BoundsLine::knock);
+        }
+        is_news
+    }
+
     #[inline(always)]
     fn count_in(&mut self, urrs: u64, octets: u64) -> Counted {
         let counts = Line::counts_mut(self.objects);

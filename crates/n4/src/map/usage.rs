@@ -1,7 +1,7 @@
 //! URRs in, as the rules take them (TS 29.244 Tables 7.5.2.4-1 and 7.5.4.4-1).
 //!
 //! Refused is what cannot be measured or would report without end: bounds of what is not measured, thresholds and
-//! periods of nothing, times that are over. Not refused are triggers without the IE that they are about, since free5GC
+//! periods of nothing, times that are over. A Volume Threshold of 0 is none, since Open5GS sends it. Not refused are triggers without the IE that they are about, since free5GC
 //! sends PERIO and VOLTH whatever is configured: they call for nothing.
 
 use pfcp::IeType;
@@ -59,76 +59,72 @@ pub(super) fn update(urr: &UpdateUrr<'_>, now: UnixSeconds) -> Result<UrrUpdate,
     Ok(made)
 }
 
+/// What holds from a monitoring time on, of an IE that says so; `$of` takes a parameter as it is sent there.
+macro_rules! subsequent {
+    ($shape:ident, $of:ident, $ie:expr) => {
+        $shape {
+            volume_threshold: $of($ie.subsequent_volume_threshold, volume),
+            volume_quota: $of($ie.subsequent_volume_quota, volume),
+            time_threshold: $of($ie.subsequent_time_threshold, |seconds| seconds.0),
+            time_quota: $of($ie.subsequent_time_quota, |seconds| seconds.0),
+            event_threshold: $of($ie.subsequent_event_threshold, |events| events.0),
+            event_quota: $of($ie.subsequent_event_quota, |events| events.0),
+        }
+    };
+}
+
+/// What few URRs say, of an IE that creates or updates one. `$some` takes a parameter whose value may be as good as none.
+macro_rules! terms {
+    (($shape:ident, $subsequent:ident), ($of:ident, $some:ident), $urr:expr, $now:expr, { $($lists:tt)* }) => {
+        $shape {
+            event_threshold: $of($urr.event_threshold, |events| events.0),
+            event_quota: $of($urr.event_quota, |events| events.0),
+            quota_holding_time: $some($urr.quota_holding_time, |seconds| not_zero(seconds.0)),
+            quota_validity_time: $some($urr.quota_validity_time, |sent| validity(sent, $now)),
+            inactivity_detection_time: $some($urr.inactivity_detection_time, |seconds| not_zero(seconds.0)),
+            dropped_dl_threshold: $of($urr.dropped_dl_traffic_threshold, dropped),
+            monitoring_time: $of($urr.monitoring_time, date),
+            subsequent: subsequent!($subsequent, $of, $urr),
+            quota_action: $of($urr.far_id_for_quota_action, |far| FarId(far.0)),
+            number_of_reports: $of($urr.number_of_reports, |reports| reports.0),
+            $($lists)*
+        }
+    };
+}
+
 fn terms(urr: &CreateUrr<'_>, now: UnixSeconds) -> UrrTerms {
-    UrrTerms {
-        event_threshold: urr.event_threshold.map(|events| events.0),
-        event_quota: urr.event_quota.map(|events| events.0),
-        quota_holding_time: urr.quota_holding_time.and_then(|seconds| not_zero(seconds.0)),
-        quota_validity_time: urr.quota_validity_time.and_then(|sent| validity(sent, now)),
-        inactivity_detection_time: urr
-            .inactivity_detection_time
-            .and_then(|seconds| not_zero(seconds.0)),
-        dropped_dl_threshold: urr.dropped_dl_traffic_threshold.map(dropped),
-        monitoring_time: urr.monitoring_time.map(date),
-        subsequent: Subsequent {
-            volume_threshold: urr.subsequent_volume_threshold.map(volume),
-            volume_quota: urr.subsequent_volume_quota.map(volume),
-            time_threshold: urr.subsequent_time_threshold.map(|seconds| seconds.0),
-            time_quota: urr.subsequent_time_quota.map(|seconds| seconds.0),
-            event_threshold: urr.subsequent_event_threshold.map(|events| events.0),
-            event_quota: urr.subsequent_event_quota.map(|events| events.0),
-        },
-        additional_monitoring_times: urr
-            .additional_monitoring_time
-            .iter()
-            .map(|time| monitoring_time(&time))
-            .collect(),
+    terms!((UrrTerms, Subsequent), (given, given_some), urr, now, {
+        additional_monitoring_times: urr.additional_monitoring_time.iter().map(|time| monitoring_time(&time)).collect(),
         linked: urr.linked_urr_id.iter().map(|linked| UrrId(linked.0)).collect(),
-        quota_action: urr.far_id_for_quota_action.map(|far| FarId(far.0)),
-        number_of_reports: urr.number_of_reports.map(|reports| reports.0),
-    }
+    })
 }
 
 fn terms_update(urr: &UpdateUrr<'_>, now: UnixSeconds) -> UrrTermsUpdate {
     let times = &urr.additional_monitoring_time;
     let linked = &urr.linked_urr_id;
-    UrrTermsUpdate {
-        event_threshold: edit(urr.event_threshold, |events| events.0),
-        event_quota: edit(urr.event_quota, |events| events.0),
-        quota_holding_time: edit_some(urr.quota_holding_time, |seconds| not_zero(seconds.0)),
-        quota_validity_time: edit_some(urr.quota_validity_time, |sent| validity(sent, now)),
-        inactivity_detection_time: edit_some(urr.inactivity_detection_time, |seconds| not_zero(seconds.0)),
-        dropped_dl_threshold: edit(urr.dropped_dl_traffic_threshold, dropped),
-        monitoring_time: edit(urr.monitoring_time, date),
-        subsequent: SubsequentUpdate {
-            volume_threshold: edit(urr.subsequent_volume_threshold, volume),
-            volume_quota: edit(urr.subsequent_volume_quota, volume),
-            time_threshold: edit(urr.subsequent_time_threshold, |seconds| seconds.0),
-            time_quota: edit(urr.subsequent_time_quota, |seconds| seconds.0),
-            event_threshold: edit(urr.subsequent_event_threshold, |events| events.0),
-            event_quota: edit(urr.subsequent_event_quota, |events| events.0),
-        },
+    terms!((UrrTermsUpdate, SubsequentUpdate), (edit, edit_some), urr, now, {
         additional_monitoring_times: (!times.is_empty() || times.removes_all())
             .then(|| times.iter().map(|time| monitoring_time(&time)).collect()),
         linked: (!linked.is_empty() || linked.removes_all())
             .then(|| linked.iter().map(|linked| UrrId(linked.0)).collect()),
-        quota_action: edit(urr.far_id_for_quota_action, |far| FarId(far.0)),
-        number_of_reports: edit(urr.number_of_reports, |reports| reports.0),
-    }
+    })
 }
 
 fn monitoring_time(time: &AdditionalMonitoringTime<'_>) -> MonitoringTime {
     MonitoringTime {
         at: date(time.monitoring_time),
-        then: Subsequent {
-            volume_threshold: time.subsequent_volume_threshold.map(volume),
-            volume_quota: time.subsequent_volume_quota.map(volume),
-            time_threshold: time.subsequent_time_threshold.map(|seconds| seconds.0),
-            time_quota: time.subsequent_time_quota.map(|seconds| seconds.0),
-            event_threshold: time.subsequent_event_threshold.map(|events| events.0),
-            event_quota: time.subsequent_event_quota.map(|events| events.0),
-        },
+        then: subsequent!(Subsequent, given, time),
     }
+}
+
+/// The parameter of a Create.
+fn given<T, U>(sent: Option<T>, map: impl FnOnce(T) -> U) -> Option<U> {
+    sent.map(map)
+}
+
+/// The same, whose value may be as good as none.
+fn given_some<T, U>(sent: Option<T>, map: impl FnOnce(T) -> Option<U>) -> Option<U> {
+    sent.and_then(map)
 }
 
 /// A time of 0 is none: it is never over (TS 29.244 §5.2.2.2.1 on the Inactivity Detection Time, TS 32.299 §7.2 on the
@@ -188,7 +184,7 @@ fn check_plain(
     refuse_first(
         &[
             (period == Some(0), IeType::MEASUREMENT_PERIOD),
-            (threshold.is_some_and(is_no_threshold), IeType::VOLUME_THRESHOLD),
+            (threshold == Some(&Volume::default()), IeType::VOLUME_THRESHOLD),
             (quota == Some(&Volume::default()), IeType::VOLUME_QUOTA),
             (time_threshold == Some(0), IeType::TIME_THRESHOLD),
         ],
@@ -258,7 +254,8 @@ fn says_nothing(then: &Subsequent) -> bool {
         || then.event_threshold == Some(0)
 }
 
-/// Whether no part of it is one that can be reached by going on: peers that set one part may leave the others 0.
+/// Whether no part of it is one that can be reached by going on: peers that set one part may leave the others 0. A Volume
+/// Threshold that is 0 altogether is as good as none: so Open5GS writes that a report is due when all of the quota is used.
 fn is_no_threshold(volume: &Volume) -> bool {
     [volume.total, volume.uplink, volume.downlink]
         .into_iter()

@@ -242,3 +242,59 @@ fn indirect_forwarding_comes_and_goes() {
     world.ask(54, Some(seid), &[]).assert_accepted();
     world.assert_clean();
 }
+
+/// With Gy (src/smf/gy-handler.c): the Volume Threshold is what is granted less the OCS's threshold, and may be 0; times are
+/// measured at once, and the method goes when nothing of it is granted, with its bounds left standing.
+#[test]
+fn a_grant_of_no_more_than_the_threshold_is_a_threshold_of_0() {
+    let mut world = associated();
+    let seid = world.ask(50, Some(0), &establishment()).up_seid();
+    let volume = |ie_type, octets: u64| ie(ie_type, [&[1], &octets.to_be_bytes()[..]].concat());
+    let granted = |threshold| {
+        group(
+            13,
+            &[
+                urr_id(1),
+                method(3),
+                triggers(&[2, 3, 0]),
+                volume(31, threshold),
+                volume(73, 1000),
+                ie(74, 3600u32.to_be_bytes()),
+                ie(100, [0x18]),
+            ],
+        )
+    };
+    for threshold in [0, 800, 0] {
+        world.ask(52, Some(seid), &[granted(threshold)]).assert_accepted();
+        let octets = world
+            .only_session()
+            .rules()
+            .urr(UrrId(1))
+            .unwrap()
+            .volume_threshold
+            .clone();
+        assert_eq!(octets.unwrap().total, Some(threshold));
+    }
+    let index = world.only_session().index();
+    let used = |octets| UrrCount {
+        dl_packets: 1,
+        dl_octets: octets,
+        ..UrrCount::default()
+    };
+    world.fleet.count(index, UrrId(1), used(1000));
+    let reached = flow::Reached {
+        limits: 1,
+        ..flow::Reached::NOTHING
+    };
+    let now = world.now;
+    world
+        .n4
+        .handle_counter_reached(now, index, (UrrId(1), used(1000)), reached);
+    let sent = world.run();
+    let Message::SessionReportRequest(request) = sent[0].message() else {
+        panic!("{:?}", sent[0].message())
+    };
+    let one = request.usage_report.first().unwrap();
+    assert_eq!(one.usage_report_trigger, UsageReportTrigger::VOLQU);
+    assert_eq!(one.volume_measurement.unwrap().total, Some(1000));
+}

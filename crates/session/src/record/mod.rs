@@ -15,7 +15,7 @@ use flow::{Bucket, UrrCount};
 use packet::{Qfi, Teid};
 use rules::Predefined;
 use rules::image::{DataStatus, PacketsLeft};
-use rules::model::{EditError, PdrId, SessionRules};
+use rules::model::{EditError, PdrId, SessionRules, UrrId};
 use rules::network::Network;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -77,6 +77,8 @@ pub struct SessionRecord {
 pub struct PendingReports {
     /// Usage, with the numbers that it has got.
     pub usage: Vec<UsageReport>,
+    /// The queries that some of them answer: URR, UR-SEQN, and the Query URR Reference (§8.2.90).
+    pub queries: Vec<(UrrId, u32, u32)>,
     /// Downlink data.
     pub downlink: Vec<DownlinkMark>,
     /// Peers' tunnel endpoints that there are no more.

@@ -19,9 +19,11 @@ use crate::addresses::UeAddress;
 use crate::ledger::{Account, Subscriber};
 use crate::sets::{SetId, SetNode, Sets};
 use read::Reader;
-use usage::{Exhausted, Heard, Machine, Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport};
+use urr::{Checkpoint, Urr, Usage, read_urr, write_urr};
+use usage::Moment;
 
 mod read;
+mod urr;
 
 type Result<T> = std::result::Result<T, RecordError>;
 
@@ -223,56 +225,6 @@ struct Packets {
 type Left = [(u16, u64); 2];
 
 #[derive(Serialize, Deserialize)]
-struct Urr {
-    id: u32,
-    method: u8,
-    information: u8,
-    triggers: u32,
-    measurement_period: Option<u32>,
-    volume_threshold: Option<Volume>,
-    volume_quota: Option<Volume>,
-    time_threshold: Option<u32>,
-    time_quota: Option<u32>,
-    terms: Option<UrrTerms>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct UrrTerms {
-    event_threshold: Option<u32>,
-    event_quota: Option<u32>,
-    quota_holding_time: Option<u32>,
-    quota_validity_time: Option<u32>,
-    inactivity_detection_time: Option<u32>,
-    /// Packets, octets.
-    dropped_dl_threshold: Option<(Option<u64>, Option<u64>)>,
-    /// Seconds since 1970.
-    monitoring_time: Option<u64>,
-    subsequent: Subsequent,
-    /// Each at so many seconds since 1970.
-    additional_monitoring_times: Vec<(u64, Subsequent)>,
-    linked: Vec<u32>,
-    quota_action: Option<u32>,
-    number_of_reports: Option<u16>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Subsequent {
-    volume_threshold: Option<Volume>,
-    volume_quota: Option<Volume>,
-    time_threshold: Option<u32>,
-    time_quota: Option<u32>,
-    event_threshold: Option<u32>,
-    event_quota: Option<u32>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Volume {
-    total: Option<u64>,
-    uplink: Option<u64>,
-    downlink: Option<u64>,
-}
-
-#[derive(Serialize, Deserialize)]
 struct Bar {
     id: u8,
     notification_delay: Option<u8>,
@@ -288,67 +240,17 @@ struct Chosen {
     f_teid: FTeid,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Checkpoint {
-    urr: u32,
-    next: u32,
-    /// Nanoseconds since 1970; so everywhere below.
-    since: u64,
-    count: Octets,
-    machine: Option<MachineState>,
-}
-
-/// What is left until thresholds and quotas are reached, and times, in nanoseconds and dates.
-#[derive(Serialize, Deserialize)]
-struct MachineState {
-    volume_threshold: Volume,
-    volume_again: Volume,
-    volume_quota: Volume,
-    time_threshold: Option<i64>,
-    time_again: Option<i64>,
-    time_quota: Option<i64>,
-    measured: i64,
-    running: Option<u64>,
-    started: bool,
-    exhausted: u8,
-    period: Option<u64>,
-    validity: Option<u64>,
-    /// When packets were last known to come, how many had come, and when it was last looked.
-    heard: Option<(u64, u64, u64)>,
-    active: Option<(u64, u64, u64)>,
-    is_idle: bool,
-    monitoring: Option<u64>,
-    packets: u64,
-    seen: u64,
-    pending: u32,
-}
-
 /// PDR, PPI, QFI, and whether it was discarded or buffered.
 type Downlink = (u16, Option<u8>, Option<u8>, Option<bool>);
 
 #[derive(Serialize, Deserialize)]
 struct Pending {
     usage: Vec<Usage>,
+    /// URR, UR-SEQN, and the query that the report answers.
+    queries: Vec<(u32, u32, u32)>,
     downlink: Vec<Downlink>,
     errors: Vec<(IpAddr, u32)>,
     inactive: bool,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Usage {
-    urr: u32,
-    method: u8,
-    sequence: u32,
-    triggers: u32,
-    count: Octets,
-    tells_packets: bool,
-    /// Seconds.
-    duration: Option<u32>,
-    start: u64,
-    end: u64,
-    first: Option<u64>,
-    last: Option<u64>,
-    information: Option<u8>,
 }
 
 /// Writes a session.
@@ -417,7 +319,7 @@ impl Writer<'_> {
             pdrs,
             fars,
             qers: rules.qers().iter().map(qer).collect(),
-            urrs: rules.urrs().iter().map(urr).collect(),
+            urrs: rules.urrs().iter().map(write_urr).collect(),
             bars: rules.bars().iter().map(bar).collect(),
             filters: rules.shared_filters().map(filter).collect(),
             inactivity_timer: rules.inactivity_timer().map(|timer| timer.seconds.get()),
@@ -603,78 +505,10 @@ impl Writer<'_> {
         }
     }
 
-    fn checkpoint(&self, checkpoint: &UrrCheckpoint) -> Checkpoint {
-        let UrrCheckpoint {
-            urr,
-            next,
-            since,
-            count,
-            machine,
-        } = *checkpoint;
-        Checkpoint {
-            urr: urr.0,
-            next,
-            since: self.date(since),
-            count: octets(count),
-            machine: machine.as_ref().map(|machine| self.machine(machine)),
-        }
-    }
-
-    fn machine(&self, machine: &Machine) -> MachineState {
-        let Machine {
-            volume_threshold,
-            volume_again,
-            volume_quota,
-            time_threshold,
-            time_again,
-            time_quota,
-            measured,
-            running,
-            started,
-            exhausted,
-            period,
-            validity,
-            heard,
-            active,
-            is_idle,
-            monitoring,
-            packets,
-            seen,
-            pending,
-        } = machine;
-        let date = |moment: &Option<Moment>| moment.map(|moment| self.date(moment));
-        let silence = |heard: &Option<Heard>| {
-            heard.map(|heard| {
-                let Heard { at, packets, looked } = heard;
-                (self.date(at), packets, self.date(looked))
-            })
-        };
-        MachineState {
-            volume_threshold: volume(volume_threshold),
-            volume_again: volume(volume_again),
-            volume_quota: volume(volume_quota),
-            time_threshold: *time_threshold,
-            time_again: *time_again,
-            time_quota: *time_quota,
-            measured: *measured,
-            running: date(running),
-            started: *started,
-            exhausted: exhausted.0,
-            period: date(period),
-            validity: date(validity),
-            heard: silence(heard),
-            active: silence(active),
-            is_idle: *is_idle,
-            monitoring: date(monitoring),
-            packets: *packets,
-            seen: *seen,
-            pending: pending.0,
-        }
-    }
-
     fn pending(&self, pending: &PendingReports) -> Pending {
         let PendingReports {
             usage,
+            queries,
             downlink,
             errors,
             inactive,
@@ -685,40 +519,13 @@ impl Writer<'_> {
         };
         Pending {
             usage: usage.iter().map(|report| self.usage(report)).collect(),
+            queries: queries
+                .iter()
+                .map(|(urr, sequence, query)| (urr.0, *sequence, *query))
+                .collect(),
             downlink: downlink.iter().map(mark).collect(),
             errors: errors.iter().map(|(peer, teid)| (*peer, teid.0)).collect(),
             inactive: *inactive,
-        }
-    }
-
-    fn usage(&self, report: &UsageReport) -> Usage {
-        let UsageReport {
-            urr,
-            method,
-            sequence,
-            triggers,
-            count,
-            tells_packets,
-            duration,
-            start,
-            end,
-            first,
-            last,
-            information,
-        } = *report;
-        Usage {
-            urr: urr.0,
-            method: method.0,
-            sequence,
-            triggers: triggers.0,
-            count: octets(count),
-            tells_packets,
-            duration: duration.map(|seconds| seconds.0),
-            start: self.date(start),
-            end: self.date(end),
-            first: first.map(|first| self.date(first)),
-            last: last.map(|last| self.date(last)),
-            information: information.map(|information| information.0),
         }
     }
 }
@@ -873,105 +680,6 @@ fn left((qer, states): &PacketsLeft) -> (u32, [Left; 2]) {
         states.map(|state| [window(state.base), window(state.additional)]),
     )
 }
-
-fn urr(urr: &model::Urr) -> Urr {
-    let model::Urr {
-        id,
-        method,
-        information,
-        triggers,
-        measurement_period,
-        volume_threshold,
-        volume_quota,
-        time_threshold,
-        time_quota,
-        terms,
-    } = urr;
-    Urr {
-        id: id.0,
-        method: method.0,
-        information: information.0,
-        triggers: triggers.0,
-        measurement_period: *measurement_period,
-        volume_threshold: volume_threshold.as_deref().map(volume),
-        volume_quota: volume_quota.as_deref().map(volume),
-        time_threshold: *time_threshold,
-        time_quota: *time_quota,
-        terms: terms.as_deref().map(urr_terms),
-    }
-}
-
-fn urr_terms(terms: &model::UrrTerms) -> UrrTerms {
-    let model::UrrTerms {
-        event_threshold,
-        event_quota,
-        quota_holding_time,
-        quota_validity_time,
-        inactivity_detection_time,
-        dropped_dl_threshold,
-        monitoring_time,
-        subsequent: then,
-        additional_monitoring_times,
-        linked,
-        quota_action,
-        number_of_reports,
-    } = terms;
-    let dropped = |threshold: model::DroppedDlThreshold| {
-        let model::DroppedDlThreshold { packets, octets } = threshold;
-        (packets, octets)
-    };
-    let additional = |time: &model::MonitoringTime| {
-        let model::MonitoringTime { at, then } = time;
-        (at.0, subsequent(then))
-    };
-    UrrTerms {
-        event_threshold: *event_threshold,
-        event_quota: *event_quota,
-        quota_holding_time: *quota_holding_time,
-        quota_validity_time: *quota_validity_time,
-        inactivity_detection_time: *inactivity_detection_time,
-        dropped_dl_threshold: dropped_dl_threshold.map(dropped),
-        monitoring_time: monitoring_time.map(|at| at.0),
-        subsequent: subsequent(then),
-        additional_monitoring_times: additional_monitoring_times.iter().map(additional).collect(),
-        linked: linked.iter().map(|id| id.0).collect(),
-        quota_action: quota_action.map(|id| id.0),
-        number_of_reports: *number_of_reports,
-    }
-}
-
-fn subsequent(subsequent: &model::Subsequent) -> Subsequent {
-    let model::Subsequent {
-        volume_threshold,
-        volume_quota,
-        time_threshold,
-        time_quota,
-        event_threshold,
-        event_quota,
-    } = subsequent;
-    Subsequent {
-        volume_threshold: volume_threshold.as_ref().map(volume),
-        volume_quota: volume_quota.as_ref().map(volume),
-        time_threshold: *time_threshold,
-        time_quota: *time_quota,
-        event_threshold: *event_threshold,
-        event_quota: *event_quota,
-    }
-}
-
-fn volume(volume: &model::Volume) -> Volume {
-    let model::Volume {
-        total,
-        uplink,
-        downlink,
-    } = *volume;
-    Volume {
-        total,
-        uplink,
-        downlink,
-    }
-}
-
 fn bar(bar: &model::Bar) -> Bar {
     let model::Bar {
         id,

@@ -95,6 +95,10 @@ pub struct N4Config {
     /// Milliseconds a worker has to put a change live before the SMF is told that it failed; 500.
     #[serde(default = "N4Config::default_deadline")]
     pub apply_deadline_ms: Bounded<10, 10_000>,
+    /// Seconds without a packet after which the traffic of a URR has stopped, for those that are to tell of it (STOPT);
+    /// 60.
+    #[serde(default = "N4Config::default_traffic_silence")]
+    pub traffic_silence_s: Bounded<1, 86_400>,
     /// Take F-TEIDs that an SMF of before R17 chose itself (free5GC, Open5GS without FTUP); false: cause 71.
     #[serde(default)]
     pub accept_cp_f_teids: bool,
@@ -151,6 +155,9 @@ impl N4Config {
     }
     const fn default_cache() -> Bounded<65_536, 1_073_741_824> {
         Bounded::new(16 << 20)
+    }
+    const fn default_traffic_silence() -> Bounded<1, 86_400> {
+        Bounded::new(60)
     }
     const fn default_deadline() -> Bounded<10, 10_000> {
         Bounded::new(500)

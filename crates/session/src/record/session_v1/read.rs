@@ -10,7 +10,6 @@ use rules::network::{Network, PolicyId};
 use rules::predefined::Rulebase;
 use rules::prefix::IpPrefix;
 use std::sync::Arc;
-use usage::UsageTriggers;
 
 use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
 use super::*;
@@ -98,7 +97,7 @@ impl<'a> Reader<'a> {
             rules.create_qer(qer(one)?)?;
         }
         for one in &body.urrs {
-            rules.create_urr(urr(one)?)?;
+            rules.create_urr(read_urr(one)?)?;
         }
         for one in &body.bars {
             rules.create_bar(bar(one))?;
@@ -213,48 +212,8 @@ impl<'a> Reader<'a> {
         known.copied().ok_or(bad("forwarding policy"))
     }
 
-    fn moment(&self, date: u64) -> Moment {
+    pub(super) fn moment(&self, date: u64) -> Moment {
         Moment::from_unix_nanos(date, self.frame.clock_unix)
-    }
-
-    fn checkpoint(&self, checkpoint: &Checkpoint) -> UrrCheckpoint {
-        UrrCheckpoint {
-            urr: model::UrrId(checkpoint.urr),
-            next: checkpoint.next,
-            since: self.moment(checkpoint.since),
-            count: count(checkpoint.count),
-            machine: checkpoint.machine.as_ref().map(|machine| self.machine(machine)),
-        }
-    }
-
-    fn machine(&self, machine: &MachineState) -> Machine {
-        let moment = |date: Option<u64>| date.map(|date| self.moment(date));
-        let silence = |(at, packets, looked)| Heard {
-            at: self.moment(at),
-            packets,
-            looked: self.moment(looked),
-        };
-        Machine {
-            volume_threshold: volume(&machine.volume_threshold),
-            volume_again: volume(&machine.volume_again),
-            volume_quota: volume(&machine.volume_quota),
-            time_threshold: machine.time_threshold,
-            time_again: machine.time_again,
-            time_quota: machine.time_quota,
-            measured: machine.measured,
-            running: moment(machine.running),
-            started: machine.started,
-            exhausted: Exhausted(machine.exhausted),
-            period: moment(machine.period),
-            validity: moment(machine.validity),
-            heard: machine.heard.map(silence),
-            active: machine.active.map(silence),
-            is_idle: machine.is_idle,
-            monitoring: moment(machine.monitoring),
-            packets: machine.packets,
-            seen: machine.seen,
-            pending: UsageTriggers(machine.pending),
-        }
     }
 
     fn account(&self, account: Billing) -> Account {
@@ -280,6 +239,11 @@ impl<'a> Reader<'a> {
         };
         Ok(PendingReports {
             usage: pending.usage.iter().map(|report| self.usage(report)).collect(),
+            queries: pending
+                .queries
+                .iter()
+                .map(|(urr, sequence, query)| (model::UrrId(*urr), *sequence, *query))
+                .collect(),
             downlink: pending.downlink.iter().map(mark).collect::<Result<_>>()?,
             errors: pending
                 .errors
@@ -289,26 +253,9 @@ impl<'a> Reader<'a> {
             inactive: pending.inactive,
         })
     }
-
-    fn usage(&self, report: &Usage) -> UsageReport {
-        UsageReport {
-            urr: model::UrrId(report.urr),
-            method: model::MeasurementMethod(report.method),
-            sequence: report.sequence,
-            triggers: UsageTriggers(report.triggers),
-            count: count(report.count),
-            tells_packets: report.tells_packets,
-            duration: report.duration.map(Seconds),
-            start: self.moment(report.start),
-            end: self.moment(report.end),
-            first: report.first.map(|first| self.moment(first)),
-            last: report.last.map(|last| self.moment(last)),
-            information: report.information.map(UsageInformation),
-        }
-    }
 }
 
-const fn bad(field: &'static str) -> RecordError {
+pub(super) const fn bad(field: &'static str) -> RecordError {
     RecordError::Malformed(field)
 }
 
@@ -465,67 +412,6 @@ fn packets(left: &[(u32, [Left; 2])]) -> Result<Vec<PacketsLeft>> {
     let one = |(qer, states): &(u32, [Left; 2])| (model::QerId(*qer), states.map(state));
     Ok(left.iter().map(one).collect())
 }
-
-fn urr(urr: &Urr) -> Result<model::Urr> {
-    let boxed = |sent: &Volume| Box::new(volume(sent));
-    Ok(model::Urr {
-        id: model::UrrId(urr.id),
-        method: model::MeasurementMethod(urr.method),
-        information: model::MeasurementInformation(urr.information),
-        triggers: model::ReportingTriggers(urr.triggers),
-        measurement_period: urr.measurement_period,
-        volume_threshold: urr.volume_threshold.as_ref().map(boxed),
-        volume_quota: urr.volume_quota.as_ref().map(boxed),
-        time_threshold: urr.time_threshold,
-        time_quota: urr.time_quota,
-        terms: urr.terms.as_ref().map(urr_terms).transpose()?.map(Box::new),
-    })
-}
-
-fn urr_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
-    if terms.linked.len() > MAX_PDRS || terms.additional_monitoring_times.len() > MAX_PDRS {
-        return Err(bad("URR"));
-    }
-    let dropped = |(packets, octets)| model::DroppedDlThreshold { packets, octets };
-    let additional = |(at, then): &(u64, Subsequent)| model::MonitoringTime {
-        at: model::UnixSeconds(*at),
-        then: subsequent(then),
-    };
-    Ok(model::UrrTerms {
-        event_threshold: terms.event_threshold,
-        event_quota: terms.event_quota,
-        quota_holding_time: terms.quota_holding_time,
-        quota_validity_time: terms.quota_validity_time,
-        inactivity_detection_time: terms.inactivity_detection_time,
-        dropped_dl_threshold: terms.dropped_dl_threshold.map(dropped),
-        monitoring_time: terms.monitoring_time.map(model::UnixSeconds),
-        subsequent: subsequent(&terms.subsequent),
-        additional_monitoring_times: terms.additional_monitoring_times.iter().map(additional).collect(),
-        linked: terms.linked.iter().copied().map(model::UrrId).collect(),
-        quota_action: terms.quota_action.map(model::FarId),
-        number_of_reports: terms.number_of_reports,
-    })
-}
-
-fn subsequent(subsequent: &Subsequent) -> model::Subsequent {
-    model::Subsequent {
-        volume_threshold: subsequent.volume_threshold.as_ref().map(volume),
-        volume_quota: subsequent.volume_quota.as_ref().map(volume),
-        time_threshold: subsequent.time_threshold,
-        time_quota: subsequent.time_quota,
-        event_threshold: subsequent.event_threshold,
-        event_quota: subsequent.event_quota,
-    }
-}
-
-fn volume(volume: &Volume) -> model::Volume {
-    model::Volume {
-        total: volume.total,
-        uplink: volume.uplink,
-        downlink: volume.downlink,
-    }
-}
-
 fn bar(bar: &Bar) -> model::Bar {
     model::Bar {
         id: model::BarId(bar.id),

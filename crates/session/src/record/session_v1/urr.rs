@@ -1,0 +1,458 @@
+//! URRs, where they stand and their reports, as the body of a session's record has them: both ways.
+
+use rules::model;
+use serde::{Deserialize, Serialize};
+use usage::{
+    Exhausted, Heard, Machine, Moment, Seconds, Traffic, UrrCheckpoint, UsageInformation, UsageReport,
+    UsageTriggers,
+};
+
+use super::super::{Octets, count, octets};
+use super::read::{Reader, bad};
+use super::{Result, Writer};
+use rules::compile::MAX_PDRS;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Urr {
+    id: u32,
+    method: u8,
+    information: u8,
+    triggers: u32,
+    measurement_period: Option<u32>,
+    volume_threshold: Option<Volume>,
+    volume_quota: Option<Volume>,
+    time_threshold: Option<u32>,
+    time_quota: Option<u32>,
+    terms: Option<UrrTerms>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct UrrTerms {
+    event_threshold: Option<u32>,
+    event_quota: Option<u32>,
+    quota_holding_time: Option<u32>,
+    quota_validity_time: Option<u32>,
+    inactivity_detection_time: Option<u32>,
+    /// Packets, octets.
+    dropped_dl_threshold: Option<(Option<u64>, Option<u64>)>,
+    /// Seconds since 1970.
+    monitoring_time: Option<u64>,
+    subsequent: Subsequent,
+    /// Each at so many seconds since 1970.
+    additional_monitoring_times: Vec<(u64, Subsequent)>,
+    linked: Vec<u32>,
+    quota_action: Option<u32>,
+    number_of_reports: Option<u16>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Subsequent {
+    volume_threshold: Option<Volume>,
+    volume_quota: Option<Volume>,
+    time_threshold: Option<u32>,
+    time_quota: Option<u32>,
+    event_threshold: Option<u32>,
+    event_quota: Option<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Volume {
+    total: Option<u64>,
+    uplink: Option<u64>,
+    downlink: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Checkpoint {
+    urr: u32,
+    next: u32,
+    /// Nanoseconds since 1970; so everywhere below.
+    since: u64,
+    count: Octets,
+    machine: Option<MachineState>,
+}
+
+/// What is left until thresholds and quotas are reached, and times, in nanoseconds and dates.
+#[derive(Serialize, Deserialize)]
+pub(super) struct MachineState {
+    volume_threshold: Volume,
+    volume_again: Volume,
+    volume_quota: Volume,
+    time_threshold: Option<i64>,
+    time_again: Option<i64>,
+    time_quota: Option<i64>,
+    measured: i64,
+    running: Option<u64>,
+    started: bool,
+    exhausted: u8,
+    period: Option<u64>,
+    validity: Option<u64>,
+    /// When packets were last known to come, how many had come, and when it was last looked.
+    heard: Option<(u64, u64, u64)>,
+    active: Option<(u64, u64, u64)>,
+    is_idle: bool,
+    monitoring: Option<u64>,
+    traffic: TrafficState,
+    packets: u64,
+    seen: u64,
+    pending: u32,
+}
+
+/// What is known of traffic whose start or stop is told; with silences as `heard`.
+#[derive(Serialize, Deserialize)]
+enum TrafficState {
+    Unwatched,
+    Awaited,
+    On((u64, u64, u64)),
+    Voided((u64, u64, u64)),
+    Again((u64, u64, u64)),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Usage {
+    urr: u32,
+    method: u8,
+    sequence: u32,
+    triggers: u32,
+    count: Octets,
+    tells_packets: bool,
+    /// Seconds.
+    duration: Option<u32>,
+    start: u64,
+    end: u64,
+    first: Option<u64>,
+    last: Option<u64>,
+    information: Option<u8>,
+}
+
+impl Writer<'_> {
+    pub(super) fn checkpoint(&self, checkpoint: &UrrCheckpoint) -> Checkpoint {
+        let UrrCheckpoint {
+            urr,
+            next,
+            since,
+            count,
+            machine,
+        } = *checkpoint;
+        Checkpoint {
+            urr: urr.0,
+            next,
+            since: self.date(since),
+            count: octets(count),
+            machine: machine.as_ref().map(|machine| self.machine(machine)),
+        }
+    }
+
+    fn machine(&self, machine: &Machine) -> MachineState {
+        let Machine {
+            volume_threshold,
+            volume_again,
+            volume_quota,
+            time_threshold,
+            time_again,
+            time_quota,
+            measured,
+            running,
+            started,
+            exhausted,
+            period,
+            validity,
+            heard,
+            active,
+            is_idle,
+            monitoring,
+            traffic,
+            packets,
+            seen,
+            pending,
+        } = machine;
+        let date = |moment: &Option<Moment>| moment.map(|moment| self.date(moment));
+        let silence = |heard: Heard| {
+            let Heard { at, packets, looked } = heard;
+            (self.date(at), packets, self.date(looked))
+        };
+        MachineState {
+            volume_threshold: write_volume(volume_threshold),
+            volume_again: write_volume(volume_again),
+            volume_quota: write_volume(volume_quota),
+            time_threshold: *time_threshold,
+            time_again: *time_again,
+            time_quota: *time_quota,
+            measured: *measured,
+            running: date(running),
+            started: *started,
+            exhausted: exhausted.0,
+            period: date(period),
+            validity: date(validity),
+            heard: heard.map(silence),
+            active: active.map(silence),
+            is_idle: *is_idle,
+            monitoring: date(monitoring),
+            traffic: match *traffic {
+                Traffic::Unwatched => TrafficState::Unwatched,
+                Traffic::Awaited => TrafficState::Awaited,
+                Traffic::On(heard) => TrafficState::On(silence(heard)),
+                Traffic::Voided(heard) => TrafficState::Voided(silence(heard)),
+                Traffic::Again(heard) => TrafficState::Again(silence(heard)),
+            },
+            packets: *packets,
+            seen: *seen,
+            pending: pending.0,
+        }
+    }
+
+    pub(super) fn usage(&self, report: &UsageReport) -> Usage {
+        let UsageReport {
+            urr,
+            method,
+            sequence,
+            triggers,
+            count,
+            tells_packets,
+            duration,
+            start,
+            end,
+            first,
+            last,
+            information,
+        } = *report;
+        Usage {
+            urr: urr.0,
+            method: method.0,
+            sequence,
+            triggers: triggers.0,
+            count: octets(count),
+            tells_packets,
+            duration: duration.map(|seconds| seconds.0),
+            start: self.date(start),
+            end: self.date(end),
+            first: first.map(|first| self.date(first)),
+            last: last.map(|last| self.date(last)),
+            information: information.map(|information| information.0),
+        }
+    }
+}
+
+impl Reader<'_> {
+    pub(super) fn checkpoint(&self, checkpoint: &Checkpoint) -> UrrCheckpoint {
+        UrrCheckpoint {
+            urr: model::UrrId(checkpoint.urr),
+            next: checkpoint.next,
+            since: self.moment(checkpoint.since),
+            count: count(checkpoint.count),
+            machine: checkpoint.machine.as_ref().map(|machine| self.machine(machine)),
+        }
+    }
+
+    fn machine(&self, machine: &MachineState) -> Machine {
+        let moment = |date: Option<u64>| date.map(|date| self.moment(date));
+        let silence = |(at, packets, looked)| Heard {
+            at: self.moment(at),
+            packets,
+            looked: self.moment(looked),
+        };
+        Machine {
+            volume_threshold: read_volume(&machine.volume_threshold),
+            volume_again: read_volume(&machine.volume_again),
+            volume_quota: read_volume(&machine.volume_quota),
+            time_threshold: machine.time_threshold,
+            time_again: machine.time_again,
+            time_quota: machine.time_quota,
+            measured: machine.measured,
+            running: moment(machine.running),
+            started: machine.started,
+            exhausted: Exhausted(machine.exhausted),
+            period: moment(machine.period),
+            validity: moment(machine.validity),
+            heard: machine.heard.map(silence),
+            active: machine.active.map(silence),
+            is_idle: machine.is_idle,
+            monitoring: moment(machine.monitoring),
+            traffic: match machine.traffic {
+                TrafficState::Unwatched => Traffic::Unwatched,
+                TrafficState::Awaited => Traffic::Awaited,
+                TrafficState::On(heard) => Traffic::On(silence(heard)),
+                TrafficState::Voided(heard) => Traffic::Voided(silence(heard)),
+                TrafficState::Again(heard) => Traffic::Again(silence(heard)),
+            },
+            packets: machine.packets,
+            seen: machine.seen,
+            pending: UsageTriggers(machine.pending),
+        }
+    }
+
+    pub(super) fn usage(&self, report: &Usage) -> UsageReport {
+        UsageReport {
+            urr: model::UrrId(report.urr),
+            method: model::MeasurementMethod(report.method),
+            sequence: report.sequence,
+            triggers: UsageTriggers(report.triggers),
+            count: count(report.count),
+            tells_packets: report.tells_packets,
+            duration: report.duration.map(Seconds),
+            start: self.moment(report.start),
+            end: self.moment(report.end),
+            first: report.first.map(|first| self.moment(first)),
+            last: report.last.map(|last| self.moment(last)),
+            information: report.information.map(UsageInformation),
+        }
+    }
+}
+
+pub(super) fn write_urr(urr: &model::Urr) -> Urr {
+    let model::Urr {
+        id,
+        method,
+        information,
+        triggers,
+        measurement_period,
+        volume_threshold,
+        volume_quota,
+        time_threshold,
+        time_quota,
+        terms,
+    } = urr;
+    Urr {
+        id: id.0,
+        method: method.0,
+        information: information.0,
+        triggers: triggers.0,
+        measurement_period: *measurement_period,
+        volume_threshold: volume_threshold.as_deref().map(write_volume),
+        volume_quota: volume_quota.as_deref().map(write_volume),
+        time_threshold: *time_threshold,
+        time_quota: *time_quota,
+        terms: terms.as_deref().map(write_terms),
+    }
+}
+
+fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
+    let model::UrrTerms {
+        event_threshold,
+        event_quota,
+        quota_holding_time,
+        quota_validity_time,
+        inactivity_detection_time,
+        dropped_dl_threshold,
+        monitoring_time,
+        subsequent: then,
+        additional_monitoring_times,
+        linked,
+        quota_action,
+        number_of_reports,
+    } = terms;
+    let dropped = |threshold: model::DroppedDlThreshold| {
+        let model::DroppedDlThreshold { packets, octets } = threshold;
+        (packets, octets)
+    };
+    let additional = |time: &model::MonitoringTime| {
+        let model::MonitoringTime { at, then } = time;
+        (at.0, write_subsequent(then))
+    };
+    UrrTerms {
+        event_threshold: *event_threshold,
+        event_quota: *event_quota,
+        quota_holding_time: *quota_holding_time,
+        quota_validity_time: *quota_validity_time,
+        inactivity_detection_time: *inactivity_detection_time,
+        dropped_dl_threshold: dropped_dl_threshold.map(dropped),
+        monitoring_time: monitoring_time.map(|at| at.0),
+        subsequent: write_subsequent(then),
+        additional_monitoring_times: additional_monitoring_times.iter().map(additional).collect(),
+        linked: linked.iter().map(|id| id.0).collect(),
+        quota_action: quota_action.map(|id| id.0),
+        number_of_reports: *number_of_reports,
+    }
+}
+
+fn write_subsequent(subsequent: &model::Subsequent) -> Subsequent {
+    let model::Subsequent {
+        volume_threshold,
+        volume_quota,
+        time_threshold,
+        time_quota,
+        event_threshold,
+        event_quota,
+    } = subsequent;
+    Subsequent {
+        volume_threshold: volume_threshold.as_ref().map(write_volume),
+        volume_quota: volume_quota.as_ref().map(write_volume),
+        time_threshold: *time_threshold,
+        time_quota: *time_quota,
+        event_threshold: *event_threshold,
+        event_quota: *event_quota,
+    }
+}
+
+fn write_volume(volume: &model::Volume) -> Volume {
+    let model::Volume {
+        total,
+        uplink,
+        downlink,
+    } = *volume;
+    Volume {
+        total,
+        uplink,
+        downlink,
+    }
+}
+
+pub(super) fn read_urr(urr: &Urr) -> Result<model::Urr> {
+    let boxed = |sent: &Volume| Box::new(read_volume(sent));
+    Ok(model::Urr {
+        id: model::UrrId(urr.id),
+        method: model::MeasurementMethod(urr.method),
+        information: model::MeasurementInformation(urr.information),
+        triggers: model::ReportingTriggers(urr.triggers),
+        measurement_period: urr.measurement_period,
+        volume_threshold: urr.volume_threshold.as_ref().map(boxed),
+        volume_quota: urr.volume_quota.as_ref().map(boxed),
+        time_threshold: urr.time_threshold,
+        time_quota: urr.time_quota,
+        terms: urr.terms.as_ref().map(read_terms).transpose()?.map(Box::new),
+    })
+}
+
+fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
+    if terms.linked.len() > MAX_PDRS || terms.additional_monitoring_times.len() > MAX_PDRS {
+        return Err(bad("URR"));
+    }
+    let dropped = |(packets, octets)| model::DroppedDlThreshold { packets, octets };
+    let additional = |(at, then): &(u64, Subsequent)| model::MonitoringTime {
+        at: model::UnixSeconds(*at),
+        then: read_subsequent(then),
+    };
+    Ok(model::UrrTerms {
+        event_threshold: terms.event_threshold,
+        event_quota: terms.event_quota,
+        quota_holding_time: terms.quota_holding_time,
+        quota_validity_time: terms.quota_validity_time,
+        inactivity_detection_time: terms.inactivity_detection_time,
+        dropped_dl_threshold: terms.dropped_dl_threshold.map(dropped),
+        monitoring_time: terms.monitoring_time.map(model::UnixSeconds),
+        subsequent: read_subsequent(&terms.subsequent),
+        additional_monitoring_times: terms.additional_monitoring_times.iter().map(additional).collect(),
+        linked: terms.linked.iter().copied().map(model::UrrId).collect(),
+        quota_action: terms.quota_action.map(model::FarId),
+        number_of_reports: terms.number_of_reports,
+    })
+}
+
+fn read_subsequent(subsequent: &Subsequent) -> model::Subsequent {
+    model::Subsequent {
+        volume_threshold: subsequent.volume_threshold.as_ref().map(read_volume),
+        volume_quota: subsequent.volume_quota.as_ref().map(read_volume),
+        time_threshold: subsequent.time_threshold,
+        time_quota: subsequent.time_quota,
+        event_threshold: subsequent.event_threshold,
+        event_quota: subsequent.event_quota,
+    }
+}
+
+fn read_volume(volume: &Volume) -> model::Volume {
+    model::Volume {
+        total: volume.total,
+        uplink: volume.uplink,
+        downlink: volume.downlink,
+    }
+}

@@ -1,0 +1,790 @@
+//! Usage to the byte over a long time: random rules and changes, real workers on simulated time, and a model that adds up
+//! every packet that left.
+//!
+//! Sessions have QERs and URRs of all kinds: thresholds, quotas, periods, times, links, starts and stops. Their PDRs tell
+//! packets apart by port, and each counts in URRs of its own. Quotas are granted, URRs paused, removed and made anew, buckets
+//! move, sessions leave as records and come back, flows age. At any moment of rest the sum of all reports of a URR is what
+//! the model has added up. Everything follows from the seed.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use flow::{InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId, bucket};
+use packet::frame::{self, Frame as Received};
+use packet::{MacAddr, Teid};
+use rules::Predefined;
+use rules::compile::Adjacencies;
+use rules::image::UsageSnapshot;
+use rules::model::*;
+use rules::network::Network;
+use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
+use session::{
+    AssociationId, Changes, Config, CpFSeid, Export, Frame, KeepNothing, Outcome, Query, Random, Record,
+    Seid, Sessions, Ticket,
+};
+use sluice::upf::command;
+use transport::{Adjacency, AdjacencyChange};
+use worker::mem::{MemBuf, MemIo, Wires};
+use worker::{ApplyError, Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
+
+const WORKERS: u16 = 2;
+const UES: usize = 12;
+const URRS: usize = 5;
+/// Kinds of packets that PDRs of their own look for, by port; and what is left.
+const KINDS: usize = 4;
+/// The most octets that a URR is granted at once.
+const MOST_GRANTED: usize = 1_000_000;
+/// Octets behind the headers.
+const SIZES: [usize; 3] = [0, 500, 1300];
+const SMF: AssociationId = AssociationId(1);
+const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const ACCESS: PortId = PortId(0);
+const CORE: PortId = PortId(1);
+const CLOCK: u64 = 1_700_000_000;
+
+/// xorshift64*.
+struct Dice(u64);
+
+impl Dice {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        ((self.next() >> 33) % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, many: usize) -> bool {
+        self.below(many) == 0
+    }
+
+    /// One of so many, or nothing as often as that.
+    fn maybe(&mut self, bound: usize) -> Option<u32> {
+        self.one_in(2).then(|| 1 + self.below(bound) as u32)
+    }
+}
+
+/// What the test knows of a UE.
+struct Ue {
+    seid: Option<Seid>,
+    /// The URRs of each kind of packets, up and down: bit n is the URR n + 1.
+    counts_in: [[u8; KINDS]; 2],
+    paused: u8,
+    /// What left in the packets of each URR, and what was told of it.
+    passed: [UrrCount; URRS],
+    reported: [UrrCount; URRS],
+    /// Frames to it, by direction, kind and size.
+    frames: [[Vec<Vec<u8>>; KINDS]; 2],
+}
+
+struct World {
+    dice: Dice,
+    now: Nanos,
+    network: Arc<Network>,
+    sessions: Sessions,
+    workers: Vec<Worker<MemIo>>,
+    links: Vec<ControlLink>,
+    waiting: Vec<VecDeque<Command>>,
+    wires: Wires,
+    ues: Vec<Ue>,
+    asked: BTreeMap<Ticket, usize>,
+    seids: BTreeMap<Seid, usize>,
+    tickets: u64,
+    /// A session on its way.
+    record: Option<Vec<u8>>,
+    /// What there was of each, so that nobody takes a test without them for one with.
+    sent: u64,
+    received: u64,
+    reports: BTreeMap<&'static str, u64>,
+    moves: u64,
+    transfers: u64,
+}
+
+fn address(ue: usize) -> Ipv4Addr {
+    Ipv4Addr::from_bits(0x0a2d_0000 + 2 + ue as u32)
+}
+
+fn teid(ue: usize) -> u32 {
+    0x5000 + ue as u32
+}
+
+const fn port_of(kind: usize) -> u16 {
+    53 + kind as u16
+}
+
+fn pdr_of(direction: usize, kind: usize) -> PdrId {
+    PdrId((1 + kind * 2 + direction) as u16)
+}
+
+fn urr_of(place: usize) -> UrrId {
+    UrrId(place as u32 + 1)
+}
+
+fn total(octets: usize) -> Option<Box<Volume>> {
+    Some(Box::new(Volume {
+        total: Some(octets as u64),
+        ..Volume::default()
+    }))
+}
+
+fn ids(mask: u8) -> Vec<UrrId> {
+    (0..URRS)
+        .filter(|place| mask >> place & 1 == 1)
+        .map(urr_of)
+        .collect()
+}
+
+fn mac(port: u8) -> MacAddr {
+    MacAddr([2, 0, 0, 0, 1, port])
+}
+
+fn frames(ue: usize) -> [[Vec<Vec<u8>>; KINDS]; 2] {
+    [0, 1].map(|direction| {
+        std::array::from_fn(|kind| {
+            SIZES
+                .iter()
+                .map(|size| frame_of(ue, direction, kind, *size))
+                .collect()
+        })
+    })
+}
+
+fn frame_of(ue: usize, direction: usize, kind: usize, size: usize) -> Vec<u8> {
+    let (inner, port) = (address(ue), port_of(kind));
+    let mut user = match direction {
+        0 => UserPacket::udp(inner, REMOTE, 1000, port),
+        _ => UserPacket::udp(REMOTE, inner, port, 1000),
+    };
+    user.payload = vec![0xcd; size];
+    let user = user.bytes();
+    let (port, packet) = match direction {
+        0 => (
+            ACCESS,
+            tunnelled(N3_ADDRESS, teid(ue), 255, Some([0x10, 9]), &[], &user),
+        ),
+        _ => (CORE, user),
+    };
+    let mut frame = [&mac(port.0 as u8).0[..], &[2, 0xee, 0, 0, 0, 9], &[8, 0], &packet].concat();
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+fn add(sum: &mut UrrCount, count: UrrCount) {
+    sum.ul_packets += count.ul_packets;
+    sum.ul_octets += count.ul_octets;
+    sum.dl_packets += count.dl_packets;
+    sum.dl_octets += count.dl_octets;
+}
+
+/// A URR of any kind.
+fn urr(dice: &mut Dice, place: usize) -> Urr {
+    let has_time = dice.one_in(2);
+    let linked = dice.one_in(4).then(|| urr_of(dice.below(URRS)));
+    let quota = dice
+        .one_in(2)
+        .then(|| total(5_000 + dice.below(MOST_GRANTED)))
+        .flatten();
+    let terms = UrrTerms {
+        quota_holding_time: (quota.is_some() && dice.one_in(3)).then_some(20),
+        quota_validity_time: (quota.is_some() && dice.one_in(4)).then_some(40),
+        inactivity_detection_time: dice.one_in(3).then_some(5),
+        linked: linked.into_iter().filter(|id| *id != urr_of(place)).collect(),
+        ..UrrTerms::NONE
+    };
+    Urr {
+        id: urr_of(place),
+        method: MeasurementMethod(if has_time { 3 } else { 2 }),
+        information: MeasurementInformation(if dice.one_in(3) { 0x18 } else { 0 }),
+        triggers: ReportingTriggers(dice.next() as u32 & 0x83bf),
+        measurement_period: dice.maybe(60),
+        volume_threshold: dice.maybe(400_000).and_then(|octets| total(octets as usize)),
+        volume_quota: quota,
+        time_threshold: dice.maybe(50).filter(|_| has_time),
+        time_quota: dice.maybe(1_000).filter(|_| has_time && place == 0),
+        terms: Some(Box::new(terms)).filter(|terms| **terms != UrrTerms::NONE),
+    }
+}
+
+/// A session whose links name URRs that there are: those of numbers up to its own come first.
+fn establishment(ue: &Ue, number: usize, dice: &mut Dice) -> Changes {
+    let rules = pdu_session(1, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB));
+    let mut pdrs = Vec::new();
+    for (direction, like) in rules.pdrs().iter().enumerate() {
+        for kind in 0..KINDS {
+            let mut pdr = like.clone();
+            pdr.id = pdr_of(direction, kind);
+            pdr.urrs = ids(ue.counts_in[direction][kind]);
+            match direction {
+                0 => pdr.pdi.f_teid = Some(f_teid(teid(number))),
+                _ => pdr.pdi.ue_ip.iter_mut().for_each(|ip| {
+                    (ip.ipv4, ip.ipv6) = (Some(address(number)), None);
+                }),
+            }
+            if kind > 0 {
+                pdr.precedence = Precedence(10 + kind as u32);
+                let text = format!("permit out 17 from any {} to assigned", port_of(kind));
+                pdr.pdi.sdf_filters = vec![SdfFilter {
+                    flow_description: Some(text.parse().expect("a flow description")),
+                    tos_traffic_class: None,
+                    spi: None,
+                    flow_label: None,
+                    filter_id: None,
+                }];
+            }
+            pdrs.push(pdr);
+        }
+    }
+    let mut qers = rules.qers().to_vec();
+    if number % 4 == 3 {
+        let rate = BitsPerSecond(400_000_000);
+        qers[0].mbr = Some(BitRates { ul: rate, dl: rate });
+    }
+    Changes {
+        create_pdrs: pdrs,
+        create_fars: rules.fars().to_vec(),
+        create_qers: qers,
+        create_urrs: (0..URRS).map(|place| urr(dice, place)).collect(),
+        ..Changes::default()
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let network = Arc::new(testing::network());
+        let never = Duration::from_secs(1 << 30);
+        let config = Config {
+            accept_cp_f_teids: true,
+            deadline: never,
+            move_deadline: never,
+            quarantine: Duration::ZERO,
+            clock_unix: CLOCK,
+            traffic_silence: Duration::from_secs(7),
+            ..Config::for_workers(WORKERS)
+        };
+        let sessions = Sessions::new(
+            config,
+            Arc::clone(&network),
+            Box::new(NumberedHops),
+            Box::new(KeepNothing),
+            Random::from_number(seed),
+        );
+        let macs: Vec<MacAddr> = (0..4).map(mac).collect();
+        let (wires, ios) = Wires::new(WORKERS.into(), macs.len(), 1 << 14);
+        let mut dice = Dice(seed | 1);
+        let ue = |number| Ue {
+            seid: None,
+            counts_in: Default::default(),
+            paused: 0,
+            passed: Default::default(),
+            reported: Default::default(),
+            frames: frames(number),
+        };
+        let mut ues: Vec<Ue> = (0..UES).map(ue).collect();
+        ues.iter_mut()
+            .flat_map(|ue| ue.counts_in.iter_mut().flatten())
+            .for_each(|mask| {
+                *mask = dice.below(1 << URRS) as u8;
+            });
+        let mut world = Self {
+            dice,
+            now: Nanos::from_secs(1),
+            network: Arc::clone(&network),
+            sessions,
+            workers: Vec::new(),
+            links: Vec::new(),
+            waiting: (0..WORKERS).map(|_| VecDeque::new()).collect(),
+            wires,
+            ues,
+            asked: BTreeMap::new(),
+            seids: BTreeMap::new(),
+            tickets: 0,
+            record: None,
+            sent: 0,
+            received: 0,
+            reports: BTreeMap::new(),
+            moves: 0,
+            transfers: 0,
+        };
+        for (id, io) in (0..).map(WorkerId).zip(ios) {
+            let mut config = WorkerConfig::new(id, WORKERS, Arc::clone(&network), macs.clone(), Seed([1, 2]));
+            (config.max_sessions, config.own_sessions, config.max_exceptions) = (64, 64, 64);
+            (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1024, 1024, 64);
+            let (control, end) = link(64, 64);
+            world.links.push(control);
+            world.workers.push(Worker::new(config, io, end).expect("memory"));
+        }
+        for (instance, hop) in [
+            (0, IpAddr::from(GNB)),
+            (1, "10.0.6.254".parse().expect("an address")),
+        ] {
+            let instance = InstanceId(instance);
+            let look = interface(network.instance(instance).expect("it is there"), &macs);
+            let change = AdjacencyChange {
+                id: NumberedHops.resolve(instance, hop).expect("a number"),
+                instance,
+                address: hop,
+                adjacency: Some(Adjacency::resolved(&look, MacAddr([2, 9, 9, 9, 9, 9]))),
+            };
+            let all = world.waiting.iter_mut();
+            all.for_each(|waiting| waiting.push_back(Command::Adjacency(change)));
+        }
+        (0..UES).for_each(|ue| world.establish(ue));
+        world.rest();
+        world
+    }
+
+    fn ticket(&mut self, ue: usize) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        self.asked.insert(ticket, ue);
+        ticket
+    }
+
+    fn establish(&mut self, ue: usize) {
+        let ticket = self.ticket(ue);
+        let cp = CpFSeid {
+            seid: ticket.0,
+            ipv4: Some(Ipv4Addr::new(10, 0, 0, 1)),
+            ipv6: None,
+        };
+        let changes = establishment(&self.ues[ue], ue, &mut self.dice);
+        self.ues[ue].paused = 0;
+        self.sessions.establish(self.now, ticket, SMF, cp, changes);
+    }
+
+    fn modify(&mut self, ue: usize, changes: Changes) {
+        if let Some(seid) = self.ues[ue].seid {
+            let ticket = self.ticket(ue);
+            self.sessions.modify(self.now, ticket, seid, None, changes);
+        }
+    }
+
+    /// What happens to the model when a packet has left.
+    fn left(&mut self, bytes: &[u8]) {
+        let (direction, tuple) = match frame::parse(bytes, bytes.len(), |_| true) {
+            Ok(Received::Gtpu(gtpu)) => (1, frame::parse_inner(bytes, &gtpu).expect("a user packet")),
+            Ok(Received::Ip(ip)) => (0, ip.tuple),
+            other => panic!("{other:?}"),
+        };
+        let (address, port) = match direction {
+            0 => (tuple.addrs.src(), tuple.dst_port),
+            _ => (tuple.addrs.dst(), tuple.src_port),
+        };
+        let IpAddr::V4(address) = address else {
+            panic!("{address}")
+        };
+        let ue = &mut self.ues[(address.to_bits() - 0x0a2d_0002) as usize];
+        let mask = ue.counts_in[direction][usize::from(port - port_of(0))] & !ue.paused;
+        let octets = u64::from(tuple.total_len);
+        for place in (0..URRS).filter(|place| mask >> place & 1 == 1) {
+            let passed = &mut ue.passed[place];
+            match direction {
+                0 => {
+                    (passed.ul_packets, passed.ul_octets) = (passed.ul_packets + 1, passed.ul_octets + octets)
+                }
+                _ => {
+                    (passed.dl_packets, passed.dl_octets) = (passed.dl_packets + 1, passed.dl_octets + octets)
+                }
+            }
+        }
+        self.received += 1;
+    }
+
+    /// Whether it had packets.
+    fn poll_worker(&mut self, worker: usize) -> bool {
+        self.now = self.now + Duration::from_micros(20);
+        let report = self.workers[worker].poll(self.now);
+        for port in [ACCESS, CORE] {
+            while let Some(buf) = self.wires.from(port).pop() {
+                self.left(buf.bytes());
+            }
+        }
+        report.rx > 0
+    }
+
+    fn poll_control(&mut self) {
+        if self.sessions.poll_timeout().is_some_and(|at| at <= self.now) {
+            self.sessions.handle_timeout(self.now);
+        }
+        for place in 0..self.links.len() {
+            while let Ok(event) = self.links[place].events.pop() {
+                match event {
+                    Event::Applied { op, outcome, .. } => self.applied(op, outcome),
+                    Event::Queried { op, outcome } => self.applied(op, outcome.map(Some)),
+                    Event::Fenced { op } => self.applied(op, Ok(None)),
+                    Event::CounterReached {
+                        session,
+                        urr,
+                        count,
+                        reached,
+                    } => self
+                        .sessions
+                        .counter_reached(self.now, session, (urr, count), reached),
+                    // Before the next hops were told.
+                    Event::Resolve { .. } | Event::Neighbour { .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        while let Some(effect) = self.sessions.poll_effect() {
+            self.waiting[effect.worker().index()].push_back(command(effect));
+        }
+        for (link, waiting) in self.links.iter_mut().zip(&mut self.waiting) {
+            while link.commands.slots() > 0
+                && let Some(command) = waiting.pop_front()
+            {
+                link.commands.push(command).expect("there is a slot");
+            }
+        }
+        while let Some((seid, report)) = self.sessions.poll_usage() {
+            self.reported(self.seids[&seid], &report);
+        }
+        while let Some(outcome) = self.sessions.poll_outcome() {
+            self.outcome(outcome);
+        }
+        while let Some(moved) = self.sessions.poll_moved() {
+            assert!(moved.result.is_ok(), "{moved:?}");
+            self.moves += 1;
+        }
+    }
+
+    fn applied(&mut self, op: OpId, outcome: Result<Option<UsageSnapshot>, ApplyError>) {
+        let outcome = outcome.expect("nothing is refused here");
+        self.sessions.applied(self.now, op, Ok(outcome));
+    }
+
+    fn reported(&mut self, ue: usize, report: &session::UsageReport) {
+        for name in report.triggers.names() {
+            *self.reports.entry(name).or_default() += 1;
+        }
+        let sum = &mut self.ues[ue].reported[report.urr.0 as usize - 1];
+        add(sum, report.count);
+    }
+
+    fn outcome(&mut self, outcome: Outcome) {
+        let ue = self.asked.remove(&outcome.ticket).expect("it was asked for");
+        let done = outcome.result.expect("nothing is refused here");
+        for report in &done.usage {
+            self.reported(ue, report);
+        }
+        if let Some((_, record)) = done.record {
+            let frame = frame(&self.network);
+            self.record = Some(record.encode(frame).expect("a record"));
+            return;
+        }
+        self.seids.insert(done.seid, ue);
+        if self.sessions.session(done.seid).is_some() {
+            self.ues[ue].seid = Some(done.seid);
+        }
+    }
+
+    /// All packets leave, and everybody does what is left to do.
+    fn rest(&mut self) {
+        loop {
+            let mut is_busy = false;
+            for worker in 0..usize::from(WORKERS) {
+                is_busy |= self.poll_worker(worker);
+            }
+            self.poll_control();
+            let waits = self.waiting.iter().any(|waiting| !waiting.is_empty());
+            if !is_busy && !waits && self.sessions.count().ops == 0 && self.asked.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Packets of anybody, and what happens beside.
+    fn bustle(&mut self, packets: u64) {
+        let until = self.sent + packets;
+        while self.sent < until {
+            for _ in 0..4 {
+                let ue = self.dice.below(UES);
+                let (direction, kind) = (self.dice.below(2), self.dice.below(KINDS));
+                let (size, via) = (self.dice.below(SIZES.len()), self.dice.below(WORKERS.into()));
+                let frame = &self.ues[ue].frames[direction][kind][size];
+                let port = [ACCESS, CORE][direction];
+                let count = 1 + self.dice.below(24);
+                for _ in 0..count {
+                    let wire = self.wires.to(WorkerId(via as u16), port);
+                    wire.push(MemBuf::new(frame)).expect("room on the wire");
+                }
+                self.sent += count as u64;
+            }
+            for worker in 0..usize::from(WORKERS) {
+                self.poll_worker(worker);
+            }
+            self.poll_control();
+            if self.dice.one_in(8) {
+                self.request();
+            }
+        }
+    }
+
+    /// Something that may happen while packets are on their way.
+    fn request(&mut self) {
+        let ue = self.dice.below(UES);
+        if self.asked.values().any(|asking| *asking == ue) {
+            return;
+        }
+        match self.dice.below(4) {
+            0 => self.modify(
+                ue,
+                Changes {
+                    query: Query::All(Vec::new()),
+                    ..Changes::default()
+                },
+            ),
+            1 => {
+                let home = bucket::of_ipv4(address(ue).octets());
+                let to = WorkerId(self.dice.below(WORKERS.into()) as u16);
+                // Not while another one moves, nor to where it is.
+                let _ = self.sessions.move_bucket(self.now, home, to);
+            }
+            _ => self.grant(ue),
+        }
+    }
+
+    /// New thresholds and quotas, of what is measured.
+    fn grant(&mut self, ue: usize) {
+        let Some(session) = self.ues[ue].seid.and_then(|seid| self.sessions.session(seid)) else {
+            return;
+        };
+        let dice = &mut self.dice;
+        let mut grant = |urr: &Urr| {
+            let mut update = UrrUpdate::new(urr.id);
+            if urr.volume_quota.is_some() {
+                update.volume_quota = Edit::Set(total(dice.below(MOST_GRANTED)).expect("octets"));
+            }
+            if urr.time_quota.is_some() {
+                update.time_quota = Edit::Set(1 + dice.below(1_000) as u32);
+            }
+            if dice.one_in(3) {
+                update.volume_threshold = Edit::Set(total(1 + dice.below(400_000)).expect("octets"));
+            }
+            update
+        };
+        let update_urrs = session.rules().urrs().iter().map(&mut grant).collect();
+        self.modify(
+            ue,
+            Changes {
+                update_urrs,
+                ..Changes::default()
+            },
+        );
+    }
+
+    /// At a moment of rest: PDRs count elsewhere, URRs pause or are made anew, sessions come and go, time leaps.
+    fn change(&mut self) {
+        let ue = self.dice.below(UES);
+        let place = self.dice.below(URRS);
+        match self.dice.below(7) {
+            0 | 1 => self.count_elsewhere(ue),
+            2 => self.pause(ue, place),
+            3 => self.make_anew(ue, place),
+            4 => self.transfer(ue),
+            5 => {
+                let seid = self.ues[ue].seid.take().expect("a session");
+                let ticket = self.ticket(ue);
+                self.sessions.delete(self.now, ticket, seid);
+                self.rest();
+                self.check(ue);
+                self.establish(ue);
+            }
+            _ => self.leap(),
+        }
+        self.rest();
+    }
+
+    fn count_elsewhere(&mut self, ue: usize) {
+        let (direction, kind) = (self.dice.below(2), self.dice.below(KINDS));
+        let there = self.ues[ue].seid.and_then(|seid| self.sessions.session(seid));
+        let there = there.map_or(0, |session| {
+            let urrs = session.rules().urrs().iter();
+            urrs.fold(0, |mask, urr| mask | 1 << (urr.id.0 - 1))
+        });
+        let mask = self.dice.below(1 << URRS) as u8 & there;
+        self.ues[ue].counts_in[direction][kind] = mask;
+        let update = PdrUpdate {
+            urrs: Some(ids(mask)),
+            ..PdrUpdate::new(pdr_of(direction, kind))
+        };
+        self.modify(
+            ue,
+            Changes {
+                update_pdrs: vec![update],
+                ..Changes::default()
+            },
+        );
+    }
+
+    fn pause(&mut self, ue: usize, place: usize) {
+        let paused = self.ues[ue].paused ^ 1 << place;
+        let information = match paused >> place & 1 {
+            1 => MeasurementInformation::INAM,
+            _ => MeasurementInformation(0),
+        };
+        self.ues[ue].paused = paused;
+        let update = UrrUpdate {
+            information: Some(information),
+            ..UrrUpdate::new(urr_of(place))
+        };
+        self.modify(
+            ue,
+            Changes {
+                update_urrs: vec![update],
+                ..Changes::default()
+            },
+        );
+    }
+
+    /// A URR goes, with its last report, and one of the same number comes.
+    fn make_anew(&mut self, ue: usize, place: usize) {
+        let gone = Changes {
+            remove_urrs: vec![urr_of(place)],
+            ..Changes::default()
+        };
+        self.modify(ue, gone);
+        self.rest();
+        self.check_one(ue, place);
+        let there = !(1 << place);
+        self.ues[ue].paused &= there;
+        let mut made = urr(&mut self.dice, place);
+        // What others linked to it is gone with it.
+        made.terms = None;
+        let masks = &mut self.ues[ue].counts_in;
+        let mut update_pdrs = Vec::new();
+        for (direction, kinds) in masks.iter().enumerate() {
+            for (kind, mask) in kinds.iter().enumerate() {
+                update_pdrs.push(PdrUpdate {
+                    urrs: Some(ids(*mask)),
+                    ..PdrUpdate::new(pdr_of(direction, kind))
+                });
+            }
+        }
+        let created = Changes {
+            create_urrs: vec![made],
+            update_pdrs,
+            ..Changes::default()
+        };
+        self.modify(ue, created);
+    }
+
+    /// A session leaves as a record, and comes back.
+    fn transfer(&mut self, ue: usize) {
+        let seid = self.ues[ue].seid.take().expect("a session");
+        let ticket = self.ticket(ue);
+        self.sessions.export(self.now, ticket, seid, Export::Take);
+        self.rest();
+        let octets = self.record.take().expect("a record");
+        let (record, rest) = Record::decode(&octets, frame(&self.network)).expect("a record");
+        assert!(rest.is_empty());
+        let Record::Session(record) = record else {
+            panic!("{record:?}")
+        };
+        let ticket = self.ticket(ue);
+        let taken = self.sessions.import(self.now, ticket, SMF, &record);
+        taken.expect("there is room");
+        self.transfers += 1;
+    }
+
+    /// So much time that flows age and quotas lose their validity.
+    fn leap(&mut self) {
+        let seconds = 1 + self.dice.below(400);
+        for _ in 0..seconds {
+            self.now = self.now + Duration::from_secs(1);
+            self.poll_control();
+            self.rest();
+        }
+    }
+
+    /// What was told of a UE's URRs is what left.
+    fn check(&self, ue: usize) {
+        (0..URRS).for_each(|place| self.check_one(ue, place));
+    }
+
+    fn check_one(&self, ue: usize, place: usize) {
+        let Ue { passed, reported, .. } = &self.ues[ue];
+        assert_eq!(reported[place], passed[place], "UE {ue}, URR {}", place + 1);
+    }
+
+    fn ask_all(&mut self, ue: usize) {
+        let query = Changes {
+            query: Query::All(Vec::new()),
+            ..Changes::default()
+        };
+        self.modify(ue, query);
+        self.rest();
+        self.check(ue);
+    }
+
+    fn run(mut self, packets: u64) {
+        while self.sent < packets {
+            self.bustle(2_000);
+            self.rest();
+            let ue = self.dice.below(UES);
+            self.ask_all(ue);
+            self.change();
+            // What has used up its quotas goes on.
+            (0..UES).for_each(|ue| self.grant(ue));
+        }
+        self.rest();
+        (0..UES).for_each(|ue| self.ask_all(ue));
+        for ue in 0..UES {
+            let seid = self.ues[ue].seid.take().expect("a session");
+            let ticket = self.ticket(ue);
+            self.sessions.delete(self.now, ticket, seid);
+        }
+        self.rest();
+        (0..UES).for_each(|ue| self.check(ue));
+        let left = self.sessions.count();
+        assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
+        for worker in &self.workers {
+            assert_eq!(worker.stats().unaccounted(), 0);
+        }
+        println!(
+            "{} of {} packets left; {} moves, {} transfers; {:?}",
+            self.received, self.sent, self.moves, self.transfers, self.reports
+        );
+        assert!(self.received * 4 > self.sent, "most were stopped");
+        assert!(self.moves > 0 && self.transfers > 0);
+        for name in [
+            "PERIO", "VOLTH", "TIMTH", "VOLQU", "TIMQU", "LIUSA", "START", "STOPT", "TERMR", "IMMER",
+        ] {
+            assert!(self.reports.contains_key(name), "{name}: {:?}", self.reports);
+        }
+    }
+}
+
+fn frame(network: &Network) -> Frame<'_> {
+    static NONE: std::sync::LazyLock<Predefined> = std::sync::LazyLock::new(Predefined::default);
+    Frame {
+        network,
+        predefined: &NONE,
+        clock_unix: CLOCK,
+    }
+}
+
+/// The seed of `SLUICE_SEED`, else the same every time.
+fn seed() -> u64 {
+    let given = std::env::var("SLUICE_SEED").ok();
+    let seed = given.map_or(20, |text| text.parse().expect("SLUICE_SEED is a number"));
+    println!("SLUICE_SEED={seed}");
+    seed
+}
+
+#[test]
+fn every_octet_of_many_is_reported_once() {
+    World::new(seed()).run(150_000);
+}
+
+/// The same for ten million packets.
+#[test]
+#[ignore = "takes a minute or two: run it with --ignored"]
+fn every_octet_of_ten_million_packets_is_reported_once() {
+    World::new(seed()).run(10_000_000);
+}
