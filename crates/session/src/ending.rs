@@ -289,7 +289,7 @@ impl Sessions {
             }
         }
         self.by_remote
-            .extend(after.remotes().into_iter().map(|remote| (remote, index)));
+            .extend(after.remotes().map(|remote| (remote, index)));
         let session = self.slots.get(index.index()).and_then(Option::as_deref);
         if let Some(association) = session.map(|session| session.association) {
             after
@@ -329,11 +329,12 @@ impl Sessions {
         };
         let owner = (session.association, session.cp);
         let (bucket, place) = (session.bucket, session.place);
-        self.by_seid.remove(&session.seid);
+        self.by_seid.remove(session.seid);
         self.shares.remove_session(session.association);
         if self.by_owner.get(&owner) == Some(&index) {
             self.by_owner.remove(&owner);
         }
+        self.leave_association(index);
         let successor = self.members.remove(bucket, place);
         if let Some(session) = successor.and_then(|index| self.session_mut(index)) {
             session.place = place;

@@ -4,13 +4,12 @@
 //! when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
 
-use flow::{Bounds, Nanos, UrrCount};
-use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
-use std::collections::BTreeMap;
-
+use crate::by_urr::ByUrr;
 use crate::count::{combine, difference, is_null, sum};
 use crate::machine::{Machine, Renewed};
 use crate::{Moment, Seconds, UsageInformation, UsageReport, UsageTriggers};
+use flow::{Bounds, Nanos, UrrCount};
+use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
 
 /// Where the account of one URR stands: what a session record has of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +70,7 @@ impl Account {
 /// The accounts of one session.
 #[derive(Clone, Debug, Default)]
 pub struct UsageBook {
-    accounts: BTreeMap<UrrId, Account>,
+    accounts: ByUrr<Account>,
     /// When the process's clock began, in seconds since 1970.
     clock_unix: u64,
 }
@@ -80,7 +79,7 @@ impl UsageBook {
     /// No accounts, where the process's clock began so many seconds after 1970.
     pub fn new(clock_unix: u64) -> UsageBook {
         UsageBook {
-            accounts: BTreeMap::new(),
+            accounts: ByUrr::default(),
             clock_unix,
         }
     }
@@ -105,8 +104,9 @@ impl UsageBook {
     /// with what a request has `renewed`.
     pub fn follow(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) {
         let now = Moment::from(now);
+        self.accounts.reserve(urrs.len());
         for urr in urrs {
-            let account = self.accounts.entry(urr.id).or_insert_with(|| Account {
+            let account = self.accounts.get_or_insert_with(urr.id, || Account {
                 since: now,
                 ..Account::default()
             });
@@ -124,14 +124,14 @@ impl UsageBook {
             acting.machine.renew(urr, what, now, self.clock_unix);
         }
         self.accounts
-            .retain(|known, _| urrs.iter().any(|urr| urr.id == *known));
+            .retain(|known| urrs.iter().any(|urr| urr.id == known));
     }
 
     /// Reports what was counted since the last report, and starts the next measurement.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
         let Counted { urr, count } = counted;
         let now = Moment::from(now);
-        let account = self.accounts.entry(urr.id).or_default();
+        let account = self.accounts.get_or_insert_with(urr.id, Account::default);
         let used = account.used(count);
         let machine = account.acting.as_deref_mut().map(|acting| &mut acting.machine);
         let measures = urr.method.contains(MeasurementMethod::DURAT);
@@ -368,23 +368,17 @@ impl UsageBook {
     /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
     /// last, or if all are to be set again. They count as told then.
     pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(UrrId, Bounds)> {
-        let wanted: Vec<(UrrId, Bounds)> = urrs
-            .iter()
-            .filter_map(|urr| {
-                let account = self.accounts.get(&urr.id)?;
-                account.acting.is_some().then(|| (urr.id, account.bounds(urr)))
-            })
-            .collect();
-        let is_told = |(urr, bounds): &(UrrId, Bounds)| {
-            let acting = self
-                .accounts
-                .get(urr)
-                .and_then(|account| account.acting.as_deref());
-            acting.is_some_and(|acting| acting.told == Some(*bounds))
+        let bounds = |urr: &Urr| {
+            let account = self.accounts.get(&urr.id)?;
+            let told = account.acting.as_deref()?.told;
+            Some((told, account.bounds(urr)))
         };
-        if !again && wanted.iter().all(is_told) {
+        let is_told = |urr: &Urr| bounds(urr).is_none_or(|(told, wanted)| told == Some(wanted));
+        if !again && urrs.iter().all(is_told) {
             return Vec::new();
         }
+        let wanted = |urr: &Urr| bounds(urr).map(|(_, wanted)| (urr.id, wanted));
+        let wanted: Vec<(UrrId, Bounds)> = urrs.iter().filter_map(wanted).collect();
         for (urr, bounds) in &wanted {
             let account = self.accounts.get_mut(urr);
             if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
