@@ -125,6 +125,7 @@ pub fn compile(
         classifier,
         block,
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
+        fresh_urrs: Vec::new(),
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
             counter: rules.urrs().len() as u8,

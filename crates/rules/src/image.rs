@@ -87,6 +87,8 @@ pub struct SessionImage {
     pub block: BlockImage,
     /// The URR of each counter slot.
     pub urr_ids: Vec<UrrId>,
+    /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
+    pub fresh_urrs: Vec<UrrId>,
     /// The session's inactivity timer, and the counter slot that it is told by.
     pub inactivity: Option<Inactivity>,
     /// The tunnels that lead to the session, each once.

@@ -62,7 +62,7 @@ impl Sessions {
         }
         match &session.state {
             State::Changing(change) if change.ticket == ticket => match change.work {
-                Work::Modify(_) | Work::Supersede(..) => self.roll_back(now, index),
+                Work::Modify(_) | Work::Supersede(..) => self.roll_back(now, index, Refusal::TooLate),
                 Work::Establish(_) => self.kill_because(index, Refusal::TooLate, EndCause::Fault),
                 // What the worker gives up it gives once: late usage is worth more than a refusal in time.
                 Work::Delete | Work::Export(_) => {}
@@ -72,7 +72,7 @@ impl Sessions {
     }
 
     /// Gives a modification or a successor up and brings the worker back to what is live.
-    fn roll_back(&mut self, now: Nanos, index: SessionIndex) {
+    pub(crate) fn roll_back(&mut self, now: Nanos, index: SessionIndex, refusal: Refusal) {
         self.last_change += 1;
         let id = self.last_change;
         let Some(session) = self.session_mut(index) else {
@@ -84,19 +84,21 @@ impl Sessions {
         let Change {
             ticket,
             sent,
+            ended,
             work: Work::Modify(prepared) | Work::Supersede(prepared, _),
             ..
         } = *change
         else {
             return;
         };
-        self.refuse(ticket, Refusal::TooLate);
+        self.refuse(ticket, refusal);
         if !sent {
             return self.next_request(now, index);
         }
         let Some(session) = self.session_mut(index) else {
             return;
         };
+        session.carry_counts(&ended.unwrap_or_default());
         session.live.generation = prepared.live.generation.wrapping_add(1);
         session.state = State::RollingBack {
             id,
@@ -170,7 +172,7 @@ impl Sessions {
 
     /// Removes a session and refuses what is under way or waits. Its tunnels and addresses are anybody's from now on;
     /// its index only when the worker has confirmed.
-    fn kill_because(&mut self, index: SessionIndex, refusal: Refusal, cause: EndCause) {
+    pub(crate) fn kill_because(&mut self, index: SessionIndex, refusal: Refusal, cause: EndCause) {
         self.last_change += 1;
         let (id, is_entered) = (self.last_change, self.config.ledger);
         let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
@@ -369,6 +371,10 @@ impl Session {
         let will = entered.filter(|_| self.account.since.is_some()).map(will);
         let live = std::mem::take(&mut self.live);
         let (mut tunnels, mut addresses) = (live.tunnels.clone(), live.addresses.clone());
+        if let State::Changing(change) = &mut self.state {
+            let ended = change.ended.take();
+            self.carry_counts(&ended.unwrap_or_default());
+        }
         let mut tickets: Vec<Ticket> = self.waiting.drain(..).map(|waiting| waiting.ticket).collect();
         let mut removal = None;
         match std::mem::replace(&mut self.state, State::Settled) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Seid};
-use crate::session::{Session, State};
+use crate::session::Session;
 use crate::sessions::Sessions;
 use usage::{Moment, UsageReport, UsageTriggers, sum};
 
@@ -182,19 +182,6 @@ impl Sessions {
             (&rules, &addresses),
             reports.iter().copied().map(LedgerEvent::Usage),
         );
-    }
-
-    /// Enters the usage reports of the change under way behind the first `known`.
-    pub(crate) fn enter_new_reports(&mut self, index: SessionIndex, known: usize) {
-        let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let Some(State::Changing(change)) = session.map(|session| &session.state) else {
-            return;
-        };
-        let fresh = change.reports.get(known..).unwrap_or_default();
-        if self.config.ledger && !fresh.is_empty() {
-            let fresh = fresh.to_vec();
-            self.enter_reports(index, &fresh);
-        }
     }
 
     /// Enters the end of a session whose last usage is entered.

@@ -213,6 +213,11 @@ impl Sessions {
         let urrs = image.rules.urrs();
         image.block.bounds = match work {
             Work::Supersede(..) => UsageBook::new(clock_unix).preview(now, urrs, &[]),
+            Work::Modify(prepared) if !prepared.fresh.is_empty() => {
+                let mut book = session.usage.clone();
+                book.close(&prepared.fresh);
+                book.preview(now, urrs, &prepared.renewed)
+            }
             Work::Establish(prepared) | Work::Modify(prepared) => {
                 session.usage.preview(now, urrs, &prepared.renewed)
             }

@@ -50,10 +50,21 @@ pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, UsageTri
     })
 }
 
-/// The URRs that both have and that only the old rules' PDRs use: their usage ends (TS 29.244 §5.2.2.3.1).
-fn dissociated(live: &Live, next: &SessionRules) -> Vec<(UrrId, UsageTriggers)> {
+/// The URRs that a request removes and creates anew: two of one number, of which the old one is reported last.
+fn recreated(changes: &Changes) -> Vec<UrrId> {
+    let removed = changes.remove_urrs.iter().copied();
+    removed
+        .filter(|urr| changes.create_urrs.iter().any(|new| new.id == *urr))
+        .collect()
+}
+
+/// The URRs that both have, but for the `fresh`, and that only the old rules' PDRs use: their usage ends
+/// (TS 29.244 §5.2.2.3.1).
+fn dissociated(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<(UrrId, UsageTriggers)> {
     let used = |rules: &SessionRules, urr| rules.pdrs().iter().any(|pdr| pdr.may_count_in(urr));
-    let both = live.urrs().filter(|urr| next.urr(*urr).is_some());
+    let both = live
+        .urrs()
+        .filter(|urr| next.urr(*urr).is_some() && !fresh.contains(urr));
     let lost = both.filter(|urr| used(&live.rules, *urr) && !used(next, *urr));
     lost.map(|urr| (urr, UsageTriggers::TERMR)).collect()
 }
@@ -122,6 +133,7 @@ impl Sessions {
             drawn: Vec::new(),
         };
         let farewell = std::mem::take(&mut changes.farewell);
+        let fresh = recreated(&changes);
         let filled = allocation.fill(&mut changes);
         let Allocation {
             bucket,
@@ -136,7 +148,8 @@ impl Sessions {
         prepared.farewell = farewell;
         let built =
             filled.and_then(|()| self.build(subject.index, subject.seid, bucket, subject.live, changes));
-        let built = built.and_then(|image| {
+        let built = built.and_then(|mut image| {
+            image.fresh_urrs.clone_from(&fresh);
             self.claim(subject.index, &image, &mut prepared)?;
             let (worker, count) = (self.config.owner(image.bucket), prepared.claimed.len());
             if !self.shares.allows(subject.association, worker, count) {
@@ -151,7 +164,8 @@ impl Sessions {
                     let own = image.ue_addresses.iter();
                     leases.extend(own.filter(|address| self.addresses.is_of_pool(**address)));
                 }
-                prepared.queried = dissociated(subject.live, &image.rules);
+                prepared.queried = dissociated(subject.live, &image.rules, &fresh);
+                prepared.fresh = fresh;
                 prepared.live = Live::of(&image, leases);
                 prepared.shared.retain_used(&image.rules);
                 self.give_back_unused(subject.index, &mut prepared);

@@ -3,8 +3,9 @@
 //! A change that is given up is followed by its undoing on the same worker: a Remove after an Install, a Replace by what
 //! is live after a Replace. Workers apply in order, so that a late confirmation leaves no ghost.
 
-use flow::{Bounds, Nanos, OpId, SessionIndex, WorkerId};
+use flow::{Bounds, Nanos, OpId, SessionIndex, UrrCount, WorkerId};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::model::UrrId;
 
 use crate::effect::{Done, Effect, Ticket, WorkerFault};
 use crate::ledger::EndCause;
@@ -181,12 +182,10 @@ impl Sessions {
         match &mut session.state {
             State::Changing(change) if change.id == op.change => {
                 change.pending = change.pending.saturating_sub(1);
-                let known = change.reports.len();
                 match result {
-                    Ok(usage) => session.account(now, op.role, usage),
+                    Ok(usage) => change.note(op.role, usage),
                     Err(fault) => change.fault = Some(fault),
                 }
-                self.enter_new_reports(index, known);
                 self.finish_if_complete(now, index, op.change);
             }
             State::RollingBack { id, .. } if *id == op.change && op.role == Role::Replace => match result {
@@ -211,43 +210,76 @@ impl Sessions {
         }
     }
 
+    /// Draws the consequences once all operations of the change are answered.
     fn finish_if_complete(&mut self, now: Nanos, index: SessionIndex, id: u64) {
         let Some(session) = self.session_mut(index) else {
             return;
         };
-        if session.change(id).is_none_or(|change| change.pending > 0) {
+        let Some(change) = session.change(id).filter(|change| change.pending == 0) else {
             return;
+        };
+        if let Some((fault, is_new)) = change.half_done() {
+            return if is_new {
+                self.kill_because(index, refusal(fault), EndCause::Fault);
+            } else {
+                self.roll_back(now, index, refusal(fault));
+            };
         }
         let State::Changing(change) = std::mem::replace(&mut session.state, State::Settled) else {
             return;
         };
+        self.finish(now, index, *change);
+        self.follow_usage(now, index, false);
+        self.next_request(now, index);
+    }
+
+    /// Everything that was sent is done, or the worker has refused it and all is as it was.
+    fn finish(&mut self, now: Nanos, index: SessionIndex, change: Change) {
         let Change {
             ticket,
             work,
             fault,
-            reports,
-            inherited,
-            leaving,
+            counted,
+            ended,
             bounds,
             ..
-        } = *change;
+        } = change;
+        let ended = ended.unwrap_or_default();
         match (fault, work) {
-            (_, Work::Delete) => self.deleted(now, index, ticket, reports, None),
-            (None, Work::Establish(prepared) | Work::Modify(prepared)) => {
+            (fault, Work::Delete) => {
+                let reports = self.make_reports(index, |session| match fault {
+                    None => session.final_reports(now, &ended),
+                    Some(_) => Vec::new(),
+                });
+                self.deleted(now, index, ticket, reports, None);
+            }
+            (None, Work::Establish(prepared)) => {
+                self.commit(now, index, ticket, prepared, (Vec::new(), bounds));
+            }
+            (None, Work::Modify(prepared)) => {
+                let reports = self.make_reports(index, |session| {
+                    session.reports_of(now, &prepared, &counted, &ended)
+                });
                 self.commit(now, index, ticket, prepared, (reports, bounds));
             }
             (None, Work::Supersede(prepared, seid)) => {
-                let counted: Vec<_> = inherited.iter().chain(&leaving).copied().collect();
-                self.enter_superseded(now, index, &counted);
+                let all: Vec<_> = counted.iter().chain(&ended).copied().collect();
+                self.enter_superseded(now, index, &all);
                 let subscriber = prepared.subscriber.clone();
-                self.take_over(now, index, seid, (&inherited, subscriber));
-                self.commit(now, index, ticket, prepared, (reports, bounds));
+                self.take_over(now, index, seid, (&counted, subscriber));
+                self.commit(now, index, ticket, prepared, (Vec::new(), bounds));
             }
             (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
                 self.refuse(ticket, refusal(fault));
             }
-            (None, Work::Export(how)) => self.exported(now, index, ticket, how, &inherited),
+            (None, Work::Export(how)) => {
+                let last = match how {
+                    Export::Take => &ended,
+                    Export::Copy => &counted,
+                };
+                self.exported(now, index, ticket, how, last);
+            }
             (Some(fault), Work::Export(how)) => {
                 self.refuse(ticket, refusal(fault));
                 if how == Export::Take {
@@ -263,8 +295,18 @@ impl Sessions {
                 }
             }
         }
-        self.follow_usage(now, index, false);
-        self.next_request(now, index);
+    }
+
+    /// Makes the reports of a change that is done, of the session as it was before, and enters them. Not before it is
+    /// done: what is reported to nobody is to be reported yet.
+    fn make_reports(
+        &mut self,
+        index: SessionIndex,
+        reports: impl FnOnce(&mut Session) -> Vec<UsageReport>,
+    ) -> Vec<UsageReport> {
+        let reports = self.session_mut(index).map(reports).unwrap_or_default();
+        self.enter_reports(index, &reports);
+        reports
     }
 
     /// What the change prepared is live now, and the requester is told.
@@ -282,6 +324,7 @@ impl Sessions {
         let before = std::mem::take(&mut session.live);
         session.shared = prepared.shared;
         let urrs = prepared.live.rules.urrs();
+        session.usage.close(&prepared.fresh);
         session.usage.follow(now, urrs, &prepared.renewed);
         session.usage.told(urrs, &bounds);
         session.account.since.get_or_insert(now.into());
@@ -311,59 +354,58 @@ impl Sessions {
     }
 }
 
-impl Session {
-    /// Reports the usage that a worker's answer to one operation of the change under way brings.
-    fn account(&mut self, now: Nanos, role: Role, usage: Option<UsageSnapshot>) {
-        let State::Changing(change) = &mut self.state else {
-            return;
-        };
+impl Change {
+    /// Keeps what a worker's answer to one operation says of the counters.
+    fn note(&mut self, role: Role, usage: Option<UsageSnapshot>) {
         let counters = usage.map(|usage| usage.counters).unwrap_or_default();
-        if let (Role::Query, Work::Supersede(..)) | (_, Work::Export(_)) = (role, &change.work) {
-            change.inherited = counters;
-            return;
+        match role {
+            Role::Query => self.counted = counters,
+            Role::Fence => {}
+            _ => self.ended = Some(counters),
         }
-        if let (Role::Replace, Work::Supersede(..)) = (role, &change.work) {
-            change.leaving = counters;
-            return;
+    }
+
+    /// What went wrong, if the worker has done its part all the same and it must be undone; and whether the session is
+    /// new.
+    fn half_done(&self) -> Option<(WorkerFault, bool)> {
+        let fault = self.fault.filter(|_| self.ended.is_some())?;
+        match self.work {
+            Work::Establish(_) => Some((fault, true)),
+            Work::Modify(_) | Work::Supersede(..) => Some((fault, false)),
+            Work::Delete | Work::Export(_) => None,
         }
-        let find = |urr| {
-            counters
-                .iter()
-                .find(|(id, _)| *id == urr)
-                .map(|(_, count)| *count)
-        };
-        let rules = &self.live.rules;
-        let counted = |urr, count| {
-            Some(Counted {
-                urr: rules.urr(urr)?,
-                count,
-            })
-        };
-        let book = &mut self.usage;
-        let reports: Vec<UsageReport> = match (role, &change.work) {
-            (Role::Query, Work::Modify(prepared)) => {
-                book.query(now, rules.urrs(), &counters, &prepared.queried)
-            }
-            (Role::Replace, Work::Modify(prepared)) => {
-                let removed = counters
-                    .iter()
-                    .filter(|(urr, _)| prepared.live.rules.urr(*urr).is_none());
-                let removed = removed.filter_map(|(urr, count)| counted(*urr, *count));
-                removed
-                    .filter_map(|count| book.report_if_any(now, count, UsageTriggers::TERMR))
-                    .collect()
-            }
-            (Role::Remove, Work::Delete) => {
-                let all = self
-                    .live
-                    .urrs()
-                    .filter_map(|urr| counted(urr, find(urr).unwrap_or_default()));
-                all.map(|counted| book.report(now, counted, UsageTriggers::TERMR))
-                    .collect()
-            }
-            _ => Vec::new(),
-        };
-        change.reports.extend(reports);
+    }
+}
+
+impl Session {
+    /// The reports of a modification: of what was asked for, then of the URRs that it has taken away.
+    fn reports_of(
+        &mut self,
+        now: Nanos,
+        prepared: &Prepared,
+        counted: &[(UrrId, UrrCount)],
+        ended: &[(UrrId, UrrCount)],
+    ) -> Vec<UsageReport> {
+        let (rules, book) = (&self.live.rules, &mut self.usage);
+        let mut reports = book.query(now, rules.urrs(), counted, &prepared.queried);
+        let removed = ended.iter().filter_map(|(urr, count)| {
+            let is_gone = prepared.live.rules.urr(*urr).is_none() || prepared.fresh.contains(urr);
+            let urr = rules.urr(*urr).filter(|_| is_gone)?;
+            Some(Counted { urr, count: *count })
+        });
+        reports.extend(removed.filter_map(|one| book.report_if_any(now, one, UsageTriggers::TERMR)));
+        reports
+    }
+
+    /// The reports of a session that is deleted: of all its URRs.
+    fn final_reports(&mut self, now: Nanos, ended: &[(UrrId, UrrCount)]) -> Vec<UsageReport> {
+        let (rules, book) = (&self.live.rules, &mut self.usage);
+        let all = rules.urrs().iter().map(|urr| {
+            let found = ended.iter().find(|(id, _)| *id == urr.id);
+            let count = found.map(|(_, count)| *count).unwrap_or_default();
+            book.report(now, Counted { urr, count }, UsageTriggers::TERMR)
+        });
+        all.collect()
     }
 
     /// Keeps what URRs counted in another worker than the one whose count the book follows.
@@ -377,13 +419,14 @@ impl Session {
     /// Keeps what URRs counted whose slots are gone: a change, given up since, took them away late, or the session went
     /// to another worker.
     pub(crate) fn carry(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
-        for (urr, count) in result
-            .ok()
-            .flatten()
-            .map(|usage| usage.counters)
-            .unwrap_or_default()
-        {
-            self.usage.carry(urr, count);
+        let counters = result.ok().flatten().map(|usage| usage.counters);
+        self.carry_counts(&counters.unwrap_or_default());
+    }
+
+    /// The same, of the counts themselves.
+    pub(crate) fn carry_counts(&mut self, ended: &[(UrrId, UrrCount)]) {
+        for (urr, count) in ended {
+            self.usage.carry(*urr, *count);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::progress::Role;
 use crate::sets::Sets;
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use usage::{Renewed, UrrCheckpoint, UsageBook, UsageReport, UsageTriggers};
+use usage::{Renewed, UrrCheckpoint, UsageBook, UsageTriggers};
 
 /// What a worker runs, as far as control needs it again.
 #[derive(Clone, Debug, Default)]
@@ -105,6 +105,8 @@ pub(crate) struct Prepared {
     pub(crate) addresses: Vec<UeAddress>,
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
+    /// URRs that the request removes and creates under one number: the slots of the old ones end.
+    pub(crate) fresh: Vec<UrrId>,
     /// The terms of URRs that the request gives anew.
     pub(crate) renewed: Vec<(UrrId, Renewed)>,
     pub(crate) cp: Option<CpFSeid>,
@@ -160,11 +162,10 @@ pub(crate) struct Change {
     /// Operations not yet answered.
     pub(crate) pending: u32,
     pub(crate) fault: Option<WorkerFault>,
-    pub(crate) reports: Vec<UsageReport>,
-    /// What the URRs had counted: of a session that is being superseded (not the successor's), or exported.
-    pub(crate) inherited: Vec<(UrrId, UrrCount)>,
-    /// What URRs had counted of a session that is being superseded, which its successor has not.
-    pub(crate) leaving: Vec<(UrrId, UrrCount)>,
+    /// What the URRs had counted when the worker answered the query.
+    pub(crate) counted: Vec<(UrrId, UrrCount)>,
+    /// The last counts of those whose slots the worker gave up when it did what was sent; `None`: it has not done it.
+    pub(crate) ended: Option<Vec<(UrrId, UrrCount)>>,
     /// The bounds of its counters that the worker gets with the rules, by slot.
     pub(crate) bounds: Vec<Bounds>,
 }

@@ -655,9 +655,8 @@ impl Sessions {
             sent,
             pending: 0,
             fault: None,
-            reports: Vec::new(),
-            inherited: Vec::new(),
-            leaving: Vec::new(),
+            counted: Vec::new(),
+            ended: None,
             bounds: image
                 .as_deref()
                 .map(|image| image.block.bounds.clone())

@@ -127,6 +127,11 @@ impl UsageBook {
             .retain(|known| urrs.iter().any(|urr| urr.id == known));
     }
 
+    /// Closes the accounts of these URRs, whose slots have ended: one of the same number is another one.
+    pub fn close(&mut self, urrs: &[UrrId]) {
+        self.accounts.retain(|known| !urrs.contains(&known));
+    }
+
     /// Reports what was counted since the last report, and starts the next measurement.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
         let Counted { urr, count } = counted;

@@ -499,10 +499,14 @@ impl Sessions {
     }
 }
 
-/// Counts and meters that go on: those of the URRs and QERs that are in both images.
+/// Counts and meters that go on: those of the URRs and QERs that are in both images, but for the URRs that are new
+/// under an old number.
 fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     let qers = |image: &SessionImage| image.rules.qers().iter().map(|qer| qer.id).collect::<Vec<_>>();
-    ReplaceMap::by_ids(&old.urr_ids, &new.urr_ids).with_qers(&qers(old), &qers(new))
+    let both = ReplaceMap::by_ids(&old.urr_ids, &new.urr_ids).with_qers(&qers(old), &qers(new));
+    let slots = (0..).zip(&new.urr_ids);
+    let fresh = slots.filter(|(_, urr)| new.fresh_urrs.contains(urr));
+    fresh.fold(both, |map, (slot, _)| map.without_urr(slot))
 }
 
 fn fault(error: BlockError) -> ApplyError {

@@ -42,6 +42,8 @@ pub struct Worker {
     pub room: Option<usize>,
     /// Every Replace fails from now on.
     pub refuses_replace: bool,
+    /// Every Fence fails from now on.
+    pub refuses_fence: bool,
     /// What was asked for with each Replace.
     pub farewells: Vec<Farewell>,
     /// Generations seen: a Replace that touches no flow keeps the number.
@@ -145,6 +147,7 @@ impl Worker {
                 let counters = urrs.iter().flatten().map(count).collect();
                 Some((op, Ok(Some(UsageSnapshot { session, counters }))))
             }
+            Effect::Fence { op, .. } if self.refuses_fence => Some((op, Err(WorkerFault::NoSpace))),
             Effect::Fence { op, .. } => Some((op, Ok(None))),
             Effect::Drain { op, .. } => {
                 self.serve_inbox();
@@ -200,12 +203,13 @@ impl Worker {
                 }
                 self.farewells.push(farewell);
                 self.generations.push(image.classification_generation);
-                let urrs = image.urr_ids.clone();
-                assert!(
-                    self.sessions.insert(index, *image).is_some(),
-                    "{index} was not there"
-                );
-                let counters = self.counts_of(index, |urr| !urrs.contains(&urr));
+                let (urrs, fresh) = (image.urr_ids.clone(), image.fresh_urrs.clone());
+                let before = self.sessions.insert(index, *image);
+                let before = before.unwrap_or_else(|| panic!("{index} was not there")).urr_ids;
+                let is_gone = |urr: &UrrId| !urrs.contains(urr) || fresh.contains(urr);
+                let gone = before.into_iter().filter(is_gone);
+                let count = |urr| (urr, self.counts.get(&(index, urr)).copied().unwrap_or_default());
+                let counters: Vec<_> = gone.map(count).collect();
                 self.forget(index, &counters);
                 Ok(Some(UsageSnapshot {
                     session: index,

@@ -3,30 +3,34 @@
 //!
 //! Real workers and real sessions, tied together as `sluice::upf::Control` does it, but in steps that the test chooses.
 
+mod ue;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Bucket, InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId, bucket};
+use flow::{InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId};
 use packet::frame::{self, Frame};
 use packet::{DropReason, MacAddr, Teid};
 use proptest::prelude::*;
 use rules::compile::Adjacencies;
 use rules::model::{
-    BitRates, BitsPerSecond, Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation,
-    PdrId, PdrUpdate, Precedence, ReportingTriggers, Urr, UrrId, UrrUpdate, Volume,
+    Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, PdrId, PdrUpdate,
+    Precedence, UrrId, UrrUpdate, Volume,
 };
 use rules::network::Network;
-use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
+use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, tunnelled};
 use session::{
-    AssociationId, Changes, Choose, Config, CpFSeid, KeepNothing, Moved, Outcome, Query, Random, Seid,
-    Sessions, Ticket,
+    AssociationId, Changes, Config, CpFSeid, KeepNothing, Moved, Outcome, Query, Random, Seid, Sessions,
+    Ticket,
 };
 use sluice::upf::command;
 use transport::{Adjacency, AdjacencyChange};
 use worker::mem::{MemBuf, MemIo, Wires};
 use worker::{Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
+
+use ue::*;
 
 const WORKERS: u16 = 3;
 const UES: u8 = 6;
@@ -35,36 +39,6 @@ const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
 const ACCESS: PortId = PortId(0);
 const CORE: PortId = PortId(1);
-
-/// The maximum bit rate of each direction of a policed UE: 200 octets in a millisecond.
-const MBR: BitsPerSecond = BitsPerSecond(1_600_000);
-/// What may pass at once.
-const BURST: u64 = 10_000;
-
-fn is_policed(ue: u8) -> bool {
-    ue % 3 == 2
-}
-
-/// Octets between the reports of a charged UE.
-const THRESHOLD: u64 = 20_000;
-/// Octets that a session of it may use at first.
-const QUOTA: u64 = 60_000;
-
-fn is_charged(ue: u8) -> bool {
-    ue % 3 == 1
-}
-
-/// What a charged UE's URR says.
-fn charged(urr: &mut Urr) {
-    let total = |octets| {
-        Some(Box::new(Volume {
-            total: Some(octets),
-            ..Volume::default()
-        }))
-    };
-    urr.triggers = ReportingTriggers(ReportingTriggers::VOLTH.0 | ReportingTriggers::VOLQU.0);
-    (urr.volume_threshold, urr.volume_quota) = (total(THRESHOLD), total(QUOTA));
-}
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -134,111 +108,6 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..UES).prop_map(Step::Delete),
         1 => (1_u8..60).prop_map(Step::Wait),
     ]
-}
-
-/// What the test knows of a UE.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ue {
-    /// Its session: accepted, and not asked to go.
-    session: Option<Seid>,
-    teid: u32,
-    sent: UrrCount,
-    passed: UrrCount,
-    reported: UrrCount,
-    /// A charged UE's octets may be so many.
-    allowed: u64,
-    /// By direction.
-    policed: [Allowed; 2],
-}
-
-/// What has passed of a rate's allowance. It never exceeds the burst if no more passes in any interval than the burst
-/// and what the rate allows in that time. Each session of a UE begins with a burst of its own.
-#[derive(Clone, Copy, Debug, Default)]
-struct Allowed {
-    sessions: u64,
-    /// Millionths of bits.
-    used: u64,
-    at: Nanos,
-}
-
-impl Allowed {
-    fn pass(&mut self, now: Nanos, octets: u64) {
-        let elapsed = now.0 - self.at.0;
-        self.used = self.used.saturating_sub(elapsed.saturating_mul(MBR.0 / 1000)) + octets * 8_000_000;
-        self.at = now;
-        assert!(self.used <= self.sessions * BURST * 8_000_000, "{self:?}");
-    }
-}
-
-/// The UE's addresses. They are of two buckets, so that a move takes several sessions along; the IPv6 prefix lies
-/// anywhere, so it is steered by exception.
-fn addresses(ue: u8) -> (Ipv4Addr, Ipv6Addr) {
-    let home = bucket::of_ipv4([10, 45, 0, 2 + ue % 2]);
-    let hosts = (2..).map(|host: u32| Ipv4Addr::from_bits(0x0a2d_0000 + host));
-    let mut there = hosts.filter(|address| bucket::of_ipv4(address.octets()) == home);
-    let v4 = there.nth(usize::from(ue / 2)).unwrap();
-    (
-        v4,
-        Ipv6Addr::new(0x2001, 0xdb8, 0x45, u16::from(ue) + 2, 0, 0, 0, 0),
-    )
-}
-
-fn home(ue: u8) -> Bucket {
-    bucket::of_ipv4(addresses(ue).0.octets())
-}
-
-/// Every other UE's tunnel is of the SMF's choice, and steered by exception.
-fn chosen_teid(ue: u8) -> Option<u32> {
-    (ue % 4 >= 2).then_some(0x5000 + u32::from(ue))
-}
-
-fn establishment(ue: u8) -> Changes {
-    let mut rules = SessionParts::of(ue);
-    let mut changes = Changes {
-        create_fars: std::mem::take(&mut rules.0.create_fars),
-        ..rules.0
-    };
-    let uplink = &mut changes.create_pdrs[0];
-    match chosen_teid(ue) {
-        Some(teid) => uplink.pdi.f_teid = Some(f_teid(teid)),
-        None => {
-            uplink.pdi.f_teid = None;
-            changes.choose = vec![Choose {
-                to: uplink.id.into(),
-                ipv4: true,
-                ipv6: false,
-                id: None,
-            }];
-        }
-    }
-    changes
-}
-
-/// The usual PDU session as changes that create it, for a UE.
-struct SessionParts(Changes);
-
-impl SessionParts {
-    fn of(ue: u8) -> Self {
-        let rules = pdu_session(1, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB));
-        let mut pdrs = rules.pdrs().to_vec();
-        let (v4, v6) = addresses(ue);
-        for address in pdrs.iter_mut().flat_map(|pdr| &mut pdr.pdi.ue_ip) {
-            (address.ipv4, address.ipv6) = (Some(v4), Some((v6, 64)));
-        }
-        let mut qers = rules.qers().to_vec();
-        for qer in qers.iter_mut().filter(|_| is_policed(ue)) {
-            qer.mbr = Some(BitRates { ul: MBR, dl: MBR });
-        }
-        let mut urrs = rules.urrs().to_vec();
-        urrs.iter_mut().filter(|_| is_charged(ue)).for_each(charged);
-        Self(Changes {
-            create_pdrs: pdrs,
-            create_fars: rules.fars().to_vec(),
-            create_qers: qers,
-            create_urrs: urrs,
-            ..Changes::default()
-        })
-    }
 }
 
 struct World {
