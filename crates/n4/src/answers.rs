@@ -1,14 +1,18 @@
 //! Requests that have been answered, and requests in work: what makes a retransmission harmless (TS 29.244 §6.4).
 //!
-//! An answer is kept at least as long as the peer may retransmit, and is sent again byte for byte. A retransmission is
+//! An answer is kept as long as the peer may retransmit, and is sent again byte for byte. A retransmission is
 //! byte-identical by §6.4; so a request with the number of an earlier one and another content is a new request, of a
-//! peer that has restarted and counts from the beginning again. Bounded in octets; the oldest answers go first.
+//! peer that has restarted and counts from the beginning again.
+//!
+//! Bounded in octets, which peers (addresses) share: who has more than his share makes room for others, and first of all
+//! for himself. Of his answers refusals go first, then those of requests that say again what holds anyway, then those of
+//! deletions: a session that is gone cannot be deleted again, so that only the kept answer tells a peer what became of it
+//! and what it had used. Within each the oldest goes first.
 
 use flow::Nanos;
 use pfcp::MessageType;
 use session::{Keyed, Ticket, keyed};
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,44 +36,162 @@ pub(crate) enum Known {
     Answered(Arc<[u8]>),
 }
 
+/// Octets that an entry takes beside the answer, about.
+const OVERHEAD: usize = 200;
+
+/// The number of a [`Holder`] or of an [`Entry`].
+type Number = u32;
+const NONE: Number = Number::MAX;
+
+/// A [`RequestKey`] in short, under the number of its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    holder: Number,
+    port: u16,
+    /// The number, and the message type in the bits above it.
+    request: u32,
+}
+
+impl Key {
+    fn message_type(self) -> MessageType {
+        MessageType((self.request >> 24) as u8)
+    }
+}
+
+/// Which of its holder's lists an entry is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    InWork,
+    /// The first to go.
+    Refusal,
+    Answer,
+    Deletion,
+}
+
+impl Kind {
+    const KEPT: [Kind; 3] = [Kind::Refusal, Kind::Answer, Kind::Deletion];
+}
+
 #[derive(Debug)]
 enum State {
     InWork(Ticket),
-    Answered { bytes: Arc<[u8]>, place: Place },
+    /// Until when it is kept.
+    Answered(Arc<[u8]>, Nanos),
 }
 
 #[derive(Debug)]
 struct Entry {
+    key: Key,
     digest: u64,
     state: State,
+    kind: Kind,
+    /// The neighbours in its list.
+    older: Number,
+    newer: Number,
 }
 
-/// Until when an answer is kept, and its number.
-type Place = (Nanos, u64);
+impl Entry {
+    fn octets(&self) -> usize {
+        match &self.state {
+            State::InWork(_) => 0,
+            State::Answered(bytes, _) => bytes.len() + OVERHEAD,
+        }
+    }
+}
 
-/// Octets that an entry takes beside the answer, about.
-const OVERHEAD: usize = 200;
+/// Entries in the order of their coming.
+#[derive(Clone, Copy, Debug)]
+struct List {
+    oldest: Number,
+    newest: Number,
+}
+
+/// A peer's entries.
+#[derive(Debug)]
+struct Holder {
+    address: IpAddr,
+    entries: usize,
+    octets: usize,
+    lists: [List; 4],
+}
 
 /// Requests by key.
 #[derive(Debug)]
 pub(crate) struct Answers {
-    entries: Keyed<RequestKey, Entry>,
-    /// Exactly the answered entries, the oldest first.
-    order: BTreeMap<Place, RequestKey>,
-    last: u64,
+    by_key: Keyed<Key, Number>,
+    entries: Numbered<Entry>,
+    by_address: Keyed<IpAddr, Number>,
+    holders: Numbered<Holder>,
+    /// The holder whose old answers are looked at next.
+    turn: Number,
     octets: usize,
     max_octets: usize,
     age: Duration,
     evicted: u64,
 }
 
+/// Things by numbers that are used again.
+#[derive(Debug)]
+struct Numbered<T> {
+    things: Vec<Option<T>>,
+    free: Vec<Number>,
+}
+
+impl<T> Numbered<T> {
+    const fn new() -> Numbered<T> {
+        Numbered {
+            things: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.things.len() - self.free.len()
+    }
+
+    fn get(&self, number: Number) -> Option<&T> {
+        self.things.get(number as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, number: Number) -> Option<&mut T> {
+        self.things.get_mut(number as usize)?.as_mut()
+    }
+
+    fn add(&mut self, thing: T) -> Number {
+        if let Some(number) = self.free.pop() {
+            if let Some(place) = self.things.get_mut(number as usize) {
+                *place = Some(thing);
+            }
+            return number;
+        }
+        self.things.push(Some(thing));
+        (self.things.len() - 1) as Number
+    }
+
+    fn take(&mut self, number: Number) -> Option<T> {
+        let thing = self.things.get_mut(number as usize)?.take();
+        if thing.is_some() {
+            self.free.push(number);
+        }
+        thing
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Number, &T)> {
+        (0..)
+            .zip(&self.things)
+            .filter_map(|(number, thing)| Some((number, thing.as_ref()?)))
+    }
+}
+
 impl Answers {
     /// Keeps answers for `age`, and no more than `max_octets` of them.
     pub(crate) fn new(seed: u64, max_octets: usize, age: Duration) -> Answers {
         Answers {
-            entries: keyed(seed),
-            order: BTreeMap::new(),
-            last: 0,
+            by_key: keyed(seed),
+            entries: Numbered::new(),
+            by_address: keyed(seed.rotate_left(32)),
+            holders: Numbered::new(),
+            turn: 0,
             octets: 0,
             max_octets,
             age,
@@ -80,10 +202,17 @@ impl Answers {
     /// Whether this request, with a digest of its content, is a retransmission.
     pub(crate) fn look_up(&mut self, now: Nanos, key: &RequestKey, digest: u64) -> Known {
         self.expire(now);
-        match self.entries.get(key) {
-            Some(Entry { digest: known, state }) if *known == digest => match state {
+        let Some(number) = self.find(key) else {
+            return Known::New;
+        };
+        match self.entries.get(number) {
+            Some(entry) if entry.digest == digest => match &entry.state {
                 State::InWork(_) => Known::InWork,
-                State::Answered { bytes, .. } => Known::Answered(Arc::clone(bytes)),
+                State::Answered(bytes, until) if *until > now => Known::Answered(Arc::clone(bytes)),
+                State::Answered(..) => {
+                    self.drop_entry(number);
+                    Known::New
+                }
             },
             _ => Known::New,
         }
@@ -91,39 +220,41 @@ impl Answers {
 
     /// Notes that a request is in work.
     pub(crate) fn begin(&mut self, key: RequestKey, digest: u64, ticket: Ticket) {
-        self.forget(&key);
-        self.entries.insert(
-            key,
-            Entry {
-                digest,
-                state: State::InWork(ticket),
-            },
-        );
+        self.enter(&key, digest, State::InWork(ticket), Kind::InWork);
     }
 
     /// Notes the answer to the request that `ticket` began, unless another request has taken its number since.
     pub(crate) fn finish(&mut self, now: Nanos, key: RequestKey, ticket: Ticket, bytes: Arc<[u8]>) {
-        let Some(entry) = self.entries.get_mut(&key) else {
+        let Some(number) = self.in_work(&key, ticket) else {
             return;
         };
-        if !matches!(entry.state, State::InWork(known) if known == ticket) {
-            return;
+        let kind = match MessageType(key.message_type) {
+            MessageType::SESSION_DELETION_REQUEST | MessageType::SESSION_SET_DELETION_REQUEST => {
+                Kind::Deletion
+            }
+            _ => Kind::Answer,
+        };
+        let until = now + self.age;
+        self.unlist(number);
+        if let Some(entry) = self.entries.get_mut(number) {
+            (entry.state, entry.kind) = (State::Answered(bytes, until), kind);
         }
-        self.last += 1;
-        let place = (now + self.age, self.last);
-        self.octets += bytes.len() + OVERHEAD;
-        entry.state = State::Answered { bytes, place };
-        self.order.insert(place, key);
-        while self.octets > self.max_octets && self.drop_oldest() {
-            self.evicted += 1;
-        }
+        self.list(number);
+        self.make_room(key.peer.ip());
+    }
+
+    /// Notes that a request that began nothing was refused, so that it is not served when it comes again and things are
+    /// otherwise.
+    pub(crate) fn refuse(&mut self, now: Nanos, key: RequestKey, digest: u64, bytes: Arc<[u8]>) {
+        let until = now + self.age;
+        self.enter(&key, digest, State::Answered(bytes, until), Kind::Refusal);
+        self.make_room(key.peer.ip());
     }
 
     /// Notes that the request that `ticket` began gets no answer: a retransmission is a new request.
     pub(crate) fn abandon(&mut self, key: &RequestKey, ticket: Ticket) {
-        let in_work = |entry: &Entry| matches!(entry.state, State::InWork(known) if known == ticket);
-        if self.entries.get(key).is_some_and(in_work) {
-            self.entries.remove(key);
+        if let Some(number) = self.in_work(key, ticket) {
+            self.drop_entry(number);
         }
     }
 
@@ -131,10 +262,20 @@ impl Answers {
     /// retransmission may be the same request in a new life, and the answer of then would say done what is not. Its
     /// set-ups stay known: an old one that comes late must not be served again.
     pub(crate) fn forget_life_of(&mut self, peer: SocketAddr) {
-        let is_setup = |key: &RequestKey| key.message_type == MessageType::ASSOCIATION_SETUP_REQUEST.0;
-        let keys = self.entries.keys().copied();
-        let going: Vec<RequestKey> = keys.filter(|key| key.peer == peer && !is_setup(key)).collect();
-        going.iter().for_each(|key| self.forget(key));
+        let Some(holder) = self.by_address.get(&peer.ip()).copied() else {
+            return;
+        };
+        let lists = self.holders.get(holder).map(|holder| holder.lists);
+        for list in lists.into_iter().flatten() {
+            let mut next = list.oldest;
+            while let Some(entry) = self.entries.get(next) {
+                let (number, key) = (next, entry.key);
+                next = entry.newer;
+                if key.port == peer.port() && key.message_type() != MessageType::ASSOCIATION_SETUP_REQUEST {
+                    self.drop_entry(number);
+                }
+            }
+        }
     }
 
     /// Octets in use, about.
@@ -147,27 +288,172 @@ impl Answers {
         self.evicted
     }
 
-    fn expire(&mut self, now: Nanos) {
-        let is_over = |answers: &Answers| {
-            let oldest = answers.order.first_key_value();
-            oldest.is_some_and(|((until, _), _)| *until <= now)
+    fn key(holder: Number, key: &RequestKey) -> Key {
+        Key {
+            holder,
+            port: key.peer.port(),
+            request: u32::from(key.message_type) << 24 | key.sequence & 0x00ff_ffff,
+        }
+    }
+
+    fn find(&self, key: &RequestKey) -> Option<Number> {
+        let holder = *self.by_address.get(&key.peer.ip())?;
+        self.by_key.get(&Self::key(holder, key)).copied()
+    }
+
+    /// The entry of the request that `ticket` began.
+    fn in_work(&self, key: &RequestKey, ticket: Ticket) -> Option<Number> {
+        let number = self.find(key)?;
+        let state = &self.entries.get(number)?.state;
+        matches!(state, State::InWork(known) if *known == ticket).then_some(number)
+    }
+
+    /// Enters a request in the place of any with its number.
+    fn enter(&mut self, key: &RequestKey, digest: u64, state: State, kind: Kind) {
+        if let Some(known) = self.find(key) {
+            self.drop_entry(known);
+        }
+        let holder = self.holder_of(key.peer.ip());
+        let key = Self::key(holder, key);
+        let number = self.entries.add(Entry {
+            key,
+            digest,
+            state,
+            kind,
+            older: NONE,
+            newer: NONE,
+        });
+        self.by_key.insert(key, number);
+        if let Some(holder) = self.holders.get_mut(holder) {
+            holder.entries += 1;
+        }
+        self.list(number);
+    }
+
+    fn holder_of(&mut self, address: IpAddr) -> Number {
+        let holders = &mut self.holders;
+        let entry = self.by_address.entry(address);
+        *entry.or_insert_with(|| {
+            let empty = List {
+                oldest: NONE,
+                newest: NONE,
+            };
+            holders.add(Holder {
+                address,
+                entries: 0,
+                octets: 0,
+                lists: [empty; 4],
+            })
+        })
+    }
+
+    /// Puts an entry at the end of its list.
+    fn list(&mut self, number: Number) {
+        let Some(entry) = self.entries.get_mut(number) else {
+            return;
         };
-        while is_over(self) && self.drop_oldest() {}
+        let Some(holder) = self.holders.get_mut(entry.key.holder) else {
+            return;
+        };
+        let list = &mut holder.lists[entry.kind as usize];
+        (entry.older, entry.newer) = (list.newest, NONE);
+        let before = std::mem::replace(&mut list.newest, number);
+        if before == NONE {
+            list.oldest = number;
+        }
+        holder.octets += entry.octets();
+        self.octets += entry.octets();
+        if let Some(before) = self.entries.get_mut(before) {
+            before.newer = number;
+        }
     }
 
-    fn drop_oldest(&mut self) -> bool {
-        let oldest = self.order.first_key_value().map(|(_, key)| *key);
-        oldest.inspect(|key| self.forget(key)).is_some()
+    /// Takes an entry out of its list.
+    fn unlist(&mut self, number: Number) {
+        let Some(entry) = self.entries.get(number) else {
+            return;
+        };
+        let (older, newer, octets) = (entry.older, entry.newer, entry.octets());
+        let Some(holder) = self.holders.get_mut(entry.key.holder) else {
+            return;
+        };
+        let list = &mut holder.lists[entry.kind as usize];
+        if list.oldest == number {
+            list.oldest = newer;
+        }
+        if list.newest == number {
+            list.newest = older;
+        }
+        holder.octets -= octets;
+        self.octets -= octets;
+        if let Some(older) = self.entries.get_mut(older) {
+            older.newer = newer;
+        }
+        if let Some(newer) = self.entries.get_mut(newer) {
+            newer.older = older;
+        }
     }
 
-    fn forget(&mut self, key: &RequestKey) {
-        if let Some(Entry {
-            state: State::Answered { bytes, place },
-            ..
-        }) = self.entries.remove(key)
-        {
-            self.octets -= bytes.len() + OVERHEAD;
-            self.order.remove(&place);
+    fn drop_entry(&mut self, number: Number) {
+        self.unlist(number);
+        let Some(entry) = self.entries.take(number) else {
+            return;
+        };
+        self.by_key.remove(&entry.key);
+        let Some(holder) = self.holders.get_mut(entry.key.holder) else {
+            return;
+        };
+        holder.entries -= 1;
+        if holder.entries == 0 {
+            self.by_address.remove(&holder.address);
+            self.holders.take(entry.key.holder);
+        }
+    }
+
+    /// Answers whose time is over go: those of one peer at each call.
+    fn expire(&mut self, now: Nanos) {
+        let holder = self.turn;
+        self.turn = if holder as usize + 1 < self.holders.things.len() {
+            holder + 1
+        } else {
+            0
+        };
+        for kind in Kind::KEPT {
+            let is_over = |entry: &Entry| matches!(entry.state, State::Answered(_, until) if until <= now);
+            while let Some(oldest) = self.oldest(holder, kind)
+                && self.entries.get(oldest).is_some_and(is_over)
+            {
+                self.drop_entry(oldest);
+            }
+        }
+    }
+
+    fn oldest(&self, holder: Number, kind: Kind) -> Option<Number> {
+        let oldest = self.holders.get(holder)?.lists[kind as usize].oldest;
+        (oldest != NONE).then_some(oldest)
+    }
+
+    /// Lets answers go until there is room for those of `address`: its own if it has more than its share, else those of
+    /// the peer that has most.
+    fn make_room(&mut self, address: IpAddr) {
+        while self.octets > self.max_octets {
+            let share = self.max_octets / self.holders.len().max(1);
+            let own = self.by_address.get(&address).copied();
+            let is_greedy = |number: &Number| self.holders.get(*number).is_some_and(|own| own.octets > share);
+            let greediest = || {
+                self.holders
+                    .iter()
+                    .max_by_key(|(_, one)| one.octets)
+                    .map(|(number, _)| number)
+            };
+            let Some(holder) = own.filter(is_greedy).or_else(greediest) else {
+                return;
+            };
+            let Some(oldest) = Kind::KEPT.into_iter().find_map(|kind| self.oldest(holder, kind)) else {
+                return;
+            };
+            self.drop_entry(oldest);
+            self.evicted += 1;
         }
     }
 }
@@ -266,7 +552,10 @@ mod tests {
             answers.begin(key(1), digest, Ticket(digest));
             answers.finish(Nanos::ZERO, key(1), Ticket(digest), answer(4));
         }
-        assert_eq!((answers.entries.len(), answers.order.len()), (1, 1));
+        assert_eq!(
+            (answers.entries.len(), answers.by_key.len(), answers.holders.len()),
+            (1, 1, 1)
+        );
         assert_eq!((answers.octets(), answers.evicted()), (4 + OVERHEAD, 0));
     }
 
@@ -309,5 +598,123 @@ mod tests {
             answers.look_up(Nanos::ZERO, &key(1), 5),
             Known::Answered(answer(4))
         );
+    }
+
+    fn of(peer: &str, sequence: u32, message_type: u8) -> RequestKey {
+        RequestKey {
+            peer: peer.parse().unwrap(),
+            sequence,
+            message_type,
+        }
+    }
+
+    fn answered(answers: &mut Answers, key: RequestKey) {
+        let ticket = Ticket(u64::from(key.sequence));
+        answers.begin(key, 5, ticket);
+        answers.finish(Nanos::ZERO, key, ticket, answer(40));
+    }
+
+    fn is_known(answers: &mut Answers, key: RequestKey) -> bool {
+        answers.look_up(Nanos::ZERO, &key, 5) != Known::New
+    }
+
+    #[test]
+    fn a_busy_peer_takes_nothing_of_what_a_quiet_one_has() {
+        // Five answers fit.
+        let mut answers = Answers::new(1, 1_200, AGE);
+        let quiet = |sequence| of("192.0.2.1:8805", sequence, 50);
+        answered(&mut answers, quiet(1));
+        answered(&mut answers, quiet(2));
+        for sequence in 0..100 {
+            answered(&mut answers, of("192.0.2.2:8805", sequence, 50));
+            answered(&mut answers, of("192.0.2.2:9", sequence, 50));
+        }
+        assert!(is_known(&mut answers, quiet(1)) && is_known(&mut answers, quiet(2)));
+        answered(&mut answers, quiet(3));
+        assert!(is_known(&mut answers, quiet(1)), "the busy one makes room");
+        assert!((1..=3).all(|sequence| is_known(&mut answers, quiet(sequence))));
+        assert!(answers.octets() <= 1_200);
+    }
+
+    #[test]
+    fn answers_to_deletions_stay_longest_and_refusals_go_first() {
+        let mut answers = Answers::new(1, 1_200, AGE);
+        let deletion = of("192.0.2.1:8805", 1, 54);
+        let refused = of("192.0.2.1:8805", 2, 50);
+        answered(&mut answers, deletion);
+        let establishment = |sequence| of("192.0.2.1:8805", sequence, 50);
+        answered(&mut answers, establishment(3));
+        answers.refuse(Nanos::ZERO, refused, 5, answer(40));
+        assert_eq!(
+            answers.look_up(Nanos::ZERO, &refused, 5),
+            Known::Answered(answer(40))
+        );
+        for sequence in 4..7 {
+            answered(&mut answers, establishment(sequence));
+        }
+        assert!(!is_known(&mut answers, refused) && is_known(&mut answers, establishment(3)));
+        for sequence in 7..100 {
+            answered(&mut answers, establishment(sequence));
+        }
+        assert!(is_known(&mut answers, deletion) && !is_known(&mut answers, establishment(3)));
+    }
+
+    #[test]
+    fn a_refusal_is_not_for_ever_and_takes_the_place_of_nothing_else() {
+        let mut answers = Answers::new(1, 10_000, AGE);
+        answers.refuse(Nanos::ZERO, key(1), 5, answer(3));
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 6), Known::New);
+        assert_eq!(answers.look_up(Nanos::from_secs(10), &key(1), 5), Known::New);
+        assert_eq!((answers.entries.len(), answers.octets()), (0, 0));
+    }
+
+    proptest::proptest! {
+        /// Against a plain list of what was entered, with room for everything.
+        #[test]
+        fn it_knows_what_it_was_told(
+            steps in proptest::collection::vec((0u8..5, 0u16..3, 0u32..6, 0u64..3), 0..200),
+        ) {
+            let mut answers = Answers::new(7, 1 << 20, AGE);
+            let mut model: Vec<(RequestKey, u64, Option<Ticket>)> = Vec::new();
+            for (step, (what, port, sequence, digest)) in (0..).zip(steps) {
+                let key = of(&format!("192.0.2.{}:{port}", port % 2), sequence, 50);
+                let known = model.iter().position(|(own, ..)| *own == key);
+                match what {
+                    0 => {
+                        known.map(|place| model.remove(place));
+                        answers.begin(key, digest, Ticket(step));
+                        model.push((key, digest, Some(Ticket(step))));
+                    }
+                    1 => {
+                        known.map(|place| model.remove(place));
+                        answers.refuse(Nanos::ZERO, key, digest, answer(1));
+                        model.push((key, digest, None));
+                    }
+                    2 => {
+                        let ticket = known.and_then(|place| model[place].2.take());
+                        answers.finish(Nanos::ZERO, key, ticket.unwrap_or(Ticket(u64::MAX)), answer(1));
+                    }
+                    3 => {
+                        let ticket = known.and_then(|place| model[place].2);
+                        answers.abandon(&key, ticket.unwrap_or(Ticket(u64::MAX)));
+                        model.retain(|(own, _, ticket)| *own != key || ticket.is_none());
+                    }
+                    _ if step % 5 == 0 => {
+                        answers.forget_life_of(key.peer);
+                        model.retain(|(own, ..)| own.peer != key.peer);
+                    }
+                    _ => {}
+                }
+                let expected = model.iter().find(|(own, of, _)| (*own, *of) == (key, digest));
+                let expected = expected.map_or(Known::New, |(.., ticket)| match ticket {
+                    Some(_) => Known::InWork,
+                    None => Known::Answered(answer(1)),
+                });
+                proptest::prop_assert_eq!(answers.look_up(Nanos::ZERO, &key, digest), expected);
+                let kept = model.iter().filter(|(.., ticket)| ticket.is_none()).count();
+                proptest::prop_assert_eq!(answers.octets(), kept * (1 + OVERHEAD));
+                proptest::prop_assert_eq!((answers.entries.len(), answers.by_key.len()), (model.len(), model.len()));
+            }
+        }
     }
 }

@@ -11,7 +11,7 @@ use pfcp::ie::CpFunctionFeatures;
 /// Octets of a datagram of several messages: no fragments on any usual link.
 const MOST_OCTETS: usize = 1_400;
 /// The flag of the first octet that says that another message follows.
-const FOLLOW_ON: u8 = 0x04;
+pub(crate) const FOLLOW_ON: u8 = 0x04;
 
 impl Endpoint {
     /// Notes the addresses at which every peer takes several messages in a datagram.

@@ -76,6 +76,8 @@ pub struct Endpoint {
     pub(crate) no_new_sessions: bool,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
+    /// The request that is being served, until something keeps its answer.
+    pub(crate) serving: Option<(RequestKey, u64)>,
     scratch: Box<[u8]>,
     digests: foldhash::quality::SeedableRandomState,
 }
@@ -145,6 +147,7 @@ impl Endpoint {
             no_new_sessions: false,
             transmits: VecDeque::new(),
             counters: Counters::default(),
+            serving: None,
             scratch: vec![0; SCRATCH].into(),
             digests: foldhash::quality::SeedableRandomState::with_seed(
                 e,
@@ -351,10 +354,12 @@ impl Endpoint {
                     key,
                     digest,
                 };
+                self.serving = Some((key, digest));
                 match Message::decode(frame) {
                     Ok(message) => self.serve(now, request, &message),
                     Err(error) => self.reject(now, path, &frame.header, cp_seid(frame), Reject::from(error)),
                 }
+                self.serving = None;
             }
         }
     }

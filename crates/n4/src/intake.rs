@@ -18,6 +18,7 @@ use std::time::Duration;
 use flow::Nanos;
 use pfcp::{Frames, MessageType};
 
+use crate::bundle::FOLLOW_ON;
 use crate::endpoint::Endpoint;
 use crate::load::{OVERLOAD, is_turned_away};
 
@@ -88,8 +89,24 @@ impl Intake {
         }
     }
 
-    /// A datagram has come from `from`, at our address `to`: it is served, or waits.
+    /// A datagram has come from `from`, at our address `to`: it is served, or waits. Of several messages in it (TS 29.244
+    /// §6.5) each goes its own way, so that nobody gets past those who wait by a bundle.
     pub fn offer(
+        &mut self,
+        now: Nanos,
+        endpoint: &mut Endpoint,
+        (from, to): (SocketAddr, SocketAddr),
+        octets: &[u8],
+    ) {
+        let Some(messages) = bundle(octets) else {
+            return self.offer_one(now, endpoint, (from, to), octets);
+        };
+        for message in messages {
+            self.offer_one(now, endpoint, (from, to), &message);
+        }
+    }
+
+    fn offer_one(
         &mut self,
         now: Nanos,
         endpoint: &mut Endpoint,
@@ -199,7 +216,27 @@ impl Intake {
     }
 }
 
-/// Whether a datagram begins with a request for a new session; then its message priority, if it has one.
+/// The messages of a datagram that has several, each as if it had come alone; if it has no new session, or if one of them
+/// cannot be told from the next, it is to be taken as it is.
+fn bundle(octets: &[u8]) -> Option<Vec<Vec<u8>>> {
+    if octets.first()? & FOLLOW_ON == 0 {
+        return None;
+    }
+    let (mut messages, mut rest, mut begins) = (Vec::new(), octets, false);
+    for frame in Frames::new(octets) {
+        let header = frame.ok()?.header;
+        begins |= header.message_type == MessageType::SESSION_ESTABLISHMENT_REQUEST;
+        let length = usize::from(u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?]));
+        let (message, behind) = rest.split_at_checked(4 + length)?;
+        let mut message = message.to_vec();
+        *message.first_mut()? &= !FOLLOW_ON;
+        messages.push(message);
+        rest = behind;
+    }
+    begins.then_some(messages)
+}
+
+/// Whether a message is a request for a new session; then its message priority, if it has one.
 fn new_session(octets: &[u8]) -> Option<Option<u8>> {
     let header = Frames::new(octets).next()?.ok()?.header;
     (header.message_type == MessageType::SESSION_ESTABLISHMENT_REQUEST).then_some(header.priority)
@@ -304,5 +341,24 @@ mod tests {
             assert_eq!(new_session(&message(other, 0)), None);
         }
         assert_eq!(new_session(&[]), None);
+    }
+
+    #[test]
+    fn a_bundle_comes_apart_if_a_session_begins_in_it() {
+        let message = |message_type: u8, flags: u8, number: u8| {
+            let mut octets = vec![0x21 | flags, message_type, 0, 12];
+            octets.extend([0; 8]);
+            octets.extend([0, 0, number, 0]);
+            octets
+        };
+        let both = |first: u8, second: u8| [message(first, FOLLOW_ON, 1), message(second, 0, 2)].concat();
+        let apart = |first, second| Some(vec![message(first, 0, 1), message(second, 0, 2)]);
+        assert_eq!(bundle(&both(52, 50)), apart(52, 50));
+        assert_eq!(bundle(&both(50, 54)), apart(50, 54));
+        assert_eq!(bundle(&both(52, 54)), None, "nothing to wait for");
+        assert_eq!(bundle(&message(50, 0, 1)), None);
+        let cut = both(50, 50);
+        assert_eq!(bundle(&cut[..cut.len() - 3]), None);
+        assert_eq!(bundle(&[]), None);
     }
 }

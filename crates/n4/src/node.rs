@@ -15,6 +15,9 @@ pub enum NodeName {
     Fqdn(Vec<u8>),
 }
 
+/// Octets of the longest domain name (RFC 1035 §2.3.4).
+pub(crate) const LONGEST_NAME: usize = 255;
+
 impl NodeName {
     /// A domain name with dots. `None` where a label is empty or has more than 63 octets.
     pub fn fqdn(name: &str) -> Option<NodeName> {
@@ -22,12 +25,13 @@ impl NodeName {
     }
 
     /// The node that `id` names. A name that is not in labels is taken as if written with dots, as some peers do.
-    /// `None` for an empty name.
+    /// `None` for an empty name, and for one that is longer than names are.
     pub(crate) fn of(id: NodeId<'_>) -> Option<NodeName> {
         match id {
             NodeId::Ipv4(address) => Some(NodeName::Ipv4(address)),
             NodeId::Ipv6(address) => Some(NodeName::Ipv6(address)),
             NodeId::Fqdn([] | [0]) => None,
+            NodeId::Fqdn(octets) if octets.len() > LONGEST_NAME => None,
             NodeId::Fqdn(octets) if is_labels(octets) => Some(NodeName::Fqdn(
                 octets.strip_suffix(&[0]).unwrap_or(octets).to_ascii_lowercase(),
             )),
@@ -145,6 +149,11 @@ mod tests {
     fn a_name_that_is_no_name_still_tells_nodes_apart() {
         assert_eq!(NodeName::of(NodeId::Fqdn(b"")), None);
         assert_eq!(NodeName::of(NodeId::Fqdn(b"\0")), None);
+        assert_eq!(
+            NodeName::of(NodeId::Fqdn(&[b'a'; 256])),
+            None,
+            "nobody's name is as long"
+        );
         assert_ne!(
             NodeName::of(NodeId::Fqdn(b"\xff\xfe")),
             NodeName::of(NodeId::Fqdn(b"\xff\xfd"))

@@ -96,7 +96,9 @@ impl Endpoint {
         self.counters.answered += 1;
     }
 
-    /// Rejects a request before it has changed anything. `seid` is the peer's, as far as it is known.
+    /// Rejects a request before it has changed anything. `seid` is the peer's, as far as it is known. A peer that asks
+    /// again hears the same, also where another moment would have another answer: what it gave up must not be done.
+    /// Otherwise making the answer again gives the same, so that it need not be kept.
     pub(crate) fn reject(
         &mut self,
         now: Nanos,
@@ -134,10 +136,24 @@ impl Endpoint {
         };
         self.counters.answered += 1;
         self.counters.rejected += 1;
-        self.send_rejection(path, &header, rejection);
+        let sent = self.send_rejection(path, &header, rejection);
+        let depends_on_the_moment = [
+            Cause::NO_ESTABLISHED_PFCP_ASSOCIATION,
+            Cause::PFCP_ENTITY_IN_CONGESTION,
+            Cause::NO_RESOURCES_AVAILABLE,
+        ];
+        let is_kept = depends_on_the_moment.contains(&cause) && self.associations.knows(path.from.ip());
+        if let (true, Some((key, digest)), Some(bytes)) = (is_kept, self.serving.take(), sent) {
+            self.answers.refuse(now, key, digest, bytes);
+        }
     }
 
-    fn send_rejection(&mut self, path: Path, header: &Header, rejection: Rejection<'_>) {
+    fn send_rejection(
+        &mut self,
+        path: Path,
+        header: &Header,
+        rejection: Rejection<'_>,
+    ) -> Option<std::sync::Arc<[u8]>> {
         use pfcp::MessageType as Type;
         let Rejection {
             node,
@@ -148,32 +164,30 @@ impl Endpoint {
         let node = node.as_ie();
         match header.message_type {
             Type::ASSOCIATION_SETUP_RESPONSE => {
-                self.send(path, header, &AssociationSetupResponse::new(node, cause));
+                self.send(path, header, &AssociationSetupResponse::new(node, cause))
             }
             Type::ASSOCIATION_UPDATE_RESPONSE => {
-                self.send(path, header, &AssociationUpdateResponse::new(node, cause));
+                self.send(path, header, &AssociationUpdateResponse::new(node, cause))
             }
             Type::ASSOCIATION_RELEASE_RESPONSE => {
-                self.send(path, header, &AssociationReleaseResponse::new(node, cause));
+                self.send(path, header, &AssociationReleaseResponse::new(node, cause))
             }
             Type::PFD_MANAGEMENT_RESPONSE => {
                 let mut response = PfdManagementResponse::new(cause);
                 response.offending_ie = offending;
-                self.send(path, header, &response);
+                self.send(path, header, &response)
             }
             Type::SESSION_SET_DELETION_RESPONSE => {
                 let mut response = SessionSetDeletionResponse::new(node, cause);
                 response.offending_ie = offending;
-                self.send(path, header, &response);
+                self.send(path, header, &response)
             }
             Type::SESSION_SET_MODIFICATION_RESPONSE => {
                 let mut response = SessionSetModificationResponse::new(node, cause);
                 response.offending_ie = offending;
-                self.send(path, header, &response);
+                self.send(path, header, &response)
             }
-            _ => {
-                self.send_session_rejection(path, header, rejection);
-            }
+            _ => self.send_session_rejection(path, header, rejection),
         }
     }
 }

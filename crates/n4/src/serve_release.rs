@@ -96,7 +96,7 @@ impl Endpoint {
     }
 
     fn sessions_at(&self, id: AssociationId) -> Vec<Seid> {
-        let theirs = self.sessions.iter().filter(|session| session.association() == id);
+        let theirs = self.sessions.of_association(id);
         theirs.map(|session| session.seid()).collect()
     }
 

@@ -20,15 +20,19 @@ use std::net::IpAddr;
 use crate::association::Association;
 use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Path, Request};
+use crate::node::LONGEST_NAME;
 use crate::serve_session::{address_of, cp_f_seid};
 
+/// Octets of the longest Group Id that is kept: longer than any node makes (a UUID, TS 29.571). A longer one is as if it
+/// were not there.
+const LONGEST_GROUP: usize = 255;
 /// Sets of one session that are kept; more are as if they were not there.
 const MOST_SETS: usize = 16;
 
-/// The name of a set that outlives its datagram; `None` for an empty one.
+/// The name of a set that outlives its datagram; `None` for an empty one, and for one that is longer than names are.
 pub(crate) fn set_name(id: Option<SmfSetId<'_>>) -> Option<Vec<u8>> {
     id.map(|id| id.fqdn.to_ascii_lowercase())
-        .filter(|name| !name.is_empty())
+        .filter(|name| !name.is_empty() && name.len() <= LONGEST_NAME)
 }
 
 impl Association {
@@ -299,7 +303,9 @@ impl<'a> Redirects<'a> {
 pub(crate) fn named_sets(ids: Repeated<'_, FqCsid<'_>>, group: Option<GroupId<'_>>) -> Option<Box<Sets>> {
     let sets = Sets {
         ids: ids.iter().flat_map(set_ids).take(MOST_SETS).collect(),
-        group: group.map(|group| group.0.into()),
+        group: group
+            .filter(|group| group.0.len() <= LONGEST_GROUP)
+            .map(|group| group.0.into()),
         reports_to: None,
     };
     (sets != Sets::default()).then(|| Box::new(sets))

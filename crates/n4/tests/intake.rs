@@ -334,3 +334,25 @@ fn strangers_do_not_wait_and_room_is_bounded() {
     let flood = core.answers(|sequence| sequence >= FLOOD);
     assert_eq!((flood.len(), accepted(&flood)), (100, 10));
 }
+
+#[test]
+fn in_a_bundle_new_sessions_wait_each_and_the_rest_goes_on() {
+    let mut core = Core::new(IntakeLimits::default());
+    let seid = core.world.establish(77, ue(77));
+    let mut octets = message(54, Some(seid), 900, &[]);
+    octets[0] |= 4;
+    for place in 0..3 {
+        let mut next = establishment(place, 901 + place);
+        next[0] |= if place < 2 { 4 } else { 0 };
+        octets.extend(next);
+    }
+    let World { n4, now, .. } = &mut core.world;
+    core.intake.offer(*now, n4, (smf(), upf()), &octets);
+    assert_eq!(core.intake.waiting(), 3);
+    let deleted = core.world.run();
+    assert_eq!((deleted.len(), deleted[0].header().sequence.get()), (1, 900));
+    while core.intake.serve(core.world.now, &mut core.world.n4) {}
+    let established = core.world.run();
+    established.iter().for_each(Reply::assert_accepted);
+    assert_eq!((established.len(), core.world.sessions()), (3, 3));
+}

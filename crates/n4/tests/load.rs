@@ -170,6 +170,25 @@ fn the_busier_we_are_the_higher_a_new_sessions_priority_must_be() {
 }
 
 #[test]
+fn who_was_turned_away_is_turned_away_when_the_request_comes_again() {
+    let mut world = associated(World::config(1), 0);
+    world.n4.set_load(100);
+    let sequence = world.next_sequence();
+    let request = establishment(1, sequence, None);
+    let refused = world.datagram(&request);
+    assert_eq!(refused.cause(), Some(Cause::PFCP_ENTITY_IN_CONGESTION));
+    world.n4.set_load(0);
+    // The SMF has given the session up, or will when this answer comes: it must not be there without its knowledge.
+    assert_eq!(world.datagram(&request), refused);
+    assert_eq!(world.sessions(), 0);
+    establish(&mut world, 1, None).assert_accepted();
+    // The same number with another content is another request.
+    world
+        .datagram(&establishment(2, sequence, None))
+        .assert_accepted();
+}
+
+#[test]
 fn under_overload_modifications_deletions_and_heartbeats_go_through() {
     let mut world = associated(World::config(1), 0);
     let seid = establish(&mut world, 1, None).up_seid();

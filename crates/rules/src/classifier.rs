@@ -18,6 +18,7 @@ use std::net::IpAddr;
 
 use flow::{KeyFields, prefetch};
 use packet::{IpTuple, Qfi, Teid};
+use smallvec::SmallVec;
 
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
 use self::packed::{Builder, OwnTunnel, Rule, Span, TooMany, View, Wanted};
@@ -146,7 +147,7 @@ impl Classifier {
             let rule = RuleRef::Pdr(pdr.id);
             move |reason| CompileError { rule, reason }
         };
-        let mut pdrs = Vec::with_capacity(rules.pdrs().len());
+        let mut pdrs: SmallVec<[_; 8]> = SmallVec::with_capacity(rules.pdrs().len());
         for (pdr, decision) in rules.pdrs().iter().zip(decisions) {
             let own = pdr.pdi.f_teid.map(|own| tunnels(own, network)).transpose();
             pdrs.push((pdr, decision, own.map_err(failed(pdr))?));
@@ -159,7 +160,7 @@ impl Classifier {
         let prefixes = rules.ue_prefixes();
         let has_long = prefixes.iter().any(is_long);
         let too_many = |_| failed(first)(TooMany.into());
-        let mut builder = Builder::new(&prefixes, has_long).map_err(too_many)?;
+        let mut builder = Builder::new(&prefixes, has_long, pdrs.len()).map_err(too_many)?;
         let own = pdrs
             .iter()
             .map(|(pdr, _, tunnels)| (pdr.pdi.source_interface, tunnels.as_deref().unwrap_or_default()));
@@ -243,7 +244,7 @@ fn add(
     network: &Network,
 ) -> Result<(), CompileFault> {
     let pdi = &pdr.pdi;
-    let mut filters = Vec::with_capacity(pdi.sdf_filters.len());
+    let mut filters: SmallVec<[_; 4]> = SmallVec::with_capacity(pdi.sdf_filters.len());
     for filter in &pdi.sdf_filters {
         filters.push(filter::packed(builder, filter, rules)?);
     }
@@ -251,7 +252,7 @@ fn add(
     let flows = application
         .map(|application| flows(builder, application))
         .transpose()?;
-    let prefixes: Vec<IpPrefix> = pdi.ue_prefixes().collect();
+    let prefixes: SmallVec<[IpPrefix; 4]> = pdi.ue_prefixes().collect();
     let wanted = Wanted {
         interface: pdi.source_interface,
         tunnels,
@@ -288,7 +289,7 @@ fn interfaces(view: &View<'_>, side: Side) -> Interfaces {
 
 /// Each tunnel once, with the interfaces of the PDRs that name it.
 fn own_tunnels<'a>(pdrs: impl Iterator<Item = (SourceInterface, &'a [Tunnel])>) -> Vec<OwnTunnel> {
-    let mut all: Vec<(Tunnel, Interfaces)> = Vec::new();
+    let mut all: SmallVec<[(Tunnel, Interfaces); 4]> = SmallVec::new();
     for (interface, tunnels) in pdrs {
         for &tunnel in tunnels {
             match all.iter_mut().find(|(known, _)| *known == tunnel) {
@@ -366,12 +367,12 @@ impl From<TooMany> for CompileFault {
 }
 
 /// The tunnels of an F-TEID: one for each of its addresses.
-pub(crate) fn tunnels(f_teid: FTeid, network: &Network) -> Result<Vec<Tunnel>, CompileFault> {
+pub(crate) fn tunnels(f_teid: FTeid, network: &Network) -> Result<SmallVec<[Tunnel; 2]>, CompileFault> {
     let own = |address| match network.local(address) {
         Some((instance, local)) if network.ends_tunnels(instance) => Ok((local, f_teid.teid)),
         _ => Err(CompileFault::NotLocal(address)),
     };
-    let tunnels: Vec<Tunnel> = f_teid.addresses().map(own).collect::<Result<_, _>>()?;
+    let tunnels: SmallVec<[Tunnel; 2]> = f_teid.addresses().map(own).collect::<Result<_, _>>()?;
     if tunnels.is_empty() || f_teid.teid == Teid::ZERO {
         return Err(CompileFault::FTeidIncomplete);
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use flow::meter::{MeterSpec, Rate};
 use packet::Teid;
+use smallvec::SmallVec;
 
 use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex};
 
@@ -69,6 +70,9 @@ impl NextHops<'_> {
         Some(id)
     }
 }
+
+/// Slots that a mask is made of; usually few.
+type Slots = SmallVec<[usize; 8]>;
 
 /// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
 /// `bucket`, and its `classification_generation`, which
@@ -149,10 +153,38 @@ pub fn classifier(rules: &SessionRules, network: &Network) -> Result<Classifier,
 fn classify(rules: &SessionRules, network: &Network) -> Result<(Vec<Decision>, Classifier), CompileError> {
     check_limits(rules)?;
     check_identity(rules)?;
-    let knows_ue = !rules.ue_prefixes().is_empty();
+    let knows_ue = knows_ue(rules);
     let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
     let classifier = Classifier::new(rules, &decisions, network)?;
     Ok((decisions, classifier))
+}
+
+/// Whether any PDR names an address of the UE.
+fn knows_ue(rules: &SessionRules) -> bool {
+    let mut prefixes = rules.pdrs().iter().flat_map(|pdr| pdr.pdi.ue_prefixes());
+    prefixes.next().is_some()
+}
+
+/// Whether every decision still holds that was made by the `older` rules of `image`'s session, so that it gets their
+/// generation and no flow is touched ([`SessionImage::is_classified_like`]). What most changes leave as it is, PDRs, is
+/// not compiled once more to be compared.
+pub fn is_classified_like(image: &SessionImage, older: &SessionRules, network: &Network) -> bool {
+    let rules = &image.rules;
+    let is_own = |pdr: &Pdr| pdr.rulebases.is_empty();
+    let detects_alike = rules.pdrs() == older.pdrs()
+        && rules.pdrs().iter().all(is_own)
+        && rules.shared_filters().eq(older.shared_filters());
+    if detects_alike {
+        let (knew_ue, knows_ue) = (knows_ue(older), knows_ue(rules));
+        let mut pdrs = rules.pdrs().iter().zip(older.pdrs()).enumerate();
+        return image.keeps_slots(older)
+            && pdrs.all(|(slot, (pdr, old))| {
+                let new = decision(slot, pdr, rules, knows_ue);
+                new.is_ok() && new == decision(slot, old, older, knew_ue)
+            });
+    }
+    let before = classifier(older, network);
+    before.is_ok_and(|before| image.is_classified_like(older, &before))
 }
 
 /// Room for what is told of delivery statuses, if any FAR asks for it.
@@ -185,7 +217,8 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
 
 fn limit_prefixes(rules: &SessionRules) -> Result<(), CompileError> {
     let max = MAX_UE_PREFIXES;
-    if rules.ue_prefixes().len() <= max {
+    let named: usize = rules.pdrs().iter().map(|pdr| pdr.pdi.ue_prefixes().count()).sum();
+    if named <= max || rules.ue_prefixes().len() <= max {
         return Ok(());
     }
     let most = rules
@@ -266,8 +299,8 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
             .position(|rule| rule.id == id)
             .ok_or(missing(id.into()))
     };
-    let qers = pdr.qers.iter().map(qer_slot).collect::<Result<Vec<usize>, _>>()?;
-    let urrs = pdr.urrs.iter().map(urr_slot).collect::<Result<Vec<usize>, _>>()?;
+    let qers = pdr.qers.iter().map(qer_slot).collect::<Result<Slots, _>>()?;
+    let urrs = pdr.urrs.iter().map(urr_slot).collect::<Result<Slots, _>>()?;
     let marking = qers
         .iter()
         .find(|&&slot| rules.qers().get(slot).is_some_and(|qer| qer.qfi.is_some()));
@@ -325,7 +358,7 @@ fn activity(rules: &SessionRules) -> u64 {
 /// The slots of URRs that count nothing now.
 fn paused(rules: &SessionRules) -> u64 {
     let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused());
-    mask(&slots.map(|(slot, _)| slot).collect::<Vec<usize>>())
+    mask(&slots.map(|(slot, _)| slot).collect::<Slots>())
 }
 
 fn mask(slots: &[usize]) -> u64 {
@@ -367,7 +400,7 @@ fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
 }
 
 fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {
-    let closed: Vec<usize> = (0..)
+    let closed: Slots = (0..)
         .zip(qers)
         .filter(|(_, qer)| gate(qer).is_closed())
         .map(|(slot, _)| slot)

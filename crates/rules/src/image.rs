@@ -273,8 +273,12 @@ impl SessionImage {
     /// generation then, and no flow is touched. Rules that changed without moving slots (a FAR, a gate, a mark) do not
     /// matter; those are read in the block.
     pub fn is_classified_like(&self, older: &SessionRules, classifier: &Classifier) -> bool {
-        self.classifier == *classifier
-            && slots_keep(self.rules.pdrs(), older.pdrs(), |pdr| pdr.id)
+        self.classifier == *classifier && self.keeps_slots(older)
+    }
+
+    /// Whether every slot that both have belongs to the same rule.
+    pub(crate) fn keeps_slots(&self, older: &SessionRules) -> bool {
+        slots_keep(self.rules.pdrs(), older.pdrs(), |pdr| pdr.id)
             && slots_keep(self.rules.fars(), older.fars(), |far| far.id)
             && slots_keep(self.rules.qers(), older.qers(), |qer| qer.id)
             && slots_keep(self.rules.urrs(), older.urrs(), |urr| urr.id)

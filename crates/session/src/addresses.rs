@@ -100,7 +100,17 @@ impl Addresses {
 
     /// Whether a session of which `is_foreign` holds `address`, a prefix around it or a part of it.
     pub fn is_taken(&self, address: UeAddress, is_foreign: impl Fn(SessionIndex) -> bool) -> bool {
-        self.around(address).any(&is_foreign) || self.within(address).any(is_foreign)
+        self.around(address).any(&is_foreign)
+            || (self.has_longer(address) && self.within(address).any(is_foreign))
+    }
+
+    /// Whether any prefix of the address space is held that is longer than `address`, and may be a part of it.
+    fn has_longer(&self, (vrf, prefix): UeAddress) -> bool {
+        let family = prefix.is_ipv4();
+        let mut longer = self
+            .lengths
+            .range((vrf, family, prefix.len() + 1)..=(vrf, family, u8::MAX));
+        longer.next().is_some()
     }
 
     /// The session that holds `address` or the longest prefix that it lies in.

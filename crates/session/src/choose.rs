@@ -11,6 +11,7 @@ use rules::model::{
     Edit, FTeid, Pdi, PdiUpdate, PdrUpdate, SessionRules, SourceInterface, TrafficEndpointId,
 };
 use rules::network::{Instance, Network, Roles};
+use smallvec::SmallVec;
 use std::net::IpAddr;
 
 use crate::changes::{Changes, Choose, Recipient};
@@ -180,9 +181,9 @@ impl Allocation<'_> {
 }
 
 /// The addresses to answer with; the TEID is still 0.
-fn local_addresses(network: &Network, choose: Choose, pdi: &Pdi) -> Option<(Vec<LocalId>, FTeid)> {
+fn local_addresses(network: &Network, choose: Choose, pdi: &Pdi) -> Option<(SmallVec<[LocalId; 2]>, FTeid)> {
     let any = !choose.ipv4 && !choose.ipv6;
-    candidates(network, pdi).into_iter().find_map(|instance| {
+    candidates(network, pdi).find_map(|instance| {
         let ipv4 = instance
             .ipv4
             .map(|(address, _)| address)
@@ -190,7 +191,7 @@ fn local_addresses(network: &Network, choose: Choose, pdi: &Pdi) -> Option<(Vec<
         let ipv6 = instance.ipv6.map(|(address, _)| address);
         let ipv6 = ipv6.filter(|_| choose.ipv6 || (any && ipv4.is_none()));
         let addresses = ipv4.map(IpAddr::V4).into_iter().chain(ipv6.map(IpAddr::V6));
-        let locals: Vec<LocalId> = addresses
+        let locals: SmallVec<[LocalId; 2]> = addresses
             .filter_map(|own| network.local(own))
             .map(|(_, id)| id)
             .collect();
@@ -206,24 +207,24 @@ fn local_addresses(network: &Network, choose: Choose, pdi: &Pdi) -> Option<(Vec<
 }
 
 /// The instances that could answer, the best first.
-fn candidates<'n>(network: &'n Network, pdi: &Pdi) -> Vec<&'n Instance> {
+fn candidates<'n>(network: &'n Network, pdi: &Pdi) -> impl Iterator<Item = &'n Instance> + use<'n> {
     let tunnelled = |instance: &&Instance| instance.roles.intersects(Roles::GTPU);
     let named = pdi.instance.and_then(|id| network.instance(id)).filter(tunnelled);
-    let of_roles = preference(pdi.source_interface).into_iter().flat_map(|role| {
+    let of_roles = preference(pdi.source_interface).iter().flat_map(|role| {
         network
             .instances()
             .iter()
-            .filter(move |instance| instance.roles.intersects(role))
+            .filter(move |instance| instance.roles.intersects(*role))
     });
-    named.into_iter().chain(of_roles).collect()
+    named.into_iter().chain(of_roles)
 }
 
 /// Roles that go with a source interface, the best first.
-fn preference(source: SourceInterface) -> Vec<Roles> {
+fn preference(source: SourceInterface) -> &'static [Roles] {
     match source {
-        SourceInterface::Access => vec![Roles::N3, Roles::N9],
-        SourceInterface::Core | SourceInterface::SgiLan => vec![Roles::N9, Roles::N3],
-        SourceInterface::CpFunction => vec![Roles::N4U, Roles::N3, Roles::N9],
-        SourceInterface::Other(_) => vec![Roles::GTPU],
+        SourceInterface::Access => &[Roles::N3, Roles::N9],
+        SourceInterface::Core | SourceInterface::SgiLan => &[Roles::N9, Roles::N3],
+        SourceInterface::CpFunction => &[Roles::N4U, Roles::N3, Roles::N9],
+        SourceInterface::Other(_) => &[Roles::GTPU],
     }
 }

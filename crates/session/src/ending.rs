@@ -350,11 +350,12 @@ impl Sessions {
         };
         let owner = (session.association, session.cp);
         let (bucket, place) = (session.bucket, session.place);
-        self.by_seid.remove(&session.seid);
+        self.by_seid.remove(session.seid);
         self.shares.remove_session(session.association);
         if self.by_owner.get(&owner) == Some(&index) {
             self.by_owner.remove(&owner);
         }
+        self.leave_association(index);
         let successor = self.members.remove(bucket, place);
         if let Some(session) = successor.and_then(|index| self.session_mut(index)) {
             session.place = place;

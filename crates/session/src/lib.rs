@@ -27,6 +27,7 @@ mod progress;
 mod random;
 mod record;
 mod refusal;
+mod seids;
 mod session;
 mod sessions;
 mod sets;

@@ -94,7 +94,8 @@ fn home(changes: &Changes) -> Option<Bucket> {
 }
 
 impl Sessions {
-    /// Allocates, edits, compiles and claims; on an error nothing is left behind.
+    /// Allocates, edits, compiles and claims; on an error nothing is left behind. Nothing is looked up in the session
+    /// itself: a caller may have taken its rules out.
     pub(crate) fn prepare(&mut self, subject: Subject<'_>, mut changes: Changes) -> Result<Ready, Refusal> {
         self.check_chosen(subject.live, &changes)?;
         let mut assignment = Assignment {
@@ -219,8 +220,7 @@ impl Sessions {
             (None, Some((_, teid))) => flow::bucket::of_teid(teid.0),
             (None, None) => Bucket::of_rss_hash(self.random.next_u32()),
         };
-        let before = compile::classifier(&live.rules, &self.network);
-        let alike = before.is_ok_and(|before| image.is_classified_like(&live.rules, &before));
+        let alike = compile::is_classified_like(&image, &live.rules, &self.network);
         image.classification_generation = live.generation.wrapping_add(u32::from(!alike));
         Ok(Box::new(image))
     }

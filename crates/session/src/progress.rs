@@ -326,7 +326,7 @@ impl Sessions {
         let Some(session) = self.session_mut(index) else {
             return;
         };
-        let before = std::mem::replace(&mut session.live, prepared.live.clone());
+        let before = std::mem::take(&mut session.live);
         session.shared = prepared.shared;
         let urrs = prepared.live.rules.urrs();
         session.usage.close(&prepared.fresh);
@@ -339,9 +339,10 @@ impl Sessions {
         let gone = before.without(&prepared.live);
         self.let_go(now, index, &gone.0, &gone.1);
         self.follow_remotes(index, &before, &prepared.live);
-        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
+        let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
             return;
         };
+        session.live = prepared.live;
         let (seid, cp) = (session.seid, session.cp);
         self.store.store(SessionView::new(session));
         self.done(

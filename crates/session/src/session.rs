@@ -39,15 +39,22 @@ pub(crate) struct Live {
 impl Live {
     /// What `image` runs, with those of `leases` that its rules still name.
     pub(crate) fn of(image: &SessionImage, mut leases: Vec<UeAddress>) -> Live {
-        let named = image.rules.ue_ip_prefixes();
-        leases.retain(|(_, lease)| named.binary_search(lease).is_ok());
         let mut addresses = image.ue_addresses.clone();
-        addresses.extend(&leases);
-        addresses.sort_unstable();
-        addresses.dedup();
-        let mut paths: Vec<_> = image.block.forwards.iter().filter_map(GtpuPath::of).collect();
-        paths.sort_unstable();
-        paths.dedup();
+        if !leases.is_empty() {
+            let named = image.rules.ue_ip_prefixes();
+            leases.retain(|(_, lease)| named.binary_search(lease).is_ok());
+            addresses.extend(&leases);
+            addresses.sort_unstable();
+            addresses.dedup();
+        }
+        let mut paths: Vec<GtpuPath> = Vec::new();
+        for path in image.block.forwards.iter().filter_map(GtpuPath::of) {
+            // Few, and one for most sessions: no more room than that.
+            if let Err(place) = paths.binary_search(&path) {
+                paths.reserve_exact(1);
+                paths.insert(place, path);
+            }
+        }
         Live {
             paths,
             rules: Arc::clone(&image.rules),
@@ -71,17 +78,16 @@ impl Live {
     }
 
     /// The peers' tunnel endpoints that packets are sent to.
-    pub(crate) fn remotes(&self) -> Vec<Remote> {
+    pub(crate) fn remotes(&self) -> impl Iterator<Item = Remote> + '_ {
         let fars = self.rules.fars().iter();
         let headers = fars.filter_map(|far| far.forwarding.and_then(|to| to.outer_header_creation));
         let gtpu = headers.filter(|header| header.kind.is_gtpu() && header.teid != Teid::ZERO);
-        let both = gtpu.flat_map(|header| {
+        gtpu.flat_map(|header| {
             let v4 = header.ipv4.map(IpAddr::V4);
             v4.into_iter()
                 .chain(header.ipv6.map(IpAddr::V6))
                 .map(move |peer| (peer, header.teid))
-        });
-        both.collect()
+        })
     }
 }
 
@@ -245,6 +251,8 @@ pub(crate) struct Session {
     pub(crate) bucket: Bucket,
     /// Its place among the bucket's sessions.
     pub(crate) place: usize,
+    /// Its place among its association's sessions.
+    pub(crate) place_of_association: usize,
     pub(crate) phase: Phase,
     /// What counts against its association's share.
     pub(crate) charged: Holding,

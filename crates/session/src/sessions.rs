@@ -33,6 +33,7 @@ use crate::prepare::Subject;
 use crate::progress::Op;
 use crate::random::Random;
 use crate::refusal::Refusal;
+use crate::seids::Seids;
 use crate::session::{
     Change, Live, Phase, Prepared, Session, SessionView, State, Waiting, WaitingRequest, Work,
 };
@@ -148,8 +149,7 @@ pub struct Sessions {
     pub(crate) random: Random,
     pub(crate) slots: Vec<Option<Box<Session>>>,
     pub(crate) indexes: Indexes,
-    /// In order, so that views can go from one page to the next. The numbers are our own and random.
-    pub(crate) by_seid: BTreeMap<Seid, SessionIndex>,
+    pub(crate) by_seid: Seids,
     pub(crate) by_owner: Keyed<(AssociationId, CpFSeid), SessionIndex>,
     /// One of the sessions that send to each endpoint of a peer; `beside` has the others.
     pub(crate) by_remote: Keyed<Remote, SessionIndex>,
@@ -159,6 +159,8 @@ pub struct Sessions {
     pub(crate) addresses: Addresses,
     pub(crate) shares: Shares,
     pub(crate) members: Members,
+    /// The sessions of each association that peers can address, in no order; none is not entered.
+    pub(crate) by_association: BTreeMap<AssociationId, Vec<SessionIndex>>,
     /// How many sessions of each association only workers still know.
     pub(crate) dying: BTreeMap<AssociationId, usize>,
     pub(crate) moving: Option<Box<Move>>,
@@ -189,7 +191,7 @@ impl Sessions {
         random.next_u64();
         Sessions {
             indexes: Indexes::new(config.max_sessions),
-            by_seid: BTreeMap::new(),
+            by_seid: Seids::default(),
             by_owner: keyed(random.next_u64()),
             by_remote: keyed(random.next_u64()),
             beside: BTreeSet::new(),
@@ -208,6 +210,7 @@ impl Sessions {
             ),
             ops: keyed(random.next_u64()),
             members: Members::new(),
+            by_association: BTreeMap::new(),
             dying: BTreeMap::new(),
             moving: None,
             moved: VecDeque::new(),
@@ -286,6 +289,7 @@ impl Sessions {
             cp,
             bucket,
             place: 0,
+            place_of_association: 0,
             phase: Phase::Stays,
             charged: Holding::default(),
             live: Live::default(),
@@ -317,7 +321,7 @@ impl Sessions {
     }
 
     pub(crate) fn submit_to(&mut self, now: Nanos, seid: Seid, waiting: Waiting) {
-        match self.by_seid.get(&seid).copied() {
+        match self.by_seid.get(seid) {
             Some(index) => self.submit(now, index, waiting),
             None => self.refuse(waiting.ticket, Refusal::NotFound),
         }
@@ -374,24 +378,24 @@ impl Sessions {
         cp: Option<CpFSeid>,
         changes: Changes,
     ) -> Result<(), Refusal> {
-        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
+        let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
             return Err(Refusal::NotFound);
         };
-        let (live, shared) = (session.live.clone(), session.shared.clone());
-        let queried = crate::prepare::queried(&live, &changes.query)?;
-        crate::prepare::check_queried(&live, &changes.query_packets)?;
+        let shared = session.shared.clone();
+        let queried = crate::prepare::queried(&session.live, &changes.query)?;
+        crate::prepare::check_queried(&session.live, &changes.query_packets)?;
         let queried_packets = changes.query_packets.clone();
         let renewed: Vec<_> = changes.update_urrs.iter().map(renewed).collect();
         let (image, mut prepared) = if changes.leaves_rules() {
-            (
-                None,
-                Prepared {
-                    live,
-                    shared,
-                    ..Prepared::default()
-                },
-            )
+            let prepared = Prepared {
+                live: session.live.clone(),
+                shared,
+                ..Prepared::default()
+            };
+            (None, prepared)
         } else {
+            // Out of the session while it is read, and back in any case: not copied.
+            let live = std::mem::take(&mut session.live);
             let subject = Subject {
                 index,
                 seid: session.seid,
@@ -400,7 +404,11 @@ impl Sessions {
                 live: &live,
                 shared,
             };
-            let (_, image, prepared) = self.prepare(subject, changes)?;
+            let ready = self.prepare(subject, changes);
+            if let Some(session) = self.session_mut(index) {
+                session.live = live;
+            }
+            let (_, image, prepared) = ready?;
             (Some(image), prepared)
         };
         // A URR without PDRs forgets what it measured, and what was left of its quotas (TS 29.244 §5.2.2.3.1).
@@ -415,7 +423,7 @@ impl Sessions {
 
     /// Removes a session without telling its owner, and refuses what waits for it.
     pub fn remove(&mut self, seid: Seid, cause: EndCause) {
-        if let Some(index) = self.by_seid.get(&seid).copied() {
+        if let Some(index) = self.by_seid.get(seid) {
             self.kill(index, cause);
         }
     }
@@ -428,15 +436,9 @@ impl Sessions {
         cause: EndCause,
         go: impl Fn(&CpFSeid) -> bool,
     ) -> usize {
-        if self.shares.sessions(association) == 0 {
-            // There may be hundreds of thousands of others' to look through.
-            return 0;
-        }
-        let theirs = self.slots.iter().flatten();
-        let theirs = theirs.filter(|session| session.association == association && !session.is_dying());
+        let theirs = self.indexes_of(association).into_iter();
         let going: Vec<SessionIndex> = theirs
-            .filter(|session| go(&session.cp))
-            .map(|session| session.index)
+            .filter(|index| self.session_mut(*index).is_some_and(|session| go(&session.cp)))
             .collect();
         going.iter().for_each(|index| self.kill(*index, cause));
         going.len()
@@ -447,7 +449,7 @@ impl Sessions {
     ///
     /// [`UsageReport::absorb`]: crate::UsageReport::absorb
     pub fn recall_report(&mut self, seid: Seid, urr: UrrId, sequence: u32) {
-        if let Some(index) = self.by_seid.get(&seid).copied()
+        if let Some(index) = self.by_seid.get(seid)
             && let Some(session) = self.session_mut(index)
         {
             session.usage.recall(urr, sequence);
@@ -466,7 +468,7 @@ impl Sessions {
 
     /// The session with this local SEID.
     pub fn session(&self, seid: Seid) -> Option<SessionView<'_>> {
-        self.view(*self.by_seid.get(&seid)?)
+        self.view(self.by_seid.get(seid)?)
     }
 
     /// The session with this index, unless only a worker still knows it.
@@ -500,6 +502,51 @@ impl Sessions {
     /// The associations whose sessions send into a GTP-U path.
     pub fn users_of(&self, path: &GtpuPath) -> impl Iterator<Item = AssociationId> + '_ {
         self.paths.users(path)
+    }
+
+    /// The sessions of an association, in the order of their indexes. Costs what they are, however many others there
+    /// are.
+    pub fn of_association(&self, association: AssociationId) -> impl Iterator<Item = SessionView<'_>> {
+        let indexes = self.indexes_of(association).into_iter();
+        indexes.filter_map(move |index| self.view(index))
+    }
+
+    fn indexes_of(&self, association: AssociationId) -> Vec<SessionIndex> {
+        let mut indexes = self.by_association.get(&association).cloned().unwrap_or_default();
+        indexes.sort_unstable();
+        indexes
+    }
+
+    /// A session that peers can address joins those of its association.
+    pub(crate) fn join_association(&mut self, index: SessionIndex) {
+        let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        let theirs = self.by_association.entry(session.association).or_default();
+        session.place_of_association = theirs.len();
+        theirs.push(index);
+    }
+
+    /// A session is none of its association's any more.
+    pub(crate) fn leave_association(&mut self, index: SessionIndex) {
+        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
+            return;
+        };
+        let (association, place) = (session.association, session.place_of_association);
+        let Some(theirs) = self.by_association.get_mut(&association) else {
+            return;
+        };
+        if theirs.get(place) != Some(&index) {
+            return;
+        }
+        theirs.swap_remove(place);
+        let successor = theirs.get(place).copied();
+        if theirs.is_empty() {
+            self.by_association.remove(&association);
+        }
+        if let Some(session) = successor.and_then(|index| self.session_mut(index)) {
+            session.place_of_association = place;
+        }
     }
 
     /// All sessions, in the order of their indexes.
@@ -601,7 +648,7 @@ impl Sessions {
     pub(crate) fn new_seid(&mut self) -> Seid {
         loop {
             let seid = Seid(self.random.next_u64());
-            if seid.0 != 0 && !self.by_seid.contains_key(&seid) {
+            if seid.0 != 0 && self.by_seid.get(seid).is_none() {
                 return seid;
             }
         }
@@ -618,7 +665,9 @@ impl Sessions {
             self.slots.resize_with(at + 1, || None);
         }
         if let Some(slot) = self.slots.get_mut(at) {
+            let index = session.index;
             *slot = Some(Box::new(session));
+            self.join_association(index);
         }
     }
 

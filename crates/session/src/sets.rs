@@ -50,22 +50,23 @@ pub struct Sets {
 impl Sessions {
     /// The sets of a session, to be changed.
     pub fn sets_mut(&mut self, seid: Seid) -> Option<&mut Sets> {
-        let index = self.by_seid.get(&seid).copied()?;
+        let index = self.by_seid.get(seid)?;
         self.session_mut(index).map(|session| &mut session.sets)
     }
 
     /// The control plane knows a session by another F-SEID from now on.
     pub fn rename(&mut self, seid: Seid, cp: CpFSeid) {
-        if let Some(index) = self.by_seid.get(&seid).copied() {
+        if let Some(index) = self.by_seid.get(seid) {
             self.move_owner(index, cp);
         }
     }
 
     /// A session belongs to another association from now on. What it holds still counts for the one that set it up.
     pub fn hand_over(&mut self, seid: Seid, to: AssociationId) {
-        let Some(index) = self.by_seid.get(&seid).copied() else {
+        let Some(index) = self.by_seid.get(seid) else {
             return;
         };
+        self.leave_association(index);
         let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
             return;
         };
@@ -81,5 +82,6 @@ impl Sessions {
             self.by_owner.remove(&(from, cp));
         }
         self.by_owner.insert((to, cp), index);
+        self.join_association(index);
     }
 }

@@ -99,7 +99,7 @@ impl Sessions {
         session.sets = Sets::default();
         session.account = Account::of(subscriber);
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));
-        self.by_seid.remove(&old);
+        self.by_seid.remove(old);
         self.by_seid.insert(seid, index);
         self.store.remove(old);
         meant_old

@@ -135,7 +135,7 @@ impl Sessions {
         association: AssociationId,
         record: &SessionRecord,
     ) -> Result<(), ImportError> {
-        if self.by_seid.contains_key(&record.seid) {
+        if self.by_seid.get(record.seid).is_some() {
             return Err(ImportError::Seid(record.seid));
         }
         if self.by_owner.contains_key(&(association, record.cp)) {
@@ -270,6 +270,7 @@ impl Session {
             cp: record.cp,
             bucket: record.bucket,
             place: 0,
+            place_of_association: 0,
             phase: Phase::Stays,
             charged: Holding::default(),
             live: Live::default(),

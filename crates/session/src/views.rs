@@ -5,7 +5,6 @@ use flow::SessionIndex;
 use packet::Teid;
 use rules::prefix::IpPrefix;
 use std::net::IpAddr;
-use std::ops::Bound;
 
 use crate::effect::Seid;
 use crate::session::SessionView;
@@ -14,9 +13,7 @@ use crate::sessions::Sessions;
 impl Sessions {
     /// Sessions in the order of their SEIDs, from the first one behind `after` on.
     pub fn page(&self, after: Option<Seid>) -> impl Iterator<Item = SessionView<'_>> {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let behind = self.by_seid.range((from, Bound::Unbounded));
-        behind.filter_map(|(_, index)| self.view(*index))
+        self.by_seid.behind(after).filter_map(|index| self.view(index))
     }
 
     /// The sessions that have this TEID at one of our addresses.

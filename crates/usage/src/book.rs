@@ -6,8 +6,8 @@
 
 use flow::{Bounds, Nanos, Reached, UrrCount};
 use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
-use std::collections::BTreeMap;
 
+use crate::by_urr::ByUrr;
 use crate::count::{combine, difference, is_null, sum};
 use crate::machine::{Machine, Renewed};
 use crate::{Moment, Seconds, Setting, UsageInformation, UsageReport, UsageTriggers};
@@ -91,7 +91,7 @@ impl Account {
 /// The accounts of one session.
 #[derive(Clone, Debug, Default)]
 pub struct UsageBook {
-    accounts: BTreeMap<UrrId, Account>,
+    accounts: ByUrr<Account>,
     setting: Setting,
 }
 
@@ -99,7 +99,7 @@ impl UsageBook {
     /// No accounts.
     pub fn new(setting: Setting) -> UsageBook {
         UsageBook {
-            accounts: BTreeMap::new(),
+            accounts: ByUrr::default(),
             setting,
         }
     }
@@ -124,8 +124,9 @@ impl UsageBook {
     /// with what a request has `renewed`.
     pub fn follow(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) {
         let now = Moment::from(now);
+        self.accounts.reserve(urrs.len());
         for urr in urrs {
-            let account = self.accounts.entry(urr.id).or_insert_with(|| Account {
+            let account = self.accounts.get_or_insert_with(urr.id, || Account {
                 since: now,
                 ..Account::default()
             });
@@ -143,12 +144,12 @@ impl UsageBook {
             acting.machine.renew(urr, what, now, self.setting);
         }
         self.accounts
-            .retain(|known, _| urrs.iter().any(|urr| urr.id == *known));
+            .retain(|known| urrs.iter().any(|urr| urr.id == known));
     }
 
     /// Closes the accounts of these URRs, whose slots have ended: one of the same number is another one.
     pub fn close(&mut self, urrs: &[UrrId]) {
-        self.accounts.retain(|known, _| !urrs.contains(known));
+        self.accounts.retain(|known| !urrs.contains(&known));
     }
 
     /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
@@ -156,7 +157,7 @@ impl UsageBook {
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
         let Counted { urr, count } = counted;
         let now = Moment::from(now);
-        let account = self.accounts.entry(urr.id).or_default();
+        let account = self.accounts.get_or_insert_with(urr.id, Account::default);
         if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
             return account.tell(urr, triggers, now);
         }
@@ -401,23 +402,17 @@ impl UsageBook {
     /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
     /// last, or if all are to be set again. They count as told then.
     pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(UrrId, Bounds)> {
-        let wanted: Vec<(UrrId, Bounds)> = urrs
-            .iter()
-            .filter_map(|urr| {
-                let account = self.accounts.get(&urr.id)?;
-                account.acting.is_some().then(|| (urr.id, account.bounds(urr)))
-            })
-            .collect();
-        let is_told = |(urr, bounds): &(UrrId, Bounds)| {
-            let acting = self
-                .accounts
-                .get(urr)
-                .and_then(|account| account.acting.as_deref());
-            acting.is_some_and(|acting| acting.told == Some(*bounds))
+        let bounds = |urr: &Urr| {
+            let account = self.accounts.get(&urr.id)?;
+            let told = account.acting.as_deref()?.told;
+            Some((told, account.bounds(urr)))
         };
-        if !again && wanted.iter().all(is_told) {
+        let is_told = |urr: &Urr| bounds(urr).is_none_or(|(told, wanted)| told == Some(wanted));
+        if !again && urrs.iter().all(is_told) {
             return Vec::new();
         }
+        let wanted = |urr: &Urr| bounds(urr).map(|(_, wanted)| (urr.id, wanted));
+        let wanted: Vec<(UrrId, Bounds)> = urrs.iter().filter_map(wanted).collect();
         for (urr, bounds) in &wanted {
             let account = self.accounts.get_mut(urr);
             if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod book;
+mod by_urr;
 mod count;
 mod machine;
 mod moment;

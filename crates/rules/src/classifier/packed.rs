@@ -6,6 +6,7 @@
 
 use flow::{ContentId, Direction};
 use packet::Teid;
+use smallvec::SmallVec;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Interfaces, Tunnel};
@@ -402,12 +403,14 @@ fn place<T: Copy + PartialEq>(records: &mut Vec<T>, items: &[T]) -> Result<Span,
 
 impl Builder {
     /// With the session's UE addresses, one of which may be longer than what a key's ADDRESS holds.
-    pub(super) fn new(prefixes: &[IpPrefix], has_long: bool) -> Result<Self, TooMany> {
+    /// There will be so many rules.
+    pub(super) fn new(prefixes: &[IpPrefix], has_long: bool, rules: usize) -> Result<Self, TooMany> {
         let prefixes: Vec<Prefix> = prefixes.iter().copied().map(Prefix::new).collect();
         Ok(Self {
             own_prefixes: u16::try_from(prefixes.len()).map_err(|_| TooMany)?,
             prefixes,
             has_long,
+            rules: Vec::with_capacity(rules),
             ..Self::default()
         })
     }
@@ -420,12 +423,12 @@ impl Builder {
     }
 
     pub(super) fn prefixes(&mut self, prefixes: &[IpPrefix]) -> Result<Span, TooMany> {
-        let prefixes: Vec<Prefix> = prefixes.iter().copied().map(Prefix::new).collect();
+        let prefixes: SmallVec<[Prefix; 4]> = prefixes.iter().copied().map(Prefix::new).collect();
         place(&mut self.prefixes, &prefixes)
     }
 
     pub(super) fn side(&mut self, addresses: Addresses, ports: &[PortRange]) -> Result<Side, TooMany> {
-        let ports: Vec<Ports> = ports
+        let ports: SmallVec<[Ports; 4]> = ports
             .iter()
             .map(|range| Ports {
                 first: range.first(),
@@ -451,7 +454,7 @@ impl Builder {
     /// The next rule, in the order of matching. Its tunnels are of those that the session has.
     pub(super) fn rule(&mut self, wanted: &Wanted<'_>, decision: &Decision) -> Result<(), TooMany> {
         let own = |tunnel: &Tunnel| self.tunnels.iter().find(|own| own.tunnel() == *tunnel).copied();
-        let tunnels: Vec<OwnTunnel> = wanted
+        let tunnels: SmallVec<[OwnTunnel; 4]> = wanted
             .tunnels
             .unwrap_or_default()
             .iter()

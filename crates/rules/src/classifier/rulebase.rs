@@ -70,7 +70,7 @@ impl Matcher {
         let fars = each_once(rules.iter().filter_map(|rule| rule.far));
         let qers = each_once(rules.iter().flat_map(|rule| rule.qers.iter().copied()));
         let urrs = each_once(rules.iter().flat_map(|rule| rule.urrs.iter().copied()));
-        let mut builder = Builder::new(&[], false)?;
+        let mut builder = Builder::new(&[], false, 0)?;
         let mut entries = Vec::with_capacity(rules.len());
         for rule in rules {
             let marking = rule.qers.iter().copied().find(|id| marks(*id));

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use flow::{AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Template};
 use packet::Teid;
+use smallvec::SmallVec;
 
 use super::NextHops;
 use crate::image::CompileFault;
@@ -299,7 +300,7 @@ fn roles_towards(destination: DestinationInterface) -> [Roles; 2] {
 
 /// The peer's addresses in the order of liking. `None` when the SMF gives a place holder: TEID 0 or an address of
 /// all zeros, as some do before the gNB has answered.
-fn peer(header: &OuterHeaderCreation) -> Result<Option<Vec<IpAddr>>, CompileFault> {
+fn peer(header: &OuterHeaderCreation) -> Result<Option<SmallVec<[IpAddr; 2]>>, CompileFault> {
     if !header.kind.is_gtpu() {
         return Err(CompileFault::UnsupportedHeader);
     }
@@ -311,7 +312,7 @@ fn peer(header: &OuterHeaderCreation) -> Result<Option<Vec<IpAddr>>, CompileFaul
         .ipv6
         .filter(|_| header.kind.contains(OuterHeaderKind::GTPU_IPV6))
         .map(IpAddr::V6);
-    let mut peers: Vec<IpAddr> = v4.into_iter().chain(v6).collect();
+    let mut peers: SmallVec<[IpAddr; 2]> = v4.into_iter().chain(v6).collect();
     if peers.is_empty() {
         return Err(CompileFault::HeaderIncomplete);
     }
