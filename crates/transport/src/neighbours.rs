@@ -15,7 +15,7 @@
 //! lacked as long as it answers; what rules name as long as an image [holds](Hold) it. Traffic gets at most half of the
 //! table and rules three quarters, so that neither leaves the other without.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -135,6 +135,8 @@ struct Entry {
     instance: InstanceId,
     address: IpAddr,
     wanted: WantedBy,
+    /// What it stands under among the deadlines.
+    due: Option<Nanos>,
     /// Copies are in the images that refer to the slot: until they are gone, no other neighbour gets it.
     hold: Hold,
     state: State,
@@ -185,9 +187,16 @@ pub struct Neighbours {
     counts: [usize; 3],
     transmits: VecDeque<Transmit>,
     changes: VecDeque<AdjacencyChange>,
-    /// No entry's deadline is earlier.
-    next: Option<Nanos>,
+    /// Which slot's deadline is when.
+    deadlines: BTreeSet<(Nanos, u32)>,
+    /// Slots of entries that do not answer: what makes room, if nobody refers to it.
+    failed: BTreeSet<(WantedBy, u32)>,
+    /// Where the next search for one that may go begins, by [`WantedBy`].
+    search: [u32; 3],
 }
+
+/// Entries that are looked at, at most, to find one that may go for the sake of a packet: packets come often.
+const MOST_LOOKS: usize = 64;
 
 impl Neighbours {
     /// No entries yet; `interfaces` says how we look like on each instance's link.
@@ -201,7 +210,9 @@ impl Neighbours {
             counts: [0; 3],
             transmits: VecDeque::new(),
             changes: VecDeque::new(),
-            next: None,
+            deadlines: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            search: [0; 3],
         }
     }
 
@@ -357,25 +368,16 @@ impl Neighbours {
 
     /// When [`handle_timeout`](Self::handle_timeout) may have something to do.
     pub fn poll_timeout(&self) -> Option<Nanos> {
-        self.next
+        self.deadlines.first().map(|(at, _)| *at)
     }
 
     /// Asks again, gives up, checks what is old: whatever is due at `now`.
     pub fn handle_timeout(&mut self, now: Nanos) {
-        if self.next.is_none_or(|next| next > now) {
-            return;
-        }
-        for slot in 0..self.entries.len() {
-            let id = AdjacencyId(slot as u32);
-            if self
-                .entry(id)
-                .and_then(Entry::deadline)
-                .is_some_and(|at| at <= now)
-            {
-                self.advance(now, id);
-            }
-        }
-        self.next = self.entries.iter().flatten().filter_map(Entry::deadline).min();
+        let due = self.deadlines.range(..=(now, u32::MAX));
+        let mut due: Vec<u32> = due.map(|(_, slot)| *slot).collect();
+        due.sort_unstable();
+        due.into_iter()
+            .for_each(|slot| self.advance(now, AdjacencyId(slot)));
     }
 
     /// The next frame to send.
@@ -523,6 +525,7 @@ impl Neighbours {
             instance,
             address,
             wanted,
+            due: None,
             hold: Hold::default(),
             state,
         };
@@ -540,9 +543,13 @@ impl Neighbours {
     fn want(&mut self, id: AdjacencyId, wanted: WantedBy) {
         let Some(entry) = self.entry_mut(id) else { return };
         let before = entry.wanted;
-        entry.wanted = before.max(wanted);
+        let after = before.max(wanted);
+        entry.wanted = after;
         self.counts[before as usize] -= 1;
-        self.counts[before.max(wanted) as usize] += 1;
+        self.counts[after as usize] += 1;
+        if self.failed.remove(&(before, id.0)) {
+            self.failed.insert((after, id.0));
+        }
     }
 
     /// Makes room for an entry: one that is spare goes, if need be.
@@ -556,13 +563,52 @@ impl Neighbours {
         if has_share && self.len() < self.config.capacity {
             return Ok(());
         }
-        let may_go = |entry: &Entry| entry.is_spare() && (has_share || entry.wanted == wanted);
-        let slot = self
-            .entries
-            .iter()
-            .position(|entry| entry.as_ref().is_some_and(may_go));
-        self.remove(AdjacencyId(slot.ok_or(NeighbourError::Full)? as u32));
+        let kinds = [WantedBy::Rules, WantedBy::Traffic];
+        let kinds = kinds.into_iter().filter(|kind| has_share || *kind == wanted);
+        let failed = kinds.clone().find_map(|kind| self.failed_spare(kind));
+        let slot = failed.or_else(|| {
+            self.rules_spare(wanted)
+                .filter(|_| has_share || wanted == WantedBy::Rules)
+        });
+        self.remove(slot.ok_or(NeighbourError::Full)?);
         Ok(())
+    }
+
+    /// An entry that does not answer and that nobody refers to.
+    fn failed_spare(&mut self, kind: WantedBy) -> Option<AdjacencyId> {
+        let from = self.search[kind as usize];
+        let behind = self.failed.range((kind, from)..=(kind, u32::MAX));
+        let before = self.failed.range((kind, 0)..(kind, from));
+        let mut last = from;
+        let found = behind.chain(before).take(MOST_LOOKS).find(|(_, slot)| {
+            last = *slot;
+            self.entry(AdjacencyId(*slot)).is_some_and(Entry::is_spare)
+        });
+        let found = found.map(|(_, slot)| AdjacencyId(*slot));
+        self.search[kind as usize] = last.wrapping_add(1);
+        found
+    }
+
+    /// An entry that rules are done with. For a packet, only some are looked at: the next will look at others.
+    fn rules_spare(&mut self, wanted: WantedBy) -> Option<AdjacencyId> {
+        if self.counts[WantedBy::Rules as usize] == 0 {
+            return None;
+        }
+        let (count, from) = (
+            self.entries.len(),
+            self.search[WantedBy::Configuration as usize] as usize,
+        );
+        let looks = if wanted == WantedBy::Traffic {
+            MOST_LOOKS
+        } else {
+            count
+        };
+        let mut places = (0..count.min(looks)).map(|step| (from + step) % count);
+        let is_done = |entry: &Entry| entry.is_spare() && entry.wanted == WantedBy::Rules;
+        let found = places.find(|place| self.entries[*place].as_ref().is_some_and(is_done));
+        let last = found.unwrap_or(from + looks);
+        self.search[WantedBy::Configuration as usize] = ((last + 1) % count) as u32;
+        found.map(|place| AdjacencyId(place as u32))
     }
 
     fn remove(&mut self, id: AdjacencyId) {
@@ -570,6 +616,10 @@ impl Neighbours {
             return;
         };
         self.counts[entry.wanted as usize] -= 1;
+        self.failed.remove(&(entry.wanted, id.0));
+        if let Some(at) = entry.due {
+            self.deadlines.remove(&(at, id.0));
+        }
         self.index.remove(&(entry.instance, entry.address));
         self.free.push(id.0);
         let (instance, address) = (entry.instance, entry.address);
@@ -631,7 +681,18 @@ impl Neighbours {
         let Some(entry) = self.entry_mut(id) else { return };
         entry.state = state;
         let deadline = entry.deadline();
-        self.next = self.next.into_iter().chain(deadline).min();
+        let before = std::mem::replace(&mut entry.due, deadline);
+        let failed = (entry.wanted, id.0);
+        if let Some(at) = before {
+            self.deadlines.remove(&(at, id.0));
+        }
+        if let Some(at) = deadline {
+            self.deadlines.insert((at, id.0));
+        }
+        match state {
+            State::Failed { .. } => self.failed.insert(failed),
+            _ => self.failed.remove(&failed),
+        };
     }
 }
 

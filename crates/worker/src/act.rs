@@ -241,7 +241,7 @@ impl Act<'_> {
         }
         let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         let destination = keys.destination(place, descriptor.family);
-        let id = self.ways.next_hop(&forward, destination)?;
+        let id = self.ways.next_hop(&block, &forward, destination)?;
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
         self.ways.count(&mut block, verdict, octets)?;
@@ -304,8 +304,8 @@ impl Act<'_> {
         let received = keys.destination(place, descriptor.family);
         let destination = translated.map(IpAddr::from).or(received);
         let id = match forward.kind() {
-            ForwardKind::Unchanged => self.ways.towards_node(&forward, destination)?,
-            _ => self.ways.next_hop(&forward, destination)?,
+            ForwardKind::Unchanged => self.ways.towards_node(&block, &forward, destination)?,
+            _ => self.ways.next_hop(&block, &forward, destination)?,
         };
         let adjacency = self.ways.adjacent(id)?;
         let mark = block.mark(verdict.marking);
@@ -453,13 +453,14 @@ impl<'a> Ways<'a> {
     #[inline(always)]
     fn next_hop(
         &mut self,
+        block: &LiveBlock<'_>,
         forward: &PackedForward,
         destination: Option<IpAddr>,
     ) -> Result<AdjacencyId, DropReason> {
         match forward.adjacency() {
             AdjacencyId::BY_DESTINATION => {
                 let destination = destination.ok_or(DropReason::NoMatchingPdr)?;
-                self.route(forward.egress(), destination)
+                self.route(block, forward.egress(), destination)
             }
             id => Ok(id),
         }
@@ -482,19 +483,25 @@ impl<'a> Ways<'a> {
     /// The next hop of a plain packet. A UE's packets leave towards data networks alone, also where N3 shares the VRF:
     /// no UE talks to gNBs.
     #[inline(always)]
-    fn route(&mut self, egress: InstanceId, destination: IpAddr) -> Result<AdjacencyId, DropReason> {
-        self.route_by(egress, destination, |place| place.plain)
+    fn route(
+        &mut self,
+        block: &LiveBlock<'_>,
+        egress: InstanceId,
+        destination: IpAddr,
+    ) -> Result<AdjacencyId, DropReason> {
+        self.route_by(block, (egress, destination), |place| place.plain)
     }
 
     /// The next hop of a message for another node, which is where tunnels lead.
     #[cold]
     fn towards_node(
         &mut self,
+        block: &LiveBlock<'_>,
         forward: &PackedForward,
         destination: Option<IpAddr>,
     ) -> Result<AdjacencyId, DropReason> {
         let destination = destination.ok_or(DropReason::MartianDestination)?;
-        let id = self.route_by(forward.egress(), destination, |place| place.tunnels)?;
+        let id = self.route_by(block, (forward.egress(), destination), |place| place.tunnels)?;
         let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
         match self.adjacencies.resolved(id).is_some_and(to_ourselves) {
             true => Err(DropReason::NoRoute),
@@ -506,8 +513,8 @@ impl<'a> Ways<'a> {
     #[inline(always)]
     fn route_by(
         &mut self,
-        egress: InstanceId,
-        destination: IpAddr,
+        block: &LiveBlock<'_>,
+        (egress, destination): (InstanceId, IpAddr),
         fit: impl Fn(&Place) -> bool,
     ) -> Result<AdjacencyId, DropReason> {
         let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
@@ -519,11 +526,11 @@ impl<'a> Ways<'a> {
             Via::Gateway {
                 adjacency: Some(id), ..
             } => Ok(id),
-            Via::Gateway { address, .. } => Err(self.ask(hop.instance, address)),
+            Via::Gateway { address, .. } => Err(self.ask(block.session(), hop.instance, address)),
             Via::Nowhere => Err(DropReason::UeToUe),
             Via::Connected => match self.adjacencies.find(hop.instance, destination) {
                 Some(id) => Ok(id),
-                None => Err(self.ask(hop.instance, destination)),
+                None => Err(self.ask(block.session(), hop.instance, destination)),
             },
         }
     }
@@ -539,8 +546,9 @@ impl<'a> Ways<'a> {
     }
 
     #[cold]
-    fn ask(&mut self, instance: InstanceId, next_hop: IpAddr) -> DropReason {
-        self.notices.ask(self.stats, instance, next_hop, self.now);
+    fn ask(&mut self, session: SessionIndex, instance: InstanceId, next_hop: IpAddr) -> DropReason {
+        self.notices
+            .ask(self.stats, session, (instance, next_hop), self.now);
         self.lack(NextHop::Address(instance, next_hop))
     }
 }

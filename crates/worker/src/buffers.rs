@@ -11,8 +11,9 @@
 //! so packets that waited for an idle UE wait for its new gNB, too. Few packets wait for next hops that packets choose
 //! themselves, each by its destination: strangers must not have what is there for idle UEs.
 //!
-//! Everything is bounded and made at the start: queues, packets and octets in all, packets of one queue, time. Packets
-//! lie in their buffers, which are missing in the pool meanwhile. The worker owns the state. Whether Control is to be
+//! Everything is bounded and made at the start: queues, packets and octets in all, packets of one queue, time. The last
+//! sixteenth of all packets is for short queues, each with half as much as is still free: whoever fills the others, one that
+//! has nothing yet finds room. Packets lie in their buffers, which are missing in the pool meanwhile. The worker owns the state. Whether Control is to be
 //! told of a packet is not decided here.
 
 use flow::{Nanos, SessionIndex};
@@ -34,6 +35,8 @@ const SWEPT: usize = 8;
 const NEXT_HOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Packets of one FAR that wait for next hops which packets choose themselves.
 const CHOSEN_BY_PACKETS: u16 = 16;
+/// The part of all places that is for short queues.
+const RESERVE: usize = 16;
 /// The share of all places that such packets have together.
 const SHARE_OF_PACKETS: usize = 4;
 
@@ -156,7 +159,14 @@ impl<B: PacketBuf> Buffers<B> {
         let Expected { queue, most, .. } = self.burst[place % BURST];
         let queue = self.queues.get(queue as usize).and_then(Option::as_ref);
         let has_place = self.held.len() < self.limits.packets && self.held.octets() < self.limits.octets;
-        has_place && queue.is_some_and(|queue| queue.chain.len() < most)
+        has_place && queue.is_some_and(|queue| self.may_grow(queue.chain.len(), most))
+    }
+
+    /// Whether a queue of so many packets, of so many at most, may have one more.
+    fn may_grow(&self, packets: u16, most: u16) -> bool {
+        let free = self.limits.packets.saturating_sub(self.held.len());
+        let is_plenty = free * RESERVE >= self.limits.packets;
+        packets < most && (is_plenty || usize::from(packets) * 2 <= free)
     }
 
     /// The packet of `pdr` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that is
@@ -303,8 +313,10 @@ impl<B: PacketBuf> Buffers<B> {
             flow,
         } = self.burst[place % BURST];
         let has_room = self.held.octets() + packet.len() <= self.limits.octets;
+        let known = self.queues.get(queue as usize).and_then(Option::as_ref);
+        let has_room = has_room && known.is_some_and(|queue| self.may_grow(queue.chain.len(), most));
         let queue = self.queues.get_mut(queue as usize).and_then(Option::as_mut);
-        let Some(queue) = queue.filter(|queue| has_room && queue.chain.len() < most) else {
+        let Some(queue) = queue.filter(|_| has_room) else {
             self.refuse(otherwise, flow);
             return Err(packet);
         };
@@ -496,6 +508,32 @@ mod tests {
         all.inspect(|(_, flow)| assert_eq!(*flow, (SessionIndex(7), PDR)))
             .map(|(packet, _)| packet.data()[0])
             .collect()
+    }
+
+    #[test]
+    fn a_queue_that_has_nothing_finds_room_beside_any_number_of_long_ones() {
+        let limits = BufferLimits {
+            queues: 64,
+            packets: 160,
+            octets: 160 * 100,
+            per_queue: 64,
+            timeout: Duration::from_secs(60),
+        };
+        let mut buffers = Buffers::new(limits);
+        let store = |buffers: &mut Buffers<VecBuf>, session: u32| {
+            let owner = (SessionIndex(session), FarId(1));
+            buffers.expect(0, (owner, PDR), None, 0, Nanos(0));
+            let may = buffers.may_store(0);
+            let is_stored = buffers.store(0, VecBuf::new(&[0; 90]), Nanos(0)).is_ok();
+            assert_eq!(may, is_stored);
+            is_stored
+        };
+        let mut refused = 0;
+        for session in (0..5).cycle().take(1_000) {
+            refused += usize::from(!store(&mut buffers, session));
+        }
+        assert!(refused > 800 && buffers.len() >= 150);
+        assert!((5..9).all(|session| store(&mut buffers, session)));
     }
 
     fn numbers(mut packets: Batch<VecBuf>) -> Vec<u8> {

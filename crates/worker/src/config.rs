@@ -73,6 +73,11 @@ impl WorkerConfig {
         own_sessions * 2 + 64
     }
 
+    /// UE addresses of each family that a worker has room for which may own so many sessions.
+    pub const fn addresses(own_sessions: usize) -> usize {
+        own_sessions + own_sessions / 4 + 64
+    }
+
     /// The defaults for worker `id` of `workers`.
     pub fn new(id: WorkerId, workers: u16, network: Arc<Network>, macs: Vec<MacAddr>, seed: Seed) -> Self {
         Self {

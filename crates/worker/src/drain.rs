@@ -40,7 +40,7 @@ impl Drains {
             && notices.has_room()
         {
             self.waiting.pop_front();
-            notices.answer(stats, Event::Fenced { op });
+            notices.answer(stats, Event::Fenced { op, outcome: Ok(()) });
         }
     }
 }

@@ -159,7 +159,7 @@ impl Exceptions<'_> {
                 }
                 let teid = message.teid;
                 self.notices
-                    .tell(self.stats, Event::ErrorIndication { peer, teid });
+                    .mention(self.stats, Event::ErrorIndication { peer, teid });
                 Ok(false)
             }
             MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(false),

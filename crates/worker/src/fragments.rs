@@ -9,8 +9,8 @@
 //! Then it goes its way again from `parse` on, in the same poll.
 //!
 //! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash, in which what is known
-//! longest gives way, and what waits does not), buffers held and their octets, in all, for one datagram and for one
-//! session, and the time. What finds no room, or whose time is up, is dropped and counted. The worker owns the state.
+//! longest gives way, and what waits does not), buffers held and their octets, in all and for one datagram, and the time.
+//! A session may have a quarter as much as is still free: however many want more, one that had none finds room. What finds no room, or whose time is up, is dropped and counted. The worker owns the state.
 //! Nothing is reassembled: overlapping fragments pass, each by the ports of the first fragment that came last.
 //!
 //! How [`rules::interpret`] relates: it takes one packet and sees ports 0 in a fragment behind the first. The engine does
@@ -252,7 +252,7 @@ impl<B: PacketBuf> Fragments<B> {
         let limits = self.limits;
         let share = session.index() % SHARES;
         let has_room = self.held.octets() + packet.len() <= limits.held_octets
-            && usize::from(self.shares[share]) < limits.held.div_ceil(4);
+            && usize::from(self.shares[share]) * 4 <= self.held.free(limits.held, limits.held_octets);
         let datagram = self.burst[place % BURST].take().filter(|_| has_room);
         let found = datagram.and_then(|datagram| Some((datagram, self.place(&datagram, now)?)));
         let Some((datagram, (set, way))) = found else {

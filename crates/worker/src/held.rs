@@ -76,6 +76,14 @@ impl<B: PacketBuf, T> Held<B, T> {
         self.octets
     }
 
+    /// How many more there may be of so many in all, with so many octets, if the more have as much each as they may on
+    /// average.
+    pub fn free(&self, packets: usize, octets: usize) -> usize {
+        let by_octets = octets.saturating_sub(self.octets()) as u128 * packets as u128;
+        let by_octets = by_octets.checked_div(octets as u128).unwrap_or_default();
+        packets.saturating_sub(self.len()).min(by_octets as usize)
+    }
+
     /// Puts a buffer at the end of `chain`, or gives it back when there is no room.
     pub fn push(&mut self, chain: &mut Chain, buf: B, owner: T) -> Result<(), B> {
         let at = self.free;

@@ -51,9 +51,10 @@ pub struct FlowLimits {
 /// their key. Losing an entry early costs a decision, never a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleTimes {
-    /// TCP whose first packet seen was in the midst of a connection. Default 7440 s: RFC 5382 REQ-5.
+    /// TCP of a UE whose first packet seen was in the midst of a connection. Default 7440 s: RFC 5382 REQ-5.
     pub tcp_established: Duration,
-    /// TCP that opens or closes: the entry was made by a SYN, FIN or RST, or saw a FIN or RST in its own direction.
+    /// TCP that opens or closes: the entry was made by a SYN, FIN or RST, or saw a FIN or RST in its own direction. And
+    /// TCP that comes to a UE, which anybody can send.
     /// Default 240 s: RFC 5382 REQ-5.
     pub tcp_transitory: Duration,
     /// UDP and UDP-Lite. Default 300 s: RFC 4787 REQ-5.
@@ -95,7 +96,7 @@ pub struct FragmentLimits {
     /// Datagrams known at once, in sets of four. 0: every fragment is decided by itself, those behind the first as
     /// packets with ports 0.
     pub datagrams: usize,
-    /// Fragments that wait for their first one, in all; no session gets more than a quarter of them.
+    /// Fragments that wait for their first one, in all; no session gets more than a quarter of what is free.
     pub held: usize,
     /// Their octets, whole frames, in all.
     pub held_octets: usize,

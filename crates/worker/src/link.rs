@@ -183,6 +183,8 @@ pub enum Event {
     Fenced {
         /// The operation.
         op: OpId,
+        /// Whether all exceptions of the steering since the fence before have found room.
+        outcome: Result<(), ApplyError>,
     },
     /// What a session's URRs have counted.
     Queried {

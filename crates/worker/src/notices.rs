@@ -1,4 +1,8 @@
 //! The way of events to Control: answers always have room, everything else is told as long as there is plenty.
+//!
+//! What strangers can bring about without end (next hops that are lacked, Error Indications) has less room than what
+//! Control waits for (neighbours heard, echoes, paging). And of asking for next hops, every session has an allowance,
+//! and the worker one: a UE that tries all addresses of a network keeps neither Control nor other UEs from theirs.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;
@@ -12,17 +16,46 @@ use crate::stats::Stats;
 
 /// Next hops that are remembered as asked for.
 const ASKED: usize = 64;
-/// How long a next hop is not asked for again.
+/// How long a next hop is not asked for again, and the time that allowances are for.
 const AGAIN: Duration = Duration::from_millis(100);
+/// Next hops that the sessions of one place may ask for in that time, and that all may.
+const ALLOWED: u8 = 8;
+const ALLOWED_IN_ALL: u16 = 128;
+/// Places of sessions: those of one place share its allowance.
+const PLACES: usize = 256;
 
 /// Sends events; strangers cannot fill the queue that answers need.
 pub(crate) struct Notices {
     events: Producer<Event>,
     /// Places that only answers to commands may use.
     reserve: usize,
+    /// Places that what strangers bring may not use.
+    high: usize,
+    allowance: Allowance,
     asked: [Option<(InstanceId, IpAddr, Nanos)>; ASKED],
     hasher: foldhash::quality::RandomState,
     reached: Marks,
+}
+
+/// How often next hops were asked for since `from`.
+struct Allowance {
+    from: Nanos,
+    by_place: [u8; PLACES],
+    in_all: u16,
+}
+
+impl Allowance {
+    /// Whether a session may ask once more.
+    fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
+        if now >= self.from + AGAIN {
+            (self.from, self.by_place, self.in_all) = (now, [0; PLACES], 0);
+        }
+        let asked = &mut self.by_place[session.index() % PLACES];
+        let may = *asked < ALLOWED && self.in_all < ALLOWED_IN_ALL;
+        *asked += u8::from(may);
+        self.in_all += u16::from(may);
+        may
+    }
 }
 
 /// Sessions whose counters have reached something that is not told yet: a bit each, so that none is ever forgotten.
@@ -71,10 +104,16 @@ impl Marks {
 impl Notices {
     /// Over this queue, of which half is kept for answers; for sessions with an index below `max_sessions`.
     pub fn new(events: Producer<Event>, max_sessions: usize) -> Self {
-        let reserve = events.buffer().capacity() / 2;
+        let capacity = events.buffer().capacity();
         Self {
             events,
-            reserve,
+            reserve: capacity / 2,
+            high: capacity / 4 * 3,
+            allowance: Allowance {
+                from: Nanos::ZERO,
+                by_place: [0; PLACES],
+                in_all: 0,
+            },
             asked: [None; ASKED],
             hasher: Default::default(),
             reached: Marks::new(max_sessions),
@@ -119,14 +158,29 @@ impl Notices {
         is_told
     }
 
-    /// Asks for a next hop, unless that was done just now.
-    pub fn ask(&mut self, stats: &mut Stats, instance: InstanceId, address: IpAddr, now: Nanos) {
+    /// Tells what anybody can bring about as often as he likes, as long as the room for the rest is hardly used.
+    pub fn mention(&mut self, stats: &mut Stats, event: Event) -> bool {
+        let is_told = self.events.slots() > self.high && self.events.push(event).is_ok();
+        stats.events_lost += u64::from(!is_told);
+        is_told
+    }
+
+    /// Asks for a next hop that a packet of `session` lacks, unless that was done just now or the session's allowance,
+    /// or that of all, is used up.
+    pub fn ask(
+        &mut self,
+        stats: &mut Stats,
+        session: SessionIndex,
+        (instance, address): (InstanceId, IpAddr),
+        now: Nanos,
+    ) {
         let place = self.hasher.hash_one((instance, address)) as usize % ASKED;
         match self.asked[place] {
             Some((i, a, until)) if (i, a) == (instance, address) && now < until => {}
+            _ if !self.allowance.take(session, now) => stats.events_lost += 1,
             _ => {
                 self.asked[place] = Some((instance, address, now + AGAIN));
-                self.tell(stats, Event::Resolve { instance, address });
+                self.mention(stats, Event::Resolve { instance, address });
             }
         }
     }
@@ -135,6 +189,52 @@ impl Notices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv4Addr;
+
+    /// A queue of 64, told of to the last.
+    fn queue() -> (Notices, rtrb::Consumer<Event>, Stats) {
+        let (events, told) = rtrb::RingBuffer::new(64);
+        (Notices::new(events, 8), told, Stats::new(1))
+    }
+
+    fn scan(notices: &mut Notices, stats: &mut Stats, session: u32, now: Nanos) {
+        for host in 0..1_000 {
+            let address = Ipv4Addr::from_bits(0x0a00_0000 | session << 16 | host).into();
+            notices.ask(stats, SessionIndex(session), (InstanceId(1), address), now);
+        }
+    }
+
+    #[test]
+    fn a_session_that_asks_for_all_addresses_leaves_others_their_turn() {
+        let (mut notices, mut told, mut stats) = queue();
+        scan(&mut notices, &mut stats, 1, Nanos::from_secs(1));
+        assert_eq!(told.slots(), usize::from(ALLOWED));
+        assert_eq!(stats.events_lost, 1_000 - u64::from(ALLOWED));
+        let other = IpAddr::from([192, 0, 2, 1]);
+        let hop = (InstanceId(1), other);
+        notices.ask(&mut stats, SessionIndex(2), hop, Nanos::from_secs(1));
+        assert_eq!(told.slots(), usize::from(ALLOWED) + 1);
+        while told.pop().is_ok() {}
+        scan(&mut notices, &mut stats, 1, Nanos::from_secs(2));
+        assert_eq!(told.slots(), usize::from(ALLOWED));
+    }
+
+    #[test]
+    fn next_hops_leave_room_for_what_control_waits_for() {
+        let (mut notices, told, mut stats) = queue();
+        for session in 0..64 {
+            scan(&mut notices, &mut stats, session, Nanos::from_secs(1));
+        }
+        assert_eq!(told.slots(), 16, "a quarter");
+        let event = || Event::EchoResponse {
+            peer: [192, 0, 2, 1].into(),
+            local: flow::LocalId(0),
+            sequence: 0,
+        };
+        let room = (0..64).filter(|_| notices.tell(&mut stats, event())).count();
+        assert_eq!(room, 16, "another quarter");
+        assert!(notices.has_room());
+    }
 
     #[test]
     fn each_marked_session_is_taken_once_and_all_have_their_turn() {

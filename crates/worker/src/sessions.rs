@@ -111,7 +111,7 @@ impl Sessions {
             slots: (0..max_sessions).map(|_| None).collect(),
             tunnels: FixedMap::new(WorkerConfig::tunnels(own)),
             // One address of each family; a few have more.
-            addresses: UeMap::new(own + own / 4 + 64),
+            addresses: UeMap::new(WorkerConfig::addresses(own)),
             blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?,
             watches: Watches::new(max_sessions, own),
             count: 0,

@@ -311,9 +311,9 @@ impl SlowPath {
                     return;
                 };
                 descriptor.shape = shape;
-                let idle = self
-                    .idle
-                    .of(shape, protocol, descriptor.notes.any(Notes::TRANSITORY));
+                let is_short = descriptor.notes.any(Notes::TRANSITORY)
+                    || descriptor.verdict.direction() == Direction::Downlink;
+                let idle = self.idle.of(shape, protocol, is_short);
                 let Tables { sessions, flows, .. } = tables;
                 flows.stage(
                     &sessions.blocks,

@@ -39,7 +39,7 @@ use crate::steer::steer;
 use crate::steering::Steering;
 use crate::tx::{Outgoing, Waiting};
 use crate::view::{Holdings, SessionView};
-use crate::{Command, Event, Link, WorkerConfig};
+use crate::{ApplyError, Command, Event, Link, WorkerConfig};
 
 /// Bursts taken from the inbox in one poll.
 const INBOX_BURSTS: usize = 4;
@@ -55,6 +55,8 @@ pub struct Worker<I: Io> {
     drains: Drains,
     places: Places,
     steering: Steering,
+    /// An exception has found no room since the last fence.
+    exceptions_lost: bool,
     adjacencies: Adjacencies,
     routes: Routes,
     sessions: Sessions,
@@ -139,6 +141,7 @@ impl<I: Io> Worker<I> {
             drains: Drains::new(),
             places: Places::new(&config.network, &config.macs),
             steering: Steering::new(config.workers, exceptions),
+            exceptions_lost: false,
             adjacencies: Adjacencies::new(config.max_adjacencies),
             routes: Routes::new(&config.network),
             sessions: Sessions::new(config.max_sessions, config.own_sessions)?,
@@ -279,7 +282,16 @@ impl<I: Io> Worker<I> {
                 self.drains
                     .begin(op, self.stats.inbox + self.io.inbox_len() as u64);
             }
-            Command::Fence { op } => self.notices.answer(&mut self.stats, Event::Fenced { op }),
+            Command::Fence { op } => {
+                let is_lost = std::mem::take(&mut self.exceptions_lost);
+                let outcome = if is_lost {
+                    Err(ApplyError::TableFull)
+                } else {
+                    Ok(())
+                };
+                self.notices
+                    .answer(&mut self.stats, Event::Fenced { op, outcome });
+            }
             Command::Query { op, session } => {
                 let outcome = self.sessions.usage(session);
                 self.notices
@@ -294,6 +306,7 @@ impl<I: Io> Worker<I> {
             Command::Steer(change) => {
                 if !self.steering.apply(change) {
                     self.stats.exceptions_lost += 1;
+                    self.exceptions_lost = true;
                 }
             }
             Command::SharedMeter {
@@ -670,7 +683,7 @@ impl<I: Io> Worker<I> {
         if let Ok(gtpu) = read_again(&self.burst[place]) {
             let peer = gtpu.outer.addrs.dst();
             self.notices
-                .tell(&mut self.stats, Event::ErrorIndication { peer, teid });
+                .mention(&mut self.stats, Event::ErrorIndication { peer, teid });
         }
     }
 

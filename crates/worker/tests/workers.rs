@@ -153,7 +153,16 @@ fn a_drain_waits_for_what_lies_in_the_inbox_and_for_no_more() {
     // 640 packets and the next 256 before the worker saw the command, at 256 a poll; more came behind them.
     assert_eq!(polls, 4);
     let event = world.controls[1].events.pop();
-    assert!(matches!(event, Ok(Event::Fenced { op: OpId(99) })), "{event:?}");
+    assert!(
+        matches!(
+            event,
+            Ok(Event::Fenced {
+                op: OpId(99),
+                outcome: Ok(())
+            })
+        ),
+        "{event:?}"
+    );
 }
 
 /// A bucket in which nothing of the session lies.
@@ -218,4 +227,25 @@ fn workers_and_their_links_cross_threads() {
     crosses::<worker::Worker<worker::mem::MemIo>>();
     crosses::<worker::ControlLink>();
     crosses::<worker::mem::Wires>();
+}
+
+#[test]
+fn a_fence_says_whether_all_exceptions_before_it_have_found_room() {
+    let mut world = World::with(testing::network(), 2, |config| config.max_exceptions = 4);
+    let local = LocalId(0);
+    let fence = |world: &mut World| match world.ask(0, |op| Command::Fence { op }) {
+        Event::Fenced { outcome, .. } => outcome,
+        other => panic!("{other:?}"),
+    };
+    let bucket = Some(empty_bucket());
+    let mut told = 0;
+    while fence(&mut world) == Ok(()) {
+        told += 1;
+        assert!(told < 64, "the table is never full");
+        let teid = Teid(told);
+        let steer = SteerChange::Tunnel { local, teid, bucket };
+        world.tell_all(|| Command::Steer(steer));
+    }
+    assert_eq!(fence(&mut world), Ok(()), "nothing was lost since");
+    assert!(world.workers[0].stats().exceptions_lost > 0);
 }

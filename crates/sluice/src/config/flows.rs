@@ -71,7 +71,7 @@ pub struct IdleConfig {
     /// TCP connections; 7440 (RFC 5382 REQ-5).
     #[serde(default = "IdleConfig::default_tcp_established")]
     pub tcp_established: IdleSeconds,
-    /// TCP connections that open or close; 240 (RFC 5382 REQ-5).
+    /// TCP connections that open or close, and TCP towards UEs; 240 (RFC 5382 REQ-5).
     #[serde(default = "IdleConfig::default_tcp_transitory")]
     pub tcp_transitory: IdleSeconds,
     /// UDP; 300 (RFC 4787 REQ-5).

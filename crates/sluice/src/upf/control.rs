@@ -299,7 +299,7 @@ impl Control {
                 retired: _,
                 spent: _,
             } => self.applied(now, op, outcome),
-            Event::Fenced { op } => self.applied(now, op, Ok(None)),
+            Event::Fenced { op, outcome } => self.applied(now, op, outcome.map(|()| None)),
             Event::SharedDemand { demand } => self.leases.note(worker, &demand),
             Event::Inspected { question, status } => self.inspected(question, status),
             Event::Queried { op, outcome } => self.applied(now, op, outcome.map(Some)),

@@ -286,7 +286,7 @@ impl World {
                 match self.links[place].events.pop() {
                     Ok(Event::Applied { op, outcome, .. }) => self.applied(op, outcome),
                     Ok(Event::Queried { op, outcome }) => self.applied(op, outcome.map(Some)),
-                    Ok(Event::Fenced { op }) => self.applied(op, Ok(None)),
+                    Ok(Event::Fenced { op, outcome }) => self.applied(op, outcome.map(|()| None)),
                     Ok(Event::CounterReached {
                         session,
                         urr,

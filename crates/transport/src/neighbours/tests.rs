@@ -338,3 +338,35 @@ fn rules_and_traffic_leave_each_other_room() {
     assert_eq!(table.refer(at(0), N6, host(25)), Err(NeighbourError::Full));
     assert_eq!((table.len(), table.find(N6, host(20))), (8, None));
 }
+
+#[test]
+fn what_makes_room_is_found_at_once_however_many_do_not_answer() {
+    let mut table = neighbours(1_024);
+    let host = |number: u32| IpAddr::from(Ipv4Addr::from_bits(0xc000_0200 + number));
+    let mut holds = Vec::new();
+    for number in 1..200 {
+        let id = table.refer(at(0), N6, host(number)).expect("there is room");
+        holds.push(table.hold(id));
+    }
+    for number in 1_000..1_512 {
+        table
+            .resolve(at(0), N6, host(number))
+            .expect("half is for traffic");
+    }
+    assert_eq!(
+        table.resolve(at(0), N6, host(2_000)),
+        Err(NeighbourError::Full),
+        "all are being asked for"
+    );
+    // What rules hold and does not answer is passed over; each packet's neighbour takes the place of another.
+    run(&mut table, 0, 4);
+    for number in 2_000..2_512 {
+        table
+            .resolve(at(4), N6, host(number))
+            .expect("one that does not answer goes");
+        assert!(table.find(N6, host(number)).is_some());
+    }
+    assert_eq!(table.len(), 199 + 512);
+    assert!((1..200).all(|number| table.find(N6, host(number)).is_some()));
+    assert_eq!(table.resolve(at(4), N6, host(3_000)), Err(NeighbourError::Full));
+}

@@ -203,7 +203,7 @@ impl World {
         loop {
             let event = self.controls[worker].events.pop().expect("an answer");
             match event {
-                Event::Applied { op, .. } | Event::Fenced { op } | Event::Queried { op, .. } => {
+                Event::Applied { op, .. } | Event::Fenced { op, .. } | Event::Queried { op, .. } => {
                     assert_eq!(op, OpId(self.next_op));
                     return event;
                 }
