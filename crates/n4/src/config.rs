@@ -1,5 +1,6 @@
 //! What an operator sets.
 
+use rules::prefix::IpPrefix;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -66,6 +67,9 @@ pub struct Config {
     /// Whether requests in the name of a peer, or about its sessions, are served wherever they come from: for control
     /// planes with addresses that they do not name. Default false: only from addresses that are known to be the peer's.
     pub any_source: bool,
+    /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one party: its
+    /// SMFs may be of one set, and one may set up the association of another anew. Default: none.
+    pub peers: Vec<IpPrefix>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
     /// How often sessions are reported about.
@@ -77,6 +81,13 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether both addresses lie in one of the prefixes of [`peers`](Self::peers).
+    pub(crate) fn are_one_party(&self, one: IpAddr, other: IpAddr) -> bool {
+        let both = [one.to_canonical(), other.to_canonical()];
+        let holds = |prefix: &IpPrefix| both.iter().all(|address| prefix.contains(*address));
+        both[0] == both[1] || self.peers.iter().any(holds)
+    }
+
     /// The defaults, for a node with so many workers.
     pub fn new(node: NodeName, workers: u16) -> Config {
         Config {
@@ -97,6 +108,7 @@ impl Config {
             heartbeat_interval: Some(Duration::from_secs(10)),
             peer_port: pfcp::PORT,
             any_source: false,
+            peers: Vec::new(),
             unknown_instance: UnknownInstance::Refuse,
             reports: ReportLimits::default(),
             paths: None,

@@ -116,7 +116,7 @@ impl Endpoint {
     }
 
     /// Asks a peer whether it lives, and since when, unless it has yet to answer the last time.
-    fn send_heartbeat(&mut self, now: Nanos, id: AssociationId) {
+    pub(crate) fn send_heartbeat(&mut self, now: Nanos, id: AssociationId) {
         let asked = self.associations.get_mut(id);
         let Some(association) = asked.filter(|association| !association.is_asked) else {
             return;

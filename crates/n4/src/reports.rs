@@ -110,6 +110,9 @@ impl Meter {
 const MOST_OF_A_KIND: usize = 16;
 /// Usage reports of one session that are kept; more become one for each URR. Usage is never dropped.
 const MOST_USAGE: usize = 128;
+/// Sessions that one Error Indication is reported for, of those that send into one tunnel: more than one is an SMF's
+/// mistake, and thousands would be its malice.
+const MOST_OF_ONE_TUNNEL: usize = 16;
 /// Usage reports in one message, which must fit into a datagram.
 pub(crate) const MOST_USAGE_SENT: usize = 32;
 
@@ -383,6 +386,30 @@ impl Reports {
         }
     }
 
+    /// A session belongs to another association from now on: what is to be reported of it stands in that one's line.
+    pub(crate) fn hand_over(&mut self, seid: Seid, to: AssociationId) {
+        let Some(pending) = self.sessions.get_mut(&seid).filter(|one| one.association != to) else {
+            return;
+        };
+        let from = std::mem::replace(&mut pending.association, to);
+        match pending.stage {
+            Stage::Waits(_) => {}
+            // In the line that it leaves, nobody finds it.
+            Stage::Queued => self.lines.entry(to).or_default().ready.push_back(seid),
+            Stage::Sent(_) => {
+                if let Some(line) = self.lines.get_mut(&from) {
+                    line.sent = line.sent.saturating_sub(1);
+                }
+                self.lines.entry(to).or_default().sent += 1;
+            }
+        }
+        if let Some(line) = self.lines.get_mut(&from) {
+            line.ready.retain(|other| *other != seid);
+        }
+        self.turn(from);
+        self.turn(to);
+    }
+
     /// The next session that is to send what [`take`](Self::take) gives.
     pub(crate) fn poll(&mut self, now: Nanos) -> Option<Seid> {
         self.wake(now);
@@ -627,8 +654,10 @@ impl Endpoint {
     /// A GTP-U Error Indication was received: `peer` has no tunnel `teid` any more. The session's control plane is
     /// told (TS 29.281 §7.3.1, TS 29.244 §7.5.8.4).
     pub fn handle_error_indication(&mut self, now: Nanos, peer: IpAddr, teid: Teid) {
-        let known = self.sessions.session_by_remote(peer, teid);
-        if let Some((seid, association)) = known.map(|known| (known.seid(), known.association())) {
+        let known = self.sessions.sessions_by_remote(peer, teid);
+        let known = known.map(|known| (known.seid(), known.association()));
+        let known: Vec<_> = known.take(MOST_OF_ONE_TUNNEL).collect();
+        for (seid, association) in known {
             let event = SessionEvent::ErrorIndication { peer, teid };
             self.report(now, seid, association, event);
         }

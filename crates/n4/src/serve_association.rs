@@ -40,6 +40,9 @@ impl Endpoint {
             let reject = Reject::of(Cause::NO_RESOURCES_AVAILABLE);
             return self.reject(now, request.path, &request.header, None, reject);
         }
+        if let Err(reject) = self.check_moved(now, &node, request.path.from.ip()) {
+            return self.reject(now, request.path, &request.header, None, reject);
+        }
         if is_new && let Err(reject) = self.make_room(now, request.path.from.ip()) {
             return self.reject(now, request.path, &request.header, None, reject);
         }
@@ -63,6 +66,24 @@ impl Endpoint {
         response.up_function_features = Some(up_function_features(&self.config, &self.network));
         response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
         self.answer(now, request, &response);
+    }
+
+    /// A node that has an association sets it up anew from another address: that would end its sessions, and anybody can
+    /// say who he is. So the old address must be silent, or both be of one party; else it is asked whether it lives, and
+    /// the next attempt will tell.
+    fn check_moved(&mut self, now: Nanos, node: &NodeName, from: IpAddr) -> Result<(), Reject> {
+        let Some(known) = self.associations.by_node(node) else {
+            return Ok(());
+        };
+        let is_asked = self.config.heartbeat_interval.is_some();
+        let may = self.config.any_source || self.config.are_one_party(known.peer.ip(), from);
+        if may || known.is_at(from) || !known.reachable || !is_asked {
+            return Ok(());
+        }
+        let id = known.id;
+        self.counters.impostors += 1;
+        self.send_heartbeat(now, id);
+        Err(Reject::of(Cause::REQUEST_REJECTED))
     }
 
     /// Enters an association with the peer at the far end of `path`, in the place of the one that it has.

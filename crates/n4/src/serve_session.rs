@@ -264,13 +264,15 @@ impl Endpoint {
     fn move_between_sets(&mut self, seid: Seid, in_work: &mut InWork) {
         if let Some(taker) = in_work.taker {
             self.sessions.hand_over(seid, taker);
+            self.reports.hand_over(seid, taker);
         }
         if let Some(sets) = in_work.sets.take() {
             self.assign(seid, *sets);
         }
     }
 
-    /// Rejects with cause 77 what was done and cannot be told. A session that its owner will never know of goes.
+    /// Rejects with cause 77 what was done and cannot be told. A session goes that its owner will never know of, or of
+    /// whose new tunnels and addresses he will not: better none than one whose rules he was told do not apply.
     fn fail(
         &mut self,
         header: &Header,
@@ -278,7 +280,7 @@ impl Endpoint {
         done: &Done,
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
-        if header.message_type == MessageType::SESSION_ESTABLISHMENT_RESPONSE {
+        if header.message_type != MessageType::SESSION_DELETION_RESPONSE {
             self.sessions.remove(done.seid, EndCause::Fault);
         }
         self.send_refusal(header, in_work, Refusal::Worker, load)

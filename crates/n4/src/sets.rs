@@ -38,8 +38,8 @@ impl Association {
         has(CpFunctionFeatures::SSET) || has(CpFunctionFeatures::MPAS) && self.set.is_some()
     }
 
-    /// Whether the peers of both are members of one set.
-    pub(crate) fn is_beside(&self, other: &Association) -> bool {
+    /// Whether the peers of both say that they are members of one set.
+    fn says_beside(&self, other: &Association) -> bool {
         self.set.is_some() && self.set == other.set
     }
 }
@@ -59,7 +59,7 @@ impl Endpoint {
     pub(crate) fn is_member(&self, association: AssociationId, from: IpAddr) -> bool {
         self.associations.get(association).is_some_and(|one| {
             let mut others = self.associations.iter();
-            others.any(|other| other.is_at(from) && one.is_beside(other))
+            others.any(|other| other.is_at(from) && self.is_beside(one, other))
         })
     }
 
@@ -86,7 +86,14 @@ impl Endpoint {
 
     fn are_beside(&self, a: AssociationId, b: AssociationId) -> bool {
         let both = (self.associations.get(a), self.associations.get(b));
-        matches!(both, (Some(a), Some(b)) if a.is_beside(b))
+        matches!(both, (Some(a), Some(b)) if self.is_beside(a, b))
+    }
+
+    /// Whether the peers of both are members of one set. Anybody can say so: where it is known who peers are, they must
+    /// be of one party.
+    fn is_beside(&self, a: &Association, b: &Association) -> bool {
+        let may = self.config.peers.is_empty() || self.config.are_one_party(a.peer.ip(), b.peer.ip());
+        may && a.says_beside(b)
     }
 
     /// Where a session's reports go, in the order in which they are tried: its CP F-SEID's address, and for a session
@@ -111,8 +118,8 @@ impl Endpoint {
         if association.is_of_set() {
             let alternatives = association.others.iter().copied();
             let beside = self.associations.iter();
-            let beside =
-                beside.filter(|one| one.id != association.id && one.reachable && association.is_beside(one));
+            let beside = beside
+                .filter(|one| one.id != association.id && one.reachable && self.is_beside(association, one));
             let known = alternatives.chain(beside.map(|one| one.peer.ip()));
             let fitting = known.filter(|address| address.is_ipv4() == like.is_ipv4());
             for route in fitting.map(other) {
@@ -171,6 +178,7 @@ impl Endpoint {
             && self.are_beside(owner, to)
         {
             self.sessions.hand_over(seid, to);
+            self.reports.hand_over(seid, to);
         }
     }
 

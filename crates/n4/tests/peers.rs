@@ -379,3 +379,41 @@ fn a_restarted_peer_that_releases_as_in_its_last_life_is_released() {
         assert_eq!(world.n4.associations().count(), 0);
     }
 }
+
+#[test]
+fn a_peer_that_lives_is_not_put_in_the_place_of_by_a_stranger() {
+    let mut world = World::roomy(9, 9);
+    world.associate();
+    world.establish(1, Ipv4Addr::new(10, 45, 0, 1));
+    let claim = |world: &mut World, from| {
+        let sequence = world.next_sequence();
+        let setup = message(5, None, sequence, &[node_v4(SMF_ADDRESS), recovery(200)]);
+        world.send(from, &setup)
+    };
+    let sent = claim(&mut world, at(1));
+    let refused = sent.iter().find(|sent| sent.0.to == at(1)).expect("an answer");
+    assert_eq!(refused.cause(), Some(Cause::REQUEST_REJECTED));
+    let asked = sent.iter().filter(|sent| sent.0.to == smf()).count();
+    assert_eq!((asked, world.sessions()), (1, 1), "it is asked whether it lives");
+    assert_eq!(world.n4.counters().impostors, 1);
+    // The peer itself may.
+    world.associate();
+    world.establish(1, Ipv4Addr::new(10, 45, 0, 1));
+    // It falls silent: it may have moved.
+    claim(&mut world, at(1));
+    world.fall_silent(&[]);
+    let sent = claim(&mut world, at(1));
+    assert_eq!(sent[0].cause(), ACCEPTED);
+    assert_eq!(world.sessions(), 0);
+}
+
+#[test]
+fn a_peer_may_move_within_its_prefix() {
+    let mut config = World::config(1);
+    config.heartbeat_interval = Some(SECOND * 10);
+    config.peers = vec!["10.100.0.0/16".parse().expect("a prefix")];
+    let mut world = World::with(config);
+    world.associate();
+    let setup = message(5, None, 77, &[node_v4(SMF_ADDRESS), recovery(200)]);
+    assert_eq!(world.send(at(1), &setup)[0].cause(), ACCEPTED);
+}

@@ -57,7 +57,10 @@ fn with_one_association() -> World {
 
 /// Two members of a set, and somebody else.
 fn with_one_each() -> World {
-    let mut world = World::new();
+    members_in(World::new())
+}
+
+fn members_in(mut world: World) -> World {
     for (address, set) in [(SMF_ADDRESS, "set"), (SECOND_SMF, "SET"), (STRANGER, "other")] {
         let setup = [node_v4(address), recovery(100), cp_features(MPAS), set_id(set)];
         let sequence = world.next_sequence();
@@ -348,4 +351,48 @@ fn sets_are_among_our_features() {
     ] {
         assert!(features.contains(feature), "{features:?}");
     }
+}
+
+#[test]
+fn where_peers_are_known_a_set_is_of_one_party() {
+    let one_party = || vec!["10.100.0.2/31".parse().unwrap(), "10.100.0.0/16".parse().unwrap()];
+    let each_its_own = || vec!["10.100.0.2/32".parse().unwrap(), "10.100.0.3/32".parse().unwrap()];
+    for (peers, may) in [(one_party(), true), (each_its_own(), false)] {
+        let config = n4::Config {
+            peers,
+            ..World::config(2)
+        };
+        let mut world = members_in(World::with(config));
+        let seid = set_session(&mut world, 7, &[]);
+        let take = [node_v4(SECOND_SMF), f_seid(0x99, SECOND_SMF.into())];
+        let reply = world.send(at(SECOND_SMF), &message(52, Some(seid), 50, &take));
+        assert_eq!(reply[0].cause() == Some(Cause::REQUEST_ACCEPTED), may);
+        assert_eq!(world.only_session().cp().seid, if may { 0x99 } else { 7 });
+    }
+}
+
+#[test]
+fn what_a_session_has_to_report_moves_with_it() {
+    let mut world = with_one_each();
+    let seid = set_session(&mut world, 7, &[]);
+    // On its way to the first one while the second takes the session over.
+    let sent = happens(&mut world, seid);
+    let take = [node_v4(SECOND_SMF), f_seid(0x99, SECOND_SMF.into())];
+    world.send(at(SECOND_SMF), &message(52, Some(seid), 50, &take))[0].assert_accepted();
+    let index = world.only_session().index();
+    let more = SessionEvent::ErrorIndication {
+        peer: GNB.into(),
+        teid: packet::Teid(9),
+    };
+    world.n4.handle_session_event(world.now, index, more);
+    world.ask(9, None, &[node_v4(SMF_ADDRESS)]).assert_accepted();
+    assert_eq!(world.sessions(), 1);
+    let mut after = answer(&mut world, &sent, Cause::REQUEST_ACCEPTED, &[]);
+    after.extend(world.pass(SECOND / 2));
+    let routes: Vec<_> = after.iter().map(route).collect();
+    assert_eq!(
+        routes,
+        [(at(SECOND_SMF), Some(0x99), None)],
+        "nothing is forgotten"
+    );
 }

@@ -142,9 +142,9 @@ impl Addresses {
     }
 
     /// Takes `address` from `session`, if it is still the one that holds it.
-    pub fn release(&mut self, address: UeAddress, session: SessionIndex) {
+    pub fn release(&mut self, address: UeAddress, session: SessionIndex) -> bool {
         if self.holder(address) != Some(session) {
-            return;
+            return false;
         }
         self.holders.remove(&address);
         let (vrf, prefix) = address;
@@ -156,6 +156,7 @@ impl Addresses {
             }
         }
         self.tell_pool(address, u64::wrapping_sub);
+        true
     }
 
     /// One more or one less of a pool's addresses is held.

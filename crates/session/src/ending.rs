@@ -4,13 +4,14 @@ use flow::{Nanos, SessionIndex, WorkerId};
 use rules::image::{Farewell, SessionChange};
 
 use crate::addresses::UeAddress;
-use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Ticket};
+use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Remote, Ticket};
 use crate::ledger::{EndCause, Will};
 use crate::progress::Role;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::session::{Change, Live, Session, State, Work};
 use crate::sessions::Sessions;
+use crate::shares::Holding;
 use crate::steering::{SteerChange, SteerKey, keys};
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
@@ -202,7 +203,7 @@ impl Sessions {
     fn end_twin(&mut self, index: SessionIndex) -> Option<WorkerId> {
         let session = self.slots.get(index.index())?.as_deref()?;
         let twin = self.other_owner(session)?;
-        self.shares.remove_tunnels(session.payer, twin, session.charged);
+        self.shares.remove(session.payer, twin, session.charged);
         if let State::Dying { pending, .. } = &mut self.session_mut(index)?.state {
             *pending += 1;
         }
@@ -266,14 +267,11 @@ impl Sessions {
     }
 
     fn free(&mut self, now: Nanos, index: SessionIndex, tunnels: &[Tunnel], addresses: &[UeAddress]) {
-        let released = tunnels
-            .iter()
-            .filter(|tunnel| self.tunnels.release(now, **tunnel, index))
-            .count();
-        self.discharge(index, released);
-        addresses
-            .iter()
-            .for_each(|address| self.addresses.release(*address, index));
+        let mut tunnels = tunnels.to_vec();
+        tunnels.retain(|tunnel| self.tunnels.release(now, *tunnel, index));
+        let mut addresses = addresses.to_vec();
+        addresses.retain(|address| self.addresses.release(*address, index));
+        self.discharge(index, Holding::of(&tunnels, &addresses));
     }
 
     fn holder(&self, key: SteerKey) -> Option<SessionIndex> {
@@ -286,12 +284,13 @@ impl Sessions {
     /// Peers' tunnel endpoints that lead to the session, and paths that it uses, before and after a change.
     pub(crate) fn follow_remotes(&mut self, index: SessionIndex, before: &Live, after: &Live) {
         for remote in before.remotes() {
-            if self.by_remote.get(&remote) == Some(&index) {
-                self.by_remote.remove(&remote);
+            self.forget_remote(remote, index);
+        }
+        for remote in after.remotes() {
+            if *self.by_remote.entry(remote).or_insert(index) != index {
+                self.beside.insert((remote, index));
             }
         }
-        self.by_remote
-            .extend(after.remotes().into_iter().map(|remote| (remote, index)));
         let session = self.slots.get(index.index()).and_then(Option::as_deref);
         if let Some(association) = session.map(|session| session.association) {
             after
@@ -302,6 +301,24 @@ impl Sessions {
                 .paths
                 .iter()
                 .for_each(|path| self.paths.remove(association, *path));
+        }
+    }
+
+    /// A session sends to a peer's tunnel endpoint no more; others may.
+    fn forget_remote(&mut self, remote: Remote, index: SessionIndex) {
+        if self.by_remote.get(&remote) != Some(&index) {
+            self.beside.remove(&(remote, index));
+            return;
+        }
+        let all = (remote, SessionIndex(0))..=(remote, SessionIndex(u32::MAX));
+        match self.beside.range(all).next().copied() {
+            Some(next) => {
+                self.beside.remove(&next);
+                self.by_remote.insert(remote, next.1);
+            }
+            None => {
+                self.by_remote.remove(&remote);
+            }
         }
     }
 

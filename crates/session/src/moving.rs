@@ -217,7 +217,7 @@ impl Sessions {
         let Some(image) = self.image_of(index) else {
             return self.fail_move(now, MoveFault::Failed);
         };
-        self.shares.add_tunnels(association, to, charged);
+        self.shares.add(association, to, charged);
         self.set_phase(index, Phase::Twin);
         if let Some(moving) = self.moving.as_deref_mut() {
             moving.awaited -= 1;
@@ -428,8 +428,8 @@ impl Sessions {
             let session = self.slots.get(index.index()).and_then(Option::as_deref);
             if let Some(session) = session.filter(|session| session.is_at(*id)) {
                 let (association, charged) = (session.payer, session.charged);
-                self.shares.remove_tunnels(association, moving.from, charged);
-                self.shares.add_tunnels(association, moving.to, charged);
+                self.shares.remove(association, moving.from, charged);
+                self.shares.add(association, moving.to, charged);
             }
         }
     }
@@ -494,7 +494,7 @@ impl Sessions {
             session.carry(result);
         }
         let (association, charged) = (session.payer, session.charged);
-        self.shares.remove_tunnels(association, from, charged);
+        self.shares.remove(association, from, charged);
         self.make_whole(index);
         self.follow_usage(now, index, true);
         self.next_request(now, index);

@@ -150,8 +150,8 @@ impl Sessions {
         let built = built.and_then(|mut image| {
             image.fresh_urrs.clone_from(&fresh);
             self.claim(subject.index, &image, &mut prepared)?;
-            let (worker, count) = (self.config.owner(image.bucket), prepared.claimed.len());
-            if !self.shares.allows(subject.association, worker, count) {
+            let worker = self.config.owner(image.bucket);
+            if !self.shares.allows(subject.association, worker, prepared.takes()) {
                 return Err(Refusal::NoResources);
             }
             Ok(image)
@@ -289,10 +289,9 @@ impl Sessions {
             .claimed
             .iter()
             .for_each(|tunnel| self.tunnels.undo(*tunnel, index));
-        prepared
-            .addresses
-            .iter()
-            .for_each(|address| self.addresses.release(*address, index));
+        for address in &prepared.addresses {
+            self.addresses.release(*address, index);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::metering::Metering;
 use crate::paths::GtpuPath;
 use crate::progress::Role;
 use crate::sets::Sets;
+use crate::shares::Holding;
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
 use usage::{Renewed, UrrCheckpoint, UsageBook, UsageTriggers};
@@ -108,6 +109,13 @@ pub(crate) struct Prepared {
     pub(crate) subscriber: Option<Arc<Subscriber>>,
     /// What the worker does for what is replaced.
     pub(crate) farewell: Farewell,
+}
+
+impl Prepared {
+    /// What its association is charged for.
+    pub(crate) fn takes(&self) -> Holding {
+        Holding::of(&self.claimed, &self.addresses)
+    }
 }
 
 /// What is under way.
@@ -235,8 +243,8 @@ pub(crate) struct Session {
     /// Its place among the bucket's sessions.
     pub(crate) place: usize,
     pub(crate) phase: Phase,
-    /// Tunnels that count against its association's share.
-    pub(crate) charged: usize,
+    /// What counts against its association's share.
+    pub(crate) charged: Holding,
     pub(crate) live: Live,
     pub(crate) shared: Shared,
     pub(crate) usage: UsageBook,

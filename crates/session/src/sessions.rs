@@ -36,7 +36,7 @@ use crate::refusal::Refusal;
 use crate::session::{
     Change, Live, Phase, Prepared, Session, SessionView, State, Waiting, WaitingRequest, Work,
 };
-use crate::shares::Shares;
+use crate::shares::{Holding, Shares};
 use crate::tunnels::Tunnels;
 
 /// What sessions are allowed and how long things take.
@@ -60,7 +60,10 @@ pub struct Config {
     pub choose_id_spans_session: bool,
     /// Tunnels that each worker has room for.
     pub worker_tunnels: usize,
-    /// How much of it one association may take while there are others, 0 to 100 per cent; alone, it may take all.
+    /// UE addresses, of IPv4 and of IPv6 each, that each worker has room for.
+    pub worker_addresses: usize,
+    /// How much of these, and of the sessions, one association may take while there are others, 0 to 100 per cent;
+    /// alone, it may take all.
     pub association_percent: u8,
     /// Where UE addresses are given from (TS 29.244 §5.21.3).
     pub pools: Vec<Pool>,
@@ -82,6 +85,7 @@ impl Config {
         Config {
             max_sessions: 1_000_000,
             worker_tunnels: 2_000_064,
+            worker_addresses: 1_250_064,
             association_percent: 50,
             workers,
             owners: (0..BUCKETS)
@@ -135,7 +139,9 @@ pub struct Sessions {
     /// In order, so that views can go from one page to the next. The numbers are our own and random.
     pub(crate) by_seid: BTreeMap<Seid, SessionIndex>,
     pub(crate) by_owner: Keyed<(AssociationId, CpFSeid), SessionIndex>,
+    /// One of the sessions that send to each endpoint of a peer; `beside` has the others.
     pub(crate) by_remote: Keyed<Remote, SessionIndex>,
+    pub(crate) beside: BTreeSet<(Remote, SessionIndex)>,
     pub(crate) paths: Paths,
     pub(crate) tunnels: Tunnels,
     pub(crate) addresses: Addresses,
@@ -174,11 +180,17 @@ impl Sessions {
             by_seid: BTreeMap::new(),
             by_owner: keyed(random.next_u64()),
             by_remote: keyed(random.next_u64()),
+            beside: BTreeSet::new(),
             paths: Paths::default(),
             tunnels: Tunnels::new(config.quarantine, random.split()),
             addresses: Addresses::new(&config.pools, &network, random.split()),
             shares: Shares::new(
-                config.worker_tunnels,
+                Holding([
+                    config.worker_tunnels,
+                    config.worker_addresses,
+                    config.worker_addresses,
+                ]),
+                config.max_sessions as usize,
                 config.association_percent,
                 [random.next_u64(), random.next_u64()],
             ),
@@ -232,6 +244,9 @@ impl Sessions {
         (association, cp): (AssociationId, CpFSeid),
         changes: Changes,
     ) -> Result<(), Refusal> {
+        if !self.shares.allows_session(association) {
+            return Err(Refusal::NoResources);
+        }
         let index = self.indexes.take().ok_or(Refusal::NoResources)?;
         let seid = self.new_seid();
         let subject = Subject {
@@ -260,7 +275,7 @@ impl Sessions {
             bucket,
             place: 0,
             phase: Phase::Stays,
-            charged: 0,
+            charged: Holding::default(),
             live: Live::default(),
             shared: Default::default(),
             account,
@@ -445,9 +460,21 @@ impl Sessions {
         (!session.is_dying()).then_some(SessionView::new(session))
     }
 
-    /// The session that sends packets to this tunnel endpoint of a peer.
+    /// The session that sends packets to this tunnel endpoint of a peer, or one of those that do.
     pub fn session_by_remote(&self, peer: IpAddr, teid: Teid) -> Option<SessionView<'_>> {
-        self.view(*self.by_remote.get(&(peer, teid))?)
+        self.sessions_by_remote(peer, teid).next()
+    }
+
+    /// The sessions that send packets to this tunnel endpoint of a peer.
+    pub fn sessions_by_remote(&self, peer: IpAddr, teid: Teid) -> impl Iterator<Item = SessionView<'_>> {
+        let remote = (peer, teid);
+        let first = self.by_remote.get(&remote).copied();
+        let all = (remote, SessionIndex(0))..=(remote, SessionIndex(u32::MAX));
+        let beside = self.beside.range(all).map(|(_, index)| *index);
+        first
+            .into_iter()
+            .chain(beside)
+            .filter_map(|index| self.view(index))
     }
 
     /// A GTP-U path that came into use or went out of use since the last call.
@@ -488,7 +515,7 @@ impl Sessions {
     pub fn tunnels_of(&self, association: AssociationId) -> usize {
         let workers = (0..self.config.workers).map(WorkerId);
         workers
-            .map(|worker| self.shares.tunnels(association, worker))
+            .map(|worker| self.shares.held(association, worker).0[0])
             .sum()
     }
 
@@ -514,22 +541,22 @@ impl Sessions {
         self.addresses.usage(pool)
     }
 
-    /// A session has taken `count` tunnels.
-    fn charge(&mut self, index: SessionIndex, count: usize) {
+    /// A session has taken so much.
+    fn charge(&mut self, index: SessionIndex, taken: Holding) {
         if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
-            session.charged += count;
+            session.charged = session.charged.and(taken);
             let worker = self.config.owner(session.bucket);
-            self.shares.add_tunnels(session.payer, worker, count);
+            self.shares.add(session.payer, worker, taken);
         }
     }
 
-    /// A session has given back `count` tunnels, of those that it is charged for.
-    pub(crate) fn discharge(&mut self, index: SessionIndex, count: usize) {
+    /// A session has given back so much, of what it is charged for.
+    pub(crate) fn discharge(&mut self, index: SessionIndex, given: Holding) {
         if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
-            let count = count.min(session.charged);
-            session.charged -= count;
+            let given = given.within(session.charged);
+            session.charged = session.charged.without(given);
             let worker = self.config.owner(session.bucket);
-            self.shares.remove_tunnels(session.payer, worker, count);
+            self.shares.remove(session.payer, worker, given);
         }
     }
 
@@ -594,8 +621,8 @@ impl Sessions {
                 ticket,
             });
         }
-        let claimed = work.prepared().map_or(0, |prepared| prepared.claimed.len());
-        self.charge(index, claimed);
+        let taken = work.prepared().map(Prepared::takes).unwrap_or_default();
+        self.charge(index, taken);
         self.last_change += 1;
         let id = self.last_change;
         let sent = image.is_some();

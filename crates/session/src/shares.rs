@@ -1,35 +1,65 @@
 //! What each association holds, and how much it may.
 //!
-//! Owned by control. A worker has room for so many tunnels, and one session may want a thousand of them: a few could
-//! keep everybody else's sessions out. So while there are several associations, each gets a part of every worker's
-//! room and no more. What an association holds beyond it, from the time when it was alone, stays its own.
+//! Owned by control. A worker has room for so many tunnels and UE addresses, and one session may want hundreds of them: a
+//! few could keep everybody else's sessions out. So while there are several associations, each gets a part of every
+//! worker's room, and of all sessions, and no more. What an association holds beyond it, from the time when it was alone, stays its own.
 
 use flow::WorkerId;
 
+use crate::addresses::UeAddress;
 use crate::effect::AssociationId;
 use crate::keyed::{Keyed, keyed};
+use crate::tunnels::Tunnel;
+
+/// What of a worker's tables something takes: tunnels, IPv4 addresses and IPv6 prefixes of UEs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holding(pub(crate) [usize; 3]);
+
+impl Holding {
+    pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress]) -> Holding {
+        let ipv4 = addresses.iter().filter(|(_, prefix)| prefix.is_ipv4()).count();
+        Holding([tunnels.len(), ipv4, addresses.len() - ipv4])
+    }
+
+    pub(crate) fn and(self, other: Holding) -> Holding {
+        Holding(std::array::from_fn(|kind| self.0[kind] + other.0[kind]))
+    }
+
+    pub(crate) fn without(self, other: Holding) -> Holding {
+        Holding(std::array::from_fn(|kind| {
+            self.0[kind].saturating_sub(other.0[kind])
+        }))
+    }
+
+    /// As much of this as is in `other`.
+    pub(crate) fn within(self, other: Holding) -> Holding {
+        Holding(std::array::from_fn(|kind| self.0[kind].min(other.0[kind])))
+    }
+}
 
 /// What associations hold; one without anything has no entry.
 #[derive(Debug)]
 pub(crate) struct Shares {
     sessions: Keyed<AssociationId, usize>,
-    tunnels: Keyed<(AssociationId, WorkerId), usize>,
-    /// Tunnels of one association on one worker, alone and among others.
-    alone: usize,
-    among_others: usize,
+    held: Keyed<(AssociationId, WorkerId), Holding>,
+    /// How much there is: on each worker, and sessions.
+    room: Holding,
+    most_sessions: usize,
+    percent: u8,
     has_others: bool,
 }
 
 impl Shares {
-    /// Nobody holds anything. Of the `room` for tunnels on each worker, an association may take `percent` per cent
-    /// unless it is alone. The seeds are those of the hash tables.
-    pub(crate) fn new(room: usize, percent: u8, seeds: [u64; 2]) -> Shares {
-        let [sessions, tunnels] = seeds;
+    /// Nobody holds anything. Of the `room` on each worker and of `most_sessions`, an association may take `percent`
+    /// per cent unless it is alone. The seeds are those of the hash tables.
+    pub(crate) fn new(room: Holding, most_sessions: usize, percent: u8, seeds: [u64; 2]) -> Shares {
+        let [sessions, held] = seeds;
         Shares {
             sessions: keyed(sessions),
-            tunnels: keyed(tunnels),
-            alone: room,
-            among_others: (room as u128 * u128::from(percent.min(100)) / 100) as usize,
+            held: keyed(held),
+            room,
+            most_sessions,
+            percent: percent.min(100),
             has_others: false,
         }
     }
@@ -39,9 +69,22 @@ impl Shares {
         self.has_others = associations > 1;
     }
 
+    /// What one association may have of so much.
+    fn part_of(&self, room: usize) -> usize {
+        match self.has_others {
+            true => (room as u128 * u128::from(self.percent) / 100) as usize,
+            false => room,
+        }
+    }
+
     /// How many sessions peers can address under `association`.
     pub(crate) fn sessions(&self, association: AssociationId) -> usize {
         self.sessions.get(&association).copied().unwrap_or_default()
+    }
+
+    /// Whether `association` may have one session more.
+    pub(crate) fn allows_session(&self, association: AssociationId) -> bool {
+        self.sessions(association) < self.part_of(self.most_sessions)
     }
 
     /// `association` has one session more.
@@ -51,48 +94,45 @@ impl Shares {
 
     /// `association` has one session less.
     pub(crate) fn remove_session(&mut self, association: AssociationId) {
-        take(&mut self.sessions, association, 1);
-    }
-
-    /// How many tunnels `association` holds on `worker`.
-    pub(crate) fn tunnels(&self, association: AssociationId, worker: WorkerId) -> usize {
-        self.tunnels
-            .get(&(association, worker))
-            .copied()
-            .unwrap_or_default()
-    }
-
-    /// Whether `association` may have `count` tunnels more on `worker`.
-    pub(crate) fn allows(&self, association: AssociationId, worker: WorkerId, count: usize) -> bool {
-        let most = if self.has_others {
-            self.among_others
-        } else {
-            self.alone
-        };
-        count == 0 || self.tunnels(association, worker).saturating_add(count) <= most
-    }
-
-    /// `association` holds `count` tunnels more on `worker`.
-    pub(crate) fn add_tunnels(&mut self, association: AssociationId, worker: WorkerId, count: usize) {
-        if count > 0 {
-            *self.tunnels.entry((association, worker)).or_default() += count;
+        if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.sessions.entry(association) {
+            let left = entry.get().saturating_sub(1);
+            if left == 0 {
+                entry.remove();
+            } else {
+                entry.insert(left);
+            }
         }
     }
 
-    /// `association` holds `count` tunnels less on `worker`.
-    pub(crate) fn remove_tunnels(&mut self, association: AssociationId, worker: WorkerId, count: usize) {
-        take(&mut self.tunnels, (association, worker), count);
+    /// What `association` holds on `worker`.
+    pub(crate) fn held(&self, association: AssociationId, worker: WorkerId) -> Holding {
+        self.held.get(&(association, worker)).copied().unwrap_or_default()
     }
-}
 
-/// Takes `count` from what `holder` holds, and forgets a holder of nothing.
-fn take<K: Eq + std::hash::Hash>(held: &mut Keyed<K, usize>, holder: K, count: usize) {
-    if let hashbrown::hash_map::Entry::Occupied(mut entry) = held.entry(holder) {
-        let left = entry.get().saturating_sub(count);
-        if left == 0 {
-            entry.remove();
-        } else {
-            entry.insert(left);
+    /// Whether `association` may hold so much more on `worker`.
+    pub(crate) fn allows(&self, association: AssociationId, worker: WorkerId, more: Holding) -> bool {
+        let held = self.held(association, worker).0;
+        let mut all = more.0.into_iter().zip(held).zip(self.room.0);
+        all.all(|((more, held), room)| more == 0 || held.saturating_add(more) <= self.part_of(room))
+    }
+
+    /// `association` holds so much more on `worker`.
+    pub(crate) fn add(&mut self, association: AssociationId, worker: WorkerId, more: Holding) {
+        if more != Holding::default() {
+            let held = self.held.entry((association, worker)).or_default();
+            *held = held.and(more);
+        }
+    }
+
+    /// `association` holds so much less on `worker`.
+    pub(crate) fn remove(&mut self, association: AssociationId, worker: WorkerId, less: Holding) {
+        if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.held.entry((association, worker)) {
+            let left = entry.get().without(less);
+            if left == Holding::default() {
+                entry.remove();
+            } else {
+                entry.insert(left);
+            }
         }
     }
 }
@@ -101,10 +141,14 @@ fn take<K: Eq + std::hash::Hash>(held: &mut Keyed<K, usize>, holder: K, count: u
 mod tests {
     use super::*;
 
+    fn shares() -> Shares {
+        Shares::new(Holding([10, 4, 4]), 6, 50, [1, 2])
+    }
+
     #[test]
     fn a_holder_of_nothing_is_forgotten() {
         let (a, b) = (AssociationId(1), AssociationId(2));
-        let mut shares = Shares::new(10, 50, [1, 2]);
+        let mut shares = shares();
         shares.add_session(a);
         shares.add_session(a);
         shares.remove_session(a);
@@ -118,15 +162,34 @@ mod tests {
     fn among_others_an_association_gets_its_part_of_every_worker() {
         let (a, b) = (AssociationId(1), AssociationId(2));
         let (first, second) = (WorkerId(0), WorkerId(1));
-        let mut shares = Shares::new(10, 50, [1, 2]);
-        shares.add_tunnels(a, first, 4);
-        assert!(shares.allows(a, first, 6) && !shares.allows(a, first, 7));
+        let tunnels = |count| Holding([count, 0, 0]);
+        let mut shares = shares();
+        shares.add(a, first, tunnels(4));
+        assert!(shares.allows(a, first, tunnels(6)) && !shares.allows(a, first, tunnels(7)));
         shares.among(2);
-        assert!(shares.allows(a, first, 1) && !shares.allows(a, first, 2));
-        assert!(shares.allows(a, second, 5) && shares.allows(b, first, 5));
-        shares.add_tunnels(a, first, 6);
-        assert!(shares.allows(a, first, 0), "what asks for none is let be");
-        shares.remove_tunnels(a, first, 10);
-        assert!(shares.tunnels.is_empty() && shares.allows(a, first, 5));
+        assert!(shares.allows(a, first, tunnels(1)) && !shares.allows(a, first, tunnels(2)));
+        assert!(shares.allows(a, second, tunnels(5)) && shares.allows(b, first, tunnels(5)));
+        shares.add(a, first, tunnels(6));
+        assert!(
+            shares.allows(a, first, tunnels(0)),
+            "what asks for none is let be"
+        );
+        shares.remove(a, first, tunnels(10));
+        assert!(shares.held.is_empty() && shares.allows(a, first, tunnels(5)));
+    }
+
+    #[test]
+    fn among_others_an_association_gets_its_part_of_sessions_and_of_each_kind_of_address() {
+        let a = AssociationId(1);
+        let worker = WorkerId(0);
+        let mut shares = shares();
+        (0..3).for_each(|_| shares.add_session(a));
+        assert!(shares.allows_session(a));
+        shares.among(2);
+        assert!(!shares.allows_session(a) && shares.allows_session(AssociationId(2)));
+        shares.add(a, worker, Holding([0, 2, 0]));
+        assert!(!shares.allows(a, worker, Holding([0, 1, 0])));
+        assert!(shares.allows(a, worker, Holding([0, 0, 2])));
+        assert!(!shares.allows(a, worker, Holding([0, 0, 3])));
     }
 }

@@ -20,6 +20,7 @@ use crate::record::{PendingReports, SessionRecord};
 use crate::refusal::Refusal;
 use crate::session::{Live, Phase, Prepared, Session, State, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
+use crate::shares::Holding;
 use crate::tunnels::Tunnel;
 use usage::UsageBook;
 
@@ -140,7 +141,8 @@ impl Sessions {
         let live = Live::of(&image, record.leases.clone());
         self.check_free(&live.tunnels, &live.addresses)?;
         let worker = self.config.owner(record.bucket);
-        if !self.shares.allows(association, worker, live.tunnels.len()) {
+        let taken = Holding::of(&live.tunnels, &live.addresses);
+        if !(self.shares.allows_session(association) && self.shares.allows(association, worker, taken)) {
             return Err(Refusal::NoResources.into());
         }
         let index = self.indexes.take().ok_or(Refusal::NoResources)?;
@@ -233,7 +235,7 @@ impl Session {
             bucket: record.bucket,
             place: 0,
             phase: Phase::Stays,
-            charged: 0,
+            charged: Holding::default(),
             live: Live::default(),
             shared: record.shared.clone(),
             usage: UsageBook::resuming(&record.checkpoints, clock_unix),

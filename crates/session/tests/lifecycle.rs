@@ -354,3 +354,27 @@ fn a_new_cp_f_seid_is_the_sessions_name_from_then_on() {
         .expect("takes the place of the session that is called so now");
     assert!(world.sessions.session(done.seid).is_none());
 }
+
+#[test]
+fn two_sessions_that_send_to_one_tunnel_are_both_found_by_it() {
+    let mut world = World::new(1);
+    let peer: std::net::IpAddr = [192, 0, 2, 20].into();
+    let first = world.establish(1, chosen_session(UE)).expect("a session").seid;
+    let second = world.establish(2, chosen_session(UE2)).expect("another").seid;
+    let found = |world: &World| {
+        let all = world.sessions.sessions_by_remote(peer, Teid(0x100));
+        let mut all: Vec<Seid> = all.map(|view| view.seid()).collect();
+        all.sort_unstable();
+        all
+    };
+    let mut both = [first, second];
+    both.sort_unstable();
+    assert_eq!(found(&world), both);
+    world.modify(first, drop_downlink()).expect("it can");
+    assert_eq!(found(&world), both);
+    world.delete(first).expect("it goes");
+    assert_eq!(found(&world), [second]);
+    world.delete(second).expect("it goes");
+    assert_eq!(found(&world), []);
+    world.assert_clean();
+}

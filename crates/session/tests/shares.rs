@@ -109,3 +109,45 @@ fn a_tunnel_that_is_taken_over_from_a_dying_session_counts_once() {
     assert_eq!(of(&world), (0, 0));
     world.assert_clean();
 }
+
+#[test]
+fn among_others_an_association_has_its_share_of_sessions_and_of_ue_addresses() {
+    let mut world = World::with(Config {
+        max_sessions: 4,
+        worker_addresses: 6,
+        association_percent: 50,
+        ..Config::for_workers(1)
+    });
+    let ask = |world: &mut World, association, host: u8, more: u8| {
+        let mut changes = chosen_session(Ipv4Addr::new(10, 45, 0, host));
+        for other in 0..more {
+            let ue_ip = UeIpAddress {
+                ipv4: Some(Ipv4Addr::new(10, 45, 1 + other, host)),
+                ipv6: None,
+                is_destination: true,
+            };
+            changes.create_pdrs[1].pdi.ue_ip.push(ue_ip);
+        }
+        let ticket = world.ticket();
+        let cp = cp_f_seid(u64::from(host));
+        world
+            .sessions
+            .establish(world.now, ticket, association, cp, changes);
+        world.run().remove(0).result
+    };
+    world.sessions.share_among(2);
+    assert_eq!(
+        ask(&mut world, SMF, 1, 3),
+        Err(Refusal::NoResources),
+        "4 addresses of 6"
+    );
+    let wide = ask(&mut world, SMF, 1, 2).expect("half of the addresses").seid;
+    assert_eq!(ask(&mut world, SMF, 2, 0), Err(Refusal::NoResources));
+    world.delete(wide).expect("it goes");
+    ask(&mut world, SMF, 1, 0).expect("a session");
+    ask(&mut world, SMF, 2, 0).expect("half of the sessions");
+    assert_eq!(ask(&mut world, SMF, 3, 0), Err(Refusal::NoResources));
+    ask(&mut world, OTHER, 3, 0).expect("another's share");
+    world.sessions.share_among(1);
+    ask(&mut world, SMF, 4, 0).expect("alone, it may have all");
+}

@@ -49,7 +49,8 @@ pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
     pub addresses: Vec<Spanned<IpAddr>>,
     /// Prefixes of the SMFs; datagrams from elsewhere are dropped unread. Empty: anyone may speak PFCP, which is right
-    /// only where IPsec or a filter keeps strangers away.
+    /// only where IPsec or a filter keeps strangers away. SMFs of one prefix trust each other: only they can be of one set,
+    /// and one may set up at once the association of another that lives.
     #[serde(default)]
     pub peers: Vec<Spanned<Prefix>>,
     /// Addresses of SMFs that we set up associations with, at most 64; others set theirs up themselves.
@@ -84,8 +85,8 @@ pub struct N4Config {
     /// Of them at most so many from one IP address; 32.
     #[serde(default = "N4Config::default_associations_per_address")]
     pub max_associations_per_address: Bounded<1, 65_535>,
-    /// Per cent of each worker's room for tunnels that one SMF may take while there are others; 50. Alone, it may take
-    /// all; beyond it, cause 75.
+    /// Per cent of all sessions, and of each worker's room for tunnels and for UE addresses of each family, that one SMF
+    /// may take while there are others; 50. Alone, it may take all; beyond it, cause 75.
     #[serde(default = "N4Config::default_share")]
     pub association_share_percent: Bounded<1, 100>,
     /// Octets of responses kept to answer retransmissions; 16 MiB.

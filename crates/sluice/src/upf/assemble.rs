@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
+use rules::prefix::IpPrefix;
 use session::Random;
 use transport::Interface;
 use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
@@ -168,6 +169,10 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
     made.paths = config.gtpu.echo.as_ref().map(EchoConfig::supervision);
     made.any_source = config.n4.any_source;
+    let peers = config.n4.peers.iter().map(|prefix| prefix.value);
+    made.peers = peers
+        .filter_map(|prefix| IpPrefix::new(prefix.address, prefix.length))
+        .collect();
     made.unknown_instance = match config.n4.unknown_instance {
         UnknownInstance::Refuse => n4::UnknownInstance::Refuse,
         UnknownInstance::Default => n4::UnknownInstance::Default,
@@ -175,6 +180,7 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.sessions.max_sessions = config.limits.sessions.value() as u32;
     let own = share(config.limits.sessions.size(), config.workers.count.size());
     made.sessions.worker_tunnels = WorkerConfig::tunnels(own);
+    made.sessions.worker_addresses = WorkerConfig::addresses(own);
     made.sessions.association_percent = config.n4.association_share_percent.value() as u8;
     made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());
     made.sessions.accept_cp_f_teids = config.n4.accept_cp_f_teids;
