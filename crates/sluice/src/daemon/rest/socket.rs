@@ -1,7 +1,8 @@
 //! The Unix socket of the API, and the thread that serves it.
 //!
 //! Who may connect is the file system's matter: the daemon's own user, and a group where one is configured. Beyond that
-//! everything is bounded: connections, and the time that a request may take to arrive.
+//! everything is bounded: connections, the time that a request may take to arrive, and that which a peer may take to read
+//! a part of the answer.
 
 use std::convert::Infallible;
 use std::fs::{self, DirBuilder, Permissions};
@@ -9,7 +10,9 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,7 +20,9 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, Sleep};
 
 use super::routes::{Service, router};
 
@@ -25,6 +30,9 @@ use super::routes::{Service, router};
 const CONNECTIONS: usize = 16;
 /// How long a request may take to arrive, and a connection to ask for something.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a peer may take to read a part of an answer.
+const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Who may connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +79,69 @@ pub fn default_path() -> Option<PathBuf> {
         std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from)
     };
     directory.map(|directory| directory.join("sluice").join("control.sock"))
+}
+
+/// A stream that fails if it takes nothing for too long: its peer does not read, and holds a place meanwhile.
+struct Impatient<S> {
+    stream: S,
+    patience: Duration,
+    /// When a write that waits has waited too long.
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Impatient<S> {
+    fn new(stream: S, patience: Duration) -> Self {
+        Self {
+            stream,
+            patience,
+            until: None,
+        }
+    }
+
+    /// Passes on how a write went, unless it has waited too long.
+    fn bounded<T>(&mut self, done: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if done.is_ready() {
+            self.until = None;
+            return done;
+        }
+        let patience = self.patience;
+        let until = self
+            .until
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
+        ready!(until.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.bounded(done, context)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = Pin::new(&mut self.stream).poll_flush(context);
+        self.bounded(done, context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.bounded(done, context)
+    }
 }
 
 /// The open socket, until it is dropped.
@@ -163,7 +234,7 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .header_read_timeout(PATIENCE)
-                    .serve_connection(TokioIo::new(stream), service);
+                    .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_PATIENCE)), service);
                 tokio::spawn(async move {
                     // A peer that goes away is its own affair.
                     let _ = connection.await;
@@ -173,5 +244,64 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
             // Out of descriptors, perhaps: not to be asked again at once.
             _ => tokio::time::sleep(Duration::from_millis(100)).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use tokio::net::UnixStream;
+
+    use super::{AsyncWrite, Duration, Impatient, Pin, io};
+
+    async fn write_all(stream: &mut Impatient<UnixStream>, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = poll_fn(|context| Pin::new(&mut *stream).poll_write(context, bytes)).await?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    async fn count_all(stream: UnixStream) -> usize {
+        let (mut count, mut buffer) = (0, [0; 4096]);
+        loop {
+            stream.readable().await.expect("it can be read");
+            match stream.try_read(&mut buffer) {
+                Ok(0) => return count,
+                Ok(octets) => count += octets,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+    }
+
+    fn run<F: Future>(body: F) -> F::Output {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().expect("a runtime");
+        runtime.block_on(body)
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_is_given_up() {
+        run(async {
+            let (ours, _theirs) = UnixStream::pair().expect("a pair");
+            let mut ours = Impatient::new(ours, Duration::from_millis(20));
+            let answer = vec![0; 16 << 20];
+            let error = write_all(&mut ours, &answer).await.expect_err("nobody reads it");
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        });
+    }
+
+    #[test]
+    fn a_peer_that_reads_gets_all_of_it() {
+        run(async {
+            let (ours, theirs) = UnixStream::pair().expect("a pair");
+            let mut ours = Impatient::new(ours, Duration::from_secs(600));
+            let reader = tokio::spawn(count_all(theirs));
+            write_all(&mut ours, &vec![7; 4 << 20])
+                .await
+                .expect("it is written");
+            drop(ours);
+            assert_eq!(reader.await.expect("it ends"), 4 << 20);
+        });
     }
 }
