@@ -342,7 +342,7 @@ fn rules_and_traffic_leave_each_other_room() {
 #[test]
 fn what_makes_room_is_found_at_once_however_many_do_not_answer() {
     let mut table = neighbours(1_024);
-    let host = |number: u32| IpAddr::from(std::net::Ipv4Addr::from_bits(0xc000_0200 + number));
+    let host = |number: u32| IpAddr::from(Ipv4Addr::from_bits(0xc000_0200 + number));
     let mut holds = Vec::new();
     for number in 1..200 {
         let id = table.refer(at(0), N6, host(number)).expect("there is room");
