@@ -49,7 +49,7 @@ fn usage(entries: &[LedgerEntry]) -> Vec<(Seid, u32, UrrCount)> {
 fn ends(entries: &[LedgerEntry]) -> Vec<(Seid, EndCause, u64)> {
     let of = |entry: &LedgerEntry| match entry.event {
         LedgerEvent::End { cause, reports, .. } => Some((entry.seid, cause, reports)),
-        LedgerEvent::Usage(_) => None,
+        LedgerEvent::Usage(_) | LedgerEvent::Content(_) => None,
     };
     entries.iter().filter_map(of).collect()
 }
