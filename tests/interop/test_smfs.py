@@ -306,6 +306,20 @@ def test_open5gs_adds_changes_and_removes_a_qos_flow(network):
     session("delete")
 
 
+def test_open5gs_is_granted_as_much_as_the_ocs_wants_to_hear_of(network):
+    """A Volume Threshold of 0: the quota stops the downlink, which is what the URR counts."""
+    session = Session(network, "open5gs")
+    session.activate()
+    session("grant", octets=500)
+    session.down(300)
+    session.reply(data(300))
+    session.gnb.hears_nothing()
+    session("grant", octets=10_000)
+    session.down(300)
+    session.up(300)
+    assert list(session.charged().values()) == [volume(0, session.got)]
+
+
 def test_open5gs_forwards_what_the_old_gnb_sends_back(network):
     session = Session(network, "open5gs")
     session.activate()

@@ -72,6 +72,12 @@ type Gater interface {
 	Gate(seid uint64, closed bool) error
 }
 
+// Granter is an SMF that hands on what is granted online.
+type Granter interface {
+	// Grant lets a session use so many octets, counted from its last usage report.
+	Grant(seid uint64, octets uint64) error
+}
+
 // Pager is an SMF that tells the UPF when it has paged in vain.
 type Pager interface {
 	// PageInVain says whether the next reports of downlink data are answered so.

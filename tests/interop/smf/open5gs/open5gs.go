@@ -180,6 +180,15 @@ func (s *SMF) Idle(seid uint64) error {
 	return err
 }
 
+// Grant is what the SMF makes of an answer on Gy that grants so many octets, where the OCS wants to hear when as many are
+// left: the Volume Threshold is the difference, which is nothing.
+func (s *SMF) Grant(seid uint64, octets uint64) error {
+	_, err := s.client.Change(seid, ie.NewUpdateURR(ie.NewURRID(sessionURR), ie.NewMeasurementMethod(0, 1, 0),
+		ie.NewReportingTriggers(0x02, 0x01, 0), ie.NewVolumeThreshold(0x01, 0, 0, 0),
+		ie.NewVolumeQuota(0x01, octets, 0, 0)))
+	return err
+}
+
 // AddFlow is a dedicated QoS flow: its uplink shares the tunnel by its CHOOSE ID.
 func (s *SMF) AddFlow(seid uint64, description string) (map[uint16]smf.Tunnel, error) {
 	return s.client.Change(seid,

@@ -39,6 +39,7 @@ type command struct {
 	GNB         smf.Tunnel `json:"gnb"`
 	Description string     `json:"description"`
 	On          bool       `json:"on"`
+	Octets      uint64     `json:"octets"`
 }
 
 type none struct{}
@@ -111,6 +112,8 @@ func (d driver) runSpecial(c command) (any, error) {
 		})
 	case "stop_forwarding":
 		return as(d, c, func(s smf.IndirectForwarder) (any, error) { return none{}, s.StopForwarding(c.SEID) })
+	case "grant":
+		return as(d, c, func(s smf.Granter) (any, error) { return none{}, s.Grant(c.SEID, c.Octets) })
 	case "gate":
 		return as(d, c, func(s smf.Gater) (any, error) { return none{}, s.Gate(c.SEID, c.On) })
 	case "page_in_vain":
