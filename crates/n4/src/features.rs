@@ -12,8 +12,10 @@ use crate::config::Config;
 /// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
 /// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
 /// the last usage of their sessions reported (EPFAR); packets are told beside octets (MNOP), quotas lose their validity (VTIME);
-/// applications are known by the flow descriptions of PFDs (PFDM, PFDE).
-const ALWAYS: [Features; 18] = [
+/// applications are known by the flow descriptions of PFDs (PFDM, PFDE); HTTP is redirected to
+/// URLs (TREU); packets go to the CP function to wait there, and come back (BUCP).
+const ALWAYS: [Features; 20] = [
+    Features::BUCP,
     Features::FTUP,
     Features::EMPU,
     Features::DDND,
@@ -32,6 +34,7 @@ const ALWAYS: [Features; 18] = [
     Features::VTIME,
     Features::PFDM,
     Features::PFDE,
+    Features::TREU,
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered where
@@ -72,7 +75,7 @@ mod tests {
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
-        let usage = Features::MNOP | Features::VTIME;
+        let usage = Features::MNOP | Features::VTIME | Features::TREU | Features::BUCP;
         let all = mandatory | downlink | sessions | sets | node | usage;
         assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {

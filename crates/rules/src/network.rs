@@ -7,6 +7,7 @@ use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
+use packet::redirect::Secret;
 use packet::{VlanId, ipv4, ipv6};
 
 use crate::prefix::IpPrefix;
@@ -206,9 +207,24 @@ pub struct Network {
     locals: Vec<(InstanceId, IpAddr)>,
     policies: Vec<ForwardingPolicy>,
     policers: Policers,
+    redirect_secret: Secret,
 }
 
 impl Network {
+    /// The same with what hashes the sequence numbers of redirected connections.
+    #[must_use]
+    pub fn with_redirect_secret(self, redirect_secret: Secret) -> Self {
+        Self {
+            redirect_secret,
+            ..self
+        }
+    }
+
+    /// What hashes the sequence numbers of redirected connections (TS 29.244 §5.4.7).
+    pub fn redirect_secret(&self) -> Secret {
+        self.redirect_secret
+    }
+
     /// The network of these instances, in the order of their ids from 0.
     ///
     /// # Errors

@@ -82,6 +82,7 @@ impl Trial {
     fn start(rules: SessionRules, network: Network, force_five_tuple: bool) -> Option<Self> {
         let mut world = World::with(network, 1, |config| {
             (config.error_indications, config.notifications) = (0, 0);
+            (config.redirects, config.relays) = ((u32::MAX, u32::MAX), (u32::MAX, u32::MAX));
             config.force_five_tuple = force_five_tuple;
         });
         let rules = Arc::new(rules);

@@ -171,6 +171,8 @@ struct Far {
     action: u16,
     forwarding: Option<Forwarding>,
     duplicating: Option<Forwarding>,
+    /// The URL.
+    redirect: Option<String>,
     bar: Option<u8>,
 }
 
@@ -522,6 +524,7 @@ impl Writer<'_> {
             action,
             forwarding,
             duplicating,
+            redirect,
             bar,
         } = far;
         Far {
@@ -529,6 +532,7 @@ impl Writer<'_> {
             action: action.0,
             forwarding: forwarding.as_ref().map(|to| self.forwarding(to)),
             duplicating: duplicating.as_ref().map(|to| self.forwarding(to)),
+            redirect: redirect.as_ref().map(|to| to.url().to_owned()),
             bar: bar.map(|id| id.0),
         }
     }

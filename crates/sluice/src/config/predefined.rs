@@ -246,6 +246,7 @@ impl Config {
             action,
             forwarding,
             duplicating: None,
+            redirect: None,
             bar: None,
         }
     }

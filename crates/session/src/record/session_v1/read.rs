@@ -180,6 +180,7 @@ impl<'a> Reader<'a> {
             action: model::ApplyAction(far.action),
             forwarding: read(&far.forwarding)?,
             duplicating: read(&far.duplicating)?,
+            redirect: far.redirect.as_ref().map(redirect).transpose()?,
             bar: far.bar.map(model::BarId),
         })
     }
@@ -304,6 +305,10 @@ impl<'a> Reader<'a> {
             information: report.information.map(UsageInformation),
         }
     }
+}
+
+fn redirect(url: &String) -> Result<model::Redirect> {
+    model::Redirect::new(url.as_bytes()).ok_or(bad("redirect URL"))
 }
 
 const fn bad(field: &'static str) -> RecordError {
