@@ -477,7 +477,7 @@ mod tests {
             }
             let text = String::from_utf8(got).unwrap();
             assert!(text.starts_with("HTTP/1.1 302 ") && text.ends_with("\r\n\r\n"));
-            assert_eq!(text.matches('a').count(), LONGEST_URL + 9, "{text}");
+            assert!(text.contains(&"a".repeat(LONGEST_URL)), "{text}");
         }
     }
 
