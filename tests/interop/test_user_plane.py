@@ -2,6 +2,8 @@
 import ipaddress
 import socket
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from scapy.all import ICMP, IP, UDP, Ether, ICMPv6EchoRequest, IPv6, Raw
@@ -146,6 +148,52 @@ def test_ping_through_gtpu(lab, gnb):
         for target in (DN, DN6):
             done = lab.ue.run(f"ping -n -c 5 -i 0.2 -W 2 {target}", check=False)
             assert "5 received" in done.stdout, done.stdout + done.stderr
+    finally:
+        ue.close()
+        lab.smf("delete", up_seid=session["up_seid"])
+
+
+class NoRedirection(urllib.request.HTTPRedirectHandler):
+    """What the server says is the answer."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+def test_http_is_redirected(lab, gnb):
+    """A browser's kernel talks TCP with the UPF: 302 and the end of the connection, over IPv4 and IPv6."""
+    ue4, prefix = str(UE4[next(_next)]), UE6[next(_next) << 64]
+    session = lab.smf.session(ue4=ue4, ue6=str(prefix))
+    url = "http://portal.example/?" + "a" * 700
+    lab.smf("redirect", up_seid=session["up_seid"], url=url)
+
+    def decapsulate(datagram):
+        packet = GTP_U_Header(datagram)
+        return bytes(packet[GTPPDUSessionContainer].payload) if packet.gtp_type == 255 else None
+
+    ue = Ue(lab, gnb, lambda inner: g_pdu(session, Raw(inner)), decapsulate, [f"{ue4}/32", f"{prefix + 1}/128"])
+    opener = urllib.request.build_opener(NoRedirection, urllib.request.ProxyHandler({}))
+    try:
+        for host in (DN, f"[{DN6}]"):
+            for path in ("/", "/?" + "b" * 4000):
+                with lab.ue.entered(), pytest.raises(urllib.error.HTTPError) as caught:
+                    opener.open(f"http://{host}{path}", timeout=5)
+                assert (caught.value.code, caught.value.headers["Location"]) == (302, url)
+            with lab.ue.entered(), pytest.raises(urllib.error.URLError) as caught:
+                opener.open(f"https://{host}/", timeout=5)
+            assert isinstance(caught.value.reason, ConnectionRefusedError)
+        # One that takes small segments gets the same in pieces.
+        with lab.ue.entered():
+            small = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        with small:
+            small.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
+            small.settimeout(5)
+            small.connect((DN, 80))
+            small.sendall(b"GET / HTTP/1.1\r\nHost: www.example\r\n\r\n")
+            got = b""
+            while piece := small.recv(65535):
+                got += piece
+        assert got.startswith(b"HTTP/1.1 302 ") and url.encode() in got and got.endswith(b"\r\n\r\n")
     finally:
         ue.close()
         lab.smf("delete", up_seid=session["up_seid"])

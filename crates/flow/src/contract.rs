@@ -454,7 +454,7 @@ impl Fate {
     pub(crate) const fn of_action(kind: ForwardKind) -> Option<Self> {
         match kind {
             ForwardKind::Tunnel | ForwardKind::Plain => None,
-            ForwardKind::Buffer | ForwardKind::Punt | ForwardKind::Unchanged => {
+            ForwardKind::Buffer | ForwardKind::Punt | ForwardKind::Unchanged | ForwardKind::Redirect => {
                 Some(Self::Trapped(Why::Action))
             }
             ForwardKind::Drop => Some(Self::Dropped(Why::Action)),

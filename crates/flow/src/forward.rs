@@ -23,6 +23,8 @@ pub enum ForwardKind {
     /// FORW of what is no user's but another node's message, as it is and to where it is addressed: an End Marker that
     /// the CP function made (TS 29.244 §5.3.2).
     Unchanged = 5,
+    /// FORW with a redirect destination: answered here, and the answer comes in again by `egress` (TS 29.244 §5.4.7).
+    Redirect = 6,
 }
 
 flags! {

@@ -126,19 +126,33 @@ impl PortId {
     /// The bits that number ports; those above tell the lap.
     const NUMBERS: u16 = 0x0fff;
     /// The last lap that can be told, from the wire as lap 0.
-    pub const LAST_LAP: u8 = 15;
+    pub const LAST_LAP: u8 = 7;
+    /// The bit above the lap.
+    const WAITED: u16 = 1 << 15;
 
     /// How often a packet that came in by this port had gone round inside this node; 0: it came from the wire. As a port
     /// to leave by: any but 0 is no port but the way in again.
     #[inline]
     pub const fn lap(self) -> u8 {
-        (self.0 >> 12) as u8
+        (self.0 >> 12) as u8 & Self::LAST_LAP
     }
 
-    /// The same port on this lap, of which the low 4 bits count.
+    /// The same port on this lap, of which the low 3 bits count, for a packet that has not waited on it.
     #[must_use]
     pub const fn at_lap(self, lap: u8) -> Self {
-        Self(self.0 & Self::NUMBERS | ((lap & 15) as u16) << 12)
+        Self(self.0 & Self::NUMBERS | ((lap & Self::LAST_LAP) as u16) << 12)
+    }
+
+    /// Whether a packet that came in by this port has been kept on this lap, for its FAR or its next hop.
+    #[inline]
+    pub const fn has_waited(self) -> bool {
+        self.0 & Self::WAITED != 0
+    }
+
+    /// The same port on the same lap, for a packet that is kept.
+    #[must_use]
+    pub const fn having_waited(self) -> Self {
+        Self(self.0 | Self::WAITED)
     }
 }
 
@@ -172,6 +186,17 @@ impl Direction {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_tells_the_lap_and_whether_its_packet_has_waited() {
+        for (port, lap) in [(0, 0), (4095, 7), (9, 3)] {
+            let port = PortId(port).at_lap(lap);
+            assert_eq!((port.lap(), port.has_waited()), (lap, false));
+            let waited = port.having_waited();
+            assert_eq!((waited.lap(), waited.has_waited()), (lap, true));
+            assert_eq!(waited.at_lap(lap), port);
+        }
+    }
 
     #[test]
     fn time_saturates_at_both_ends() {

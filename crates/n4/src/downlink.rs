@@ -23,6 +23,8 @@ use crate::reports::{DownlinkData, SessionEvent};
 
 /// The unit of a Downlink Data Notification Delay (TS 29.244 §8.2.28).
 const DELAY_UNIT: Duration = Duration::from_millis(50);
+/// How often it is looked whether a session that is quiet for longer is still there.
+const REVISIT: Duration = Duration::from_secs(60);
 /// Delayed notifications that are kept of one session; more are one with the last.
 const MOST_DELAYED: usize = 16;
 
@@ -31,6 +33,8 @@ const MOST_DELAYED: usize = 16;
 struct Waiting {
     /// Until when the control plane wants no word of downlink packets.
     quiet_until: Option<Nanos>,
+    /// With `quiet_until`: when it is looked at next.
+    visit: Nanos,
     /// What is to be told, and when.
     delayed: Vec<(Nanos, FarId, DownlinkData)>,
 }
@@ -73,13 +77,16 @@ impl Downlink {
         }
     }
 
-    fn quieten(&mut self, until: Nanos, seid: Seid) {
-        let waiting = self.sessions.entry(seid).or_default();
-        if let Some(old) = waiting.quiet_until.replace(until) {
-            self.due.remove(&(old, seid));
-        }
-        waiting.delayed.clear();
-        self.due.insert((until, seid));
+    fn quieten(&mut self, now: Nanos, until: Nanos, seid: Seid) {
+        self.forget(seid);
+        let visit = until.min(now + REVISIT);
+        let waiting = Waiting {
+            quiet_until: Some(until),
+            visit,
+            delayed: Vec::new(),
+        };
+        self.sessions.insert(seid, waiting);
+        self.due.insert((visit, seid));
     }
 
     /// A session that has something due.
@@ -97,6 +104,9 @@ impl Downlink {
         let is_over = waiting.quiet_until.is_some_and(|until| until <= now);
         if is_over {
             waiting.quiet_until = None;
+        } else if let Some(until) = waiting.quiet_until.filter(|_| waiting.visit <= now) {
+            waiting.visit = until.min(now + REVISIT);
+            self.due.insert((waiting.visit, seid));
         }
         let told = waiting.delayed.iter().filter(|(at, ..)| *at <= now);
         let told = told.map(|(_, far, data)| (*far, *data)).collect();
@@ -108,13 +118,24 @@ impl Downlink {
     }
 
     /// A session has ended, or is told anew what to do with its packets.
-    fn forget(&mut self, seid: Seid) {
+    pub(crate) fn forget(&mut self, seid: Seid) {
         if let Some(waiting) = self.sessions.remove(&seid) {
             let moments = waiting.delayed.iter().map(|(at, ..)| *at);
-            for at in moments.chain(waiting.quiet_until) {
+            for at in moments.chain(waiting.quiet_until.map(|_| waiting.visit)) {
                 self.due.remove(&(at, seid));
             }
         }
+    }
+
+    /// Forgets the sessions that are not there any more.
+    pub(crate) fn retain(&mut self, is_there: impl Fn(Seid) -> bool) {
+        let gone: Vec<Seid> = self
+            .sessions
+            .keys()
+            .copied()
+            .filter(|seid| !is_there(*seid))
+            .collect();
+        gone.into_iter().for_each(|seid| self.forget(seid));
     }
 }
 
@@ -148,10 +169,11 @@ impl Endpoint {
     /// Tells what has been delayed for long enough, and ends quiet times.
     pub(crate) fn tell_of_downlink(&mut self, now: Nanos) {
         while let Some(seid) = self.downlink.poll(now) {
-            let (is_over, told) = self.downlink.take(now, seid);
             let Some(session) = self.sessions.session(seid) else {
+                self.downlink.forget(seid);
                 continue;
             };
+            let (is_over, told) = self.downlink.take(now, seid);
             let index = session.index();
             let waits = |far: &FarId| buffers(&session, *far);
             let told: Vec<_> = told.into_iter().filter(|(far, _)| waits(far)).collect();
@@ -193,8 +215,8 @@ impl Endpoint {
                 Some(0) => self.downlink.forget(seid),
                 Some(seconds) => self
                     .downlink
-                    .quieten(now + Duration::from_secs(seconds.into()), seid),
-                None => self.downlink.quieten(Nanos::MAX, seid),
+                    .quieten(now, now + Duration::from_secs(seconds.into()), seid),
+                None => self.downlink.quieten(now, Nanos::MAX, seid),
             }
         }
         let farewell = Farewell {

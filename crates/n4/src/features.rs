@@ -12,8 +12,10 @@ use crate::config::Config;
 /// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
 /// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
 /// the last usage of their sessions reported (EPFAR); packets are told beside octets (MNOP), quotas lose their validity (VTIME);
-/// packets are counted against packet rates (CIOT); applications are known by the flow descriptions of PFDs (PFDM, PFDE).
-const ALWAYS: [Features; 19] = [
+/// packets are counted against packet rates (CIOT); applications are known by the flow descriptions of PFDs (PFDM, PFDE); HTTP is redirected to
+/// URLs (TREU); packets go to the CP function to wait there, and come back (BUCP).
+const ALWAYS: [Features; 21] = [
+    Features::BUCP,
     Features::FTUP,
     Features::EMPU,
     Features::DDND,
@@ -33,6 +35,7 @@ const ALWAYS: [Features; 19] = [
     Features::CIOT,
     Features::PFDM,
     Features::PFDE,
+    Features::TREU,
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered where
@@ -73,7 +76,7 @@ mod tests {
         let sets = Features::SSET | Features::MPAS | Features::RESPS;
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
-        let usage = Features::MNOP | Features::VTIME | Features::CIOT;
+        let usage = Features::MNOP | Features::VTIME | Features::CIOT | Features::TREU | Features::BUCP;
         let all = mandatory | downlink | sessions | sets | node | usage;
         assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {

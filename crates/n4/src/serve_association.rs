@@ -245,6 +245,8 @@ impl Endpoint {
         }
         self.node_reports.end(id);
         self.counters.events_dropped += self.reports.end_association(id) as u64;
+        let sessions = &self.sessions;
+        self.downlink.retain(|seid| sessions.session(seid).is_some());
         self.heartbeats.retain(|(_, other)| *other != id);
         self.share_out();
     }

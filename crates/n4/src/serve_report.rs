@@ -35,6 +35,9 @@ impl Endpoint {
     /// The session is gone, or its control plane has no address for us.
     fn drop_reports(&mut self, seid: Seid) {
         self.reports.end(seid);
+        if self.sessions.session(seid).is_none() {
+            self.downlink.forget(seid);
+        }
         self.counters.events_dropped += 1;
     }
 

@@ -33,7 +33,9 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::MNOP)
     .union(UpFunctionFeatures::VTIME)
     .union(UpFunctionFeatures::PFDM)
-    .union(UpFunctionFeatures::PFDE);
+    .union(UpFunctionFeatures::PFDE)
+    .union(UpFunctionFeatures::TREU)
+    .union(UpFunctionFeatures::BUCP);
 
 #[test]
 fn association_setup_answers_who_we_are_and_only_what_we_can_do() {

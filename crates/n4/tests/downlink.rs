@@ -181,6 +181,28 @@ fn a_duration_of_zero_stops_extended_buffering_and_one_without_end_does_not() {
 }
 
 #[test]
+fn nothing_is_kept_of_a_session_that_is_gone_though_it_was_to_be_quiet_for_ever() {
+    let ways: [fn(&mut World, u64); 3] = [
+        |world, seid| world.ask(54, Some(seid), &[]).assert_accepted(),
+        |world, _| world.ask(9, None, &[node_v4(SMF_ADDRESS)]).assert_accepted(),
+        |world, _| {
+            let restarted = [node_v4(SMF_ADDRESS), recovery(200)];
+            world.ask(5, None, &restarted).assert_accepted();
+        },
+    ];
+    for (number, end) in ways.into_iter().enumerate() {
+        let (mut world, seid, session) = idle(&[]);
+        let sent = comes(&mut world, session, 9);
+        answer(&mut world, &sent, &[update_bar(&[ie(47, [0xe0])])]);
+        world.pass(3600 * SECOND);
+        assert!(world.n4.reporting() > 0, "way {number}: it is quiet still");
+        end(&mut world, seid);
+        world.pass(61 * SECOND);
+        assert_eq!((world.sessions(), world.n4.reporting()), (0, 0), "way {number}");
+    }
+}
+
+#[test]
 fn the_answer_to_a_report_may_throw_the_packets_away() {
     let (mut world, _, session) = idle(&[]);
     let sent = comes(&mut world, session, 9);
@@ -243,7 +265,7 @@ fn fars_may_ask_for_delivery_statuses() {
         let far = update_far(&[far_id(2), apply_action(&action)]);
         world.ask(52, Some(seid), &[far]).assert_accepted();
         let image = world.n4.sessions().view(world.only_session().index());
-        let far = image.and_then(|session| session.rules().far(FarId(2)).copied());
+        let far = image.and_then(|session| session.rules().far(FarId(2)).cloned());
         assert_eq!(far.map(|far| far.action.0), Some(u16::from_le_bytes(action)));
     }
 }

@@ -45,6 +45,7 @@ fn predefined() -> Predefined {
         action: ApplyAction::DROP,
         forwarding: None,
         duplicating: None,
+        redirect: None,
         bar: None,
     };
     let qer = Qer {

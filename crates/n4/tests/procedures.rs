@@ -185,6 +185,39 @@ fn what_is_not_supported_gets_cause_76() {
 }
 
 #[test]
+fn redirection_is_to_urls_alone() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let far = |info: &[u8]| group(10, &[ie(108, 1u32.to_be_bytes()), group(11, &[ie(38, info)])]);
+    let url = |world: &World| {
+        let rules = world.only_session().rules();
+        let far = rules.far(rules::model::FarId(1)).unwrap();
+        far.redirect.as_ref().map(|to| to.url().to_owned())
+    };
+    let reply = world.ask(52, Some(seid), &[far(b"\x02\x00\x0ehttp://a.test/\x00\x00")]);
+    reply.assert_accepted();
+    assert_eq!(url(&world).as_deref(), Some("http://a.test/"));
+    let refused: [&[u8]; 5] = [
+        b"\x00\x00\x09192.0.2.1\x00\x00",
+        b"\x01\x00\x0b2001:db8::1\x00\x00",
+        b"\x02\x00\x00\x00\x00",
+        b"\x02\x00\x0dhttp://a b/\r\n\x00\x00",
+        b"\x05\x00\x00\x00\x00\x1f\x90",
+    ];
+    for info in refused {
+        let verdict = world.ask(52, Some(seid), &[far(info)]).verdict();
+        let cause = Cause::RULE_CREATION_MODIFICATION_FAILURE;
+        let expected = because(cause, Some(IeType::REDIRECT_INFORMATION));
+        assert_eq!(verdict, expected, "{info:?}");
+    }
+    assert_eq!(url(&world).as_deref(), Some("http://a.test/"));
+    world.ask(52, Some(seid), &[far(b"")]).assert_accepted();
+    assert_eq!(url(&world), None);
+    world.ask(54, Some(seid), &[]);
+    world.assert_clean();
+}
+
+#[test]
 fn the_checks_of_the_header_come_first() {
     let mut world = World::associated();
     let silent = |world: &mut World, datagram: &[u8]| {

@@ -147,6 +147,12 @@ drop_reasons! {
         "It was buffered, and the control plane or the end of the session threw it away.";
     BufferExpired, "buffer_expired", "local policy",
         "It was buffered for as long as any packet is.";
+    NotRedirected, "not_redirected", "TS 29.244 §5.4.7",
+        "The FAR redirects HTTP, and the packet is none of a request or needs no answer.";
+    RedirectLimit, "redirect_limit", "local policy",
+        "The FAR redirects HTTP, and the session, or the worker, has had its answers of this second.";
+    RelayLimit, "relay_limit", "local policy",
+        "Of End Markers and Tunnel Status the session, or the worker, has passed on those of this second.";
     MissingQfi, "missing_qfi", "TS 29.244 §8.2.89",
         "The tunnel needs a QFI and no QER gives one.";
     MeterRed, "meter_red", "TS 29.244 §8.2.8",

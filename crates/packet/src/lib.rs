@@ -23,6 +23,7 @@ pub mod ids;
 pub mod ipv4;
 pub mod ipv6;
 pub mod psc;
+pub mod redirect;
 pub mod rewrite;
 pub mod tcp;
 pub mod tuple;

@@ -20,7 +20,7 @@ use crate::image::{
     CompileError, CompileFault, Copies, Decision, Inactivity, MeterShare, SessionImage, Told,
 };
 use crate::model::{
-    ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, RuleRef, SessionRules,
+    ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
     SourceInterface, UrrId,
 };
 use crate::network::{InstanceId, LocalId, Network, VrfId};
@@ -136,6 +136,7 @@ pub fn compile(
         classification_generation: 0,
         meter_share: MeterShare::Whole,
         copies,
+        redirects: redirects(rules),
         next_hops: next_hops.held,
         told: told(rules),
         packets: Vec::new(),
@@ -353,6 +354,13 @@ fn activity(rules: &SessionRules) -> u64 {
     rules
         .inactivity_timer()
         .map_or(0, |_| mask(&[rules.urrs().len()]))
+}
+
+/// Where the FARs that redirect do so.
+fn redirects(rules: &SessionRules) -> Vec<(u8, Redirect)> {
+    let fars = (0..).zip(rules.fars());
+    fars.filter_map(|(slot, far)| Some((slot, far.redirect.clone()?)))
+        .collect()
 }
 
 /// The slots of URRs that count nothing now.

@@ -15,7 +15,7 @@ use packet::Teid;
 use crate::classifier::Classifier;
 use crate::compile::Hold;
 use crate::model::{
-    ApplyAction, FarId, InactivityTimer, QerId, RuleRef, SdfFilterId, SessionRules, UrrId, Verb,
+    ApplyAction, FarId, InactivityTimer, QerId, Redirect, RuleRef, SdfFilterId, SessionRules, UrrId, Verb,
 };
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -109,6 +109,8 @@ pub struct SessionImage {
     pub meter_share: MeterShare,
     /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: what they stand for.
     pub copies: Vec<(u8, Copies)>,
+    /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
+    pub redirects: Vec<(u8, Redirect)>,
     /// Keeps the next hops that forwards lead over.
     pub next_hops: Vec<Hold>,
     /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker that
@@ -218,9 +220,9 @@ impl SessionImage {
                 .is_some_and(|old| old.id == pdr.id)
                 .then_some(slot);
             let old = same_slot.or_else(|| old_pdrs.iter().position(|old| old.id == pdr.id));
-            let far = |rules: &SessionRules, id: Option<FarId>| id.and_then(|id| rules.far(id).copied());
             if let Some(old) = old
-                && far(&self.rules, pdr.far) == far(&older.rules, old_pdrs[old].far)
+                && pdr.far.and_then(|id| self.rules.far(id))
+                    == old_pdrs[old].far.and_then(|id| older.rules.far(id))
             {
                 *told = older.told[old];
             }
@@ -240,6 +242,12 @@ impl SessionImage {
     pub fn packet_slots(&self) -> impl Iterator<Item = (u8, QerId)> + '_ {
         let first = self.rules.qers().len() as u8;
         (first..).zip(self.rules.packet_rated().map(|(id, _)| id))
+    }
+
+    /// Where packets of the FAR in this slot are redirected to.
+    pub fn redirect(&self, forward: u8) -> Option<&Redirect> {
+        let place = self.redirects.binary_search_by_key(&forward, |(slot, _)| *slot);
+        self.redirects.get(place.ok()?).map(|(_, redirect)| redirect)
     }
 
     /// Whether any of its meters is limited.
@@ -374,6 +382,8 @@ pub enum CompileFault {
     Unreachable,
     /// A FAR says DUPL, and has no Duplicating Parameters, or none that lead into a tunnel.
     NoDuplicate,
+    /// A FAR that redirects says DUPL: what would be duplicated is not said.
+    RedirectedDuplicate,
     /// A FAR's Outer Header Creation asks for a header that this node does not make.
     UnsupportedHeader,
     /// A FAR's Outer Header Creation lacks the address or the TEID that its description announces.
@@ -423,6 +433,7 @@ impl fmt::Display for CompileFault {
                 f.write_str("identifies no session, nor does any other PDR: no F-TEID, no UE address")
             }
             Self::NoDuplicate => f.write_str("duplicates packets, and does not say into which tunnel"),
+            Self::RedirectedDuplicate => f.write_str("redirects packets, and duplicates them"),
             Self::UnsupportedHeader => f.write_str("asks for an outer header other than GTP-U"),
             Self::HeaderIncomplete => f.write_str("asks for an outer header without its address or TEID"),
             Self::NoPeer(peer) => write!(f, "has the peer {peer}, which is no other node's address"),

@@ -14,12 +14,13 @@ mod build;
 mod detect;
 mod egress;
 mod police;
+mod redirect;
 
 use std::net::IpAddr;
 
 use flow::meter::Colour;
 use flow::{Direction, Nanos, PortId};
-use packet::gtpu::MessageType;
+use packet::gtpu::{Ies, MessageType};
 use packet::{DropReason, IpTuple, Qfi};
 
 use self::arrival::{Arrival, Tunnelled};
@@ -226,7 +227,7 @@ impl<'a> Session<'a> {
         let is_hop = match way {
             Way::Plain(_) => true,
             Way::Tunnel(_) => !arrival.is_tunnelled(),
-            Way::Unchanged(_) => false,
+            Way::Unchanged(_) | Way::Redirect(..) => false,
         };
         if is_hop {
             build::decrement_ttl(&mut user)?;
@@ -248,9 +249,11 @@ impl<'a> Session<'a> {
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
             Way::Unchanged(instance) => self.leave_unchanged(instance, tuple.addrs.dst(), user),
+            Way::Redirect(ingress, to) => self.leave_redirected(ingress, &to, &tuple, &user),
         };
+        // What is redirected is not duplicated.
         let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
-            let start = bytes.len() - usize::from(tuple.total_len);
+            let start = bytes.len().saturating_sub(tuple.total_len.into());
             &bytes[start..]
         });
         verdict.duplicate = self.duplicate(pdr, as_sent.unwrap_or(as_received));
@@ -273,11 +276,24 @@ impl<'a> Session<'a> {
     }
 
     /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1,
-    /// NOTE 2), neither gated nor counted, since they are no user data.
+    /// NOTE 2), where the gates are open; not counted, since they are no user data. How many of them is for who carries it.
     fn relay_signalling(self, tunnel: &Tunnelled<'_>, verdict: &mut Verdict) -> Result<Outcome, DropReason> {
         let (pdr, _) = self.detect_signalling(tunnel).ok_or(DropReason::NoMatchingPdr)?;
         let pdr = pdr.as_ref();
         verdict.pdr = Some(pdr.id);
+        if !Ies::new(tunnel.payload).may_be_relayed() {
+            return Err(DropReason::BadGtpuIe);
+        }
+        // Of which predefined rule it is nobody can say, so those of the PDR itself.
+        let own = self
+            .rules
+            .pdrs()
+            .iter()
+            .find(|own| own.id == pdr.id)
+            .unwrap_or(pdr);
+        if self.qers(own).any(|qer| gate_closed(qer, direction(own))) {
+            return Err(DropReason::GateClosed);
+        }
         let Way::Tunnel(next) = self.way(pdr)? else {
             return Err(DropReason::UnsupportedGtpuMessage);
         };
@@ -341,7 +357,7 @@ fn check_extensions(arrival: &Arrival<'_>, way: &Way) -> Result<(), DropReason> 
     };
     let refused = match way {
         Way::Tunnel(_) => tunnel.unknown.refused_by_intermediate(),
-        Way::Plain(_) | Way::Unchanged(_) => tunnel.unknown.refused_by_endpoint(),
+        Way::Plain(_) | Way::Unchanged(_) | Way::Redirect(..) => tunnel.unknown.refused_by_endpoint(),
     };
     if refused {
         Err(DropReason::UnknownGtpuExtension)

@@ -7,6 +7,7 @@ use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
+use packet::redirect::Secret;
 use packet::{VlanId, ipv4, ipv6};
 
 use crate::prefix::IpPrefix;
@@ -150,6 +151,8 @@ pub enum NetworkError {
         /// The route.
         route: Route,
     },
+    /// An instance towards a data network where tunnels end, too: UEs would reach the other ends of the tunnels.
+    MixedRoles(String),
     /// An instance, and a prefix of its UEs that holds an address of its own, or of whose family it has none.
     UePrefix(String, IpPrefix),
     /// A forwarding policy without a name of its own, or that leads nowhere: by its name.
@@ -189,6 +192,10 @@ impl fmt::Display for NetworkError {
                 f,
                 "policer {name:?}: the name is empty or used twice, or it is for all sessions or for the same as another"
             ),
+            Self::MixedRoles(name) => write!(
+                f,
+                "{name}: role n6 beside n3, n9 or n4u: UEs would reach gNBs; give each an instance of its own, on a VLAN or port"
+            ),
             Self::UePrefix(instance, prefix) => write!(
                 f,
                 "{instance}: UEs' prefix {prefix} holds its own address, or it has no address of that family"
@@ -206,9 +213,24 @@ pub struct Network {
     locals: Vec<(InstanceId, IpAddr)>,
     policies: Vec<ForwardingPolicy>,
     policers: Policers,
+    redirect_secret: Secret,
 }
 
 impl Network {
+    /// The same with what hashes the sequence numbers of redirected connections.
+    #[must_use]
+    pub fn with_redirect_secret(self, redirect_secret: Secret) -> Self {
+        Self {
+            redirect_secret,
+            ..self
+        }
+    }
+
+    /// What hashes the sequence numbers of redirected connections (TS 29.244 §5.4.7).
+    pub fn redirect_secret(&self) -> Secret {
+        self.redirect_secret
+    }
+
     /// The network of these instances, in the order of their ids from 0.
     ///
     /// # Errors
@@ -227,6 +249,9 @@ impl Network {
         }
         if instance.name.is_empty() || self.instance_by_name(instance.name.as_bytes()).is_some() {
             return Err(NetworkError::Name(instance.name));
+        }
+        if instance.roles.intersects(Roles::N6) && instance.roles.intersects(Roles::GTPU) {
+            return Err(NetworkError::MixedRoles(instance.name));
         }
         check_prefix_lengths(&instance)?;
         check_routes(&instance)?;
@@ -498,6 +523,12 @@ mod tests {
         assert_eq!(
             Network::new(vec![misplaced]),
             Err(NetworkError::Misplaced(InstanceId(4)))
+        );
+        let mut mixed = a.clone();
+        mixed.roles = Roles(Roles::N3.0 | Roles::N6.0);
+        assert_eq!(
+            Network::new(vec![mixed]),
+            Err(NetworkError::MixedRoles("a".into()))
         );
         let twice = vec![a.clone(), instance(1, "A", Roles::N6, "10.0.1.1/24")];
         assert_eq!(Network::new(twice), Err(NetworkError::Name("A".into())));

@@ -171,6 +171,7 @@ pub const fn forward(id: u32, parameters: ForwardingParameters) -> Far {
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
         duplicating: None,
+        redirect: None,
         bar: None,
     }
 }

@@ -40,6 +40,7 @@ pub fn totals(stats: &[Stats]) -> Value {
         "uplink": direction(0),
         "downlink": direction(1),
         "handed_over": sum(&|stats| stats.handed_over),
+        "relayed": sum(&|stats| stats.relayed),
         "flow_hits": sum(&|stats| stats.hits),
         "flow_misses": sum(&|stats| stats.misses),
         "drops": drops_json(stats),

@@ -24,7 +24,7 @@ const GOOD: &str = "\
 node: {id: 127.0.0.8}
 n4: {addresses: [127.0.0.8], port: 18805}
 ports: [{name: ran, driver: {af_packet: {interface: nosuch0}}}]
-instances: [{name: access, roles: [n3, n6], port: ran, addresses: [10.100.0.1/24]}]
+instances: [{name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24]}]
 ";
 
 #[test]

@@ -14,10 +14,11 @@ use flow::{
     LiveBlock, Mark, Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
 };
 use packet::build::Marking;
-use packet::gtpu::MessageType;
+use packet::gtpu::{Ies, MessageType};
 use packet::{DropReason, PacketBuf};
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
+use crate::allowance::PerSession;
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
 use crate::encap::{self, Chain, Cut, Hop, Optional};
@@ -43,6 +44,8 @@ pub(crate) struct Act<'a> {
     pub discarded: &'a mut Batch<u8>,
     /// Packets beyond their guaranteed rates: bit n is place n.
     pub yellow: u64,
+    /// How many End Markers and Tunnel Status messages go on.
+    pub relays: &'a mut PerSession,
 }
 
 /// What it takes to find a packet's way out.
@@ -105,7 +108,7 @@ impl Plan {
 
 impl Act<'_> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
-    /// told of.
+    /// told of, or redirected.
     #[inline(never)]
     pub fn act<B: PacketBuf>(
         &mut self,
@@ -129,7 +132,7 @@ impl Act<'_> {
                         Some(port) => Ok(Fate::Send(port)),
                         None => {
                             let done = self.unusual(buf, descriptor, (place, keys));
-                            buffers |= done == Ok(Fate::Buffer);
+                            buffers |= matches!(done, Ok(Fate::Buffer | Fate::Redirect));
                             done
                         }
                     }),
@@ -302,6 +305,10 @@ impl Act<'_> {
         }
         check_action(&forward)?;
         check_extensions(&forward, descriptor)?;
+        if forward.kind() == ForwardKind::Redirect {
+            pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+            return Ok(Fate::Redirect);
+        }
         let routed = match forward.kind() {
             ForwardKind::Unchanged => false,
             kind => kind == ForwardKind::Plain || descriptor.tunnel.is_none(),
@@ -373,13 +380,16 @@ impl Act<'_> {
         }
     }
 
-    /// End Marker and Tunnel Status: from tunnel to tunnel, neither gated nor counted.
+    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second and
+    /// of a form that they have: no session forwards for others by them.
     #[cold]
     fn relay<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;
         let block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
         let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
+        check_elements(buf, descriptor)?;
+        check_open(&block, verdict)?;
         check_action(&forward)?;
         if forward.kind() != ForwardKind::Tunnel {
             return Err(DropReason::UnsupportedGtpuMessage);
@@ -401,11 +411,23 @@ impl Act<'_> {
             message_type: tunnel.message_type,
             cut,
         };
+        if !self.relays.take(block.session(), self.ways.now) {
+            return Err(DropReason::RelayLimit);
+        }
         message.put_on(buf, optional, self.chain, || {
             addresses_v6(&block.whole_forward(verdict.forward))
         })?;
+        self.ways.stats.relayed += 1;
         Ok(adjacency.port())
     }
+}
+
+/// Whether a signalling message has what such a message may have.
+fn check_elements<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> Result<(), DropReason> {
+    let start = usize::from(descriptor.offset);
+    let elements = buf.data().get(start..start + usize::from(descriptor.octets));
+    let fit = elements.is_some_and(|elements| Ies::new(elements).may_be_relayed());
+    fit.then_some(()).ok_or(DropReason::BadGtpuIe)
 }
 
 /// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
@@ -491,7 +513,7 @@ impl<'a> Ways<'a> {
 
     /// Counts a packet; one that a limit does not allow goes no further.
     #[inline(always)]
-    fn count(
+    pub(crate) fn count(
         &mut self,
         block: &mut LiveBlock<'_>,
         verdict: &Verdict,
@@ -623,7 +645,7 @@ fn pass_meters(
 #[inline(always)]
 fn check_action(forward: &PackedForward) -> Result<(), DropReason> {
     match forward.kind() {
-        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged => Ok(()),
+        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged | ForwardKind::Redirect => Ok(()),
         _ => Err(why_not_forwarded(forward)),
     }
 }

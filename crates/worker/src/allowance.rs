@@ -1,6 +1,6 @@
 //! Token buckets: for replies that strangers can provoke, and for flows that anyone can begin.
 
-use flow::Nanos;
+use flow::{Nanos, SessionIndex};
 
 /// So many per second, and a burst of at most one second's worth. Integer time, nothing lost by rounding.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +76,35 @@ impl Pace {
             paced.0 = due + self.interval;
         }
         admitted
+    }
+}
+
+/// What may be so often in all, and for one session: of what its peers can provoke, and which no rule of it bounds.
+pub(crate) struct PerSession {
+    all: Allowance,
+    each: Pace,
+    notes: Box<[Paced]>,
+    has_any: bool,
+}
+
+impl PerSession {
+    /// Notes of when sessions have their next one. Sessions whose numbers differ by a multiple of it share one.
+    const NOTES: usize = 4096;
+
+    /// So many a second, and so many to one session; 0 for none.
+    pub fn new((all, each): (u32, u32)) -> Self {
+        Self {
+            all: Allowance::new(all),
+            each: Pace::new(each),
+            notes: vec![Paced::default(); Self::NOTES].into(),
+            has_any: all > 0 && each > 0,
+        }
+    }
+
+    /// Takes one for a session at `now`, if there is one.
+    pub fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
+        let note = &mut self.notes[session.index() % Self::NOTES];
+        self.has_any && self.each.take(note, now) && self.all.take(now)
     }
 }
 

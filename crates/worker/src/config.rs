@@ -70,6 +70,12 @@ pub struct WorkerConfig {
     pub error_indications_from: Nanos,
     /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
     pub notifications: u32,
+    /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0 for
+    /// none.
+    pub redirects: (u32, u32),
+    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, and of them those of one session.
+    /// Default 10,000 and 20: a handover makes a few for each tunnel. 0 for none.
+    pub relays: (u32, u32),
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,
 }
@@ -115,6 +121,8 @@ impl WorkerConfig {
             error_indications: 100,
             error_indications_from: Nanos::ZERO,
             notifications: 10,
+            redirects: (10_000, 100),
+            relays: (10_000, 20),
             seed,
         }
     }

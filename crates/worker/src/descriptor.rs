@@ -33,6 +33,8 @@ pub(crate) enum Fate {
     Hold(SessionIndex),
     /// Kept until its FAR says otherwise.
     Buffer,
+    /// Answered, as its FAR redirects it.
+    Redirect,
 }
 
 /// What kind of packet it is, as far as the stages go separate ways.

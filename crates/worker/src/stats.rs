@@ -135,6 +135,8 @@ pub struct Stats {
     pub stale: u64,
     /// Packets that never have an entry: End Marker, Tunnel Status, user packets to groups in a tunnel.
     pub bypassed: u64,
+    /// End Markers and Tunnel Status messages that went on from tunnel to tunnel.
+    pub relayed: u64,
     /// Flow entries made.
     pub installed: u64,
     /// Decisions that found no room for an entry; the packet went on all the same.
@@ -202,6 +204,7 @@ impl Stats {
             misses: 0,
             stale: 0,
             bypassed: 0,
+            relayed: 0,
             installed: 0,
             not_installed: 0,
             over_session_flows: 0,
@@ -259,7 +262,7 @@ impl Stats {
         }
         named! {
             inbox handed_over consumed originated answered hits
-            misses stale bypassed installed not_installed over_session_flows
+            misses stale bypassed relayed installed not_installed over_session_flows
             over_session_rate over_rate contents_together revalidated revalidations_put_off closed aged
             reaped held stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost recirculated fragments_unnoted events_lost exceptions_lost
         }

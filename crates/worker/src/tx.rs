@@ -19,7 +19,7 @@ use crate::stats::Stats;
 /// How often a packet may go round. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three laps.
 pub(crate) const MAX_LAPS: u8 = 7;
 
-const _: () = assert!(MAX_LAPS < PortId::LAST_LAP);
+const _: () = assert!(MAX_LAPS <= PortId::LAST_LAP);
 
 /// Where packets wait for the end of their burst.
 pub(crate) struct Outgoing<B> {
@@ -103,7 +103,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                 Fate::Hold(session) => self.hold(io, stats, (place, buf, session), &mut waiting),
                 Fate::Buffer => self.buffer(io, stats, (place, buf), &mut waiting),
                 // Every stage before settles what it lets pass.
-                Fate::Open => {
+                Fate::Open | Fate::Redirect => {
                     stats.drop(DropReason::UnsupportedAction);
                     self.free(io, buf);
                 }
@@ -290,9 +290,10 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (place, buf): (usize, B),
+        (place, mut buf): (usize, B),
         waiting: &mut Waiting<'_, B>,
     ) {
+        buf.set_ingress(buf.ingress().having_waited());
         match waiting.buffers.store(place, buf, waiting.now) {
             Ok(()) => stats.stored += 1,
             Err(buf) => {

@@ -2,6 +2,7 @@
 
 mod copies;
 mod inspect;
+mod redirect;
 mod waits;
 
 use std::time::Duration;
@@ -17,7 +18,7 @@ use transport::{Adjacencies, AdjacencyChange, Routes};
 
 use self::waits::LateMarkers;
 use crate::act::{Act, NextHop, Plan, Ways};
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, PerSession};
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
 use crate::buffers::Buffers;
@@ -72,6 +73,8 @@ pub struct Worker<I: Io> {
     error_indications: Allowance,
     error_indications_from: Nanos,
     notifications: Allowance,
+    redirects: PerSession,
+    relays: PerSession,
     stats: Stats,
     burst: Batch<I::Buf>,
     descriptors: Vec<Descriptor>,
@@ -166,6 +169,8 @@ impl<I: Io> Worker<I> {
             error_indications: Allowance::new(config.error_indications),
             error_indications_from: config.error_indications_from,
             notifications: Allowance::new(config.notifications),
+            redirects: PerSession::new(config.redirects),
+            relays: PerSession::new(config.relays),
             stats: Stats::new(io.ports()),
             burst: Batch::new(),
             descriptors: vec![Descriptor::NEW; BURST],
@@ -450,11 +455,12 @@ impl<I: Io> Worker<I> {
             self.expect_buffered(packets, now);
             self.expect_neighbours(packets, now);
             self.tell_of_dropped();
+            self.redirect_wanted(packets, now);
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
         if !self.mirrors.wanted.is_empty() {
-            self.copy_wanted(!matches!(source, Source::Flushed));
+            self.copy_wanted();
         }
         let descriptors = &self.descriptors[..packets];
         let blocks = &mut self.sessions.blocks;
@@ -670,6 +676,7 @@ impl<I: Io> Worker<I> {
             mirrored: &mut self.mirrors.wanted,
             discarded: &mut self.discarded,
             yellow: 0,
+            relays: &mut self.relays,
         };
         let told = act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
         self.yellow = act.yellow;

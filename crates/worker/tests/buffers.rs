@@ -12,7 +12,8 @@ use proptest::prelude::*;
 use rules::SessionRules;
 use rules::image::{DataStatus, Farewell, SessionChange, SessionImage};
 use rules::model::{
-    ApplyAction, Bar, BarId, Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, PdrId,
+    ApplyAction, Bar, BarId, DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate,
+    OuterHeaderCreation, PdrId,
 };
 use rules::testing::{self, GNB, UE, UserPacket};
 use worker::{BufferLimits, Command, Event, SteerChange};
@@ -277,6 +278,54 @@ fn what_waits_follows_its_session_to_another_worker() {
     case.world.poll();
     let buffered = [0, 1].map(|worker: usize| case.world.workers[worker].stats().buffered);
     assert_eq!(buffered, [0, 1]);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn what_waits_is_duplicated_once_though_its_session_moves() {
+    let mut case = Case::among(2, LIMITS, BUFF);
+    let bucket = |owner| SteerChange::Bucket {
+        bucket: testing_bucket(),
+        owner: WorkerId(owner),
+    };
+    case.world.tell_all(|| Command::Steer(bucket(0)));
+    let duplicating = ForwardingParametersUpdate {
+        destination: Some(DestinationInterface::Core),
+        outer_header_creation: Edit::Set(OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into())),
+        ..ForwardingParametersUpdate::default()
+    };
+    case.change(Farewell::default(), |rules| {
+        let update = FarUpdate {
+            action: Some(BUFF.with(ApplyAction::DUPL)),
+            duplicating: Edit::Set(duplicating),
+            ..FarUpdate::new(FarId(2))
+        };
+        rules.update_far(update).expect("it is there");
+    });
+    let mut image = case.image.clone();
+    image.bucket = testing_bucket();
+    case.world
+        .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
+        .expect("it is there");
+    assert_eq!(case.world.send(1, &numbered(1)).len(), 1, "the duplicate alone");
+    for owner in [1, 0, 1] {
+        let before = 1 - owner;
+        case.world
+            .apply(owner, SessionChange::Install(image.clone()))
+            .expect("it is new");
+        case.world.tell_all(|| Command::Steer(bucket(owner as u16)));
+        case.world
+            .apply(before, SessionChange::Remove(SessionIndex(1)))
+            .expect("it is there");
+        case.world.poll();
+        case.world.poll();
+        let workers = case.world.workers.iter();
+        let counts: Vec<_> = workers
+            .map(|worker| (worker.stats().buffered, worker.stats().duplicated))
+            .collect();
+        assert_eq!(counts[owner].0, 1, "{counts:?}");
+        assert_eq!(counts[0].1 + counts[1].1, 1, "{counts:?}");
+    }
     case.world.assert_conserved();
 }
 

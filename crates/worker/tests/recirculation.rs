@@ -347,11 +347,18 @@ fn an_end_marker_of_ours_goes_round() {
 
 #[test]
 fn a_ue_does_not_get_into_tunnels_by_our_address() {
-    // Tunnels and data network on one instance, and a way to ourselves on it.
+    // Tunnels and data network on one instance, and a way to ourselves on it: there is none.
     let mut instances = testing::network().instances().to_vec();
     let hairpin = Hairpin::Local(vec!["10.45.0.0/16".parse().expect("a prefix")]);
     let n9 = &mut instances[N9.index()];
-    (n9.roles, n9.hairpin) = (n9.roles.with(rules::network::Roles::N6), hairpin);
+    (n9.roles, n9.hairpin) = (n9.roles.with(rules::network::Roles::N6), hairpin.clone());
+    assert!(
+        Network::new(instances).is_err(),
+        "a UE could reach the other ends of tunnels"
+    );
+    // And on two of one VRF.
+    let mut instances = testing::network().instances().to_vec();
+    instances[N6.index()].hairpin = hairpin;
     let mut world = World::with(Network::new(instances).expect("no contradictions"), 1, |_| {});
     world.install(1, pdu_session(ALICE, 0x1001, 0xa1));
     world.install(2, anchor_of(BOB));
@@ -361,6 +368,6 @@ fn a_ue_does_not_get_into_tunnels_by_our_address() {
     let before = world.drops();
     let packet = tunnelled(N3_ADDRESS, 0x1001, 255, Some([0x10, 9]), &[], &forged.bytes());
     assert_eq!(world.send(0, &packet), []);
-    assert_eq!(world.dropped_since(&before), Some(DropReason::NoNeighbour));
+    assert_eq!(world.dropped_since(&before), Some(DropReason::NoRoute));
     assert_eq!(counted(&mut world, 0, 2), (0, 0));
 }

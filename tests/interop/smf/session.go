@@ -220,6 +220,17 @@ func (c *Client) SetQFI(upSEID uint64, qfi uint8) error {
 	return c.Modify(upSEID, ie.NewUpdateQER(ie.NewQERID(sessionQER), ie.NewQFI(qfi)))
 }
 
+// SetRedirect redirects the HTTP of the uplink FAR to a URL; to "" it does so no longer.
+func (c *Client) SetRedirect(upSEID uint64, url string) error {
+	const addressIsURL = 2
+	information := ie.New(ie.RedirectInformation, nil)
+	if url != "" {
+		information = ie.NewRedirectInformation(addressIsURL, url)
+	}
+	parameters := ie.NewUpdateForwardingParameters(information)
+	return c.Modify(upSEID, ie.NewUpdateFAR(ie.NewFARID(uplinkFAR), parameters))
+}
+
 // Modify sends a modification with these IEs.
 func (c *Client) Modify(upSEID uint64, ies ...*ie.IE) error {
 	m := message.NewSessionModificationRequest(0, 0, upSEID, c.NextSequence(), 0, ies...)

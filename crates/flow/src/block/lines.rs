@@ -443,6 +443,7 @@ const fn kind_of_number(number: u8) -> ForwardKind {
         3 => ForwardKind::Plain,
         4 => ForwardKind::Punt,
         5 => ForwardKind::Unchanged,
+        6 => ForwardKind::Redirect,
         _ => ForwardKind::Drop,
     }
 }

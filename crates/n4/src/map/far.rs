@@ -6,7 +6,7 @@ use pfcp::{Edit as WireEdit, IeType};
 use rules::model::{
     ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, DestinationInterface, Edit, Far, FarId,
     FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation, OuterHeaderKind,
-    Qer, QerId, QerUpdate, TosTrafficClass,
+    Qer, QerId, QerUpdate, Redirect, TosTrafficClass,
 };
 
 use super::{Context, edit, packets, refuse_if, unsupported};
@@ -43,6 +43,10 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
         duplicating: duplicating
             .map(|sent| duplicating_parameters(&sent, reject, context))
             .transpose()?,
+        redirect: sent
+            .and_then(|sent| sent.redirect_information)
+            .map(|sent| redirect(&sent, reject))
+            .transpose()?,
         bar: far.bar_id.map(|bar| BarId(bar.0)),
     })
 }
@@ -76,6 +80,11 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
             .transpose()?,
         forwarding: Edit::from(forwarding),
         duplicating: Edit::from(duplicating),
+        redirect: match sent.and_then(|sent| sent.redirect_information) {
+            None => Edit::Keep,
+            Some(WireEdit::Remove) => Edit::Clear,
+            Some(WireEdit::Set(sent)) => Edit::Set(redirect(&sent, reject)?),
+        },
         bar: edit(far.bar_id, |bar| BarId(bar.0)),
     })
 }
@@ -92,7 +101,6 @@ fn forwarding_parameters(
     context: Context<'_>,
 ) -> Result<ForwardingParameters, Reject> {
     let unsupported = [
-        sent.redirect_information.is_some(),
         sent.header_enrichment.is_some(),
         sent.proxying.is_some(),
         sent.ip_address_and_port_number_replacement.is_some(),
@@ -114,7 +122,6 @@ fn forwarding_update(
     context: Context<'_>,
 ) -> Result<ForwardingParametersUpdate, Reject> {
     let unsupported = [
-        matches!(sent.redirect_information, Some(WireEdit::Set(_))),
         matches!(sent.header_enrichment, Some(WireEdit::Set(_))),
         matches!(
             sent.ip_address_and_port_number_replacement,
@@ -194,6 +201,13 @@ fn policy_edit(
         Some(WireEdit::Remove) => Edit::Clear,
         Some(WireEdit::Set(policy)) => Edit::Set(policy_of(policy, reject, context)?),
     })
+}
+
+/// A URL, of visible ASCII; other types of addresses are not redirected to, and get cause 73.
+fn redirect(sent: &ie::RedirectInformation<'_>, reject: Reject) -> Result<Redirect, Reject> {
+    const URL: u8 = 2;
+    let url = Redirect::new(sent.address.0).filter(|_| sent.address_type == URL);
+    url.ok_or_else(|| reject.offends(IeType::REDIRECT_INFORMATION))
 }
 
 fn outer_header_creation(sent: ie::OuterHeaderCreation) -> OuterHeaderCreation {

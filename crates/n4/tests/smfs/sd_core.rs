@@ -121,7 +121,7 @@ fn n9_without_network_instance_held_with_its_parameters() {
         reply.created().iter().map(|pdr| pdr.2).collect::<Vec<_>>(),
         [Some(N3), core]
     );
-    let far = *world.only_session().rules().far(FarId(2)).unwrap();
+    let far = world.only_session().rules().far(FarId(2)).unwrap().clone();
     assert_eq!(far.action, ApplyAction::BUFF.with(ApplyAction::NOCP));
     assert!(far.forwarding.unwrap().outer_header_creation.is_some());
 }

@@ -30,6 +30,9 @@ impl IeType {
     /// Private Extension (§8.6).
     pub const PRIVATE_EXTENSION: Self = Self(255);
 
+    /// Types from this one on say their length (§8.1).
+    const FIRST_OPEN: u8 = 128;
+
     /// Octets of a fixed-length element's value; `None` for a type below 128 that GTP-U does not have.
     const fn fixed_len(self) -> Option<usize> {
         match self {
@@ -74,6 +77,21 @@ impl<'a> Ies<'a> {
     /// The elements in `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
+    }
+
+    /// Octets of the longest End Marker or Tunnel Status message that goes on from tunnel to tunnel, without its header.
+    pub const MAX_RELAYED: usize = 128;
+
+    /// Whether these are the elements of an End Marker or a Tunnel Status message (TS 29.281 §7.3.2, §7.3.3): well-formed,
+    /// none of those that other messages have, and not more than [`MAX_RELAYED`](Self::MAX_RELAYED) octets.
+    pub fn may_be_relayed(self) -> bool {
+        self.0.len() <= Self::MAX_RELAYED
+            && self.into_iter().all(|ie| {
+                matches!(
+                    ie,
+                    Ok(Ie::PrivateExtension(_) | Ie::Other(IeType(IeType::FIRST_OPEN..), _))
+                )
+            })
     }
 
     fn take(&mut self) -> Option<Ie<'a>> {

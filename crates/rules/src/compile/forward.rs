@@ -6,7 +6,7 @@ use flow::{AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Template
 use packet::Teid;
 use smallvec::SmallVec;
 
-use super::NextHops;
+use super::{NextHops, is_plain};
 use crate::image::CompileFault;
 use crate::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
@@ -34,6 +34,7 @@ pub(super) fn forward(
         )),
         Verb::MulticastAccept | Verb::MulticastDeny => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
         Verb::Buffer => Ok(buffer(far)),
+        Verb::Forward if far.redirect.is_some() => redirect(far, rules, network, next_hops),
         Verb::Forward => match far.forwarding {
             None => Ok(drop_because(ForwardFlags::NO_TUNNEL)),
             Some(parameters) => {
@@ -41,6 +42,7 @@ pub(super) fn forward(
                     parameters,
                     rules,
                     network,
+                    is_uplink: is_uplink(far, parameters.destination, rules),
                 };
                 if is_of_cp_function(far, rules) {
                     egress.unchanged()
@@ -50,6 +52,33 @@ pub(super) fn forward(
             }
         },
     }
+}
+
+/// Compiles a FAR that redirects: its answers come in by the instance that the session's packets from the data network
+/// come in by (TS 29.244 §5.4.7).
+fn redirect(
+    far: &Far,
+    rules: &SessionRules,
+    network: &Network,
+    next_hops: &mut NextHops<'_>,
+) -> Result<Forward, CompileFault> {
+    if far.action.contains(ApplyAction::DUPL) {
+        return Err(CompileFault::RedirectedDuplicate);
+    }
+    let mut plain = rules
+        .pdrs()
+        .iter()
+        .filter(|pdr| pdr.pdi.f_teid.is_none() && is_plain(pdr));
+    let named = plain.next().and_then(|pdr| pdr.pdi.instance);
+    let instance = plain_instance(named, network).ok_or(CompileFault::NoEgress)?;
+    let own = instance.addresses().next().ok_or(CompileFault::NoEgress)?;
+    let adjacency = next_hops.resolve(instance.id, own);
+    Ok(Forward {
+        kind: ForwardKind::Redirect,
+        egress: instance.id,
+        adjacency: adjacency.ok_or(CompileFault::NoAdjacency(own))?,
+        ..Forward::DROP
+    })
 }
 
 /// Compiles where the duplicates of a FAR's packets go, if it makes any: into a tunnel, without a PDU Session Container
@@ -68,6 +97,7 @@ pub(super) fn duplicate(
         parameters,
         rules,
         network,
+        is_uplink: false,
     };
     let header = parameters
         .outer_header_creation
@@ -95,6 +125,19 @@ fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
     far.forwarding.is_some_and(to_nodes)
         && pdrs.peek().is_some()
         && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
+}
+
+/// Whether a FAR's packets are on their way from the UE, as the PDU Session Container says. To the CP function go those of
+/// the UE, and those for it that are buffered there (TS 29.244 §5.3.3.2).
+fn is_uplink(far: &Far, to: DestinationInterface, rules: &SessionRules) -> bool {
+    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.may_follow(far.id));
+    match to {
+        DestinationInterface::Access => false,
+        DestinationInterface::CpFunction => {
+            pdrs.any(|pdr| pdr.pdi.source_interface == SourceInterface::Access)
+        }
+        _ => true,
+    }
 }
 
 fn drop_because(flags: ForwardFlags) -> Forward {
@@ -128,6 +171,7 @@ struct Egress<'a> {
     parameters: ForwardingParameters,
     rules: &'a SessionRules,
     network: &'a Network,
+    is_uplink: bool,
 }
 
 impl Egress<'_> {
@@ -200,9 +244,8 @@ impl Egress<'_> {
             .ok_or(CompileFault::NoAdjacency(next_hop))?;
         let mut template = template(teid, source, peer).ok_or(CompileFault::NoEgress)?;
         template.tos = self.marking().unwrap_or(0);
-        let is_uplink = self.parameters.destination != DestinationInterface::Access;
         let flags = ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS | self.dscp_marking(egress);
-        let flags = flags.with_if(ForwardFlags::UPLINK_CONTAINER, is_uplink);
+        let flags = flags.with_if(ForwardFlags::UPLINK_CONTAINER, self.is_uplink);
         Ok(Forward {
             kind: ForwardKind::Tunnel,
             flags,

@@ -49,6 +49,7 @@ fn with_far(action: ApplyAction, forwarding: Option<ForwardingParameters>) -> Se
             action,
             forwarding,
             duplicating: None,
+            redirect: None,
             bar: None,
         })
         .unwrap();

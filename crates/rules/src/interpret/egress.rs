@@ -10,8 +10,8 @@ use packet::{DropReason, Qfi, Teid};
 use super::build::{Extension, outer_headers, set_dscp};
 use super::{Duplicate, Outcome, Session};
 use crate::model::{
-    ApplyAction, DestinationInterface, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr,
-    SourceInterface, Verb,
+    ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr,
+    Redirect, SourceInterface, Verb,
 };
 use crate::network::{Instance, InstanceId, Network, PlainRoute, Roles, UeRoute};
 
@@ -23,6 +23,8 @@ pub(super) enum Way {
     Tunnel(NextTunnel),
     /// As it is, from this instance to the node that it is addressed to.
     Unchanged(InstanceId),
+    /// Answered, as if a web server behind this instance redirected to this URL.
+    Redirect(InstanceId, Redirect),
 }
 
 /// The way to a data network.
@@ -63,17 +65,44 @@ impl Session<'_> {
         match far.action.verb() {
             Some(Verb::Drop) => Err(DropReason::FarDrop),
             Some(Verb::Buffer) => Err(DropReason::FarBuffer),
+            Some(Verb::Forward) if far.redirect.is_some() => self.way_of_redirected(far),
             Some(Verb::Forward) => {
                 let to = far.forwarding.ok_or(DropReason::FarNoTunnel)?;
                 let mut users = self.rules.pdrs().iter().filter(|user| user.may_follow(far.id));
-                let by_cp = users.all(|user| user.pdi.source_interface == SourceInterface::CpFunction);
-                match (to.destination, to.outer_header_creation) {
+                let by_cp = users
+                    .clone()
+                    .all(|user| user.pdi.source_interface == SourceInterface::CpFunction);
+                let mut way = match (to.destination, to.outer_header_creation) {
                     (DestinationInterface::Access, None) if by_cp => self.way_to_nodes(to),
                     _ => self.way_of(to),
+                };
+                if let Ok(Way::Tunnel(tunnel)) = &mut way
+                    && to.destination == DestinationInterface::CpFunction
+                {
+                    // What waits there is on its way down (TS 29.244 §5.3.3.2).
+                    tunnel.is_uplink = users.any(|user| user.pdi.source_interface == SourceInterface::Access);
                 }
+                way
             }
             _ => Err(DropReason::UnsupportedAction),
         }
+    }
+
+    /// The way of what is redirected (TS 29.244 §5.4.7): in again where the UE's packets come from the data network.
+    fn way_of_redirected(self, far: &Far) -> Result<Way, DropReason> {
+        let from_outside = |pdr: &&Pdr| {
+            let interface = pdr.pdi.source_interface;
+            pdr.pdi.f_teid.is_none()
+                && (interface == SourceInterface::Core || interface == SourceInterface::SgiLan)
+        };
+        let first = self.rules.pdrs().iter().find(from_outside);
+        let name = first.and_then(|pdr| pdr.pdi.instance);
+        let all = || self.network.instances().iter();
+        let mut n6 = all().filter(|instance| instance.roles.intersects(Roles::N6));
+        let named = n6.clone().find(|instance| Some(instance.id) == name);
+        let instance = named.or_else(|| n6.next()).ok_or(DropReason::UnsupportedAction)?;
+        let to = far.redirect.clone().ok_or(DropReason::UnsupportedAction)?;
+        Ok(Way::Redirect(instance.id, to))
     }
 
     /// The duplicate of a packet (TS 29.244 §5.2.3.1), if the PDR's FAR asks for one: in its own tunnel.

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::{
-    ApplyAction, DestinationInterface, Edit, FTeid, FarId, FarUpdate, ForwardingParameters, Gate,
-    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrUpdate, QerId,
-    QerUpdate, SdfFilter, UeIpAddress,
+    ApplyAction, DestinationInterface, Edit, FTeid, FarId, FarUpdate, ForwardingParameters,
+    ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval,
+    Pdi, PdiUpdate, PdrUpdate, QerId, QerUpdate, SdfFilter, UeIpAddress,
 };
 use crate::testing::{
     self, GNB, N3, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6, UserPacket, any_rules, any_sent,
@@ -225,6 +225,32 @@ fn router_solicitations_reach_the_control_plane() {
         hex(&bytes[28..44]),
         "34ff00580000007700000085".to_owned() + "01100900"
     );
+}
+
+#[test]
+fn what_the_cp_function_buffers_has_the_container_of_a_downlink_packet() {
+    // TS 29.244 §5.3.3.2; and that of an uplink packet where the UE's go there.
+    for (far, type_of_pdu) in [(FarId(2), 0), (FarId(1), 0x10)] {
+        let mut rules = session();
+        let to_smf = OuterHeaderCreation::gtpu_ipv4(Teid(0x77), Ipv4Addr::new(10, 0, 3, 77));
+        let update = FarUpdate {
+            forwarding: Edit::Set(ForwardingParametersUpdate {
+                destination: Some(DestinationInterface::CpFunction),
+                outer_header_creation: Edit::Set(to_smf),
+                ..ForwardingParametersUpdate::default()
+            }),
+            ..FarUpdate::new(far)
+        };
+        rules.update_far(update).unwrap();
+        let qfi = rules.qer(QerId(1)).and_then(|qer| qer.qfi).map(Qfi::get).unwrap();
+        let verdict = match far {
+            FarId(2) => downlink(&rules, &downlink_user()),
+            _ => uplink(&rules, &uplink_user()),
+        };
+        let (bytes, ..) = forwarded(verdict);
+        assert_eq!(bytes[32..36], [0, 0, 0, 0x77]);
+        assert_eq!(bytes[39..44], [0x85, 1, type_of_pdu, qfi, 0]);
+    }
 }
 
 #[test]

@@ -6,7 +6,9 @@ use packet::{Ppi, Qfi};
 
 use super::application::Application;
 use super::endpoint::FramedRoutesUpdate;
-use super::far::{ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation};
+use super::far::{
+    ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, Redirect,
+};
 use super::ids::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use super::pdr::{
     FTeid, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface, TosTrafficClass, UeIpAddress,
@@ -209,7 +211,7 @@ impl ForwardingParametersUpdate {
 }
 
 /// An Update FAR (TS 29.244 Table 7.5.4.3-1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FarUpdate {
     /// The rule.
     pub id: FarId,
@@ -219,6 +221,8 @@ pub struct FarUpdate {
     pub forwarding: Edit<ForwardingParametersUpdate>,
     /// Update Duplicating Parameters.
     pub duplicating: Edit<ForwardingParametersUpdate>,
+    /// Redirect Information of the Update Forwarding Parameters.
+    pub redirect: Edit<Redirect>,
     /// BAR ID.
     pub bar: Edit<BarId>,
 }
@@ -231,6 +235,7 @@ impl FarUpdate {
             action: None,
             forwarding: Edit::Keep,
             duplicating: Edit::Keep,
+            redirect: Edit::Keep,
             bar: Edit::Keep,
         }
     }
@@ -247,6 +252,7 @@ impl FarUpdate {
                 Edit::Clear => *parameters = None,
             }
         }
+        self.redirect.apply(&mut far.redirect);
         self.bar.apply(&mut far.bar);
     }
 }

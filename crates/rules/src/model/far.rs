@@ -1,8 +1,9 @@
 //! Forwarding and Buffering Action Rules (TS 29.244 §5.2.1A, Tables 7.5.2.3-1, 7.5.2.3-2 and 7.5.2.6-1).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
-use packet::Teid;
+use packet::{Teid, redirect};
 
 use super::ids::{BarId, FarId};
 use super::pdr::TosTrafficClass;
@@ -221,8 +222,25 @@ impl ForwardingParameters {
     }
 }
 
+/// Where a user's HTTP requests are redirected to: a URL (TS 29.244 §5.4.7, §8.2.20).
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Redirect(Arc<str>);
+
+impl Redirect {
+    /// To this URL. `None` when it is none: visible ASCII, 1 to 1,024 octets.
+    pub fn new(url: &[u8]) -> Option<Self> {
+        let url = std::str::from_utf8(url).ok().filter(|_| redirect::is_url(url));
+        url.map(|url| Self(url.into()))
+    }
+
+    /// The URL.
+    pub fn url(&self) -> &str {
+        &self.0
+    }
+}
+
 /// A Forwarding Action Rule (TS 29.244 Table 7.5.2.3-1).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Far {
     /// Its number in the session.
     pub id: FarId,
@@ -233,6 +251,8 @@ pub struct Far {
     /// Where a copy goes with DUPL (TS 29.244 Table 7.5.2.3-3); kept while the action is without. It names no network
     /// instance.
     pub duplicating: Option<ForwardingParameters>,
+    /// With FORW: packets are not forwarded, but redirected.
+    pub redirect: Option<Redirect>,
     /// How to buffer.
     pub bar: Option<BarId>,
 }

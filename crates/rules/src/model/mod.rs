@@ -21,7 +21,7 @@ pub use edit::{
 pub use endpoint::{FramedRoutesUpdate, TrafficEndpoint, TrafficEndpointUpdate};
 pub use far::{
     ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
-    Verb,
+    Redirect, Verb,
 };
 pub use ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 pub use pdr::{

@@ -525,7 +525,7 @@ impl SessionRules {
             let rulebases = pdr.rulebases.iter().flat_map(|rulebase| rulebase.urrs());
             pdr.urrs.iter().chain(rulebases).copied()
         });
-        keep_used(&mut self.fars, fars, |id| predefined.far(id).copied());
+        keep_used(&mut self.fars, fars, |id| predefined.far(id).cloned());
         keep_used(&mut self.qers, qers, |id| predefined.qer(id).copied());
         keep_used(&mut self.urrs, urrs, |id| predefined.urr(id).cloned());
     }

@@ -38,7 +38,7 @@ fn a_rule_that_exists_is_not_created_again() {
     let before = rules.clone();
     let pdr = before.pdrs()[0].clone();
     assert_eq!(rules.create_pdr(pdr), exists(PdrId(1)));
-    assert_eq!(rules.create_far(before.fars()[0]), exists(FarId(1)));
+    assert_eq!(rules.create_far(before.fars()[0].clone()), exists(FarId(1)));
     assert_eq!(rules.create_qer(before.qers()[0]), exists(QerId(1)));
     assert_eq!(rules.create_urr(before.urrs()[0].clone()), exists(UrrId(1)));
     assert_eq!(rules.create_bar(BAR), exists(BarId(1)));
@@ -511,6 +511,7 @@ fn what_a_urr_names_goes_when_it_is_removed() {
             action: ApplyAction::DROP,
             forwarding: None,
             duplicating: None,
+            redirect: None,
             bar: None,
         })
         .unwrap();

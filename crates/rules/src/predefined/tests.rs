@@ -29,6 +29,7 @@ fn numbers() -> Predefined {
         action: crate::model::ApplyAction::DROP,
         forwarding: None,
         duplicating: None,
+        redirect: None,
         bar: None,
     };
     Predefined::new([far], [Qer::new(QER), Qer::new(OTHER)], [Urr::volume(URR)]).unwrap()

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use packet::tuple::proto;
+use packet::{Fragment, IpTuple, redirect};
 use proptest::prelude::*;
 
 use super::{N3, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
@@ -59,6 +60,40 @@ impl UserPacket {
             (IpAddr::V6(src), IpAddr::V6(dst)) => self.ipv6(src, dst, &transport),
             _ => Vec::new(),
         }
+    }
+
+    /// Its octets, those of TCP with a checksum and as a client sends them that is somewhere in a connection with a server
+    /// that redirects (TS 29.244 §5.4.7), or nowhere; the first octet of the payload says where. What the server begins with
+    /// nobody can know but by asking the product.
+    pub fn as_client(&self) -> Vec<u8> {
+        use packet::tcp::flags::{ACK, FIN, PSH, RST, SYN};
+        let mut octets = self.bytes();
+        let tuple = IpTuple::parse(&octets, octets.len());
+        let Some(tuple) = tuple
+            .ok()
+            .filter(|tuple| tuple.proto == proto::TCP && tuple.fragment == Fragment::None)
+        else {
+            return octets;
+        };
+        let where_to = usize::from(self.payload.first().copied().unwrap_or(self.tos));
+        let flags = [SYN, ACK, ACK | PSH, ACK | FIN, ACK, RST, SYN | ACK, FIN][where_to % 8];
+        // Of a response of 129 octets.
+        let had = [1, 1, 2, 3, 130, 131, 132, 7000][where_to / 8 % 8];
+        let short = redirect::TAKES_SHORT * u32::from(where_to & 64 != 0);
+        let start = redirect::initial_sequence(redirect::Secret::default(), &tuple) | short;
+        let segment = &mut octets[tuple.l4_offset.into()..];
+        segment[4..8].copy_from_slice(&[0xff, 0xff, 0xff, where_to as u8]);
+        segment[8..12].copy_from_slice(&start.wrapping_add(had).to_be_bytes());
+        segment[13] = flags;
+        // The payload as options, and a size among them.
+        if where_to & 128 != 0 && segment.len().is_multiple_of(4) && segment.len() <= 60 {
+            segment[12] = (segment.len() as u8 / 4) << 4;
+            let [high, low] = [536u16, 1219, 1220, 1460][where_to / 8 % 4].to_be_bytes();
+            segment[20..24].copy_from_slice(&[2, 4, high, low]);
+        }
+        let _ = packet::tcp::fill_checksum(&tuple.addrs, segment);
+        segment[16] ^= u8::from(where_to == 9);
+        octets
     }
 
     /// 24 octets that hold a header of any of the protocols, and the payload.
@@ -281,11 +316,16 @@ fn any_tunnelled() -> impl Strategy<Value = Sent> {
         any_container(),
         other_extensions(),
         user,
-        padding,
+        (padding, prop::bool::weighted(0.8)),
     );
     parts.prop_map(
-        |((ingress, local), teid, kind, container, others, user, padding)| {
-            let mut payload = if kind == 254 { Vec::new() } else { user.bytes() };
+        |((ingress, local), teid, kind, container, others, user, (padding, has_elements))| {
+            let mut payload = match kind {
+                254 => Vec::new(),
+                // Tunnel Status Information (TS 29.281 §8), or what is none.
+                253 if has_elements => vec![230, 0, 1, 1],
+                _ => user.as_client(),
+            };
             payload.extend(vec![0; if kind == 255 { padding } else { 0 }]);
             Sent {
                 ingress,

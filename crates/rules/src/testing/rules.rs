@@ -12,7 +12,7 @@ use crate::model::{
     Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
     FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
     OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr,
-    PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, SdfFilter, SdfFilterId, SessionRules,
+    PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules,
     SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
@@ -236,17 +236,19 @@ pub(super) fn any_far() -> impl Strategy<Value = Far> {
         any_action(),
         parameters,
         prop::option::weighted(0.2, any_duplicating()),
+        prop::option::weighted(0.15, Just("http://portal.example/?from=here")),
         prop::option::weighted(0.1, Just(BarId(1))),
     )
-        .prop_map(|(action, forwarding, duplicating, bar)| Far {
+        .prop_map(|(action, forwarding, duplicating, redirect, bar)| Far {
             id: FarId(0),
-            action: if duplicating.is_some() {
+            action: if duplicating.is_some() && redirect.is_none() {
                 action.with(ApplyAction::DUPL)
             } else {
                 action
             },
             forwarding,
             duplicating,
+            redirect: redirect.and_then(|url| Redirect::new(url.as_bytes())),
             bar,
         })
 }
@@ -564,6 +566,7 @@ fn whole_far(far: &Far) -> FarUpdate {
         })
     };
     FarUpdate {
+        redirect: far.redirect.clone().map_or(Edit::Clear, Edit::Set),
         id: far.id,
         action: Some(far.action),
         forwarding: far.forwarding.map_or(Edit::Clear, whole),

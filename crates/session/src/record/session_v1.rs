@@ -176,6 +176,8 @@ struct Far {
     action: u16,
     forwarding: Option<Forwarding>,
     duplicating: Option<Forwarding>,
+    /// The URL.
+    redirect: Option<String>,
     bar: Option<u8>,
 }
 
@@ -443,6 +445,7 @@ impl Writer<'_> {
             action,
             forwarding,
             duplicating,
+            redirect,
             bar,
         } = far;
         Far {
@@ -450,6 +453,7 @@ impl Writer<'_> {
             action: action.0,
             forwarding: forwarding.as_ref().map(|to| self.forwarding(to)),
             duplicating: duplicating.as_ref().map(|to| self.forwarding(to)),
+            redirect: redirect.as_ref().map(|to| to.url().to_owned()),
             bar: bar.map(|id| id.0),
         }
     }

@@ -219,6 +219,7 @@ pub fn forward(id: FarId, to: DestinationInterface) -> Far {
         action: ApplyAction::FORW,
         forwarding: Some(ForwardingParameters::new(to)),
         duplicating: None,
+        redirect: None,
         bar: None,
     }
 }
@@ -234,6 +235,7 @@ pub fn tunnel(id: FarId, teid: u32) -> Far {
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
         duplicating: None,
+        redirect: None,
         bar: None,
     }
 }

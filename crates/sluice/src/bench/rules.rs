@@ -83,6 +83,7 @@ const fn forward(id: FarId, parameters: ForwardingParameters) -> Far {
         action: ApplyAction::FORW,
         forwarding: Some(parameters),
         duplicating: None,
+        redirect: None,
         bar: None,
     }
 }

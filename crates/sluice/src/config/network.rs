@@ -205,6 +205,12 @@ impl Seen {
         if instance.roles.is_empty() {
             return Err(fault("roles: names none of n3, n6, n9, n4u".into()));
         }
+        if instance.roles.contains(&Role::N6) && instance.roles.iter().any(|role| *role != Role::N6) {
+            return Err(fault(
+                "roles: n6 beside n3, n9 or n4u, by which UEs would reach gNBs; give each an instance of its own, on a VLAN or port"
+                    .into(),
+            ));
+        }
         check_port(config, "port", &instance.port)?;
         if let Some(mirror) = &instance.mirror {
             check_port(config, "mirror", mirror)?;

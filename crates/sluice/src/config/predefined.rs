@@ -298,6 +298,7 @@ impl Config {
             action,
             forwarding,
             duplicating: None,
+            redirect: None,
             bar: None,
         }
     }

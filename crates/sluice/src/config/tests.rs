@@ -328,6 +328,12 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
             "names none of n3, n6, n9, n4u",
         ),
         (
+            "roles: [n6]",
+            "roles: [n6, n9]",
+            "line 8",
+            "n6 beside n3, n9 or n4u",
+        ),
+        (
             "addresses: [10.100.0.1/24]",
             "addresses: ['2001::1/64']",
             "line 7",

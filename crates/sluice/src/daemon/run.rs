@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use packet::redirect::Secret;
 use records::{Directory, Recovered, Spool};
 use session::{Moved, Random};
 use tracing::{debug, error, info, warn};
@@ -188,8 +189,11 @@ fn open_rest_socket(
 type Made = Vec<(worker::WorkerConfig, worker::Link)>;
 
 fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made), RunError> {
-    let network = Arc::new(config.network().map_err(RunError::of)?);
     let seed = Random::system_seed().map_err(RunError::of)?;
+    let mut secrets = Random::from_seed(Random::system_seed().map_err(RunError::of)?);
+    let secret = Secret([secrets.next_u64(), secrets.next_u64()]);
+    let network = config.network().map_err(RunError::of)?;
+    let network = Arc::new(network.with_redirect_secret(secret));
     let around = Surroundings {
         now: clock.now(),
         clock_unix: unix_time(),

@@ -78,9 +78,12 @@ struct Header {
     tos: u8,
     id: u16,
     flow_label: u32,
+    /// Of TCP: sequence number, acknowledgement number, control bits.
+    tcp: (u32, u32, u8),
 }
 
-/// `{from, to, data, ttl, tos, id, flow_label}`: `from` and `to` with ports, `data` octets counting up from 0.
+/// `{from, to, data, ttl, tos, id, flow_label}`: `from` and `to` with ports, `data` octets counting up from 0, or `hex` or
+/// `text`; of TCP `sequence`, `acknowledges` and `flags`.
 fn ip_packet(name: &str, protocol: u8, said: &Value) -> Result<Vec<u8>, Fault> {
     let mut taker = Taker::new(name, value::fields(name, said)?);
     let end = |name: &str, value: &Value| {
@@ -93,10 +96,18 @@ fn ip_packet(name: &str, protocol: u8, said: &Value) -> Result<Vec<u8>, Fault> {
         tos: taker.or("tos", 0, value::number)? as u8,
         id: taker.or("id", 0, value::number)? as u16,
         flow_label: taker.or("flow_label", 0, value::number)? as u32,
+        tcp: (
+            taker.or("sequence", 1, value::number)? as u32,
+            taker.or("acknowledges", 0, value::number)? as u32,
+            taker.or("flags", 0x08, value::number)? as u8,
+        ),
     };
     let length = taker.or("data", 32, value::number)?;
     let kind = taker.or("type", 0, value::number)? as u8;
-    let payload = taker.maybe("hex", value::hex)?;
+    let text = taker.maybe("text", |name, said| {
+        value::text(name, said).map(|text| text.as_bytes().to_vec())
+    })?;
+    let payload = taker.maybe("hex", value::hex)?.or(text);
     taker.done()?;
     let data = payload.unwrap_or_else(|| (0..length).map(|place| place as u8).collect());
     let is_v6 = header.from.is_ipv6();
@@ -119,8 +130,11 @@ fn segment(protocol: u8, header: &Header, kind: u8, data: &[u8]) -> (Vec<u8>, us
             6
         }
         TCP => {
-            // Sequence number 1, no acknowledgement, header of 20 octets, PSH.
-            octets.extend([0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x08, 0x20, 0x00, 0, 0, 0, 0]);
+            let (sequence, acknowledges, flags) = header.tcp;
+            octets.extend(sequence.to_be_bytes());
+            octets.extend(acknowledges.to_be_bytes());
+            // A header of 20 octets.
+            octets.extend([0x50, flags, 0x20, 0x00, 0, 0, 0, 0]);
             16
         }
         _ => {
@@ -212,6 +226,7 @@ fn tunnelled(said: &Value, payload: &[u8], names: Names<'_>) -> Result<(Vec<u8>,
         tos: 0,
         id: 0,
         flow_label: 0,
+        tcp: (0, 0, 0),
     };
     let whole = taker.maybe("hex", value::hex)?;
     let message = match whole {
@@ -300,6 +315,7 @@ fn advertisement(said: &Value) -> Result<Vec<u8>, Fault> {
         tos: 0,
         id: 0,
         flow_label: 0,
+        tcp: (0, 0, 0),
     };
     Ok(ip(&header, ICMPV6, message, Some(2)))
 }

@@ -57,6 +57,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("transport_level_marking", 30, Form::Made(value::hex)),
     ("volume_threshold", 31, Form::Made(volume)),
     ("reporting_triggers", 37, TRIGGERS),
+    ("redirect_information", 38, Form::Made(redirect_information)),
     ("forwarding_policy", 41, Form::Made(forwarding_policy)),
     ("destination_interface", 42, INTERFACES),
     ("apply_action", 44, ACTIONS),
@@ -185,6 +186,12 @@ fn f_teid(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     octets.extend(ipv4.iter().flat_map(|address| address.octets()));
     octets.extend(ipv6.iter().flat_map(|address| address.octets()));
     Ok(octets)
+}
+
+/// A URL (TS 29.244 §8.2.20), with no other address.
+fn redirect_information(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let url = value::text(name, value)?.as_bytes();
+    Ok([&[2], &(url.len() as u16).to_be_bytes()[..], url, &[0, 0]].concat())
 }
 
 /// Its identifier (TS 29.244 §8.2.23).

@@ -14,10 +14,11 @@ use crate::io::{Ingress, Io};
 use crate::{Worker, act};
 
 impl<I: Io> Worker<I> {
-    /// Makes the copies that `act` noted. Packets that are not `fresh` have been duplicated before.
+    /// Makes the copies that `act` noted. Packets that have waited have been duplicated before, at this worker or the one
+    /// that their session was with then.
     #[cold]
     #[inline(never)]
-    pub(super) fn copy_wanted(&mut self, fresh: bool) {
+    pub(super) fn copy_wanted(&mut self) {
         for number in 0..self.mirrors.wanted.len() {
             let (place, port) = self.mirrors.wanted[number];
             let place = usize::from(place);
@@ -34,7 +35,7 @@ impl<I: Io> Worker<I> {
                 self.mirrors
                     .copy(&mut self.io, &mut self.stats, &self.burst[place], port);
             }
-            if fresh {
+            if !self.burst[place].ingress().has_waited() {
                 let duplicate = self.duplicate(place, &duplicate);
                 self.mirrors.add(&mut self.stats, duplicate);
             }

@@ -233,6 +233,7 @@ fn a_session_is_bounded() {
             action: ApplyAction::DROP,
             forwarding: None,
             duplicating: None,
+            redirect: None,
             bar: None,
         };
         rules.create_far(drop).unwrap();

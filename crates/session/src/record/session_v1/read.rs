@@ -181,6 +181,7 @@ impl<'a> Reader<'a> {
             action: model::ApplyAction(far.action),
             forwarding: read(&far.forwarding)?,
             duplicating: read(&far.duplicating)?,
+            redirect: far.redirect.as_ref().map(redirect).transpose()?,
             bar: far.bar.map(model::BarId),
         })
     }
@@ -253,6 +254,10 @@ impl<'a> Reader<'a> {
             inactive: pending.inactive,
         })
     }
+}
+
+fn redirect(url: &String) -> Result<model::Redirect> {
+    model::Redirect::new(url.as_bytes()).ok_or(bad("redirect URL"))
 }
 
 pub(super) const fn bad(field: &'static str) -> RecordError {

@@ -139,7 +139,7 @@ impl Rules {
 
     fn create(&mut self, op: &Op, grants: &Grants) -> Result<(), Wrong> {
         match op {
-            Op::CreateFar(far) => add(&mut self.fars, *far, |one| one.id == far.id),
+            Op::CreateFar(far) => add(&mut self.fars, far.clone(), |one| one.id == far.id),
             Op::CreateQer(qer) => add(&mut self.qers, *qer, |one| one.id == qer.id),
             Op::CreateUrr(id) => add(&mut self.urrs, UrrId(*id), |one| one.0 == *id),
             Op::CreateBar(bar) => add(&mut self.bars, *bar, |one| one.id == bar.id),
@@ -187,7 +187,9 @@ impl Rules {
                 let pdr = find(&mut self.pdrs, |pdr| pdr.id == update.id)?;
                 update_pdr(pdr, update.clone());
             }
-            Op::UpdateFar(update) => update_far(find(&mut self.fars, |far| far.id == update.id)?, *update),
+            Op::UpdateFar(update) => {
+                update_far(find(&mut self.fars, |far| far.id == update.id)?, update.clone())
+            }
             Op::UpdateQer(update) => update_qer(find(&mut self.qers, |qer| qer.id == update.id)?, *update),
             Op::UpdateBar(update) => {
                 let bar = find(&mut self.bars, |bar| bar.id == update.id)?;
@@ -236,7 +238,7 @@ impl Rules {
         let all = "ids are unique";
         self.fars
             .iter()
-            .for_each(|far| rules.create_far(*far).expect(all));
+            .for_each(|far| rules.create_far(far.clone()).expect(all));
         self.qers
             .iter()
             .for_each(|qer| rules.create_qer(*qer).expect(all));

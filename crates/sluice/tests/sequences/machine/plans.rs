@@ -92,6 +92,7 @@ fn to_core(id: u32) -> Far {
         action: ApplyAction::FORW,
         forwarding: Some(ForwardingParameters::new(DestinationInterface::Core)),
         duplicating: None,
+        redirect: None,
         bar: None,
     }
 }

@@ -5,6 +5,7 @@
 //	{"op":"gnb","up_seid":1,"session":{...}}        -> {}
 //	{"op":"gate","up_seid":1,"uplink":1,"downlink":0} -> {}
 //	{"op":"qfi","up_seid":1,"qfi":7}                -> {}
+//	{"op":"redirect","up_seid":1,"url":"http://..."} -> {}; "" ends it
 //	{"op":"delete","up_seid":1}                     -> {"usage":[{"urr":1,"total":..}]}
 //	{"op":"charged","seid":1}                       -> {"charged":[{"urr":1,"total":..}]}, by reports that came by themselves
 //	{"op":"reports"}                                -> {"reports":[{"seid":1,"usage":1,"triggers":[2]}]}, those since the last time
@@ -30,6 +31,7 @@ type command struct {
 	Uplink   uint8       `json:"uplink"`
 	Downlink uint8       `json:"downlink"`
 	QFI      uint8       `json:"qfi"`
+	URL      string      `json:"url"`
 }
 
 func run(client *smf.Client, c command) (any, error) {
@@ -45,6 +47,8 @@ func run(client *smf.Client, c command) (any, error) {
 		return struct{}{}, client.SetGate(c.UPSEID, c.Uplink, c.Downlink)
 	case "qfi":
 		return struct{}{}, client.SetQFI(c.UPSEID, c.QFI)
+	case "redirect":
+		return struct{}{}, client.SetRedirect(c.UPSEID, c.URL)
 	case "delete":
 		usage, err := client.Delete(c.UPSEID)
 		return map[string][]smf.Usage{"usage": usage}, err

@@ -1,0 +1,112 @@
+//! Packets of FARs that redirect: in their place goes what a web server says to them that redirects (TS 29.244 §5.4.7).
+//!
+//! The answer comes in again as if the data network had sent it, so that what the session's rules say of packets for
+//! the UE applies to it. There is one at most for each packet, it goes to an address of the same session and nowhere
+//! else, and a session, and the worker, have no more than so many a second.
+
+use flow::{Nanos, PortId, SessionIndex};
+use packet::{DropReason, PacketBuf, redirect};
+
+use super::Worker;
+use crate::act::Ways;
+use crate::descriptor::{Fate, Verdict};
+use crate::encap::{self, Cut, Hop};
+use crate::io::Io;
+
+impl<I: Io> Worker<I> {
+    /// Answers the packets of this burst that are redirected.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn redirect_wanted(&mut self, packets: usize, now: Nanos) {
+        for place in 0..packets {
+            if self.descriptors[place].fate == Fate::Redirect {
+                let answered = self.redirect(place, now);
+                self.descriptors[place].fate = answered.map_or_else(Fate::Drop, Fate::Send);
+            }
+        }
+    }
+
+    /// Puts the answer into the packet's buffer and counts the packet.
+    fn redirect(&mut self, place: usize, now: Nanos) -> Result<PortId, DropReason> {
+        let descriptor = &self.descriptors[place];
+        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+        let mut answer = [0; redirect::LONGEST];
+        let (session, length) = self.answer_to(place, &verdict, &mut answer)?;
+        if !self.redirects.take(session, now) {
+            return Err(DropReason::RedirectLimit);
+        }
+        let descriptor = &self.descriptors[place];
+        let direction = verdict.direction();
+        let mut ways = Ways {
+            places: &self.places,
+            adjacencies: &self.adjacencies,
+            routes: &self.routes,
+            notices: &mut self.notices,
+            stats: &mut self.stats,
+            now,
+            missing: &mut self.missing,
+        };
+        let blocks = &mut self.sessions.blocks;
+        let block = blocks.live_at(verdict.block, verdict.generation, direction);
+        let mut block = block.ok_or(DropReason::NoMatchingPdr)?;
+        let forward = block.forward(verdict.forward);
+        let adjacency = self.adjacencies.resolved(forward.adjacency());
+        let adjacency = adjacency.ok_or(DropReason::NoNeighbour)?;
+        let buf = &mut self.burst[place];
+        refill(buf, &answer[..length]).ok_or(DropReason::NoHeadroom)?;
+        let cut = Cut {
+            offset: 0,
+            octets: length,
+            hop: Hop::None,
+        };
+        // A packet to a group has no family of a flow.
+        let is_v4 = answer[0] >> 4 == 4;
+        encap::plain(buf, cut, is_v4, adjacency)?;
+        let octets = usize::from(descriptor.octets);
+        ways.count(&mut block, &verdict, octets)?;
+        self.stats.directions[direction as usize].forwarded.add(octets);
+        Ok(adjacency.port())
+    }
+
+    /// Writes what is said to a packet; its session, and the octets.
+    fn answer_to(
+        &self,
+        place: usize,
+        verdict: &Verdict,
+        out: &mut [u8],
+    ) -> Result<(SessionIndex, usize), DropReason> {
+        let (descriptor, bytes) = (&self.descriptors[place], self.burst[place].data());
+        let client = descriptor.tuple(bytes)?;
+        let start = usize::from(descriptor.offset);
+        let packet = bytes.get(start..start + usize::from(descriptor.octets));
+        let packet = packet.ok_or(DropReason::TruncatedTcp)?;
+        let block = self.sessions.blocks.get(verdict.block);
+        let block = block.ok_or(DropReason::NoMatchingPdr)?;
+        let slot = self.sessions.at(block.session());
+        let image = &slot.ok_or(DropReason::NoMatchingPdr)?.image;
+        let url = image
+            .redirect(verdict.forward)
+            .ok_or(DropReason::UnsupportedAction)?;
+        let home = self.places.at(block.forward(verdict.forward).egress);
+        let home = home.ok_or(DropReason::NotRedirected)?;
+        let source = client.addrs.src();
+        let mut own = image.ue_addresses.iter();
+        if !own.any(|(vrf, prefix)| *vrf == home.vrf && prefix.contains(source)) {
+            return Err(DropReason::NotRedirected);
+        }
+        let secret = self.config.network.redirect_secret();
+        let length = redirect::answer(secret, url.url().as_bytes(), (packet, &client), out)?;
+        Ok((block.session(), length))
+    }
+}
+
+/// Makes `buf` hold these octets.
+fn refill<B: PacketBuf>(buf: &mut B, octets: &[u8]) -> Option<()> {
+    match octets.len().checked_sub(buf.len()) {
+        Some(0) => {}
+        Some(more) => drop(buf.append(more)?),
+        None => drop(buf.truncate(octets.len()).then_some(())?),
+    }
+    buf.data_mut().get_mut(..octets.len())?.copy_from_slice(octets);
+    Some(())
+}
