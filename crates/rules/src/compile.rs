@@ -384,9 +384,8 @@ fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
 
 /// The slots of the packet rates of these QERs.
 fn packet_slots(rules: &SessionRules, qers: &[QerId]) -> u64 {
-    let slots = (rules.qers().len()..).zip(rules.packet_rated());
-    let named = slots.filter(|(_, (id, _))| qers.contains(id));
-    mask(&named.map(|(slot, _)| slot).collect::<Vec<usize>>())
+    let slots = qers.iter().filter_map(|qer| rules.packet_slot(*qer));
+    mask(&slots.collect::<Vec<usize>>())
 }
 
 fn mark(qer: &Qer) -> Mark {

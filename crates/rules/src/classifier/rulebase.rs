@@ -170,8 +170,8 @@ struct Activated {
     /// By number: the slot of each FAR, and whose addresses packets that it sends may have. None where the PDR has a
     /// FAR of its own.
     fars: Box<[(u8, SourceCheck)]>,
-    /// By number: the slot of each QER.
-    qers: Box<[u8]>,
+    /// By number: the slot of each QER, and the bits of all of its slots.
+    qers: Box<[(u8, u64)]>,
     /// By number: the slot of each URR.
     urrs: Box<[u8]>,
 }
@@ -188,15 +188,22 @@ impl Activated {
         Decision {
             forward,
             source_check,
-            qers: base.qers | at_slots(entry.qers, &self.qers),
+            qers: base.qers | self.qers_of(entry),
             urrs: base.urrs | at_slots(entry.urrs, &self.urrs),
             content: entry.content,
             marking: match base.marking {
-                Decision::NO_MARK => marking.copied().unwrap_or(Decision::NO_MARK),
+                Decision::NO_MARK => marking.map_or(Decision::NO_MARK, |(slot, _)| *slot),
                 own => own,
             },
             ..base
         }
+    }
+
+    /// The slots of a rule's QERs, and of their packet rates.
+    fn qers_of(&self, entry: &Entry) -> u64 {
+        let numbered = (0..).zip(&self.qers);
+        let set = numbered.filter(|(number, _)| entry.qers >> number & 1 != 0);
+        set.fold(0, |all, (_, (_, slots))| all | slots)
     }
 }
 
@@ -294,7 +301,11 @@ fn activated(
         slot.map(|slot| (slot, check))
     });
     let qers = rulebase.qers().iter();
-    let qers = qers.map(|id| slot(rules.qers().iter().position(|qer| qer.id == *id), *id));
+    let qers = qers.map(|id| -> Result<(u8, u64), CompileFault> {
+        let own = slot(rules.qers().iter().position(|qer| qer.id == *id), *id)?;
+        let packets = rules.packet_slot(*id).map_or(0, |slot| bit(slot as u8));
+        Ok((own, bit(own) | packets))
+    });
     let urrs = rulebase.urrs().iter();
     let urrs = urrs.map(|id| slot(rules.urrs().iter().position(|urr| urr.id == *id), *id));
     Ok(Activated {

@@ -216,6 +216,12 @@ impl SessionRules {
             .filter_map(|qer| Some((qer.id, qer.packet_rates?)))
     }
 
+    /// The slot of a QER's packet rates, behind those of all QERs.
+    pub fn packet_slot(&self, id: QerId) -> Option<usize> {
+        let place = self.packet_rated().position(|(qer, _)| qer == id)?;
+        Some(self.qers.len() + place)
+    }
+
     /// The QERs. A QER's place here is its *slot*.
     pub fn qers(&self) -> &[Qer] {
         &self.qers
