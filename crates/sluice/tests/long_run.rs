@@ -416,7 +416,7 @@ impl World {
                 match event {
                     Event::Applied { op, outcome, .. } => self.applied(op, outcome),
                     Event::Queried { op, outcome } => self.applied(op, outcome.map(Some)),
-                    Event::Fenced { op } => self.applied(op, Ok(None)),
+                    Event::Fenced { op, outcome } => self.applied(op, outcome.map(|()| None)),
                     Event::CounterReached {
                         session,
                         urr,

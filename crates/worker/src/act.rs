@@ -385,11 +385,11 @@ impl Act<'_> {
     #[cold]
     fn relay<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;
-        let block = live(self.blocks, verdict)?;
+        let mut block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
         let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_elements(buf, descriptor)?;
-        check_open(&block, verdict)?;
+        self.ways.check_open(&mut block, verdict)?;
         check_action(&forward)?;
         if forward.kind() != ForwardKind::Tunnel {
             return Err(DropReason::UnsupportedGtpuMessage);
