@@ -132,7 +132,13 @@ fn a_change_that_cannot_be_told_to_all_workers_is_taken_back_where_it_was_made()
         *images[0].rules,
         *world.sessions.session(seid).expect("it lives").rules()
     );
-    assert!(world.fleet.workers.iter().all(|worker| worker.steering.is_empty()));
+    assert!(
+        world
+            .fleet
+            .workers
+            .iter()
+            .all(|worker| worker.steering.is_empty())
+    );
     let deleted = world.delete(seid).expect("it goes");
     assert_eq!(of_urr(&deleted, 2), [(0, 5, UsageTriggers::TERMR)]);
     world.assert_clean();
@@ -247,10 +253,7 @@ impl Play {
             }),
             Event::Widen(urr) => {
                 self.tunnels += 1;
-                self.ask(told_to_all(
-                    urr.map(removal).unwrap_or_default(),
-                    self.tunnels,
-                ));
+                self.ask(told_to_all(urr.map(removal).unwrap_or_default(), self.tunnels));
             }
             Event::Count(urr, packets) => self.count(UrrId(urr), u64::from(packets)),
             Event::Step(worker, steps) => {
