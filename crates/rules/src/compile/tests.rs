@@ -457,6 +457,23 @@ proptest! {
         let _ = interpret(&rules, &testing::network(), sent.ingress, &sent.bytes);
     }
 
+    /// What is looked at in place of the old rules' classifier says the same.
+    #[test]
+    fn decisions_hold_exactly_as_classifiers_say(
+        older in runnable_rules(),
+        edits in prop::collection::vec(any_edit(), 0..3),
+    ) {
+        let mut rules = older.clone();
+        for edit in edits {
+            let _ = edit.apply(&mut rules);
+        }
+        if let Ok(image) = compiled(&rules) {
+            let before = classifier(&older, &testing::network());
+            let expected = before.is_ok_and(|before| image.is_classified_like(&older, &before));
+            prop_assert_eq!(is_classified_like(&image, &older, &testing::network()), expected);
+        }
+    }
+
     #[test]
     fn slots_lead_where_the_interpreter_goes(
         rules in runnable_rules(),
