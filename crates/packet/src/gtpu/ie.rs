@@ -84,9 +84,9 @@ impl<'a> Ies<'a> {
 
     /// Whether these are the elements of an End Marker or a Tunnel Status message (TS 29.281 §7.3.2, §7.3.3): well-formed,
     /// none of those that other messages have, and not more than [`MAX_RELAYED`](Self::MAX_RELAYED) octets.
-    pub fn may_be_relayed(self) -> bool {
+    pub fn may_be_relayed(mut self) -> bool {
         self.0.len() <= Self::MAX_RELAYED
-            && self.into_iter().all(|ie| {
+            && self.all(|ie| {
                 matches!(
                     ie,
                     Ok(Ie::PrivateExtension(_) | Ie::Other(IeType(IeType::FIRST_OPEN..), _))

@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
             action: model::ApplyAction(far.action),
             forwarding: read(&far.forwarding)?,
             duplicating: read(&far.duplicating)?,
-            redirect: far.redirect.as_ref().map(redirect).transpose()?,
+            redirect: far.redirect.as_deref().map(redirect).transpose()?,
             bar: far.bar.map(model::BarId),
         })
     }
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn redirect(url: &String) -> Result<model::Redirect> {
+fn redirect(url: &str) -> Result<model::Redirect> {
     model::Redirect::new(url.as_bytes()).ok_or(bad("redirect URL"))
 }
 
