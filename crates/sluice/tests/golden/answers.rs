@@ -2,9 +2,7 @@
 //! they came, so that no case depends on them.
 
 use pfcp::group::CreatedPdr;
-use pfcp::ie::{
-    Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, UsageReportTrigger, VolumeMeasurement,
-};
+use pfcp::ie::{Cause, FTeid, FailedRuleId, OffendingIe, UsageReportTrigger, VolumeMeasurement};
 use pfcp::message::Message;
 use pfcp::{Frames, Header};
 use serde_json::{Map, Value, json};
@@ -69,8 +67,6 @@ pub fn read(datagram: &[u8], chosen: &mut Chosen) -> Result<Answer, Fault> {
                     report.volume_measurement,
                 )
             }));
-            let packets = said.packet_rate_status_report.iter();
-            answer.packets(packets.map(|report| packets_left(report.qer_id.0, report.packet_rate_status)));
         }
         Message::SessionDeletionResponse(said) => {
             answer.cause(said.cause);
@@ -84,8 +80,6 @@ pub fn read(datagram: &[u8], chosen: &mut Chosen) -> Result<Answer, Fault> {
                     report.volume_measurement,
                 )
             }));
-            let packets = said.packet_rate_status_report.iter();
-            answer.packets(packets.map(|report| packets_left(report.qer_id.0, report.packet_rate_status)));
         }
         other => return Err(format!("an answer of type {}", other.message_type().0)),
     }
@@ -126,24 +120,12 @@ impl Answer {
         }
     }
 
-    fn packets(&mut self, reports: impl Iterator<Item = Value>) {
-        let reports: Vec<_> = reports.collect();
-        if !reports.is_empty() {
-            self.show("packet_rate_status_report", reports.into());
-        }
-    }
-
     fn usage(&mut self, reports: impl Iterator<Item = Value>) {
         let reports: Vec<_> = reports.collect();
         if !reports.is_empty() {
             self.show("usage_report", reports.into());
         }
     }
-}
-
-fn packets_left(qer: u32, status: PacketRateStatus) -> Value {
-    let until = status.valid_until.map(|until| format!("{until:016x}"));
-    json!({"qer_id": qer, "uplink": status.uplink, "downlink": status.downlink, "valid_until": until})
 }
 
 fn usage_report(

@@ -80,7 +80,6 @@ const IES: &[(&str, u16, Form)] = &[
     ("create_bar", 85, Form::Group),
     ("bar_id", 88, Form::Number(1)),
     ("ue_ip_address", 93, Form::Made(ue_ip_address)),
-    ("packet_rate", 94, Form::Made(value::hex)),
     ("outer_header_removal", 95, Form::Made(outer_header_removal)),
     ("recovery_time_stamp", 96, Form::Number(4)),
     ("update_duplicating_parameters", 105, Form::Group),
@@ -91,13 +90,9 @@ const IES: &[(&str, u16, Form)] = &[
     ("user_plane_inactivity_timer", 117, Form::Number(4)),
     ("rqi", 123, Form::Number(1)),
     ("qfi", 124, Form::Number(1)),
-    ("averaging_window", 157, Form::Number(4)),
     ("paging_policy_indicator", 158, Form::Number(1)),
     ("source_interface_type", 160, Form::Number(1)),
     ("destination_interface_type", 160, Form::Number(1)),
-    ("packet_rate_status", 193, Form::Made(value::hex)),
-    ("qer_control_indications", 251, Form::Flags(&["RCSR"], 1)),
-    ("query_packet_rate_status", 263, Form::Group),
 ];
 
 /// A whole message.
