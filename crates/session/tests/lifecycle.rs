@@ -182,7 +182,7 @@ fn changes_of_one_session_are_served_in_turn_and_those_of_others_meanwhile() {
     };
     world
         .sessions
-        .modify(world.now, tickets[0], one.seid, None, change(drop));
+        .modify(world.now, tickets[0], one.seid, None, change(drop.clone()));
     world
         .sessions
         .modify(world.now, tickets[1], one.seid, None, change(forward));
