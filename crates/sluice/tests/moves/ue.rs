@@ -32,7 +32,7 @@ pub fn is_charged(ue: u8) -> bool {
 
 /// Whether a UE's PDRs activate predefined rules, so that each of two contents is billed by itself.
 pub fn is_billed(ue: u8) -> bool {
-    ue % 2 == 0
+    ue.is_multiple_of(2)
 }
 
 /// The rules: what goes to or comes from the IPv4 peer is of one content, everything else of another.
