@@ -197,7 +197,14 @@ impl Bench {
                     let image = place.take();
                     let ids = image.iter().flat_map(|image| &image.urr_ids);
                     let counters = ids.map(|urr| (*urr, UrrCount::default())).collect();
-                    (image, Some(UsageSnapshot { session, counters }))
+                    (
+                        image,
+                        Some(UsageSnapshot {
+                            session,
+                            counters,
+                            ..UsageSnapshot::default()
+                        }),
+                    )
                 }
             };
             self.n4.handle_applied(self.now, op, Ok(usage));

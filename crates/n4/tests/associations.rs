@@ -32,6 +32,7 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::EPFAR)
     .union(UpFunctionFeatures::MNOP)
     .union(UpFunctionFeatures::VTIME)
+    .union(UpFunctionFeatures::CIOT)
     .union(UpFunctionFeatures::PFDM)
     .union(UpFunctionFeatures::PFDE)
     .union(UpFunctionFeatures::TREU)

@@ -5,7 +5,6 @@
 //! it there ([`Export::Take`]): every packet was counted before, or meets no session any more. An import takes the
 //! session's numbers as they are, or says which one somebody else has, and changes nothing then.
 
-use flow::meter::{PacketState, Window};
 use flow::{Nanos, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::image::PacketsLeft;
@@ -24,7 +23,7 @@ use crate::session::{Live, Phase, Prepared, Session, State, Waiting, WaitingRequ
 use crate::sessions::Sessions;
 use crate::shares::Holding;
 use crate::tunnels::Tunnel;
-use usage::{Moment, UsageBook};
+use usage::UsageBook;
 
 /// What becomes of a session that is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +97,11 @@ impl Sessions {
         how: Export,
         (counted, packets): (&[(UrrId, UrrCount)], &[PacketsLeft]),
     ) {
-        let clock_unix = self.config.clock_unix;
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let mut record = session.record(counted);
-        record.packets = packets.iter().map(|one| dated(one, clock_unix)).collect();
+        record.packets = packets.to_vec();
         let record = Some((session.association, Box::new(record)));
         let (seid, cp) = (session.seid, session.cp);
         match how {
@@ -144,12 +142,7 @@ impl Sessions {
         let mut image = self.compile(record.rules.clone())?;
         image.bucket = record.bucket;
         image.seid = record.seid.0;
-        let clock_unix = self.config.clock_unix;
-        image.packets = record
-            .packets
-            .iter()
-            .map(|one| on_clock(one, clock_unix))
-            .collect();
+        image.packets.clone_from(&record.packets);
         let live = Live::of(&image, record.leases.clone());
         self.check_free(&live.tunnels, &live.addresses)?;
         let worker = self.config.owner(record.bucket);
@@ -199,34 +192,6 @@ impl Sessions {
             None => Ok(()),
         }
     }
-}
-
-/// The same with dates: nanoseconds since 1970. What has never begun keeps its 0.
-fn dated(left: &PacketsLeft, clock_unix: u64) -> PacketsLeft {
-    with_ends(left, |ends| Nanos(Moment::from(ends).unix_nanos(clock_unix)))
-}
-
-/// The same on this process's clock. What ended before that began is over.
-fn on_clock(left: &PacketsLeft, clock_unix: u64) -> PacketsLeft {
-    with_ends(left, |ends| {
-        Moment::from_unix_nanos(ends.0, clock_unix).on_clock()
-    })
-}
-
-fn with_ends((qer, states): &PacketsLeft, date: impl Fn(Nanos) -> Nanos) -> PacketsLeft {
-    let window = |window: Window| Window {
-        ends: if window.ends.0 == 0 {
-            window.ends
-        } else {
-            date(window.ends)
-        },
-        ..window
-    };
-    let state = |state: PacketState| PacketState {
-        base: window(state.base),
-        additional: window(state.additional),
-    };
-    (*qer, states.map(state))
 }
 
 /// The address of ours with this number.

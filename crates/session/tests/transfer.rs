@@ -409,7 +409,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
     // None, one of the two policers, both.
     let policers = (0..4_u16).prop_map(SharedId);
     let window = || {
-        any::<(u16, u64)>().prop_map(|(left, ends)| Window {
+        (any::<u16>(), 0..1_u64 << 62).prop_map(|(left, ends)| Window {
             left,
             ends: Nanos(ends),
         })

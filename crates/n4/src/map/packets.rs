@@ -75,11 +75,11 @@ fn state(numbers: Option<(u16, Option<u16>)>, ends: Nanos) -> PacketState {
     })
 }
 
-/// A Rate Control Status Validity Time on our clock, rounded up to a nanosecond.
+/// A Rate Control Status Validity Time on our clock, in whole nanoseconds.
 fn on_clock(until: u64, clock_unix: u64) -> Nanos {
     let [seconds, fraction] = [until >> 32, until & 0xffff_ffff];
     let unix = ie::MonitoringTime(seconds as u32).unix();
-    let nanos = (fraction * NANOS_PER_SECOND).div_ceil(1 << 32);
+    let nanos = (fraction * NANOS_PER_SECOND) >> 32;
     let date = unix.saturating_mul(NANOS_PER_SECOND).saturating_add(nanos);
     Moment::from_unix_nanos(date, clock_unix).on_clock()
 }

@@ -389,6 +389,11 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
             let leads_out = matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
             prop_assert!(leads_out || !is_from_tunnel)
         }
+        // What goes from tunnel to tunnel is looked at before its way is.
+        Outcome::Dropped(DropReason::BadGtpuIe) => {}
+        Outcome::Dropped(DropReason::NotRedirected) => {
+            prop_assert!(image.redirect(decision.forward).is_some())
+        }
         Outcome::Dropped(DropReason::GateClosed) => prop_assert_ne!(closed & decision.qers, 0),
         Outcome::Dropped(reason) if expected(&forward).is_some() => {
             prop_assert_eq!(Some(*reason), expected(&forward))

@@ -167,6 +167,7 @@ fn segment_of([from, to]: [SocketAddr; 2], said: (u32, u32, u8), data: &[u8]) ->
     tcp::fill_checksum(&addrs, &mut segment)?;
     let options = build::IpOptions {
         ttl: 64,
+        id: 0,
         ..build::IpOptions::default()
     };
     let mut packet = build::ip(&addrs, proto::TCP, &options, &segment)?;

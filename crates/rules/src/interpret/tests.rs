@@ -497,14 +497,21 @@ fn an_extension_that_must_be_understood_stops_the_packet() {
 fn end_markers_and_tunnel_status_keep_their_type() {
     let network = testing::network();
     for kind in [253, 254] {
-        let packet = tunnelled(N9_ADDRESS, 0x1002, kind, Some([0, 9]), &[], &[0xe6, 0x01]);
+        let packet = tunnelled(
+            N9_ADDRESS,
+            0x1002,
+            kind,
+            Some([0, 9]),
+            &[],
+            &[0xff, 0, 2, 0xe6, 0x01],
+        );
         let verdict = interpret(&relay(false), &network, N9, &packet);
         assert!(verdict.counted.is_empty());
         let (bytes, egress, _) = forwarded(verdict);
         assert_eq!(egress, N3);
         assert_eq!(
             hex(&bytes[28..]),
-            format!("34{kind:02x}000a00002001") + "00000085" + "01000900" + "e601"
+            format!("34{kind:02x}000d00002001") + "00000085" + "01000900" + "ff0002e601"
         );
         // Where the tunnel ends, so do they.
         let packet = tunnelled(N3_ADDRESS, 0x1001, kind, None, &[], &[]);

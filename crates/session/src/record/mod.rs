@@ -66,7 +66,7 @@ pub struct SessionRecord {
     pub checkpoints: Vec<UrrCheckpoint>,
     /// Whom it is for, and what was entered of it.
     pub(crate) account: Account,
-    /// What is left of its packet rates, with the ends of units of time in nanoseconds since 1970; 0: none has begun.
+    /// What is left of its packet rates; a unit of time that ends at 0 has not begun.
     pub packets: Vec<PacketsLeft>,
     /// What its control plane has yet to acknowledge.
     pub pending: PendingReports,

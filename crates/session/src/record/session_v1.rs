@@ -4,8 +4,8 @@
 //! version beside this one. Every field of a rule is named when it is written, so that one that is added to the model
 //! does not compile before somebody has decided what becomes of it here.
 
-use flow::InstanceId;
-use flow::meter::{PacketRate, PacketsPer, Window};
+use flow::meter::{PacketRate, PacketState, PacketsPer, Window};
+use flow::{InstanceId, Nanos};
 use packet::{Ppi, Qfi};
 use rules::image::{DataStatus, PacketsLeft};
 use rules::model;
@@ -329,7 +329,7 @@ impl Writer<'_> {
             chosen,
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(account),
-            packets: packets.iter().map(left).collect(),
+            packets: packets.iter().map(|one| self.left(one)).collect(),
             pending: self.pending(pending),
             instances: names(&self.named, instance_name, "network instance")?,
             policies: names(&self.policies, policy_name, "forwarding policy")?,
@@ -492,6 +492,16 @@ impl Writer<'_> {
 
     fn date(&self, moment: Moment) -> u64 {
         moment.unix_nanos(self.frame.clock_unix)
+    }
+
+    /// What has never begun keeps its 0.
+    fn left(&self, (qer, states): &PacketsLeft) -> (u32, [Left; 2]) {
+        let window = |Window { left, ends }| match ends {
+            Nanos::ZERO => (left, 0),
+            ends => (left, self.date(ends.into())),
+        };
+        let both = |state: PacketState| [window(state.base), window(state.additional)];
+        (qer.0, states.map(both))
     }
 
     fn account(&self, account: &Account) -> Billing {
@@ -677,13 +687,6 @@ fn packet_rate(rate: PacketRate) -> Packets {
     }
 }
 
-fn left((qer, states): &PacketsLeft) -> (u32, [Left; 2]) {
-    let window = |window: Window| (window.left, window.ends.0);
-    (
-        qer.0,
-        states.map(|state| [window(state.base), window(state.additional)]),
-    )
-}
 fn bar(bar: &model::Bar) -> Bar {
     let model::Bar {
         id,

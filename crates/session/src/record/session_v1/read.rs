@@ -1,6 +1,6 @@
 //! From the shapes back to a session: every value is checked, since the octets may come from anywhere.
 
-use flow::meter::{PacketState, TimeUnit};
+use flow::meter::{PacketState, TimeUnit, Window};
 use flow::{Bucket, InstanceId, Nanos};
 use packet::{Ppi, Qfi, Teid};
 use rules::compile::MAX_PDRS;
@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
             shared: Shared::of_entries(chosen.into_iter()),
             checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(body.account),
-            packets: packets(&body.packets)?,
+            packets: self.packets(&body.packets)?,
             pending: self.pending(&body.pending)?,
             association: body.association,
         })
@@ -215,6 +215,26 @@ impl<'a> Reader<'a> {
 
     pub(super) fn moment(&self, date: u64) -> Moment {
         Moment::from_unix_nanos(date, self.frame.clock_unix)
+    }
+
+    /// What ended before the process's clock began is over.
+    fn packets(&self, left: &[(u32, [Left; 2])]) -> Result<Vec<PacketsLeft>> {
+        if left.len() > MAX_PDRS {
+            return Err(bad("number of packet rates"));
+        }
+        let window = |(left, date)| Window {
+            left,
+            ends: match date {
+                0 => Nanos::ZERO,
+                date => self.moment(date).on_clock(),
+            },
+        };
+        let state = |[base, additional]: Left| PacketState {
+            base: window(base),
+            additional: window(additional),
+        };
+        let one = |(qer, states): &(u32, [Left; 2])| (model::QerId(*qer), states.map(state));
+        Ok(left.iter().map(one).collect())
     }
 
     fn account(&self, account: Billing) -> Account {
@@ -402,21 +422,6 @@ fn packet_rate(rate: &Packets) -> PacketRate {
     }
 }
 
-fn packets(left: &[(u32, [Left; 2])]) -> Result<Vec<PacketsLeft>> {
-    if left.len() > MAX_PDRS {
-        return Err(bad("number of packet rates"));
-    }
-    let window = |(left, ends)| Window {
-        left,
-        ends: Nanos(ends),
-    };
-    let state = |[base, additional]: Left| PacketState {
-        base: window(base),
-        additional: window(additional),
-    };
-    let one = |(qer, states): &(u32, [Left; 2])| (model::QerId(*qer), states.map(state));
-    Ok(left.iter().map(one).collect())
-}
 fn bar(bar: &Bar) -> model::Bar {
     model::Bar {
         id: model::BarId(bar.id),
