@@ -1,10 +1,10 @@
-//! What PFCP procedures cost control without sockets and workers: sessions of 4 PDR, 4 FAR, 2 QER, 2 URR come, change and go
-//! while others stay.
+//! What PFCP procedures cost control without sockets and workers: sessions of 4 PDR, 4 FAR, 2 QER, 2 URR come, change
+//! and go while others stay.
 //!
-//! `cargo run --release -p n4 --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: so many sessions stay (20,000), so
-//! many come and go (10,000), so often (3). Prints how often each procedure is done in a second of the thread's processor
-//! time, and the resident memory of a session. Under `valgrind --tool=callgrind` two runs with different ROUNDS give the
-//! instructions of the difference.
+//! `cargo run --release -p n4 --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: so many sessions stay (20,000),
+//! so many come and go (10,000), so often (3). Prints how often each procedure is done in a second of the thread's
+//! processor time, and the resident memory of a session. Under `valgrind --tool=callgrind` two runs with different
+//! ROUNDS give the instructions of the difference.
 //!
 //! Requests come sixteen at a time through the intake; then a worker that does nothing but keep the images answers all.
 

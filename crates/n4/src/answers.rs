@@ -4,10 +4,10 @@
 //! byte-identical by §6.4; so a request with the number of an earlier one and another content is a new request, of a
 //! peer that has restarted and counts from the beginning again.
 //!
-//! Bounded in octets, which peers (addresses) share: who has more than his share makes room for others, and first of all
-//! for himself. Of his answers refusals go first, then those of requests that say again what holds anyway, then those of
-//! deletions: a session that is gone cannot be deleted again, so that only the kept answer tells a peer what became of it
-//! and what it had used. Within each the oldest goes first.
+//! Bounded in octets, which peers (addresses) share: who has more than his share makes room for others, and first of
+//! all for himself. Of his answers refusals go first, then those of requests that say again what holds anyway, then
+//! those of deletions: a session that is gone cannot be deleted again, so that only the kept answer tells a peer what
+//! became of it and what it had used. Within each the oldest goes first.
 
 use flow::Nanos;
 use pfcp::MessageType;

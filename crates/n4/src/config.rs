@@ -67,8 +67,8 @@ pub struct Config {
     /// Whether requests in the name of a peer, or about its sessions, are served wherever they come from: for control
     /// planes with addresses that they do not name. Default false: only from addresses that are known to be the peer's.
     pub any_source: bool,
-    /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one party: its
-    /// SMFs may be of one set, and one may set up the association of another anew. Default: none.
+    /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one party:
+    /// its SMFs may be of one set, and one may set up the association of another anew. Default: none.
     pub peers: Vec<IpPrefix>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,

@@ -140,9 +140,9 @@ impl Downlink {
 }
 
 impl Endpoint {
-    /// A worker got the first downlink packet of a QoS flow for a FAR of this session that buffers and `notifies` (NOCP);
-    /// or the first one of a PDR whose delivery status is followed (BDPN, DDPN), or both. The status is told at once,
-    /// whatever the BAR says of notifications: it pages nobody.
+    /// A worker got the first downlink packet of a QoS flow for a FAR of this session that buffers and `notifies`
+    /// (NOCP); or the first one of a PDR whose delivery status is followed (BDPN, DDPN), or both. The status is told at
+    /// once, whatever the BAR says of notifications: it pages nobody.
     pub fn handle_downlink_data(
         &mut self,
         now: Nanos,

@@ -6,14 +6,14 @@ use rules::network::Network;
 
 use crate::config::Config;
 
-/// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both mandatory
-/// on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC), and what becomes of them is told
-/// (DDDS); Traffic Endpoints are known
-/// (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length and several UE addresses taken (IP6PL); sets of
-/// SMFs control sessions in turn (SSET, MPAS, RESPS); several messages go in one datagram (BUNDL); associations end with
-/// the last usage of their sessions reported (EPFAR); packets are told beside octets (MNOP), quotas lose their validity (VTIME);
-/// packets are counted against packet rates (CIOT); applications are known by the flow descriptions of PFDs (PFDM, PFDE); HTTP is redirected to
-/// URLs (TREU); packets go to the CP function to wait there, and come back (BUCP).
+/// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both
+/// mandatory on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC), and what becomes of
+/// them is told (DDDS); Traffic Endpoints are known (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length
+/// and several UE addresses taken (IP6PL); sets of SMFs control sessions in turn (SSET, MPAS, RESPS); several messages
+/// go in one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR); packets are
+/// told beside octets (MNOP), quotas lose their validity (VTIME); packets are counted against packet rates (CIOT);
+/// applications are known by the flow descriptions of PFDs (PFDM, PFDE); HTTP is redirected to URLs (TREU); packets go
+/// to the CP function to wait there, and come back (BUCP).
 const ALWAYS: [Features; 21] = [
     Features::BUCP,
     Features::FTUP,
@@ -38,8 +38,8 @@ const ALWAYS: [Features; 21] = [
     Features::TREU,
 ];
 
-/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered where
-/// there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP).
+/// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered
+/// where there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP).
 pub(crate) fn up_function_features(config: &Config, network: &Network) -> Features {
     let of = |feature, is_there| if is_there { feature } else { Features::empty() };
     let pools = of(Features::UEIP, !config.sessions.pools.is_empty());

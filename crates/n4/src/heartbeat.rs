@@ -2,8 +2,9 @@
 //!
 //! A peer has restarted, and has lost its sessions, when it says that it started later than it said before. A heartbeat
 //! comes from anybody; so what one says only makes us ask the peer, whose answer counts. An earlier time is a datagram
-//! that was long on its way, one far ahead of our clock is nonsense: if it were believed, no later restart would be seen.
-//! Sessions of an SMF set outlive the restart of a member (TS 29.244 §5.22). Nonsense changes nothing; an association set-up alone sets the time whatever it is.
+//! that was long on its way, one far ahead of our clock is nonsense: if it were believed, no later restart would be
+//! seen. Sessions of an SMF set outlive the restart of a member (TS 29.244 §5.22). Nonsense changes nothing; an
+//! association set-up alone sets the time whatever it is.
 
 use flow::Nanos;
 use pfcp::ie::RecoveryTimeStamp;

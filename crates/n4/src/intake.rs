@@ -89,8 +89,8 @@ impl Intake {
         }
     }
 
-    /// A datagram has come from `from`, at our address `to`: it is served, or waits. Of several messages in it (TS 29.244
-    /// §6.5) each goes its own way, so that nobody gets past those who wait by a bundle.
+    /// A datagram has come from `from`, at our address `to`: it is served, or waits. Of several messages in it (TS
+    /// 29.244 §6.5) each goes its own way, so that nobody gets past those who wait by a bundle.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -216,8 +216,8 @@ impl Intake {
     }
 }
 
-/// The messages of a datagram that has several, each as if it had come alone; if it has no new session, or if one of them
-/// cannot be told from the next, it is to be taken as it is.
+/// The messages of a datagram that has several, each as if it had come alone; if it has no new session, or if one of
+/// them cannot be told from the next, it is to be taken as it is.
 fn bundle(octets: &[u8]) -> Option<Vec<Vec<u8>>> {
     if octets.first()? & FOLLOW_ON == 0 {
         return None;

@@ -345,7 +345,8 @@ impl Reports {
         added
     }
 
-    /// Takes reports of a session of this association that its control plane was told will follow, as answers to `query`.
+    /// Takes reports of a session of this association that its control plane was told will follow, as answers to
+    /// `query`.
     pub(crate) fn follow(
         &mut self,
         now: Nanos,

@@ -175,8 +175,8 @@ impl Endpoint {
         }
     }
 
-    /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go. It is answered when they have left the
-    /// workers, or when that takes too long.
+    /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go. It is answered when they have left
+    /// the workers, or when that takes too long.
     pub(crate) fn serve_release(&mut self, now: Nanos, request: Request, id: AssociationId) {
         self.sessions
             .remove_association(id, EndCause::AssociationEnded, |_| true);
@@ -251,7 +251,8 @@ impl Endpoint {
         self.share_out();
     }
 
-    /// Takes up what has changed of the associations. Tells the sessions how many peers want their share: those that live.
+    /// Takes up what has changed of the associations. Tells the sessions how many peers want their share: those that
+    /// live.
     pub(crate) fn share_out(&mut self) {
         let alive = self.associations.iter().filter(|one| one.reachable).count();
         self.sessions.share_among(alive);

@@ -1,8 +1,8 @@
 //! The end of an association in order, begun by either side (TS 29.244 §5.18, §6.2.7.3).
 //!
 //! With a peer that knows it (EPFAR) every session ends at our side: its last usage that is not zero goes to the peer
-//! in Session Report Requests, the last of which says that the session is gone (PSDBU); when all are answered the peer is
-//! told so (URSS), and has a time to release the association. Another peer is asked to release it within a period
+//! in Session Report Requests, the last of which says that the session is gone (PSDBU); when all are answered the peer
+//! is told so (URSS), and has a time to release the association. Another peer is asked to release it within a period
 //! (SARR), and deletes the sessions itself. A peer that refuses, is silent or takes too long is left behind: the
 //! association ends as if it had released it. Meanwhile no session is begun.
 

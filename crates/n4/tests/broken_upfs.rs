@@ -464,7 +464,8 @@ fn a_qer_that_guarantees_more_than_it_lets_pass_is_refused_and_nothing_changes()
     assert_eq!(*world.only_session().rules(), before);
 }
 
-/// SMFs write a very high AMBR for none. What no meter can reach costs no packet anything, and is told once for each QER.
+/// SMFs write a very high AMBR for none. What no meter can reach costs no packet anything, and is told once for each
+/// QER.
 #[test]
 fn rates_that_nothing_reaches_are_no_limit_and_are_counted() {
     let mut world = World::associated();

@@ -1,11 +1,11 @@
 //! HTTP redirection (TS 29.244 §5.4.7): a web server that answers every request with 302, and keeps nothing.
 //!
 //! [`answer`] makes one segment of the server's from one of the client's, alone. The sequence number that the server
-//! begins with is a keyed hash of addresses and ports, and a bit for what the client's segments may hold; so what a client
-//! acknowledges tells how far the connection is: a SYN gets a SYN with ACK; data behind the handshake gets the response,
-//! with FIN, in pieces to a client of small segments; a FIN gets its ACK; what fits nothing gets a reset. A client that
-//! misses an answer repeats itself and gets the same again. There is one answer at most to a packet, and one that is
-//! longer than what it answers goes only to who has had the number that the server began with.
+//! begins with is a keyed hash of addresses and ports, and a bit for what the client's segments may hold; so what a
+//! client acknowledges tells how far the connection is: a SYN gets a SYN with ACK; data behind the handshake gets the
+//! response, with FIN, in pieces to a client of small segments; a FIN gets its ACK; what fits nothing gets a reset. A
+//! client that misses an answer repeats itself and gets the same again. There is one answer at most to a packet, and
+//! one that is longer than what it answers goes only to who has had the number that the server began with.
 //!
 //! What keeps nothing cannot tell an acknowledgement from a probe whether the connection still is there: both get no
 //! answer. A piece that is lost is not sent again, since nobody but the client knows, and it has nothing to repeat.

@@ -5,8 +5,8 @@
 //! along the same way to the same PDR. So the fields that were looked at, with the tunnel or the address space and
 //! the IP version that every key has, are a correct flow key, and no narrower one is needed.
 //!
-//! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is the
-//! session's own is in one piece of memory (`packed`); rulebases that its PDRs activate are shared (`rulebase`).
+//! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is
+//! the session's own is in one piece of memory (`packed`); rulebases that its PDRs activate are shared (`rulebase`).
 
 mod filter;
 mod key;
@@ -202,8 +202,8 @@ impl Classifier {
     }
 
     /// The PDR of a GTP-U message without a user packet (End Marker, Tunnel Status), and what it leads to: the first
-    /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count. Where
-    /// such a PDR has no FAR of its own it is that of the first predefined rule that it activates.
+    /// one that names the tunnel, and the QFI if the message has one; what it wants of a user packet does not count.
+    /// Where such a PDR has no FAR of its own it is that of the first predefined rule that it activates.
     pub fn classify_signalling(&self, local: LocalId, teid: Teid, qfi: Option<Qfi>) -> Option<Decision> {
         let view = View::of(self.words());
         let mut named = view.rules.iter().filter(|rule| rule.names((local, teid), &view));

@@ -385,7 +385,7 @@ fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
 /// The slots of the packet rates of these QERs.
 fn packet_slots(rules: &SessionRules, qers: &[QerId]) -> u64 {
     let slots = qers.iter().filter_map(|qer| rules.packet_slot(*qer));
-    mask(&slots.collect::<Vec<usize>>())
+    mask(&slots.collect::<Slots>())
 }
 
 fn mark(qer: &Qer) -> Mark {

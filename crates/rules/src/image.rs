@@ -62,8 +62,9 @@ pub enum SourceCheck {
     UeOrLinkLocal,
 }
 
-/// What the meters of a session, and the limits of its counters, may admit in the worker that has it. While a session moves, two workers have it, and
-/// together they may admit what one may: each has half of the bursts; one earns, the other spends what it has left.
+/// What the meters of a session, and the limits of its counters, may admit in the worker that has it. While a session
+/// moves, two workers have it, and together they may admit what one may: each has half of the bursts; one earns, the
+/// other spends what it has left.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub enum MeterShare {
     /// All of it.
@@ -333,16 +334,16 @@ impl SessionChange {
     }
 }
 
-/// Final counts: of the URRs that a Replace took away, or of all of them after a Remove. After a Replace by an image that
-/// is [`Leaving`](MeterShare::Leaving): of all of them at that moment.
+/// Final counts: of the URRs that a Replace took away, or of all of them after a Remove. After a Replace by an image
+/// that is [`Leaving`](MeterShare::Leaving): of all of them at that moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UsageSnapshot {
     /// The session.
     pub session: SessionIndex,
     /// What each URR counted.
     pub counters: Vec<(UrrId, UrrCount)>,
-    /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a Replace
-    /// by another session, else of those that a Replace took away.
+    /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a
+    /// Replace by another session, else of those that a Replace took away.
     pub contents: Vec<ContentUsage>,
     /// What is left of each packet rate, or what was taken away of it for the worker that the session goes to.
     pub packets: Vec<PacketsLeft>,

@@ -275,8 +275,8 @@ impl<'a> Session<'a> {
         Ok(left)
     }
 
-    /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1,
-    /// NOTE 2), where the gates are open; not counted, since they are no user data. How many of them is for who carries it.
+    /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1, NOTE
+    /// 2), where the gates are open; not counted, since they are no user data. How many of them is for who carries it.
     fn relay_signalling(self, tunnel: &Tunnelled<'_>, verdict: &mut Verdict) -> Result<Outcome, DropReason> {
         let (pdr, _) = self.detect_signalling(tunnel).ok_or(DropReason::NoMatchingPdr)?;
         let pdr = pdr.as_ref();

@@ -193,16 +193,6 @@ impl Predefined {
         self.names.get(id.index().checked_sub(1)?)
     }
 
-    /// The number of a content that a rule is of.
-    pub fn content_id(&self, content: &Content) -> Option<ContentId> {
-        self.contents.get(content).copied()
-    }
-
-    /// Whether any rule is of a content.
-    pub fn has_contents(&self) -> bool {
-        !self.names.is_empty()
-    }
-
     fn check(&self, rule: &PredefinedRule) -> Result<(), PredefinedError> {
         let unknown = |id: RuleRef| PredefinedError::Unknown(id);
         if rule.filters.iter().any(|filter| filter.filter_id.is_some()) {

@@ -181,7 +181,7 @@ impl Sessions {
             return Some(usage);
         }
         self.enter_contents(index, &contents);
-        (!usage.counters.is_empty()).then_some(usage)
+        (!usage.counters.is_empty() || !usage.packets.is_empty()).then_some(usage)
     }
 
     fn enter_contents(&mut self, index: SessionIndex, contents: &[ContentUsage]) {

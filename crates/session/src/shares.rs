@@ -1,8 +1,9 @@
 //! What each association holds, and how much it may.
 //!
-//! Owned by control. A worker has room for so many tunnels and UE addresses, and one session may want hundreds of them: a
-//! few could keep everybody else's sessions out. So while there are several associations, each gets a part of every
-//! worker's room, and of all sessions, and no more. What an association holds beyond it, from the time when it was alone, stays its own.
+//! Owned by control. A worker has room for so many tunnels and UE addresses, and one session may want hundreds of them:
+//! a few could keep everybody else's sessions out. So while there are several associations, each gets a part of every
+//! worker's room, and of all sessions, and no more. What an association holds beyond it, from the time when it was
+//! alone, stays its own.
 
 use flow::WorkerId;
 

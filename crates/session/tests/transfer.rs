@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
 use flow::meter::{PacketRate, PacketState, PacketsPer, Rate, SharedId, TimeUnit, Window};
-use flow::{Nanos, UrrCount, WorkerId};
+use flow::{ContentId, ContentUsage, Nanos, UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
@@ -178,6 +178,38 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
     assert_eq!(left, [state(4, hour - 60_000_000_000)]);
     // Without RCSR the release says nothing.
     assert_eq!(second.delete(seid).unwrap().packets, []);
+}
+
+#[test]
+fn what_is_left_of_packet_rates_is_told_beside_contents_where_no_urr_counts() {
+    let mut world = World::new(1);
+    let mut changes = chosen_session(UE);
+    changes.create_urrs.clear();
+    changes.create_pdrs.iter_mut().for_each(|pdr| pdr.urrs.clear());
+    changes.create_qers[0].packet_rates = Some(packet_rates());
+    changes.create_qers[0].reports_rate = true;
+    let seid = world.establish(1, changes).unwrap().seid;
+    let index = world.sessions.session(seid).unwrap().index();
+    let base = Window {
+        left: 4,
+        ends: Nanos(3_600_000_000_000),
+    };
+    let up = PacketState {
+        base,
+        ..PacketState::default()
+    };
+    world
+        .fleet
+        .leave_packets(index, (QerId(1), [up, PacketState::default()]));
+    let content = ContentUsage {
+        content: ContentId::NONE,
+        count: uplink_count(1),
+        first: Nanos(1),
+        last: Nanos(1),
+    };
+    world.fleet.count_content(index, content);
+    let told = world.delete(seid).unwrap().packets;
+    assert_eq!(told[0].left, [Some((4, None)), None]);
 }
 
 #[test]

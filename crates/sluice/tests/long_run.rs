@@ -1,10 +1,10 @@
-//! Usage to the byte over a long time: random rules and changes, real workers on simulated time, and a model that adds up
-//! every packet that left.
+//! Usage to the byte over a long time: random rules and changes, real workers on simulated time, and a model that adds
+//! up every packet that left.
 //!
-//! Sessions have QERs and URRs of all kinds: thresholds, quotas, periods, times, links, starts and stops. Their PDRs tell
-//! packets apart by port, and each counts in URRs of its own. Quotas are granted, URRs paused, removed and made anew, buckets
-//! move, sessions leave as records and come back, flows age. At any moment of rest the sum of all reports of a URR is what
-//! the model has added up. Everything follows from the seed.
+//! Sessions have QERs and URRs of all kinds: thresholds, quotas, periods, times, links, starts and stops. Their PDRs
+//! tell packets apart by port, and each counts in URRs of its own. Quotas are granted, URRs paused, removed and made
+//! anew, buckets move, sessions leave as records and come back, flows age. At any moment of rest the sum of all reports
+//! of a URR is what the model has added up. Everything follows from the seed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr};

@@ -375,8 +375,8 @@ impl Machine {
         due | self.pending
     }
 
-    /// Whether traffic starts, or has stopped: no packet has come for as long as that takes. What quotas stop, or a pause,
-    /// is no silence.
+    /// Whether traffic starts, or has stopped: no packet has come for as long as that takes. What quotas stop, or a
+    /// pause, is no silence.
     fn watch(
         &mut self,
         urr: &Urr,

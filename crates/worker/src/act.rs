@@ -380,16 +380,22 @@ impl Act<'_> {
         }
     }
 
-    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second and
-    /// of a form that they have: no session forwards for others by them.
+    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second
+    /// and of a form that they have: no session forwards for others by them.
     #[cold]
     fn relay<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;
-        let mut block = live(self.blocks, verdict)?;
+        let block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
         let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_elements(buf, descriptor)?;
-        self.ways.check_open(&mut block, verdict)?;
+        // It starts no traffic: nobody is told of it where no quota is left.
+        if block.is_closed(verdict.qers) {
+            return Err(DropReason::GateClosed);
+        }
+        if block.is_stopped(verdict.urrs) {
+            return Err(DropReason::QuotaExhausted);
+        }
         check_action(&forward)?;
         if forward.kind() != ForwardKind::Tunnel {
             return Err(DropReason::UnsupportedGtpuMessage);

@@ -32,14 +32,19 @@ impl Allowance {
 
     /// Takes one at `now`, if there is one.
     pub fn take(&mut self, now: Nanos) -> bool {
-        let passed = now.0.saturating_sub(self.last.0).min(ONE);
-        self.last = self.last.max(now);
-        self.credit = (self.credit + passed * self.rate).min(self.rate * ONE);
-        let enough = self.credit >= ONE;
+        let enough = self.has_one(now);
         if enough {
             self.credit -= ONE;
         }
         enough
+    }
+
+    /// Whether there is one at `now`.
+    fn has_one(&mut self, now: Nanos) -> bool {
+        let passed = now.0.saturating_sub(self.last.0).min(ONE);
+        self.last = self.last.max(now);
+        self.credit = (self.credit + passed * self.rate).min(self.rate * ONE);
+        self.credit >= ONE
     }
 }
 
@@ -104,7 +109,7 @@ impl PerSession {
     /// Takes one for a session at `now`, if there is one.
     pub fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
         let note = &mut self.notes[session.index() % Self::NOTES];
-        self.has_any && self.each.take(note, now) && self.all.take(now)
+        self.has_any && self.all.has_one(now) && self.each.take(note, now) && self.all.take(now)
     }
 }
 

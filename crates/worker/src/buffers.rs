@@ -12,9 +12,9 @@
 //! themselves, each by its destination: strangers must not have what is there for idle UEs.
 //!
 //! Everything is bounded and made at the start: queues, packets and octets in all, packets of one queue, time. The last
-//! sixteenth of all packets is for short queues, each with half as much as is still free: whoever fills the others, one that
-//! has nothing yet finds room. Packets lie in their buffers, which are missing in the pool meanwhile. The worker owns the state. Whether Control is to be
-//! told of a packet is not decided here.
+//! sixteenth of all packets is for short queues, each with half as much as is still free: whoever fills the others, one
+//! that has nothing yet finds room. Packets lie in their buffers, which are missing in the pool meanwhile. The worker
+//! owns the state. Whether Control is to be told of a packet is not decided here.
 
 use flow::{Nanos, SessionIndex};
 use packet::{DropReason, PacketBuf};
@@ -169,9 +169,9 @@ impl<B: PacketBuf> Buffers<B> {
         packets < most && (is_plenty || usize::from(packets) * 2 <= free)
     }
 
-    /// The packet of `pdr` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that is
-    /// fewer than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one more
-    /// queue.
+    /// The packet of `pdr` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
+    /// is fewer than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one
+    /// more queue.
     pub fn expect(
         &mut self,
         place: usize,

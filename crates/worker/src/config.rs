@@ -65,16 +65,16 @@ pub struct WorkerConfig {
     pub stage_clock: bool,
     /// Error Indications a second. Default 100; 0 for none.
     pub error_indications: u32,
-    /// Before this moment there are none: peers keep the tunnels that sessions are about to have again after a restart of
-    /// this node (TS 23.527 §4.3.2). Default 0.
+    /// Before this moment there are none: peers keep the tunnels that sessions are about to have again after a restart
+    /// of this node (TS 23.527 §4.3.2). Default 0.
     pub error_indications_from: Nanos,
     /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
     pub notifications: u32,
     /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0 for
     /// none.
     pub redirects: (u32, u32),
-    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, and of them those of one session.
-    /// Default 10,000 and 20: a handover makes a few for each tunnel. 0 for none.
+    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, and of them those of one
+    /// session. Default 10,000 and 20: a handover makes a few for each tunnel. 0 for none.
     pub relays: (u32, u32),
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,

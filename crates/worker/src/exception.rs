@@ -141,7 +141,7 @@ impl Exceptions<'_> {
             }
             MessageType::ECHO_RESPONSE => {
                 let sequence = gtpu.sequence.unwrap_or(0);
-                self.notices.tell(
+                self.notices.mention(
                     self.stats,
                     Event::EchoResponse {
                         peer,

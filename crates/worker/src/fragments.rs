@@ -9,13 +9,14 @@
 //! Then it goes its way again from `parse` on, in the same poll.
 //!
 //! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash, in which what is known
-//! longest gives way, and what waits does not), buffers held and their octets, in all and for one datagram, and the time.
-//! A session may have a quarter as much as is still free: however many want more, one that had none finds room. What finds no room, or whose time is up, is dropped and counted. The worker owns the state.
-//! Nothing is reassembled: overlapping fragments pass, each by the ports of the first fragment that came last.
+//! longest gives way, and what waits does not), buffers held and their octets, in all and for one datagram, and the
+//! time. A session may have a quarter as much as is still free: however many want more, one that had none finds room.
+//! What finds no room, or whose time is up, is dropped and counted. The worker owns the state. Nothing is reassembled:
+//! overlapping fragments pass, each by the ports of the first fragment that came last.
 //!
-//! How [`rules::interpret`] relates: it takes one packet and sees ports 0 in a fragment behind the first. The engine does
-//! what it says of that fragment with the first one's protocol and ports, and of any fragment whose answer they do not
-//! change. With [`FragmentLimits::OFF`] it does what it says of each packet alone.
+//! How [`rules::interpret`] relates: it takes one packet and sees ports 0 in a fragment behind the first. The engine
+//! does what it says of that fragment with the first one's protocol and ports, and of any fragment whose answer they do
+//! not change. With [`FragmentLimits::OFF`] it does what it says of each packet alone.
 
 use std::hash::{BuildHasher, Hash};
 

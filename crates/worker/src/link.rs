@@ -258,8 +258,8 @@ pub enum Event {
         /// What was counted.
         usage: ContentUsage,
     },
-    /// Control wants to know of a downlink packet (TS 29.244 §5.2.3.1): it is the first one of a QoS flow since a FAR was
-    /// told to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.
+    /// Control wants to know of a downlink packet (TS 29.244 §5.2.3.1): it is the first one of a QoS flow since a FAR
+    /// was told to buffer (NOCP), or the first one of a PDR that is buffered or discarded since (BDPN, DDPN), or both.
     DownlinkData {
         /// The session.
         session: SessionIndex,

@@ -31,20 +31,21 @@ pub(crate) struct Notices {
     reserve: usize,
     /// Places that what strangers bring may not use.
     high: usize,
-    allowance: Allowance,
+    asks: Asks,
     asked: [Option<(InstanceId, IpAddr, Nanos)>; ASKED],
     hasher: foldhash::quality::RandomState,
     reached: Marks,
 }
 
-/// How often next hops were asked for since `from`.
-struct Allowance {
+/// How often next hops were asked for since `from`. In intervals, not by [`Allowance`](crate::allowance): a session
+/// that asks for a few at once gets all of them, and none of a second's worth.
+struct Asks {
     from: Nanos,
     by_place: [u8; PLACES],
     in_all: u16,
 }
 
-impl Allowance {
+impl Asks {
     /// Whether a session may ask once more.
     fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
         if now >= self.from + AGAIN {
@@ -109,7 +110,7 @@ impl Notices {
             events,
             reserve: capacity / 2,
             high: capacity / 4 * 3,
-            allowance: Allowance {
+            asks: Asks {
                 from: Nanos::ZERO,
                 by_place: [0; PLACES],
                 in_all: 0,
@@ -177,7 +178,9 @@ impl Notices {
         let place = self.hasher.hash_one((instance, address)) as usize % ASKED;
         match self.asked[place] {
             Some((i, a, until)) if (i, a) == (instance, address) && now < until => {}
-            _ if !self.allowance.take(session, now) => stats.events_lost += 1,
+            // What could not be told was not asked, and costs the session nothing.
+            _ if self.events.slots() <= self.high => stats.events_lost += 1,
+            _ if !self.asks.take(session, now) => stats.events_lost += 1,
             _ => {
                 self.asked[place] = Some((instance, address, now + AGAIN));
                 self.mention(stats, Event::Resolve { instance, address });

@@ -64,8 +64,8 @@ pub(crate) struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// Has packets with this verdict count as `content`: in a counter that is made if there is none yet, or with what else
-    /// of the session has none.
+    /// Has packets with this verdict count as `content`: in a counter that is made if there is none yet, or with what
+    /// else of the session has none.
     #[cold]
     fn bill(&mut self, session: SessionIndex, content: ContentId, verdict: &mut Verdict) {
         if let Some(number) = self.sessions.blocks.content(session, content) {

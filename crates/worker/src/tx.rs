@@ -1,10 +1,11 @@
 //! Stage `tx`: every packet goes where its fate says, in bursts, and is accounted.
 //!
-//! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted
-//! at once; what is to wait from poll to poll goes to who keeps it ([`Waiting`]). What a session's URRs counted of it is
-//! taken back before anyone can ask. Towards a port that did not take all of what it got last, packets beyond their guaranteed rates
-//! (yellow) go behind the others of the burst: they are the first to find no room (RFC 2597). What is sent to an address of our own goes round: it comes in again as the next
-//! burst, at this worker, which hands it over if need be.
+//! Packets leave in the order they came in, for each port and each worker. What finds no room is dropped and counted at
+//! once; what is to wait from poll to poll goes to who keeps it ([`Waiting`]). What a session's URRs counted of it is
+//! taken back before anyone can ask. Towards a port that did not take all of what it got last, packets beyond their
+//! guaranteed rates (yellow) go behind the others of the burst: they are the first to find no room (RFC 2597). What is
+//! sent to an address of our own goes round: it comes in again as the next burst, at this worker, which hands it over
+//! if need be.
 
 use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
 use packet::{DropReason, PacketBuf};
@@ -159,7 +160,8 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         lost
     }
 
-    /// The same for a packet that was made of another, and has its ingress: to ourselves it goes on from the other's lap.
+    /// The same for a packet that was made of another, and has its ingress: to ourselves it goes on from the other's
+    /// lap.
     pub fn send_on<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
         if port.lap() > 0 {
             self.go_round(io, stats, (port, buf));

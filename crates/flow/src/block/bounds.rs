@@ -57,7 +57,7 @@ pub struct CounterLimit {
 pub enum LimitAction {
     /// Nothing: they are counted, and it is told once.
     Event,
-    /// They go to the slow path, uncounted: who has it tells of the first ([`Reached::knocked`]).
+    /// They are dropped, uncounted, and the first is told of ([`Reached::knocked`]).
     Trap,
     /// They are dropped, uncounted.
     Drop,

@@ -1,8 +1,8 @@
 //! From IEs to the rules of [`rules::model`].
 //!
 //! Pure functions. What this node does not do is refused here, rule by rule, so that "accepted" stays true; optional
-//! IEs that only inform (names, priorities, hints) are passed over. What becomes of each IE, and what is accepted and not
-//! acted upon yet, is listed in docs/compliance/ts29244-ies.md.
+//! IEs that only inform (names, priorities, hints) are passed over. What becomes of each IE, and what is accepted and
+//! not acted upon yet, is listed in docs/compliance/ts29244-ies.md.
 
 mod allocated;
 mod endpoint;

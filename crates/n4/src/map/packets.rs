@@ -12,8 +12,6 @@ use session::{Moment, PacketRateStatus};
 use super::Context;
 use crate::cause::Reject;
 
-/// Seconds from 1900 to 1970.
-const SINCE_1900: u64 = 2_208_988_800;
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 pub(super) fn rates(sent: ie::PacketRate) -> PacketRates {
@@ -87,7 +85,7 @@ fn on_clock(until: u64, clock_unix: u64) -> Nanos {
 /// The same as a date of ours, rounded up to the 2^-32 of a second.
 fn validity(until: Nanos, clock_unix: u64) -> u64 {
     let date = Moment::from(until).unix_nanos(clock_unix);
-    let seconds = (date / NANOS_PER_SECOND).wrapping_add(SINCE_1900) & 0xffff_ffff;
+    let seconds = (date / NANOS_PER_SECOND).wrapping_add(ie::UNIX_EPOCH_IN_1900) & 0xffff_ffff;
     let fraction = ((date % NANOS_PER_SECOND) << 32).div_ceil(NANOS_PER_SECOND);
     (seconds << 32) + fraction
 }
@@ -124,7 +122,10 @@ mod tests {
                 "{nanos}"
             );
         }
-        assert_eq!(validity(Nanos(500_000_000), 0), SINCE_1900 << 32 | 1 << 31);
+        assert_eq!(
+            validity(Nanos(500_000_000), 0),
+            ie::UNIX_EPOCH_IN_1900 << 32 | 1 << 31
+        );
     }
 
     #[test]

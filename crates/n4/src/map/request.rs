@@ -235,7 +235,8 @@ fn collect<'a, S: Ie<'a> + Copy, R>(
     sent.iter().map(|one| map(&one)).collect()
 }
 
-/// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of the request.
+/// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of
+/// the request.
 fn farewell(request: &SessionModificationRequest<'_>) -> Farewell {
     let asks = |flags: Option<PfcpSmReqFlags>, flag| flags.is_some_and(|flags| flags.contains(flag));
     let of_all = asks(request.pfcpsmreq_flags, PfcpSmReqFlags::SNDEM);

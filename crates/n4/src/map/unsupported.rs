@@ -1,8 +1,8 @@
 //! What URRs, QERs, BARs and whole requests may ask for that this node does not do: refused, so that "accepted" stays
 //! true. What PDRs, FARs and Traffic Endpoints may not ask for stands with their mapping.
 //!
-//! Not refused is what control planes in the field send to every UP function alike, told of its features or not: measurement
-//! before QoS enforcement, start of traffic. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
+//! Not refused is what control planes in the field send to every UP function alike, told of its features or not:
+//! measurement before QoS enforcement. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
 use pfcp::ie::{MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers};
@@ -153,8 +153,8 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
     )
 }
 
-/// Packet rates (CIOT), rates of several sessions together, marks of downlink flows, by DSCP for a TDF or by Service Class
-/// Indicator for GERAN (TS 29.244 §5.4.5, §5.4.12), and multicast QoS flows.
+/// Rates of several sessions together, marks of downlink flows, by DSCP for a TDF or by Service Class Indicator for
+/// GERAN (TS 29.244 §5.4.5, §5.4.12), and multicast QoS flows.
 pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
     refuse_rule(
         Reject::rule(QerId(qer.qer_id.0)),

@@ -1,8 +1,9 @@
 //! URRs in, as the rules take them (TS 29.244 Tables 7.5.2.4-1 and 7.5.4.4-1).
 //!
 //! Refused is what cannot be measured or would report without end: bounds of what is not measured, thresholds and
-//! periods of nothing, times that are over. A Volume Threshold of 0 is none, since Open5GS sends it. Not refused are triggers without the IE that they are about, since free5GC
-//! sends PERIO and VOLTH whatever is configured: they call for nothing.
+//! periods of nothing, times that are over. A Volume Threshold of 0 is none, since Open5GS sends it. Not refused are
+//! triggers without the IE that they are about, since free5GC sends PERIO and VOLTH whatever is configured: they call
+//! for nothing.
 
 use pfcp::IeType;
 use pfcp::group::{AdditionalMonitoringTime, CreateUrr, UpdateUrr};
@@ -73,7 +74,8 @@ macro_rules! subsequent {
     };
 }
 
-/// What few URRs say, of an IE that creates or updates one. `$some` takes a parameter whose value may be as good as none.
+/// What few URRs say, of an IE that creates or updates one. `$some` takes a parameter whose value may be as good as
+/// none.
 macro_rules! terms {
     (($shape:ident, $subsequent:ident), ($of:ident, $some:ident), $urr:expr, $now:expr, { $($lists:tt)* }) => {
         $shape {
@@ -254,8 +256,9 @@ fn says_nothing(then: &Subsequent) -> bool {
         || then.event_threshold == Some(0)
 }
 
-/// Whether no part of it is one that can be reached by going on: peers that set one part may leave the others 0. A Volume
-/// Threshold that is 0 altogether is as good as none: so Open5GS writes that a report is due when all of the quota is used.
+/// Whether no part of it is one that can be reached by going on: peers that set one part may leave the others 0. A
+/// Volume Threshold that is 0 altogether is as good as none: so Open5GS writes that a report is due when all of the
+/// quota is used.
 fn is_no_threshold(volume: &Volume) -> bool {
     [volume.total, volume.uplink, volume.downlink]
         .into_iter()

@@ -243,8 +243,8 @@ fn indirect_forwarding_comes_and_goes() {
     world.assert_clean();
 }
 
-/// With Gy (src/smf/gy-handler.c): the Volume Threshold is what is granted less the OCS's threshold, and may be 0; times are
-/// measured at once, and the method goes when nothing of it is granted, with its bounds left standing.
+/// With Gy (src/smf/gy-handler.c): the Volume Threshold is what is granted less the OCS's threshold, and may be 0;
+/// times are measured at once, and the method goes when nothing of it is granted, with its bounds left standing.
 #[test]
 fn a_grant_of_no_more_than_the_threshold_is_a_threshold_of_0() {
     let mut world = associated();

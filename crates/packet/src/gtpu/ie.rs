@@ -82,8 +82,9 @@ impl<'a> Ies<'a> {
     /// Octets of the longest End Marker or Tunnel Status message that goes on from tunnel to tunnel, without its header.
     pub const MAX_RELAYED: usize = 128;
 
-    /// Whether these are the elements of an End Marker or a Tunnel Status message (TS 29.281 §7.3.2, §7.3.3): well-formed,
-    /// none of those that other messages have, and not more than [`MAX_RELAYED`](Self::MAX_RELAYED) octets.
+    /// Whether these are the elements of an End Marker or a Tunnel Status message (TS 29.281 §7.3.2, §7.3.3):
+    /// well-formed, none of those that other messages have, and not more than [`MAX_RELAYED`](Self::MAX_RELAYED)
+    /// octets.
     pub fn may_be_relayed(mut self) -> bool {
         self.0.len() <= Self::MAX_RELAYED
             && self.all(|ie| {

@@ -127,8 +127,8 @@ fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
         && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
 }
 
-/// Whether a FAR's packets are on their way from the UE, as the PDU Session Container says. To the CP function go those of
-/// the UE, and those for it that are buffered there (TS 29.244 §5.3.3.2).
+/// Whether a FAR's packets are on their way from the UE, as the PDU Session Container says. To the CP function go those
+/// of the UE, and those for it that are buffered there (TS 29.244 §5.3.3.2).
 fn is_uplink(far: &Far, to: DestinationInterface, rules: &SessionRules) -> bool {
     let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.may_follow(far.id));
     match to {

@@ -260,8 +260,8 @@ impl SessionRules {
         rulebases.any(|rulebase| rulebase.contents().binary_search(&content).is_ok())
     }
 
-    /// The counter slot behind those of URRs and of the inactivity timer, for contents that have no counter; `None` where
-    /// no rulebase that a PDR activates is of any content.
+    /// The counter slot behind those of URRs and of the inactivity timer, for contents that have no counter; `None`
+    /// where no rulebase that a PDR activates is of any content.
     pub fn content_rest(&self) -> Option<u8> {
         let mut rulebases = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
         let bills = rulebases.any(|rulebase| !rulebase.contents().is_empty());
@@ -456,9 +456,9 @@ impl SessionRules {
         remove(&mut self.pdrs, id)
     }
 
-    /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile; but a predefined one goes
-    /// off the PDRs that name it, so that those of their rulebases apply (TS 29.244 §5.4.9). A URR whose quota action it
-    /// was has none any more (Table 7.5.2.4-1, NOTE 3).
+    /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile; but a predefined one
+    /// goes off the PDRs that name it, so that those of their rulebases apply (TS 29.244 §5.4.9). A URR whose quota
+    /// action it was has none any more (Table 7.5.2.4-1, NOTE 3).
     pub fn remove_far(&mut self, id: FarId) -> Result<Far, EditError> {
         let removed = remove(&mut self.fars, id)?;
         for urr in &mut self.urrs {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::{AdjacencyId, Bucket, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId};
+use flow::{
+    AdjacencyId, Bucket, ContentUsage, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId,
+};
 use rules::compile::Adjacencies;
 use rules::image::{Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
@@ -31,6 +33,7 @@ pub struct Worker {
     pub counts: BTreeMap<(SessionIndex, UrrId), UrrCount>,
     /// What it says is left of packet rates.
     pub packets: BTreeMap<SessionIndex, Vec<PacketsLeft>>,
+    pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
     pub steering: BTreeMap<SteerKey, Bucket>,
     /// The owners of buckets that have moved.
     pub owners: BTreeMap<Bucket, WorkerId>,
@@ -116,6 +119,14 @@ impl Fleet {
     }
 
     /// What the worker that has the session says is left of its packet rates.
+    /// The worker that has the session will tell this of its contents when it gives the session up.
+    pub fn count_content(&mut self, session: SessionIndex, usage: ContentUsage) {
+        let workers = self.workers.iter_mut();
+        for worker in workers.filter(|worker| worker.sessions.contains_key(&session)) {
+            worker.contents.entry(session).or_default().push(usage);
+        }
+    }
+
     pub fn leave_packets(&mut self, session: SessionIndex, left: PacketsLeft) {
         let workers = self.workers.iter_mut();
         for worker in workers.filter(|worker| worker.sessions.contains_key(&session)) {
@@ -248,8 +259,8 @@ impl Worker {
                 let usage = UsageSnapshot {
                     session: index,
                     counters,
+                    contents: self.contents.remove(&index).unwrap_or_default(),
                     packets: self.packets.remove(&index).unwrap_or_default(),
-                    ..UsageSnapshot::default()
                 };
                 self.sessions
                     .remove(&index)

@@ -189,8 +189,8 @@ impl Default for FragmentsConfig {
     }
 }
 
-/// Packets of FARs that buffer, or whose next hop is not known yet, of all workers together; each gets its part. They lie
-/// in `dpdk.buffers`.
+/// Packets of FARs that buffer, or whose next hop is not known yet, of all workers together; each gets its part. They
+/// lie in `dpdk.buffers`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BufferingConfig {
@@ -219,8 +219,8 @@ impl BufferingConfig {
         Bounded::new(60)
     }
 
-    /// As one of so many workers takes them, which may own so many sessions: each can be idle. `buffers` is how many there
-    /// are for everything.
+    /// As one of so many workers takes them, which may own so many sessions: each can be idle. `buffers` is how many
+    /// there are for everything.
     #[must_use]
     pub fn limits(&self, buffers: usize, workers: usize, sessions: usize) -> BufferLimits {
         let packets = self

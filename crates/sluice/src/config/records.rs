@@ -22,8 +22,8 @@ pub struct RecordsConfig {
     /// Seconds after which a file gets its final name although it is smaller; 900.
     #[serde(default = "RecordsConfig::default_file_age")]
     pub file_s: Bounded<1, 86_400>,
-    /// Seconds from the first packet of a content (of a session) to the record of what was counted of it since; 0: there is
-    /// one when the session ends, moves or no longer has the rule; 3600.
+    /// Seconds from the first packet of a content (of a session) to the record of what was counted of it since; 0:
+    /// there is one when the session ends, moves or no longer has the rule; 3600.
     #[serde(default = "RecordsConfig::default_content_age")]
     pub content_s: Bounded<0, 86_400>,
     /// Milliseconds that a record waits at most before it is made durable, with all others that have come; 100.

@@ -157,8 +157,8 @@ impl Default for LimitsConfig {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlConfig {
-    /// Path of the Unix socket that `sluice show` asks; `/run/sluice/control.sock` for root, `sluice/control.sock` in the
-    /// user's runtime directory otherwise.
+    /// Path of the Unix socket that `sluice show` asks; `/run/sluice/control.sock` for root, `sluice/control.sock` in
+    /// the user's runtime directory otherwise.
     #[serde(default)]
     pub socket: Option<PathBuf>,
     /// Name of the group whose members may use it (mode 0660); absent: the daemon's own user alone (0600).

@@ -315,7 +315,8 @@ impl Control {
                     .heard(now, instance, address, mac, how);
             }
             Event::Resolve { instance, address } => {
-                // A full table has its own count in the worker: the packets wait in vain, or are dropped as `no_neighbour`.
+                // A full table has its own count in the worker: the packets wait in vain, or are dropped as
+                // `no_neighbour`.
                 let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),

@@ -82,8 +82,8 @@ struct Header {
     tcp: (u32, u32, u8),
 }
 
-/// `{from, to, data, ttl, tos, id, flow_label}`: `from` and `to` with ports, `data` octets counting up from 0, or `hex` or
-/// `text`; of TCP `sequence`, `acknowledges` and `flags`.
+/// `{from, to, data, ttl, tos, id, flow_label}`: `from` and `to` with ports, `data` octets counting up from 0, or `hex`
+/// or `text`; of TCP `sequence`, `acknowledges` and `flags`.
 fn ip_packet(name: &str, protocol: u8, said: &Value) -> Result<Vec<u8>, Fault> {
     let mut taker = Taker::new(name, value::fields(name, said)?);
     let end = |name: &str, value: &Value| {

@@ -14,8 +14,8 @@ use crate::io::{Ingress, Io};
 use crate::{Worker, act};
 
 impl<I: Io> Worker<I> {
-    /// Makes the copies that `act` noted. Packets that have waited have been duplicated before, at this worker or the one
-    /// that their session was with then.
+    /// Makes the copies that `act` noted. Packets that have waited have been duplicated before, at this worker or the
+    /// one that their session was with then.
     #[cold]
     #[inline(never)]
     pub(super) fn copy_wanted(&mut self) {

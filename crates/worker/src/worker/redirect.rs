@@ -64,6 +64,9 @@ impl<I: Io> Worker<I> {
         encap::plain(buf, cut, is_v4, adjacency)?;
         let octets = usize::from(descriptor.octets);
         ways.count(&mut block, &verdict, octets)?;
+        if verdict.content != 0 {
+            blocks.count_content(verdict.block, verdict.content, direction, (octets as u64, now));
+        }
         self.stats.directions[direction as usize].forwarded.add(octets);
         Ok(adjacency.port())
     }
