@@ -16,7 +16,6 @@ build: setup-build
 
 unit: setup-test
 	$(CARGO) test --workspace --locked
-	$(CARGO) test --workspace --locked --test long_run -- --ignored
 
 interop: setup-test build
 	SLUICE=$(CURDIR)/$(SLUICE) tests/interop/run

@@ -784,7 +784,6 @@ fn every_octet_of_many_is_reported_once() {
 
 /// The same for ten million packets.
 #[test]
-#[ignore = "takes a minute or two: run it with --ignored"]
 fn every_octet_of_ten_million_packets_is_reported_once() {
     World::new(seed()).run(10_000_000);
 }
