@@ -586,9 +586,14 @@ impl Sessions {
             .sum()
     }
 
-    /// Tells how many associations there are that want their share ([`Config::association_percent`]).
-    pub fn share_among(&mut self, associations: usize) {
-        self.shares.among(associations);
+    /// Tells how many parties there are that want their share ([`Config::association_percent`]).
+    pub fn share_among(&mut self, parties: usize) {
+        self.shares.among(parties);
+    }
+
+    /// Tells which associations are of one party, that has one share; every other one is a party by itself.
+    pub fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
+        self.shares.unite(parties);
     }
 
     /// How many of what there are.

@@ -276,6 +276,14 @@ pub enum Event {
         /// What became of it, if it is the first of its PDR for which Control asked.
         status: Option<DataStatus>,
     },
+    /// An End Marker has come in a tunnel whose PDR has URRs that tell of it (TS 29.244 §5.2.2.5). What was counted
+    /// until then has been counted.
+    EndMarker {
+        /// The session.
+        session: SessionIndex,
+        /// The PDR.
+        pdr: PdrId,
+    },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {
         /// The peer.

@@ -20,9 +20,12 @@ pub(crate) use packets::status_ie;
 pub(crate) use request::{establishment, modification};
 
 use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
+use pfcp::{Interfaces, Restrict};
 use rules::model::{Application, UnixSeconds};
 use rules::network::{InstanceId, Network};
 use rules::predefined::{Predefined, Rulebase};
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::cause::Reject;
@@ -44,6 +47,37 @@ pub(crate) struct Context<'a> {
     pub(crate) now: UnixSeconds,
     /// Seconds since 1970 when the clock stood at 0.
     pub(crate) clock_unix: u64,
+    /// Over which reference points the peer speaks.
+    pub(crate) peer: Peer<'a>,
+    /// What the lack of an IE is that is mandatory in a Create PDR: these are mandatory in an Establishment, and
+    /// conditional in a Modification, where all that they hold is (TS 29.244 §7.2.3.2).
+    pub(crate) missing: Cause,
+}
+
+/// Over which reference points a peer speaks, and how many IEs have had no place there.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer<'a> {
+    pub(crate) interfaces: Interfaces,
+    pub(crate) misplaced: &'a Cell<usize>,
+}
+
+impl Peer<'_> {
+    /// A rule, without what has no place on the peer's reference points (TS 29.244 §7.6.9).
+    fn own<T: Restrict>(self, mut sent: T) -> T {
+        if self.interfaces != Interfaces::ANY {
+            let discarded = sent.restrict(self.interfaces);
+            self.misplaced.set(self.misplaced.get() + discarded);
+        }
+        sent
+    }
+
+    /// The same of a whole request; what its rules hold stays.
+    pub(crate) fn request<T: Restrict + Copy>(self, sent: &T) -> Cow<'_, T> {
+        match self.interfaces {
+            Interfaces::ANY => Cow::Borrowed(sent),
+            _ => Cow::Owned(self.own(*sent)),
+        }
+    }
 }
 
 impl Context<'_> {

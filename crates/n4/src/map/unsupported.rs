@@ -13,16 +13,15 @@ use rules::model::{BarId, QerId, UrrId};
 use super::request::refuse;
 use crate::cause::Reject;
 
-/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, received End Markers,
-/// inactivity, and dropped packets.
-const TRIGGERS: [ReportingTriggers; 8] = [
+/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, inactivity, and
+/// dropped packets.
+const TRIGGERS: [ReportingTriggers; 7] = [
     ReportingTriggers::DROTH,
     ReportingTriggers::ENVCL,
     ReportingTriggers::MACAR,
     ReportingTriggers::EVETH,
     ReportingTriggers::EVEQU,
     ReportingTriggers::IPMJL,
-    ReportingTriggers::REEMR,
     ReportingTriggers::UPINT,
 ];
 

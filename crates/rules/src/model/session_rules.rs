@@ -17,7 +17,7 @@ use super::far::{Bar, Far};
 use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 use super::pdr::{FTeid, Pdr, SdfFilter, UeIpAddress};
 use super::qer::{PacketRates, Qer};
-use super::urr::{Bound, Urr};
+use super::urr::{Bound, ReportingTriggers, Urr};
 use crate::predefined::Predefined;
 use crate::prefix::IpPrefix;
 
@@ -282,6 +282,13 @@ impl SessionRules {
     /// The QER with this id.
     pub fn qer(&self, id: QerId) -> Option<&Qer> {
         find(&self.qers, id)
+    }
+
+    /// The URRs of a PDR that are to tell of End Markers (TS 29.244 §5.2.2.5).
+    pub fn reports_end_markers<'a>(&'a self, pdr: &'a Pdr) -> impl Iterator<Item = UrrId> + 'a {
+        let rules = self.urrs().iter();
+        let asked = rules.filter(|urr| urr.triggers.contains(ReportingTriggers::REEMR));
+        asked.map(|urr| urr.id).filter(|urr| pdr.urrs.contains(urr))
     }
 
     /// The URR with this id.
