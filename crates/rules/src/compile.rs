@@ -388,13 +388,17 @@ fn mask(slots: &[usize]) -> u64 {
     slots.iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-/// The meters of all QERs by slot. Packet rates have slots behind them.
+/// The meters of all QERs by slot; which one a correlated QER has, [`SessionImage::share_rates`] tells. Packet rates have
+/// slots behind them.
 fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
     let packets = rules.packet_rated().map(|(_, rates)| {
         let spec = |rate| MeterSpec::Packets { rate, renews: true };
         Direction::BOTH.map(|direction| rates.of(direction).map(spec))
     });
-    let own = rules.qers().iter().map(|qer| meters(rules, qer));
+    let own = rules.qers().iter().map(|qer| match rules.correlation(qer) {
+        Some(_) => [Some(MeterSpec::Shared(SharedId::NONE)); 2],
+        None => meters(qer),
+    });
     own.chain(packets).collect()
 }
 
@@ -411,11 +415,8 @@ fn mark(qer: &Qer) -> Mark {
 }
 
 /// The meters of both directions: within a GBR packets are green, within the MBR they pass (TS 29.244 §5.4.4). A
-/// GBR without an MBR limits nothing. Which meter a correlated QER has, [`SessionImage::share_rates`] tells.
-fn meters(rules: &SessionRules, qer: &Qer) -> [Option<MeterSpec>; 2] {
-    if rules.correlation(qer).is_some() {
-        return [Some(MeterSpec::Shared(SharedId::NONE)); 2];
-    }
+/// GBR without an MBR limits nothing.
+fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
     let rate = |rate: BitsPerSecond| Rate::from_bits_per_second(rate.0);
     let rates = |rates: BitRates| [rate(rates.ul), rate(rates.dl)];
     let gbr = qer.gbr.map_or([Rate::ZERO; 2], rates);

@@ -242,7 +242,7 @@ impl World {
         time: Duration,
         mut between: impl FnMut(&mut Self),
     ) -> Totals {
-        let mut started = None;
+        let (began, mut started) = (self.now, None);
         while started.is_none_or(|at| self.now < at + time + Duration::from_millis(20)) {
             self.step();
             between(self);
@@ -259,7 +259,10 @@ impl World {
                     started = Some(self.now);
                 }
                 Some(at) if self.now >= at + time => shards.iter_mut().for_each(Shard::stop),
-                _ => assert!(self.now < Nanos(10_000_000_000), "the gateways do not answer ARP"),
+                _ => assert!(
+                    self.now < began + Duration::from_secs(10),
+                    "the gateways do not answer ARP"
+                ),
             }
         }
         let mut totals = Totals::default();
