@@ -11,7 +11,8 @@ use rules::compile::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{
-    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, Ticket, WorkerFault, keyed,
+    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, SharedRate, Ticket,
+    WorkerFault, keyed,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -246,6 +247,11 @@ impl Endpoint {
     /// What came of a move.
     pub fn poll_moved(&mut self) -> Option<Moved> {
         self.sessions.poll_moved()
+    }
+
+    /// A rate that sessions have in common, and that has changed; see [`Sessions::poll_shared_rate`].
+    pub fn poll_shared_rate(&mut self) -> Option<SharedRate> {
+        self.sessions.poll_shared_rate()
     }
 
     /// The sessions, for views.

@@ -9,7 +9,7 @@ pub(crate) use self::forward::plain_instance;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::meter::{MeterSpec, Rate};
+use flow::meter::{MeterSpec, Rate, SharedId};
 use packet::Teid;
 use smallvec::SmallVec;
 
@@ -75,7 +75,7 @@ impl NextHops<'_> {
 type Slots = SmallVec<[usize; 8]>;
 
 /// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
-/// `bucket`, and its `classification_generation`, which
+/// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its `classification_generation`, which
 /// [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
 ///
 /// # Errors
@@ -257,15 +257,30 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
     }
 }
 
-/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction.
+/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction. What
+/// sessions have in common is an MBR, which packets pass once.
 fn check_rates(rules: &SessionRules) -> Result<(), CompileError> {
-    match rules.qers().iter().find(|qer| qer.guarantees_too_much()) {
-        Some(qer) => Err(CompileError {
+    let failed = |qer: &Qer, reason| {
+        Err(CompileError {
             rule: qer.id.into(),
-            reason: CompileFault::GbrAboveMbr,
-        }),
-        None => Ok(()),
+            reason,
+        })
+    };
+    let qers = rules.qers();
+    if let Some(qer) = qers.iter().find(|qer| qer.guarantees_too_much()) {
+        return failed(qer, CompileFault::GbrAboveMbr);
     }
+    let is_alone = |(slot, qer): &(usize, &Qer)| {
+        let mut before = qers.iter().take(*slot);
+        before.all(|other| other.correlation != qer.correlation)
+    };
+    let mut correlated = qers
+        .iter()
+        .enumerate()
+        .filter(|(_, qer)| qer.correlation.is_some());
+    let refused = correlated
+        .find(|(slot, qer)| qer.gbr.is_some() || qer.packet_rates.is_some() || !is_alone(&(*slot, qer)));
+    refused.map_or(Ok(()), |(_, qer)| failed(qer, CompileFault::Correlated))
 }
 
 fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Result<Decision, CompileError> {
@@ -373,13 +388,18 @@ fn mask(slots: &[usize]) -> u64 {
     slots.iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-/// The meters of all QERs by slot. Packet rates have slots behind them.
+/// The meters of all QERs by slot; which one a correlated QER has, [`SessionImage::share_rates`] tells. Packet rates have
+/// slots behind them.
 fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
     let packets = rules.packet_rated().map(|(_, rates)| {
         let spec = |rate| MeterSpec::Packets { rate, renews: true };
         Direction::BOTH.map(|direction| rates.of(direction).map(spec))
     });
-    rules.qers().iter().map(meters).chain(packets).collect()
+    let own = rules.qers().iter().map(|qer| match rules.correlation(qer) {
+        Some(_) => [Some(MeterSpec::Shared(SharedId::NONE)); 2],
+        None => meters(qer),
+    });
+    own.chain(packets).collect()
 }
 
 /// The slots of the packet rates of these QERs.

@@ -25,7 +25,7 @@ use packet::{DropReason, IpTuple, Qfi};
 
 use self::arrival::{Arrival, Tunnelled};
 use self::egress::{Treatment, Way};
-pub use self::police::Policers;
+pub use self::police::{CommonRates, Policers};
 use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
 use crate::predefined::Content;
@@ -233,7 +233,12 @@ impl<'a> Session<'a> {
             build::decrement_ttl(&mut user)?;
         }
         let octets = u64::from(tuple.total_len);
-        let colour = police(&self.qers(pdr).collect::<Vec<_>>(), direction, octets);
+        let acting = |qer: &Qer| Qer {
+            correlation: self.rules.correlation(qer),
+            ..*qer
+        };
+        let qers: Vec<Qer> = self.qers(pdr).map(acting).collect();
+        let colour = police(&qers.iter().collect::<Vec<_>>(), direction, octets);
         if colour == Colour::Red {
             return Err(DropReason::MeterRed);
         }

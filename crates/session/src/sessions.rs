@@ -19,6 +19,7 @@ use usage::{Renewed, UsageBook, UsageReport};
 
 use crate::addresses::Addresses;
 use crate::changes::Changes;
+use crate::correlations::Correlations;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Effect, Outcome, Remote, Seid, Ticket};
 use crate::indexes::Indexes;
 use crate::keyed::{Keyed, keyed};
@@ -70,6 +71,8 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// What sessions may activate by name and by number.
     pub predefined: Arc<Predefined>,
+    /// Correlations that QERs of several sessions may have at a time; 0: none. Default 1,024.
+    pub max_correlations: u16,
     /// Requests that may wait for one session, beside the one under way.
     pub max_waiting: usize,
     /// Whether usage reports and ends of sessions are entered in the ledger
@@ -102,6 +105,7 @@ impl Config {
             choose_id_spans_session: true,
             pools: Vec::new(),
             predefined: Arc::default(),
+            max_correlations: 1_024,
             max_waiting: 8,
             ledger: false,
             clock_unix: 0,
@@ -134,6 +138,8 @@ pub struct Count {
     pub tunnels: usize,
     /// UE addresses held.
     pub addresses: usize,
+    /// Correlations of QERs.
+    pub correlations: usize,
     /// GTP-U paths in use.
     pub paths: usize,
     /// Operations that workers have yet to answer.
@@ -158,6 +164,7 @@ pub struct Sessions {
     pub(crate) tunnels: Tunnels,
     pub(crate) addresses: Addresses,
     pub(crate) shares: Shares,
+    pub(crate) correlations: Correlations,
     pub(crate) members: Members,
     /// The sessions of each association that peers can address, in no order; none is not entered.
     pub(crate) by_association: BTreeMap<AssociationId, Vec<SessionIndex>>,
@@ -209,6 +216,7 @@ impl Sessions {
                 [random.next_u64(), random.next_u64()],
             ),
             ops: keyed(random.next_u64()),
+            correlations: Correlations::new(network.policers().count(), config.max_correlations),
             members: Members::new(),
             by_association: BTreeMap::new(),
             dying: BTreeMap::new(),
@@ -269,6 +277,7 @@ impl Sessions {
             seid,
             bucket: None,
             association,
+            owner: association,
             live: &Live::default(),
             shared: Default::default(),
         };
@@ -351,10 +360,15 @@ impl Sessions {
             if !matches!(session.state, State::Settled) {
                 return;
             }
-            if session.phase != Phase::Stays {
+            let phase = session.phase;
+            self.settle_correlations(index);
+            if phase != Phase::Stays {
                 return self.join_move(now, index);
             }
-            let Some(Waiting { ticket, request }) = session.waiting.pop_front() else {
+            let Some(Waiting { ticket, request }) = self
+                .session_mut(index)
+                .and_then(|session| session.waiting.pop_front())
+            else {
                 return;
             };
             match request {
@@ -401,6 +415,7 @@ impl Sessions {
                 seid: session.seid,
                 bucket: Some(session.bucket),
                 association: session.payer,
+                owner: session.association,
                 live: &live,
                 shared,
             };
@@ -603,6 +618,7 @@ impl Sessions {
             indexes: self.indexes.in_use(),
             tunnels: self.tunnels.held(),
             addresses: self.addresses.held(),
+            correlations: self.correlations.len(),
             paths: self.paths.len(),
             ops: self.ops.len(),
         }
@@ -694,6 +710,9 @@ impl Sessions {
                 session: index,
                 ticket,
             });
+        }
+        if let Some(prepared) = work.prepared() {
+            self.correlations.follow(index, &prepared.live.rules);
         }
         let taken = work.prepared().map(Prepared::takes).unwrap_or_default();
         self.charge(index, taken);

@@ -99,7 +99,7 @@ impl Shares {
     }
 
     /// What one party may have of so much.
-    fn part_of(&self, room: usize) -> usize {
+    pub(crate) fn part_of(&self, room: usize) -> usize {
         match self.has_others {
             true => (room as u128 * u128::from(self.percent) / 100) as usize,
             false => room,

@@ -56,7 +56,7 @@ impl Sessions {
     ) -> Result<(Box<SessionImage>, Prepared, Seid), Refusal> {
         let seid = self.new_seid();
         let session = self.session_mut(index).ok_or(Refusal::Gone)?;
-        let (bucket, association) = (session.bucket, session.payer);
+        let (bucket, association, owner) = (session.bucket, session.payer, session.association);
         let counting = session.live.rules.urrs().to_vec();
         let nothing = Live {
             // Whatever the rules, no flow of the old session is the new one's.
@@ -68,6 +68,7 @@ impl Sessions {
             seid,
             bucket: Some(bucket),
             association,
+            owner,
             live: &nothing,
             shared: Shared::default(),
         };

@@ -152,7 +152,14 @@ impl Sessions {
             return Err(Refusal::NoResources.into());
         }
         let index = self.indexes.take().ok_or(Refusal::NoResources)?;
+        let mut joined = Vec::new();
+        if let Err(refusal) = self.correlate(index, (association, association), &image.rules, &mut joined) {
+            self.correlations.leave_all(index);
+            self.indexes.give_back(index);
+            return Err(refusal.into());
+        }
         image.session = index;
+        image.share_rates(|correlation| self.correlations.meter(index, correlation));
         for tunnel in &live.tunnels {
             self.tunnels.give(*tunnel, index);
         }

@@ -4,9 +4,9 @@ use pfcp::group::{self, CreateBar, CreateFar, CreateQer, UpdateBar, UpdateFar, U
 use pfcp::ie::{self, Cause};
 use pfcp::{Edit as WireEdit, IeType, Interfaces};
 use rules::model::{
-    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, DestinationInterface, Edit, Far, FarId,
-    FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation, OuterHeaderKind,
-    Qer, QerId, QerUpdate, Redirect, TosTrafficClass,
+    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, CorrelationId, DestinationInterface, Edit,
+    Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation,
+    OuterHeaderKind, Qer, QerId, QerUpdate, Redirect, TosTrafficClass,
 };
 
 use super::{Context, edit, packets, refuse_if, unsupported};
@@ -236,6 +236,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
     unsupported::create_qer(qer)?;
     Ok(Qer {
         id: QerId(qer.qer_id.0),
+        correlation: qer.qer_correlation_id.map(|id| CorrelationId(id.0)),
         gate_ul: gate(qer.gate_status.uplink_closed),
         gate_dl: gate(qer.gate_status.downlink_closed),
         qfi: qer.qfi.and_then(|qfi| packet::Qfi::new(qfi.0)),
@@ -261,6 +262,7 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
         .map(|rqi| rqi.value().is_some_and(|rqi| rqi.contains(ie::Rqi::RQI)));
     Ok(QerUpdate {
         id: QerId(qer.qer_id.0),
+        correlation: edit(qer.qer_correlation_id, |id| CorrelationId(id.0)),
         gates,
         qfi: edit(qer.qfi, |qfi| packet::Qfi::from_low_bits(qfi.0)),
         rqi,

@@ -14,8 +14,8 @@ use flow::meter::SharedId;
 use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
 use super::far::{Bar, Far};
-use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
-use super::pdr::{FTeid, Pdr, SdfFilter, UeIpAddress};
+use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
+use super::pdr::{FTeid, Pdr, SdfFilter, SourceInterface, UeIpAddress};
 use super::qer::{PacketRates, Qer};
 use super::urr::{Bound, ReportingTriggers, Urr};
 use crate::predefined::Predefined;
@@ -207,6 +207,32 @@ impl SessionRules {
     /// The FARs. A FAR's place here is its *slot*.
     pub fn fars(&self) -> &[Far] {
         &self.fars
+    }
+
+    /// By what a QER keeps its maximum bit rate together with QERs of other sessions: its correlation, while the UE is in
+    /// EPC; in 5GC every session has a rate of its own (TS 29.244 §5.2.1). There it is while downlink packets of the
+    /// QER's PDRs, or if it has none, any packets, get a QoS flow.
+    pub fn correlation(&self, qer: &Qer) -> Option<CorrelationId> {
+        let correlation = qer.correlation?;
+        let has_flow = |pdr: &&Pdr| {
+            let mut qers = pdr.qers.iter().filter_map(|id| self.qer(*id));
+            qers.any(|qer| qer.qfi.is_some())
+        };
+        let theirs = || self.pdrs().iter().filter(|pdr| pdr.qers.contains(&qer.id));
+        let is_downlink = |pdr: &&Pdr| pdr.pdi.source_interface != SourceInterface::Access;
+        let mut downlink = theirs().filter(is_downlink).peekable();
+        let is_in_5gc = if downlink.peek().is_some() {
+            downlink.any(|pdr| has_flow(&pdr))
+        } else {
+            theirs().any(|pdr| has_flow(&pdr))
+        };
+        (!is_in_5gc).then_some(correlation)
+    }
+
+    /// The correlations that act, each with its QER.
+    pub fn correlations(&self) -> impl Iterator<Item = (CorrelationId, &Qer)> {
+        let qers = self.qers().iter();
+        qers.filter_map(|qer| Some((self.correlation(qer)?, qer)))
     }
 
     /// The QERs with packet rates, in the order of their slots.

@@ -92,6 +92,7 @@ fn worker_config(
     worker.max_flows_v4 = share(config.limits.flows_ipv4.size(), count);
     worker.max_flows_v6 = share(config.limits.flows_ipv6.size(), count);
     worker.max_exceptions = config.limits.sessions.size();
+    worker.shared_meters += config.limits.correlations.value() as u16;
     if config.has_contents() {
         let all = config.limits.content_counters;
         let all = all.map_or(config.limits.sessions.size(), |counters| counters.size());
@@ -183,6 +184,7 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
         UnknownInstance::Default => n4::UnknownInstance::Default,
     };
     made.sessions.max_sessions = config.limits.sessions.value() as u32;
+    made.sessions.max_correlations = config.limits.correlations.value() as u16;
     let own = share(config.limits.sessions.size(), config.workers.count.size());
     made.sessions.worker_tunnels = WorkerConfig::tunnels(own);
     made.sessions.worker_addresses = WorkerConfig::addresses(own);
