@@ -8,7 +8,7 @@
 //!
 //! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
 
-use flow::{ContentUsage, Nanos, Reached, SessionIndex, UrrCount};
+use flow::{ContentUsage, Nanos, PacketTimes, Reached, SessionIndex, UrrCount};
 use packet::Teid;
 use pfcp::ie::QueryUrrReference;
 use rules::image::DataStatus;
@@ -662,6 +662,11 @@ impl Endpoint {
             let event = SessionEvent::ErrorIndication { peer, teid };
             self.report(now, seid, association, event);
         }
+    }
+
+    /// A session's worker tells when the packets of a URR came since it told that last.
+    pub fn handle_packet_times(&mut self, session: SessionIndex, times: (UrrId, PacketTimes)) {
+        self.sessions.packets_heard(session, [times]);
     }
 
     /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3).

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flow::meter::PacketState;
 use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
-pub use flow::{ContentId, Direction, SessionIndex, UrrCount};
+pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
 use packet::Teid;
 
 use crate::classifier::Classifier;
@@ -342,6 +342,8 @@ pub struct UsageSnapshot {
     pub session: SessionIndex,
     /// What each URR counted.
     pub counters: Vec<(UrrId, UrrCount)>,
+    /// When the packets came that URRs have counted since that was told last: it is told once, whatever is counted.
+    pub times: Vec<(UrrId, PacketTimes)>,
     /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a
     /// Replace by another session, else of those that a Replace took away.
     pub contents: Vec<ContentUsage>,

@@ -421,10 +421,14 @@ impl World {
                         session,
                         urr,
                         count,
+                        times,
                         reached,
-                    } => self
-                        .sessions
-                        .counter_reached(self.now, session, (urr, count), reached),
+                    } => {
+                        self.sessions
+                            .packets_heard(session, times.map(|times| (urr, times)));
+                        self.sessions
+                            .counter_reached(self.now, session, (urr, count), reached);
+                    }
                     // Before the next hops were told.
                     Event::Resolve { .. } | Event::Neighbour { .. } => {}
                     other => panic!("{other:?}"),

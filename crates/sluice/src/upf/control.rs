@@ -354,10 +354,15 @@ impl Control {
                 session,
                 urr,
                 count,
+                times,
                 reached,
-            } => self
-                .endpoint
-                .handle_counter_reached(now, session, (urr, count), reached),
+            } => {
+                if let Some(times) = times {
+                    self.endpoint.handle_packet_times(session, (urr, times));
+                }
+                self.endpoint
+                    .handle_counter_reached(now, session, (urr, count), reached);
+            }
         }
     }
 

@@ -250,6 +250,7 @@ impl World {
         let number = self.ue_of(std::iter::once(address));
         let (ue, octets) = (&mut self.ues[number], tuple.total_len.into());
         add(&mut ue.passed, one_packet(up, octets));
+        ue.passes(self.now);
         if is_policed(number as u8) {
             ue.policed[usize::from(up)].pass(self.now, octets);
         }
@@ -300,10 +301,14 @@ impl World {
                         session,
                         urr,
                         count,
+                        times,
                         reached,
-                    }) => self
-                        .sessions
-                        .counter_reached(self.now, session, (urr, count), reached),
+                    }) => {
+                        self.sessions
+                            .packets_heard(session, times.map(|times| (urr, times)));
+                        self.sessions
+                            .counter_reached(self.now, session, (urr, count), reached);
+                    }
                     Ok(Event::Content { session, usage }) => self.sessions.content_counted(session, usage),
                     Ok(other) => panic!("{other:?}"),
                     Err(_) => break,
@@ -323,7 +328,9 @@ impl World {
         while let Some((seid, report)) = self.sessions.poll_usage() {
             let ue = self.seids[&seid];
             assert!(is_charged(ue), "{report:?}");
-            add(&mut self.ues[usize::from(ue)].reported, report.count);
+            let ue = &mut self.ues[usize::from(ue)];
+            ue.reports(&report);
+            add(&mut ue.reported, report.count);
         }
         while let Some(outcome) = self.sessions.poll_outcome() {
             self.outcome(outcome);
@@ -356,6 +363,7 @@ impl World {
         let done = outcome.result.expect("nothing is refused here");
         let ue = &mut self.ues[usize::from(number)];
         for report in &done.usage {
+            ue.reports(report);
             add(&mut ue.reported, report.count);
         }
         let octets = |count: UrrCount| count.ul_octets + count.dl_octets;
@@ -530,6 +538,7 @@ impl World {
         self.settle();
         for (number, ue) in self.ues.iter().enumerate() {
             assert_eq!(ue.passed, ue.reported, "UE {number}");
+            assert_eq!(ue.came, ue.told, "UE {number}");
             let mut billed = ue.billed[0];
             add(&mut billed, ue.billed[1]);
             let wanted = if is_billed(number as u8) {

@@ -281,7 +281,7 @@ impl<I: Io> Worker<I> {
         let markers = self.end_markers(session, &farewell.end_markers, now);
         let applied = self.sessions.apply(change, now);
         self.flows.bury(self.sessions.take_revoked());
-        if sets_bounds && self.sessions.reached(session).next().is_some() {
+        if sets_bounds && self.sessions.reached(session, 0).is_some() {
             self.notices.counters_reached(session);
         }
         if applied.outcome.is_ok() {
