@@ -681,6 +681,13 @@ impl Endpoint {
         self.settle(now);
     }
 
+    /// A session's worker tells that downlink packets of a URR were dropped as many as its threshold says
+    /// (TS 29.244 §5.2.2.2.1).
+    pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {
+        self.sessions.dropped_reached(session, urr);
+        self.settle(now);
+    }
+
     /// A session's worker tells what it has counted of a content of predefined rules since it told last.
     pub fn handle_content_counted(&mut self, session: SessionIndex, usage: ContentUsage) {
         self.sessions.content_counted(session, usage);

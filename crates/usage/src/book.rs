@@ -176,6 +176,9 @@ impl UsageBook {
         let now = Moment::from(now);
         let account = self.accounts.get_or_insert_with(urr.id, Account::default);
         if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
+            if let Some(acting) = account.acting.as_deref_mut() {
+                acting.machine.told(triggers);
+            }
             return account.tell(urr, triggers, now);
         }
         let used = account.used(count);
@@ -365,6 +368,14 @@ impl UsageBook {
                 acting.machine.tick(urr, now.into());
             }
         }
+    }
+
+    /// Downlink packets of a URR were dropped, as many as its threshold says: a report is due. Whether it is one that does
+    /// something by itself.
+    pub fn dropped(&mut self, urr: UrrId) -> bool {
+        let account = self.accounts.get_mut(&urr);
+        let acting = account.and_then(|account| account.acting.as_deref_mut());
+        acting.map(|acting| acting.machine.dropped()).is_some()
     }
 
     /// When the book is to be looked at again, if nothing happens before.

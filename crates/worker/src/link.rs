@@ -253,6 +253,13 @@ pub enum Event {
         /// What it has reached, since its bounds were set.
         reached: Reached,
     },
+    /// The downlink packets of a URR that were dropped have reached its threshold, which starts again.
+    DroppedReached {
+        /// The session.
+        session: SessionIndex,
+        /// The URR.
+        urr: UrrId,
+    },
     /// What a content counter has, which starts again from zero: its interval is over.
     Content {
         /// The session.

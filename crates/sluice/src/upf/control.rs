@@ -339,6 +339,7 @@ impl Control {
                     .handle_downlink_data(now, session, (far, notifies), data);
             }
             Event::Inactive { session } => self.inactive(now, session),
+            Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
             Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
             Event::EchoResponse {
                 peer,
