@@ -8,7 +8,7 @@
 //!
 //! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
 
-use flow::{ContentUsage, Nanos, Reached, SessionIndex, UrrCount};
+use flow::{ContentUsage, Nanos, PacketTimes, Reached, SessionIndex, UrrCount};
 use packet::Teid;
 use pfcp::ie::QueryUrrReference;
 use rules::image::DataStatus;
@@ -706,6 +706,11 @@ impl Endpoint {
         }
     }
 
+    /// A session's worker tells when the packets of a URR came since it told that last.
+    pub fn handle_packet_times(&mut self, session: SessionIndex, times: (UrrId, PacketTimes)) {
+        self.sessions.packets_heard(session, [times]);
+    }
+
     /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3).
     pub fn handle_counter_reached(
         &mut self,
@@ -721,6 +726,13 @@ impl Endpoint {
     /// An End Marker has come for a PDR whose URRs tell of it (TS 29.244 §5.2.2.5).
     pub fn handle_end_marker(&mut self, now: Nanos, session: SessionIndex, pdr: PdrId) {
         self.sessions.end_marker_received(session, pdr);
+        self.settle(now);
+    }
+
+    /// A session's worker tells that downlink packets of a URR were dropped as many as its threshold says
+    /// (TS 29.244 §5.2.2.2.1).
+    pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {
+        self.sessions.dropped_reached(session, urr);
         self.settle(now);
     }
 

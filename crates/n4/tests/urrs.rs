@@ -424,6 +424,42 @@ fn an_end_marker_is_reported_with_what_was_measured_until_then() {
 }
 
 #[test]
+fn dropped_downlink_traffic_is_reported_at_its_threshold_and_measures_nothing() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let index = world.only_session().index();
+    let threshold = |packets: u64| {
+        let mut octets = vec![1];
+        octets.extend(packets.to_be_bytes());
+        ie(72, octets)
+    };
+    let nothing = group(13, &[urr_id(1), triggers(&[0x40, 0, 0]), threshold(0)]);
+    let refused = world.ask(52, Some(seid), &[nothing]).verdict();
+    let offending = Some(IeType::DROPPED_DL_TRAFFIC_THRESHOLD);
+    assert_eq!(
+        refused,
+        because(Cause::RULE_CREATION_MODIFICATION_FAILURE, offending)
+    );
+    // Nobody asks yet.
+    world.n4.handle_dropped_reached(world.now, index, UrrId(1));
+    assert!(world.run().is_empty());
+    let update = group(13, &[urr_id(1), triggers(&[0x40, 0, 0]), threshold(5)]);
+    world.ask(52, Some(seid), &[update]).assert_accepted();
+    world.fleet.count(index, UrrId(1), octets(1200));
+    for number in 0..2 {
+        world.n4.handle_dropped_reached(world.now, index, UrrId(1));
+        let sent = world.run();
+        let request = report(&sent[0]);
+        let one = request.usage_report.first().unwrap();
+        let told = (one.ur_seqn.0, one.usage_report_trigger);
+        assert_eq!(told, (number, UsageReportTrigger::DROTH));
+        assert!(one.volume_measurement.is_none() && one.start_time.is_some());
+        assert!(acknowledge(&mut world, &sent[0]).is_empty());
+    }
+    assert_eq!(world.ask(54, Some(seid), &[]).usage(), [(1, 2, Some(1200))]);
+}
+
+#[test]
 fn a_monitoring_time_is_to_come() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);

@@ -17,11 +17,11 @@ use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark,
 
 use crate::classifier::{self, Classifier};
 use crate::image::{
-    CompileError, CompileFault, Copies, Decision, Inactivity, MeterShare, SessionImage, Told,
+    CompileError, CompileFault, Copies, Decision, Dropped, Inactivity, MeterShare, SessionImage, Told,
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface, UrrId,
+    SourceInterface, Urr, UrrId,
 };
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
@@ -139,6 +139,7 @@ pub fn compile(
         redirects: redirects(rules),
         next_hops: next_hops.held,
         told: told(rules),
+        dropped: dropped(rules),
         packets: Vec::new(),
     })
 }
@@ -195,6 +196,12 @@ fn told(rules: &SessionRules) -> Vec<Told> {
         true => vec![Told::default(); rules.pdrs().len()],
         false => Vec::new(),
     }
+}
+
+/// The URRs that are to tell of dropped downlink packets.
+fn dropped(rules: &SessionRules) -> Vec<Dropped> {
+    let asking = |urr: &Urr| Some(Dropped::new(urr.id, urr.dropped_threshold()?));
+    rules.urrs().iter().filter_map(asking).collect()
 }
 
 fn all<'a, R, T>(

@@ -70,6 +70,19 @@ impl Sessions {
         self.follow_usage(now, index, again);
     }
 
+    /// Downlink packets of a URR were dropped, as many as its threshold says. The report comes with the counts, which
+    /// linked URRs need.
+    pub fn dropped_reached(&mut self, index: SessionIndex, urr: UrrId) {
+        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
+            return;
+        };
+        let rule = session.live.rules.urr(urr);
+        let is_asked = rule.is_some_and(|urr| urr.dropped_threshold().is_some());
+        if is_asked && session.usage.dropped(urr) {
+            self.look(index);
+        }
+    }
+
     /// An End Marker has come for a PDR: those of its URRs that tell of it report what they have measured
     /// (TS 29.244 §5.2.2.5). Another one that comes before they have is the same.
     pub fn end_marker_received(&mut self, index: SessionIndex, pdr: PdrId) {

@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{
     AdjacencyId, Blocks, Counted, Direction, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId,
-    LiveBlock, Mark, Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
+    LiveBlock, Mark, Nanos, OuterAddresses, PackedForward, PortId, Second, SessionIndex,
 };
 use packet::build::Marking;
 use packet::gtpu::{Ies, MessageType};
@@ -56,6 +56,8 @@ pub(crate) struct Ways<'a> {
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
     pub now: Nanos,
+    /// The second that `now` is in.
+    pub second: Second,
     /// What packets of this burst lack that are dropped as `no_neighbour`, in their order.
     pub missing: &'a mut Batch<NextHop>,
 }
@@ -535,7 +537,7 @@ impl<'a> Ways<'a> {
         verdict: &Verdict,
         octets: usize,
     ) -> Result<(), DropReason> {
-        match block.count(verdict.urrs, octets as u64) {
+        match block.count(verdict.urrs, octets as u64, self.second) {
             Counted::PASSED => Ok(()),
             counted => self.reached(block, counted),
         }

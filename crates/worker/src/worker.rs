@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
-use flow::{FlowKey4, Nanos, PortId, SessionIndex, Tick, cycles};
+use flow::{FlowKey4, Nanos, PortId, Second, SessionIndex, Tick, cycles};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, PacketBuf, Teid};
 use rtrb::Consumer;
@@ -313,7 +313,7 @@ impl<I: Io> Worker<I> {
                     .answer(&mut self.stats, Event::Fenced { op, outcome });
             }
             Command::Query { op, session } => {
-                let outcome = self.sessions.usage(session);
+                let outcome = self.sessions.query(session);
                 self.notices
                     .answer(&mut self.stats, Event::Queried { op, outcome });
             }
@@ -351,7 +351,8 @@ impl<I: Io> Worker<I> {
     #[inline]
     fn tell_reached(&mut self) {
         while let Some(session) = self.notices.next_reached() {
-            for (urr, count, reached) in self.sessions.reached(session) {
+            let mut next = 0;
+            while let Some((place, (urr, count), reached)) = self.sessions.reached(session, next) {
                 if !self.notices.has_plenty() {
                     return self.notices.counters_reached(session);
                 }
@@ -359,9 +360,11 @@ impl<I: Io> Worker<I> {
                     session,
                     urr,
                     count,
+                    times: self.sessions.take_times(session, place),
                     reached,
                 };
                 self.notices.tell(&mut self.stats, event);
+                next = place + 1;
             }
         }
     }
@@ -664,6 +667,7 @@ impl<I: Io> Worker<I> {
             notices: &mut self.notices,
             stats: &mut self.stats,
             now,
+            second: Second::of(now),
             missing: &mut self.missing,
         };
         let mut act = Act {

@@ -347,6 +347,7 @@ impl Control {
             }
             Event::Inactive { session } => self.inactive(now, session),
             Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
+            Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
             Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
             Event::EchoResponse {
                 peer,
@@ -362,10 +363,15 @@ impl Control {
                 session,
                 urr,
                 count,
+                times,
                 reached,
-            } => self
-                .endpoint
-                .handle_counter_reached(now, session, (urr, count), reached),
+            } => {
+                if let Some(times) = times {
+                    self.endpoint.handle_packet_times(session, (urr, times));
+                }
+                self.endpoint
+                    .handle_counter_reached(now, session, (urr, count), reached);
+            }
         }
     }
 

@@ -190,6 +190,7 @@ impl World {
         let number = self.ue_of(std::iter::once(address));
         let (ue, octets) = (&mut self.ues[number], tuple.total_len.into());
         add(&mut ue.passed, one_packet(up, octets));
+        ue.passes(self.upf.now);
         if is_policed(number as u8) {
             ue.policed[usize::from(up)].pass(self.upf.now, octets);
         }
@@ -233,7 +234,9 @@ impl World {
         while let Some((seid, report)) = self.upf.sessions.poll_usage() {
             let ue = self.seids[&seid];
             assert!(is_charged(ue), "{report:?}");
-            add(&mut self.ues[usize::from(ue)].reported, report.count);
+            let ue = &mut self.ues[usize::from(ue)];
+            ue.reports(&report);
+            add(&mut ue.reported, report.count);
         }
         while let Some(outcome) = self.upf.sessions.poll_outcome() {
             self.outcome(outcome);
@@ -257,6 +260,7 @@ impl World {
         let done = outcome.result.expect("nothing is refused here");
         let ue = &mut self.ues[usize::from(number)];
         for report in &done.usage {
+            ue.reports(report);
             add(&mut ue.reported, report.count);
         }
         let octets = |count: UrrCount| count.ul_octets + count.dl_octets;
@@ -425,6 +429,7 @@ impl World {
         self.settle();
         for (number, ue) in self.ues.iter().enumerate() {
             assert_eq!(ue.passed, ue.reported, "UE {number}");
+            assert_eq!(ue.came, ue.told, "UE {number}");
             let mut billed = ue.billed[0];
             add(&mut billed, ue.billed[1]);
             let wanted = if is_billed(number as u8) {

@@ -174,10 +174,14 @@ impl Upf {
                 session,
                 urr,
                 count,
+                times,
                 reached,
-            } => self
-                .sessions
-                .counter_reached(self.now, session, (urr, count), reached),
+            } => {
+                let times = times.map(|times| (urr, times));
+                self.sessions.packets_heard(session, times);
+                self.sessions
+                    .counter_reached(self.now, session, (urr, count), reached);
+            }
             Event::Content { session, usage } => self.sessions.content_counted(session, usage),
             // Before the next hops were told.
             Event::Resolve { .. } | Event::Neighbour { .. } => {}

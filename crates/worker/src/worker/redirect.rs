@@ -4,7 +4,7 @@
 //! the UE applies to it. There is one at most for each packet, it goes to an address of the same session and nowhere
 //! else, and a session, and the worker, have no more than so many a second.
 
-use flow::{Nanos, PortId};
+use flow::{Nanos, PortId, Second};
 use packet::{DropReason, PacketBuf, redirect};
 
 use super::Worker;
@@ -50,6 +50,7 @@ impl<I: Io> Worker<I> {
             notices: &mut self.notices,
             stats: &mut self.stats,
             now,
+            second: Second::of(now),
             missing: &mut self.missing,
         };
         let blocks = &mut self.sessions.blocks;
