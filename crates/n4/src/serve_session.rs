@@ -72,7 +72,7 @@ impl Endpoint {
         }
         let misplaced = Cell::new(0);
         let peer = self.speaks_over(Some(association), &misplaced);
-        let sent = &*peer.request(sent);
+        let sent = &*peer.own(sent);
         let changes = map::establishment(sent, self.context(now, peer, Cause::MANDATORY_IE_MISSING));
         self.counters.misplaced_ies += misplaced.get() as u64;
         match changes {
@@ -132,7 +132,7 @@ impl Endpoint {
         let misplaced = Cell::new(0);
         let owner = self.sessions.session(seid).map(|session| session.association());
         let peer = self.speaks_over(owner, &misplaced);
-        let sent = &*peer.request(sent);
+        let sent = &*peer.own(sent);
         let taker = self.taker(seid, sent, request.path);
         let changes = taker.and_then(|taker| {
             self.check_load()?;

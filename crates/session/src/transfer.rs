@@ -173,7 +173,8 @@ impl Sessions {
             live,
             ..Prepared::default()
         };
-        self.put(Session::arriving(index, association, record, self.config.usage()));
+        let session = Session::arriving(index, association, record, self.config.usage());
+        self.put(Box::new(session));
         self.start(
             now,
             index,

@@ -62,20 +62,17 @@ pub(crate) struct Peer<'a> {
 }
 
 impl Peer<'_> {
-    /// A rule, without what has no place on the peer's reference points (TS 29.244 §7.6.9).
-    fn own<T: Restrict>(self, mut sent: T) -> T {
-        if self.interfaces != Interfaces::ANY {
-            let discarded = sent.restrict(self.interfaces);
-            self.misplaced.set(self.misplaced.get() + discarded);
-        }
-        sent
-    }
-
-    /// The same of a whole request; what its rules hold stays.
-    pub(crate) fn request<T: Restrict + Copy>(self, sent: &T) -> Cow<'_, T> {
+    /// A rule or a whole request, without what has no place on the peer's reference points (TS 29.244 §7.6.9); what the
+    /// rules of a request hold stays.
+    pub(crate) fn own<T: Restrict + Copy>(self, sent: &T) -> Cow<'_, T> {
         match self.interfaces {
             Interfaces::ANY => Cow::Borrowed(sent),
-            _ => Cow::Owned(self.own(*sent)),
+            interfaces => {
+                let mut own = *sent;
+                let discarded = own.restrict(interfaces);
+                self.misplaced.set(self.misplaced.get() + discarded);
+                Cow::Owned(own)
+            }
         }
     }
 }

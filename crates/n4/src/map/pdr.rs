@@ -229,14 +229,14 @@ fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject
 /// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule
 /// would match more than it was meant to.
 fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
-    let filters = sent
-        .iter()
-        .map(|filter| sdf_filter(&filter))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(filters
-        .into_iter()
-        .filter(|filter| filter.has_pattern() || filter.filter_id.is_some())
-        .collect())
+    let mut filters = Vec::with_capacity(sent.len());
+    for one in sent {
+        let filter = sdf_filter(&one)?;
+        if filter.has_pattern() || filter.filter_id.is_some() {
+            filters.push(filter);
+        }
+    }
+    Ok(filters)
 }
 
 fn sdf_filter(sent: &ie::SdfFilter<'_>) -> Result<SdfFilter, Reject> {

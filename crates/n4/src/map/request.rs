@@ -68,19 +68,13 @@ pub(crate) fn establishment(
         subscriber: subscriber::of(request).map(Arc::new),
         ..Changes::default()
     };
-    for created in &request.create_far {
-        changes
-            .create_fars
-            .push(far::create(&context.peer.own(created), context)?);
-    }
+    changes.create_fars = collect(&request.create_far, context, |far| far::create(far, context))?;
     create_endpoints(
         &mut changes,
         (&request.create_traffic_endpoint, &request.create_pdr),
         context,
     )?;
-    for created in &request.create_pdr {
-        add_pdr(&mut changes, pdr::create(&context.peer.own(created), context)?);
-    }
+    create_pdrs(&mut changes, &request.create_pdr, context)?;
     let policers = policers(request, &changes, context);
     changes.policers = (policers != SharedId::NONE).then_some(policers);
     Ok(changes)
@@ -150,31 +144,21 @@ pub(crate) fn modification(
     changes.query_packets = queried.map(|query| QerId(query.qer_id.0)).collect();
     changes.inactivity_timer = request.user_plane_inactivity_timer.map(|timer| timer.0);
     create_and_update(&mut changes, request, context)?;
-    for created in &request.create_far {
-        changes
-            .create_fars
-            .push(far::create(&context.peer.own(created), context)?);
-    }
+    changes.create_fars = collect(&request.create_far, context, |far| far::create(far, context))?;
     create_endpoints(
         &mut changes,
         (&request.create_traffic_endpoint, &request.create_pdr),
         context,
     )?;
-    for created in &request.create_pdr {
-        add_pdr(&mut changes, pdr::create(&context.peer.own(created), context)?);
-    }
-    for updated in &request.update_far {
-        changes
-            .update_fars
-            .push(far::update(&context.peer.own(updated), context)?);
-    }
+    create_pdrs(&mut changes, &request.create_pdr, context)?;
+    changes.update_fars = collect(&request.update_far, context, |far| far::update(far, context))?;
     for updated in &request.update_pdr {
-        let (update, wishes) = pdr::update(&context.peer.own(updated), context)?;
+        let (update, wishes) = pdr::update(&context.peer.own(&updated), context)?;
         changes.update_pdrs.push(update);
         add_wishes(&mut changes, wishes);
     }
     for updated in &request.update_traffic_endpoint {
-        let (update, wishes) = endpoint::update(&context.peer.own(updated), context)?;
+        let (update, wishes) = endpoint::update(&context.peer.own(&updated), context)?;
         changes.update_endpoints.push(update);
         add_wishes(&mut changes, wishes);
     }
@@ -239,13 +223,24 @@ fn create_and_update(
     Ok(())
 }
 
-/// The rules of a list, up to the first that is refused.
+/// The rules of a list, up to the first that is refused: no more room than they take, since sessions keep them, and
+/// read where they are decoded, since they are large.
 fn collect<'a, S: Ie<'a> + Restrict + Copy, R>(
     sent: &Repeated<'a, S>,
     context: Context<'_>,
-    map: impl Fn(&S) -> Result<R, Reject>,
+    mut map: impl FnMut(&S) -> Result<R, Reject>,
 ) -> Result<Vec<R>, Reject> {
-    sent.iter().map(|one| map(&context.peer.own(one))).collect()
+    let mut all = Vec::with_capacity(sent.len());
+    let mut refused = None;
+    sent.visit(|one| {
+        if refused.is_none() {
+            match map(&context.peer.own(one)) {
+                Ok(one) => all.push(one),
+                Err(reject) => refused = Some(reject),
+            }
+        }
+    });
+    refused.map_or(Ok(all), Err)
 }
 
 /// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of
@@ -304,16 +299,25 @@ fn create_endpoints(
             Some((pdr, pools)) => ue_ip::pools(pools, Reject::rule(PdrId(pdr.0)), context)?,
             None => Vec::new(),
         };
-        let (endpoint, wishes) = endpoint::create(&context.peer.own(created), &pools, context)?;
+        let (endpoint, wishes) = endpoint::create(&context.peer.own(&created), &pools, context)?;
         changes.create_endpoints.push(endpoint);
         add_wishes(changes, wishes);
     }
     Ok(())
 }
 
-fn add_pdr(changes: &mut Changes, (pdr, wishes): (rules::model::Pdr, Wishes)) {
-    changes.create_pdrs.push(pdr);
-    add_wishes(changes, wishes);
+fn create_pdrs(
+    changes: &mut Changes,
+    sent: &Repeated<'_, CreatePdr<'_>>,
+    context: Context<'_>,
+) -> Result<(), Reject> {
+    let pdrs = collect(sent, context, |created| {
+        let (pdr, wishes) = pdr::create(created, context)?;
+        add_wishes(changes, wishes);
+        Ok(pdr)
+    });
+    changes.create_pdrs = pdrs?;
+    Ok(())
 }
 
 fn add_wishes(changes: &mut Changes, wishes: Wishes) {

@@ -13,6 +13,7 @@ use tracing::{debug, error, info, warn};
 use worker::{Stats, Worker};
 
 use super::control_loop::ControlLoop;
+use super::memory::keep_memory_ahead;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
@@ -51,6 +52,8 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let addresses = config.n4.addresses.iter().map(|address| address.value);
     let peers = config.n4.peers.iter().map(|peers| peers.value.prefix).collect();
     let sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
+    // Before DPDK, which may leave this thread on one core.
+    keep_memory_ahead(config.limits.sessions.size());
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
