@@ -113,8 +113,13 @@ impl Region {
         let size = STEP.min(self.size - from);
         // SAFETY: the range lies in the mapping, which is never unmapped; the call brings pages in as if somebody wrote
         // to them, and changes no content, whoever uses them meanwhile.
-        let failed =
-            unsafe { libc::madvise((self.start + from) as *mut c_void, size, libc::MADV_POPULATE_WRITE) };
+        let failed = unsafe {
+            libc::madvise(
+                (self.start + from) as *mut c_void,
+                size,
+                libc::MADV_POPULATE_WRITE,
+            )
+        };
         if failed != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -156,9 +161,8 @@ impl Ahead {
         if IS_GIVEN.swap(true, Ordering::Relaxed) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let region: &'static Region = Box::leak(Box::new(Region::map(
-            octets.max(LEAST).next_multiple_of(LEAST),
-        )?));
+        let region: &'static Region =
+            Box::leak(Box::new(Region::map(octets.max(LEAST).next_multiple_of(LEAST))?));
         // SAFETY: the range is mapped, all zero, aligned and nobody else's, and stays mapped; `commit` is told of it by
         // a pointer that stays valid.
         let is_taken = unsafe {
@@ -223,7 +227,10 @@ mod tests {
         while region.touch().unwrap() {
             steps += 1;
         }
-        assert_eq!((steps * STEP, region.touched.load(Ordering::Relaxed)), (LEAST, LEAST));
+        assert_eq!(
+            (steps * STEP, region.touched.load(Ordering::Relaxed)),
+            (LEAST, LEAST)
+        );
         assert_eq!([*octet(5 * STEP), *octet(0), *octet(LEAST - 1)], [7, 0, 0]);
         // SAFETY: the mapping is this test's alone, and nothing refers to it any more.
         unsafe { libc::munmap(region.start as *mut c_void, region.size) };

@@ -20,7 +20,7 @@ use crate::image::{
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface, Urr, UrrId,
+    SourceInterface, Urr,
 };
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;

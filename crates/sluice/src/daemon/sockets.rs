@@ -294,7 +294,11 @@ mod tests {
             all.push(one);
             if number % 50 < 3 {
                 // Nobody listens; no way there; a port that there is not.
-                let nowhere = [closed, "203.0.113.255:0".parse().unwrap(), "127.0.0.1:0".parse().unwrap()];
+                let nowhere = [
+                    closed,
+                    "203.0.113.255:0".parse().unwrap(),
+                    "127.0.0.1:0".parse().unwrap(),
+                ];
                 all.push(datagram(own[0], nowhere[number as usize % 50], 100, number));
             }
         }
@@ -342,7 +346,9 @@ mod tests {
         for (place, address) in LOCALHOST.into_iter().enumerate() {
             let smf = smf(address);
             let to = smf.local_addr().unwrap();
-            let piece: Vec<_> = (0..5).map(|number| datagram(own[place], to, 120, number)).collect();
+            let piece: Vec<_> = (0..5)
+                .map(|number| datagram(own[place], to, 120, number))
+                .collect();
             let socket = &mut sockets.sockets[place];
             if socket.cuts {
                 assert!(socket.send_piece(&piece, 120), "by {address}");
