@@ -169,13 +169,19 @@ impl Sessions {
         self.enter_contents(index, &[usage]);
     }
 
-    /// Enters what a worker's answer brings of contents, and takes that away from the answer.
+    /// Enters what a worker's answer brings of contents, keeps what it brings of usage before QoS, and takes both away
+    /// from the answer.
     pub(crate) fn take_contents(
         &mut self,
         index: SessionIndex,
         usage: Option<UsageSnapshot>,
     ) -> Option<UsageSnapshot> {
         let mut usage = usage?;
+        if let Some(session) = self.session_mut(index) {
+            session
+                .usage
+                .add_before_qos(&std::mem::take(&mut usage.before_qos));
+        }
         let contents = std::mem::take(&mut usage.contents);
         if contents.is_empty() {
             return Some(usage);

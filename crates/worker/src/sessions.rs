@@ -85,6 +85,18 @@ pub(crate) struct Sessions {
     revoked: usize,
 }
 
+/// The sessions, for who changes their blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Images<'a>(&'a [Option<Slot>]);
+
+impl Images<'_> {
+    /// What Control compiled for the session with this index.
+    pub fn at(&self, session: SessionIndex) -> Option<&SessionImage> {
+        let slot = self.0.get(session.index())?.as_ref()?;
+        Some(&slot.image)
+    }
+}
+
 /// What became of a change, and what Control is to free.
 pub(crate) struct Applied {
     pub outcome: Result<Option<UsageSnapshot>, ApplyError>,
@@ -140,6 +152,12 @@ impl Sessions {
     pub fn image_mut(&mut self, session: SessionIndex) -> Option<&mut SessionImage> {
         let slot = self.slots.get_mut(session.index())?.as_mut()?;
         Some(&mut *slot.image)
+    }
+
+    /// The blocks to be changed, and what Control compiled.
+    #[inline]
+    pub fn split(&mut self) -> (&mut Blocks, Images<'_>) {
+        (&mut self.blocks, Images(&self.slots))
     }
 
     /// All sessions, in the order of their indexes.
@@ -287,9 +305,38 @@ impl Sessions {
         Ok(UsageSnapshot {
             session,
             counters,
-            contents: Vec::new(),
             packets: self.packets(slot),
+            ..UsageSnapshot::default()
         })
+    }
+
+    /// The same, with what was counted before QoS since that was told last: that is told now.
+    pub fn tell_usage(&mut self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
+        let usage = self.usage(session)?;
+        let slot = self.at(session).ok_or(ApplyError::NotFound)?;
+        let (block, before_qos) = (slot.installed.block, self.before_qos(slot));
+        let slots: Vec<u8> = slot
+            .image
+            .rules
+            .before_qos_slots()
+            .map(|(place, _)| place)
+            .collect();
+        for place in slots {
+            self.blocks.forget_count(block, place);
+        }
+        Ok(UsageSnapshot { before_qos, ..usage })
+    }
+
+    /// What a session has counted before QoS and not told of.
+    fn before_qos(&self, slot: &Slot) -> Vec<(UrrId, UrrCount)> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let slots = slot.image.rules.before_qos_slots();
+        let counts = slots.map(|(place, urr)| (urr, block.urr(place).unwrap_or_default()));
+        counts
+            .filter(|(_, count)| *count != UrrCount::default())
+            .collect()
     }
 
     /// What a session has counted of contents, and was not told yet.
@@ -405,6 +452,8 @@ impl Sessions {
         let comes_together =
             image.meter_share == MeterShare::Whole && slot.image.meter_share != MeterShare::Whole;
         let mut last = self.counters(slot, |urr| !carry.keeps(urr));
+        // Those slots start from zero.
+        let before_qos = self.before_qos(slot);
         let block = slot.installed.block;
         let is_same_session = slot.image.seid == image.seid;
         // Its slot starts from zero.
@@ -444,7 +493,13 @@ impl Sessions {
         } else {
             Vec::new()
         };
-        let usage = snapshot(session, last, contents, packets);
+        let usage = snapshot(UsageSnapshot {
+            session,
+            counters: last,
+            before_qos,
+            contents,
+            packets,
+        });
         Applied {
             outcome: Ok(usage),
             retired: old.map(Slot::into_image),
@@ -487,6 +542,7 @@ impl Sessions {
     ) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
         let slot = self.at(session)?;
         let (counters, packets) = (self.counters(slot, |_| true), self.packets(slot));
+        let before_qos = self.before_qos(slot);
         let contents = self.contents(session, now);
         self.blocks.retain_contents(session, |_| false);
         let slot = self.slots[session.index()].take()?;
@@ -500,7 +556,14 @@ impl Sessions {
         for &(vrf, prefix) in &image.ue_addresses {
             self.addresses.remove(vrf, prefix);
         }
-        Some((snapshot(session, counters, contents, packets), image))
+        let last = UsageSnapshot {
+            session,
+            counters,
+            before_qos,
+            contents,
+            packets,
+        };
+        Some((snapshot(last), image))
     }
 
     /// The counts of the URR slots that `wanted` names.
@@ -637,18 +700,12 @@ fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketSt
 }
 
 /// What a worker tells of a session, if there is anything to tell.
-fn snapshot(
-    session: SessionIndex,
-    counters: Vec<(UrrId, UrrCount)>,
-    contents: Vec<ContentUsage>,
-    packets: Vec<PacketsLeft>,
-) -> Option<UsageSnapshot> {
-    (!counters.is_empty() || !contents.is_empty() || !packets.is_empty()).then_some(UsageSnapshot {
-        session,
-        counters,
-        contents,
-        packets,
-    })
+fn snapshot(usage: UsageSnapshot) -> Option<UsageSnapshot> {
+    let is_nothing = usage.counters.is_empty()
+        && usage.before_qos.is_empty()
+        && usage.contents.is_empty()
+        && usage.packets.is_empty();
+    (!is_nothing).then_some(usage)
 }
 
 fn fault(error: BlockError) -> ApplyError {

@@ -313,7 +313,7 @@ impl<I: Io> Worker<I> {
                     .answer(&mut self.stats, Event::Fenced { op, outcome });
             }
             Command::Query { op, session } => {
-                let outcome = self.sessions.usage(session);
+                let outcome = self.sessions.tell_usage(session);
                 self.notices
                     .answer(&mut self.stats, Event::Queried { op, outcome });
             }
@@ -665,9 +665,11 @@ impl<I: Io> Worker<I> {
             now,
             missing: &mut self.missing,
         };
+        let (blocks, images) = self.sessions.split();
         let mut act = Act {
             ways,
-            blocks: &mut self.sessions.blocks,
+            blocks,
+            images,
             chain: &mut self.chain,
             plans: &mut self.plans,
             shared: &mut self.shared,

@@ -356,6 +356,8 @@ impl Blocks {
                 counts,
                 ..face_of(image, direction)
             };
+            let face = lines[direction as usize].face_mut();
+            face.stopped = face.before_qos();
         }
         if counts.is_bounded() {
             for slot in 0..counts.urrs() {

@@ -17,6 +17,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmut
 
 use super::BlockImage;
 use super::bounds::{Bounds, BoundsLine};
+use super::live::below;
 use crate::meter::{Meter, Single};
 use crate::{
     AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, PortId, Template,
@@ -134,7 +135,7 @@ pub(super) struct Face {
     /// 0: dead.
     pub(super) generation: u32,
     pub(super) closed: u64,
-    /// The URRs that stopped, because of their limit or by control's will.
+    /// The URRs that stopped, because of their limit or by control's will, and all that count before QoS.
     pub(super) stopped: u64,
     pub(super) counts: Counts,
     /// The slot that `near` is a copy of.
@@ -157,6 +158,13 @@ pub(super) struct Counts {
     urrs: u8,
     /// Of one direction. With `FLAG`: one a line.
     meters: u8,
+}
+
+impl Face {
+    /// The slots that count before QoS.
+    pub(super) const fn before_qos(&self) -> u64 {
+        below(self.counts.urrs()) & !below(self.after_qos)
+    }
 }
 
 const FLAG: u8 = 0x80;

@@ -214,7 +214,7 @@ fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject
 
 /// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule
 /// would match more than it was meant to.
-fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
+pub(super) fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
     let filters = sent
         .iter()
         .map(|filter| sdf_filter(&filter))

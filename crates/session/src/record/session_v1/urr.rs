@@ -9,7 +9,7 @@ use usage::{
 
 use super::super::{Octets, count, octets};
 use super::read::{Reader, bad};
-use super::{Result, Writer};
+use super::{Application, Filter, Result, Writer, filter, read, write_application};
 use rules::compile::MAX_PDRS;
 
 #[derive(Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub(super) struct UrrTerms {
     additional_monitoring_times: Vec<(u64, Subsequent)>,
     linked: Vec<u32>,
     quota_action: Option<u32>,
+    exempt_applications: Vec<Application>,
+    exempt_filters: Vec<Filter>,
     number_of_reports: Option<u16>,
 }
 
@@ -69,6 +71,8 @@ pub(super) struct Checkpoint {
     /// Nanoseconds since 1970; so everywhere below.
     since: u64,
     count: Octets,
+    /// What came before QoS enforcement.
+    before_qos: Option<Octets>,
     machine: Option<MachineState>,
 }
 
@@ -115,6 +119,8 @@ pub(super) struct Usage {
     sequence: u32,
     triggers: u32,
     count: Octets,
+    /// What came before QoS enforcement.
+    before_qos: Option<Octets>,
     tells_packets: bool,
     /// Seconds.
     duration: Option<u32>,
@@ -132,6 +138,7 @@ impl Writer<'_> {
             next,
             since,
             count,
+            before_qos,
             machine,
         } = *checkpoint;
         Checkpoint {
@@ -139,6 +146,7 @@ impl Writer<'_> {
             next,
             since: self.date(since),
             count: octets(count),
+            before_qos: before_qos.map(octets),
             machine: machine.as_ref().map(|machine| self.machine(machine)),
         }
     }
@@ -208,6 +216,7 @@ impl Writer<'_> {
             sequence,
             triggers,
             count,
+            before_qos,
             tells_packets,
             duration,
             start,
@@ -222,6 +231,7 @@ impl Writer<'_> {
             sequence,
             triggers: triggers.0,
             count: octets(count),
+            before_qos: before_qos.map(octets),
             tells_packets,
             duration: duration.map(|seconds| seconds.0),
             start: self.date(start),
@@ -240,6 +250,7 @@ impl Reader<'_> {
             next: checkpoint.next,
             since: self.moment(checkpoint.since),
             count: count(checkpoint.count),
+            before_qos: checkpoint.before_qos.map(count),
             machine: checkpoint.machine.as_ref().map(|machine| self.machine(machine)),
         }
     }
@@ -288,6 +299,7 @@ impl Reader<'_> {
             sequence: report.sequence,
             triggers: UsageTriggers(report.triggers),
             count: count(report.count),
+            before_qos: report.before_qos.map(count),
             tells_packets: report.tells_packets,
             duration: report.duration.map(Seconds),
             start: self.moment(report.start),
@@ -339,6 +351,8 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         additional_monitoring_times,
         linked,
         quota_action,
+        exempt_applications,
+        exempt_filters,
         number_of_reports,
     } = terms;
     let dropped = |threshold: model::DroppedDlThreshold| {
@@ -361,6 +375,8 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         additional_monitoring_times: additional_monitoring_times.iter().map(additional).collect(),
         linked: linked.iter().map(|id| id.0).collect(),
         quota_action: quota_action.map(|id| id.0),
+        exempt_applications: exempt_applications.iter().map(write_application).collect(),
+        exempt_filters: exempt_filters.iter().map(filter).collect(),
         number_of_reports: *number_of_reports,
     }
 }
@@ -414,9 +430,16 @@ pub(super) fn read_urr(urr: &Urr) -> Result<model::Urr> {
 }
 
 fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
-    if terms.linked.len() > MAX_PDRS || terms.additional_monitoring_times.len() > MAX_PDRS {
+    let lists = [
+        terms.linked.len(),
+        terms.additional_monitoring_times.len(),
+        terms.exempt_applications.len(),
+        terms.exempt_filters.len(),
+    ];
+    if lists.iter().any(|length| *length > MAX_PDRS) {
         return Err(bad("URR"));
     }
+    let applications = terms.exempt_applications.iter().map(read::application);
     let dropped = |(packets, octets)| model::DroppedDlThreshold { packets, octets };
     let additional = |(at, then): &(u64, Subsequent)| model::MonitoringTime {
         at: model::UnixSeconds(*at),
@@ -434,6 +457,12 @@ fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
         additional_monitoring_times: terms.additional_monitoring_times.iter().map(additional).collect(),
         linked: terms.linked.iter().copied().map(model::UrrId).collect(),
         quota_action: terms.quota_action.map(model::FarId),
+        exempt_applications: applications.collect::<Result<_>>()?,
+        exempt_filters: terms
+            .exempt_filters
+            .iter()
+            .map(read::filter)
+            .collect::<Result<_>>()?,
         number_of_reports: terms.number_of_reports,
     })
 }
