@@ -123,8 +123,10 @@ impl ContentId {
 }
 
 impl PortId {
-    /// The bits that number ports; those above tell the lap.
-    const NUMBERS: u16 = 0x0fff;
+    /// The bits that number ports.
+    const NUMBERS: u16 = 0x07ff;
+    /// The bit above them; those above it tell the lap.
+    const ANSWER: u16 = 1 << 11;
     /// The last lap that can be told, from the wire as lap 0.
     pub const LAST_LAP: u8 = 7;
     /// The bit above the lap.
@@ -137,10 +139,26 @@ impl PortId {
         (self.0 >> 12) as u8 & Self::LAST_LAP
     }
 
-    /// The same port on this lap, of which the low 3 bits count, for a packet that has not waited on it.
+    /// The same port on this lap, of which the low 3 bits count, for a packet that has not waited on it and is no answer.
     #[must_use]
     pub const fn at_lap(self, lap: u8) -> Self {
         Self(self.0 & Self::NUMBERS | ((lap & Self::LAST_LAP) as u16) << 12)
+    }
+
+    /// Whether a packet that came in by this port is what this node has told a UE that it redirects, on whatever lap.
+    #[inline]
+    pub const fn is_answer(self) -> bool {
+        self.0 & Self::ANSWER != 0
+    }
+
+    /// The same port on the same lap, for such an answer if `is_answer`.
+    #[must_use]
+    pub const fn answering(self, is_answer: bool) -> Self {
+        if is_answer {
+            Self(self.0 | Self::ANSWER)
+        } else {
+            self
+        }
     }
 
     /// Whether a packet that came in by this port has been kept on this lap, for its FAR or its next hop.
@@ -189,12 +207,19 @@ mod tests {
 
     #[test]
     fn a_port_tells_the_lap_and_whether_its_packet_has_waited() {
-        for (port, lap) in [(0, 0), (4095, 7), (9, 3)] {
+        for (port, lap) in [(0, 0), (2047, 7), (9, 3)] {
             let port = PortId(port).at_lap(lap);
             assert_eq!((port.lap(), port.has_waited()), (lap, false));
             let waited = port.having_waited();
             assert_eq!((waited.lap(), waited.has_waited()), (lap, true));
             assert_eq!(waited.at_lap(lap), port);
+            let answer = waited.answering(true);
+            assert_eq!(
+                (answer.lap(), answer.has_waited(), answer.is_answer()),
+                (lap, true, true)
+            );
+            assert_eq!((answer.at_lap(lap), port.is_answer()), (port, false));
+            assert_eq!(port.answering(false), port);
         }
     }
 

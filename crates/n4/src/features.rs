@@ -13,9 +13,10 @@ use crate::config::Config;
 /// and several UE addresses taken (IP6PL); sets of SMFs control sessions in turn (SSET, MPAS, RESPS); several messages
 /// go in one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR); packets are
 /// told beside octets (MNOP), quotas lose their validity (VTIME); packets are counted against packet rates (CIOT);
-/// applications are known by the flow descriptions of PFDs (PFDM, PFDE); HTTP is redirected to URLs (TREU); packets go
+/// applications are known by the flow descriptions of PFDs (PFDM, PFDE); what a used-up quota stops may go another way
+/// (QUOAC), or its own if it is exempt (QUASF); HTTP is redirected to URLs (TREU); packets go
 /// to the CP function to wait there, and come back (BUCP).
-const ALWAYS: [Features; 21] = [
+const ALWAYS: [Features; 23] = [
     Features::BUCP,
     Features::FTUP,
     Features::EMPU,
@@ -34,6 +35,8 @@ const ALWAYS: [Features; 21] = [
     Features::MNOP,
     Features::VTIME,
     Features::CIOT,
+    Features::QUOAC,
+    Features::QUASF,
     Features::PFDM,
     Features::PFDE,
     Features::TREU,
@@ -161,7 +164,8 @@ mod tests {
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
         let usage = Features::MNOP | Features::VTIME | Features::CIOT | Features::TREU | Features::BUCP;
-        let all = mandatory | downlink | sessions | sets | node | usage;
+        let quotas = Features::QUOAC | Features::QUASF;
+        let all = mandatory | downlink | sessions | sets | node | usage | quotas;
         assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {
             name: "a".into(),

@@ -20,7 +20,8 @@ pub(crate) fn split(usage: &[UsageReport]) -> (&[UsageReport], &[UsageReport]) {
 
 /// What a response says of the reports that follow on it. They are fewer than 32,768: a session has 64 URRs.
 pub(crate) fn announced(following: &[UsageReport]) -> Option<AdditionalUsageReportsInformation> {
-    let count = u16::try_from(following.len()).unwrap_or(u16::MAX);
+    let count = following.iter().flat_map(UsageReport::parts).count();
+    let count = u16::try_from(count).unwrap_or(u16::MAX);
     (count > 0).then_some(AdditionalUsageReportsInformation::Count(count))
 }
 
@@ -46,7 +47,8 @@ impl Endpoint {
         let clock = self.config.clock_unix;
         let mut parts = following.chunks(MOST_USAGE_SENT).peekable();
         while let Some(part) = parts.next() {
-            let usage: Vec<_> = part.iter().map(|one| session_report(one, clock, None)).collect();
+            let usage = part.iter().flat_map(UsageReport::parts);
+            let usage: Vec<_> = usage.map(|one| session_report(&one, clock, None)).collect();
             let mut report = SessionReportRequest::new(ReportType::USAR);
             report.usage_report = Repeated::new(&usage);
             report.pfcpsrreq_flags = parts.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);

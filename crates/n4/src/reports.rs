@@ -764,7 +764,7 @@ impl Endpoint {
             Added::Absorbed => {
                 self.counters.events_merged += 1;
                 if let SessionEvent::Usage(report) = event {
-                    self.sessions.recall_report(seid, report.urr, report.sequence);
+                    self.sessions.recall_report(seid, &report);
                 }
             }
             Added::Dropped => self.counters.events_dropped += 1,

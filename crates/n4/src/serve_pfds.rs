@@ -7,7 +7,7 @@
 use flow::Nanos;
 use pfcp::ie::Cause;
 use pfcp::message::{PfdManagementRequest, PfdManagementResponse};
-use rules::model::{Edit, PdiUpdate, PdrUpdate, SessionRules};
+use rules::model::{Edit, PdiUpdate, PdrUpdate, SessionRules, Urr, UrrTermsUpdate, UrrUpdate};
 use session::{Changes, Done, Refusal, Seid};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -87,7 +87,7 @@ impl Endpoint {
             let changes = session
                 .map(|session| renewal(session.rules(), &self.pfds))
                 .unwrap_or_default();
-            if changes.update_pdrs.is_empty() {
+            if changes.update_pdrs.is_empty() && changes.update_urrs.is_empty() {
                 continue;
             }
             let ticket = self.new_ticket();
@@ -111,11 +111,16 @@ impl Endpoint {
 }
 
 fn is_stale(rules: &SessionRules, pfds: &Pfds) -> bool {
-    let mut named = rules.pdrs().iter().filter_map(|pdr| pdr.pdi.application.as_ref());
+    let detected = rules.pdrs().iter().filter_map(|pdr| pdr.pdi.application.as_ref());
+    let exempt = rules
+        .urrs()
+        .iter()
+        .flat_map(|urr| &urr.terms().exempt_applications);
+    let mut named = detected.chain(exempt);
     named.any(|application| pfds.renewed(application).is_some())
 }
 
-/// The updates of PDRs whose applications are not what they were.
+/// The updates of PDRs and URRs whose applications are not what they were.
 fn renewal(rules: &SessionRules, pfds: &Pfds) -> Changes {
     let update = |pdr: &rules::model::Pdr| {
         let renewed = pfds.renewed(pdr.pdi.application.as_ref()?)?;
@@ -130,6 +135,30 @@ fn renewal(rules: &SessionRules, pfds: &Pfds) -> Changes {
     };
     Changes {
         update_pdrs: rules.pdrs().iter().filter_map(update).collect(),
+        update_urrs: rules
+            .urrs()
+            .iter()
+            .filter_map(|urr| renewed_exemption(urr, pfds))
+            .collect(),
         ..Changes::default()
     }
+}
+
+/// The update of a URR whose exempt applications are not what they were.
+fn renewed_exemption(urr: &Urr, pfds: &Pfds) -> Option<UrrUpdate> {
+    let mut applications = urr.terms().exempt_applications.clone();
+    let mut is_other = false;
+    for application in &mut applications {
+        if let Some(renewed) = pfds.renewed(application) {
+            (*application, is_other) = (renewed, true);
+        }
+    }
+    let terms = UrrTermsUpdate {
+        exempt_applications: Some(applications),
+        ..UrrTermsUpdate::default()
+    };
+    is_other.then(|| UrrUpdate {
+        terms: Some(Box::new(terms)),
+        ..UrrUpdate::new(urr.id)
+    })
 }

@@ -197,7 +197,8 @@ impl Endpoint {
         last: Option<&[PacketRateStatus]>,
     ) {
         let clock = self.config.clock_unix;
-        let usage: Vec<_> = usage.iter().map(|one| final_report(one, clock)).collect();
+        let usage = usage.iter().flat_map(UsageReport::parts);
+        let usage: Vec<_> = usage.map(|one| final_report(&one, clock)).collect();
         let kind = if usage.is_empty() {
             ReportType::UISR
         } else {

@@ -69,9 +69,11 @@ impl Endpoint {
         let applications: Vec<_> = events.usage.iter().map(of).collect();
         let usage = events.usage.iter().zip(&applications);
         let usage: Vec<_> = usage
-            .map(|(one, application)| UsageReportSessionReport {
-                application_detection_information: detected(application),
-                ..session_report(one, clock, events.query(one))
+            .flat_map(|(one, application)| {
+                one.parts().map(move |part| UsageReportSessionReport {
+                    application_detection_information: detected(application),
+                    ..session_report(&part, clock, events.query(one))
+                })
             })
             .collect();
         let mut report = SessionReportRequest::new(report_type);

@@ -413,9 +413,9 @@ impl Endpoint {
             }
             MessageType::SESSION_MODIFICATION_RESPONSE => {
                 let clock = self.config.clock_unix;
-                let report = |usage| modification_report(usage, clock, in_work.reference);
+                let report = |usage| modification_report(&usage, clock, in_work.reference);
                 let (fitting, following) = split(&done.usage);
-                let usage: Vec<_> = fitting.iter().map(report).collect();
+                let usage: Vec<_> = fitting.iter().flat_map(UsageReport::parts).map(report).collect();
                 let mut response = SessionModificationResponse::new(cause);
                 let updated = allocations.updated_pdrs();
                 response.created_pdr = Repeated::new(&created);
@@ -453,7 +453,8 @@ impl Endpoint {
                 let (fitting, following) = if waits { split(&all) } else { (&all[..], &[][..]) };
                 let usage: Vec<_> = fitting
                     .iter()
-                    .map(|usage| deletion_report(usage, clock))
+                    .flat_map(UsageReport::parts)
+                    .map(|usage| deletion_report(&usage, clock))
                     .collect();
                 let cause = if following.is_empty() {
                     cause

@@ -159,6 +159,7 @@ mod tests {
                 dl_packets: 3,
                 dl_octets: 900,
             },
+            before_qos: None,
             tells_packets: false,
             duration: Some(Seconds(9)),
             start: at(1),

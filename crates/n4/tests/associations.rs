@@ -36,6 +36,8 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::PFDM)
     .union(UpFunctionFeatures::PFDE)
     .union(UpFunctionFeatures::TREU)
+    .union(UpFunctionFeatures::QUOAC)
+    .union(UpFunctionFeatures::QUASF)
     .union(UpFunctionFeatures::BUCP);
 
 #[test]

@@ -71,6 +71,7 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
         first: None,
         last: None,
         information: None,
+        before_qos: None,
         tells_packets: false,
     })
 }

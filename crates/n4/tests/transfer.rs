@@ -29,6 +29,7 @@ fn used(sequence: u32, octets: u64) -> SessionEvent {
         first: None,
         last: None,
         information: None,
+        before_qos: None,
         tells_packets: false,
     })
 }

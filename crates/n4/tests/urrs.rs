@@ -583,3 +583,186 @@ fn an_answer_that_another_process_sends_on_has_the_reference_of_its_query() {
         assert_eq!(one.query_urr_reference, Some(ie::QueryUrrReference(0xabcd)));
     }
 }
+
+/// An application with one flow, as PFD Management provisions it.
+fn provision(world: &mut World, id: &str, flow: &str) {
+    let text = [&(flow.len() as u16).to_be_bytes()[..], flow.as_bytes()].concat();
+    let contents = ie(61, [&[1, 0][..], &text].concat());
+    let application = group(58, &[ie(24, id), group(59, &[contents])]);
+    world.ask(3, None, &[application]).assert_accepted();
+}
+
+const TO_PORTAL: &str = "permit out ip from 192.0.2.99 to assigned";
+
+#[test]
+fn a_quota_action_names_a_far_that_is_there() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let before = world.only_session().rules().clone();
+    for (reply, failed) in both(&mut world, seid, 2, &[total(73, 1000), far_id(9)])
+        .iter()
+        .zip([2, 1])
+    {
+        let expected = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, Some(IeType::FAR_ID));
+        assert_eq!(reply.verdict(), expected);
+        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(failed))));
+        assert_eq!(world.only_session().rules(), &before);
+    }
+    for reply in both(&mut world, seid, 2, &[total(73, 1000), far_id(2)]) {
+        reply.assert_accepted();
+    }
+    assert_eq!(urr(&world, 1).terms().quota_action, Some(rules::model::FarId(2)));
+    let image = world.fleet.images()[0].clone();
+    let actions: Vec<_> = image
+        .quota_actions
+        .iter()
+        .map(|one| (one.urr, one.forward))
+        .collect();
+    assert_eq!(actions, [(0, Some(1)), (1, Some(1))]);
+    // It goes by a null length, or with its FAR.
+    world
+        .ask(52, Some(seid), &[group(13, &[urr_id(1), ie(108, [])])])
+        .assert_accepted();
+    assert_eq!(urr(&world, 1).terms, None);
+    let far = create_far(&[far_id(7), apply_action(&[1])]);
+    let named = group(13, &[urr_id(1), far_id(7)]);
+    world.ask(52, Some(seid), &[far, named]).assert_accepted();
+    assert_eq!(urr(&world, 1).terms().quota_action, Some(rules::model::FarId(7)));
+    let gone = group(16, &[far_id(7)]);
+    world.ask(52, Some(seid), &[gone]).assert_accepted();
+    assert_eq!(urr(&world, 1).terms, None);
+}
+
+#[test]
+fn what_a_quota_exempts_is_known_and_follows_its_pfds() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let cases = [
+        (
+            ie(24, "portal"),
+            Cause::RULE_CREATION_MODIFICATION_FAILURE,
+            IeType::APPLICATION_ID,
+        ),
+        (
+            sdf("permit out of somewhere"),
+            Cause::MANDATORY_IE_INCORRECT,
+            IeType::SDF_FILTER,
+        ),
+        // A filter that nothing defines.
+        (
+            sdf_id(9),
+            Cause::RULE_CREATION_MODIFICATION_FAILURE,
+            IeType::SDF_FILTER,
+        ),
+    ];
+    for (wrong, cause, offending) in cases {
+        for (reply, failed) in both(&mut world, seid, 2, &[wrong]).iter().zip([2, 1]) {
+            assert_eq!(reply.verdict(), because(cause, Some(offending)));
+            assert_eq!(reply.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(failed))));
+        }
+    }
+    provision(&mut world, "portal", TO_PORTAL);
+    for reply in both(&mut world, seid, 2, &[ie(24, "portal"), sdf(TO_PORTAL)]) {
+        reply.assert_accepted();
+    }
+    for id in [1, 2] {
+        let urr = urr(&world, id);
+        let terms = urr.terms();
+        assert_eq!(
+            terms.exempt_applications[0].flows[..],
+            [TO_PORTAL.parse().unwrap()]
+        );
+        assert_eq!(
+            terms.exempt_filters[0].flow_description,
+            Some(TO_PORTAL.parse().unwrap())
+        );
+    }
+    let other = "permit out ip from 192.0.2.98 to assigned";
+    provision(&mut world, "portal", other);
+    world.run();
+    for id in [1, 2] {
+        let urr = urr(&world, id);
+        let application = &urr.terms().exempt_applications[0];
+        assert_eq!(application.flows[..], [other.parse().unwrap()]);
+    }
+    assert_eq!(world.n4.counters().stale_applications, 0);
+    // All of them go by a null length.
+    let gone = group(13, &[urr_id(1), ie(24, []), ie(23, [])]);
+    world.ask(52, Some(seid), &[gone]).assert_accepted();
+    assert_eq!(urr(&world, 1).terms, None);
+}
+
+#[test]
+fn a_session_exempts_no_more_flows_than_are_looked_through_for_each_packet() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let most = rules::compile::MAX_EXEMPT_FLOWS;
+    let ask = |world: &mut World, flows: usize| {
+        let mut ies = vec![urr_id(1)];
+        ies.extend((0..flows).map(|_| sdf(TO_PORTAL)));
+        world.ask(52, Some(seid), &[group(13, &ies)])
+    };
+    ask(&mut world, most).assert_accepted();
+    let refused = ask(&mut world, most + 1);
+    assert_eq!(refused.cause(), Some(Cause::NO_RESOURCES_AVAILABLE));
+    assert_eq!(refused.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(1))));
+    assert_eq!(urr(&world, 1).terms().exempt_filters.len(), most);
+}
+
+#[test]
+fn usage_before_qos_is_told_beside_that_after_it() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let index = world.only_session().index();
+    let mbqe = group(13, &[urr_id(1), ie(100, [0x01])]);
+    world.ask(52, Some(seid), &[mbqe]).assert_accepted();
+    let parts = |reply: &Reply| {
+        let Message::SessionModificationResponse(response) = reply.message() else {
+            panic!()
+        };
+        let part = |one: pfcp::group::UsageReportSessionModification<'_>| {
+            let volume = one.volume_measurement.and_then(|volume| volume.total);
+            (one.ur_seqn.0, volume, one.usage_information.map(|part| part.0))
+        };
+        response.usage_report.iter().map(part).collect::<Vec<_>>()
+    };
+    let query = || group(77, &[urr_id(1)]);
+    world.fleet.count(index, UrrId(1), octets(60));
+    world.fleet.count_before_qos(index, UrrId(1), octets(100));
+    let reply = world.ask(52, Some(seid), &[query()]);
+    assert_eq!(
+        parts(&reply),
+        [(0, Some(60), Some(0b0100)), (1, Some(100), Some(0b1000))]
+    );
+    assert!(parts(&world.ask(52, Some(seid), &[query()])).is_empty());
+    // Nothing has left, and yet there is something to tell.
+    world.fleet.count_before_qos(index, UrrId(1), octets(40));
+    let reply = world.ask(52, Some(seid), &[query()]);
+    assert_eq!(
+        parts(&reply),
+        [(2, Some(0), Some(0b0100)), (3, Some(40), Some(0b1000))]
+    );
+    // A threshold is of what is left, and its report has both, too.
+    let threshold = group(13, &[urr_id(1), triggers(&VOLTH), total(31, 1000)]);
+    world.ask(52, Some(seid), &[threshold]).assert_accepted();
+    world.fleet.count(index, UrrId(1), octets(1200));
+    world.fleet.count_before_qos(index, UrrId(1), octets(1300));
+    let reached = Reached {
+        watermark: true,
+        limits: 0,
+        ..Reached::NOTHING
+    };
+    let now = world.now;
+    world
+        .n4
+        .handle_counter_reached(now, index, (UrrId(1), octets(1260)), reached);
+    let sent = world.run();
+    let request = report(&sent[0]);
+    assert_eq!(reported(&request), [(1, 1200), (1, 1300)]);
+    assert!(acknowledge(&mut world, &sent[0]).is_empty());
+    world.fleet.count_before_qos(index, UrrId(1), octets(5));
+    assert_eq!(
+        world.ask(54, Some(seid), &[]).usage(),
+        [(1, 6, Some(0)), (1, 7, Some(5))]
+    );
+}

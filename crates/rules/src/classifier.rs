@@ -8,6 +8,7 @@
 //! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is
 //! the session's own is in one piece of memory (`packed`); rulebases that its PDRs activate are shared (`rulebase`).
 
+mod exemption;
 mod filter;
 mod key;
 mod packed;
@@ -20,6 +21,7 @@ use flow::{KeyFields, prefetch};
 use packet::{IpTuple, Qfi, Teid};
 use smallvec::SmallVec;
 
+pub use self::exemption::Exemption;
 pub use self::key::{Key, flow_key, tuple_of_v4, tuple_of_v6, whole_key};
 use self::packed::{Builder, OwnTunnel, Rule, Span, TooMany, View, Wanted};
 use self::reads::{Orientation, Reads, is_long};

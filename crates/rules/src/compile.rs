@@ -14,9 +14,10 @@ use packet::Teid;
 
 use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex};
 
-use crate::classifier::{self, Classifier};
+use crate::classifier::{self, Classifier, Exemption};
 use crate::image::{
-    CompileError, CompileFault, Copies, Decision, Dropped, Inactivity, MeterShare, SessionImage, Told,
+    CompileError, CompileFault, Copies, Decision, Dropped, Inactivity, MeterShare, QuotaAction, SessionImage,
+    Told,
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
@@ -28,6 +29,9 @@ use crate::ue;
 
 /// PDRs of one session.
 pub const MAX_PDRS: usize = 1000;
+
+/// Flows and SDF filters that all URRs of one session together exempt from their quotas.
+pub const MAX_EXEMPT_FLOWS: usize = 256;
 
 /// UE addresses and framed routes of one session.
 pub const MAX_UE_PREFIXES: usize = 256;
@@ -102,6 +106,7 @@ pub fn compile(
         }
         Ok(forward)
     })?;
+    let quota_actions = quota_actions(rules)?;
     let block = BlockImage {
         near: near(rules, &decisions),
         forwards,
@@ -110,6 +115,7 @@ pub fn compile(
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: (rules.urrs().len() + own_counters(rules)) as u8,
+        before_qos: rules.before_qos_slots().count() as u8,
         shared: rules.policers(),
         ..BlockImage::default()
     };
@@ -133,6 +139,7 @@ pub fn compile(
         meter_share: MeterShare::Whole,
         copies,
         redirects: redirects(rules),
+        quota_actions,
         next_hops: next_hops.held,
         told: told(rules),
         dropped: dropped(rules),
@@ -214,7 +221,7 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.qers(), BlockImage::MAX_QERS.saturating_sub(rated), |qer| {
         qer.id.into()
     })?;
-    let urrs = BlockImage::MAX_URRS - own_counters(rules);
+    let urrs = BlockImage::MAX_URRS.saturating_sub(own_counters(rules));
     limit(rules.urrs(), urrs, |urr| urr.id.into())?;
     limit_prefixes(rules)
 }
@@ -320,7 +327,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         pdr: slot as u16,
         forward: forward as u8,
         qers: qers | packet_slots(rules, &pdr.qers),
-        urrs: (urrs & !paused(rules)) | activity(rules),
+        urrs: counters(rules, urrs) | activity(rules),
         content: ContentId::NONE,
         marking: marking.unwrap_or(Decision::NO_MARK),
         direction: if is_uplink {
@@ -354,9 +361,41 @@ fn check_urrs(rules: &SessionRules) -> Result<(), CompileError> {
     Ok(())
 }
 
-/// Counters that no URR has.
+/// What becomes of packets that quotas do not allow, where URRs say that.
+fn quota_actions(rules: &SessionRules) -> Result<Vec<QuotaAction>, CompileError> {
+    let (mut actions, mut flows) = (Vec::new(), 0);
+    for (slot, urr) in (0..).zip(rules.urrs()) {
+        let failed = |reason| CompileError {
+            rule: urr.id.into(),
+            reason,
+        };
+        let forward = urr.terms().quota_action.and_then(|id| {
+            let place = rules.fars().iter().position(|far| far.id == id);
+            place.map(|place| place as u8)
+        });
+        let exemption = Exemption::new(urr, rules).map_err(failed)?;
+        if forward.is_none() && exemption.is_none() {
+            continue;
+        }
+        flows += exemption.as_ref().map_or(0, |(_, flows)| *flows);
+        if flows > MAX_EXEMPT_FLOWS {
+            return Err(failed(CompileFault::TooManyExempt {
+                max: MAX_EXEMPT_FLOWS as u16,
+            }));
+        }
+        actions.push(QuotaAction {
+            urr: slot,
+            forward,
+            exemption: exemption.map(|(exemption, _)| exemption),
+        });
+    }
+    Ok(actions)
+}
+
+/// Counters beside one for each URR.
 fn own_counters(rules: &SessionRules) -> usize {
-    usize::from(rules.inactivity_timer().is_some()) + usize::from(rules.content_rest().is_some())
+    let own = usize::from(rules.inactivity_timer().is_some()) + usize::from(rules.content_rest().is_some());
+    own + rules.before_qos_slots().count()
 }
 
 /// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
@@ -371,10 +410,10 @@ fn redirects(rules: &SessionRules) -> Vec<(u8, Redirect)> {
         .collect()
 }
 
-/// The slots of URRs that count nothing now.
-fn paused(rules: &SessionRules) -> u64 {
-    let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused());
-    mask(slots.map(|(slot, _)| slot))
+/// The counters that count now of the URRs in these slots.
+fn counters(rules: &SessionRules, urrs: u64) -> u64 {
+    let slots = (0..rules.urrs().len()).filter(|slot| urrs >> slot & 1 == 1);
+    slots.fold(0, |all, slot| all | rules.counter_slots(slot))
 }
 
 fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {

@@ -12,7 +12,7 @@ use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
 pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
 use packet::Teid;
 
-use crate::classifier::Classifier;
+use crate::classifier::{Classifier, Exemption};
 use crate::compile::Hold;
 use crate::model::{
     ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, QerId, Redirect, RuleRef,
@@ -115,6 +115,9 @@ pub struct SessionImage {
     pub redirects: Vec<(u8, Redirect)>,
     /// Keeps the next hops that forwards lead over.
     pub next_hops: Vec<Hold>,
+    /// What becomes of packets that a used-up quota does not allow, where they are not dropped: by the slot of the URR,
+    /// in rising order.
+    pub quota_actions: Vec<QuotaAction>,
     /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker that
     /// has the image writes it.
     pub told: Vec<Told>,
@@ -216,6 +219,17 @@ pub struct Copies {
     pub duplicate: Forward,
 }
 
+/// What becomes of packets that a URR's quota does not allow any more (TS 29.244 §5.2.2.2.1).
+#[derive(Clone, PartialEq, Debug)]
+pub struct QuotaAction {
+    /// The slot of the URR.
+    pub urr: u8,
+    /// The slot of the forward that is applied to them instead of their own; `None`: they are dropped.
+    pub forward: Option<u8>,
+    /// Those that go on as if there was no quota.
+    pub exemption: Option<Exemption>,
+}
+
 /// How the packets of a FAR wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffering {
@@ -303,6 +317,12 @@ impl SessionImage {
     pub fn packet_slots(&self) -> impl Iterator<Item = (u8, QerId)> + '_ {
         let first = self.rules.qers().len() as u8;
         (first..).zip(self.rules.packet_rated().map(|(id, _)| id))
+    }
+
+    /// What becomes of packets that the quota of the URR in this slot does not allow; `None`: they are dropped.
+    pub fn quota_action(&self, urr: u8) -> Option<&QuotaAction> {
+        let place = self.quota_actions.binary_search_by_key(&urr, |action| action.urr);
+        self.quota_actions.get(place.ok()?)
     }
 
     /// Where packets of the FAR in this slot are redirected to.
@@ -413,6 +433,8 @@ pub struct UsageSnapshot {
     pub counters: Vec<(UrrId, UrrCount)>,
     /// When the packets came that URRs have counted since that was told last: it is told once, whatever is counted.
     pub times: Vec<(UrrId, PacketTimes)>,
+    /// What was counted before QoS enforcement since that was told last, of URRs that tell of it: it is told once.
+    pub before_qos: Vec<(UrrId, UrrCount)>,
     /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a
     /// Replace by another session, else of those that a Replace took away.
     pub contents: Vec<ContentUsage>,
@@ -440,6 +462,11 @@ pub enum CompileFault {
     NoLinkedUrr(UrrId),
     /// A URR's FAR ID for Quota Action names a FAR that does not exist.
     NoQuotaAction(FarId),
+    /// URRs exempt more flows from their quotas than `max` in all.
+    TooManyExempt {
+        /// The most there may be.
+        max: u16,
+    },
     /// A FAR has not exactly one of DROP, FORW, BUFF, IPMA and IPMD (TS 29.244 §8.2.26).
     ApplyAction,
     /// An SDF filter has only an id, which nothing defines (TS 29.244 §8.2.5).
@@ -486,7 +513,10 @@ pub enum CompileFault {
 impl CompileFault {
     /// Whether the node's limits are at fault, not the request (TS 29.244 §8.2.1: cause 75).
     pub const fn is_resource(self) -> bool {
-        matches!(self, Self::TooMany { .. } | Self::NoAdjacency(_))
+        matches!(
+            self,
+            Self::TooMany { .. } | Self::TooManyExempt { .. } | Self::NoAdjacency(_)
+        )
     }
 }
 
@@ -497,6 +527,10 @@ impl fmt::Display for CompileFault {
             Self::Missing(rule) => write!(f, "names {rule}, which does not exist"),
             Self::NoLinkedUrr(urr) => write!(f, "is linked to URR {urr}, which does not exist"),
             Self::NoQuotaAction(far) => write!(f, "has FAR {far} for Quota Action, which does not exist"),
+            Self::TooManyExempt { max } => write!(
+                f,
+                "exempts more from its quota than the {max} flows that a session may exempt"
+            ),
             Self::ApplyAction => f.write_str("must have exactly one of DROP, FORW, BUFF, IPMA, IPMD"),
             Self::UndefinedFilter(id) => write!(f, "uses SDF filter {id}, which nothing defines"),
             Self::FTeidIncomplete => f.write_str("has an F-TEID with TEID 0 or without an address"),

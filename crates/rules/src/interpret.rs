@@ -14,6 +14,7 @@ mod build;
 mod detect;
 mod egress;
 mod police;
+mod quotas;
 mod redirect;
 
 use std::net::IpAddr;
@@ -26,6 +27,7 @@ use packet::{DropReason, IpTuple, Qfi};
 use self::arrival::{Arrival, Tunnelled};
 use self::egress::{Treatment, Way};
 pub use self::police::{CommonRates, Policers};
+pub use self::quotas::Quotas;
 use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
 use crate::predefined::Content;
@@ -37,6 +39,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The URRs that it counts in, in the order of their slots; none for a packet that is dropped.
     pub counted: Vec<Counted>,
+    /// The URRs that it counts in before QoS enforcement, whatever becomes of it then.
+    pub counted_before_qos: Vec<Counted>,
     /// What it is billed as, if it is of a predefined rule that says so; nothing for a packet that is dropped.
     pub billed: Option<Billed>,
     /// The PDR that detected it.
@@ -79,6 +83,8 @@ pub enum Outcome {
         ingress: InstanceId,
         /// The port that gets a copy.
         mirror: Option<PortId>,
+        /// Whether it is what the UE of a redirected packet is told, and no packet of anyone's.
+        is_answer: bool,
     },
     /// It is dropped.
     Dropped(DropReason),
@@ -121,7 +127,8 @@ pub struct Billed {
 ///
 /// No rate is enforced, and every packet is green: [`interpret_policed`] has meters.
 pub fn interpret(rules: &SessionRules, network: &Network, ingress: InstanceId, packet: &[u8]) -> Verdict {
-    evaluate(rules, network, ingress, packet, &mut |_, _, _| Colour::Green)
+    let session = Session::new(rules, network, Quotas::default());
+    session.evaluate(ingress, packet, &mut |_, _, _| Colour::Green)
 }
 
 /// The same at `now`, with maximum bit rates enforced (TS 29.244 §5.4.4): a packet passes all meters, or takes nothing
@@ -133,7 +140,25 @@ pub fn interpret_policed(
     packet: &[u8],
     (policers, now): (&mut Policers, Nanos),
 ) -> Verdict {
-    evaluate(rules, network, ingress, packet, &mut |qers, direction, octets| {
+    interpret_exhausted(
+        rules,
+        network,
+        ingress,
+        packet,
+        (policers, now, Quotas::default()),
+    )
+}
+
+/// The same where some quotas are used up (TS 29.244 §5.2.2.2.1).
+pub fn interpret_exhausted(
+    rules: &SessionRules,
+    network: &Network,
+    ingress: InstanceId,
+    packet: &[u8],
+    (policers, now, quotas): (&mut Policers, Nanos, Quotas<'_>),
+) -> Verdict {
+    let session = Session::new(rules, network, quotas);
+    session.evaluate(ingress, packet, &mut |qers, direction, octets| {
         policers.pass(qers, direction, octets, now)
     })
 }
@@ -141,36 +166,39 @@ pub fn interpret_policed(
 /// Asked for the colour that the meters of these QERs give a packet of so many octets.
 type Police<'a> = &'a mut dyn FnMut(&[&Qer], Direction, u64) -> Colour;
 
-fn evaluate(
-    rules: &SessionRules,
-    network: &Network,
-    ingress: InstanceId,
-    packet: &[u8],
-    police: Police<'_>,
-) -> Verdict {
-    let mut verdict = Verdict {
-        outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
-        counted: Vec::new(),
-        billed: None,
-        pdr: None,
-        duplicate: None,
-    };
-    let session = Session { rules, network };
-    match session.walk(ingress, packet, police, &mut verdict) {
-        Ok(forwarded) => verdict.outcome = forwarded,
-        Err(reason) => verdict.outcome = Outcome::Dropped(reason),
-    }
-    verdict
-}
-
 /// A session in its network.
 #[derive(Clone, Copy)]
 struct Session<'a> {
     rules: &'a SessionRules,
     network: &'a Network,
+    quotas: Quotas<'a>,
 }
 
 impl<'a> Session<'a> {
+    const fn new(rules: &'a SessionRules, network: &'a Network, quotas: Quotas<'a>) -> Self {
+        Self {
+            rules,
+            network,
+            quotas,
+        }
+    }
+
+    fn evaluate(self, ingress: InstanceId, packet: &[u8], police: Police<'_>) -> Verdict {
+        let mut verdict = Verdict {
+            outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
+            counted: Vec::new(),
+            counted_before_qos: Vec::new(),
+            billed: None,
+            pdr: None,
+            duplicate: None,
+        };
+        match self.walk(ingress, packet, police, &mut verdict) {
+            Ok(forwarded) => verdict.outcome = forwarded,
+            Err(reason) => verdict.outcome = Outcome::Dropped(reason),
+        }
+        verdict
+    }
+
     fn walk(
         self,
         ingress: InstanceId,
@@ -206,14 +234,19 @@ impl<'a> Session<'a> {
     ) -> Result<Outcome, DropReason> {
         let tuple = arrival.user_tuple()?;
         let (pdr, content) = self.detect(arrival, &tuple).ok_or(DropReason::NoMatchingPdr)?;
-        let pdr = pdr.as_ref();
         verdict.pdr = Some(pdr.id);
-        self.check_source(pdr, &tuple)?;
-        self.check_destination(arrival, pdr, &tuple)?;
-        let direction = direction(pdr);
-        if self.qers(pdr).any(|qer| gate_closed(qer, direction)) {
+        self.check_source(&pdr, &tuple)?;
+        self.check_destination(arrival, &pdr, &tuple)?;
+        let direction = direction(&pdr);
+        let octets = u64::from(tuple.total_len);
+        let before_qos = self.counts_in(&pdr, (octets, direction), Urr::measures_before_qos);
+        verdict.counted_before_qos = before_qos;
+        if self.qers(&pdr).any(|qer| gate_closed(qer, direction)) {
             return Err(DropReason::GateClosed);
         }
+        let pdr = self.as_quotas_allow(pdr, &tuple)?;
+        let pdr = pdr.as_ref();
+        self.check_destination(arrival, pdr, &tuple)?;
         let as_received = arrival.user_packet(&tuple);
         let way = match self.way(pdr) {
             Ok(way) => way,
@@ -232,7 +265,6 @@ impl<'a> Session<'a> {
         if is_hop {
             build::decrement_ttl(&mut user)?;
         }
-        let octets = u64::from(tuple.total_len);
         let acting = |qer: &Qer| Qer {
             correlation: self.rules.correlation(qer),
             ..*qer
@@ -263,21 +295,30 @@ impl<'a> Session<'a> {
         });
         verdict.duplicate = self.duplicate(pdr, as_sent.unwrap_or(as_received));
         let left = left?;
-        let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused();
-        let urrs = self.rules.urrs().iter().filter(counts);
-        verdict.counted = urrs
-            .map(|urr| Counted {
-                urr: urr.id,
-                octets,
-                direction,
-            })
-            .collect();
+        verdict.counted = self.counts_in(pdr, (octets, direction), |_| true);
         verdict.billed = content.map(|content| Billed {
             content: content.clone(),
             octets,
             direction,
         });
         Ok(left)
+    }
+
+    /// The PDR's URRs that a packet counts in, of those that are `wanted`.
+    fn counts_in(
+        self,
+        pdr: &Pdr,
+        (octets, direction): (u64, Direction),
+        wanted: fn(&Urr) -> bool,
+    ) -> Vec<Counted> {
+        let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused() && wanted(urr);
+        let urrs = self.rules.urrs().iter().filter(counts);
+        urrs.map(|urr| Counted {
+            urr: urr.id,
+            octets,
+            direction,
+        })
+        .collect()
     }
 
     /// End Marker and Tunnel Status: passed on from tunnel to tunnel with their type (TS 29.244 Table 8.2.64-1, NOTE
@@ -298,6 +339,9 @@ impl<'a> Session<'a> {
         let own = own_pdr.unwrap_or(pdr);
         if self.qers(own).any(|qer| gate_closed(qer, direction(own))) {
             return Err(DropReason::GateClosed);
+        }
+        if self.spent(own).next().is_some() {
+            return Err(DropReason::QuotaExhausted);
         }
         let Way::Tunnel(next) = self.way(pdr)? else {
             return Err(DropReason::UnsupportedGtpuMessage);

@@ -182,7 +182,8 @@ impl Sessions {
         }
     }
 
-    /// Enters what a worker's answer brings of contents and of packets' times, and takes that away from the answer.
+    /// Enters what a worker's answer brings of contents, keeps what it brings of packets' times and of usage before QoS, and
+    /// takes all of it away from the answer.
     pub(crate) fn take_contents(
         &mut self,
         index: SessionIndex,
@@ -190,6 +191,11 @@ impl Sessions {
     ) -> Option<UsageSnapshot> {
         let mut usage = usage?;
         self.packets_heard(index, std::mem::take(&mut usage.times));
+        if let Some(session) = self.session_mut(index) {
+            session
+                .usage
+                .add_before_qos(&std::mem::take(&mut usage.before_qos));
+        }
         let contents = std::mem::take(&mut usage.contents);
         if contents.is_empty() {
             return Some(usage);

@@ -9,7 +9,7 @@
 
 use flow::{Nanos, Reached, SessionIndex, UrrCount};
 use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
-use rules::model::{Edit, PdrId, UrrId, UrrTermsUpdate, UrrUpdate};
+use rules::model::{Edit, PdrId, Urr, UrrId, UrrTermsUpdate, UrrUpdate};
 use std::sync::Arc;
 use usage::{Renewed, UsageBook, UsageReport, UsageTriggers};
 
@@ -57,8 +57,9 @@ impl Sessions {
             session.metering.missed = true;
             return;
         }
-        if UsageBook::has_links(session.live.rules.urrs()) {
-            // Others may have to report with it: of one moment.
+        let urrs = session.live.rules.urrs();
+        if UsageBook::has_links(urrs) || urrs.iter().any(Urr::measures_before_qos) {
+            // Others may have to report with it, or of what came before QoS: of one moment.
             session.metering.told.push((urr, reached));
             return self.look(index);
         }

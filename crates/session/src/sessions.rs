@@ -7,7 +7,6 @@
 use flow::{BUCKETS, Bucket, Nanos, OpId, SessionIndex, WorkerId};
 use rules::Predefined;
 use rules::compile::Adjacencies;
-use rules::model::UrrId;
 use rules::network::Network;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -474,15 +473,15 @@ impl Sessions {
         going.len()
     }
 
-    /// A usage report has been added to the one before it ([`UsageReport::absorb`]): the next one of this URR gets its
+    /// This usage report has been added to the one before it ([`UsageReport::absorb`]): the next one of its URR gets its
     /// number, so that the control plane sees no gap.
     ///
     /// [`UsageReport::absorb`]: crate::UsageReport::absorb
-    pub fn recall_report(&mut self, seid: Seid, urr: UrrId, sequence: u32) {
+    pub fn recall_report(&mut self, seid: Seid, report: &UsageReport) {
         if let Some(index) = self.by_seid.get(seid)
             && let Some(session) = self.session_mut(index)
         {
-            session.usage.recall(urr, sequence);
+            session.usage.recall(report);
         }
     }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
 use rules::image::{MeterShare, PacketsLeft};
-use rules::model::{BitRates, BitsPerSecond, FarUpdate, PacketRates, QerId, UrrId};
+use rules::model::{
+    BitRates, BitsPerSecond, FarUpdate, MeasurementInformation, PacketRates, QerId, UrrId, UrrUpdate,
+};
 use session::*;
 
 use support::fleet::Packets;
@@ -240,6 +242,42 @@ fn every_packet_is_counted_at_one_of_the_two() {
         .for_each(|worker| worker.serve_inbox());
     assert_eq!(last_count(&mut world, seid), 7);
     assert!(world.fleet.workers.iter().all(|worker| worker.astray.is_empty()));
+}
+
+#[test]
+fn usage_before_qos_is_told_once_wherever_the_session_is() {
+    let (mut world, seids) = world(1);
+    let measures = UrrUpdate {
+        information: Some(MeasurementInformation::MBQE),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    let changes = Changes {
+        update_urrs: vec![measures],
+        ..Changes::default()
+    };
+    world.modify(seids[0], changes).unwrap();
+    let index = world.sessions.session(seids[0]).unwrap().index();
+    let came = |world: &mut World, worker, packets| {
+        let counted = (index, (UrrId(1), uplink_count(packets)));
+        world.fleet.worker(worker).before_qos.push(counted);
+    };
+    came(&mut world, OLD, 1);
+    begin(&mut world, NEW);
+    step(&mut world, NEW);
+    came(&mut world, OLD, 2);
+    came(&mut world, NEW, 4);
+    assert_eq!(finish(&mut world), Ok(1));
+    came(&mut world, NEW, 8);
+    let query = Changes {
+        query: Query::All(Vec::new()),
+        ..Changes::default()
+    };
+    let told = world.modify(seids[0], query).unwrap().usage[0];
+    assert_eq!((told.sequence, told.before_qos), (0, Some(uplink_count(15))));
+    came(&mut world, NEW, 16);
+    let last = world.delete(seids[0]).unwrap().usage[0];
+    assert_eq!((last.sequence, last.before_qos), (2, Some(uplink_count(16))));
+    world.assert_clean();
 }
 
 #[test]

@@ -392,6 +392,7 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
                     first: duration.map(|_| start),
                     last: duration.map(|_| end),
                     information: duration.map(|_| UsageInformation::BEF),
+                    before_qos: duration.map(|_| count),
                     tells_packets: duration.is_some(),
                 }
             },

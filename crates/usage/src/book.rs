@@ -25,6 +25,8 @@ pub struct UrrCheckpoint {
     pub count: UrrCount,
     /// When the first and the last packet of that came, as far as it is known.
     pub times: Option<(Moment, Moment)>,
+    /// What came before QoS enforcement since then, of a URR that tells of it.
+    pub before_qos: Option<UrrCount>,
     /// How far its thresholds, quotas and times are, if it has any.
     pub machine: Option<Machine>,
 }
@@ -49,6 +51,8 @@ struct Account {
     since: Moment,
     /// When the first and the last packet came that are not reported.
     times: Option<(Moment, Moment)>,
+    /// What came before QoS enforcement and is not reported; nothing of most URRs.
+    before_qos: Option<Box<UrrCount>>,
     acting: Option<Box<Acting>>,
 }
 
@@ -81,6 +85,7 @@ impl Account {
             triggers,
             count: UrrCount::default(),
             tells_packets: false,
+            before_qos: None,
             start: now,
             end: now,
             duration: None,
@@ -140,6 +145,9 @@ impl UsageBook {
                 since: now,
                 ..Account::default()
             });
+            if !urr.measures_before_qos() {
+                account.before_qos = None;
+            }
             if !Machine::is_needed(urr) {
                 account.acting = None;
                 continue;
@@ -190,12 +198,14 @@ impl UsageBook {
             acting.machine.reported(measured, triggers, now);
         }
         let times = account.times.take().filter(|_| !is_null(used));
+        let before_qos = account.before_qos.take().map(|count| *count);
         let report = UsageReport {
             urr: urr.id,
             method: urr.method,
             sequence: account.next,
             triggers,
             count: used,
+            before_qos: urr.measures_before_qos().then(|| before_qos.unwrap_or_default()),
             tells_packets: urr.information.contains(MeasurementInformation::MNOP),
             start: account.since,
             end: now,
@@ -206,7 +216,7 @@ impl UsageBook {
         };
         account.reported = count;
         account.carried = UrrCount::default();
-        account.next = account.next.wrapping_add(1);
+        account.next = report.next_sequence();
         account.since = now;
         report
     }
@@ -226,7 +236,7 @@ impl UsageBook {
         self.accounts.get(&urr.id).is_none_or(|account| {
             let seconds = |acting: &Acting| acting.machine.seconds(now.into());
             let measured = account.acting.as_deref().map_or(Seconds(0), seconds);
-            is_null(account.used(count)) && measured == Seconds(0)
+            is_null(account.used(count)) && account.before_qos.is_none() && measured == Seconds(0)
         })
     }
 
@@ -501,12 +511,22 @@ impl UsageBook {
         self.report(now, Counted { urr, count }, triggers)
     }
 
-    /// The last report, with this number, was added to the one before it: its number is given again.
-    pub fn recall(&mut self, urr: UrrId, sequence: u32) {
-        if let Some(account) = self.accounts.get_mut(&urr)
-            && account.next == sequence.wrapping_add(1)
+    /// A report was added to the one before it: its numbers are given again, if no later ones have been given.
+    pub fn recall(&mut self, report: &UsageReport) {
+        if let Some(account) = self.accounts.get_mut(&report.urr)
+            && account.next == report.next_sequence()
         {
-            account.next = sequence;
+            account.next = report.sequence;
+        }
+    }
+
+    /// Packets came before QoS enforcement, of which nothing was known before.
+    pub fn add_before_qos(&mut self, counts: &[(UrrId, UrrCount)]) {
+        for (urr, count) in counts {
+            if let Some(account) = self.accounts.get_mut(urr) {
+                let known = account.before_qos.as_deref().copied().unwrap_or_default();
+                account.before_qos = Some(Box::new(sum(known, *count)));
+            }
         }
     }
 
@@ -521,6 +541,7 @@ impl UsageBook {
                 since: account.since,
                 count: account.used(count),
                 times: account.times,
+                before_qos: account.before_qos.as_deref().copied(),
                 machine: account.acting.as_deref().map(|acting| acting.machine),
             }
         };
@@ -535,6 +556,7 @@ impl UsageBook {
             next: one.next,
             since: one.since,
             times: one.times,
+            before_qos: one.before_qos.map(Box::new),
             acting: one
                 .machine
                 .map(|machine| Box::new(Acting { machine, told: None })),
@@ -674,5 +696,54 @@ mod tests {
             (0, count(1), Nanos::from_secs(9).into())
         );
         assert!(is_null(UrrCount::default()) && !is_null(report.count));
+    }
+
+    #[test]
+    fn usage_before_qos_has_a_report_and_a_number_of_its_own() {
+        let mut urr = Urr::volume(URR);
+        urr.information = MeasurementInformation::MBQE;
+        let counted = |packets| Counted {
+            urr: &urr,
+            count: count(packets),
+        };
+        let mut book = UsageBook::default();
+        book.follow(Nanos::ZERO, std::slice::from_ref(&urr), &[]);
+        book.add_before_qos(&[(URR, count(2)), (UrrId(9), count(1))]);
+        book.add_before_qos(&[(URR, count(1))]);
+        assert_eq!(book.checkpoints(&[])[0].before_qos, Some(count(3)));
+        let mut first = book.report(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
+        let parts: Vec<_> = first
+            .parts()
+            .map(|part| (part.sequence, part.count, part.information))
+            .collect();
+        assert_eq!(
+            parts,
+            [
+                (0, count(2), Some(UsageInformation::UAE)),
+                (1, count(3), Some(UsageInformation::UBE))
+            ]
+        );
+        book.add_before_qos(&[(URR, count(4))]);
+        let next = book.report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
+        let next = next.expect("something came");
+        assert_eq!((next.sequence, next.next_sequence()), (2, 4));
+        // Two that follow each other are one, and the numbers of the second are given again.
+        assert!(first.absorb(&next));
+        book.recall(&next);
+        assert_eq!((first.count, first.before_qos), (count(2), Some(count(7))));
+        assert!(
+            book.report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO)
+                .is_none()
+        );
+        let last = book.report(Nanos::ZERO, counted(2), UsageTriggers::TERMR);
+        assert_eq!((last.sequence, last.before_qos), (2, Some(UrrCount::default())));
+        // Who asks no more is told no more.
+        book.add_before_qos(&[(URR, count(1))]);
+        book.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
+        let plain = book.report(Nanos::ZERO, counted(2), UsageTriggers::TERMR);
+        assert_eq!(
+            (plain.before_qos, plain.sequence, plain.next_sequence()),
+            (None, 4, 5)
+        );
     }
 }

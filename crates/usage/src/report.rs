@@ -156,6 +156,8 @@ pub struct UsageReport {
     pub triggers: UsageTriggers,
     /// What was counted: octets of inner IP packets, and packets.
     pub count: UrrCount,
+    /// What came before QoS enforcement, where that is told beside (MBQE): as a report of its own, with the next number.
+    pub before_qos: Option<UrrCount>,
     /// Whether the packets are to be told, too (MNOP).
     pub tells_packets: bool,
     /// The time measured, where the URR measures time.
@@ -173,9 +175,40 @@ pub struct UsageReport {
 }
 
 impl UsageReport {
+    /// The number behind those of this report, which are two where it tells of usage before QoS enforcement.
+    pub fn next_sequence(&self) -> u32 {
+        let reports = 1 + u32::from(self.before_qos.is_some());
+        self.sequence.wrapping_add(reports)
+    }
+
+    /// It as it is told: of usage after QoS enforcement, then of that before it (TS 29.244 §5.2.2.3.1); or as it is.
+    pub fn parts(&self) -> impl Iterator<Item = UsageReport> + use<> {
+        let part = |flag| Some(self.information.unwrap_or_default().with(flag));
+        let after = match self.before_qos {
+            None => *self,
+            Some(_) => UsageReport {
+                before_qos: None,
+                information: part(UsageInformation::UAE),
+                ..*self
+            },
+        };
+        let before = self.before_qos.map(|count| UsageReport {
+            sequence: self.sequence.wrapping_add(1),
+            count,
+            duration: None,
+            first: None,
+            last: None,
+            information: part(UsageInformation::UBE),
+            ..after
+        });
+        [Some(after), before].into_iter().flatten()
+    }
+
     /// Whether nothing was used.
     pub fn is_null(&self) -> bool {
-        crate::count::is_null(self.count) && self.duration.unwrap_or_default() == Seconds(0)
+        crate::count::is_null(self.count)
+            && self.before_qos.is_none_or(crate::count::is_null)
+            && self.duration.unwrap_or_default() == Seconds(0)
     }
 
     /// Adds the report that follows on this one, if it is of the same URR, for the same reason, of all usage and the
@@ -187,7 +220,8 @@ impl UsageReport {
             && next.method == self.method
             && next.information.is_none()
             && self.information.is_none()
-            && next.sequence == self.sequence.wrapping_add(1);
+            && next.before_qos.is_some() == self.before_qos.is_some()
+            && next.sequence == self.next_sequence();
         if follows {
             self.add(next);
         }
@@ -197,7 +231,9 @@ impl UsageReport {
     /// Adds another report of the same URR and the same part of its usage, whatever the reasons of both: where there is
     /// no room for two. Answers whether it is one; its number is then to be given again if no later one has been given.
     pub fn merge(&mut self, next: &UsageReport) -> bool {
-        let is_alike = next.urr == self.urr && next.information == self.information;
+        let is_alike = next.urr == self.urr
+            && next.information == self.information
+            && next.before_qos.is_some() == self.before_qos.is_some();
         if is_alike {
             self.add(next);
         }
@@ -207,6 +243,10 @@ impl UsageReport {
     fn add(&mut self, next: &UsageReport) {
         self.triggers |= next.triggers;
         self.count = crate::count::sum(self.count, next.count);
+        self.before_qos = match (self.before_qos, next.before_qos) {
+            (Some(one), Some(other)) => Some(crate::count::sum(one, other)),
+            (one, other) => one.or(other),
+        };
         self.duration = match (self.duration, next.duration) {
             (Some(Seconds(one)), Some(Seconds(other))) => Some(Seconds(one.saturating_add(other))),
             (one, other) => one.or(other),

@@ -85,6 +85,18 @@ pub(crate) struct Sessions {
     revoked: usize,
 }
 
+/// The sessions, for who changes their blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Images<'a>(&'a [Option<Slot>]);
+
+impl Images<'_> {
+    /// What Control compiled for the session with this index.
+    pub fn at(&self, session: SessionIndex) -> Option<&SessionImage> {
+        let slot = self.0.get(session.index())?.as_ref()?;
+        Some(&slot.image)
+    }
+}
+
 /// What became of a change, and what Control is to free.
 pub(crate) struct Applied {
     pub outcome: Result<Option<UsageSnapshot>, ApplyError>,
@@ -140,6 +152,12 @@ impl Sessions {
     pub fn image_mut(&mut self, session: SessionIndex) -> Option<&mut SessionImage> {
         let slot = self.slots.get_mut(session.index())?.as_mut()?;
         Some(&mut *slot.image)
+    }
+
+    /// The blocks to be changed, and what Control compiled.
+    #[inline]
+    pub fn split(&mut self) -> (&mut Blocks, Images<'_>) {
+        (&mut self.blocks, Images(&self.slots))
     }
 
     /// All sessions, in the order of their indexes.
@@ -280,13 +298,26 @@ impl Sessions {
         }
     }
 
-    /// What a session's URRs have counted, for who keeps an account of that: when their packets came is told once.
+    /// What a session's URRs have counted, for who keeps an account of that: when their packets came, and what came before
+    /// QoS since that was told last, is told once.
     pub fn query(&mut self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
         let mut usage = self.usage(session)?;
         for (place, (urr, _)) in (0..).zip(&usage.counters) {
             usage
                 .times
                 .extend(self.take_times(session, place).map(|times| (*urr, times)));
+        }
+        let slot = self.at(session).ok_or(ApplyError::NotFound)?;
+        usage.before_qos = self.before_qos(slot);
+        let block = slot.installed.block;
+        let told: Vec<u8> = slot
+            .image
+            .rules
+            .before_qos_slots()
+            .map(|(place, _)| place)
+            .collect();
+        for place in told {
+            self.blocks.forget_count(block, place);
         }
         Ok(usage)
     }
@@ -304,10 +335,21 @@ impl Sessions {
         Ok(UsageSnapshot {
             session,
             counters,
-            times: Vec::new(),
-            contents: Vec::new(),
             packets: self.packets(slot),
+            ..UsageSnapshot::default()
         })
+    }
+
+    /// What a session has counted before QoS and not told of.
+    fn before_qos(&self, slot: &Slot) -> Vec<(UrrId, UrrCount)> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let slots = slot.image.rules.before_qos_slots();
+        let counts = slots.map(|(place, urr)| (urr, block.urr(place).unwrap_or_default()));
+        counts
+            .filter(|(_, count)| *count != UrrCount::default())
+            .collect()
     }
 
     /// What a session has counted of contents, and was not told yet.
@@ -424,6 +466,8 @@ impl Sessions {
             image.meter_share == MeterShare::Whole && slot.image.meter_share != MeterShare::Whole;
         let mut last = self.counters(slot, |urr| !carry.keeps(urr));
         let times = self.times(slot, |urr| !carry.keeps(urr));
+        // Those slots start from zero.
+        let before_qos = self.before_qos(slot);
         let block = slot.installed.block;
         let is_same_session = slot.image.seid == image.seid;
         // Its slot starts from zero.
@@ -463,7 +507,14 @@ impl Sessions {
         } else {
             Vec::new()
         };
-        let usage = snapshot(session, (last, times), contents, packets);
+        let usage = snapshot(UsageSnapshot {
+            session,
+            counters: last,
+            times,
+            before_qos,
+            contents,
+            packets,
+        });
         Applied {
             outcome: Ok(usage),
             retired: old.map(Slot::into_image),
@@ -505,6 +556,7 @@ impl Sessions {
         let slot = self.at(session)?;
         let (counters, packets) = (self.counters(slot, |_| true), self.packets(slot));
         let times = self.times(slot, |_| true);
+        let before_qos = self.before_qos(slot);
         let contents = self.contents(session, now);
         self.blocks.retain_contents(session, |_| false);
         let slot = self.slots[session.index()].take()?;
@@ -518,7 +570,15 @@ impl Sessions {
         for &(vrf, prefix) in &image.ue_addresses {
             self.addresses.remove(vrf, prefix);
         }
-        Some((snapshot(session, (counters, times), contents, packets), image))
+        let last = UsageSnapshot {
+            session,
+            counters,
+            times,
+            before_qos,
+            contents,
+            packets,
+        };
+        Some((snapshot(last), image))
     }
 
     /// The counts of the URR slots that `wanted` names.
@@ -665,19 +725,12 @@ fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketSt
 }
 
 /// What a worker tells of a session, if there is anything to tell.
-fn snapshot(
-    session: SessionIndex,
-    (counters, times): (Vec<(UrrId, UrrCount)>, Vec<(UrrId, PacketTimes)>),
-    contents: Vec<ContentUsage>,
-    packets: Vec<PacketsLeft>,
-) -> Option<UsageSnapshot> {
-    (!counters.is_empty() || !contents.is_empty() || !packets.is_empty()).then_some(UsageSnapshot {
-        session,
-        counters,
-        times,
-        contents,
-        packets,
-    })
+fn snapshot(usage: UsageSnapshot) -> Option<UsageSnapshot> {
+    let is_nothing = usage.counters.is_empty()
+        && usage.before_qos.is_empty()
+        && usage.contents.is_empty()
+        && usage.packets.is_empty();
+    (!is_nothing).then_some(usage)
 }
 
 fn fault(error: BlockError) -> ApplyError {

@@ -63,24 +63,16 @@ impl Extended<'_> {
         (Verdict { forward, ..*verdict }, extension)
     }
 
-    /// Rewrites the user packet in `buf`, as it was received but for what the NAT of its flow changes. Gives its new
-    /// destination, if that is among it.
+    /// What the NAT of a flow changes, if it has one.
     ///
     /// # Errors
-    /// As [`Rewrite::apply`]; [`DropReason::NoMatchingPdr`] when the line is gone, and with it the flow.
-    pub fn translate<B: PacketBuf>(
-        &self,
-        buf: &mut B,
-        descriptor: &Descriptor,
-        extension: ExtensionId,
-    ) -> Result<Option<[u8; 4]>, DropReason> {
+    /// [`DropReason::NoMatchingPdr`] when the line is gone, and with it the flow.
+    pub fn rewrite(&self, extension: ExtensionId) -> Result<Option<Rewrite>, DropReason> {
         if !extension.is_some() {
             return Ok(None);
         }
         let line = self.lines.get(extension).ok_or(DropReason::NoMatchingPdr)?;
-        let rewrite = rewrite_of(&line.nat);
-        rewrite.apply(user_packet(buf, descriptor))?;
-        Ok(rewrite.destination)
+        Ok(Some(rewrite_of(&line.nat)))
     }
 }
 
@@ -151,6 +143,18 @@ pub(crate) fn mark<B: PacketBuf>(
         Family::V6 => ipv6::set_dscp(packet, dscp.get()),
         _ => ipv4::set_dscp(packet, dscp.get()),
     }
+}
+
+/// Rewrites the user packet in `buf`, as it was received but for what the NAT of its flow changes.
+///
+/// # Errors
+/// As [`Rewrite::apply`].
+pub(crate) fn translate<B: PacketBuf>(
+    buf: &mut B,
+    descriptor: &Descriptor,
+    rewrite: &Rewrite,
+) -> Result<(), DropReason> {
+    rewrite.apply(user_packet(buf, descriptor))
 }
 
 /// What of the user packet lies in the first part of the buffer: at least its headers.

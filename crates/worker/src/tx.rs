@@ -190,13 +190,14 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         stats: &mut Stats,
         (port, mut buf): (PortId, B),
     ) -> bool {
-        let lap = buf.ingress().lap() + 1;
+        let before = buf.ingress();
+        let lap = before.lap() + 1;
         if lap > MAX_LAPS {
             stats.drop(DropReason::RecirculationLimit);
             self.free(io, buf);
             return false;
         }
-        buf.set_ingress(port.at_lap(lap));
+        buf.set_ingress(port.at_lap(lap).answering(before.is_answer()));
         match self.round.push(buf) {
             Ok(()) => {
                 stats.recirculated += 1;

@@ -670,9 +670,11 @@ impl<I: Io> Worker<I> {
             second: Second::of(now),
             missing: &mut self.missing,
         };
+        let (blocks, images) = self.sessions.split();
         let mut act = Act {
             ways,
-            blocks: &mut self.sessions.blocks,
+            blocks,
+            images,
             chain: &mut self.chain,
             plans: &mut self.plans,
             shared: &mut self.shared,

@@ -7,7 +7,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{ContentUsage, Direction, InstanceId, Nanos, PortId, SessionIndex, UrrCount};
+use flow::{
+    Bounds, ContentUsage, CounterLimit, Direction, InstanceId, LimitAction, Nanos, PortId, SessionIndex,
+    UrrCount, Volumes,
+};
 use packet::{DropReason, IpTuple};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -15,7 +18,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{
-    Billed, Counted, Duplicate, Outcome, Policers, Verdict, interpret, interpret_policed,
+    Billed, Counted, Duplicate, Outcome, Policers, Quotas, Verdict, interpret, interpret_exhausted,
 };
 use rules::model::{EditError, UrrId};
 use rules::network::Network;
@@ -44,6 +47,8 @@ enum Step {
     Activate(Activation),
     /// So many microseconds pass.
     Wait(u64),
+    /// The quotas of these URRs are used up, and no others: bit n is the URR in slot n.
+    Exhaust(u8),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -53,6 +58,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => any_edit().prop_map(|edit| Step::Edit(Box::new(edit))),
         2 => (0..20_000u64).prop_map(Step::Wait),
         1 => (20_000_000..600_000_000u64).prop_map(Step::Wait),
+        1 => (0..8u8).prop_map(Step::Exhaust),
     ]
 }
 
@@ -77,6 +83,14 @@ struct Trial {
     predefined: Predefined,
     image: Box<SessionImage>,
     counts: BTreeMap<UrrId, UrrCount>,
+    /// What came before QoS enforcement.
+    before_qos: BTreeMap<UrrId, UrrCount>,
+    /// The same, as the worker has told.
+    told_before_qos: BTreeMap<UrrId, UrrCount>,
+    /// The URRs whose quotas are used up.
+    exhausted: Vec<UrrId>,
+    /// Packets that went another way for that.
+    substituted: u64,
     /// By content; all together, where the worker has no counters for them.
     billed: BTreeMap<Option<Content>, UrrCount>,
     /// What the worker has told of that.
@@ -105,7 +119,7 @@ impl Trial {
             config.content_interval = Duration::from_millis(5);
         });
         let rules = Arc::new(rules);
-        let image = world.image(3, &rules, None).ok()?;
+        let image = bounded(world.image(3, &rules, None).ok()?, &[]);
         world
             .apply(0, SessionChange::Install(image.clone()))
             .expect("there is room");
@@ -115,6 +129,10 @@ impl Trial {
             predefined,
             image,
             counts: BTreeMap::new(),
+            before_qos: BTreeMap::new(),
+            told_before_qos: BTreeMap::new(),
+            exhausted: Vec::new(),
+            substituted: 0,
             billed: BTreeMap::new(),
             told: BTreeMap::new(),
             has_contents,
@@ -144,6 +162,7 @@ impl Trial {
                 Step::Flood(index) => (0..12).for_each(|_| self.packet(index.get(packets))),
                 Step::Edit(edit) => self.edit(|rules, _| edit.apply(rules)),
                 Step::Activate(activation) => self.edit(|rules, all| activation.apply(rules, all)),
+                Step::Exhaust(slots) => self.exhaust(*slots),
                 Step::Wait(micros) => self.world.now = self.world.now + Duration::from_micros(*micros),
             }
         }
@@ -178,12 +197,16 @@ impl Trial {
     fn expect(&mut self, sent: &Sent, now: Nanos) -> Expected {
         let (mut copies, mut duplicates) = (Vec::new(), Vec::new());
         let (mut ingress, mut packet) = (sent.ingress, sent.bytes.clone());
-        let mut lap = 0;
+        let (mut lap, mut is_answer) = (0, false);
         let end = loop {
             if let Some(reason) = not_for_rules(&packet) {
                 break Err(reason);
             }
-            let verdict = self.interpret(ingress, &packet, now);
+            let verdict = self.interpret(ingress, &packet, (now, is_answer));
+            for counted in &verdict.counted_before_qos {
+                let count = self.before_qos.entry(counted.urr).or_default();
+                add(count, counted.direction, counted.octets);
+            }
             duplicates.extend(verdict.duplicate);
             match verdict.outcome {
                 Outcome::Forwarded {
@@ -201,6 +224,7 @@ impl Trial {
                     bytes,
                     ingress: again,
                     mirror,
+                    is_answer: answers,
                 } => {
                     copies.extend(mirror.map(|port| (port, bytes.clone())));
                     if lap == MAX_LAPS {
@@ -209,6 +233,7 @@ impl Trial {
                     self.count_all(verdict.counted);
                     self.bill(verdict.billed);
                     (ingress, packet, lap) = (again, bytes, lap + 1);
+                    is_answer |= answers;
                 }
                 Outcome::Dropped(reason) => break Err(reason),
             }
@@ -221,15 +246,48 @@ impl Trial {
     }
 
     /// What becomes of a packet, and whether it would look the same if it were green.
-    fn interpret(&mut self, ingress: InstanceId, packet: &[u8], now: Nanos) -> Verdict {
-        let police = (&mut self.policers, now);
+    fn interpret(&mut self, ingress: InstanceId, packet: &[u8], (now, is_answer): (Nanos, bool)) -> Verdict {
+        let quotas = Quotas {
+            exhausted: &self.exhausted,
+            is_answer,
+        };
+        let police = (&mut self.policers, now, quotas);
         let network = &self.world.network;
-        let verdict = interpret_policed(&self.rules, network, ingress, packet, police);
+        let verdict = interpret_exhausted(&self.rules, network, ingress, packet, police);
+        if !self.exhausted.is_empty() {
+            let free = interpret(&self.rules, network, ingress, packet);
+            let goes = |verdict: &Verdict| !matches!(verdict.outcome, Outcome::Dropped(_));
+            self.substituted += u64::from(goes(&verdict) && verdict.counted != free.counted);
+            return verdict;
+        }
         let green = interpret(&self.rules, network, ingress, packet).outcome;
         if !matches!(verdict.outcome, Outcome::Dropped(_)) {
             self.yellow += u64::from(verdict.outcome != green);
         }
         verdict
+    }
+
+    /// These quotas are used up, and no others.
+    fn exhaust(&mut self, slots: u8) {
+        let ids = self.image.urr_ids.iter().enumerate();
+        let named = ids.filter(|(slot, _)| slots >> slot & 1 == 1);
+        self.exhausted = named.map(|(_, id)| *id).collect();
+        let bounds = |id: &UrrId| (*id, bounds_of(*id, &self.exhausted));
+        let bounds = self.image.urr_ids.iter().map(bounds).collect();
+        self.world
+            .apply(0, SessionChange::Bound(self.image.session, bounds))
+            .expect("it is there");
+    }
+
+    /// Takes up what the worker has told of usage before QoS enforcement.
+    fn tell_before_qos(&mut self, usage: Option<&UsageSnapshot>) {
+        for (urr, count) in usage.iter().flat_map(|usage| &usage.before_qos) {
+            let sum = self.told_before_qos.entry(*urr).or_default();
+            sum.ul_packets += count.ul_packets;
+            sum.ul_octets += count.ul_octets;
+            sum.dl_packets += count.dl_packets;
+            sum.dl_octets += count.dl_octets;
+        }
     }
 
     fn count_all(&mut self, all: Vec<Counted>) {
@@ -274,6 +332,8 @@ impl Trial {
         let Ok(image) = self.world.image(3, &rules, Some(&self.image)) else {
             return;
         };
+        self.exhausted.retain(|id| image.urr_ids.contains(id));
+        let image = bounded(image, &self.exhausted);
         let last = self
             .world
             .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
@@ -287,6 +347,7 @@ impl Trial {
             .map(|id| (*id, self.count(*id)))
             .collect();
         self.tell(last.iter().flat_map(|last| last.contents.iter().copied()));
+        self.tell_before_qos(last.as_ref());
         assert_eq!(counters(last), expected);
         self.counts.retain(|id, _| !gone(id));
         self.policers.change(&rules);
@@ -305,18 +366,38 @@ impl Trial {
             .map(|id| (*id, self.count(*id)))
             .collect();
         let counted = self.world.query(0, SessionIndex(3));
+        self.tell_before_qos(Some(&counted));
         assert_eq!(counters(Some(counted)), expected);
         let last = self
             .world
             .apply(0, SessionChange::Remove(SessionIndex(3)))
             .expect("it is there");
         self.tell(last.iter().flat_map(|last| last.contents.iter().copied()));
+        self.tell_before_qos(last.as_ref());
         assert_eq!(counters(last), expected);
+        assert_eq!(self.told_before_qos, self.before_qos);
         let told = self.world.take_contents();
         self.tell(told);
         assert_eq!(self.told, self.billed);
         assert_eq!(self.world.workers[0].holdings().contents, 0);
         self.world.assert_conserved();
+    }
+}
+
+/// An image whose counters stop at nothing, but for those of URRs whose quotas are used up.
+fn bounded(mut image: Box<SessionImage>, exhausted: &[UrrId]) -> Box<SessionImage> {
+    let ids = image.urr_ids.iter();
+    image.block.bounds = ids.map(|id| bounds_of(*id, exhausted)).collect();
+    image
+}
+
+fn bounds_of(id: UrrId, exhausted: &[UrrId]) -> Bounds {
+    Bounds {
+        watermarks: Volumes::of_total(1 << 50),
+        limit: exhausted.contains(&id).then_some(CounterLimit {
+            octets: Volumes::of_total(0),
+            action: LimitAction::Drop,
+        }),
     }
 }
 
@@ -438,7 +519,7 @@ fn random_worlds_reach_every_way() {
         let steps = vec(any_step(), 60);
         (runnable_rules(), any_network(), vec(any_sent(), count), steps).new_tree(&mut runner)
     };
-    let (mut sums, mut yellow) = (Sums::default(), 0);
+    let (mut sums, mut yellow, mut substituted, mut before_qos) = (Sums::default(), 0, 0, 0);
     for _ in 0..600 {
         let (rules, network, packets, steps) = draw(40).expect("they are drawn without conditions").current();
         let Some(mut trial) = Trial::start(rules, network, false) else {
@@ -448,7 +529,14 @@ fn random_worlds_reach_every_way() {
         trial.run(&packets, &steps);
         sums.add(trial.world.workers[0].stats());
         yellow += trial.yellow;
+        substituted += trial.substituted;
+        before_qos += trial
+            .before_qos
+            .values()
+            .map(|count| count.ul_packets + count.dl_packets)
+            .sum::<u64>();
     }
+    assert!(substituted > 50 && before_qos > 500, "{substituted} {before_qos}");
     assert!(sums.mirrored > 200 && yellow > 5, "{yellow} {sums:?}");
     assert!(sums.recirculated > 100 && sums.duplicated > 500, "{sums:?}");
     assert!(sums.forwarded.iter().all(|count| *count > 500), "{sums:?}");
@@ -464,6 +552,7 @@ fn random_worlds_reach_every_way() {
         DropReason::MartianDestination,
         DropReason::NoMatchingPdr,
         DropReason::MeterRed,
+        DropReason::QuotaExhausted,
         DropReason::RecirculationLimit,
         DropReason::SpoofedSource,
         DropReason::TtlExpired,

@@ -356,6 +356,8 @@ impl Blocks {
                 counts,
                 ..face_of(image, direction)
             };
+            let face = lines[direction as usize].face_mut();
+            face.stopped = face.before_qos();
         }
         lines[counts.rare_at()..].fill(Line::ZERO);
         if counts.is_bounded() {

@@ -22,16 +22,30 @@ impl LiveBlock<'_> {
         self.count_in(before, octets, second)
     }
 
-    /// Whether one of these URRs has stopped for packets of this direction.
+    /// Whether one of these URRs has stopped for packets of this direction, or counts before QoS: who does neither pays
+    /// for one look.
     #[inline(always)]
-    pub fn is_stopped(&self, urrs: u64) -> bool {
+    pub fn is_halted(&self, urrs: u64) -> bool {
         self.face().stopped & urrs != 0
+    }
+
+    /// Whether one of these URRs has stopped for packets of this direction.
+    #[inline]
+    pub fn is_stopped(&self, urrs: u64) -> bool {
+        self.stopped(urrs) != 0
+    }
+
+    /// Those of these URRs that have stopped for packets of this direction: bit n is slot n.
+    #[inline]
+    pub fn stopped(&self, urrs: u64) -> u64 {
+        let face = self.face();
+        face.stopped & urrs & below(face.after_qos)
     }
 
     /// What is to be done with packets that one of these URRs stops: `Trap` or `Drop`.
     #[cold]
     pub fn stop_action(&self, urrs: u64) -> LimitAction {
-        let stopped = slots(self.face().stopped & urrs);
+        let stopped = slots(self.stopped(urrs));
         let actions = stopped.filter_map(|slot| Some(self.bounds(slot)?.action()));
         let acting = actions.filter(|action| *action != LimitAction::Event);
         acting.max().unwrap_or(LimitAction::Drop)
@@ -41,7 +55,7 @@ impl LiveBlock<'_> {
     #[cold]
     pub fn knock(&mut self, urrs: u64) -> bool {
         let mut is_news = false;
-        for slot in slots(self.face().stopped & urrs) {
+        for slot in slots(self.stopped(urrs)) {
             is_news |= self.bounds_mut(slot).is_some_and(BoundsLine::knock);
         }
         is_news
@@ -243,7 +257,9 @@ impl Blocks {
             return false;
         };
         self.write_bounds(block, slot, &BoundsLine::of(bounds), count);
-        self.change_faces(block, |face, _| face.stopped &= !(1 << slot))
+        self.change_faces(block, |face, _| {
+            face.stopped = face.stopped & !(1 << slot) | face.before_qos()
+        })
     }
 
     /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. Gives what
@@ -278,6 +294,14 @@ impl Blocks {
         Some(times)
     }
 
+    /// Has a URR count from zero, as it was told what it has counted.
+    pub fn forget_count(&mut self, block: BlockRef, slot: u8) {
+        self.write_tallied(block, slot, &Tallied::default());
+        if let Some(bounds) = self.get(block).and_then(|block| block.bounds_line(slot).copied()) {
+            self.write_bounds(block, slot, &bounds, UrrCount::default());
+        }
+    }
+
     /// What a URR has counted, and its line of bounds.
     fn bounded(&self, block: BlockRef, slot: u8) -> Option<(UrrCount, BoundsLine)> {
         let view = self.get(block)?;
@@ -288,7 +312,7 @@ impl Blocks {
     /// limit says. Tells whether there is such a block.
     pub fn set_stopped(&mut self, block: BlockRef, stopped_ul: u64, stopped_dl: u64) -> bool {
         self.change_faces(block, |face, direction| {
-            face.stopped = [stopped_ul, stopped_dl][direction as usize];
+            face.stopped = [stopped_ul, stopped_dl][direction as usize] | face.before_qos();
         })
     }
 

@@ -18,6 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmut
 
 use super::BlockImage;
 use super::bounds::{Bounds, BoundsLine};
+use super::live::below;
 use super::tally::{RARE_PER_LINE, Rare, Tally};
 use crate::meter::{Meter, Single};
 use crate::{
@@ -144,7 +145,7 @@ pub(super) struct Face {
     /// 0: dead.
     pub(super) generation: u32,
     pub(super) closed: u64,
-    /// The URRs that stopped, because of their limit or by control's will.
+    /// The URRs that stopped, because of their limit or by control's will, and all that count before QoS.
     pub(super) stopped: u64,
     pub(super) counts: Counts,
     /// The slot that `near` is a copy of.
@@ -167,6 +168,13 @@ pub(super) struct Counts {
     urrs: u8,
     /// Of one direction. With `FLAG`: one a line.
     meters: u8,
+}
+
+impl Face {
+    /// The slots that count before QoS.
+    pub(super) const fn before_qos(&self) -> u64 {
+        below(self.counts.urrs()) & !below(self.after_qos)
+    }
 }
 
 const FLAG: u8 = 0x80;

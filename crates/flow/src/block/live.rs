@@ -29,6 +29,12 @@ impl<'a> LiveBlock<'a> {
         self.faces[self.direction as usize].face()
     }
 
+    /// Which way its packets go.
+    #[inline]
+    pub const fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// The session.
     #[inline(always)]
     pub fn session(&self) -> SessionIndex {

@@ -51,7 +51,8 @@ impl<'a> SessionBlock<'a> {
 
     /// The URRs that stopped in a direction: bit n is slot n.
     pub fn stopped(&self, direction: Direction) -> u64 {
-        self.faces[direction as usize].stopped
+        let face = self.faces[direction as usize];
+        face.stopped & !face.before_qos()
     }
 
     /// The meter that the session shares with others.

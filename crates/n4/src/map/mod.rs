@@ -94,7 +94,7 @@ impl Context<'_> {
         }
     }
 
-    /// The application that a PDI names. One without PFDs is none that we know (TS 29.244 §8.2.6).
+    /// The application that an IE names. One without PFDs is none that we know (TS 29.244 §8.2.6).
     fn application(
         &self,
         id: Option<ApplicationId<'_>>,

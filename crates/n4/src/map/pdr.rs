@@ -228,7 +228,7 @@ fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject
 
 /// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule
 /// would match more than it was meant to.
-fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
+pub(super) fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
     let mut filters = Vec::with_capacity(sent.len());
     for one in sent {
         let filter = sdf_filter(&one)?;

@@ -51,9 +51,7 @@ pub(crate) fn establishment(
     refuse(&unsupported)?;
     unsupported::establishment(request)?;
     let mut changes = Changes {
-        create_urrs: collect(&request.create_urr, context, |urr| {
-            usage::create(urr, context.now)
-        })?,
+        create_urrs: collect(&request.create_urr, context, |urr| usage::create(urr, context))?,
         create_qers: collect(&request.create_qer, context, far::create_qer)?,
         packets: packets::left(&request.create_qer, context)?,
         create_bars: request
@@ -207,14 +205,10 @@ fn create_and_update(
     request: &SessionModificationRequest<'_>,
     context: Context<'_>,
 ) -> Result<(), Reject> {
-    changes.create_urrs = collect(&request.create_urr, context, |urr| {
-        usage::create(urr, context.now)
-    })?;
+    changes.create_urrs = collect(&request.create_urr, context, |urr| usage::create(urr, context))?;
     changes.create_qers = collect(&request.create_qer, context, far::create_qer)?;
     changes.packets = packets::left(&request.create_qer, context)?;
-    changes.update_urrs = collect(&request.update_urr, context, |urr| {
-        usage::update(urr, context.now)
-    })?;
+    changes.update_urrs = collect(&request.update_urr, context, |urr| usage::update(urr, context))?;
     changes.update_qers = collect(&request.update_qer, context, far::update_qer)?;
     let created = request.create_bar.iter().map(far::create_bar);
     changes.create_bars = created.collect::<Result<_, _>>()?;

@@ -1,8 +1,7 @@
 //! What URRs, QERs, BARs and whole requests may ask for that this node does not do: refused, so that "accepted" stays
 //! true. What PDRs, FARs and Traffic Endpoints may not ask for stands with their mapping.
 //!
-//! Not refused is what control planes in the field send to every UP function alike, told of its features or not:
-//! measurement before QoS enforcement. docs/compliance/ts29244-ies.md tells one from the other, IE by IE.
+//! docs/compliance/ts29244-ies.md tells what is refused from what is done, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
 use pfcp::ie::{MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers};
@@ -81,20 +80,11 @@ pub(super) fn create_urr(urr: &CreateUrr<'_>) -> Result<(), Reject> {
             (urr.event_quota.is_some(), IeType::EVENT_QUOTA),
             (urr.time_quota_mechanism.is_some(), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
-            (urr.far_id_for_quota_action.is_some(), IeType::FAR_ID),
             (
                 urr.ethernet_inactivity_timer.is_some(),
                 IeType::ETHERNET_INACTIVITY_TIMER,
             ),
             (urr.number_of_reports.is_some(), IeType::NUMBER_OF_REPORTS),
-            (
-                !urr.exempted_application_id_for_quota_action.is_empty(),
-                IeType::APPLICATION_ID,
-            ),
-            (
-                !urr.exempted_sdf_filter_for_quota_action.is_empty(),
-                IeType::SDF_FILTER,
-            ),
             (
                 urr.user_plane_inactivity_timer.is_some(),
                 IeType::USER_PLANE_INACTIVITY_TIMER,
@@ -120,20 +110,11 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
             (sets(urr.event_quota), IeType::EVENT_QUOTA),
             (sets(urr.time_quota_mechanism), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
-            (sets(urr.far_id_for_quota_action), IeType::FAR_ID),
             (
                 sets(urr.ethernet_inactivity_timer),
                 IeType::ETHERNET_INACTIVITY_TIMER,
             ),
             (sets(urr.number_of_reports), IeType::NUMBER_OF_REPORTS),
-            (
-                !urr.exempted_application_id_for_quota_action.is_empty(),
-                IeType::APPLICATION_ID,
-            ),
-            (
-                !urr.exempted_sdf_filter_for_quota_action.is_empty(),
-                IeType::SDF_FILTER,
-            ),
             (
                 sets(urr.user_plane_inactivity_timer),
                 IeType::USER_PLANE_INACTIVITY_TIMER,

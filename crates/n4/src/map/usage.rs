@@ -5,21 +5,31 @@
 //! triggers without the IE that they are about, since free5GC sends PERIO and VOLTH whatever is configured: they call
 //! for nothing.
 
-use pfcp::IeType;
 use pfcp::group::{AdditionalMonitoringTime, CreateUrr, UpdateUrr};
-use pfcp::ie;
+use pfcp::ie::{self, Cause};
+use pfcp::{IeType, Repeated};
 use rules::model::{
-    DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
-    Subsequent, SubsequentUpdate, UnixSeconds, Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate, Volume,
+    Application, DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod, MonitoringTime,
+    ReportingTriggers, SdfFilter, Subsequent, SubsequentUpdate, UnixSeconds, Urr, UrrId, UrrTerms,
+    UrrTermsUpdate, UrrUpdate, Volume,
 };
 
-use super::{edit, unsupported};
+use super::pdr::sdf_filters;
+use super::{Context, edit, unsupported};
 use crate::cause::Reject;
 
-pub(super) fn create(urr: &CreateUrr<'_>, now: UnixSeconds) -> Result<Urr, Reject> {
+pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, Reject> {
     unsupported::create_urr(urr)?;
-    let reject = Reject::rule(UrrId(urr.urr_id.0));
-    let terms = terms(urr, now);
+    let (reject, now) = (Reject::rule(UrrId(urr.urr_id.0)), context.now);
+    let (applications, filters) = (
+        &urr.exempted_application_id_for_quota_action,
+        &urr.exempted_sdf_filter_for_quota_action,
+    );
+    let terms = UrrTerms {
+        exempt_applications: exempt_applications(applications.iter(), context, reject)?,
+        exempt_filters: exempt_filters(filters, reject)?,
+        ..terms(urr, now)
+    };
     let made = Urr {
         id: UrrId(urr.urr_id.0),
         method: MeasurementMethod(urr.measurement_method.0),
@@ -36,10 +46,24 @@ pub(super) fn create(urr: &CreateUrr<'_>, now: UnixSeconds) -> Result<Urr, Rejec
     Ok(made)
 }
 
-pub(super) fn update(urr: &UpdateUrr<'_>, now: UnixSeconds) -> Result<UrrUpdate, Reject> {
+pub(super) fn update(urr: &UpdateUrr<'_>, context: Context<'_>) -> Result<UrrUpdate, Reject> {
     unsupported::update_urr(urr)?;
-    let reject = Reject::rule(UrrId(urr.urr_id.0));
-    let terms = terms_update(urr, now);
+    let (reject, now) = (Reject::rule(UrrId(urr.urr_id.0)), context.now);
+    let (applications, filters) = (
+        &urr.exempted_application_id_for_quota_action,
+        &urr.exempted_sdf_filter_for_quota_action,
+    );
+    let names_applications = !applications.is_empty() || applications.removes_all();
+    let names_filters = !filters.is_empty() || filters.removes_all();
+    let terms = UrrTermsUpdate {
+        exempt_applications: names_applications
+            .then(|| exempt_applications(applications.iter(), context, reject))
+            .transpose()?,
+        exempt_filters: names_filters
+            .then(|| exempt_filters(filters, reject))
+            .transpose()?,
+        ..terms_update(urr, now)
+    };
     let made = UrrUpdate {
         id: UrrId(urr.urr_id.0),
         method: urr.measurement_method.map(|method| MeasurementMethod(method.0)),
@@ -98,6 +122,8 @@ fn terms(urr: &CreateUrr<'_>, now: UnixSeconds) -> UrrTerms {
     terms!((UrrTerms, Subsequent), (given, given_some), urr, now, {
         additional_monitoring_times: urr.additional_monitoring_time.iter().map(|time| monitoring_time(&time)).collect(),
         linked: urr.linked_urr_id.iter().map(|linked| UrrId(linked.0)).collect(),
+        exempt_applications: Vec::new(),
+        exempt_filters: Vec::new(),
     })
 }
 
@@ -109,7 +135,27 @@ fn terms_update(urr: &UpdateUrr<'_>, now: UnixSeconds) -> UrrTermsUpdate {
             .then(|| times.iter().map(|time| monitoring_time(&time)).collect()),
         linked: (!linked.is_empty() || linked.removes_all())
             .then(|| linked.iter().map(|linked| UrrId(linked.0)).collect()),
+        exempt_applications: None,
+        exempt_filters: None,
     })
+}
+
+/// The applications whose packets a quota does not stop: those that are known.
+fn exempt_applications<'a>(
+    sent: impl Iterator<Item = ie::ApplicationId<'a>>,
+    context: Context<'_>,
+    reject: Reject,
+) -> Result<Vec<Application>, Reject> {
+    let known = sent.map(|id| context.application(Some(id), reject));
+    known.filter_map(Result::transpose).collect()
+}
+
+/// The SDF filters whose packets a quota does not stop.
+fn exempt_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>, reject: Reject) -> Result<Vec<SdfFilter>, Reject> {
+    let bad = reject
+        .because(Cause::MANDATORY_IE_INCORRECT)
+        .offends(IeType::SDF_FILTER);
+    sdf_filters(sent).map_err(|_| bad)
 }
 
 fn monitoring_time(time: &AdditionalMonitoringTime<'_>) -> MonitoringTime {

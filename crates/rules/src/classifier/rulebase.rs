@@ -156,11 +156,11 @@ fn bit(number: u8) -> u64 {
     1u64.checked_shl(number.into()).unwrap_or(0)
 }
 
-/// The bits of `mask`, each at the slot that its number has.
-fn at_slots(mask: u64, slots: &[u8]) -> u64 {
+/// The slots of those whose numbers are in `mask`.
+fn at_slots(mask: u64, slots: &[u64]) -> u64 {
     let numbers = slots.iter().enumerate();
     let set = numbers.filter(|(number, _)| mask >> number & 1 != 0);
-    set.fold(0, |all, (_, slot)| all | bit(*slot))
+    set.fold(0, |all, (_, slots)| all | slots)
 }
 
 /// A rulebase as one PDR activates it.
@@ -172,8 +172,8 @@ struct Activated {
     fars: Box<[(u8, SourceCheck)]>,
     /// By number: the slot of each QER, and the bits of all of its slots.
     qers: Box<[(u8, u64)]>,
-    /// By number: the slot of each URR.
-    urrs: Box<[u8]>,
+    /// By number: the bits of the counters of each URR.
+    urrs: Box<[u64]>,
 }
 
 impl Activated {
@@ -307,7 +307,10 @@ fn activated(
         Ok((own, bit(own) | packets))
     });
     let urrs = rulebase.urrs().iter();
-    let urrs = urrs.map(|id| slot(rules.urrs().iter().position(|urr| urr.id == *id), *id));
+    let urrs = urrs.map(|id| {
+        let slot = slot(rules.urrs().iter().position(|urr| urr.id == *id), *id);
+        slot.map(|slot| rules.counter_slots(slot.into()))
+    });
     Ok(Activated {
         rulebase: Arc::clone(rulebase),
         fars: fars.collect::<Result<_, _>>()?,

@@ -120,11 +120,7 @@ fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
     let to_nodes = |to: ForwardingParameters| {
         to.destination == DestinationInterface::Access && to.outer_header_creation.is_none()
     };
-    let mut pdrs = rules
-        .pdrs()
-        .iter()
-        .filter(|pdr| pdr.may_follow(far.id))
-        .peekable();
+    let mut pdrs = rules.users(far.id).peekable();
     far.forwarding.is_some_and(to_nodes)
         && pdrs.peek().is_some()
         && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
@@ -133,7 +129,7 @@ fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
 /// Whether a FAR's packets are on their way from the UE, as the PDU Session Container says. To the CP function go those
 /// of the UE, and those for it that are buffered there (TS 29.244 §5.3.3.2).
 fn is_uplink(far: &Far, to: DestinationInterface, rules: &SessionRules) -> bool {
-    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.may_follow(far.id));
+    let mut pdrs = rules.users(far.id);
     match to {
         DestinationInterface::Access => false,
         DestinationInterface::CpFunction => {

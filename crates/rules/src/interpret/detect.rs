@@ -141,7 +141,7 @@ impl<'a> Session<'a> {
         named.or(default).is_none_or(|instance| instance.vrf == vrf)
     }
 
-    fn fits(self, filter: &SdfFilter, interface: SourceInterface, tuple: &IpTuple) -> bool {
+    pub(super) fn fits(self, filter: &SdfFilter, interface: SourceInterface, tuple: &IpTuple) -> bool {
         let Some(filter) = self.rules.resolve(filter) else {
             return false;
         };
@@ -159,7 +159,12 @@ impl<'a> Session<'a> {
                 .is_none_or(|label| !tuple.addrs.is_v4() && tuple.flow_label == label)
     }
 
-    fn is_of(self, application: &Application, interface: SourceInterface, tuple: &IpTuple) -> bool {
+    pub(super) fn is_of(
+        self,
+        application: &Application,
+        interface: SourceInterface,
+        tuple: &IpTuple,
+    ) -> bool {
         let mut flows = application.flows.iter();
         flows.any(|flow| self.describes(flow, interface, tuple))
     }

@@ -68,7 +68,7 @@ impl Session<'_> {
             Some(Verb::Forward) if far.redirect.is_some() => self.way_of_redirected(far),
             Some(Verb::Forward) => {
                 let to = far.forwarding.ok_or(DropReason::FarNoTunnel)?;
-                let mut users = self.rules.pdrs().iter().filter(|user| user.may_follow(far.id));
+                let mut users = self.rules.users(far.id);
                 let by_cp = users
                     .clone()
                     .all(|user| user.pdi.source_interface == SourceInterface::CpFunction);
@@ -282,6 +282,7 @@ impl Session<'_> {
                 bytes,
                 ingress,
                 mirror,
+                is_answer: false,
             }),
             PlainRoute::ToUe(_, UeRoute::Nowhere) => Err(DropReason::UeToUe),
         }
@@ -308,6 +309,7 @@ impl Session<'_> {
                 bytes,
                 ingress,
                 mirror,
+                is_answer: false,
             },
             None => Outcome::Forwarded {
                 bytes,

@@ -60,6 +60,7 @@ impl Session<'_> {
             bytes,
             ingress,
             mirror: None,
+            is_answer: true,
         })
     }
 }

@@ -417,6 +417,10 @@ pub struct UrrTermsUpdate {
     pub linked: Option<Vec<UrrId>>,
     /// FAR ID for Quota Action.
     pub quota_action: Edit<FarId>,
+    /// Exempted Application IDs for Quota Action, all of them.
+    pub exempt_applications: Option<Vec<Application>>,
+    /// Exempted SDF Filters for Quota Action, all of them.
+    pub exempt_filters: Option<Vec<SdfFilter>>,
     /// Number of Reports.
     pub number_of_reports: Edit<u16>,
 }
@@ -441,6 +445,8 @@ impl UrrTermsUpdate {
         );
         replace(&mut terms.linked, self.linked);
         self.quota_action.apply(&mut terms.quota_action);
+        replace(&mut terms.exempt_applications, self.exempt_applications);
+        replace(&mut terms.exempt_filters, self.exempt_filters);
         self.number_of_reports.apply(&mut terms.number_of_reports);
     }
 }
@@ -492,6 +498,8 @@ impl From<UrrTerms> for UrrTermsUpdate {
             additional_monitoring_times: Some(terms.additional_monitoring_times),
             linked: Some(terms.linked),
             quota_action: terms.quota_action.into(),
+            exempt_applications: Some(terms.exempt_applications),
+            exempt_filters: Some(terms.exempt_filters),
             number_of_reports: terms.number_of_reports.into(),
         }
     }

@@ -331,6 +331,29 @@ impl SessionRules {
         u8::try_from(slot).ok().filter(|_| bills)
     }
 
+    /// The counter slots behind all others, where packets count before QoS enforcement: of each URR that tells of it.
+    pub fn before_qos_slots(&self) -> impl Iterator<Item = (u8, UrrId)> + '_ {
+        let own = usize::from(self.inactivity_timer.is_some()) + usize::from(self.content_rest().is_some());
+        let first = self.urrs.len() + own;
+        let measuring = self.urrs.iter().filter(|urr| urr.measures_before_qos());
+        let slots = (first..).map(|slot| slot.min(u8::MAX.into()) as u8);
+        slots.zip(measuring.map(|urr| urr.id))
+    }
+
+    /// The counter slots that packets count in which count in the URR in `slot`: bit n is slot n. None while it is
+    /// paused.
+    pub(crate) fn counter_slots(&self, slot: usize) -> u64 {
+        let Some(urr) = self.urrs.get(slot).filter(|urr| !urr.is_paused()) else {
+            return 0;
+        };
+        let mut before = self.before_qos_slots();
+        let before = before
+            .find(|(_, id)| *id == urr.id)
+            .map(|(slot, _)| u32::from(slot));
+        let bit = |slot: u32| 1u64.checked_shl(slot).unwrap_or(0);
+        bit(slot as u32) | before.map_or(0, bit)
+    }
+
     /// The PDR with this id.
     pub fn pdr(&self, id: PdrId) -> Option<&Pdr> {
         find(&self.pdrs, id)
@@ -380,6 +403,17 @@ impl SessionRules {
     /// The definitions of SDF filters that PDRs use by id, in the order of their ids.
     pub fn shared_filters(&self) -> impl Iterator<Item = &SdfFilter> {
         self.shared_filters.values()
+    }
+
+    /// The PDRs whose packets a FAR may be applied to: as their own, or since a quota is used up.
+    pub fn users(&self, far: FarId) -> impl Iterator<Item = &Pdr> + Clone {
+        let acts = move |urr: &&Urr| urr.terms().quota_action == Some(far);
+        let substitutes = move |pdr: &Pdr| {
+            let mut urrs = self.urrs.iter().filter(acts);
+            urrs.any(|urr| pdr.may_count_in(urr.id))
+        };
+        let pdrs = self.pdrs.iter();
+        pdrs.filter(move |pdr| pdr.may_follow(far) || substitutes(pdr))
     }
 
     /// The F-TEIDs of PDRs and Traffic Endpoints.
@@ -459,7 +493,10 @@ impl SessionRules {
     /// Also [`EditFault::Unmeasured`] and [`EditFault::NoMonitoringTime`].
     pub fn create_urr(&mut self, urr: Urr) -> Result<(), EditError> {
         check_urr(&urr)?;
-        create(&mut self.urrs, urr)
+        let filters = definitions(&urr.terms().exempt_filters);
+        create(&mut self.urrs, urr)?;
+        self.shared_filters.extend(filters);
+        Ok(())
     }
 
     /// Adds a BAR (Create BAR).
@@ -514,7 +551,14 @@ impl SessionRules {
                 fault,
             })?;
         }
-        update(&mut self.urrs, change.id, |urr| change.apply(urr))
+        let exempt = change
+            .terms
+            .as_deref()
+            .and_then(|terms| terms.exempt_filters.as_deref());
+        let filters = definitions(exempt.unwrap_or_default());
+        update(&mut self.urrs, change.id, |urr| change.apply(urr))?;
+        self.shared_filters.extend(filters);
+        Ok(())
     }
 
     /// Changes a BAR (Update BAR).
@@ -624,11 +668,15 @@ impl SessionRules {
         self.shared_filters.extend(definitions(filters));
     }
 
-    /// Forgets the definitions of filters that no PDR uses (TS 29.244 §8.2.5). To be called when PDRs have been removed,
-    /// and when all edits of a request are made: it looks at all filters.
+    /// Forgets the definitions of filters that neither a PDR nor what a quota exempts uses (TS 29.244 §8.2.5). To be
+    /// called when rules have been removed, and when all edits of a request are made: it looks at all filters.
     pub fn forget_unused_filters(&mut self) {
         let filters = self.pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
-        let used: BTreeSet<SdfFilterId> = filters.filter_map(|filter| filter.filter_id).collect();
+        let exempt = self.urrs.iter().flat_map(|urr| &urr.terms().exempt_filters);
+        let used: BTreeSet<SdfFilterId> = filters
+            .chain(exempt)
+            .filter_map(|filter| filter.filter_id)
+            .collect();
         self.shared_filters.retain(|id, _| used.contains(id));
     }
 }

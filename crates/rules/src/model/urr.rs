@@ -3,7 +3,9 @@
 //! A plain rule is small, since there is one in each of very many sessions: what few rules say is behind one pointer
 //! ([`UrrTerms`]).
 
+use super::application::Application;
 use super::ids::{FarId, UrrId};
+use super::pdr::SdfFilter;
 use super::session_rules::EditFault;
 
 /// What is measured (TS 29.244 §8.2.40), the octet of the wire.
@@ -195,6 +197,10 @@ pub struct UrrTerms {
     pub linked: Vec<UrrId>,
     /// FAR ID for Quota Action: what becomes of packets when a quota is used up.
     pub quota_action: Option<FarId>,
+    /// Exempted Application ID for Quota Action: packets of these go their own way although a quota is used up.
+    pub exempt_applications: Vec<Application>,
+    /// Exempted SDF Filter for Quota Action: so do those that one of these describes.
+    pub exempt_filters: Vec<SdfFilter>,
     /// Number of Reports after which the rule is inactive.
     pub number_of_reports: Option<u16>,
 }
@@ -220,6 +226,8 @@ impl UrrTerms {
         additional_monitoring_times: Vec::new(),
         linked: Vec::new(),
         quota_action: None,
+        exempt_applications: Vec::new(),
+        exempt_filters: Vec::new(),
         number_of_reports: None,
     };
 
@@ -416,6 +424,12 @@ impl Urr {
     pub fn dropped_threshold(&self) -> Option<DroppedDlThreshold> {
         let asks = self.triggers.contains(ReportingTriggers::DROTH) && !self.is_paused();
         self.terms().dropped_dl_threshold.filter(|_| asks)
+    }
+
+    /// Whether its usage before QoS enforcement is told beside that after it: of octets alone (TS 29.244 §5.2.2.3.1).
+    pub const fn measures_before_qos(&self) -> bool {
+        self.method.contains(MeasurementMethod::VOLUM)
+            && self.information.contains(MeasurementInformation::MBQE)
     }
 
     /// Whether the control plane has paused it: Inactive Measurement (TS 29.244 §5.2.2.2.1).

@@ -13,7 +13,7 @@ use crate::model::{
     FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
     OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr,
     PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules,
-    SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrUpdate,
+    SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
@@ -38,7 +38,7 @@ const FARS: u32 = 8;
 const QERS: u32 = 4;
 const URRS: u32 = 3;
 
-fn any_filter() -> impl Strategy<Value = SdfFilter> {
+pub(super) fn any_filter() -> impl Strategy<Value = SdfFilter> {
     let description = prop::option::weighted(0.8, prop::sample::select(&DESCRIPTIONS[..]));
     let tos = prop::option::weighted(
         0.15,
@@ -106,7 +106,7 @@ fn any_route() -> impl Strategy<Value = IpPrefix> {
 }
 
 /// Applications of which nothing is known, too.
-fn any_application() -> impl Strategy<Value = Application> {
+pub(super) fn any_application() -> impl Strategy<Value = Application> {
     let flows = prop::collection::vec(prop::sample::select(&DESCRIPTIONS[..]), 0..3);
     flows.prop_map(|flows| Application {
         id: (*b"app").into(),
@@ -356,14 +356,42 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
     let fars = prop::collection::vec(any_far(), FARS as usize);
     let qers = prop::collection::vec(any_qer(), QERS as usize);
     let timer = prop_oneof![3 => Just(0), 1 => 1..100_u32];
-    (pdrs, fars, qers, timer).prop_map(|(pdrs, fars, qers, seconds)| {
-        let mut rules = assemble(pdrs, fars, qers);
+    let urrs = prop::collection::vec(any_plain_urr(), URRS as usize);
+    (pdrs, fars, qers, timer, urrs).prop_map(|(pdrs, fars, qers, seconds, urrs)| {
+        let mut rules = assemble(pdrs, fars, qers, urrs);
         rules.set_inactivity_timer(seconds);
         rules
     })
 }
 
-fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>) -> SessionRules {
+/// What a quota stops, and where that goes: to one of the FARs.
+fn any_quota_terms() -> impl Strategy<Value = UrrTerms> {
+    let action = prop::option::of((0..FARS).prop_map(FarId));
+    let applications = prop::collection::vec(any_application(), 0..2);
+    let filters = prop::collection::vec(any_filter(), 0..2);
+    (action, applications, filters).prop_map(|(quota_action, exempt_applications, exempt_filters)| UrrTerms {
+        quota_action,
+        exempt_applications,
+        exempt_filters,
+        ..UrrTerms::NONE
+    })
+}
+
+/// A URR that counts octets, some before QoS enforcement, too.
+fn any_plain_urr() -> impl Strategy<Value = Urr> {
+    let terms = prop::option::of(any_quota_terms());
+    let information = prop_oneof![
+        3 => Just(MeasurementInformation::default()),
+        1 => Just(MeasurementInformation::MBQE)
+    ];
+    (terms, information).prop_map(|(terms, information)| Urr {
+        information,
+        terms: terms.filter(|terms| *terms != UrrTerms::NONE).map(Box::new),
+        ..Urr::volume(UrrId(0))
+    })
+}
+
+fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>, urrs: Vec<Urr>) -> SessionRules {
     let mut rules = SessionRules::new();
     let mut made = Vec::new();
     for (id, pdr) in (1..).zip(pdrs) {
@@ -375,7 +403,9 @@ fn assemble(pdrs: Vec<Pdr>, fars: Vec<Far>, qers: Vec<Qer>) -> SessionRules {
     for (id, qer) in (0..).zip(qers) {
         made.push(rules.create_qer(Qer { id: QerId(id), ..qer }));
     }
-    made.extend((0..URRS).map(|id| rules.create_urr(Urr::volume(UrrId(id)))));
+    for (id, urr) in (0..).zip(urrs) {
+        made.push(rules.create_urr(Urr { id: UrrId(id), ..urr }));
+    }
     made.push(rules.create_bar(Bar {
         id: BarId(1),
         notification_delay: None,
@@ -492,7 +522,13 @@ pub fn any_edit() -> impl Strategy<Value = Edited> {
     let removed_qer = (0..QERS).prop_map(|id| Edited::RemoveQer(QerId(id)));
     let removed_urr = (0..URRS).prop_map(|id| Edited::RemoveUrr(UrrId(id)));
     let paused = (0..URRS, any::<bool>()).prop_map(|(id, is_paused)| Edited::PauseUrr(UrrId(id), is_paused));
-    prop_oneof![4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr, 1 => paused]
+    let quota =
+        (0..URRS, any_quota_terms()).prop_map(|(id, terms)| Edited::Quota(UrrId(id), Box::new(terms)));
+    let far_goes = (0..FARS).prop_map(|id| Edited::RemoveFar(FarId(id)));
+    prop_oneof![
+        4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr, 1 => paused, 1 => quota,
+        1 => far_goes
+    ]
 }
 
 /// One change of a session's rules.
@@ -510,8 +546,12 @@ pub enum Edited {
     RemoveQer(QerId),
     /// The URR goes.
     RemoveUrr(UrrId),
-    /// The URR counts nothing any more, or again.
+    /// The URR counts nothing any more, or again; then not before QoS enforcement.
     PauseUrr(UrrId, bool),
+    /// What the URR's quota stops, and where that goes, is another.
+    Quota(UrrId, Box<UrrTerms>),
+    /// The FAR goes; a rule that needs it keeps it.
+    RemoveFar(FarId),
 }
 
 impl Edited {
@@ -544,6 +584,16 @@ impl Edited {
             Self::RemovePdr(id) => rules.remove_pdr(*id).map(drop),
             Self::RemoveQer(id) => rules.remove_qer(*id).map(drop),
             Self::RemoveUrr(id) => rules.remove_urr(*id).map(drop),
+            Self::Quota(id, terms) => rules.update_urr(UrrUpdate {
+                terms: Some(Box::new(UrrTermsUpdate {
+                    quota_action: terms.quota_action.map_or(Edit::Clear, Edit::Set),
+                    exempt_applications: Some(terms.exempt_applications.clone()),
+                    exempt_filters: Some(terms.exempt_filters.clone()),
+                    ..UrrTermsUpdate::default()
+                })),
+                ..UrrUpdate::new(*id)
+            }),
+            Self::RemoveFar(id) => rules.remove_far(*id).map(drop),
             Self::PauseUrr(id, is_paused) => rules.update_urr(UrrUpdate {
                 information: Some(if *is_paused {
                     MeasurementInformation::INAM

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::rules::{any_application, any_filter};
 use crate::model::{
     DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
     Subsequent, UnixSeconds, Urr, UrrId, UrrTerms, Volume,
@@ -74,11 +75,15 @@ fn any_terms() -> impl Strategy<Value = UrrTerms> {
         prop::collection::vec(any::<u32>().prop_map(UrrId), 0..3),
         any::<Option<u32>>(),
         any::<Option<u16>>(),
+        (
+            prop::collection::vec(any_application(), 0..2),
+            prop::collection::vec(any_filter(), 0..2),
+        ),
     );
     (any::<[Option<u32>; 5]>(), dropped, later, named).prop_map(|(numbers, dropped, later, named)| {
         let (monitoring_time, subsequent, additional_monitoring_times) = later;
         let subsequent = monitoring_time.map(|_| subsequent).unwrap_or_default();
-        let (linked, quota_action, number_of_reports) = named;
+        let (linked, quota_action, number_of_reports, exempt) = named;
         UrrTerms {
             event_threshold: numbers[0],
             event_quota: numbers[1],
@@ -91,6 +96,8 @@ fn any_terms() -> impl Strategy<Value = UrrTerms> {
             additional_monitoring_times,
             linked,
             quota_action: quota_action.map(FarId),
+            exempt_applications: exempt.0,
+            exempt_filters: exempt.1,
             number_of_reports,
         }
     })

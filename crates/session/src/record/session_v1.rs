@@ -158,8 +158,7 @@ struct Pdr {
     ue_ip: Vec<UeIp>,
     framed_routes: Vec<Prefix>,
     sdf_filters: Vec<Filter>,
-    /// Its identifier, and the flows that are its.
-    application: Option<(Vec<u8>, Vec<String>)>,
+    application: Option<Application>,
     qfis: Vec<u8>,
     /// The value of Outer Header Removal, and whether the PDU Session Container goes.
     outer_header_removal: Option<(u8, bool)>,
@@ -169,6 +168,9 @@ struct Pdr {
     /// The names of rulebases of predefined rules.
     rulebases: Vec<Vec<u8>>,
 }
+
+/// An application's identifier, and the flows that are its.
+type Application = (Vec<u8>, Vec<String>);
 
 #[derive(Serialize, Deserialize)]
 struct Far {
@@ -421,10 +423,7 @@ impl Writer<'_> {
             ue_ip: ue_ip.iter().map(ue_ip_body).collect(),
             framed_routes: framed_routes.iter().map(written).collect(),
             sdf_filters: sdf_filters.iter().map(filter).collect(),
-            application: application.as_ref().map(|application| {
-                let model::Application { id, flows } = application;
-                (id.to_vec(), flows.iter().map(ToString::to_string).collect())
-            }),
+            application: application.as_ref().map(write_application),
             qfis: qfis.iter().map(|qfi| qfi.get()).collect(),
             outer_header_removal: outer_header_removal.map(|removal| {
                 let model::OuterHeaderRemoval { header, deletes_psc } = removal;
@@ -632,6 +631,11 @@ fn ue_ip_body(ue: &model::UeIpAddress) -> UeIp {
         ipv6,
         is_destination,
     }
+}
+
+fn write_application(application: &model::Application) -> Application {
+    let model::Application { id, flows } = application;
+    (id.to_vec(), flows.iter().map(ToString::to_string).collect())
 }
 
 fn filter(filter: &model::SdfFilter) -> Filter {

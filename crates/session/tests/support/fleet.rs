@@ -31,6 +31,8 @@ pub struct Worker {
     pub queue: VecDeque<Effect>,
     pub sessions: BTreeMap<SessionIndex, SessionImage>,
     pub counts: BTreeMap<(SessionIndex, UrrId), UrrCount>,
+    /// What came before QoS and was not told.
+    pub before_qos: Vec<(SessionIndex, (UrrId, UrrCount))>,
     /// What it says is left of packet rates.
     pub packets: BTreeMap<SessionIndex, Vec<PacketsLeft>>,
     pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
@@ -104,6 +106,13 @@ impl Fleet {
         }
     }
 
+    /// Counts packets before QoS, as the worker does that has the session with this index.
+    pub fn count_before_qos(&mut self, session: SessionIndex, urr: UrrId, count: UrrCount) {
+        let mut workers = self.workers.iter_mut();
+        let worker = workers.find(|worker| worker.sessions.contains_key(&session));
+        worker.unwrap().before_qos.push((session, (urr, count)));
+    }
+
     /// Counts packets in a URR of the session with this index, as the worker that has it does.
     pub fn count(&mut self, session: SessionIndex, urr: UrrId, count: UrrCount) {
         let worker = self
@@ -171,6 +180,7 @@ impl Worker {
                     Ok(Some(UsageSnapshot {
                         session,
                         counters,
+                        before_qos: self.take_before_qos(session),
                         packets: self.packets.get(&session).cloned().unwrap_or_default(),
                         ..UsageSnapshot::default()
                     })),
@@ -240,11 +250,13 @@ impl Worker {
                 let count = |urr| (urr, self.counts.get(&(index, urr)).copied().unwrap_or_default());
                 let counters: Vec<_> = gone.map(count).collect();
                 self.forget(index, &counters);
+                let before_qos = self.take_before_qos(index);
                 let leaves = self.sessions[&index].meter_share == MeterShare::Leaving;
                 let packets = self.packets.get(&index).filter(|_| leaves);
                 Ok(Some(UsageSnapshot {
                     session: index,
                     counters,
+                    before_qos,
                     packets: packets.cloned().unwrap_or_default(),
                     ..UsageSnapshot::default()
                 }))
@@ -260,6 +272,7 @@ impl Worker {
                     times: Vec::new(),
                     session: index,
                     counters,
+                    before_qos: self.take_before_qos(index),
                     contents: self.contents.remove(&index).unwrap_or_default(),
                     packets: self.packets.remove(&index).unwrap_or_default(),
                 };
@@ -269,6 +282,11 @@ impl Worker {
                     .ok_or(WorkerFault::Failed)
             }
         }
+    }
+
+    fn take_before_qos(&mut self, session: SessionIndex) -> Vec<(UrrId, UrrCount)> {
+        let told = self.before_qos.extract_if(.., |(index, _)| *index == session);
+        told.map(|(_, count)| count).collect()
     }
 
     fn forget(&mut self, session: SessionIndex, counters: &[(UrrId, UrrCount)]) {

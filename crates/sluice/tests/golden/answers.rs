@@ -3,7 +3,8 @@
 
 use pfcp::group::CreatedPdr;
 use pfcp::ie::{
-    Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, UsageReportTrigger, VolumeMeasurement,
+    Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, UsageInformation, UsageReportTrigger,
+    VolumeMeasurement,
 };
 use pfcp::message::Message;
 use pfcp::{Frames, Header};
@@ -63,10 +64,10 @@ pub fn read(datagram: &[u8], chosen: &mut Chosen) -> Result<Answer, Fault> {
             let usage = said.usage_report.iter();
             answer.usage(usage.map(|report| {
                 usage_report(
-                    report.urr_id.0,
-                    report.ur_seqn.0,
+                    (report.urr_id.0, report.ur_seqn.0),
                     report.usage_report_trigger,
                     report.volume_measurement,
+                    report.usage_information,
                 )
             }));
             let left = said.packet_rate_status_report.iter();
@@ -78,10 +79,10 @@ pub fn read(datagram: &[u8], chosen: &mut Chosen) -> Result<Answer, Fault> {
             let usage = said.usage_report.iter();
             answer.usage(usage.map(|report| {
                 usage_report(
-                    report.urr_id.0,
-                    report.ur_seqn.0,
+                    (report.urr_id.0, report.ur_seqn.0),
                     report.usage_report_trigger,
                     report.volume_measurement,
+                    report.usage_information,
                 )
             }));
             let left = said.packet_rate_status_report.iter();
@@ -148,12 +149,13 @@ fn packets_left(qer: u32, status: PacketRateStatus) -> Value {
 }
 
 fn usage_report(
-    urr: u32,
-    number: u32,
+    (urr, number): (u32, u32),
     trigger: UsageReportTrigger,
     volume: Option<VolumeMeasurement>,
+    part: Option<UsageInformation>,
 ) -> Value {
-    const TRIGGERS: [(&str, UsageReportTrigger); 2] = [
+    const TRIGGERS: [(&str, UsageReportTrigger); 3] = [
+        ("VOLQU", UsageReportTrigger::VOLQU),
         ("IMMER", UsageReportTrigger::IMMER),
         ("TERMR", UsageReportTrigger::TERMR),
     ];
@@ -161,7 +163,11 @@ fn usage_report(
     let trigger = known.map_or_else(|| format!("{trigger:?}"), |(name, _)| (*name).to_owned());
     let volume = volume.unwrap_or_default();
     let (total, uplink, downlink) = (volume.total, volume.uplink, volume.downlink);
-    json!({"urr_id": urr, "ur_seqn": number, "trigger": trigger, "total": total, "uplink": uplink, "downlink": downlink})
+    let mut shown = json!({"urr_id": urr, "ur_seqn": number, "trigger": trigger, "total": total, "uplink": uplink, "downlink": downlink});
+    if let (Some(part), Some(shown)) = (part, shown.as_object_mut()) {
+        shown.insert("usage_information".into(), json!(format!("{part:?}")));
+    }
+    shown
 }
 
 /// A request of Sluice's, as `counters.json` shows it, with the type and the header of its response.
@@ -173,13 +179,27 @@ pub fn request(datagram: &[u8]) -> Result<(Value, Header), Fault> {
             let remote: Vec<_> = errors
                 .flat_map(|report| report.remote_f_teid.iter().collect::<Vec<_>>())
                 .collect();
-            json!({
-                "session_report_request": {
-                    "cp_seid": header.seid.map(|seid| seid.0),
-                    "report_type": said.report_type.0,
-                    "remote_f_teid": remote.iter().map(|f_teid| format!("{f_teid:?}")).collect::<Vec<_>>(),
-                }
-            })
+            let mut shown = json!({
+                "cp_seid": header.seid.map(|seid| seid.0),
+                "report_type": said.report_type.0,
+                "remote_f_teid": remote.iter().map(|f_teid| format!("{f_teid:?}")).collect::<Vec<_>>(),
+            });
+            let usage: Vec<Value> = said
+                .usage_report
+                .iter()
+                .map(|report| {
+                    usage_report(
+                        (report.urr_id.0, report.ur_seqn.0),
+                        report.usage_report_trigger,
+                        report.volume_measurement,
+                        report.usage_information,
+                    )
+                })
+                .collect();
+            if let (false, Some(shown)) = (usage.is_empty(), shown.as_object_mut()) {
+                shown.insert("usage_report".into(), usage.into());
+            }
+            json!({"session_report_request": shown})
         }
         Message::HeartbeatRequest(_) => json!("heartbeat_request"),
         other => json!(format!("message of type {}", other.message_type().0)),

@@ -25,7 +25,9 @@ enum Form {
 const INTERFACES: Form = Form::Code(&["Access", "Core", "SGi-LAN", "CP-function", "LI-function"]);
 const ACTIONS: Form = Form::Flags(&["DROP", "FORW", "BUFF", "NOCP", "DUPL"], 1);
 const TRIGGERS: Form = Form::Flags(
-    &["PERIO", "VOLTH", "TIMTH", "QUHTI", "START", "STOPT", "DROTH"],
+    &[
+        "PERIO", "VOLTH", "TIMTH", "QUHTI", "START", "STOPT", "DROTH", "LIUSA", "VOLQU",
+    ],
     3,
 );
 
@@ -41,6 +43,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("update_pdr", 9, Form::Group),
     ("update_far", 10, Form::Group),
     ("update_forwarding_parameters", 11, Form::Group),
+    ("update_urr", 13, Form::Group),
     ("update_qer", 14, Form::Group),
     ("remove_pdr", 15, Form::Group),
     ("remove_far", 16, Form::Group),
@@ -74,6 +77,7 @@ const IES: &[(&str, u16, Form)] = &[
         62,
         Form::Flags(&["DURAT", "VOLUM", "EVENT"], 1),
     ),
+    ("volume_quota", 73, Form::Made(volume)),
     ("query_urr", 77, Form::Group),
     ("urr_id", 81, Form::Number(4)),
     ("outer_header_creation", 84, Form::Made(outer_header_creation)),
@@ -83,6 +87,11 @@ const IES: &[(&str, u16, Form)] = &[
     ("packet_rate", 94, Form::Made(packet_rate)),
     ("outer_header_removal", 95, Form::Made(outer_header_removal)),
     ("recovery_time_stamp", 96, Form::Number(4)),
+    (
+        "measurement_information",
+        100,
+        Form::Flags(&["MBQE", "INAM", "RADI", "ISTM", "MNOP"], 1),
+    ),
     ("update_duplicating_parameters", 105, Form::Group),
     ("activate_predefined_rules", 106, Form::Text),
     ("deactivate_predefined_rules", 107, Form::Text),

@@ -11,7 +11,7 @@ use super::Worker;
 use crate::act::Ways;
 use crate::descriptor::{Fate, Verdict};
 use crate::encap::{self, Cut, Hop};
-use crate::io::Io;
+use crate::io::{Ingress, Io};
 
 impl<I: Io> Worker<I> {
     /// Answers the packets of this burst that are redirected.
@@ -60,6 +60,7 @@ impl<I: Io> Worker<I> {
         let adjacency = self.adjacencies.resolved(forward.adjacency());
         let adjacency = adjacency.ok_or(DropReason::NoNeighbour)?;
         let buf = &mut self.burst[place];
+        buf.set_ingress(buf.ingress().answering(true));
         refill(buf, &answer[..length]).ok_or(DropReason::NoHeadroom)?;
         let cut = Cut {
             offset: 0,
@@ -70,7 +71,7 @@ impl<I: Io> Worker<I> {
         let is_v4 = answer[0] >> 4 == 4;
         encap::plain(buf, cut, is_v4, adjacency)?;
         let octets = usize::from(descriptor.octets);
-        ways.count(&mut block, &verdict, octets)?;
+        ways.count_or_drop(&mut block, &verdict, octets)?;
         if verdict.content != 0 {
             blocks.count_content(verdict.block, verdict.content, direction, (octets as u64, now));
         }

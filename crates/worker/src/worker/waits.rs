@@ -337,12 +337,37 @@ impl<I: Io> Worker<I> {
                 self.settle_buffered(old, &farewell);
             }
             self.tell_dropped(session);
+            if sets_bounds {
+                self.release_granted(session);
+            }
         }
         Event::Applied {
             op,
             outcome: applied.outcome,
             retired: applied.retired,
             spent: applied.spent,
+        }
+    }
+
+    /// What waits since a quota was used up goes on, if there may be a new one (TS 29.244 §5.2.2.3.1); what there is none
+    /// for waits again.
+    fn release_granted(&mut self, session: SessionIndex) {
+        let Some(slot) = self.sessions.at(session) else {
+            return;
+        };
+        let Some(block) = self.sessions.blocks.get(slot.installed.block) else {
+            return;
+        };
+        let image = &slot.image;
+        for action in &image.quota_actions {
+            let is_stopped = |direction| block.stopped(direction) >> action.urr & 1 == 1;
+            let waiting = action.forward.and_then(|forward| image.buffering(forward));
+            if let Some(Buffering { far, .. }) = waiting
+                && !Direction::BOTH.into_iter().all(is_stopped)
+                && !image.rules.pdrs().iter().any(|pdr| pdr.may_follow(far))
+            {
+                self.buffers.flush((session, far));
+            }
         }
     }
 

@@ -324,7 +324,7 @@ fn removal((header, deletes_psc): (u8, bool)) -> Result<model::OuterHeaderRemova
     Ok(model::OuterHeaderRemoval { header, deletes_psc })
 }
 
-fn application((id, flows): &(Vec<u8>, Vec<String>)) -> Result<model::Application> {
+pub(super) fn application((id, flows): &(Vec<u8>, Vec<String>)) -> Result<model::Application> {
     let flows = flows
         .iter()
         .map(|text| text.parse().map_err(|_| bad("application")));
@@ -369,7 +369,7 @@ fn ue_ips(all: &[UeIp]) -> Vec<model::UeIpAddress> {
     all.iter().map(one).collect()
 }
 
-fn filter(filter: &Filter) -> Result<model::SdfFilter> {
+pub(super) fn filter(filter: &Filter) -> Result<model::SdfFilter> {
     let description = filter.flow_description.as_ref().map(|text| text.parse());
     Ok(model::SdfFilter {
         flow_description: description.transpose().map_err(|_| bad("Flow Description"))?,

@@ -9,7 +9,7 @@ use usage::{
 
 use super::super::{Octets, count, octets};
 use super::read::{Reader, bad};
-use super::{Result, Writer};
+use super::{Application, Filter, Result, Writer, filter, read, write_application};
 use rules::compile::MAX_PDRS;
 
 #[derive(Serialize, Deserialize)]
@@ -42,6 +42,8 @@ pub(super) struct UrrTerms {
     additional_monitoring_times: Vec<(u64, Subsequent)>,
     linked: Vec<u32>,
     quota_action: Option<u32>,
+    exempt_applications: Vec<Application>,
+    exempt_filters: Vec<Filter>,
     number_of_reports: Option<u16>,
 }
 
@@ -71,6 +73,8 @@ pub(super) struct Checkpoint {
     count: Octets,
     /// The first packet, the last one.
     times: Option<(u64, u64)>,
+    /// What came before QoS enforcement.
+    before_qos: Option<Octets>,
     machine: Option<MachineState>,
 }
 
@@ -117,6 +121,8 @@ pub(super) struct Usage {
     sequence: u32,
     triggers: u32,
     count: Octets,
+    /// What came before QoS enforcement.
+    before_qos: Option<Octets>,
     tells_packets: bool,
     /// Seconds.
     duration: Option<u32>,
@@ -135,6 +141,7 @@ impl Writer<'_> {
             since,
             count,
             times,
+            before_qos,
             machine,
         } = *checkpoint;
         Checkpoint {
@@ -143,6 +150,7 @@ impl Writer<'_> {
             since: self.date(since),
             count: octets(count),
             times: times.map(|(first, last)| (self.date(first), self.date(last))),
+            before_qos: before_qos.map(octets),
             machine: machine.as_ref().map(|machine| self.machine(machine)),
         }
     }
@@ -212,6 +220,7 @@ impl Writer<'_> {
             sequence,
             triggers,
             count,
+            before_qos,
             tells_packets,
             duration,
             start,
@@ -226,6 +235,7 @@ impl Writer<'_> {
             sequence,
             triggers: triggers.0,
             count: octets(count),
+            before_qos: before_qos.map(octets),
             tells_packets,
             duration: duration.map(|seconds| seconds.0),
             start: self.date(start),
@@ -247,6 +257,7 @@ impl Reader<'_> {
             times: checkpoint
                 .times
                 .map(|(first, last)| (self.moment(first), self.moment(last))),
+            before_qos: checkpoint.before_qos.map(count),
             machine: checkpoint.machine.as_ref().map(|machine| self.machine(machine)),
         }
     }
@@ -295,6 +306,7 @@ impl Reader<'_> {
             sequence: report.sequence,
             triggers: UsageTriggers(report.triggers),
             count: count(report.count),
+            before_qos: report.before_qos.map(count),
             tells_packets: report.tells_packets,
             duration: report.duration.map(Seconds),
             start: self.moment(report.start),
@@ -346,6 +358,8 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         additional_monitoring_times,
         linked,
         quota_action,
+        exempt_applications,
+        exempt_filters,
         number_of_reports,
     } = terms;
     let dropped = |threshold: model::DroppedDlThreshold| {
@@ -368,6 +382,8 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         additional_monitoring_times: additional_monitoring_times.iter().map(additional).collect(),
         linked: linked.iter().map(|id| id.0).collect(),
         quota_action: quota_action.map(|id| id.0),
+        exempt_applications: exempt_applications.iter().map(write_application).collect(),
+        exempt_filters: exempt_filters.iter().map(filter).collect(),
         number_of_reports: *number_of_reports,
     }
 }
@@ -421,9 +437,16 @@ pub(super) fn read_urr(urr: &Urr) -> Result<model::Urr> {
 }
 
 fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
-    if terms.linked.len() > MAX_PDRS || terms.additional_monitoring_times.len() > MAX_PDRS {
+    let lists = [
+        terms.linked.len(),
+        terms.additional_monitoring_times.len(),
+        terms.exempt_applications.len(),
+        terms.exempt_filters.len(),
+    ];
+    if lists.iter().any(|length| *length > MAX_PDRS) {
         return Err(bad("URR"));
     }
+    let applications = terms.exempt_applications.iter().map(read::application);
     let dropped = |(packets, octets)| model::DroppedDlThreshold { packets, octets };
     let additional = |(at, then): &(u64, Subsequent)| model::MonitoringTime {
         at: model::UnixSeconds(*at),
@@ -441,6 +464,12 @@ fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
         additional_monitoring_times: terms.additional_monitoring_times.iter().map(additional).collect(),
         linked: terms.linked.iter().copied().map(model::UrrId).collect(),
         quota_action: terms.quota_action.map(model::FarId),
+        exempt_applications: applications.collect::<Result<_>>()?,
+        exempt_filters: terms
+            .exempt_filters
+            .iter()
+            .map(read::filter)
+            .collect::<Result<_>>()?,
         number_of_reports: terms.number_of_reports,
     })
 }

@@ -1,0 +1,181 @@
+//! The way out of a packet: what it counts in, its route, its neighbour.
+
+use std::net::IpAddr;
+
+use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Nanos, PackedForward, Second, SessionIndex};
+use packet::DropReason;
+use transport::{Adjacencies, Adjacency, Routes, Via};
+
+use crate::batch::Batch;
+use crate::descriptor::Verdict;
+use crate::notices::Notices;
+use crate::places::{Place, Places};
+use crate::stats::Stats;
+
+/// What it takes to find a packet's way out.
+pub(crate) struct Ways<'a> {
+    pub places: &'a Places,
+    pub adjacencies: &'a Adjacencies,
+    pub routes: &'a Routes,
+    pub notices: &'a mut Notices,
+    pub stats: &'a mut Stats,
+    pub now: Nanos,
+    /// The second that `now` is in.
+    pub second: Second,
+    /// What packets of this burst lack that are dropped as `no_neighbour`, in their order.
+    pub missing: &'a mut Batch<NextHop>,
+}
+
+/// A next hop without a link layer address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextHop {
+    /// Control has a slot for it.
+    Slot(AdjacencyId),
+    /// Control was asked for it.
+    Address(InstanceId, IpAddr),
+}
+
+impl<'a> Ways<'a> {
+    #[inline(always)]
+    pub(super) fn adjacent(&mut self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
+        match self.adjacencies.resolved(id) {
+            Some(adjacency) => Ok(adjacency),
+            None => Err(self.lack(NextHop::Slot(id))),
+        }
+    }
+
+    #[cold]
+    fn lack(&mut self, hop: NextHop) -> DropReason {
+        let _ = self.missing.push(hop);
+        DropReason::NoNeighbour
+    }
+
+    /// The next hop of a packet: the forward's, or that of the packet's own destination.
+    #[inline(always)]
+    pub(super) fn next_hop(
+        &mut self,
+        block: &LiveBlock<'_>,
+        forward: &PackedForward,
+        destination: Option<IpAddr>,
+    ) -> Result<AdjacencyId, DropReason> {
+        match forward.adjacency() {
+            AdjacencyId::BY_DESTINATION => {
+                let destination = destination.ok_or(DropReason::NoMatchingPdr)?;
+                self.route(block, forward.egress(), destination)
+            }
+            id => Ok(id),
+        }
+    }
+
+    /// Counts a packet, unless that is more than a limit allows. Whether it was counted.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, block: &mut LiveBlock<'_>, verdict: &Verdict, octets: usize) -> bool {
+        match block.count(verdict.urrs, octets as u64, self.second) {
+            Counted::PASSED => true,
+            counted => self.reached(block, counted),
+        }
+    }
+
+    /// Counts a packet; one that a limit does not allow goes no further.
+    pub(crate) fn count_or_drop(
+        &mut self,
+        block: &mut LiveBlock<'_>,
+        verdict: &Verdict,
+        octets: usize,
+    ) -> Result<(), DropReason> {
+        match self.count(block, verdict, octets) {
+            true => Ok(()),
+            false => Err(self.stopped(block, verdict.urrs)),
+        }
+    }
+
+    /// A packet has come for which no quota is left. Control is told of the first where it waits for one. Why it is
+    /// dropped, if it is.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn stopped(&mut self, block: &mut LiveBlock<'_>, urrs: u64) -> DropReason {
+        if block.knock(urrs) {
+            self.notices.counters_reached(block.session());
+        }
+        DropReason::QuotaExhausted
+    }
+
+    /// The next hop of a plain packet. A UE's packets leave towards data networks alone, also where N3 shares the VRF:
+    /// no UE talks to gNBs.
+    #[inline(always)]
+    fn route(
+        &mut self,
+        block: &LiveBlock<'_>,
+        egress: InstanceId,
+        destination: IpAddr,
+    ) -> Result<AdjacencyId, DropReason> {
+        self.route_by(block, (egress, destination), |place| place.plain)
+    }
+
+    /// The next hop of a message for another node, which is where tunnels lead.
+    #[cold]
+    pub(super) fn towards_node(
+        &mut self,
+        block: &LiveBlock<'_>,
+        forward: &PackedForward,
+        destination: Option<IpAddr>,
+    ) -> Result<AdjacencyId, DropReason> {
+        let destination = destination.ok_or(DropReason::MartianDestination)?;
+        let id = self.route_by(block, (forward.egress(), destination), |place| place.tunnels)?;
+        let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
+        match self.adjacencies.resolved(id).is_some_and(to_ourselves) {
+            true => Err(DropReason::NoRoute),
+            false => Ok(id),
+        }
+    }
+
+    /// The next hop of a packet that leaves by a place that is `fit`; one that nobody has asked for yet is asked for.
+    #[inline(always)]
+    fn route_by(
+        &mut self,
+        block: &LiveBlock<'_>,
+        (egress, destination): (InstanceId, IpAddr),
+        fit: impl Fn(&Place) -> bool,
+    ) -> Result<AdjacencyId, DropReason> {
+        let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
+        let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
+        if !self.places.at(hop.instance).is_some_and(fit) {
+            return Err(DropReason::NoRoute);
+        }
+        match hop.via {
+            Via::Gateway {
+                adjacency: Some(id), ..
+            } => Ok(id),
+            Via::Gateway { address, .. } => Err(self.ask(block.session(), hop.instance, address)),
+            Via::Nowhere => Err(DropReason::UeToUe),
+            Via::Connected => match self.adjacencies.find(hop.instance, destination) {
+                Some(id) => Ok(id),
+                None => Err(self.ask(block.session(), hop.instance, destination)),
+            },
+        }
+    }
+
+    /// Control is told that a packet's counters have reached something. Whether the packet was counted.
+    #[cold]
+    fn reached(&mut self, block: &LiveBlock<'_>, counted: Counted) -> bool {
+        self.notices.counters_reached(block.session());
+        counted.action.is_none()
+    }
+
+    #[cold]
+    fn ask(&mut self, session: SessionIndex, instance: InstanceId, next_hop: IpAddr) -> DropReason {
+        self.notices
+            .ask(self.stats, session, (instance, next_hop), self.now);
+        self.lack(NextHop::Address(instance, next_hop))
+    }
+}
+
+/// Whether the packet fits the way out.
+#[inline(always)]
+pub(super) fn check_size(octets: usize, mtu: u16) -> Result<(), DropReason> {
+    if octets > usize::from(mtu) {
+        Err(DropReason::TooBig)
+    } else {
+        Ok(())
+    }
+}
