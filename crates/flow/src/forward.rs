@@ -36,7 +36,8 @@ flags! {
         UPLINK_CONTAINER = 1 << 1;
         /// From tunnel to tunnel: GTP-U extension headers other than the PDU Session Container are created again.
         KEEP_EXTENSIONS = 1 << 2;
-        /// NOCP with BUFF: control wants to hear of the first packet. DDPN with DROP: of the first one of each PDR.
+        /// NOCP with BUFF: control wants to hear of the first packet. With DROP: a packet's
+        /// PDR may want word of it (DDPN), or its URRs (DROTH).
         NOTIFY = 1 << 3;
         /// With `Drop`: the FAR says FORW into a tunnel, and no SMF has said which one yet.
         NO_TUNNEL = 1 << 4;

@@ -30,7 +30,8 @@ mod table;
 
 pub use block::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentUsage, Counted, CounterLimit, Flows, Installed,
-    LimitAction, LiveBlock, PackedForward, Reached, Red, ReplaceMap, SessionBlock, UrrCount, Volumes,
+    LimitAction, LiveBlock, PackedForward, PacketTimes, Reached, Red, ReplaceMap, Second, SessionBlock,
+    UrrCount, Volumes,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};

@@ -3,8 +3,9 @@
 use flow::meter::{Meter, MeterSpec, Rate, SharedId};
 use flow::{
     AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Bounds, CounterLimit, Direction, FlowEntry,
-    FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, InstanceId, LimitAction, Mark,
-    OuterAddresses, PackedForward, PortId, ReplaceMap, SessionIndex, Template, UrrCount, Volumes,
+    FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, InstanceId, LimitAction, Mark, Nanos,
+    OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, Second, SessionIndex, Template, UrrCount,
+    Volumes,
 };
 use proptest::prelude::*;
 
@@ -148,6 +149,12 @@ enum Step {
         urrs: u64,
         octets: u16,
         downlink: bool,
+        /// Seconds after the step before.
+        later: u64,
+    },
+    TakeTimes {
+        which: prop::sample::Index,
+        slot: u8,
     },
     SetForward {
         which: prop::sample::Index,
@@ -160,6 +167,11 @@ enum Step {
     },
 }
 
+/// Mostly the same second.
+fn later() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => Just(0), 2 => 1u64..3, 1 => 65_530u64..65_540]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let which = any::<prop::sample::Index>;
     prop_oneof![
@@ -167,8 +179,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (which(), image(), prop::collection::vec(prop::option::of(0u8..70), 0..70), any::<bool>())
             .prop_map(|(which, image, stay, flows)| Step::Replace { which, image, stay, flows }),
         2 => which().prop_map(Step::Remove),
-        6 => (which(), any::<u64>(), any::<u16>(), any::<bool>())
-            .prop_map(|(which, urrs, octets, downlink)| Step::Count { which, urrs, octets, downlink }),
+        6 => (which(), any::<u64>(), any::<u16>(), any::<bool>(), later())
+            .prop_map(|(which, urrs, octets, downlink, later)| Step::Count { which, urrs, octets, downlink, later }),
+        1 => (which(), 0u8..70).prop_map(|(which, slot)| Step::TakeTimes { which, slot }),
         1 => (which(), 0u8..8, forward()).prop_map(|(which, slot, forward)| Step::SetForward { which, slot, forward }),
         1 => (which(), any::<[u64; 2]>()).prop_map(|(which, closed)| Step::SetClosed { which, closed }),
     ]
@@ -181,6 +194,7 @@ struct Model {
     session: SessionIndex,
     image: BlockImage,
     counts: Vec<UrrCount>,
+    times: Vec<Option<PacketTimes>>,
 }
 
 impl Model {
@@ -201,6 +215,8 @@ struct World {
     gone: Vec<FlowEntry<FlowKey4>>,
     generations: std::collections::HashSet<u32>,
     sessions: u32,
+    /// In seconds.
+    now: u64,
 }
 
 impl World {
@@ -236,14 +252,27 @@ impl World {
                 urrs,
                 octets,
                 downlink,
+                later,
             } => {
                 let direction = Direction::BOTH[usize::from(downlink)];
                 let model = which.get_mut(&mut self.models);
                 let mut block = self.blocks.live(&model.entry(direction)).unwrap();
-                let counted = block.count(urrs, octets.into());
+                self.now += later;
+                let counted = block.count(urrs, octets.into(), Second::of(Nanos::from_secs(self.now)));
                 prop_assert_eq!(counted.action, None);
                 let after_qos = model.counts.len() - usize::from(model.image.before_qos);
                 count(&mut model.counts[..after_qos], urrs, octets.into(), direction);
+                let counting = model.times[..after_qos].iter_mut().enumerate().take(64);
+                for (_, times) in counting.filter(|(slot, _)| urrs >> slot & 1 == 1) {
+                    let now = Nanos::from_secs(self.now);
+                    let first = times.map_or(now, |times| times.first);
+                    *times = Some(PacketTimes { first, last: now });
+                }
+            }
+            Step::TakeTimes { which, slot } => {
+                let model = which.get_mut(&mut self.models);
+                let times = model.times.get_mut(usize::from(slot)).and_then(Option::take);
+                prop_assert_eq!(self.blocks.take_times(model.block, slot), times);
             }
             Step::SetForward { which, slot, forward } => {
                 let model = which.get_mut(&mut self.models);
@@ -273,6 +302,7 @@ impl World {
                     "a generation was used twice"
                 );
                 let counts = vec![UrrCount::default(); image.urrs.into()];
+                let times = vec![None; image.urrs.into()];
                 let flow::Installed { block, generation } = installed;
                 self.models.push(Model {
                     block,
@@ -280,6 +310,7 @@ impl World {
                     session,
                     image,
                     counts,
+                    times,
                 });
             }
             Err(error) => prop_assert!(matches!(error, BlockError::Full { .. }), "{}", error),
@@ -312,6 +343,8 @@ impl World {
                 model.counts = (0..usize::from(image.urrs))
                     .map(|slot| count(slot).unwrap_or_default())
                     .collect();
+                let times = |slot| was(slot).and_then(|old| *model.times.get(usize::from(old))?);
+                model.times = (0..usize::from(image.urrs)).map(times).collect();
                 let is_new = installed.generation != model.generation;
                 prop_assert!(!is_new || self.generations.insert(installed.generation));
                 prop_assert!(is_new || flows == Flows::Keep && installed.block == model.block);
@@ -337,6 +370,9 @@ impl World {
             );
             let counts: Vec<_> = (0..=255).map_while(|slot| block.urr(slot)).collect();
             prop_assert_eq!(&counts, &model.counts);
+            for (slot, times) in (0..).zip(&model.times) {
+                prop_assert_eq!(block.times(slot), *times);
+            }
             for direction in Direction::BOTH {
                 self.check_live(model, direction)?;
             }
@@ -400,7 +436,7 @@ proptest! {
     fn blocks_agree_with_a_model(steps in prop::collection::vec(step(), 1..80)) {
         let blocks = Blocks::new(8, Blocks::TYPICAL_LINES).unwrap();
         let mut world =
-            World { blocks, models: Vec::new(), gone: Vec::new(), generations: Default::default(), sessions: 0 };
+            World { blocks, models: Vec::new(), gone: Vec::new(), generations: Default::default(), sessions: 0, now: 0 };
         for step in steps {
             world.apply(step)?;
         }

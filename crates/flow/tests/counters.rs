@@ -2,7 +2,7 @@
 
 use flow::{
     BlockImage, BlockRef, Blocks, Bounds, Counted, CounterLimit, Direction, Flows, LimitAction, LiveBlock,
-    ReplaceMap, SessionIndex, UrrCount, Volumes,
+    Nanos, ReplaceMap, Second, SessionIndex, UrrCount, Volumes,
 };
 use proptest::prelude::*;
 
@@ -37,7 +37,7 @@ impl World {
     }
 
     fn count(&mut self, urrs: u64, direction: Direction, octets: u64) -> Counted {
-        self.live(direction).count(urrs, octets)
+        self.live(direction).count(urrs, octets, Second::of(Nanos::ZERO))
     }
 
     fn octets(&self, slot: u8) -> [u64; 2] {
@@ -170,8 +170,9 @@ fn stages_count_apart() {
     let mut world = World::new(&[Bounds::NONE; 3]);
     world.image.before_qos = 1;
     world.replace(&ReplaceMap::NONE);
-    world.live(UP).count_before_qos(0b111, 70);
-    world.live(UP).count(0b111, 50);
+    let second = Second::of(Nanos::ZERO);
+    world.live(UP).count_before_qos(0b111, 70, second);
+    world.live(UP).count(0b111, 50, second);
     let octets: Vec<_> = (0..3).map(|slot| world.octets(slot)[0]).collect();
     assert_eq!(octets, [50, 50, 70]);
 }
@@ -182,7 +183,9 @@ fn a_packet_lost_later_is_taken_back_where_it_counted() {
     world.image.before_qos = 1;
     world.replace(&ReplaceMap::SAME);
     let flow::Installed { block, generation } = world.installed;
-    world.live(DOWN).count_before_qos(0b111, 300);
+    world
+        .live(DOWN)
+        .count_before_qos(0b111, 300, Second::of(Nanos::ZERO));
     world.count(0b111, DOWN, 300);
     assert!(!world.blocks.uncount(block, generation + 1, 0b111, DOWN, 300));
     assert!(!world.blocks.uncount(BlockRef(77), generation, 0b111, DOWN, 300));

@@ -25,6 +25,7 @@ use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::downlink::Downlink;
+use crate::features::up_function_features;
 use crate::ledger::Ledger;
 use crate::load::Load;
 use crate::node_report::NodeReports;
@@ -273,6 +274,12 @@ impl Endpoint {
         self.config.any_source || self.associations.knows(address)
     }
 
+    /// What a peer at `address` is told that we can do.
+    pub(crate) fn features_for(&self, address: IpAddr) -> pfcp::ie::UpFunctionFeatures {
+        let interfaces = self.config.interfaces_of(address);
+        up_function_features(&self.config, &self.network, interfaces)
+    }
+
     /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.counters
@@ -377,6 +384,10 @@ impl Endpoint {
             }
             _ => frame.header.sequence.get(),
         };
+        if self.is_of_another_session(path.from, sequence, frame) {
+            self.counters.unmatched_responses += 1;
+            return;
+        }
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
@@ -388,6 +399,18 @@ impl Endpoint {
             Some(Purpose::Remainder) => {}
         }
         self.settle(now);
+    }
+
+    /// Whether a response to a report names another session than the report was about (TS 29.244 §7.2.2.4.2). A peer
+    /// that does not know the session names none, and some give back their own SEID.
+    fn is_of_another_session(&self, peer: SocketAddr, sequence: u32, frame: &Frame<'_>) -> bool {
+        let Some(Purpose::Report(about)) = self.requests.purpose(peer, sequence) else {
+            return false;
+        };
+        let own = self.sessions.session(about).map(|session| session.cp().seid);
+        let known = [Some(0), Some(about.0), own];
+        let named = frame.header.seid.map_or(0, |seid| seid.0);
+        own.is_some() && !known.contains(&Some(named))
     }
 
     /// Ends what sessions have come to an end with, and sends the reports whose turn it is.

@@ -11,17 +11,16 @@ use std::sync::Arc;
 
 use flow::meter::{MeterSpec, Rate, SharedId};
 use packet::Teid;
-use smallvec::SmallVec;
 
 use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex};
 
 use crate::classifier::{self, Classifier};
 use crate::image::{
-    CompileError, CompileFault, Copies, Decision, Inactivity, MeterShare, SessionImage, Told,
+    CompileError, CompileFault, Copies, Decision, Dropped, Inactivity, MeterShare, SessionImage, Told,
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface, UrrId,
+    SourceInterface, Urr,
 };
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
@@ -70,9 +69,6 @@ impl NextHops<'_> {
         Some(id)
     }
 }
-
-/// Slots that a mask is made of; usually few.
-type Slots = SmallVec<[usize; 8]>;
 
 /// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
 /// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its `classification_generation`, which
@@ -139,6 +135,7 @@ pub fn compile(
         redirects: redirects(rules),
         next_hops: next_hops.held,
         told: told(rules),
+        dropped: dropped(rules),
         packets: Vec::new(),
     })
 }
@@ -195,6 +192,12 @@ fn told(rules: &SessionRules) -> Vec<Told> {
         true => vec![Told::default(); rules.pdrs().len()],
         false => Vec::new(),
     }
+}
+
+/// The URRs that are to tell of dropped downlink packets.
+fn dropped(rules: &SessionRules) -> Vec<Dropped> {
+    let asking = |urr: &Urr| Some(Dropped::new(urr.id, urr.dropped_threshold()?));
+    rules.urrs().iter().filter_map(asking).collect()
 }
 
 fn all<'a, R, T>(
@@ -301,33 +304,25 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         .iter()
         .position(|rule| rule.id == far)
         .ok_or(missing(far.into()))?;
-    let qer_slot = |&id: &QerId| {
-        rules
-            .qers()
-            .iter()
-            .position(|rule| rule.id == id)
-            .ok_or(missing(id.into()))
-    };
-    let urr_slot = |&id: &UrrId| {
-        rules
-            .urrs()
-            .iter()
-            .position(|rule| rule.id == id)
-            .ok_or(missing(id.into()))
-    };
-    let qers = pdr.qers.iter().map(qer_slot).collect::<Result<Slots, _>>()?;
-    let urrs = pdr.urrs.iter().map(urr_slot).collect::<Result<Slots, _>>()?;
-    let marking = qers
-        .iter()
-        .find(|&&slot| rules.qers().get(slot).is_some_and(|qer| qer.qfi.is_some()));
+    let (mut qers, mut urrs, mut marking) = (0, 0, None);
+    for &id in &pdr.qers {
+        let mut all = rules.qers().iter().enumerate();
+        let (slot, qer) = all.find(|(_, qer)| qer.id == id).ok_or(missing(id.into()))?;
+        qers |= 1 << slot;
+        marking = marking.or(qer.qfi.map(|_| slot as u8));
+    }
+    for &id in &pdr.urrs {
+        let slot = rules.urrs().iter().position(|urr| urr.id == id);
+        urrs |= 1 << slot.ok_or(missing(id.into()))?;
+    }
     let is_uplink = pdr.pdi.source_interface == SourceInterface::Access;
     Ok(Decision {
         pdr: slot as u16,
         forward: forward as u8,
-        qers: mask(&qers) | packet_slots(rules, &pdr.qers),
-        urrs: (mask(&urrs) & !paused(rules)) | activity(rules),
+        qers: qers | packet_slots(rules, &pdr.qers),
+        urrs: (urrs & !paused(rules)) | activity(rules),
         content: ContentId::NONE,
-        marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
+        marking: marking.unwrap_or(Decision::NO_MARK),
         direction: if is_uplink {
             Direction::Uplink
         } else {
@@ -366,9 +361,7 @@ fn own_counters(rules: &SessionRules) -> usize {
 
 /// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
 fn activity(rules: &SessionRules) -> u64 {
-    rules
-        .inactivity_timer()
-        .map_or(0, |_| mask(&[rules.urrs().len()]))
+    rules.inactivity_timer().map_or(0, |_| mask([rules.urrs().len()]))
 }
 
 /// Where the FARs that redirect do so.
@@ -381,11 +374,11 @@ fn redirects(rules: &SessionRules) -> Vec<(u8, Redirect)> {
 /// The slots of URRs that count nothing now.
 fn paused(rules: &SessionRules) -> u64 {
     let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused());
-    mask(&slots.map(|(slot, _)| slot).collect::<Slots>())
+    mask(slots.map(|(slot, _)| slot))
 }
 
-fn mask(slots: &[usize]) -> u64 {
-    slots.iter().fold(0, |mask, slot| mask | 1 << slot)
+fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {
+    slots.into_iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
 /// The meters of all QERs by slot; which one a correlated QER has, [`SessionImage::share_rates`] tells. Packet rates have
@@ -404,8 +397,7 @@ fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
 
 /// The slots of the packet rates of these QERs.
 fn packet_slots(rules: &SessionRules, qers: &[QerId]) -> u64 {
-    let slots = qers.iter().filter_map(|qer| rules.packet_slot(*qer));
-    mask(&slots.collect::<Slots>())
+    mask(qers.iter().filter_map(|qer| rules.packet_slot(*qer)))
 }
 
 fn mark(qer: &Qer) -> Mark {
@@ -427,12 +419,8 @@ fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
 }
 
 fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {
-    let closed: Slots = (0..)
-        .zip(qers)
-        .filter(|(_, qer)| gate(qer).is_closed())
-        .map(|(slot, _)| slot)
-        .collect();
-    mask(&closed)
+    let closed = (0..).zip(qers).filter(|(_, qer)| gate(qer).is_closed());
+    mask(closed.map(|(slot, _)| slot))
 }
 
 /// The forward of the last PDR to be tried in each direction: the default one, which most packets come to.

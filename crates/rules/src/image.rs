@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use flow::meter::{MeterSpec, PacketState, SharedId};
 use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
-pub use flow::{ContentId, Direction, SessionIndex, UrrCount};
+pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
 use packet::Teid;
 
 use crate::classifier::Classifier;
 use crate::compile::Hold;
 use crate::model::{
-    ApplyAction, CorrelationId, FarId, InactivityTimer, QerId, Redirect, RuleRef, SdfFilterId, SessionRules,
-    UrrId, Verb,
+    ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, QerId, Redirect, RuleRef,
+    SdfFilterId, SessionRules, UrrId, Verb,
 };
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -118,6 +118,8 @@ pub struct SessionImage {
     /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker that
     /// has the image writes it.
     pub told: Vec<Told>,
+    /// What is dropped of each URR that is to tell of that. The worker that has the image writes it.
+    pub dropped: Vec<Dropped>,
     /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
     /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
     pub packets: Vec<PacketsLeft>,
@@ -150,6 +152,49 @@ impl Told {
     /// Control could not be told after all.
     pub fn forget(&mut self, status: DataStatus) {
         self.0 &= !(1 << status as u8);
+    }
+}
+
+/// The downlink packets of a URR that were dropped since it told of that (TS 29.244 §5.2.2.2.1): those that FARs drop, and
+/// those that wait for Control in vain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dropped {
+    /// The URR.
+    pub urr: UrrId,
+    /// When it tells.
+    pub threshold: DroppedDlThreshold,
+    /// Packets.
+    pub packets: u64,
+    /// Their octets, of inner IP packets.
+    pub octets: u64,
+}
+
+impl Dropped {
+    /// None yet.
+    pub const fn new(urr: UrrId, threshold: DroppedDlThreshold) -> Self {
+        Self {
+            urr,
+            threshold,
+            packets: 0,
+            octets: 0,
+        }
+    }
+
+    /// One packet more.
+    pub fn count(&mut self, octets: u16) {
+        self.packets = self.packets.saturating_add(1);
+        self.octets = self.octets.saturating_add(octets.into());
+    }
+
+    /// Whether the threshold of packets or that of octets is reached.
+    pub fn is_reached(&self) -> bool {
+        let reached = |bound: Option<u64>, count| bound.is_some_and(|bound| count >= bound);
+        reached(self.threshold.packets, self.packets) || reached(self.threshold.octets, self.octets)
+    }
+
+    /// It is told: the threshold starts again.
+    pub fn start_again(&mut self) {
+        (self.packets, self.octets) = (0, 0);
     }
 }
 
@@ -210,8 +255,22 @@ impl SessionImage {
                 .is_some_and(|told| told.note(status))
     }
 
-    /// Knows what Control was told under `older`, of PDRs whose FARs have not changed since.
+    /// Knows what was told and counted under `older`: of PDRs whose FARs have not changed since, and of URRs that stay.
     pub fn remember(&mut self, older: &Self) {
+        self.remember_dropped(older);
+        self.remember_told(older);
+    }
+
+    fn remember_dropped(&mut self, older: &Self) {
+        let fresh = &self.fresh_urrs;
+        for one in self.dropped.iter_mut().filter(|one| !fresh.contains(&one.urr)) {
+            if let Some(old) = older.dropped.iter().find(|old| old.urr == one.urr) {
+                (one.packets, one.octets) = (old.packets, old.octets);
+            }
+        }
+    }
+
+    fn remember_told(&mut self, older: &Self) {
         if self.told.is_empty() || older.told.is_empty() {
             return;
         }
@@ -352,6 +411,8 @@ pub struct UsageSnapshot {
     pub session: SessionIndex,
     /// What each URR counted.
     pub counters: Vec<(UrrId, UrrCount)>,
+    /// When the packets came that URRs have counted since that was told last: it is told once, whatever is counted.
+    pub times: Vec<(UrrId, PacketTimes)>,
     /// What was counted of contents since it was told last, and is not there any more: of all after a Remove or a
     /// Replace by another session, else of those that a Replace took away.
     pub contents: Vec<ContentUsage>,

@@ -289,13 +289,13 @@ impl<'a> Session<'a> {
         if !Ies::new(tunnel.payload).may_be_relayed() {
             return Err(DropReason::BadGtpuIe);
         }
+        let own_pdr = self.rules.pdrs().iter().find(|own| own.id == pdr.id);
+        let is_end = tunnel.message_type == MessageType::END_MARKER;
+        if is_end && own_pdr.is_some_and(|own| self.rules.reports_end_markers(own).next().is_some()) {
+            return Err(DropReason::EndMarkerReported);
+        }
         // Of which predefined rule it is nobody can say, so those of the PDR itself.
-        let own = self
-            .rules
-            .pdrs()
-            .iter()
-            .find(|own| own.id == pdr.id)
-            .unwrap_or(pdr);
+        let own = own_pdr.unwrap_or(pdr);
         if self.qers(own).any(|qer| gate_closed(qer, direction(own))) {
             return Err(DropReason::GateClosed);
         }

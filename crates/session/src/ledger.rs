@@ -5,7 +5,7 @@
 //! Sessions that the user plane drops, and those that another takes the place of, report nothing to anybody; their last
 //! usage stands here alone.
 
-use flow::{ContentUsage, Nanos, SessionIndex, UrrCount};
+use flow::{ContentUsage, Nanos, PacketTimes, SessionIndex, UrrCount};
 use rules::image::UsageSnapshot;
 use rules::model::{SessionRules, UrrId};
 use std::sync::Arc;
@@ -169,13 +169,27 @@ impl Sessions {
         self.enter_contents(index, &[usage]);
     }
 
-    /// Enters what a worker's answer brings of contents, and takes that away from the answer.
+    /// Packets of URRs came then, which a worker has told of nobody yet.
+    pub fn packets_heard(
+        &mut self,
+        index: SessionIndex,
+        times: impl IntoIterator<Item = (UrrId, PacketTimes)>,
+    ) {
+        if let Some(session) = self.session_mut(index) {
+            for (urr, times) in times {
+                session.usage.heard(urr, times);
+            }
+        }
+    }
+
+    /// Enters what a worker's answer brings of contents and of packets' times, and takes that away from the answer.
     pub(crate) fn take_contents(
         &mut self,
         index: SessionIndex,
         usage: Option<UsageSnapshot>,
     ) -> Option<UsageSnapshot> {
         let mut usage = usage?;
+        self.packets_heard(index, std::mem::take(&mut usage.times));
         let contents = std::mem::take(&mut usage.contents);
         if contents.is_empty() {
             return Some(usage);

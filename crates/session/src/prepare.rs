@@ -97,25 +97,25 @@ fn home(changes: &Changes) -> Option<Bucket> {
 }
 
 impl Sessions {
-    /// Allocates, edits, compiles and claims; on an error nothing is left behind. Nothing is looked up in the session
+    /// Allocates, edits, compiles and claims; on an error nothing is left behind. Of `changes` it takes what it needs. Nothing is looked up in the session
     /// itself: a caller may have taken its rules out.
     pub(crate) fn prepare(
         &mut self,
         mut subject: Subject<'_>,
-        mut changes: Changes,
+        changes: &mut Changes,
     ) -> Result<Ready, Refusal> {
-        self.check_chosen(subject.live, &changes)?;
+        self.check_chosen(subject.live, changes)?;
         let mut assignment = Assignment {
             pools: &self.config.pools,
             addresses: &mut self.addresses,
             session: subject.index,
-            bucket: subject.bucket.or_else(|| home(&changes)),
+            bucket: subject.bucket.or_else(|| home(changes)),
             live: subject.live,
             assigned: Vec::new(),
             drawn: Vec::new(),
             shared: Vec::new(),
         };
-        let assigned = assignment.fill(&mut changes);
+        let assigned = assignment.fill(changes);
         let mut prepared = Prepared {
             assigned: assignment.assigned,
             addresses: assignment.drawn,
@@ -137,7 +137,7 @@ impl Sessions {
             network: &self.network,
             tunnels: &mut self.tunnels,
             session: subject.index,
-            bucket: subject.bucket.or_else(|| home(&changes)),
+            bucket: subject.bucket.or_else(|| home(changes)),
             rules: &subject.live.rules,
             shared: if self.config.choose_id_spans_session {
                 std::mem::take(&mut subject.shared)
@@ -148,8 +148,8 @@ impl Sessions {
             drawn: Vec::new(),
         };
         let farewell = std::mem::take(&mut changes.farewell);
-        let fresh = recreated(&changes);
-        let filled = allocation.fill(&mut changes);
+        let fresh = recreated(changes);
+        let filled = allocation.fill(changes);
         let Allocation {
             bucket,
             shared,
@@ -210,7 +210,7 @@ impl Sessions {
         &mut self,
         subject: &Subject<'_>,
         bucket: Option<Bucket>,
-        mut changes: Changes,
+        changes: &mut Changes,
         joined: &mut Vec<CorrelationId>,
     ) -> Result<Box<SessionImage>, Refusal> {
         let (index, live) = (subject.index, subject.live);

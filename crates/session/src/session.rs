@@ -272,6 +272,11 @@ impl Session {
         matches!(self.state, State::Dying { .. })
     }
 
+    /// Whether nothing is under way, neither a request nor a move.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Settled) && self.phase == Phase::Stays
+    }
+
     /// Whether the change with this number is under way.
     pub(crate) fn is_at(&self, id: u64) -> bool {
         matches!(&self.state, State::Changing(change) if change.id == id)

@@ -248,14 +248,14 @@ impl Sessions {
         ticket: Ticket,
         association: AssociationId,
         cp: CpFSeid,
-        changes: Changes,
+        mut changes: Changes,
     ) {
         if let Some(lost) = self.by_owner.get(&(association, cp)).copied() {
             let changes = Box::new(changes);
             let request = WaitingRequest::Supersede { changes, cp };
             return self.submit(now, lost, Waiting { ticket, request });
         }
-        if let Err(refusal) = self.begin_establish(now, ticket, (association, cp), changes) {
+        if let Err(refusal) = self.begin_establish(now, ticket, (association, cp), &mut changes) {
             self.refuse(ticket, refusal);
         }
     }
@@ -265,7 +265,7 @@ impl Sessions {
         now: Nanos,
         ticket: Ticket,
         (association, cp): (AssociationId, CpFSeid),
-        changes: Changes,
+        changes: &mut Changes,
     ) -> Result<(), Refusal> {
         if !self.shares.allows_session(association) {
             return Err(Refusal::NoResources);
@@ -289,7 +289,7 @@ impl Sessions {
                 return Err(refusal);
             }
         };
-        let session = Session {
+        let session = Box::new(Session {
             index,
             seid,
             association,
@@ -308,7 +308,7 @@ impl Sessions {
             metering: Default::default(),
             state: State::Settled,
             waiting: VecDeque::new(),
-        };
+        });
         self.put(session);
         self.start(now, index, ticket, Work::Establish(prepared), Some(image));
         Ok(())
@@ -345,12 +345,22 @@ impl Sessions {
         if session.waiting.len() >= most {
             return self.refuse(ticket, Refusal::Busy);
         }
-        session.waiting.push_back(waiting);
+        // Most requests wait for nobody: their session needs no room for any.
+        let is_next = session.is_ready() && session.waiting.is_empty();
+        let begins = if is_next {
+            Some(waiting)
+        } else {
+            session.waiting.push_back(waiting);
+            None
+        };
         self.deadlines.push_back(Deadline {
             at: now + self.config.deadline,
             session: index,
             ticket,
         });
+        if let Some(waiting) = begins {
+            self.begin_request(now, index, waiting);
+        }
         self.next_request(now, index);
     }
 
@@ -365,22 +375,27 @@ impl Sessions {
             if phase != Phase::Stays {
                 return self.join_move(now, index);
             }
-            let Some(Waiting { ticket, request }) = self
+            let waiting = self
                 .session_mut(index)
-                .and_then(|session| session.waiting.pop_front())
-            else {
+                .and_then(|session| session.waiting.pop_front());
+            let Some(waiting) = waiting else {
                 return;
             };
-            match request {
-                WaitingRequest::Delete => self.start(now, index, ticket, Work::Delete, None),
-                WaitingRequest::Export(how) => self.start(now, index, ticket, Work::Export(how), None),
-                WaitingRequest::Modify { changes, cp } => {
-                    if let Err(refusal) = self.begin_modify(now, index, ticket, cp, *changes) {
-                        self.refuse(ticket, refusal);
-                    }
+            self.begin_request(now, index, waiting);
+        }
+    }
+
+    /// Begins what a request asks of a session in which nothing else is under way.
+    fn begin_request(&mut self, now: Nanos, index: SessionIndex, Waiting { ticket, request }: Waiting) {
+        match request {
+            WaitingRequest::Delete => self.start(now, index, ticket, Work::Delete, None),
+            WaitingRequest::Export(how) => self.start(now, index, ticket, Work::Export(how), None),
+            WaitingRequest::Modify { mut changes, cp } => {
+                if let Err(refusal) = self.begin_modify(now, index, ticket, cp, &mut changes) {
+                    self.refuse(ticket, refusal);
                 }
-                WaitingRequest::Supersede { changes, cp } => self.supersede(now, index, ticket, cp, *changes),
             }
+            WaitingRequest::Supersede { changes, cp } => self.supersede(now, index, ticket, cp, *changes),
         }
     }
 
@@ -390,7 +405,7 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         cp: Option<CpFSeid>,
-        changes: Changes,
+        changes: &mut Changes,
     ) -> Result<(), Refusal> {
         let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
             return Err(Refusal::NotFound);
@@ -601,9 +616,14 @@ impl Sessions {
             .sum()
     }
 
-    /// Tells how many associations there are that want their share ([`Config::association_percent`]).
-    pub fn share_among(&mut self, associations: usize) {
-        self.shares.among(associations);
+    /// Tells how many parties there are that want their share ([`Config::association_percent`]).
+    pub fn share_among(&mut self, parties: usize) {
+        self.shares.among(parties);
+    }
+
+    /// Tells which associations are of one party, that has one share; every other one is a party by itself.
+    pub fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
+        self.shares.unite(parties);
     }
 
     /// How many of what there are.
@@ -670,7 +690,7 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn put(&mut self, mut session: Session) {
+    pub(crate) fn put(&mut self, mut session: Box<Session>) {
         let at = session.index.index();
         session.place = self.members.add(session.bucket, session.index);
         self.by_seid.insert(session.seid, session.index);
@@ -682,7 +702,7 @@ impl Sessions {
         }
         if let Some(slot) = self.slots.get_mut(at) {
             let index = session.index;
-            *slot = Some(Box::new(session));
+            *slot = Some(session);
             self.join_association(index);
         }
     }

@@ -31,7 +31,7 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         cp: CpFSeid,
-        changes: Changes,
+        mut changes: Changes,
     ) {
         let Some(session) = self.session_mut(index) else {
             return self.refuse(ticket, Refusal::Gone);
@@ -40,7 +40,7 @@ impl Sessions {
             let association = session.association;
             return self.establish(now, ticket, association, cp, changes);
         }
-        match self.prepare_successor(index, changes) {
+        match self.prepare_successor(index, &mut changes) {
             Ok((image, prepared, seid)) => {
                 self.start(now, index, ticket, Work::Supersede(prepared, seid), Some(image));
             }
@@ -52,7 +52,7 @@ impl Sessions {
     fn prepare_successor(
         &mut self,
         index: SessionIndex,
-        changes: Changes,
+        changes: &mut Changes,
     ) -> Result<(Box<SessionImage>, Prepared, Seid), Refusal> {
         let seid = self.new_seid();
         let session = self.session_mut(index).ok_or(Refusal::Gone)?;

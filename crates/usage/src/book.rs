@@ -4,7 +4,7 @@
 //! when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
 
-use flow::{Bounds, Nanos, Reached, UrrCount};
+use flow::{Bounds, Nanos, PacketTimes, Reached, UrrCount};
 use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
 
 use crate::by_urr::ByUrr;
@@ -23,6 +23,8 @@ pub struct UrrCheckpoint {
     pub since: Moment,
     /// What was counted since then.
     pub count: UrrCount,
+    /// When the first and the last packet of that came, as far as it is known.
+    pub times: Option<(Moment, Moment)>,
     /// How far its thresholds, quotas and times are, if it has any.
     pub machine: Option<Machine>,
 }
@@ -45,6 +47,8 @@ struct Account {
     carried: UrrCount,
     next: u32,
     since: Moment,
+    /// When the first and the last packet came that are not reported.
+    times: Option<(Moment, Moment)>,
     acting: Option<Box<Acting>>,
 }
 
@@ -56,6 +60,12 @@ struct Acting {
 }
 
 impl Account {
+    fn heard(&mut self, times: PacketTimes) {
+        let [first, last] = [times.first, times.last].map(Moment::from);
+        let (earliest, latest) = self.times.unwrap_or((first, last));
+        self.times = Some((earliest.min(first), latest.max(last)));
+    }
+
     fn used(&self, count: UrrCount) -> UrrCount {
         sum(difference(count, self.reported), self.carried)
     }
@@ -152,6 +162,13 @@ impl UsageBook {
         self.accounts.retain(|known| !urrs.contains(&known));
     }
 
+    /// Packets of a URR came then, which are counted and yet to be reported.
+    pub fn heard(&mut self, urr: UrrId, times: PacketTimes) {
+        if let Some(account) = self.accounts.get_mut(&urr) {
+            account.heard(times);
+        }
+    }
+
     /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
     /// measurement, which then goes on.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
@@ -159,6 +176,9 @@ impl UsageBook {
         let now = Moment::from(now);
         let account = self.accounts.get_or_insert_with(urr.id, Account::default);
         if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
+            if let Some(acting) = account.acting.as_deref_mut() {
+                acting.machine.told(triggers);
+            }
             return account.tell(urr, triggers, now);
         }
         let used = account.used(count);
@@ -169,6 +189,7 @@ impl UsageBook {
             let measured = (used, duration.unwrap_or_default());
             acting.machine.reported(measured, triggers, now);
         }
+        let times = account.times.take().filter(|_| !is_null(used));
         let report = UsageReport {
             urr: urr.id,
             method: urr.method,
@@ -179,8 +200,8 @@ impl UsageBook {
             start: account.since,
             end: now,
             duration,
-            first: None,
-            last: None,
+            first: times.map(|(first, _)| first),
+            last: times.map(|(_, last)| last),
             information: None,
         };
         account.reported = count;
@@ -349,6 +370,14 @@ impl UsageBook {
         }
     }
 
+    /// Downlink packets of a URR were dropped, as many as its threshold says: a report is due. Whether it is one that does
+    /// something by itself.
+    pub fn dropped(&mut self, urr: UrrId) -> bool {
+        let account = self.accounts.get_mut(&urr);
+        let acting = account.and_then(|account| account.acting.as_deref_mut());
+        acting.map(|acting| acting.machine.dropped()).is_some()
+    }
+
     /// When the book is to be looked at again, if nothing happens before.
     pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
         let deadline = |urr: &Urr| {
@@ -384,9 +413,32 @@ impl UsageBook {
         if !urrs.iter().any(Machine::is_needed) {
             return Vec::new();
         }
-        let mut next = self.clone();
-        next.follow(now, urrs, renewed);
-        next.bounds(urrs)
+        urrs.iter()
+            .map(|urr| self.preview_one(now.into(), urr, renewed))
+            .collect()
+    }
+
+    /// The same of one counter, without an account that is thrown away.
+    fn preview_one(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> Bounds {
+        if !Machine::is_needed(urr) {
+            return Bounds::NONE;
+        }
+        let account = self.accounts.get(&urr.id);
+        let acting = account.and_then(|account| account.acting.as_deref());
+        let machine = match acting {
+            None => Machine::begin(urr, now, self.setting),
+            Some(acting) => {
+                let new = renewed.iter().find(|(id, _)| *id == urr.id);
+                let what = new.map_or(Renewed::default(), |(_, what)| *what);
+                let mut machine = acting.machine;
+                machine.renew(urr, what, now, self.setting);
+                machine
+            }
+        };
+        let (reported, carried) = account
+            .map(|account| (account.reported, account.carried))
+            .unwrap_or_default();
+        machine.bounds(urr, reported, carried)
     }
 
     /// The worker was told these bounds of `urrs`, by slot.
@@ -468,6 +520,7 @@ impl UsageBook {
                 next: account.next,
                 since: account.since,
                 count: account.used(count),
+                times: account.times,
                 machine: account.acting.as_deref().map(|acting| acting.machine),
             }
         };
@@ -481,6 +534,7 @@ impl UsageBook {
             carried: one.count,
             next: one.next,
             since: one.since,
+            times: one.times,
             acting: one
                 .machine
                 .map(|machine| Box::new(Acting { machine, told: None })),

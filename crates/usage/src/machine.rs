@@ -213,6 +213,7 @@ impl Machine {
             || urr.measurement_period.is_some()
             || terms.quota_holding_time.is_some()
             || terms.quota_validity_time.is_some()
+            || terms.dropped_dl_threshold.is_some()
             || terms.monitoring_times().next().is_some()
     }
 
@@ -466,6 +467,16 @@ impl Machine {
         UsageTriggers::default()
     }
 
+    /// Dropped packets have reached their threshold: that is due.
+    pub(crate) fn dropped(&mut self) {
+        self.pending |= UsageTriggers::DROTH;
+    }
+
+    /// A report that measures nothing is made for these reasons.
+    pub(crate) fn told(&mut self, triggers: UsageTriggers) {
+        self.pending = UsageTriggers(self.pending.0 & !triggers.0);
+    }
+
     /// A report of `used` and `seconds` is made for these reasons: thresholds start again if one was among them, else
     /// they have so much less to go; quotas have so much less (TS 29.244 §5.2.2.3.1).
     pub(crate) fn reported(
@@ -566,10 +577,18 @@ impl Machine {
         };
         let silence = [holding, activity, traffic].into_iter().flatten();
         let silence = silence.map(|(heard, silence)| heard.next_look(silence)).min();
-        [time, silence, self.period, self.validity, self.monitoring]
-            .into_iter()
-            .flatten()
-            .min()
+        let pending = (!self.pending.is_empty()).then_some(Moment(i64::MIN));
+        [
+            time,
+            silence,
+            self.period,
+            self.validity,
+            self.monitoring,
+            pending,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 }
 

@@ -3,12 +3,14 @@
 //! Seconds pass, packets come in random sizes and directions, the control plane asks, and grants new thresholds and
 //! quotas. The model keeps every packet in a list and adds it up anew whenever it wants to know something.
 
-use flow::{BlockImage, BlockRef, Blocks, Bounds, Direction, Nanos, ReplaceMap, SessionIndex, UrrCount};
+use flow::{
+    BlockImage, BlockRef, Blocks, Bounds, Direction, Nanos, ReplaceMap, Second, SessionIndex, UrrCount,
+};
 use proptest::prelude::*;
 use rules::model::{
     MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrTerms, Volume,
 };
-use usage::{Renewed, Setting, UsageBook, UsageReport, UsageTriggers};
+use usage::{Moment, Renewed, Setting, UsageBook, UsageReport, UsageTriggers};
 
 /// What happens.
 #[derive(Clone, Debug)]
@@ -158,7 +160,13 @@ impl Engine {
         (self.block, self.generation) = (installed.block, installed.generation);
     }
 
-    fn counts(&self) -> Vec<(UrrId, UrrCount)> {
+    /// What the worker answers to a query: times once.
+    fn counts(&mut self) -> Vec<(UrrId, UrrCount)> {
+        for (slot, urr) in (0..).zip(&self.urrs) {
+            if let Some(times) = self.blocks.take_times(self.block, slot) {
+                self.book.heard(urr.id, times);
+            }
+        }
         let block = self.blocks.get(self.block).unwrap();
         let slots = (0..).zip(&self.urrs);
         slots
@@ -173,6 +181,7 @@ impl Engine {
         } else {
             Direction::Uplink
         };
+        let second = Second::of(self.now());
         let mut live = self
             .blocks
             .live_at(self.block, self.generation, direction)
@@ -183,7 +192,7 @@ impl Engine {
             }
             return false;
         }
-        let counted = live.count(urrs.into(), octets.into());
+        let counted = live.count(urrs.into(), octets.into(), second);
         if counted.action.is_some() {
             live.knock(counted.limits);
         }
@@ -230,7 +239,8 @@ impl Engine {
         if self.book.deadline(&self.urrs).is_some_and(|at| at <= self.now()) {
             self.book.tick(self.now(), &self.urrs);
             self.tell(false);
-            let reports = self.book.settle(self.now(), &self.urrs, &self.counts(), &[]);
+            let counts = self.counts();
+            let reports = self.book.settle(self.now(), &self.urrs, &counts, &[]);
             self.reports.extend(reports);
             self.tell(false);
         }
@@ -242,7 +252,8 @@ impl Engine {
             .iter()
             .map(|urr| (urr.id, UsageTriggers::IMMER))
             .collect();
-        let reports = self.book.query(self.now(), &self.urrs, &self.counts(), &asked);
+        let counts = self.counts();
+        let reports = self.book.query(self.now(), &self.urrs, &counts, &asked);
         self.reports.extend(reports);
         self.tell(false);
     }
@@ -279,7 +290,8 @@ impl Engine {
     }
 
     fn transfer(&mut self) {
-        let checkpoints = self.book.checkpoints(&self.counts());
+        let counts = self.counts();
+        let checkpoints = self.book.checkpoints(&counts);
         self.blocks.remove(self.block);
         self.book = UsageBook::resuming(&checkpoints, SETTING);
         let (now, urrs) = (self.now(), self.urrs.clone());
@@ -289,8 +301,8 @@ impl Engine {
     }
 }
 
-/// A packet that was counted: uplink, octets.
-type Packet = (bool, u64);
+/// A packet that was counted: uplink, octets, and in which second.
+type Packet = (bool, u64, u64);
 
 /// One URR as the model knows it.
 struct Model {
@@ -342,8 +354,8 @@ impl Model {
     fn sums(log: &[Packet]) -> [u64; 3] {
         let of = |wanted: fn(bool) -> bool| {
             log.iter()
-                .filter(|(up, _)| wanted(*up))
-                .map(|(_, octets)| octets)
+                .filter(|(up, ..)| wanted(*up))
+                .map(|(_, octets, _)| octets)
                 .sum()
         };
         [of(|_| true), of(|up| up), of(|up| !up)]
@@ -362,7 +374,7 @@ impl Model {
     }
 
     /// Which parts of the quota a packet does not fit into.
-    fn refuses(&self, (up, octets): Packet) -> Vec<usize> {
+    fn refuses(&self, (up, octets, _): Packet) -> Vec<usize> {
         let used = Self::sums(&self.log[self.quota_from..]);
         let quota = Self::bounds(self.urr.volume_quota.as_deref());
         [0, if up { 1 } else { 2 }]
@@ -458,6 +470,12 @@ impl Model {
         (Self::sums(&self.log[self.report_from..]), seconds)
     }
 
+    fn times_of_packets(&self) -> Option<(Moment, Moment)> {
+        let at = |packet: &Packet| Moment::from(Nanos::from_secs(packet.2));
+        let log = &self.log[self.report_from..];
+        Some((at(log.first()?), at(log.last()?)))
+    }
+
     fn report(&mut self, triggers: UsageTriggers) -> Told {
         if triggers == UsageTriggers::START {
             self.sequence += 1;
@@ -468,6 +486,7 @@ impl Model {
                 octets: [0; 3],
                 packets: 0,
                 seconds: None,
+                times: None,
             };
         }
         let (octets, seconds) = self.unreported();
@@ -478,6 +497,7 @@ impl Model {
             octets,
             packets: (self.log.len() - self.report_from) as u64,
             seconds: self.measures_time().then_some(seconds),
+            times: self.times_of_packets(),
         };
         self.sequence += 1;
         self.report_from = self.log.len();
@@ -518,6 +538,7 @@ struct Told {
     octets: [u64; 3],
     packets: u64,
     seconds: Option<u64>,
+    times: Option<(Moment, Moment)>,
 }
 
 impl From<&UsageReport> for Told {
@@ -534,6 +555,7 @@ impl From<&UsageReport> for Told {
             ],
             packets: count.ul_packets + count.dl_packets,
             seconds: report.duration.map(|seconds| seconds.0.into()),
+            times: report.first.zip(report.last),
         }
     }
 }
@@ -546,7 +568,7 @@ struct Reference {
 
 impl Reference {
     fn packet(&mut self, urrs: u8, up: bool, octets: u64) -> bool {
-        let packet = (up, octets);
+        let packet = (up, octets, self.now);
         let concerned = |slot: &usize| urrs >> slot & 1 == 1;
         let slots: Vec<usize> = (0..URRS).filter(concerned).collect();
         let mut due = vec![UsageTriggers::default(); URRS];
@@ -726,10 +748,12 @@ proptest! {
             prop_assert_eq!(sorted(told), sorted(reference.told.clone()), "after {:?}", step);
         }
         // What is not reported is what the list says.
-        for (checkpoint, model) in engine.book.checkpoints(&engine.counts()).iter().zip(&reference.urrs) {
+        let counts = engine.counts();
+        for (checkpoint, model) in engine.book.checkpoints(&counts).iter().zip(&reference.urrs) {
             let (octets, _) = model.unreported();
             let count = checkpoint.count;
             prop_assert_eq!([count.ul_octets + count.dl_octets, count.ul_octets, count.dl_octets], octets);
+            prop_assert_eq!(checkpoint.times, model.times_of_packets());
         }
     }
 }

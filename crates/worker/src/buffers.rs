@@ -43,8 +43,8 @@ const SHARE_OF_PACKETS: usize = 4;
 /// Whose queue it is.
 pub(crate) type Owner = (SessionIndex, FarId);
 
-/// The service data flow of a packet (TS 29.244 §5.28.1).
-pub(crate) type Flow = (SessionIndex, PdrId);
+/// The service data flow of a packet (TS 29.244 §5.28.1), and its octets from the inner IP header on.
+pub(crate) type Flow = (SessionIndex, PdrId, u16);
 
 /// An owner as a key.
 fn key((session, far): Owner) -> [u32; 2] {
@@ -88,7 +88,7 @@ impl Expected {
         queue: u32::MAX,
         most: 0,
         otherwise: DropReason::FarBuffer,
-        flow: (SessionIndex(0), PdrId(0)),
+        flow: (SessionIndex(0), PdrId(0), 0),
     };
 }
 
@@ -169,13 +169,13 @@ impl<B: PacketBuf> Buffers<B> {
         packets < most && (is_plenty || usize::from(packets) * 2 <= free)
     }
 
-    /// The packet of `pdr` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
+    /// The packet of `pdr`, of so many octets, at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
     /// is fewer than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one
     /// more queue.
     pub fn expect(
         &mut self,
         place: usize,
-        (owner, pdr): (Owner, PdrId),
+        (owner, pdr): (Owner, (PdrId, u16)),
         most: Option<u16>,
         qfi: u8,
         now: Nanos,
@@ -186,7 +186,7 @@ impl<B: PacketBuf> Buffers<B> {
             queue: queue.unwrap_or(u32::MAX),
             most,
             otherwise: DropReason::FarBuffer,
-            flow: (owner.0, pdr),
+            flow: (owner.0, pdr.0, pdr.1),
         };
         match queue.and_then(|queue| self.queue_mut(queue)) {
             Some(queue) => {
@@ -203,7 +203,7 @@ impl<B: PacketBuf> Buffers<B> {
     pub fn park(
         &mut self,
         place: usize,
-        (owner, pdr): (Owner, PdrId),
+        (owner, pdr): (Owner, (PdrId, u16)),
         (hop, is_named): (NextHop, bool),
         now: Nanos,
     ) -> bool {
@@ -226,7 +226,7 @@ impl<B: PacketBuf> Buffers<B> {
             queue,
             most,
             otherwise: DropReason::NoNeighbour,
-            flow: (owner.0, pdr),
+            flow: (owner.0, pdr.0, pdr.1),
         };
         // One that waits for Control has nothing to wait for here: the next change settles it.
         let Some(parked) = self.queue_mut(queue).and_then(|queue| queue.parked.as_mut()) else {
@@ -501,11 +501,11 @@ mod tests {
         }
     }
 
-    const PDR: PdrId = PdrId(2);
+    const PDR: (PdrId, u16) = (PdrId(2), 100);
 
     fn ended(take: impl FnMut() -> Option<(VecBuf, Flow)>) -> Vec<u8> {
         let all = std::iter::from_fn(take);
-        all.inspect(|(_, flow)| assert_eq!(*flow, (SessionIndex(7), PDR)))
+        all.inspect(|(_, flow)| assert_eq!(*flow, (SessionIndex(7), PDR.0, PDR.1)))
             .map(|(packet, _)| packet.data()[0])
             .collect()
     }

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 
 use flow::meter::{Demand, Rate, SharedId};
 use flow::{
-    BlockImage, Bucket, ContentUsage, Direction, InstanceId, LocalId, OpId, PortId, Reached, SessionIndex,
-    VrfId, WorkerId,
+    BlockImage, Bucket, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
+    SessionIndex, VrfId, WorkerId,
 };
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -249,8 +249,17 @@ pub enum Event {
         urr: UrrId,
         /// What it has counted.
         count: UrrCount,
+        /// When its packets came, since that was told last.
+        times: Option<PacketTimes>,
         /// What it has reached, since its bounds were set.
         reached: Reached,
+    },
+    /// The downlink packets of a URR that were dropped have reached its threshold, which starts again.
+    DroppedReached {
+        /// The session.
+        session: SessionIndex,
+        /// The URR.
+        urr: UrrId,
     },
     /// What a content counter has, which starts again from zero: its interval is over.
     Content {
@@ -276,6 +285,14 @@ pub enum Event {
         notifies: bool,
         /// What became of it, if it is the first of its PDR for which Control asked.
         status: Option<DataStatus>,
+    },
+    /// An End Marker has come in a tunnel whose PDR has URRs that tell of it (TS 29.244 §5.2.2.5). What was counted
+    /// until then has been counted.
+    EndMarker {
+        /// The session.
+        session: SessionIndex,
+        /// The PDR.
+        pdr: PdrId,
     },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {

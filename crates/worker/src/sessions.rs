@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use flow::meter::PacketState;
 use flow::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentId, ContentUsage, Direction, Flows, Nanos,
-    Reached, ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
+    PacketTimes, Reached, ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
@@ -280,6 +280,23 @@ impl Sessions {
         }
     }
 
+    /// What a session's URRs have counted, for who keeps an account of that: when their packets came is told once.
+    pub fn query(&mut self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
+        let mut usage = self.usage(session)?;
+        for (place, (urr, _)) in (0..).zip(&usage.counters) {
+            usage
+                .times
+                .extend(self.take_times(session, place).map(|times| (*urr, times)));
+        }
+        Ok(usage)
+    }
+
+    /// When the packets of the URR in a slot came, since that was asked last.
+    pub fn take_times(&mut self, session: SessionIndex, place: u8) -> Option<PacketTimes> {
+        let block = self.at(session)?.installed.block;
+        self.blocks.take_times(block, place)
+    }
+
     /// What a session's URRs have counted.
     pub fn usage(&self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
         let slot = self.at(session).ok_or(ApplyError::NotFound)?;
@@ -287,6 +304,7 @@ impl Sessions {
         Ok(UsageSnapshot {
             session,
             counters,
+            times: Vec::new(),
             contents: Vec::new(),
             packets: self.packets(slot),
         })
@@ -405,6 +423,7 @@ impl Sessions {
         let comes_together =
             image.meter_share == MeterShare::Whole && slot.image.meter_share != MeterShare::Whole;
         let mut last = self.counters(slot, |urr| !carry.keeps(urr));
+        let times = self.times(slot, |urr| !carry.keeps(urr));
         let block = slot.installed.block;
         let is_same_session = slot.image.seid == image.seid;
         // Its slot starts from zero.
@@ -444,7 +463,7 @@ impl Sessions {
         } else {
             Vec::new()
         };
-        let usage = snapshot(session, last, contents, packets);
+        let usage = snapshot(session, (last, times), contents, packets);
         Applied {
             outcome: Ok(usage),
             retired: old.map(Slot::into_image),
@@ -468,16 +487,14 @@ impl Sessions {
         Ok(())
     }
 
-    /// The URRs of a session that have reached something, with their counts.
-    pub fn reached(&self, session: SessionIndex) -> impl Iterator<Item = (UrrId, UrrCount, Reached)> + '_ {
-        let slot = self.at(session);
-        let block = slot.and_then(|slot| self.blocks.get(slot.installed.block));
-        let urrs = slot.into_iter().flat_map(|slot| slot.image.urr_ids.iter());
-        urrs.enumerate().filter_map(move |(place, urr)| {
-            let block = block.as_ref()?;
-            let reached = block.reached(place as u8);
-            (!reached.is_nothing()).then(|| (*urr, block.urr(place as u8).unwrap_or_default(), reached))
-        })
+    /// The first URR of a session, from this slot on, that has reached something: its slot, and its count.
+    pub fn reached(&self, session: SessionIndex, from: u8) -> Option<(u8, (UrrId, UrrCount), Reached)> {
+        let slot = self.at(session)?;
+        let block = self.blocks.get(slot.installed.block)?;
+        let urrs = (0..).zip(&slot.image.urr_ids).skip(from.into());
+        let mut reached = urrs.map(|(place, urr)| (place, *urr, block.reached(place)));
+        let (place, urr, reached) = reached.find(|(.., reached)| !reached.is_nothing())?;
+        Some((place, (urr, block.urr(place).unwrap_or_default()), reached))
     }
 
     fn remove(
@@ -487,6 +504,7 @@ impl Sessions {
     ) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
         let slot = self.at(session)?;
         let (counters, packets) = (self.counters(slot, |_| true), self.packets(slot));
+        let times = self.times(slot, |_| true);
         let contents = self.contents(session, now);
         self.blocks.retain_contents(session, |_| false);
         let slot = self.slots[session.index()].take()?;
@@ -500,7 +518,7 @@ impl Sessions {
         for &(vrf, prefix) in &image.ue_addresses {
             self.addresses.remove(vrf, prefix);
         }
-        Some((snapshot(session, counters, contents, packets), image))
+        Some((snapshot(session, (counters, times), contents, packets), image))
     }
 
     /// The counts of the URR slots that `wanted` names.
@@ -516,6 +534,16 @@ impl Sessions {
             .enumerate()
             .filter(|(place, _)| wanted(*place as u8));
         ids.map(|(place, id)| (*id, count(&block, place))).collect()
+    }
+
+    /// When the packets came of the URR slots that `wanted` names.
+    fn times(&self, slot: &Slot, wanted: impl Fn(u8) -> bool) -> Vec<(UrrId, PacketTimes)> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let ids = (0..).zip(&slot.image.urr_ids).filter(|(place, _)| wanted(*place));
+        ids.filter_map(|(place, id)| Some((*id, block.times(place)?)))
+            .collect()
     }
 
     /// What is left of a session's packet rates.
@@ -639,13 +667,14 @@ fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketSt
 /// What a worker tells of a session, if there is anything to tell.
 fn snapshot(
     session: SessionIndex,
-    counters: Vec<(UrrId, UrrCount)>,
+    (counters, times): (Vec<(UrrId, UrrCount)>, Vec<(UrrId, PacketTimes)>),
     contents: Vec<ContentUsage>,
     packets: Vec<PacketsLeft>,
 ) -> Option<UsageSnapshot> {
     (!counters.is_empty() || !contents.is_empty() || !packets.is_empty()).then_some(UsageSnapshot {
         session,
         counters,
+        times,
         contents,
         packets,
     })

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
-use flow::{FlowKey4, Nanos, PortId, SessionIndex, Tick, cycles};
+use flow::{FlowKey4, Nanos, PortId, Second, SessionIndex, Tick, cycles};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, PacketBuf, Teid};
 use rtrb::Consumer;
@@ -313,7 +313,7 @@ impl<I: Io> Worker<I> {
                     .answer(&mut self.stats, Event::Fenced { op, outcome });
             }
             Command::Query { op, session } => {
-                let outcome = self.sessions.usage(session);
+                let outcome = self.sessions.query(session);
                 self.notices
                     .answer(&mut self.stats, Event::Queried { op, outcome });
             }
@@ -351,7 +351,8 @@ impl<I: Io> Worker<I> {
     #[inline]
     fn tell_reached(&mut self) {
         while let Some(session) = self.notices.next_reached() {
-            for (urr, count, reached) in self.sessions.reached(session) {
+            let mut next = 0;
+            while let Some((place, (urr, count), reached)) = self.sessions.reached(session, next) {
                 if !self.notices.has_plenty() {
                     return self.notices.counters_reached(session);
                 }
@@ -359,9 +360,11 @@ impl<I: Io> Worker<I> {
                     session,
                     urr,
                     count,
+                    times: self.sessions.take_times(session, place),
                     reached,
                 };
                 self.notices.tell(&mut self.stats, event);
+                next = place + 1;
             }
         }
     }
@@ -433,7 +436,7 @@ impl<I: Io> Worker<I> {
             .for_each(|descriptor| descriptor.reset(matches!(source, Source::Inbox | Source::Held)));
         let notes = parse(&self.places, &self.burst, descriptors, &mut self.keys);
         self.lap(Stage::Parse, packets, &mut clock);
-        self.steer(packets);
+        self.steer(packets, now);
         if notes.any(Notes::FRAGMENT) && self.fragments.is_on() {
             self.look_at_fragments(packets, now);
         }
@@ -637,7 +640,7 @@ impl<I: Io> Worker<I> {
         *clock = now;
     }
 
-    fn steer(&mut self, packets: usize) {
+    fn steer(&mut self, packets: usize, now: Nanos) {
         let descriptors = &mut self.descriptors[..packets];
         if self.config.workers > 1 {
             steer(&self.steering, self.config.id, descriptors, &self.keys);
@@ -650,6 +653,7 @@ impl<I: Io> Worker<I> {
                 places: &self.places,
                 notices: &mut self.notices,
                 stats: &mut self.stats,
+                now,
             };
             exceptions.handle(&mut self.burst, descriptors);
         }
@@ -663,6 +667,7 @@ impl<I: Io> Worker<I> {
             notices: &mut self.notices,
             stats: &mut self.stats,
             now,
+            second: Second::of(now),
             missing: &mut self.missing,
         };
         let mut act = Act {
@@ -693,9 +698,26 @@ impl<I: Io> Worker<I> {
                 Fate::Drop(DropReason::UnknownGtpuExtension) if self.notifications.has_any() => {
                     self.notify(place, now);
                 }
+                Fate::Drop(DropReason::EndMarkerReported) => self.tell_end_marker(place),
                 Fate::Drop(_) if !self.sessions.watches.is_empty() => self.note_dropped(place, now),
                 _ => {}
             }
+        }
+    }
+
+    /// An End Marker has come that control is to hear of.
+    #[cold]
+    fn tell_end_marker(&mut self, place: usize) {
+        let verdict = &self.descriptors[place].verdict;
+        let block = self.sessions.blocks.get(verdict.block);
+        let Some(session) = block.map(|block| block.session()) else {
+            return;
+        };
+        let slot = self.sessions.at(session);
+        let pdr = slot.and_then(|slot| slot.image.rules.pdrs().get(usize::from(verdict.pdr)));
+        if let Some(pdr) = pdr.map(|pdr| pdr.id) {
+            let event = Event::EndMarker { session, pdr };
+            self.notices.tell(&mut self.stats, event);
         }
     }
 
@@ -728,8 +750,7 @@ impl<I: Io> Worker<I> {
         // We have sent it ourselves: Control is told as if the Error Indication had come.
         if let Ok(gtpu) = read_again(&self.burst[place]) {
             let peer = gtpu.outer.addrs.dst();
-            self.notices
-                .mention(&mut self.stats, Event::ErrorIndication { peer, teid });
+            self.notices.tell_error(&mut self.stats, (peer, teid), now);
         }
     }
 

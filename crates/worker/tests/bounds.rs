@@ -64,6 +64,7 @@ fn told(world: &mut World) -> Vec<(UrrId, UrrCount, Reached)> {
             urr,
             count,
             reached,
+            ..
         } => {
             assert_eq!(session, SESSION);
             Some((urr, count, reached))

@@ -76,7 +76,7 @@ pub enum Flows {
 
 impl Blocks {
     /// Lines of a block with up to 4 FARs, 4 QERs of which 2 have meters, and 2 URRs with bounds.
-    pub const TYPICAL_LINES: usize = 11;
+    pub const TYPICAL_LINES: usize = 12;
 
     /// Room for `sessions` blocks of `lines` lines each (64 octets a line), or as much of other lengths.
     ///
@@ -357,6 +357,7 @@ impl Blocks {
                 ..face_of(image, direction)
             };
         }
+        lines[counts.rare_at()..].fill(Line::ZERO);
         if counts.is_bounded() {
             for slot in 0..counts.urrs() {
                 let bounds = image.bounds.get(usize::from(slot)).unwrap_or(&Bounds::NONE);

@@ -1,9 +1,10 @@
 //! What goes on when a block is replaced: counts, bounds that were reached, what meters hold.
 
 use super::bounds::BoundsLine;
+use super::tally::Tallied;
 use super::{BlockImage, BlockRef, Blocks, SessionBlock};
+use crate::Direction;
 use crate::meter::Meter;
-use crate::{Direction, UrrCount};
 
 /// Which URRs and QERs stay when a block is replaced: for each new slot the old slot whose counts, or whose meters'
 /// tokens, it goes on with.
@@ -80,7 +81,7 @@ fn places<T: PartialEq>(old: &[T], new: &[T]) -> [Option<u8>; 64] {
 
 /// A URR that stays.
 struct Urr {
-    count: UrrCount,
+    tallied: Tallied,
     bounds: Option<BoundsLine>,
     /// By direction.
     stopped: [bool; 2],
@@ -99,7 +100,7 @@ impl Carried {
             let slot = slot?;
             let stopped = Direction::BOTH.map(|direction| old.stopped(direction) >> slot & 1 == 1);
             Some(Urr {
-                count: old.urr(slot)?,
+                tallied: old.tallied(slot)?.with_octets(old.urr(slot)?),
                 bounds: old.bounds_line(slot).copied(),
                 stopped,
             })
@@ -117,7 +118,7 @@ impl Carried {
     pub(super) fn write(&self, blocks: &mut Blocks, block: BlockRef) {
         for (slot, urr) in (0..).zip(&self.urrs) {
             if let Some(urr) = urr {
-                let bounds_stay = blocks.go_on_counting(block, slot, urr.count, urr.bounds.as_ref());
+                let bounds_stay = blocks.go_on_counting(block, slot, &urr.tallied, urr.bounds.as_ref());
                 for direction in Direction::BOTH {
                     if bounds_stay && urr.stopped[direction as usize] {
                         blocks.stop(block, slot, direction);

@@ -12,7 +12,7 @@ use zerocopy::FromZeros;
 
 use super::Blocks;
 use super::allocator::LineAllocator;
-use super::lines::{Count, Line};
+use super::lines::Line;
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
 use crate::{BlockRef, ContentId, Direction, Nanos, SessionIndex, UrrCount};
 
@@ -33,6 +33,29 @@ impl ContentUsage {
     /// Whether nothing was counted.
     pub fn is_nothing(&self) -> bool {
         self.count == UrrCount::default()
+    }
+}
+
+/// What a counter has of one direction.
+#[derive(Clone, Copy, Default, FromZeros)]
+#[repr(C)]
+struct Count {
+    packets: u64,
+    octets: u64,
+}
+
+impl Count {
+    /// One packet more.
+    #[inline(always)]
+    fn add(&mut self, octets: u64) {
+        self.packets = self.packets.wrapping_add(1);
+        self.octets = self.octets.wrapping_add(octets);
+    }
+
+    /// One packet less.
+    fn take_back(&mut self, octets: u64) {
+        self.packets = self.packets.saturating_sub(1);
+        self.octets = self.octets.saturating_sub(octets);
     }
 }
 

@@ -3,22 +3,23 @@
 use super::bounds::{self, BoundsLine, Counted, LimitAction, Reached};
 use super::lines::{FACES, Line};
 use super::live::below;
+use super::tally::{PacketTimes, RARE_PER_LINE, Rare, Second, Tallied};
 use super::{BlockRef, Blocks, Bounds, LiveBlock};
 use crate::{Direction, UrrCount};
 
 impl LiveBlock<'_> {
     /// Counts one packet of `octets` octets (of the inner IP packet) in those of these URRs that count after QoS.
     #[inline(always)]
-    pub fn count(&mut self, urrs: u64, octets: u64) -> Counted {
-        self.count_in(urrs & below(self.face().after_qos), octets)
+    pub fn count(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+        self.count_in(urrs & below(self.face().after_qos), octets, second)
     }
 
     /// The same in those that count before QoS.
     #[inline(always)]
-    pub fn count_before_qos(&mut self, urrs: u64, octets: u64) -> Counted {
+    pub fn count_before_qos(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
         let face = self.face();
         let before = urrs & below(face.counts.urrs()) & !below(face.after_qos);
-        self.count_in(before, octets)
+        self.count_in(before, octets, second)
     }
 
     /// Whether one of these URRs has stopped for packets of this direction.
@@ -47,27 +48,45 @@ impl LiveBlock<'_> {
     }
 
     #[inline(always)]
-    fn count_in(&mut self, urrs: u64, octets: u64) -> Counted {
-        let counts = Line::counts_mut(self.objects);
+    fn count_in(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+        let tallies = Line::tallies_mut(self.objects);
         let mut left = urrs;
         let mut all = 0;
         while left != 0 {
             let slot = left.trailing_zeros() as usize;
-            if let Some(count) = counts.get_mut(slot * 2 + self.direction as usize) {
-                all |= count.add(octets);
+            if let Some(tally) = tallies.get_mut(slot * 2 + self.direction as usize) {
+                all |= tally.add(octets, second);
             }
             left &= left - 1;
         }
         if bounds::says_look(all) {
-            return self.look(urrs, octets);
+            return self.look(urrs, octets, second);
         }
         Counted::PASSED
     }
 
-    /// A counter may have reached something with the packet that was just counted.
+    /// Takes note of the second in which a packet was counted.
+    fn note(&mut self, urrs: u64, second: Second) {
+        let direction = self.direction as usize;
+        for slot in slots(urrs) {
+            let tally = Line::tallies_mut(self.objects).get_mut(slot * 2 + direction);
+            let noted = tally.map_or((false, false), |tally| tally.note(second));
+            if noted != (false, false)
+                && let Some(rare) = self.rare_mut(slot)
+            {
+                rare.note(direction, second, noted);
+            }
+        }
+    }
+
+    /// A counter may have reached something with the packet that was just counted, or it is the first of a second.
     #[cold]
     #[inline(never)]
-    fn look(&mut self, urrs: u64, octets: u64) -> Counted {
+    fn look(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+        if !self.says_look(urrs) {
+            self.note(urrs, second);
+            return Counted::PASSED;
+        }
         let exceeded = self.exceeded(urrs);
         if exceeded != 0 {
             let action = self.stop_action(exceeded);
@@ -81,6 +100,7 @@ impl LiveBlock<'_> {
                 limits: exceeded,
             };
         }
+        self.note(urrs, second);
         let mut counted = Counted::PASSED;
         for slot in slots(urrs) {
             let raw = self.raw(slot);
@@ -98,6 +118,15 @@ impl LiveBlock<'_> {
             self.arm(slot);
         }
         counted
+    }
+
+    /// Whether one of these counters has come so far up that something may be due.
+    fn says_look(&self, urrs: u64) -> bool {
+        let direction = self.direction as usize;
+        let tally = |slot: usize| Some(self.objects.get(slot / 2)?.counters().0[slot % 2][direction]);
+        slots(urrs)
+            .filter_map(tally)
+            .any(|tally| bounds::says_look(tally.octets()))
     }
 
     /// The URRs whose limit does not allow what has just been counted; they are stopped.
@@ -123,10 +152,14 @@ impl LiveBlock<'_> {
         }
     }
 
-    /// Takes back one packet from the URR in `slot`.
+    /// Takes back one packet from the URR in `slot`, which has counted one.
     fn take_back(&mut self, slot: usize, octets: u64) {
-        if let Some(count) = Line::counts_mut(self.objects).get_mut(slot * 2 + self.direction as usize) {
-            count.take_back(octets);
+        let direction = self.direction as usize;
+        let tally = Line::tallies_mut(self.objects).get_mut(slot * 2 + direction);
+        if tally.is_some_and(|tally| tally.take_back(octets))
+            && let Some(rare) = self.rare_mut(slot)
+        {
+            rare.run_under(direction);
         }
     }
 
@@ -136,13 +169,25 @@ impl LiveBlock<'_> {
             .bounds_mut(slot)
             .map(|bounds| bounds.arm(bounds.counted(raw)));
         if let (Some(armed), Some(line)) = (armed, self.objects.get_mut(slot / 2)) {
-            line.counters_mut().set_urr(slot, armed);
+            Tallied::set_octets(&mut line.counters_mut().0[slot % 2], armed);
         }
     }
 
     fn raw(&self, slot: usize) -> UrrCount {
-        let line = self.objects.get(slot / 2);
-        line.map_or(UrrCount::default(), |line| line.counters().urr(slot))
+        let tallied = || {
+            let at = self.face().counts.rare_at() - FACES + slot / RARE_PER_LINE;
+            Some(Tallied {
+                tallies: self.objects.get(slot / 2)?.counters().0[slot % 2],
+                rare: self.objects.get(at)?.rare()[slot % RARE_PER_LINE],
+            })
+        };
+        tallied().unwrap_or_default().count()
+    }
+
+    fn rare_mut(&mut self, slot: usize) -> Option<&mut Rare> {
+        let at = self.face().counts.rare_at() - FACES + slot / RARE_PER_LINE;
+        let line = self.objects.get_mut(at)?;
+        line.rare_mut().get_mut(slot % RARE_PER_LINE)
     }
 
     fn bounds(&self, slot: usize) -> Option<&BoundsLine> {
@@ -224,6 +269,15 @@ impl Blocks {
         }
     }
 
+    /// When the packets came that a URR has counted since this was last asked, if there were any.
+    pub fn take_times(&mut self, block: BlockRef, slot: u8) -> Option<PacketTimes> {
+        let mut tallied = self.get(block)?.tallied(slot)?;
+        let times = tallied.times()?;
+        tallied.forget_times();
+        self.write_tallied(block, slot, &tallied);
+        Some(times)
+    }
+
     /// What a URR has counted, and its line of bounds.
     fn bounded(&self, block: BlockRef, slot: u8) -> Option<(UrrCount, BoundsLine)> {
         let view = self.get(block)?;
@@ -244,26 +298,27 @@ impl Blocks {
         });
     }
 
-    /// Lets a URR of a block that was just written go on from `count`, and with the bounds that were reached if they
-    /// are the same: tells whether they are.
+    /// Lets a URR of a block that was just written go on from what `tallied` says, whose octets are as they were counted,
+    /// and with the bounds that were reached if they are the same: tells whether they are.
     pub(super) fn go_on_counting(
         &mut self,
         block: BlockRef,
         slot: u8,
-        count: UrrCount,
+        tallied: &Tallied,
         old: Option<&BoundsLine>,
     ) -> bool {
         let Some(new) = self.get(block) else { return false };
-        let Some(mut bounds) = new.bounds_line(slot).copied() else {
-            self.write_count(block, slot, count);
+        let bounds = new.bounds_line(slot).copied();
+        self.write_tallied(block, slot, tallied);
+        let Some(mut bounds) = bounds else {
             return old.is_none();
         };
         let are_same = old.is_some_and(|old| bounds.go_on(old));
-        self.write_bounds(block, slot, &bounds, count);
+        self.write_bounds(block, slot, &bounds, tallied.count());
         are_same
     }
 
-    /// Writes a URR's bounds, and its counters as they are with these.
+    /// Writes a URR's bounds, and its octets as they are with these.
     pub(super) fn write_bounds(&mut self, block: BlockRef, slot: u8, bounds: &BoundsLine, count: UrrCount) {
         let Some(counts) = self.get(block).map(|block| block.counts()) else {
             return;
@@ -274,17 +329,28 @@ impl Blocks {
         if let Some([line]) = self.lines_mut(block, at..at + 1) {
             *line.bounds_mut() = bounds;
         }
-        self.write_count(block, slot, armed);
+        let place = usize::from(slot);
+        let at = FACES + place / 2;
+        if let Some([line]) = self.lines_mut(block, at..at + 1) {
+            Tallied::set_octets(&mut line.counters_mut().0[place % 2], armed);
+        }
     }
 
-    fn write_count(&mut self, block: BlockRef, slot: u8, count: UrrCount) {
+    fn write_tallied(&mut self, block: BlockRef, slot: u8, tallied: &Tallied) {
+        let Some(counts) = self.get(block).map(|block| block.counts()) else {
+            return;
+        };
+        if slot >= counts.urrs() {
+            return;
+        }
         let place = usize::from(slot);
-        let urrs = self.get(block).map_or(0, |block| block.urrs());
         let at = FACES + place / 2;
-        if slot < urrs
-            && let Some([line]) = self.lines_mut(block, at..at + 1)
-        {
-            line.counters_mut().set_urr(place, count);
+        if let Some([line]) = self.lines_mut(block, at..at + 1) {
+            line.counters_mut().0[place % 2] = tallied.tallies;
+        }
+        let at = counts.rare_at() + place / RARE_PER_LINE;
+        if let Some([line]) = self.lines_mut(block, at..at + 1) {
+            line.rare_mut()[place % RARE_PER_LINE] = tallied.rare;
         }
     }
 }

@@ -8,6 +8,7 @@
 //! forwards      1 a line
 //! further marks 32 a line          only where the faces do not hold all
 //! bounds        1 URR a line       only where a URR of the block has watermarks or a limit
+//! rare          4 URRs a line      what few packets write of them
 //! ```
 //!
 //! In every kind of line but a live face, bit 63 of the first word is clear; every generation has that bit. So a
@@ -17,10 +18,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmut
 
 use super::BlockImage;
 use super::bounds::{Bounds, BoundsLine};
+use super::tally::{RARE_PER_LINE, Rare, Tally};
 use crate::meter::{Meter, Single};
 use crate::{
     AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, PortId, Template,
-    UrrCount,
 };
 
 // `Face::generation` is the upper half of the line's first word only then.
@@ -57,10 +58,19 @@ impl Line {
         transmute_mut!(&mut self.0)
     }
 
-    /// The counts in all these lines: two for each slot, by direction.
+    /// The counters in all these lines: two for each slot, by direction.
     #[inline(always)]
-    pub(super) fn counts_mut(lines: &mut [Self]) -> &mut [Count] {
+    pub(super) fn tallies_mut(lines: &mut [Self]) -> &mut [Tally] {
         transmute_mut!(lines)
+    }
+
+    /// What is rarely written of four URRs.
+    pub(super) fn rare(&self) -> &[Rare; RARE_PER_LINE] {
+        transmute_ref!(&self.0)
+    }
+
+    pub(super) fn rare_mut(&mut self) -> &mut [Rare; RARE_PER_LINE] {
+        transmute_mut!(&mut self.0)
     }
 
     #[inline(always)]
@@ -250,8 +260,8 @@ impl Counts {
             }
     }
 
-    /// All of the block's lines.
-    pub(super) const fn lines(self) -> usize {
+    /// Where what is rare starts.
+    pub(super) const fn rare_at(self) -> usize {
         self.bounds_at()
             + if self.is_bounded() {
                 self.urrs() as usize
@@ -259,70 +269,17 @@ impl Counts {
                 0
             }
     }
+
+    /// All of the block's lines.
+    pub(super) const fn lines(self) -> usize {
+        self.rare_at() + (self.urrs() as usize).div_ceil(RARE_PER_LINE)
+    }
 }
 
 /// The counters of two URRs: what packets write.
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
-pub(super) struct Counters(pub(super) [[Count; 2]; 2]);
-
-/// The counter of one URR in one direction.
-#[derive(Clone, Copy, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(super) struct Count {
-    pub(super) packets: u64,
-    pub(super) octets: u64,
-}
-
-impl Counters {
-    #[inline(always)]
-    pub(super) fn urr(&self, slot: usize) -> UrrCount {
-        let [ul, dl] = self.0[slot % 2];
-        UrrCount {
-            ul_packets: ul.packets,
-            ul_octets: ul.octets,
-            dl_packets: dl.packets,
-            dl_octets: dl.octets,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn set_urr(&mut self, slot: usize, count: UrrCount) {
-        let UrrCount {
-            ul_packets,
-            ul_octets,
-            dl_packets,
-            dl_octets,
-        } = count;
-        let uplink = Count {
-            packets: ul_packets,
-            octets: ul_octets,
-        };
-        self.0[slot % 2] = [
-            uplink,
-            Count {
-                packets: dl_packets,
-                octets: dl_octets,
-            },
-        ];
-    }
-}
-
-impl Count {
-    /// One packet more; gives the octets.
-    #[inline(always)]
-    pub(super) fn add(&mut self, octets: u64) -> u64 {
-        self.packets = self.packets.wrapping_add(1);
-        self.octets = self.octets.wrapping_add(octets);
-        self.octets
-    }
-
-    /// One packet less.
-    pub(super) fn take_back(&mut self, octets: u64) {
-        self.packets = self.packets.saturating_sub(1);
-        self.octets = self.octets.saturating_sub(octets);
-    }
-}
+pub(super) struct Counters(pub(super) [[Tally; 2]; 2]);
 
 /// What the two forms of a forward have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -603,8 +560,8 @@ impl ForwardLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Volumes;
     use crate::meter::{MeterSpec, Rate};
+    use crate::{UrrCount, Volumes};
 
     #[test]
     fn no_line_but_a_live_face_has_the_top_bit_of_its_first_word() {
@@ -701,24 +658,25 @@ mod tests {
                 counts.forwards_at(),
                 counts.marks_at(),
                 counts.bounds_at(),
+                counts.rare_at(),
                 counts.lines(),
             ]
         };
-        assert_eq!(starts(counts), [4, 6, 9, 10, 10]);
-        assert_eq!(Counts { marks: 4, ..counts }.lines(), 9);
+        assert_eq!(starts(counts), [4, 6, 9, 10, 10, 11]);
+        assert_eq!(Counts { marks: 4, ..counts }.lines(), 10);
         let bounded = Counts {
             urrs: 3 | FLAG,
             meters: 5 | FLAG,
             ..counts
         };
-        assert_eq!(starts(bounded), [4, 14, 17, 18, 21]);
+        assert_eq!(starts(bounded), [4, 14, 17, 18, 21, 22]);
         let most = Counts {
             forwards: 250,
             marks: 64,
             urrs: 64 | FLAG,
             meters: 64 | FLAG,
         };
-        assert_eq!(most.lines(), 2 + 32 + 128 + 250 + 2 + 64);
+        assert_eq!(most.lines(), 2 + 32 + 128 + 250 + 2 + 64 + 16);
     }
 
     #[test]

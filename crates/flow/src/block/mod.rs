@@ -14,6 +14,7 @@ mod lines;
 mod live;
 mod meter_lines;
 mod metering;
+mod tally;
 mod view;
 
 pub use blocks::{BlockError, Blocks, Flows, Installed};
@@ -23,6 +24,7 @@ pub use contents::ContentUsage;
 pub use lines::PackedForward;
 pub use live::LiveBlock;
 pub use metering::Red;
+pub use tally::{PacketTimes, Second};
 pub use view::SessionBlock;
 
 use crate::meter::{MeterSpec, SharedId};

@@ -3,6 +3,7 @@
 use super::bounds::{BoundsLine, Reached};
 use super::lines::{Counts, FACES, Face, ForwardLine, Line};
 use super::live::{far_line, mark};
+use super::tally::{PacketTimes, RARE_PER_LINE, Tallied};
 use crate::meter::SharedId;
 use crate::{Direction, Forward, Mark, SessionIndex, UrrCount};
 
@@ -80,9 +81,26 @@ impl<'a> SessionBlock<'a> {
 
     /// What the URR in `slot` has counted since it was installed.
     pub fn urr(&self, slot: u8) -> Option<UrrCount> {
+        Some(self.counted(slot, self.tallied(slot)?.count()))
+    }
+
+    /// When the packets of the URR in `slot` came that it has counted since that was last taken, if there were any.
+    pub fn times(&self, slot: u8) -> Option<PacketTimes> {
+        self.tallied(slot)?.times()
+    }
+
+    /// What the counters of a URR say, who may be ahead.
+    pub(super) fn tallied(&self, slot: u8) -> Option<Tallied> {
         let place = (slot < self.urrs()).then_some(usize::from(slot))?;
-        let raw = self.objects.get(place / 2)?.counters().urr(place);
-        Some(self.bounds_line(slot).map_or(raw, |bounds| bounds.counted(raw)))
+        let rare = self.counts().rare_at() - FACES + place / RARE_PER_LINE;
+        Some(Tallied {
+            tallies: self.objects.get(place / 2)?.counters().0[place % 2],
+            rare: self.objects.get(rare)?.rare()[place % RARE_PER_LINE],
+        })
+    }
+
+    fn counted(&self, slot: u8, raw: UrrCount) -> UrrCount {
+        self.bounds_line(slot).map_or(raw, |bounds| bounds.counted(raw))
     }
 
     /// What the URR in `slot` has reached, of its watermarks and limits.

@@ -9,7 +9,8 @@ use crate::memory::{OutOfMemory, Slab};
 use crate::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
 use crate::{
     AdjacencyId, BlockImage, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, FlowTable, Forward,
-    ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Nanos, Seed, SessionIndex, Template, Tick, cycles,
+    ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Nanos, Second, Seed, SessionIndex, Template, Tick,
+    cycles,
 };
 
 /// Packets of a burst.
@@ -156,6 +157,7 @@ impl World {
             links: &self.links,
             shared: &mut self.shared,
             now,
+            second: Second::of(Nanos(now)),
             direction,
             work,
             hits: 0,
@@ -200,6 +202,7 @@ struct Act<'a> {
     links: &'a [[u8; 14]; LINKS],
     shared: &'a mut SharedMeters,
     now: u64,
+    second: Second,
     direction: Direction,
     work: Work,
     hits: u64,
@@ -222,7 +225,7 @@ impl Act<'_> {
             return;
         }
         self.green += 1;
-        block.count(entry.urrs, octets);
+        block.count(entry.urrs, octets, self.second);
         let slot = if self.work == Work::FarForward {
             far(entry.forward)
         } else {
@@ -242,8 +245,8 @@ impl Act<'_> {
 
 /// The first line of a block's forwards: after two faces, one line of counters, and one of meters for each direction.
 const FORWARDS_AT: usize = 5;
-/// Lines of a block with four forwards.
-const BLOCK_LINES: usize = FORWARDS_AT + 4;
+/// Lines of a block with four forwards and what is rarely written of two URRs.
+const BLOCK_LINES: usize = FORWARDS_AT + 4 + 1;
 
 /// The slot of the forward that equals the one in `near`, and is not near the face.
 const fn far(near: u8) -> u8 {

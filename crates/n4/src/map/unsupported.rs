@@ -13,16 +13,13 @@ use rules::model::{BarId, QerId, UrrId};
 use super::request::refuse;
 use crate::cause::Reject;
 
-/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, received End Markers,
-/// inactivity, and dropped packets.
-const TRIGGERS: [ReportingTriggers; 8] = [
-    ReportingTriggers::DROTH,
+/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, and inactivity.
+const TRIGGERS: [ReportingTriggers; 6] = [
     ReportingTriggers::ENVCL,
     ReportingTriggers::MACAR,
     ReportingTriggers::EVETH,
     ReportingTriggers::EVEQU,
     ReportingTriggers::IPMJL,
-    ReportingTriggers::REEMR,
     ReportingTriggers::UPINT,
 ];
 
@@ -82,10 +79,6 @@ pub(super) fn create_urr(urr: &CreateUrr<'_>) -> Result<(), Reject> {
             ),
             (urr.event_threshold.is_some(), IeType::EVENT_THRESHOLD),
             (urr.event_quota.is_some(), IeType::EVENT_QUOTA),
-            (
-                urr.dropped_dl_traffic_threshold.is_some(),
-                IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
-            ),
             (urr.time_quota_mechanism.is_some(), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (urr.far_id_for_quota_action.is_some(), IeType::FAR_ID),
@@ -125,10 +118,6 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
             ),
             (sets(urr.event_threshold), IeType::EVENT_THRESHOLD),
             (sets(urr.event_quota), IeType::EVENT_QUOTA),
-            (
-                sets(urr.dropped_dl_traffic_threshold),
-                IeType::DROPPED_DL_TRAFFIC_THRESHOLD,
-            ),
             (sets(urr.time_quota_mechanism), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (sets(urr.far_id_for_quota_action), IeType::FAR_ID),

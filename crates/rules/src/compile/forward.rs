@@ -10,7 +10,7 @@ use super::{NextHops, is_plain};
 use crate::image::CompileFault;
 use crate::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
-    SessionRules, SourceInterface, Verb,
+    SessionRules, SourceInterface, UrrId, Verb,
 };
 use crate::network::{ForwardingPolicy, Instance, Network, Roles};
 
@@ -29,9 +29,12 @@ pub(super) fn forward(
         return Err(CompileFault::Missing(unknown.into()));
     }
     match far.action.verb().ok_or(CompileFault::ApplyAction)? {
-        Verb::Drop => Ok(drop_because(
-            ForwardFlags::NONE.with_if(ForwardFlags::NOTIFY, far.action.contains(ApplyAction::DDPN)),
-        )),
+        Verb::Drop => {
+            let notify = far.action.contains(ApplyAction::DDPN) || counts_dropped(far, rules);
+            Ok(drop_because(
+                ForwardFlags::NONE.with_if(ForwardFlags::NOTIFY, notify),
+            ))
+        }
         Verb::MulticastAccept | Verb::MulticastDeny => Ok(drop_because(ForwardFlags::UNSUPPORTED)),
         Verb::Buffer => Ok(buffer(far)),
         Verb::Forward if far.redirect.is_some() => redirect(far, rules, network, next_hops),
@@ -138,6 +141,17 @@ fn is_uplink(far: &Far, to: DestinationInterface, rules: &SessionRules) -> bool 
         }
         _ => true,
     }
+}
+
+/// Whether a URR is to tell of the packets that a FAR drops.
+fn counts_dropped(far: &Far, rules: &SessionRules) -> bool {
+    let tells = |id: &UrrId| {
+        rules
+            .urr(*id)
+            .is_some_and(|urr| urr.dropped_threshold().is_some())
+    };
+    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.may_follow(far.id));
+    pdrs.any(|pdr| pdr.urrs.iter().any(tells))
 }
 
 fn drop_because(flags: ForwardFlags) -> Forward {

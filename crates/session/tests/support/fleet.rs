@@ -257,6 +257,7 @@ impl Worker {
                 let counters = self.counts_of(index, |_| true);
                 self.forget(index, &counters);
                 let usage = UsageSnapshot {
+                    times: Vec::new(),
                     session: index,
                     counters,
                     contents: self.contents.remove(&index).unwrap_or_default(),

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
-use rules::prefix::IpPrefix;
 use session::Random;
 use transport::Interface;
 use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
@@ -178,10 +177,8 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
     made.paths = config.gtpu.echo.as_ref().map(EchoConfig::supervision);
     made.any_source = config.n4.any_source;
-    let peers = config.n4.peers.iter().map(|prefix| prefix.value);
-    made.peers = peers
-        .filter_map(|prefix| IpPrefix::new(prefix.address, prefix.length))
-        .collect();
+    let peers = config.n4.peers.iter();
+    made.peers = peers.filter_map(|peers| peers.value.peers()).collect();
     made.unknown_instance = match config.n4.unknown_instance {
         UnknownInstance::Refuse => n4::UnknownInstance::Refuse,
         UnknownInstance::Default => n4::UnknownInstance::Default,

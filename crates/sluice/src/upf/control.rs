@@ -346,6 +346,8 @@ impl Control {
                     .handle_downlink_data(now, session, (far, notifies), data);
             }
             Event::Inactive { session } => self.inactive(now, session),
+            Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
+            Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
             Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
             Event::EchoResponse {
                 peer,
@@ -361,10 +363,15 @@ impl Control {
                 session,
                 urr,
                 count,
+                times,
                 reached,
-            } => self
-                .endpoint
-                .handle_counter_reached(now, session, (urr, count), reached),
+            } => {
+                if let Some(times) = times {
+                    self.endpoint.handle_packet_times(session, (urr, times));
+                }
+                self.endpoint
+                    .handle_counter_reached(now, session, (urr, count), reached);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use rules::model::{
 };
 use rules::predefined::{Content, PredefinedRule};
 use rules::testing::{GNB, f_teid, pdu_session};
-use session::{Changes, Choose, Seid};
+use session::{Changes, Choose, Moment, Seid, UsageReport};
 
 /// The maximum bit rate of each direction of a policed UE: 200 octets in a millisecond.
 pub const MBR: BitsPerSecond = BitsPerSecond(1_600_000);
@@ -81,12 +81,33 @@ pub struct Ue {
     pub sent: UrrCount,
     pub passed: UrrCount,
     pub reported: UrrCount,
+    /// The seconds of the first and the last packet that has passed, and of what is reported.
+    pub came: Option<(u64, u64)>,
+    pub told: Option<(u64, u64)>,
     /// What records say of its contents.
     pub billed: [UrrCount; 2],
     /// A charged UE's octets may be so many.
     pub allowed: u64,
     /// By direction.
     pub policed: [Allowed; 2],
+}
+
+impl Ue {
+    /// A packet has passed.
+    pub fn passes(&mut self, now: Nanos) {
+        let second = now.0 / 1_000_000_000;
+        self.came = Some(self.came.map_or((second, second), |(first, _)| (first, second)));
+    }
+
+    /// A report is made, not always in the order of what it is of.
+    pub fn reports(&mut self, report: &UsageReport) {
+        let second = |moment: Moment| moment.on_clock().0 / 1_000_000_000;
+        let times = report.first.map(second).zip(report.last.map(second));
+        let is_null = report.count.ul_packets + report.count.dl_packets == 0;
+        assert_eq!(times.is_none(), is_null, "{report:?}");
+        let all = self.told.into_iter().chain(times);
+        self.told = all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    }
 }
 
 /// What has passed of a rate's allowance. It never exceeds the burst if no more passes in any interval than the burst

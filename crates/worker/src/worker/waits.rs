@@ -66,7 +66,10 @@ impl<I: Io> Worker<I> {
         let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
         let is_downlink = verdict.direction() == Direction::Downlink;
         let flow = qfi.map_or(0, Qfi::get);
-        let is_first = self.buffers.expect(place, ((session, far), pdr), most, flow, now);
+        let packet = (pdr, descriptor.octets);
+        let is_first = self
+            .buffers
+            .expect(place, ((session, far), packet), most, flow, now);
         let is_news =
             is_downlink && self.buffers.may_store(place) && image.is_news(verdict.pdr, DataStatus::Buffered);
         let notifies = is_first && notifies && is_downlink;
@@ -110,10 +113,11 @@ impl<I: Io> Worker<I> {
                 .map(|block| block.session());
             let image = session.and_then(|session| Some((session, &self.sessions.at(session)?.image)));
             let flow = image.and_then(|(session, image)| {
-                Some((session, image.rules.pdrs().get(usize::from(verdict.pdr))?.id))
+                let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
+                Some((session, pdr, self.descriptors[place].octets))
             });
             if let Some(flow) = flow {
-                self.tell_status(flow, DataStatus::Discarded);
+                self.lose(flow);
             }
         }
         self.discarded.clear();
@@ -124,14 +128,55 @@ impl<I: Io> Worker<I> {
     #[inline(never)]
     pub(super) fn tell_of_refused(&mut self) {
         while let Some(flow) = self.buffers.take_refused() {
-            self.tell_status(flow, DataStatus::Discarded);
+            self.lose(flow);
+        }
+    }
+
+    /// A packet of this flow is dropped by its FAR, or waited in vain: Control is told if it asks for it.
+    #[cold]
+    fn lose(&mut self, flow: Flow) {
+        self.tell_status(flow, DataStatus::Discarded);
+        self.count_dropped(flow);
+    }
+
+    /// Counts a downlink packet that is dropped in its URRs that are to tell of that.
+    #[cold]
+    fn count_dropped(&mut self, (session, id, octets): Flow) {
+        let Some(image) = self.sessions.image_mut(session) else {
+            return;
+        };
+        let mut pdrs = image.rules.pdrs().iter();
+        let is_downlink = |pdr: &&Pdr| pdr.id == id && pdr.pdi.source_interface != SourceInterface::Access;
+        let Some(pdr) = pdrs.find(is_downlink).filter(|_| !image.dropped.is_empty()) else {
+            return;
+        };
+        for one in image.dropped.iter_mut().filter(|one| pdr.urrs.contains(&one.urr)) {
+            one.count(octets);
+        }
+        self.tell_dropped(session);
+    }
+
+    /// Tells Control of thresholds of dropped packets that are reached. What it cannot be told now is told with the next
+    /// packet.
+    fn tell_dropped(&mut self, session: SessionIndex) {
+        let Some(image) = self.sessions.image_mut(session) else {
+            return;
+        };
+        for one in image.dropped.iter_mut().filter(|one| one.is_reached()) {
+            let event = Event::DroppedReached {
+                session,
+                urr: one.urr,
+            };
+            if self.notices.tell(&mut self.stats, event) {
+                one.start_again();
+            }
         }
     }
 
     /// Tells Control what became of a packet of this flow, if it asks for it and the packet is the first.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_status(&mut self, (session, id): Flow, status: DataStatus) {
+    pub(super) fn tell_status(&mut self, (session, id, _): Flow, status: DataStatus) {
         let Some(image) = self.sessions.image_mut(session) else {
             return;
         };
@@ -206,10 +251,12 @@ impl<I: Io> Worker<I> {
         let rules = &self.sessions.at(session)?.image.rules;
         let far = rules.fars().get(usize::from(verdict.forward))?.id;
         let pdr = rules.pdrs().get(usize::from(verdict.pdr))?.id;
-        if !self
-            .buffers
-            .park(place, ((session, far), pdr), (hop, is_named), now)
-        {
+        if !self.buffers.park(
+            place,
+            ((session, far), (pdr, descriptor.octets)),
+            (hop, is_named),
+            now,
+        ) {
             return None;
         }
         if descriptor.kind != Kind::Relayed {
@@ -281,7 +328,7 @@ impl<I: Io> Worker<I> {
         let markers = self.end_markers(session, &farewell.end_markers, now);
         let applied = self.sessions.apply(change, now);
         self.flows.bury(self.sessions.take_revoked());
-        if sets_bounds && self.sessions.reached(session).next().is_some() {
+        if sets_bounds && self.sessions.reached(session, 0).is_some() {
             self.notices.counters_reached(session);
         }
         if applied.outcome.is_ok() {
@@ -289,6 +336,7 @@ impl<I: Io> Worker<I> {
             if let Some(old) = &applied.retired {
                 self.settle_buffered(old, &farewell);
             }
+            self.tell_dropped(session);
         }
         Event::Applied {
             op,
@@ -340,10 +388,11 @@ impl<I: Io> Worker<I> {
             if tells {
                 self.tell_status(flow, DataStatus::Discarded);
             }
+            self.count_dropped(flow);
         }
         while let Some((packet, flow)) = self.buffers.take_expired() {
             self.give_up_packet(packet, DropReason::BufferExpired);
-            self.tell_status(flow, DataStatus::Discarded);
+            self.lose(flow);
         }
         self.count_waiting();
     }

@@ -69,6 +69,8 @@ pub(super) struct Checkpoint {
     /// Nanoseconds since 1970; so everywhere below.
     since: u64,
     count: Octets,
+    /// The first packet, the last one.
+    times: Option<(u64, u64)>,
     machine: Option<MachineState>,
 }
 
@@ -132,6 +134,7 @@ impl Writer<'_> {
             next,
             since,
             count,
+            times,
             machine,
         } = *checkpoint;
         Checkpoint {
@@ -139,6 +142,7 @@ impl Writer<'_> {
             next,
             since: self.date(since),
             count: octets(count),
+            times: times.map(|(first, last)| (self.date(first), self.date(last))),
             machine: machine.as_ref().map(|machine| self.machine(machine)),
         }
     }
@@ -240,6 +244,9 @@ impl Reader<'_> {
             next: checkpoint.next,
             since: self.moment(checkpoint.since),
             count: count(checkpoint.count),
+            times: checkpoint
+                .times
+                .map(|(first, last)| (self.moment(first), self.moment(last))),
             machine: checkpoint.machine.as_ref().map(|machine| self.machine(machine)),
         }
     }

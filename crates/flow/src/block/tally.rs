@@ -1,0 +1,233 @@
+//! The counter of one URR in one direction, and the times of its packets.
+//!
+//! The word that counts packets also says in which second the last one came. A packet compares that with the second that
+//! it is, no more. The first packet of a second writes it; the first since times were
+//! taken, and one in 2^32, writes beside the counters what is rare, too ([`Rare`]).
+
+use core::hint::cold_path;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+use crate::{Nanos, UrrCount};
+
+const NANOS: u64 = 1_000_000_000;
+
+/// The second in which packets are counted: whole ones since the clock began, modulo 2^31 (68 years).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Second(u32);
+
+impl Second {
+    /// The second that `now` is in.
+    #[inline]
+    pub const fn of(now: Nanos) -> Self {
+        Self(((now.0 / NANOS + 1) as u32) << 1)
+    }
+
+    /// From 1 on: 0 is none.
+    const fn number(self) -> u32 {
+        self.0 >> 1
+    }
+}
+
+/// The beginning of the second with this number.
+const fn beginning(number: u32) -> Nanos {
+    Nanos((number as u64).saturating_sub(1) * NANOS)
+}
+
+/// When packets of a URR were counted, in whole seconds of the clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketTimes {
+    /// The first of them.
+    pub first: Nanos,
+    /// The last one.
+    pub last: Nanos,
+}
+
+/// A counter: what packets write.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Tally {
+    /// From below: 32 bits of the packets; a bit that is set when they have run over, until that is noted; the second of
+    /// the last one, or 0.
+    word: u64,
+    octets: u64,
+}
+
+impl Tally {
+    const PACKETS: u64 = (1 << 32) - 1;
+    const RUN_OVER: u64 = 1 << 32;
+
+    /// One packet more. Gives the octets; with the top bit, which octets may have too, if [`note`](Self::note) is to
+    /// follow.
+    #[inline(always)]
+    pub(super) fn add(&mut self, octets: u64, second: Second) -> u64 {
+        self.word = self.word.wrapping_add(1);
+        self.octets = self.octets.wrapping_add(octets);
+        if (self.word >> 32) as u32 == second.0 {
+            self.octets
+        } else {
+            cold_path();
+            self.octets | 1 << 63
+        }
+    }
+
+    pub(super) const fn octets(self) -> u64 {
+        self.octets
+    }
+
+    /// One packet less of those that were counted. Whether the rest of its number is to be one less, too.
+    pub(super) fn take_back(&mut self, octets: u64) -> bool {
+        self.octets = self.octets.saturating_sub(octets);
+        let runs_under = self.word & (Self::RUN_OVER | Self::PACKETS) == 0;
+        if runs_under {
+            self.word |= Self::PACKETS;
+        } else {
+            self.word -= 1;
+        }
+        runs_under
+    }
+
+    /// A packet was counted in this second. Whether it is the first since times were taken, and whether the packets have
+    /// run over.
+    pub(super) fn note(&mut self, second: Second) -> (bool, bool) {
+        let noted = (self.second() == 0, self.word & Self::RUN_OVER != 0);
+        self.word = self.word & Self::PACKETS | u64::from(second.0) << 32;
+        noted
+    }
+
+    /// The number of the second of the last packet, or 0.
+    const fn second(self) -> u32 {
+        (self.word >> 33) as u32
+    }
+
+    fn forget_second(&mut self) {
+        self.word &= Self::RUN_OVER | Self::PACKETS;
+    }
+
+    const fn packets(self, rest: u32) -> u64 {
+        self.word & (Self::RUN_OVER | Self::PACKETS) | (rest as u64) << 32
+    }
+}
+
+/// What is rarely written of a URR.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Rare {
+    /// The number of the second of the first packet since times were taken, or 0.
+    first: u32,
+    /// Leaves the top bit of the line's first word clear.
+    unused: u32,
+    /// The packets of each direction in units of 2^32.
+    packets: [u32; 2],
+}
+
+/// URRs with what is rare in one line.
+pub(super) const RARE_PER_LINE: usize = 4;
+
+impl Rare {
+    pub(super) fn note(&mut self, direction: usize, second: Second, (is_first, runs_over): (bool, bool)) {
+        if is_first && self.first == 0 {
+            self.first = second.number();
+        }
+        if runs_over && let Some(packets) = self.packets.get_mut(direction) {
+            *packets = packets.wrapping_add(1);
+        }
+    }
+
+    pub(super) fn run_under(&mut self, direction: usize) {
+        if let Some(packets) = self.packets.get_mut(direction) {
+            *packets = packets.wrapping_sub(1);
+        }
+    }
+}
+
+/// All that is known of a URR's packets: uplink, downlink, and what is rare.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tallied {
+    pub(super) tallies: [Tally; 2],
+    pub(super) rare: Rare,
+}
+
+impl Tallied {
+    /// The counts; octets as the counters say, who may be ahead.
+    pub(super) fn count(&self) -> UrrCount {
+        let [uplink, downlink] = self.tallies;
+        UrrCount {
+            ul_packets: uplink.packets(self.rare.packets[0]),
+            ul_octets: uplink.octets,
+            dl_packets: downlink.packets(self.rare.packets[1]),
+            dl_octets: downlink.octets,
+        }
+    }
+
+    /// Writes the octets of such counts.
+    pub(super) fn set_octets(tallies: &mut [Tally; 2], count: UrrCount) {
+        let [uplink, downlink] = tallies;
+        (uplink.octets, downlink.octets) = (count.ul_octets, count.dl_octets);
+    }
+
+    /// The same with these octets.
+    pub(super) fn with_octets(mut self, count: UrrCount) -> Self {
+        Self::set_octets(&mut self.tallies, count);
+        self
+    }
+
+    pub(super) fn times(&self) -> Option<PacketTimes> {
+        let last = self.tallies.map(Tally::second).into_iter().max();
+        (self.rare.first != 0).then(|| PacketTimes {
+            first: beginning(self.rare.first),
+            last: beginning(last.unwrap_or_default().max(self.rare.first)),
+        })
+    }
+
+    pub(super) fn forget_times(&mut self) {
+        self.tallies.iter_mut().for_each(Tally::forget_second);
+        self.rare.first = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LATE: u64 = 1 << 63;
+
+    fn second(number: u64) -> Second {
+        Second::of(Nanos::from_secs(number))
+    }
+
+    #[test]
+    fn only_the_first_packet_of_a_second_is_to_be_noted() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.add(10, second(0)), 10 | LATE);
+        assert_eq!(tally.note(second(0)), (true, false));
+        assert_eq!(tally.add(10, second(0)), 20);
+        assert_eq!(tally.add(10, second(1)), 30 | LATE);
+        assert_eq!(tally.note(second(1)), (false, false));
+        assert_eq!((tally.packets(0), tally.octets), (3, 30));
+        let end = Second::of(Nanos((u64::from(u32::MAX >> 1) - 1) * NANOS));
+        assert_eq!(tally.add(10, end), 40 | LATE);
+        tally.note(end);
+        assert_eq!(beginning(tally.second()), Nanos(((1 << 31) - 2) * NANOS));
+    }
+
+    #[test]
+    fn packets_run_over_and_under_into_what_is_rare() {
+        let mut tallied = Tallied::default();
+        let [tally, _] = &mut tallied.tallies;
+        tally.note(second(7));
+        tally.word |= Tally::PACKETS;
+        assert_eq!(tally.add(1, second(7)), 1 | LATE);
+        let noted = tally.note(second(7));
+        assert_eq!(noted, (false, true));
+        tallied.rare.note(0, second(7), noted);
+        assert_eq!(tallied.count().ul_packets, 1 << 32);
+        assert!(tallied.tallies[0].take_back(1));
+        tallied.rare.run_under(0);
+        assert_eq!(tallied.count().ul_packets, (1 << 32) - 1);
+        // Taken back at once, before it is noted.
+        tallied.tallies[0].add(1, second(7));
+        assert!(!tallied.tallies[0].take_back(1));
+        assert_eq!(tallied.count().ul_packets, (1 << 32) - 1);
+    }
+}
