@@ -137,6 +137,41 @@ fn halves_of_meters_admit_no_more_than_the_whole() {
     assert_eq!(pass(blocks, old, 2_100), 10);
 }
 
+/// Two sessions that have a meter together: what one takes the other has not, and what another meter refuses takes nothing
+/// from it.
+#[test]
+fn a_shared_meter_stands_in_the_place_of_a_sessions_own() {
+    let mut blocks = Blocks::new(2, 64).expect("memory");
+    let mut shared = SharedMeters::new(1);
+    assert!(shared.set(SharedId(1), Direction::Uplink, Rate::ZERO, 3_000));
+    let own = MeterSpec::Single {
+        rate: Rate::ZERO,
+        burst: 1_000,
+    };
+    let of = |meters| BlockImage {
+        meters,
+        ..BlockImage::default()
+    };
+    let common = [Some(MeterSpec::Shared(SharedId(1))); 2];
+    let images = [of(vec![[Some(own); 2], common]), of(vec![common])];
+    let placed: Vec<_> = (0..)
+        .zip(&images)
+        .map(|(session, image)| blocks.install(SessionIndex(session), image).expect("room"))
+        .collect();
+    let mut pass = |session: usize, qers: u64| {
+        let at = placed[session];
+        let live = blocks.live_at(at.block, at.generation, Direction::Uplink);
+        let offer = Offer::new(1_000, Nanos(5));
+        live.expect("live").meter(qers, &offer, &mut shared)
+    };
+    assert_eq!(pass(0, 3), Ok(Colour::Green));
+    assert_eq!(pass(0, 3), Err(Red::Qer(0)), "its own has no more");
+    assert_eq!(pass(0, 2), Ok(Colour::Green));
+    assert_eq!(pass(1, 1), Ok(Colour::Green));
+    assert_eq!(pass(1, 1), Err(Red::Qer(0)));
+    assert_eq!(pass(0, 2), Err(Red::Qer(1)));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 

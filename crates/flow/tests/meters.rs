@@ -169,7 +169,7 @@ impl Model {
             MeterSpec::Single { burst, .. } => [burst, 0],
             MeterSpec::SrTcm { cbs, ebs, .. } => [cbs, ebs],
             MeterSpec::TrTcm { cbs, pbs, .. } => [cbs, pbs],
-            MeterSpec::Packets { .. } => [0, 0],
+            MeterSpec::Packets { .. } | MeterSpec::Shared(_) => [0, 0],
         };
         bursts.map(|octets| u128::from(octets) * 8 * GIGA)
     }
@@ -186,7 +186,7 @@ impl Model {
                 [sum, self.tokens[1] + sum.saturating_sub(depths[0])]
             }
             MeterSpec::TrTcm { cir, pir, .. } => [self.tokens[0] + bits(cir), self.tokens[1] + bits(pir)],
-            MeterSpec::Packets { .. } => [0, 0],
+            MeterSpec::Packets { .. } | MeterSpec::Shared(_) => [0, 0],
         };
         self.tokens = [first.min(depths[0]), second.min(depths[1])];
     }
@@ -206,7 +206,7 @@ impl Model {
             }
             MeterSpec::SrTcm { aware, .. } => (aware, false),
             MeterSpec::TrTcm { aware, .. } => (aware, true),
-            MeterSpec::Packets { .. } => panic!("octets are counted here"),
+            MeterSpec::Packets { .. } | MeterSpec::Shared(_) => panic!("octets are counted here"),
         };
         let before = if aware { offer.colour } else { Colour::Green };
         let [first, second] = self.tokens.map(|tokens| tokens >= cost);

@@ -522,7 +522,8 @@ proptest! {
                     world.run();
                 }
                 (Happens::Moves { to }, _) => {
-                    if world.sessions.move_bucket(world.now, home(ue), WorkerId(to)).is_ok() {
+                    let begun = world.sessions.move_bucket(world.now, home(ue), WorkerId(to));
+                    if begun.is_ok() {
                         world.run();
                         world.sessions.poll_moved().unwrap();
                     }

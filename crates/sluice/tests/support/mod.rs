@@ -259,10 +259,11 @@ impl World {
                     started = Some(self.now);
                 }
                 Some(at) if self.now >= at + time => shards.iter_mut().for_each(Shard::stop),
-                _ => assert!(
+                None => assert!(
                     self.now < began + Duration::from_secs(10),
                     "the gateways do not answer ARP"
                 ),
+                Some(_) => {}
             }
         }
         let mut totals = Totals::default();
