@@ -463,7 +463,13 @@ impl Sessions {
         } else {
             Vec::new()
         };
-        let usage = snapshot(session, (last, times), contents, packets);
+        let usage = told(UsageSnapshot {
+            session,
+            counters: last,
+            times,
+            contents,
+            packets,
+        });
         Applied {
             outcome: Ok(usage),
             retired: old.map(Slot::into_image),
@@ -518,7 +524,14 @@ impl Sessions {
         for &(vrf, prefix) in &image.ue_addresses {
             self.addresses.remove(vrf, prefix);
         }
-        Some((snapshot(session, (counters, times), contents, packets), image))
+        let usage = UsageSnapshot {
+            session,
+            counters,
+            times,
+            contents,
+            packets,
+        };
+        Some((told(usage), image))
     }
 
     /// The counts of the URR slots that `wanted` names.
@@ -665,19 +678,9 @@ fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketSt
 }
 
 /// What a worker tells of a session, if there is anything to tell.
-fn snapshot(
-    session: SessionIndex,
-    (counters, times): (Vec<(UrrId, UrrCount)>, Vec<(UrrId, PacketTimes)>),
-    contents: Vec<ContentUsage>,
-    packets: Vec<PacketsLeft>,
-) -> Option<UsageSnapshot> {
-    (!counters.is_empty() || !contents.is_empty() || !packets.is_empty()).then_some(UsageSnapshot {
-        session,
-        counters,
-        times,
-        contents,
-        packets,
-    })
+fn told(usage: UsageSnapshot) -> Option<UsageSnapshot> {
+    let any = !usage.counters.is_empty() || !usage.contents.is_empty() || !usage.packets.is_empty();
+    any.then_some(usage)
 }
 
 fn fault(error: BlockError) -> ApplyError {
