@@ -88,9 +88,16 @@ struct Entry {
     /// The neighbours in its list.
     older: Number,
     newer: Number,
+    /// The neighbours among those of its port.
+    beside: [Number; 2],
 }
 
 impl Entry {
+    /// Whether a peer that starts anew is to be answered anew.
+    fn is_of_a_life(&self) -> bool {
+        self.key.message_type() != MessageType::ASSOCIATION_SETUP_REQUEST
+    }
+
     fn octets(&self) -> usize {
         match &self.state {
             State::InWork(_) => 0,
@@ -120,6 +127,8 @@ struct Holder {
 pub(crate) struct Answers {
     by_key: Keyed<Key, Number>,
     entries: Numbered<Entry>,
+    /// One of the entries of each holder and port, but for set-ups.
+    by_port: Keyed<(Number, u16), Number>,
     by_address: Keyed<IpAddr, Number>,
     holders: Numbered<Holder>,
     /// The holder whose old answers are looked at next.
@@ -189,6 +198,7 @@ impl Answers {
         Answers {
             by_key: keyed(seed),
             entries: Numbered::new(),
+            by_port: keyed(seed.rotate_left(16)),
             by_address: keyed(seed.rotate_left(32)),
             holders: Numbered::new(),
             turn: 0,
@@ -265,16 +275,8 @@ impl Answers {
         let Some(holder) = self.by_address.get(&peer.ip()).copied() else {
             return;
         };
-        let lists = self.holders.get(holder).map(|holder| holder.lists);
-        for list in lists.into_iter().flatten() {
-            let mut next = list.oldest;
-            while let Some(entry) = self.entries.get(next) {
-                let (number, key) = (next, entry.key);
-                next = entry.newer;
-                if key.port == peer.port() && key.message_type() != MessageType::ASSOCIATION_SETUP_REQUEST {
-                    self.drop_entry(number);
-                }
-            }
+        while let Some(one) = self.by_port.get(&(holder, peer.port())).copied() {
+            self.drop_entry(one);
         }
     }
 
@@ -322,8 +324,10 @@ impl Answers {
             kind,
             older: NONE,
             newer: NONE,
+            beside: [NONE; 2],
         });
         self.by_key.insert(key, number);
+        self.join_port(number);
         if let Some(holder) = self.holders.get_mut(holder) {
             holder.entries += 1;
         }
@@ -394,8 +398,39 @@ impl Answers {
         }
     }
 
+    /// Puts an entry before the others of its port.
+    fn join_port(&mut self, number: Number) {
+        let Some(entry) = self.entries.get_mut(number).filter(|entry| entry.is_of_a_life()) else {
+            return;
+        };
+        let port = (entry.key.holder, entry.key.port);
+        let next = self.by_port.insert(port, number).unwrap_or(NONE);
+        entry.beside = [NONE, next];
+        if let Some(next) = self.entries.get_mut(next) {
+            next.beside[0] = number;
+        }
+    }
+
+    /// Takes an entry out of those of its port.
+    fn leave_port(&mut self, number: Number) {
+        let Some(entry) = self.entries.get(number).filter(|entry| entry.is_of_a_life()) else {
+            return;
+        };
+        let port = (entry.key.holder, entry.key.port);
+        let [before, next] = entry.beside;
+        if let Some(next) = self.entries.get_mut(next) {
+            next.beside[0] = before;
+        }
+        match self.entries.get_mut(before) {
+            Some(before) => before.beside[1] = next,
+            None if next == NONE => drop(self.by_port.remove(&port)),
+            None => drop(self.by_port.insert(port, next)),
+        }
+    }
+
     fn drop_entry(&mut self, number: Number) {
         self.unlist(number);
+        self.leave_port(number);
         let Some(entry) = self.entries.take(number) else {
             return;
         };
@@ -714,6 +749,10 @@ mod tests {
                 let kept = model.iter().filter(|(.., ticket)| ticket.is_none()).count();
                 proptest::prop_assert_eq!(answers.octets(), kept * (1 + OVERHEAD));
                 proptest::prop_assert_eq!((answers.entries.len(), answers.by_key.len()), (model.len(), model.len()));
+                let mut peers: Vec<_> = model.iter().map(|(own, ..)| own.peer).collect();
+                peers.sort();
+                peers.dedup();
+                proptest::prop_assert_eq!(answers.by_port.len(), peers.len());
             }
         }
     }

@@ -127,6 +127,7 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
         CompileFault::NoLinkedUrr(_) => rejected.offends(IeType::LINKED_URR_ID),
         CompileFault::NoQuotaAction(_) => rejected.offends(IeType::FAR_ID),
         CompileFault::GbrAboveMbr => rejected.offends(IeType::GBR),
+        CompileFault::Correlated => rejected.offends(IeType::QER_CORRELATION_ID),
         CompileFault::UndefinedFilter(_) => rejected.offends(IeType::SDF_FILTER),
         CompileFault::Missing(rule) if rule.is_predefined() => {
             rejected.because(Cause::UNKNOWN_PREDEFINED_RULE)

@@ -1,5 +1,6 @@
 //! What an operator sets.
 
+use pfcp::Interfaces;
 use rules::prefix::IpPrefix;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -25,6 +26,25 @@ pub struct Smf {
     pub address: IpAddr,
     /// The address of ours that it is asked from, of the same family.
     pub local: SocketAddr,
+}
+
+/// Where control plane functions speak from, and over which reference points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peers {
+    /// Their addresses.
+    pub prefix: IpPrefix,
+    /// The reference points, as far as they are known: neither Node IDs nor messages say (TS 29.244 §6.2.6).
+    pub interfaces: Interfaces,
+}
+
+impl From<IpPrefix> for Peers {
+    /// Of any reference point.
+    fn from(prefix: IpPrefix) -> Peers {
+        Peers {
+            prefix,
+            interfaces: Interfaces::ANY,
+        }
+    }
 }
 
 /// The configuration of an endpoint.
@@ -68,8 +88,10 @@ pub struct Config {
     /// planes with addresses that they do not name. Default false: only from addresses that are known to be the peer's.
     pub any_source: bool,
     /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one party:
-    /// its SMFs may be of one set, and one may set up the association of another anew. Default: none.
-    pub peers: Vec<IpPrefix>,
+    /// its SMFs may be of one set, and one may set up the association of another anew. What has no place on the
+    /// reference points of the longest prefix that an association was set up from is discarded, and what is mandatory
+    /// there is asked for. Default: none.
+    pub peers: Vec<Peers>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
     /// How often sessions are reported about.
@@ -84,8 +106,17 @@ impl Config {
     /// Whether both addresses lie in one of the prefixes of [`peers`](Self::peers).
     pub(crate) fn are_one_party(&self, one: IpAddr, other: IpAddr) -> bool {
         let both = [one.to_canonical(), other.to_canonical()];
-        let holds = |prefix: &IpPrefix| both.iter().all(|address| prefix.contains(*address));
+        let holds = |peers: &Peers| both.iter().all(|address| peers.prefix.contains(*address));
         both[0] == both[1] || self.peers.iter().any(holds)
+    }
+
+    /// The reference points that a peer at `address` speaks over.
+    pub(crate) fn interfaces_of(&self, address: IpAddr) -> Interfaces {
+        let address = address.to_canonical();
+        let around = self.peers.iter().filter(|peers| peers.prefix.contains(address));
+        around
+            .max_by_key(|peers| peers.prefix.len())
+            .map_or(Interfaces::ANY, |peers| peers.interfaces)
     }
 
     /// The defaults, for a node with so many workers.

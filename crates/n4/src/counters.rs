@@ -59,6 +59,9 @@ pub struct Counters {
     pub evicted_associations: u64,
     /// QERs, new or with new rates, whose MBR is so high that nothing reaches it: they limit nothing in that direction.
     pub unreachable_rates: u64,
+    /// IEs of requests that have no place on the reference points that their peer is configured to speak over, and were
+    /// discarded (TS 29.244 §7.6.9).
+    pub misplaced_ies: u64,
     /// Responses that could not be encoded: a bug.
     pub unencodable: u64,
 }

@@ -11,7 +11,8 @@ use rules::compile::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{
-    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, Ticket, WorkerFault, keyed,
+    AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, SharedRate, Ticket,
+    WorkerFault, keyed,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -24,6 +25,7 @@ use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::downlink::Downlink;
+use crate::features::up_function_features;
 use crate::ledger::Ledger;
 use crate::load::Load;
 use crate::node_report::NodeReports;
@@ -247,6 +249,11 @@ impl Endpoint {
         self.sessions.poll_moved()
     }
 
+    /// A rate that sessions have in common, and that has changed; see [`Sessions::poll_shared_rate`].
+    pub fn poll_shared_rate(&mut self) -> Option<SharedRate> {
+        self.sessions.poll_shared_rate()
+    }
+
     /// The sessions, for views.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
@@ -265,6 +272,12 @@ impl Endpoint {
     /// Whether requests from this address can be those of a peer.
     pub(crate) fn knows(&self, address: IpAddr) -> bool {
         self.config.any_source || self.associations.knows(address)
+    }
+
+    /// What a peer at `address` is told that we can do.
+    pub(crate) fn features_for(&self, address: IpAddr) -> pfcp::ie::UpFunctionFeatures {
+        let interfaces = self.config.interfaces_of(address);
+        up_function_features(&self.config, &self.network, interfaces)
     }
 
     /// What was counted.
@@ -371,6 +384,10 @@ impl Endpoint {
             }
             _ => frame.header.sequence.get(),
         };
+        if self.is_of_another_session(path.from, sequence, frame) {
+            self.counters.unmatched_responses += 1;
+            return;
+        }
         match self.requests.answered(path.from, sequence, response.0) {
             None => self.counters.unmatched_responses += 1,
             Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
@@ -382,6 +399,18 @@ impl Endpoint {
             Some(Purpose::Remainder) => {}
         }
         self.settle(now);
+    }
+
+    /// Whether a response to a report names another session than the report was about (TS 29.244 §7.2.2.4.2). A peer
+    /// that does not know the session names none, and some give back their own SEID.
+    fn is_of_another_session(&self, peer: SocketAddr, sequence: u32, frame: &Frame<'_>) -> bool {
+        let Some(Purpose::Report(about)) = self.requests.purpose(peer, sequence) else {
+            return false;
+        };
+        let own = self.sessions.session(about).map(|session| session.cp().seid);
+        let known = [Some(0), Some(about.0), own];
+        let named = frame.header.seid.map_or(0, |seid| seid.0);
+        own.is_some() && !known.contains(&Some(named))
     }
 
     /// Ends what sessions have come to an end with, and sends the reports whose turn it is.

@@ -1,6 +1,7 @@
 //! What we tell peers that we can do (TS 29.244 §8.2.25): exactly what is implemented.
 
 use pfcp::ie::UpFunctionFeatures as Features;
+use pfcp::{Interface, Interfaces};
 
 use rules::network::Network;
 
@@ -40,16 +41,78 @@ const ALWAYS: [Features; 21] = [
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered
 /// where there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP).
-pub(crate) fn up_function_features(config: &Config, network: &Network) -> Features {
+/// A peer is told of what there is on the reference points that it speaks over.
+pub(crate) fn up_function_features(config: &Config, network: &Network, on: Interfaces) -> Features {
     let of = |feature, is_there| if is_there { feature } else { Features::empty() };
     let pools = of(Features::UEIP, !config.sessions.pools.is_empty());
     let policies = of(Features::TRST, network.has_policies());
     let has_rulebases = config.sessions.predefined.rulebases().next().is_some();
     let rulebases = of(Features::ADPDP, has_rulebases);
-    ALWAYS
+    let all = ALWAYS
         .into_iter()
-        .fold(pools | policies | rulebases, |all, one| all | one)
-        .on_octets(8)
+        .fold(pools | policies | rulebases, |all, one| all | one);
+    Features::from_bits(all.bits() & of_interfaces(on)).on_octets(8)
+}
+
+/// The features that are of one of these reference points (the table of §8.2.25, column "Interface"), as bits.
+fn of_interfaces(on: Interfaces) -> u128 {
+    let not_of_n4 = bits(&[Features::DDND, Features::MT_EDT]);
+    let of_sxa = bits(&[
+        Features::BUCP,
+        Features::DDND,
+        Features::DLBD,
+        Features::FTUP,
+        Features::EMPU,
+        Features::PDIU,
+        Features::TRACE,
+        Features::EPFAR,
+        Features::ADPDP,
+        Features::MNOP,
+        Features::BUNDL,
+        Features::NORP,
+        Features::MT_EDT,
+        Features::NSPOC,
+    ]);
+    let of_sxb = bits(&[
+        Features::TRST,
+        Features::FTUP,
+        Features::PFDM,
+        Features::HEEU,
+        Features::TREU,
+        Features::EMPU,
+        Features::PDIU,
+        Features::UDBC,
+        Features::QUOAC,
+        Features::TRACE,
+        Features::FRRT,
+        Features::PFDE,
+        Features::EPFAR,
+        Features::DPDRA,
+        Features::ADPDP,
+        Features::UEIP,
+        Features::MNOP,
+        Features::BUNDL,
+        Features::VTIME,
+        Features::NORP,
+        Features::CIOT,
+        Features::RDS,
+        Features::QUASF,
+        Features::NSPOC,
+        Features::L2TP,
+        Features::RESPS,
+        Features::RATP,
+    ]);
+    let places = [
+        (Interface::N4, !not_of_n4),
+        (Interface::Sxa, of_sxa),
+        (Interface::Sxb, of_sxb),
+    ];
+    let there = places.into_iter().filter(|(interface, _)| on.has(*interface));
+    there.fold(0, |all, (_, features)| all | features)
+}
+
+fn bits(features: &[Features]) -> u128 {
+    features.iter().fold(0, |all, one| all | one.bits())
 }
 
 #[cfg(test)]
@@ -57,6 +120,27 @@ mod tests {
     use super::*;
     use crate::node::NodeName;
     use rules::network::ForwardingPolicy;
+
+    #[test]
+    fn a_peer_is_told_what_there_is_where_it_speaks() {
+        let config = Config::new(NodeName::from(std::net::IpAddr::from([192, 0, 2, 1])), 1);
+        let network = Network::default();
+        let told = |on| up_function_features(&config, &network, on);
+        let has = |on, feature| told(on).contains(feature);
+        for (feature, on_n4, on_sxa, on_sxb) in [
+            (Features::FTUP, true, true, true),
+            (Features::DDND, false, true, false),
+            (Features::DLBD, true, true, false),
+            (Features::TREU, true, false, true),
+            (Features::SSET, true, false, false),
+        ] {
+            assert_eq!(has(Interfaces::N4, feature), on_n4, "{feature:?}");
+            assert_eq!(has(Interfaces::SXA, feature), on_sxa, "{feature:?}");
+            assert_eq!(has(Interfaces::SXB, feature), on_sxb, "{feature:?}");
+            assert_eq!(has(Interfaces::SXA_SXB, feature), on_sxa || on_sxb, "{feature:?}");
+            assert!(has(Interfaces::ANY, feature), "{feature:?}");
+        }
+    }
 
     #[test]
     fn nothing_is_promised_that_is_not_done() {
@@ -69,7 +153,7 @@ mod tests {
             dscp: None,
         };
         let network = Network::default();
-        let bits = |config: &Config| up_function_features(config, &network).bits();
+        let bits = |config: &Config| up_function_features(config, &network, Interfaces::ANY).bits();
         let always = bits(&config);
         let downlink = Features::DDND | Features::DLBD | Features::UDBC | Features::DDDS;
         let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
@@ -86,7 +170,7 @@ mod tests {
         });
         assert_eq!(bits(&config), always | Features::UEIP.bits());
         let steers = Network::default().with_policies(vec![steering]).unwrap();
-        let steers = up_function_features(&config, &steers).bits();
+        let steers = up_function_features(&config, &steers, Interfaces::ANY).bits();
         assert_eq!(steers, bits(&config) | Features::TRST.bits());
         let mut predefined = rules::Predefined::default();
         let rule = rules::predefined::PredefinedRule {

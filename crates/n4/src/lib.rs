@@ -4,16 +4,8 @@
 //! methods; datagrams, effects for the workers and the next moment of interest are polled out. It owns the
 //! associations and, through [`session::Sessions`], all sessions; it has no sockets, threads or clock.
 //!
-//! # Accepted and not acted upon yet
-//!
-//! Every SMF sends some of these from the first message on, so that refusing them would serve nobody:
-//!
-//! - packet rates and averaging windows of QERs: gates, MBR, QFI, RQI and PPI only (§5.4);
-//! - thresholds, quotas, periods and other triggers of URRs: usage is counted and reported when it is asked for, when
-//!   the URR or its last PDR goes, and when the session ends (§5.2.2);
-//! - Trace Information (§5.15), names and types that only inform.
-//!
-//! What would let traffic pass otherwise than asked is refused: see [`RuleFault`](session::RuleFault) and the features.
+//! What is accepted and not acted upon, since SMFs send it whether or not they need it, `docs/compliance/` tells. What would
+//! let traffic pass otherwise than asked is refused: see [`RuleFault`](session::RuleFault) and the features.
 
 #![forbid(unsafe_code)]
 
@@ -52,13 +44,14 @@ mod transmit;
 mod usage;
 
 pub use association::Association;
-pub use config::{Config, Smf, UnknownInstance};
+pub use config::{Config, Peers, Smf, UnknownInstance};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use intake::{Intake, IntakeLimits};
 pub use ledger::UsageEntry;
 pub use node::NodeName;
 pub use paths::{Echo, PathSupervision};
+pub use pfcp::Interfaces;
 pub use reports::{DownlinkData, Pace, ReportLimits, SessionEvent};
 pub use transfer::{ExportError, Exported, ImportError, Imported};
 pub use transmit::Transmit;

@@ -247,6 +247,12 @@ impl Events {
     }
 }
 
+/// Whether an entry of a line is not void.
+fn is_queued(sessions: &Keyed<Seid, Pending>, (seid, entry): (Seid, u64)) -> bool {
+    let pending = sessions.get(&seid);
+    pending.is_some_and(|pending| matches!(pending.stage, Stage::Queued(own) if own == entry))
+}
+
 fn push<T>(list: &mut Vec<T>, item: T, most: usize) -> Added {
     if list.len() >= most {
         return Added::Dropped;
@@ -260,8 +266,8 @@ fn push<T>(list: &mut Vec<T>, item: T, most: usize) -> Added {
 enum Stage {
     /// Nothing before this moment; it is among `waiting`.
     Waits(Nanos),
-    /// In its association's line.
-    Queued,
+    /// In its association's line, in the entry with this number.
+    Queued(u64),
     /// On its way.
     Sent(Events),
 }
@@ -292,7 +298,10 @@ const MOST_REDIRECTIONS: u8 = 4;
 /// The sessions of one association whose turn to report has come.
 #[derive(Debug, Default)]
 struct Line {
-    ready: VecDeque<Seid>,
+    /// Each with the number of its entry; one whose session is not queued under it is void.
+    ready: VecDeque<(Seid, u64)>,
+    /// How many of them are void.
+    void: usize,
     meter: Meter,
     /// Requests on their way.
     sent: usize,
@@ -312,6 +321,8 @@ pub(crate) struct Reports {
     paused: BTreeSet<(Nanos, AssociationId)>,
     /// Sessions that may report from a moment on, or that may then be forgotten.
     waiting: BTreeSet<(Nanos, Seid)>,
+    /// The number of the last entry in a line.
+    last_entry: u64,
 }
 
 impl Reports {
@@ -323,6 +334,7 @@ impl Reports {
             turns: VecDeque::new(),
             paused: BTreeSet::new(),
             waiting: BTreeSet::new(),
+            last_entry: 0,
         }
     }
 
@@ -395,8 +407,10 @@ impl Reports {
         let from = std::mem::replace(&mut pending.association, to);
         match pending.stage {
             Stage::Waits(_) => {}
-            // In the line that it leaves, nobody finds it.
-            Stage::Queued => self.lines.entry(to).or_default().ready.push_back(seid),
+            Stage::Queued(_) => {
+                self.queue(seid);
+                self.void_one(from);
+            }
             Stage::Sent(_) => {
                 if let Some(line) = self.lines.get_mut(&from) {
                     line.sent = line.sent.saturating_sub(1);
@@ -404,11 +418,32 @@ impl Reports {
                 self.lines.entry(to).or_default().sent += 1;
             }
         }
-        if let Some(line) = self.lines.get_mut(&from) {
-            line.ready.retain(|other| *other != seid);
-        }
         self.turn(from);
         self.turn(to);
+    }
+
+    /// Puts a session at the end of its association's line.
+    fn queue(&mut self, seid: Seid) {
+        if let Some(pending) = self.sessions.get_mut(&seid) {
+            self.last_entry += 1;
+            pending.stage = Stage::Queued(self.last_entry);
+            let line = self.lines.entry(pending.association).or_default();
+            line.ready.push_back((seid, self.last_entry));
+        }
+    }
+
+    /// An entry of a line is void. When most of them are, they are thrown out: of each so often as it takes one of them
+    /// to become void.
+    fn void_one(&mut self, association: AssociationId) {
+        let Some(line) = self.lines.get_mut(&association) else {
+            return;
+        };
+        line.void += 1;
+        if line.void * 2 > line.ready.len() {
+            let sessions = &self.sessions;
+            line.ready.retain(|entry| is_queued(sessions, *entry));
+            line.void = 0;
+        }
     }
 
     /// The next session that is to send what [`take`](Self::take) gives.
@@ -430,9 +465,12 @@ impl Reports {
                 continue;
             }
             let next = line.ready.pop_front();
+            let valid = next.filter(|entry| is_queued(&self.sessions, *entry));
+            if valid.is_none() {
+                line.void = line.void.saturating_sub(1);
+            }
             self.turn(association);
-            let is_queued = |one: &Pending| matches!(one.stage, Stage::Queued);
-            if let Some(seid) = next.filter(|seid| self.sessions.get(seid).is_some_and(is_queued)) {
+            if let Some((seid, _)) = valid {
                 return Some(seid);
             }
         }
@@ -552,10 +590,15 @@ impl Reports {
             // Its request goes on being sent again.
             return (rest, !sent.usage.is_empty());
         }
-        if let Stage::Waits(at) = pending.stage {
+        let (stage, association) = (&pending.stage, pending.association);
+        let is_queued = matches!(stage, Stage::Queued(_));
+        if let Stage::Waits(at) = *stage {
             self.waiting.remove(&(at, seid));
         }
         self.sessions.remove(&seid);
+        if is_queued {
+            self.void_one(association);
+        }
         (rest, false)
     }
 
@@ -621,9 +664,8 @@ impl Reports {
         } else if pending.events.is_empty() {
             self.sessions.remove(&seid);
         } else {
-            pending.stage = Stage::Queued;
             let association = pending.association;
-            self.lines.entry(association).or_default().ready.push_back(seid);
+            self.queue(seid);
             self.turn(association);
         }
     }
@@ -681,6 +723,12 @@ impl Endpoint {
         self.settle(now);
     }
 
+    /// An End Marker has come for a PDR whose URRs tell of it (TS 29.244 §5.2.2.5).
+    pub fn handle_end_marker(&mut self, now: Nanos, session: SessionIndex, pdr: PdrId) {
+        self.sessions.end_marker_received(session, pdr);
+        self.settle(now);
+    }
+
     /// A session's worker tells that downlink packets of a URR were dropped as many as its threshold says
     /// (TS 29.244 §5.2.2.2.1).
     pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {
@@ -721,5 +769,56 @@ impl Endpoint {
             }
             Added::Dropped => self.counters.events_dropped += 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SESSIONS: u64 = 100;
+
+    fn queued() -> Reports {
+        let mut reports = Reports::new(1, ReportLimits::default());
+        for seid in 1..=SESSIONS {
+            reports.add(
+                Nanos::ZERO,
+                (Seid(seid), AssociationId(1)),
+                SessionEvent::Inactivity,
+            );
+        }
+        reports
+    }
+
+    #[test]
+    fn a_session_that_is_handed_over_stands_in_one_line_and_lines_do_not_grow_by_it() {
+        let mut reports = queued();
+        for round in 0..50 {
+            for seid in 1..=SESSIONS {
+                reports.hand_over(Seid(seid), AssociationId(2 + round % 2));
+            }
+            let places: usize = reports.lines.values().map(|line| line.ready.len()).sum();
+            assert!(places <= 3 * SESSIONS as usize, "{places}");
+        }
+        let all: Vec<Seid> = std::iter::from_fn(|| {
+            let seid = reports.poll(Nanos::ZERO)?;
+            reports.take(Nanos::ZERO, seid).map(|_| seid)
+        })
+        .collect();
+        assert_eq!(all, (1..=SESSIONS).map(Seid).collect::<Vec<_>>());
+        assert!(
+            reports
+                .lines
+                .values()
+                .all(|line| line.ready.is_empty() && line.void == 0)
+        );
+    }
+
+    #[test]
+    fn a_session_that_ends_leaves_no_place_in_its_line() {
+        let mut reports = queued();
+        (1..=SESSIONS).for_each(|seid| drop(reports.end(Seid(seid))));
+        assert!(reports.lines.values().all(|line| line.ready.is_empty()));
+        assert_eq!((reports.poll(Nanos::ZERO), reports.len()), (None, 0));
     }
 }

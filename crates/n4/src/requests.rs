@@ -107,6 +107,13 @@ impl Requests {
         );
     }
 
+    /// What the request was for that a response with this number may answer.
+    pub(crate) fn purpose(&self, peer: SocketAddr, sequence: u32) -> Option<Purpose> {
+        self.outstanding
+            .get(&(peer, sequence))
+            .map(|request| request.purpose)
+    }
+
     /// Ends the request that this response answers. `None`: nobody asked.
     pub(crate) fn answered(&mut self, peer: SocketAddr, sequence: u32, response_type: u8) -> Option<Purpose> {
         let key = (peer, sequence);

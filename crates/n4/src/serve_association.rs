@@ -8,12 +8,12 @@ use pfcp::message::{
     AssociationUpdateResponse,
 };
 use session::{AssociationId, CpFSeid, EndCause};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::association::{Association, other_addresses};
 use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Path, Request};
-use crate::features::up_function_features;
 use crate::node::NodeName;
 use crate::release::Released;
 use crate::sets::set_name;
@@ -63,7 +63,7 @@ impl Endpoint {
         let node = self.config.node.clone();
         let mut response = AssociationSetupResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
         response.recovery_time_stamp = Some(self.recovery());
-        response.up_function_features = Some(up_function_features(&self.config, &self.network));
+        response.up_function_features = Some(self.features_for(request.path.from.ip()));
         response.pfcpasrsp_flags = retained.then_some(pfcp::ie::PfcpAsRspFlags::PSREI);
         self.answer(now, request, &response);
     }
@@ -165,7 +165,7 @@ impl Endpoint {
         };
         let node = self.config.node.clone();
         let mut response = AssociationUpdateResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
-        response.up_function_features = Some(up_function_features(&self.config, &self.network));
+        response.up_function_features = Some(self.features_for(request.path.from.ip()));
         self.answer(now, request, &response);
         let flags = update.pfcpaureq_flags;
         let association = self.associations.get(id);
@@ -251,11 +251,18 @@ impl Endpoint {
         self.share_out();
     }
 
-    /// Takes up what has changed of the associations. Tells the sessions how many peers want their share: those that
-    /// live.
+    /// Takes up what has changed of the associations. Tells the sessions how many peers want their share: the addresses
+    /// that associations were set up from, of which one lives. A host with several Node IDs has one share.
     pub(crate) fn share_out(&mut self) {
-        let alive = self.associations.iter().filter(|one| one.reachable).count();
+        let mut parties: BTreeMap<IpAddr, (Vec<AssociationId>, bool)> = BTreeMap::new();
+        for one in self.associations.iter() {
+            let (all, lives) = parties.entry(one.peer.ip().to_canonical()).or_default();
+            all.push(one.id);
+            *lives |= one.reachable;
+        }
+        let alive = parties.values().filter(|(_, lives)| *lives).count();
         self.sessions.share_among(alive);
+        self.sessions.unite(parties.into_values().map(|(all, _)| all));
         self.find_bundlers();
     }
 }

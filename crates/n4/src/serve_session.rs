@@ -7,18 +7,20 @@ use pfcp::message::{
     SessionDeletionResponse, SessionEstablishmentRequest, SessionEstablishmentResponse,
     SessionModificationRequest, SessionModificationResponse,
 };
-use pfcp::{Header, MessageType, Repeated};
+use pfcp::{Header, Interfaces, MessageType, Repeated};
 use rules::model::UnixSeconds;
 use session::{
     AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, Sets,
     UsageReport,
 };
+use std::cell::Cell;
 use std::net::IpAddr;
 
+use crate::association::Association;
 use crate::cause::{Reject, reject};
 use crate::endpoint::{Endpoint, Path, Request};
 use crate::load::LoadInformation;
-use crate::map::{self, Allocations, Context};
+use crate::map::{self, Allocations, Context, Peer};
 use crate::remainder::{announced, split};
 use crate::serve::Rejection;
 use crate::sets::named_sets;
@@ -68,7 +70,12 @@ impl Endpoint {
         if let Some(recovery) = sent.recovery_time_stamp {
             self.observe_recovery(now, association, recovery);
         }
-        match map::establishment(sent, self.context(now)) {
+        let misplaced = Cell::new(0);
+        let peer = self.speaks_over(Some(association), &misplaced);
+        let sent = &*peer.own(sent);
+        let changes = map::establishment(sent, self.context(now, peer, Cause::MANDATORY_IE_MISSING));
+        self.counters.misplaced_ies += misplaced.get() as u64;
+        match changes {
             Err(reject) => self.reject(
                 now,
                 request.path,
@@ -122,11 +129,17 @@ impl Endpoint {
             Ok(addressed) => addressed,
             Err(reject) => return self.reject(now, request.path, &request.header, None, reject),
         };
+        let misplaced = Cell::new(0);
+        let owner = self.sessions.session(seid).map(|session| session.association());
+        let peer = self.speaks_over(owner, &misplaced);
+        let sent = &*peer.own(sent);
         let taker = self.taker(seid, sent, request.path);
         let changes = taker.and_then(|taker| {
             self.check_load()?;
-            Ok((taker, map::modification(sent, self.context(now))?))
+            let context = self.context(now, peer, Cause::CONDITIONAL_IE_MISSING);
+            Ok((taker, map::modification(sent, context)?))
         });
+        self.counters.misplaced_ies += misplaced.get() as u64;
         match changes {
             Err(reject) => self.reject(
                 now,
@@ -195,8 +208,20 @@ impl Endpoint {
         }
     }
 
-    fn context(&self, now: Nanos) -> Context<'_> {
+    /// Over which reference points the peer of an association speaks.
+    fn speaks_over<'a>(&self, association: Option<AssociationId>, misplaced: &'a Cell<usize>) -> Peer<'a> {
+        let association = association.and_then(|id| self.associations.get(id));
+        let of = |one: &Association| self.config.interfaces_of(one.peer.ip());
+        Peer {
+            interfaces: association.map_or(Interfaces::ANY, of),
+            misplaced,
+        }
+    }
+
+    fn context<'a>(&'a self, now: Nanos, peer: Peer<'a>, missing: Cause) -> Context<'a> {
         Context {
+            peer,
+            missing,
             now: UnixSeconds(self.config.clock_unix.saturating_add(now.0 / 1_000_000_000)),
             clock_unix: self.config.clock_unix,
             network: &self.network,

@@ -17,7 +17,6 @@ use std::time::Duration;
 use crate::association::{Association, other_addresses};
 use crate::config::Smf;
 use crate::endpoint::{Endpoint, Path};
-use crate::features::up_function_features;
 use crate::node::NodeName;
 use crate::requests::Purpose;
 use crate::serve_association::Introduction;
@@ -187,7 +186,7 @@ impl Endpoint {
         };
         let node = self.config.node.clone();
         let mut request = AssociationSetupRequest::new(node.as_ie(), self.recovery());
-        request.up_function_features = Some(up_function_features(&self.config, &self.network));
+        request.up_function_features = Some(self.features_for(address));
         self.send_request(now, path, None, Purpose::Setup(place), &request)
     }
 

@@ -96,7 +96,7 @@ fn answer(world: &mut World, sent: &[Reply], ies: &[Octets]) -> Vec<Reply> {
     let to = report.0.to;
     world.send(
         to,
-        &message(57, Some(1), sequence, &[&[ie(19, [1])], ies].concat()),
+        &message(57, Some(0), sequence, &[&[ie(19, [1])], ies].concat()),
     )
 }
 

@@ -5,9 +5,10 @@ mod support;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use n4::Config;
+use n4::{Config, Peers};
 use pfcp::ie::Cause;
 use pfcp::message::Message;
+use rules::prefix::IpPrefix;
 
 use support::wire::*;
 use support::*;
@@ -352,6 +353,29 @@ fn a_peer_that_takes_more_than_its_share_among_others_gets_cause_75() {
     assert_eq!(refused(&mut world), NO_ROOM);
 }
 
+#[test]
+fn a_host_with_several_node_ids_has_one_share_and_alone_all_that_there_is() {
+    let mut config = World::config(1);
+    config.sessions.worker_tunnels = 4;
+    let mut world = World::with(config);
+    world.associate();
+    assert_eq!(world.set_up(smf(), 2), ACCEPTED);
+    let ue = |host| Ipv4Addr::new(10, 45, 0, host);
+    let of_the_other_name = |cp, host| {
+        let mut session = plain_session(cp, ue(host));
+        session[0] = named(2);
+        session
+    };
+    world.establish(1, ue(1));
+    world.ask(50, Some(0), &of_the_other_name(2, 2)).assert_accepted();
+    world.establish(3, ue(3));
+    world.set_up(at(1), 1);
+    for session in [plain_session(4, ue(4)), of_the_other_name(4, 4)] {
+        assert_eq!(world.ask(50, Some(0), &session).cause(), NO_ROOM);
+    }
+    assert_eq!(world.sessions(), 3);
+}
+
 /// It counts sequence numbers and SEIDs from the beginning again: its first requests are those of its last life.
 #[test]
 fn a_restarted_peer_that_repeats_itself_to_the_octet_gets_a_new_session() {
@@ -411,7 +435,9 @@ fn a_peer_that_lives_is_not_put_in_the_place_of_by_a_stranger() {
 fn a_peer_may_move_within_its_prefix() {
     let mut config = World::config(1);
     config.heartbeat_interval = Some(SECOND * 10);
-    config.peers = vec!["10.100.0.0/16".parse().expect("a prefix")];
+    config.peers = vec![Peers::from(
+        "10.100.0.0/16".parse::<IpPrefix>().expect("a prefix"),
+    )];
     let mut world = World::with(config);
     world.associate();
     let setup = message(5, None, 77, &[node_v4(SMF_ADDRESS), recovery(200)]);

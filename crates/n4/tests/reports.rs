@@ -91,11 +91,31 @@ fn report(reply: &Reply) -> SessionReportRequest<'_> {
 fn acknowledge(world: &mut World, sent: &Reply, cause: Cause) -> Vec<Reply> {
     let sequence = sent.header().sequence.get();
     let to = sent.0.to;
-    world.send(to, &message(57, Some(1), sequence, &[ie(19, [cause.value()])]))
+    world.send(to, &message(57, Some(0), sequence, &[ie(19, [cause.value()])]))
 }
 
 fn index(world: &World) -> SessionIndex {
     world.only_session().index()
+}
+
+#[test]
+fn an_answer_about_another_session_acknowledges_nothing() {
+    let mut world = World::associated();
+    let up = world.establish(0x77, UE);
+    let session = index(&world);
+    for answered_with in [0, 0x77, up] {
+        world.n4.handle_session_event(world.now, session, gone(1));
+        let sent = world.transmits();
+        let answer = |seid| {
+            let sequence = sent[0].header().sequence.get();
+            message(57, Some(seid), sequence, &[ie(19, [1])])
+        };
+        world.send(smf(), &answer(up ^ 1));
+        assert_eq!(world.pass(SECOND), sent, "it is sent again");
+        world.send(smf(), &answer(answered_with));
+        assert!(world.pass(SECOND).is_empty());
+    }
+    assert_eq!(world.n4.counters().unmatched_responses, 3);
 }
 
 #[test]

@@ -5,9 +5,10 @@ mod support;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use n4::SessionEvent;
+use n4::{Peers, SessionEvent};
 use pfcp::ie::{Cause, FSeid, UpFunctionFeatures};
 use pfcp::message::{Message, SessionReportRequest};
+use rules::prefix::IpPrefix;
 
 use support::wire::*;
 use support::*;
@@ -104,7 +105,7 @@ fn answer(world: &mut World, sent: &Reply, cause: Cause, more: &[Octets]) -> Vec
     ies.extend_from_slice(more);
     let sequence = sent.header().sequence.get();
     let to = sent.0.to;
-    world.send(to, &message(57, Some(1), sequence, &ies))
+    world.send(to, &message(57, Some(0), sequence, &ies))
 }
 
 fn old(seid: u64) -> Option<FSeid> {
@@ -355,8 +356,12 @@ fn sets_are_among_our_features() {
 
 #[test]
 fn where_peers_are_known_a_set_is_of_one_party() {
-    let one_party = || vec!["10.100.0.2/31".parse().unwrap(), "10.100.0.0/16".parse().unwrap()];
-    let each_its_own = || vec!["10.100.0.2/32".parse().unwrap(), "10.100.0.3/32".parse().unwrap()];
+    let peers = |prefixes: [&str; 2]| {
+        let parsed = prefixes.map(|prefix| prefix.parse::<IpPrefix>().expect("a prefix"));
+        parsed.map(Peers::from).to_vec()
+    };
+    let one_party = || peers(["10.100.0.2/31", "10.100.0.0/16"]);
+    let each_its_own = || peers(["10.100.0.2/32", "10.100.0.3/32"]);
     for (peers, may) in [(one_party(), true), (each_its_own(), false)] {
         let config = n4::Config {
             peers,

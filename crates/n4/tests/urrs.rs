@@ -7,12 +7,12 @@ use flow::{Reached, UrrCount};
 use pfcp::ie::{self, AdditionalUsageReportsInformation, Cause, FailedRuleId, UsageReportTrigger};
 use pfcp::message::{Message, SessionReportRequest};
 use pfcp::{IeType, SequenceNumber};
-use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
+use rules::model::{MeasurementInformation, MeasurementMethod, PdrId, ReportingTriggers, Urr, UrrId};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use support::wire::*;
-use support::{Reply, SMF_ADDRESS, UPF_START, World, because, plain_session, smf};
+use support::{Reply, SMF_ADDRESS, UPF_START, World, because, plain_session, smf, upf};
 
 const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 1);
 
@@ -382,6 +382,45 @@ fn a_threshold_that_a_counter_reaches_and_a_period_that_is_over_are_reported() {
     assert_eq!(told(&sent[0]), (1, UsageReportTrigger::PERIO, vec![(1, 30)]));
     assert!(acknowledge(&mut world, &sent[0]).is_empty());
     assert_eq!(world.ask(54, Some(seid), &[]).usage(), [(1, 2, Some(0))]);
+}
+
+#[test]
+fn an_end_marker_is_reported_with_what_was_measured_until_then() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let index = world.only_session().index();
+    let marked = |world: &mut World| {
+        let now = world.now;
+        (0..2).for_each(|_| world.n4.handle_end_marker(now, index, PdrId(1)));
+        world.run()
+    };
+    assert!(marked(&mut world).is_empty(), "nobody asks");
+    let asks = group(13, &[urr_id(1), triggers(&[0, 0, 1])]);
+    world.ask(52, Some(seid), &[asks]).assert_accepted();
+    for (number, used) in [(0, 700), (1, 0)] {
+        world.fleet.count(index, UrrId(1), octets(used));
+        let sent = marked(&mut world);
+        assert_eq!(sent.len(), 1, "two at once are told once");
+        let request = report(&sent[0]);
+        let one = request.usage_report.first().unwrap();
+        assert_eq!(
+            (one.ur_seqn.0, one.usage_report_trigger, reported(&request)),
+            (number, UsageReportTrigger::EMRRE, vec![(1, used)])
+        );
+        assert!(acknowledge(&mut world, &sent[0]).is_empty());
+    }
+    // A change is on its way to the worker: the report waits for it.
+    world.fleet.count(index, UrrId(1), octets(50));
+    let change = message(
+        52,
+        Some(seid),
+        900,
+        &[update_far(&[far_id(1), apply_action(&[FORW])])],
+    );
+    world.n4.handle_datagram(world.now, smf(), upf(), &change);
+    let sent = marked(&mut world);
+    let request = report(&sent[sent.len() - 1]);
+    assert_eq!(reported(&request), vec![(1, 50)]);
 }
 
 #[test]

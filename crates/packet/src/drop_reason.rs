@@ -153,6 +153,8 @@ drop_reasons! {
         "The FAR redirects HTTP, and the session, or the worker, has had its answers of this second.";
     RelayLimit, "relay_limit", "local policy",
         "Of End Markers and Tunnel Status the session, or the worker, has passed on those of this second.";
+    EndMarkerReported, "end_marker_reported", "TS 29.244 §5.2.2.5",
+        "It is an End Marker whose reception the control plane wants to hear of, which ends here.";
     MissingQfi, "missing_qfi", "TS 29.244 §8.2.89",
         "The tunnel needs a QFI and no QER gives one.";
     MeterRed, "meter_red", "TS 29.244 §8.2.8",

@@ -29,21 +29,21 @@ extern crate std;
 
 #[macro_use]
 mod table;
-mod check;
 mod error;
 pub mod group;
 mod header;
 pub mod ie;
 mod ie_type;
+mod interface;
 pub mod message;
 #[cfg(test)]
 mod sample;
 pub mod tlv;
 mod wire;
 
-pub use check::Interface;
 pub use error::{Detail, Error, Fault, NoRoom};
 pub use header::{Frame, Frames, Header, HeaderError, MessageType, PORT, Seid, SequenceNumber, VERSION};
 pub use ie_type::IeType;
+pub use interface::{Interface, Interfaces, Restrict};
 pub use message::Message;
 pub use wire::{Edit, Items, Layout, Repeated};

@@ -9,9 +9,8 @@ pub(crate) use self::forward::plain_instance;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::meter::{MeterSpec, Rate};
+use flow::meter::{MeterSpec, Rate, SharedId};
 use packet::Teid;
-use smallvec::SmallVec;
 
 use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex};
 
@@ -21,7 +20,7 @@ use crate::image::{
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface, Urr, UrrId,
+    SourceInterface, Urr,
 };
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
@@ -71,11 +70,8 @@ impl NextHops<'_> {
     }
 }
 
-/// Slots that a mask is made of; usually few.
-type Slots = SmallVec<[usize; 8]>;
-
 /// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
-/// `bucket`, and its `classification_generation`, which
+/// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its `classification_generation`, which
 /// [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
 ///
 /// # Errors
@@ -264,15 +260,30 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
     }
 }
 
-/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction.
+/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction. What
+/// sessions have in common is an MBR, which packets pass once.
 fn check_rates(rules: &SessionRules) -> Result<(), CompileError> {
-    match rules.qers().iter().find(|qer| qer.guarantees_too_much()) {
-        Some(qer) => Err(CompileError {
+    let failed = |qer: &Qer, reason| {
+        Err(CompileError {
             rule: qer.id.into(),
-            reason: CompileFault::GbrAboveMbr,
-        }),
-        None => Ok(()),
+            reason,
+        })
+    };
+    let qers = rules.qers();
+    if let Some(qer) = qers.iter().find(|qer| qer.guarantees_too_much()) {
+        return failed(qer, CompileFault::GbrAboveMbr);
     }
+    let is_alone = |(slot, qer): &(usize, &Qer)| {
+        let mut before = qers.iter().take(*slot);
+        before.all(|other| other.correlation != qer.correlation)
+    };
+    let mut correlated = qers
+        .iter()
+        .enumerate()
+        .filter(|(_, qer)| qer.correlation.is_some());
+    let refused = correlated
+        .find(|(slot, qer)| qer.gbr.is_some() || qer.packet_rates.is_some() || !is_alone(&(*slot, qer)));
+    refused.map_or(Ok(()), |(_, qer)| failed(qer, CompileFault::Correlated))
 }
 
 fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Result<Decision, CompileError> {
@@ -293,33 +304,25 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         .iter()
         .position(|rule| rule.id == far)
         .ok_or(missing(far.into()))?;
-    let qer_slot = |&id: &QerId| {
-        rules
-            .qers()
-            .iter()
-            .position(|rule| rule.id == id)
-            .ok_or(missing(id.into()))
-    };
-    let urr_slot = |&id: &UrrId| {
-        rules
-            .urrs()
-            .iter()
-            .position(|rule| rule.id == id)
-            .ok_or(missing(id.into()))
-    };
-    let qers = pdr.qers.iter().map(qer_slot).collect::<Result<Slots, _>>()?;
-    let urrs = pdr.urrs.iter().map(urr_slot).collect::<Result<Slots, _>>()?;
-    let marking = qers
-        .iter()
-        .find(|&&slot| rules.qers().get(slot).is_some_and(|qer| qer.qfi.is_some()));
+    let (mut qers, mut urrs, mut marking) = (0, 0, None);
+    for &id in &pdr.qers {
+        let mut all = rules.qers().iter().enumerate();
+        let (slot, qer) = all.find(|(_, qer)| qer.id == id).ok_or(missing(id.into()))?;
+        qers |= 1 << slot;
+        marking = marking.or(qer.qfi.map(|_| slot as u8));
+    }
+    for &id in &pdr.urrs {
+        let slot = rules.urrs().iter().position(|urr| urr.id == id);
+        urrs |= 1 << slot.ok_or(missing(id.into()))?;
+    }
     let is_uplink = pdr.pdi.source_interface == SourceInterface::Access;
     Ok(Decision {
         pdr: slot as u16,
         forward: forward as u8,
-        qers: mask(&qers) | packet_slots(rules, &pdr.qers),
-        urrs: (mask(&urrs) & !paused(rules)) | activity(rules),
+        qers: qers | packet_slots(rules, &pdr.qers),
+        urrs: (urrs & !paused(rules)) | activity(rules),
         content: ContentId::NONE,
-        marking: marking.map_or(Decision::NO_MARK, |&slot| slot as u8),
+        marking: marking.unwrap_or(Decision::NO_MARK),
         direction: if is_uplink {
             Direction::Uplink
         } else {
@@ -358,9 +361,7 @@ fn own_counters(rules: &SessionRules) -> usize {
 
 /// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
 fn activity(rules: &SessionRules) -> u64 {
-    rules
-        .inactivity_timer()
-        .map_or(0, |_| mask(&[rules.urrs().len()]))
+    rules.inactivity_timer().map_or(0, |_| mask([rules.urrs().len()]))
 }
 
 /// Where the FARs that redirect do so.
@@ -373,26 +374,30 @@ fn redirects(rules: &SessionRules) -> Vec<(u8, Redirect)> {
 /// The slots of URRs that count nothing now.
 fn paused(rules: &SessionRules) -> u64 {
     let slots = (0..).zip(rules.urrs()).filter(|(_, urr)| urr.is_paused());
-    mask(&slots.map(|(slot, _)| slot).collect::<Slots>())
+    mask(slots.map(|(slot, _)| slot))
 }
 
-fn mask(slots: &[usize]) -> u64 {
-    slots.iter().fold(0, |mask, slot| mask | 1 << slot)
+fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {
+    slots.into_iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-/// The meters of all QERs by slot. Packet rates have slots behind them.
+/// The meters of all QERs by slot; which one a correlated QER has, [`SessionImage::share_rates`] tells. Packet rates have
+/// slots behind them.
 fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
     let packets = rules.packet_rated().map(|(_, rates)| {
         let spec = |rate| MeterSpec::Packets { rate, renews: true };
         Direction::BOTH.map(|direction| rates.of(direction).map(spec))
     });
-    rules.qers().iter().map(meters).chain(packets).collect()
+    let own = rules.qers().iter().map(|qer| match rules.correlation(qer) {
+        Some(_) => [Some(MeterSpec::Shared(SharedId::NONE)); 2],
+        None => meters(qer),
+    });
+    own.chain(packets).collect()
 }
 
 /// The slots of the packet rates of these QERs.
 fn packet_slots(rules: &SessionRules, qers: &[QerId]) -> u64 {
-    let slots = qers.iter().filter_map(|qer| rules.packet_slot(*qer));
-    mask(&slots.collect::<Slots>())
+    mask(qers.iter().filter_map(|qer| rules.packet_slot(*qer)))
 }
 
 fn mark(qer: &Qer) -> Mark {
@@ -414,12 +419,8 @@ fn meters(qer: &Qer) -> [Option<MeterSpec>; 2] {
 }
 
 fn gates(qers: &[Qer], gate: impl Fn(&Qer) -> Gate) -> u64 {
-    let closed: Slots = (0..)
-        .zip(qers)
-        .filter(|(_, qer)| gate(qer).is_closed())
-        .map(|(slot, _)| slot)
-        .collect();
-    mask(&closed)
+    let closed = (0..).zip(qers).filter(|(_, qer)| gate(qer).is_closed());
+    mask(closed.map(|(slot, _)| slot))
 }
 
 /// The forward of the last PDR to be tried in each direction: the default one, which most packets come to.

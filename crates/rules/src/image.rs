@@ -7,7 +7,7 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::meter::PacketState;
+use flow::meter::{MeterSpec, PacketState, SharedId};
 use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
 pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
 use packet::Teid;
@@ -15,8 +15,8 @@ use packet::Teid;
 use crate::classifier::Classifier;
 use crate::compile::Hold;
 use crate::model::{
-    ApplyAction, DroppedDlThreshold, FarId, InactivityTimer, QerId, Redirect, RuleRef, SdfFilterId,
-    SessionRules, UrrId, Verb,
+    ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, QerId, Redirect, RuleRef,
+    SdfFilterId, SessionRules, UrrId, Verb,
 };
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -326,6 +326,15 @@ impl SessionImage {
         self.is_metered() || self.is_limited() || self.inactivity.is_some()
     }
 
+    /// Which shared meters its QERs have that are correlated with those of other sessions.
+    pub fn share_rates(&mut self, meter_of: impl Fn(CorrelationId) -> SharedId) {
+        for (qer, meters) in self.rules.qers().iter().zip(&mut self.block.meters) {
+            if let Some(correlation) = self.rules.correlation(qer) {
+                *meters = [Some(MeterSpec::Shared(meter_of(correlation))); 2];
+            }
+        }
+    }
+
     /// The same with this share of its meters, of which it has all.
     #[must_use]
     pub fn with_share(mut self, share: MeterShare) -> Self {
@@ -464,6 +473,9 @@ pub enum CompileFault {
     NoAdjacency(IpAddr),
     /// A QER guarantees more than it lets pass.
     GbrAboveMbr,
+    /// A QER that is correlated with those of other sessions has a guaranteed bit rate, a packet rate, or the
+    /// correlation of another QER of its session.
+    Correlated,
     /// The session has more rules of this kind than `max`.
     TooMany {
         /// The most there may be.
@@ -505,6 +517,9 @@ impl fmt::Display for CompileFault {
             Self::NoRoute(peer) => write!(f, "has the peer {peer}, to which no route leads"),
             Self::NoAdjacency(hop) => write!(f, "has the next hop {hop}, for which there is no room"),
             Self::GbrAboveMbr => f.write_str("has a guaranteed above its maximum bit rate"),
+            Self::Correlated => f.write_str(
+                "is correlated with other sessions' and has a guaranteed bit rate, a packet rate, or another's correlation",
+            ),
             Self::TooMany { max } => write!(
                 f,
                 "is one more than the {max} of its kind that a session may have"

@@ -25,7 +25,7 @@ use packet::{DropReason, IpTuple, Qfi};
 
 use self::arrival::{Arrival, Tunnelled};
 use self::egress::{Treatment, Way};
-pub use self::police::Policers;
+pub use self::police::{CommonRates, Policers};
 use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
 use crate::predefined::Content;
@@ -233,7 +233,12 @@ impl<'a> Session<'a> {
             build::decrement_ttl(&mut user)?;
         }
         let octets = u64::from(tuple.total_len);
-        let colour = police(&self.qers(pdr).collect::<Vec<_>>(), direction, octets);
+        let acting = |qer: &Qer| Qer {
+            correlation: self.rules.correlation(qer),
+            ..*qer
+        };
+        let qers: Vec<Qer> = self.qers(pdr).map(acting).collect();
+        let colour = police(&qers.iter().collect::<Vec<_>>(), direction, octets);
         if colour == Colour::Red {
             return Err(DropReason::MeterRed);
         }
@@ -284,13 +289,13 @@ impl<'a> Session<'a> {
         if !Ies::new(tunnel.payload).may_be_relayed() {
             return Err(DropReason::BadGtpuIe);
         }
+        let own_pdr = self.rules.pdrs().iter().find(|own| own.id == pdr.id);
+        let is_end = tunnel.message_type == MessageType::END_MARKER;
+        if is_end && own_pdr.is_some_and(|own| self.rules.reports_end_markers(own).next().is_some()) {
+            return Err(DropReason::EndMarkerReported);
+        }
         // Of which predefined rule it is nobody can say, so those of the PDR itself.
-        let own = self
-            .rules
-            .pdrs()
-            .iter()
-            .find(|own| own.id == pdr.id)
-            .unwrap_or(pdr);
+        let own = own_pdr.unwrap_or(pdr);
         if self.qers(own).any(|qer| gate_closed(qer, direction(own))) {
             return Err(DropReason::GateClosed);
         }

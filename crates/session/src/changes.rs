@@ -8,6 +8,7 @@ use rules::model::{
     QerUpdate, RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress,
     Urr, UrrId, UrrUpdate,
 };
+use std::mem::take;
 use std::sync::Arc;
 
 use crate::ledger::Subscriber;
@@ -158,16 +159,16 @@ impl Changes {
     }
 
     /// Makes the changes, and has the session have instances of those of the `predefined` rules that its PDRs then use.
+    /// What is created goes to the session.
     ///
     /// # Errors
     /// The first rule that cannot be created, updated or removed; `rules` is then to be thrown away.
-    pub fn make(self, rules: &mut SessionRules, predefined: &Predefined) -> Result<(), EditError> {
+    pub fn make(&mut self, rules: &mut SessionRules, predefined: &Predefined) -> Result<(), EditError> {
         self.check_numbers(predefined)?;
-        let timer = self.inactivity_timer;
-        self.remove(rules)
-            .and_then(|changes| changes.create(rules))
-            .and_then(|changes| changes.update(rules))?;
-        if let Some(seconds) = timer {
+        self.remove(rules)?;
+        self.create(rules)?;
+        self.update(rules)?;
+        if let Some(seconds) = self.inactivity_timer {
             rules.set_inactivity_timer(seconds);
         }
         rules.forget_unused_filters();
@@ -190,7 +191,7 @@ impl Changes {
             .map_or(Ok(()), |rule| Err(EditError { rule, fault }))
     }
 
-    fn remove(self, rules: &mut SessionRules) -> Result<Changes, EditError> {
+    fn remove(&self, rules: &mut SessionRules) -> Result<(), EditError> {
         each(&self.remove_pdrs, |id| rules.remove_pdr(*id).map(drop))?;
         each(&self.remove_fars, |id| rules.remove_far(*id).map(drop))?;
         each(&self.remove_qers, |id| rules.remove_qer(*id).map(drop))?;
@@ -198,27 +199,24 @@ impl Changes {
         each(&self.remove_bars, |id| rules.remove_bar(*id).map(drop))?;
         each(&self.remove_endpoints, |id| rules.remove_endpoint(*id).map(drop))?;
         rules.forget_unused_filters();
-        Ok(self)
+        Ok(())
     }
 
-    fn create(mut self, rules: &mut SessionRules) -> Result<Changes, EditError> {
+    fn create(&mut self, rules: &mut SessionRules) -> Result<(), EditError> {
         if let Some(policers) = self.policers {
             rules.set_policers(policers);
         }
-        let [pdrs, fars] = [self.create_pdrs.len(), self.create_fars.len()];
-        rules.reserve([pdrs, fars, self.create_qers.len(), self.create_urrs.len()]);
-        each(self.create_fars.drain(..), |far| rules.create_far(far))?;
-        each(self.create_qers.drain(..), |qer| rules.create_qer(qer))?;
-        each(self.create_urrs.drain(..), |urr| rules.create_urr(urr))?;
+        rules.create_fars(take(&mut self.create_fars))?;
+        rules.create_qers(take(&mut self.create_qers))?;
+        rules.create_urrs(take(&mut self.create_urrs))?;
         each(self.create_bars.drain(..), |bar| rules.create_bar(bar))?;
         each(self.create_endpoints.drain(..), |endpoint| {
             rules.create_endpoint(endpoint)
         })?;
-        each(self.create_pdrs.drain(..), |pdr| rules.create_pdr(pdr))?;
-        Ok(self)
+        rules.create_pdrs(take(&mut self.create_pdrs))
     }
 
-    fn update(mut self, rules: &mut SessionRules) -> Result<(), EditError> {
+    fn update(&mut self, rules: &mut SessionRules) -> Result<(), EditError> {
         each(self.update_fars.drain(..), |far| rules.update_far(far))?;
         each(self.update_qers.drain(..), |qer| rules.update_qer(qer))?;
         each(self.update_urrs.drain(..), |urr| rules.update_urr(urr))?;

@@ -175,7 +175,11 @@ impl Allocation<'_> {
         self.bucket.get_or_insert(flow::bucket::of_teid(chosen.teid.0));
         self.drawn
             .extend(locals.iter().map(|local| (*local, chosen.teid)));
-        self.shared.0.extend(share.map(|share| (share, chosen)));
+        if let Some(share) = share {
+            // One for most sessions, which keep it.
+            self.shared.0.reserve_exact(1);
+            self.shared.0.push((share, chosen));
+        }
         Ok(chosen)
     }
 }

@@ -366,6 +366,7 @@ impl Sessions {
     fn clear(&mut self, index: SessionIndex) -> Option<Box<Session>> {
         let gone = self.slots.get_mut(index.index()).and_then(Option::take);
         if gone.is_some() {
+            self.correlations.leave_all(index);
             self.indexes.give_back(index);
         }
         gone

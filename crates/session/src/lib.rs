@@ -10,6 +10,7 @@ mod addresses;
 mod assign;
 mod changes;
 mod choose;
+mod correlations;
 mod effect;
 mod ending;
 mod indexes;
@@ -40,6 +41,7 @@ mod views;
 
 pub use addresses::UeAddress;
 pub use changes::{Assigned, Changes, Choose, ChooseUeIp, Query, Recipient};
+pub use correlations::SharedRate;
 pub use effect::{AssociationId, CpFSeid, Done, Effect, Outcome, Seid, Ticket, WorkerFault};
 pub use keyed::{Keyed, keyed};
 pub use ledger::{EndCause, LedgerEntry, LedgerEvent, Subscriber};

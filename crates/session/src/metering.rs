@@ -9,8 +9,9 @@
 
 use flow::{Nanos, Reached, SessionIndex, UrrCount};
 use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
-use rules::model::{Edit, UrrId, UrrTermsUpdate, UrrUpdate};
-use usage::{Renewed, UsageBook, UsageReport};
+use rules::model::{Edit, PdrId, UrrId, UrrTermsUpdate, UrrUpdate};
+use std::sync::Arc;
+use usage::{Renewed, UsageBook, UsageReport, UsageTriggers};
 
 use crate::effect::{Effect, Seid, WorkerFault};
 use crate::progress::Role;
@@ -32,6 +33,8 @@ pub(crate) struct Metering {
     pub(crate) lent: Vec<PacketsLeft>,
     /// What counters have told of since the counts were asked for.
     told: Vec<(UrrId, Reached)>,
+    /// URRs that are to report an End Marker, each once.
+    ended: Vec<UrrId>,
 }
 
 impl Sessions {
@@ -80,6 +83,32 @@ impl Sessions {
         }
     }
 
+    /// An End Marker has come for a PDR: those of its URRs that tell of it report what they have measured
+    /// (TS 29.244 §5.2.2.5). Another one that comes before they have is the same.
+    pub fn end_marker_received(&mut self, index: SessionIndex, pdr: PdrId) {
+        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
+            return;
+        };
+        let rules = Arc::clone(&session.live.rules);
+        let Some(pdr) = rules.pdr(pdr) else {
+            return;
+        };
+        for urr in rules.reports_end_markers(pdr) {
+            if !session.metering.ended.contains(&urr) {
+                session.metering.ended.push(urr);
+            }
+        }
+        self.tell_ended(index);
+    }
+
+    /// Asks for the counts that End Markers are reported with, as soon as they can be had.
+    fn tell_ended(&mut self, index: SessionIndex) {
+        let waits = |session: &Session| !session.metering.ended.is_empty() && !session.is_in_between();
+        if self.session_mut(index).is_some_and(|session| waits(session)) {
+            self.look(index);
+        }
+    }
+
     /// The next report that a session makes by itself.
     pub fn poll_usage(&mut self) -> Option<(Seid, UsageReport)> {
         self.usage.pop_front()
@@ -117,6 +146,7 @@ impl Sessions {
             self.send(index, 0, Role::Bound, worker, SessionChange::Bound(index, bounds));
         }
         self.set_timer(index, wanted.map(|at| at.max(now)));
+        self.tell_ended(index);
     }
 
     /// Asks for a session's counts, once.
@@ -160,11 +190,13 @@ impl Sessions {
             session.metering.missed = true;
             return;
         }
+        let ended = std::mem::take(&mut session.metering.ended);
         let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.knows_stop(*urr, *reached);
         let mut again = !told.iter().all(is_known);
         if let Ok(Some(snapshot)) = result {
-            let reports = session.settle(now, &snapshot.counters, &told);
+            let mut reports = session.settle(now, &snapshot.counters, &told);
             again &= reports.is_empty();
+            reports.extend(session.report_ended(now, &snapshot.counters, &ended));
             self.give_out(index, reports);
         }
         self.follow_usage(now, index, again);
@@ -260,6 +292,20 @@ impl Session {
         told: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
         self.usage.settle(now, self.live.rules.urrs(), counted, told)
+    }
+
+    /// The reports of the URRs that have an End Marker to tell of.
+    fn report_ended(
+        &mut self,
+        now: Nanos,
+        counted: &[(UrrId, UrrCount)],
+        ended: &[UrrId],
+    ) -> Vec<UsageReport> {
+        let asked: Vec<_> = ended.iter().map(|urr| (*urr, UsageTriggers::EMRRE)).collect();
+        match asked.is_empty() {
+            true => Vec::new(),
+            false => self.usage.query(now, self.live.rules.urrs(), counted, &asked),
+        }
     }
 
     fn deadline(&self) -> Option<Nanos> {

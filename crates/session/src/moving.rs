@@ -220,6 +220,7 @@ impl Sessions {
         };
         self.shares.add(association, to, charged);
         self.set_phase(index, Phase::Twin);
+        self.correlations.touch(index);
         if let Some(moving) = self.moving.as_deref_mut() {
             moving.awaited -= 1;
             moving.twins.push(index);
@@ -302,6 +303,7 @@ impl Sessions {
         image.bucket = session.bucket;
         image.classification_generation = session.live.generation;
         image.block.bounds = session.usage.bounds(session.live.rules.urrs());
+        image.share_rates(|correlation| self.correlations.meter(index, correlation));
         Some(Box::new(image))
     }
 
@@ -494,7 +496,11 @@ impl Sessions {
             return;
         };
         session.phase = Phase::Stays;
+        self.correlations.touch(index);
         // A worker that never had the session has not spent what was lent to it.
+        let Some(session) = self.session_mut(index) else {
+            return;
+        };
         let lent = std::mem::take(&mut session.metering.lent);
         let packets = match &result {
             Ok(left) => left.as_ref().map(|left| left.packets.clone()).unwrap_or_default(),
@@ -546,6 +552,7 @@ impl Sessions {
             .as_deref_mut()
             .map(|moving| std::mem::take(&mut moving.held));
         for (index, id, image) in held.into_iter().flatten() {
+            self.correlations.touch(index);
             if self.session_mut(index).is_some_and(|session| session.is_at(id)) {
                 self.apply(now, index, image);
             }

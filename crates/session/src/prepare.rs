@@ -3,7 +3,7 @@
 use flow::{Bucket, SessionIndex};
 use rules::compile::{self, compile};
 use rules::image::SessionImage;
-use rules::model::{Edit, FTeid, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId};
+use rules::model::{CorrelationId, Edit, FTeid, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -25,7 +25,10 @@ pub(crate) struct Subject<'a> {
     pub(crate) seid: Seid,
     /// `None` before the session is established: the request decides.
     pub(crate) bucket: Option<Bucket>,
+    /// The association that it is charged to.
     pub(crate) association: AssociationId,
+    /// The association that it belongs to.
+    pub(crate) owner: AssociationId,
     pub(crate) live: &'a Live,
     pub(crate) shared: Shared,
 }
@@ -94,21 +97,25 @@ fn home(changes: &Changes) -> Option<Bucket> {
 }
 
 impl Sessions {
-    /// Allocates, edits, compiles and claims; on an error nothing is left behind. Nothing is looked up in the session
+    /// Allocates, edits, compiles and claims; on an error nothing is left behind. Of `changes` it takes what it needs. Nothing is looked up in the session
     /// itself: a caller may have taken its rules out.
-    pub(crate) fn prepare(&mut self, subject: Subject<'_>, mut changes: Changes) -> Result<Ready, Refusal> {
-        self.check_chosen(subject.live, &changes)?;
+    pub(crate) fn prepare(
+        &mut self,
+        mut subject: Subject<'_>,
+        changes: &mut Changes,
+    ) -> Result<Ready, Refusal> {
+        self.check_chosen(subject.live, changes)?;
         let mut assignment = Assignment {
             pools: &self.config.pools,
             addresses: &mut self.addresses,
             session: subject.index,
-            bucket: subject.bucket.or_else(|| home(&changes)),
+            bucket: subject.bucket.or_else(|| home(changes)),
             live: subject.live,
             assigned: Vec::new(),
             drawn: Vec::new(),
             shared: Vec::new(),
         };
-        let assigned = assignment.fill(&mut changes);
+        let assigned = assignment.fill(changes);
         let mut prepared = Prepared {
             assigned: assignment.assigned,
             addresses: assignment.drawn,
@@ -130,10 +137,10 @@ impl Sessions {
             network: &self.network,
             tunnels: &mut self.tunnels,
             session: subject.index,
-            bucket: subject.bucket.or_else(|| home(&changes)),
+            bucket: subject.bucket.or_else(|| home(changes)),
             rules: &subject.live.rules,
             shared: if self.config.choose_id_spans_session {
-                subject.shared
+                std::mem::take(&mut subject.shared)
             } else {
                 Shared::default()
             },
@@ -141,8 +148,8 @@ impl Sessions {
             drawn: Vec::new(),
         };
         let farewell = std::mem::take(&mut changes.farewell);
-        let fresh = recreated(&changes);
-        let filled = allocation.fill(&mut changes);
+        let fresh = recreated(changes);
+        let filled = allocation.fill(changes);
         let Allocation {
             bucket,
             shared,
@@ -154,8 +161,7 @@ impl Sessions {
         prepared.shared = shared;
         prepared.claimed = drawn;
         prepared.farewell = farewell;
-        let built =
-            filled.and_then(|()| self.build(subject.index, subject.seid, bucket, subject.live, changes));
+        let built = filled.and_then(|()| self.build(&subject, bucket, changes, &mut prepared.joined));
         let built = built.and_then(|mut image| {
             image.fresh_urrs.clone_from(&fresh);
             self.claim(subject.index, &image, &mut prepared)?;
@@ -202,19 +208,21 @@ impl Sessions {
 
     fn build(
         &mut self,
-        index: SessionIndex,
-        seid: Seid,
+        subject: &Subject<'_>,
         bucket: Option<Bucket>,
-        live: &Live,
-        mut changes: Changes,
+        changes: &mut Changes,
+        joined: &mut Vec<CorrelationId>,
     ) -> Result<Box<SessionImage>, Refusal> {
+        let (index, live) = (subject.index, subject.live);
         let mut rules = SessionRules::clone(&live.rules);
         let packets = std::mem::take(&mut changes.packets);
         changes.make(&mut rules, &self.config.predefined)?;
         let mut image = self.compile(Arc::new(rules))?;
+        self.correlate(index, (subject.owner, subject.association), &image.rules, joined)?;
+        image.share_rates(|correlation| self.correlations.meter(index, correlation));
         image.packets = packets;
         image.session = index;
-        image.seid = seid.0;
+        image.seid = subject.seid.0;
         image.bucket = match (bucket, image.tunnels.first()) {
             (Some(bucket), _) => bucket,
             (None, Some((_, teid))) => flow::bucket::of_teid(teid.0),
@@ -301,6 +309,9 @@ impl Sessions {
             .for_each(|tunnel| self.tunnels.undo(*tunnel, index));
         for address in &prepared.addresses {
             self.addresses.release(*address, index);
+        }
+        for correlation in &prepared.joined {
+            self.correlations.leave(index, *correlation);
         }
     }
 }

@@ -3,7 +3,7 @@
 use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::image::{Farewell, PacketsLeft, SessionImage};
-use rules::model::{FTeid, QerId, SessionRules, UrrId};
+use rules::model::{CorrelationId, FTeid, QerId, SessionRules, UrrId};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -103,6 +103,8 @@ pub(crate) struct Prepared {
     pub(crate) claimed: Vec<Tunnel>,
     /// UE addresses that this change took.
     pub(crate) addresses: Vec<UeAddress>,
+    /// What it has in common with other sessions that this change joined.
+    pub(crate) joined: Vec<CorrelationId>,
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
     /// QERs whose Packet Rate Status is to be told.
@@ -268,6 +270,11 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn is_dying(&self) -> bool {
         matches!(self.state, State::Dying { .. })
+    }
+
+    /// Whether nothing is under way, neither a request nor a move.
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.state, State::Settled) && self.phase == Phase::Stays
     }
 
     /// Whether the change with this number is under way.

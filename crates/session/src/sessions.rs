@@ -19,6 +19,7 @@ use usage::{Renewed, UsageBook, UsageReport};
 
 use crate::addresses::Addresses;
 use crate::changes::Changes;
+use crate::correlations::Correlations;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Effect, Outcome, Remote, Seid, Ticket};
 use crate::indexes::Indexes;
 use crate::keyed::{Keyed, keyed};
@@ -70,6 +71,8 @@ pub struct Config {
     pub pools: Vec<Pool>,
     /// What sessions may activate by name and by number.
     pub predefined: Arc<Predefined>,
+    /// Correlations that QERs of several sessions may have at a time; 0: none. Default 1,024.
+    pub max_correlations: u16,
     /// Requests that may wait for one session, beside the one under way.
     pub max_waiting: usize,
     /// Whether usage reports and ends of sessions are entered in the ledger
@@ -102,6 +105,7 @@ impl Config {
             choose_id_spans_session: true,
             pools: Vec::new(),
             predefined: Arc::default(),
+            max_correlations: 1_024,
             max_waiting: 8,
             ledger: false,
             clock_unix: 0,
@@ -134,6 +138,8 @@ pub struct Count {
     pub tunnels: usize,
     /// UE addresses held.
     pub addresses: usize,
+    /// Correlations of QERs.
+    pub correlations: usize,
     /// GTP-U paths in use.
     pub paths: usize,
     /// Operations that workers have yet to answer.
@@ -158,6 +164,7 @@ pub struct Sessions {
     pub(crate) tunnels: Tunnels,
     pub(crate) addresses: Addresses,
     pub(crate) shares: Shares,
+    pub(crate) correlations: Correlations,
     pub(crate) members: Members,
     /// The sessions of each association that peers can address, in no order; none is not entered.
     pub(crate) by_association: BTreeMap<AssociationId, Vec<SessionIndex>>,
@@ -209,6 +216,7 @@ impl Sessions {
                 [random.next_u64(), random.next_u64()],
             ),
             ops: keyed(random.next_u64()),
+            correlations: Correlations::new(network.policers().count(), config.max_correlations),
             members: Members::new(),
             by_association: BTreeMap::new(),
             dying: BTreeMap::new(),
@@ -240,14 +248,14 @@ impl Sessions {
         ticket: Ticket,
         association: AssociationId,
         cp: CpFSeid,
-        changes: Changes,
+        mut changes: Changes,
     ) {
         if let Some(lost) = self.by_owner.get(&(association, cp)).copied() {
             let changes = Box::new(changes);
             let request = WaitingRequest::Supersede { changes, cp };
             return self.submit(now, lost, Waiting { ticket, request });
         }
-        if let Err(refusal) = self.begin_establish(now, ticket, (association, cp), changes) {
+        if let Err(refusal) = self.begin_establish(now, ticket, (association, cp), &mut changes) {
             self.refuse(ticket, refusal);
         }
     }
@@ -257,7 +265,7 @@ impl Sessions {
         now: Nanos,
         ticket: Ticket,
         (association, cp): (AssociationId, CpFSeid),
-        changes: Changes,
+        changes: &mut Changes,
     ) -> Result<(), Refusal> {
         if !self.shares.allows_session(association) {
             return Err(Refusal::NoResources);
@@ -269,6 +277,7 @@ impl Sessions {
             seid,
             bucket: None,
             association,
+            owner: association,
             live: &Live::default(),
             shared: Default::default(),
         };
@@ -280,7 +289,7 @@ impl Sessions {
                 return Err(refusal);
             }
         };
-        let session = Session {
+        let session = Box::new(Session {
             index,
             seid,
             association,
@@ -299,7 +308,7 @@ impl Sessions {
             metering: Default::default(),
             state: State::Settled,
             waiting: VecDeque::new(),
-        };
+        });
         self.put(session);
         self.start(now, index, ticket, Work::Establish(prepared), Some(image));
         Ok(())
@@ -336,12 +345,22 @@ impl Sessions {
         if session.waiting.len() >= most {
             return self.refuse(ticket, Refusal::Busy);
         }
-        session.waiting.push_back(waiting);
+        // Most requests wait for nobody: their session needs no room for any.
+        let is_next = session.is_ready() && session.waiting.is_empty();
+        let begins = if is_next {
+            Some(waiting)
+        } else {
+            session.waiting.push_back(waiting);
+            None
+        };
         self.deadlines.push_back(Deadline {
             at: now + self.config.deadline,
             session: index,
             ticket,
         });
+        if let Some(waiting) = begins {
+            self.begin_request(now, index, waiting);
+        }
         self.next_request(now, index);
     }
 
@@ -351,22 +370,32 @@ impl Sessions {
             if !matches!(session.state, State::Settled) {
                 return;
             }
-            if session.phase != Phase::Stays {
+            let phase = session.phase;
+            self.settle_correlations(index);
+            if phase != Phase::Stays {
                 return self.join_move(now, index);
             }
-            let Some(Waiting { ticket, request }) = session.waiting.pop_front() else {
+            let waiting = self
+                .session_mut(index)
+                .and_then(|session| session.waiting.pop_front());
+            let Some(waiting) = waiting else {
                 return;
             };
-            match request {
-                WaitingRequest::Delete => self.start(now, index, ticket, Work::Delete, None),
-                WaitingRequest::Export(how) => self.start(now, index, ticket, Work::Export(how), None),
-                WaitingRequest::Modify { changes, cp } => {
-                    if let Err(refusal) = self.begin_modify(now, index, ticket, cp, *changes) {
-                        self.refuse(ticket, refusal);
-                    }
+            self.begin_request(now, index, waiting);
+        }
+    }
+
+    /// Begins what a request asks of a session in which nothing else is under way.
+    fn begin_request(&mut self, now: Nanos, index: SessionIndex, Waiting { ticket, request }: Waiting) {
+        match request {
+            WaitingRequest::Delete => self.start(now, index, ticket, Work::Delete, None),
+            WaitingRequest::Export(how) => self.start(now, index, ticket, Work::Export(how), None),
+            WaitingRequest::Modify { mut changes, cp } => {
+                if let Err(refusal) = self.begin_modify(now, index, ticket, cp, &mut changes) {
+                    self.refuse(ticket, refusal);
                 }
-                WaitingRequest::Supersede { changes, cp } => self.supersede(now, index, ticket, cp, *changes),
             }
+            WaitingRequest::Supersede { changes, cp } => self.supersede(now, index, ticket, cp, *changes),
         }
     }
 
@@ -376,7 +405,7 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         cp: Option<CpFSeid>,
-        changes: Changes,
+        changes: &mut Changes,
     ) -> Result<(), Refusal> {
         let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) else {
             return Err(Refusal::NotFound);
@@ -401,6 +430,7 @@ impl Sessions {
                 seid: session.seid,
                 bucket: Some(session.bucket),
                 association: session.payer,
+                owner: session.association,
                 live: &live,
                 shared,
             };
@@ -586,9 +616,14 @@ impl Sessions {
             .sum()
     }
 
-    /// Tells how many associations there are that want their share ([`Config::association_percent`]).
-    pub fn share_among(&mut self, associations: usize) {
-        self.shares.among(associations);
+    /// Tells how many parties there are that want their share ([`Config::association_percent`]).
+    pub fn share_among(&mut self, parties: usize) {
+        self.shares.among(parties);
+    }
+
+    /// Tells which associations are of one party, that has one share; every other one is a party by itself.
+    pub fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
+        self.shares.unite(parties);
     }
 
     /// How many of what there are.
@@ -598,6 +633,7 @@ impl Sessions {
             indexes: self.indexes.in_use(),
             tunnels: self.tunnels.held(),
             addresses: self.addresses.held(),
+            correlations: self.correlations.len(),
             paths: self.paths.len(),
             ops: self.ops.len(),
         }
@@ -654,7 +690,7 @@ impl Sessions {
         }
     }
 
-    pub(crate) fn put(&mut self, mut session: Session) {
+    pub(crate) fn put(&mut self, mut session: Box<Session>) {
         let at = session.index.index();
         session.place = self.members.add(session.bucket, session.index);
         self.by_seid.insert(session.seid, session.index);
@@ -666,7 +702,7 @@ impl Sessions {
         }
         if let Some(slot) = self.slots.get_mut(at) {
             let index = session.index;
-            *slot = Some(Box::new(session));
+            *slot = Some(session);
             self.join_association(index);
         }
     }
@@ -689,6 +725,9 @@ impl Sessions {
                 session: index,
                 ticket,
             });
+        }
+        if let Some(prepared) = work.prepared() {
+            self.correlations.follow(index, &prepared.live.rules);
         }
         let taken = work.prepared().map(Prepared::takes).unwrap_or_default();
         self.charge(index, taken);

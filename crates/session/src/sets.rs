@@ -72,6 +72,7 @@ impl Sessions {
         };
         let from = std::mem::replace(&mut session.association, to);
         let cp = session.cp;
+        self.correlations.hand_over(index, to);
         for path in &session.live.paths {
             self.paths.add(to, *path);
             self.paths.remove(from, *path);

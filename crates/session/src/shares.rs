@@ -1,11 +1,12 @@
-//! What each association holds, and how much it may.
+//! What each association holds, and how much its party may.
 //!
 //! Owned by control. A worker has room for so many tunnels and UE addresses, and one session may want hundreds of them:
-//! a few could keep everybody else's sessions out. So while there are several associations, each gets a part of every
-//! worker's room, and of all sessions, and no more. What an association holds beyond it, from the time when it was
-//! alone, stays its own.
+//! a few could keep everybody else's sessions out. So while there are several parties, each gets a part of every
+//! worker's room, and of all sessions, and no more. What a party holds beyond it, from the time when it was alone, stays
+//! its own. A party is what the caller says: several associations of one host are one.
 
 use flow::WorkerId;
+use std::sync::Arc;
 
 use crate::addresses::UeAddress;
 use crate::effect::AssociationId;
@@ -48,6 +49,8 @@ pub(crate) struct Shares {
     most_sessions: usize,
     percent: u8,
     has_others: bool,
+    /// The associations of one party, for each association of a party that has several.
+    parties: Keyed<AssociationId, Arc<[AssociationId]>>,
 }
 
 impl Shares {
@@ -55,6 +58,7 @@ impl Shares {
     /// per cent unless it is alone. The seeds are those of the hash tables.
     pub(crate) fn new(room: Holding, most_sessions: usize, percent: u8, seeds: [u64; 2]) -> Shares {
         let [sessions, held] = seeds;
+        let parties = keyed(sessions.rotate_left(32));
         Shares {
             sessions: keyed(sessions),
             held: keyed(held),
@@ -62,16 +66,40 @@ impl Shares {
             most_sessions,
             percent: percent.min(100),
             has_others: false,
+            parties,
         }
     }
 
-    /// How many associations there are.
-    pub(crate) fn among(&mut self, associations: usize) {
-        self.has_others = associations > 1;
+    /// How many parties there are.
+    pub(crate) fn among(&mut self, parties: usize) {
+        self.has_others = parties > 1;
     }
 
-    /// What one association may have of so much.
-    fn part_of(&self, room: usize) -> usize {
+    /// Which associations are of one party; every other one is a party by itself.
+    pub(crate) fn unite(&mut self, parties: impl Iterator<Item = Vec<AssociationId>>) {
+        self.parties.clear();
+        for party in parties.filter(|party| party.len() > 1) {
+            let party: Arc<[AssociationId]> = party.into();
+            let of = party.iter().map(|association| (*association, Arc::clone(&party)));
+            self.parties.extend(of);
+        }
+    }
+
+    /// The sum over the associations of one party.
+    fn sum<T>(
+        &self,
+        association: AssociationId,
+        of: impl Fn(AssociationId) -> T,
+        add: impl Fn(T, T) -> T,
+    ) -> T {
+        match self.parties.get(&association).map(|party| party.split_first()) {
+            Some(Some((first, others))) => others.iter().fold(of(*first), |all, one| add(all, of(*one))),
+            _ => of(association),
+        }
+    }
+
+    /// What one party may have of so much.
+    pub(crate) fn part_of(&self, room: usize) -> usize {
         match self.has_others {
             true => (room as u128 * u128::from(self.percent) / 100) as usize,
             false => room,
@@ -85,7 +113,8 @@ impl Shares {
 
     /// Whether `association` may have one session more.
     pub(crate) fn allows_session(&self, association: AssociationId) -> bool {
-        self.sessions(association) < self.part_of(self.most_sessions)
+        let sessions = self.sum(association, |one| self.sessions(one), |all, one| all + one);
+        sessions < self.part_of(self.most_sessions)
     }
 
     /// `association` has one session more.
@@ -112,9 +141,26 @@ impl Shares {
 
     /// Whether `association` may hold so much more on `worker`.
     pub(crate) fn allows(&self, association: AssociationId, worker: WorkerId, more: Holding) -> bool {
-        let held = self.held(association, worker).0;
+        self.fits(association, worker, more, |room| self.part_of(room))
+    }
+
+    /// Whether there is room for so much more of `association` on `worker`, if it has more than its share.
+    pub(crate) fn has_room(&self, association: AssociationId, worker: WorkerId, more: Holding) -> bool {
+        self.fits(association, worker, more, |room| room)
+    }
+
+    fn fits(
+        &self,
+        association: AssociationId,
+        worker: WorkerId,
+        more: Holding,
+        part: impl Fn(usize) -> usize,
+    ) -> bool {
+        let held = self
+            .sum(association, |one| self.held(one, worker), Holding::and)
+            .0;
         let mut all = more.0.into_iter().zip(held).zip(self.room.0);
-        all.all(|((more, held), room)| more == 0 || held.saturating_add(more) <= self.part_of(room))
+        all.all(|((more, held), room)| more == 0 || held.saturating_add(more) <= part(room))
     }
 
     /// `association` holds so much more on `worker`.
@@ -177,6 +223,25 @@ mod tests {
         );
         shares.remove(a, first, tunnels(10));
         assert!(shares.held.is_empty() && shares.allows(a, first, tunnels(5)));
+    }
+
+    #[test]
+    fn the_associations_of_one_party_have_one_share() {
+        let [a, b, c] = [1, 2, 3].map(AssociationId);
+        let worker = WorkerId(0);
+        let mut shares = shares();
+        shares.among(2);
+        shares.unite([vec![a, b], vec![c]].into_iter());
+        [a, a, b].into_iter().for_each(|one| shares.add_session(one));
+        assert!(!shares.allows_session(a) && !shares.allows_session(b) && shares.allows_session(c));
+        shares.add(a, worker, Holding([3, 0, 0]));
+        shares.add(b, worker, Holding([1, 0, 0]));
+        let allows = |shares: &Shares, one, tunnels| shares.allows(one, worker, Holding([tunnels, 0, 0]));
+        assert!(allows(&shares, b, 1) && !allows(&shares, b, 2) && allows(&shares, c, 5));
+        assert!(shares.has_room(b, worker, Holding([6, 0, 0])));
+        assert!(!shares.has_room(b, worker, Holding([7, 0, 0])));
+        shares.unite([vec![b]].into_iter());
+        assert!(allows(&shares, b, 4) && !allows(&shares, b, 5));
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         cp: CpFSeid,
-        changes: Changes,
+        mut changes: Changes,
     ) {
         let Some(session) = self.session_mut(index) else {
             return self.refuse(ticket, Refusal::Gone);
@@ -40,7 +40,7 @@ impl Sessions {
             let association = session.association;
             return self.establish(now, ticket, association, cp, changes);
         }
-        match self.prepare_successor(index, changes) {
+        match self.prepare_successor(index, &mut changes) {
             Ok((image, prepared, seid)) => {
                 self.start(now, index, ticket, Work::Supersede(prepared, seid), Some(image));
             }
@@ -52,11 +52,11 @@ impl Sessions {
     fn prepare_successor(
         &mut self,
         index: SessionIndex,
-        changes: Changes,
+        changes: &mut Changes,
     ) -> Result<(Box<SessionImage>, Prepared, Seid), Refusal> {
         let seid = self.new_seid();
         let session = self.session_mut(index).ok_or(Refusal::Gone)?;
-        let (bucket, association) = (session.bucket, session.payer);
+        let (bucket, association, owner) = (session.bucket, session.payer, session.association);
         let counting = session.live.rules.urrs().to_vec();
         let nothing = Live {
             // Whatever the rules, no flow of the old session is the new one's.
@@ -68,6 +68,7 @@ impl Sessions {
             seid,
             bucket: Some(bucket),
             association,
+            owner,
             live: &nothing,
             shared: Shared::default(),
         };

@@ -147,11 +147,19 @@ impl Sessions {
         self.check_free(&live.tunnels, &live.addresses)?;
         let worker = self.config.owner(record.bucket);
         let taken = Holding::of(&live.tunnels, &live.addresses);
-        if !(self.shares.allows_session(association) && self.shares.allows(association, worker, taken)) {
+        // What an association held above its share it holds here, too.
+        if !self.shares.has_room(association, worker, taken) {
             return Err(Refusal::NoResources.into());
         }
         let index = self.indexes.take().ok_or(Refusal::NoResources)?;
+        let mut joined = Vec::new();
+        if let Err(refusal) = self.correlate(index, (association, association), &image.rules, &mut joined) {
+            self.correlations.leave_all(index);
+            self.indexes.give_back(index);
+            return Err(refusal.into());
+        }
         image.session = index;
+        image.share_rates(|correlation| self.correlations.meter(index, correlation));
         for tunnel in &live.tunnels {
             self.tunnels.give(*tunnel, index);
         }
@@ -165,7 +173,8 @@ impl Sessions {
             live,
             ..Prepared::default()
         };
-        self.put(Session::arriving(index, association, record, self.config.usage()));
+        let session = Session::arriving(index, association, record, self.config.usage());
+        self.put(Box::new(session));
         self.start(
             now,
             index,

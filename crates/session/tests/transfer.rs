@@ -293,6 +293,27 @@ fn what_is_taken_is_named_and_nothing_changes() {
 }
 
 #[test]
+fn what_an_smf_held_above_its_share_it_holds_here_too_as_far_as_there_is_room() {
+    let mut first = World::new(1);
+    let records: Vec<_> = (1..=3)
+        .map(|host| {
+            let session = chosen_session(Ipv4Addr::new(10, 45, 0, host));
+            let seid = first.establish(u64::from(host), session).unwrap().seid;
+            export(&mut first, seid, Export::Take).unwrap()
+        })
+        .collect();
+    let mut second = World::with(Config {
+        worker_tunnels: 2,
+        association_percent: 50,
+        ..Config::for_workers(1)
+    });
+    second.sessions.share_among(2);
+    let taken = records.iter().map(|record| import(&mut second, record));
+    let refused = Err(ImportError::Refused(Refusal::NoResources));
+    assert_eq!(taken.collect::<Vec<_>>(), [Ok(()), Ok(()), refused]);
+}
+
+#[test]
 fn a_worker_that_has_no_room_leaves_nothing_behind() {
     let mut first = World::new(1);
     let seid = first.establish(1, chosen_session(UE)).unwrap().seid;

@@ -6,28 +6,22 @@
 //! anew, buckets move, sessions leave as records and come back, flows age. At any moment of rest the sum of all reports
 //! of a URR is what the model has added up. Everything follows from the seed.
 
-use std::collections::{BTreeMap, VecDeque};
+#[path = "support/in_steps.rs"]
+mod in_steps;
+
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId, bucket};
-use packet::frame::{self, Frame as Received};
-use packet::{MacAddr, Teid};
+use flow::{UrrCount, WorkerId, bucket};
+use packet::Teid;
 use rules::Predefined;
-use rules::compile::Adjacencies;
-use rules::image::UsageSnapshot;
 use rules::model::*;
 use rules::network::Network;
-use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, f_teid, pdu_session, tunnelled};
-use session::{
-    AssociationId, Changes, Config, CpFSeid, Export, Frame, KeepNothing, Outcome, Query, Random, Record,
-    Seid, Sessions, Ticket,
-};
-use sluice::upf::command;
-use transport::{Adjacency, AdjacencyChange};
-use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{ApplyError, Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
+use rules::testing::{GNB, N3_ADDRESS, UserPacket, f_teid, pdu_session, tunnelled};
+use session::{Changes, Config, Export, Frame, Outcome, Query, Record, Seid, Ticket};
+
+use in_steps::{ACCESS, CORE, Room, SMF, Upf, add, cp_f_seid, one_packet, user_packet};
 
 const WORKERS: u16 = 2;
 const UES: usize = 12;
@@ -38,10 +32,7 @@ const KINDS: usize = 4;
 const MOST_GRANTED: usize = 1_000_000;
 /// Octets behind the headers.
 const SIZES: [usize; 3] = [0, 500, 1300];
-const SMF: AssociationId = AssociationId(1);
 const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
-const ACCESS: PortId = PortId(0);
-const CORE: PortId = PortId(1);
 const CLOCK: u64 = 1_700_000_000;
 
 /// xorshift64*.
@@ -84,17 +75,10 @@ struct Ue {
 
 struct World {
     dice: Dice,
-    now: Nanos,
-    network: Arc<Network>,
-    sessions: Sessions,
-    workers: Vec<Worker<MemIo>>,
-    links: Vec<ControlLink>,
-    waiting: Vec<VecDeque<Command>>,
-    wires: Wires,
+    upf: Upf,
     ues: Vec<Ue>,
     asked: BTreeMap<Ticket, usize>,
     seids: BTreeMap<Seid, usize>,
-    tickets: u64,
     /// A session on its way.
     record: Option<Vec<u8>>,
     /// What there was of each, so that nobody takes a test without them for one with.
@@ -139,10 +123,6 @@ fn ids(mask: u8) -> Vec<UrrId> {
         .collect()
 }
 
-fn mac(port: u8) -> MacAddr {
-    MacAddr([2, 0, 0, 0, 1, port])
-}
-
 fn frames(ue: usize) -> [[Vec<Vec<u8>>; KINDS]; 2] {
     [0, 1].map(|direction| {
         std::array::from_fn(|kind| {
@@ -169,16 +149,7 @@ fn frame_of(ue: usize, direction: usize, kind: usize, size: usize) -> Vec<u8> {
         ),
         _ => (CORE, user),
     };
-    let mut frame = [&mac(port.0 as u8).0[..], &[2, 0xee, 0, 0, 0, 9], &[8, 0], &packet].concat();
-    frame.resize(frame.len().max(60), 0);
-    frame
-}
-
-fn add(sum: &mut UrrCount, count: UrrCount) {
-    sum.ul_packets += count.ul_packets;
-    sum.ul_octets += count.ul_octets;
-    sum.dl_packets += count.dl_packets;
-    sum.dl_octets += count.dl_octets;
+    in_steps::frame_of(port, &packet)
 }
 
 /// A URR of any kind.
@@ -255,7 +226,6 @@ fn establishment(ue: &Ue, number: usize, dice: &mut Dice) -> Changes {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let network = Arc::new(testing::network());
         let never = Duration::from_secs(1 << 30);
         let config = Config {
             accept_cp_f_teids: true,
@@ -266,15 +236,11 @@ impl World {
             traffic_silence: Duration::from_secs(7),
             ..Config::for_workers(WORKERS)
         };
-        let sessions = Sessions::new(
-            config,
-            Arc::clone(&network),
-            Box::new(NumberedHops),
-            Box::new(KeepNothing),
-            Random::from_number(seed),
-        );
-        let macs: Vec<MacAddr> = (0..4).map(mac).collect();
-        let (wires, ios) = Wires::new(WORKERS.into(), macs.len(), 1 << 14);
+        let room = Room {
+            link: 64,
+            wire: 1 << 14,
+        };
+        let upf = Upf::new(WORKERS, config, seed, room, |_| ());
         let mut dice = Dice(seed | 1);
         let ue = |number| Ue {
             seid: None,
@@ -292,17 +258,10 @@ impl World {
             });
         let mut world = Self {
             dice,
-            now: Nanos::from_secs(1),
-            network: Arc::clone(&network),
-            sessions,
-            workers: Vec::new(),
-            links: Vec::new(),
-            waiting: (0..WORKERS).map(|_| VecDeque::new()).collect(),
-            wires,
+            upf,
             ues,
             asked: BTreeMap::new(),
             seids: BTreeMap::new(),
-            tickets: 0,
             record: None,
             sent: 0,
             received: 0,
@@ -310,70 +269,41 @@ impl World {
             moves: 0,
             transfers: 0,
         };
-        for (id, io) in (0..).map(WorkerId).zip(ios) {
-            let mut config = WorkerConfig::new(id, WORKERS, Arc::clone(&network), macs.clone(), Seed([1, 2]));
-            (config.max_sessions, config.own_sessions, config.max_exceptions) = (64, 64, 64);
-            (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1024, 1024, 64);
-            let (control, end) = link(64, 64);
-            world.links.push(control);
-            world.workers.push(Worker::new(config, io, end).expect("memory"));
-        }
-        for (instance, hop) in [
-            (0, IpAddr::from(GNB)),
-            (1, "10.0.6.254".parse().expect("an address")),
-        ] {
-            let instance = InstanceId(instance);
-            let look = interface(network.instance(instance).expect("it is there"), &macs);
-            let change = AdjacencyChange {
-                id: NumberedHops.resolve(instance, hop).expect("a number"),
-                instance,
-                address: hop,
-                adjacency: Some(Adjacency::resolved(&look, MacAddr([2, 9, 9, 9, 9, 9]))),
-            };
-            let all = world.waiting.iter_mut();
-            all.for_each(|waiting| waiting.push_back(Command::Adjacency(change)));
-        }
         (0..UES).for_each(|ue| world.establish(ue));
         world.rest();
         world
     }
 
     fn ticket(&mut self, ue: usize) -> Ticket {
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = self.upf.ticket();
         self.asked.insert(ticket, ue);
         ticket
     }
 
     fn establish(&mut self, ue: usize) {
         let ticket = self.ticket(ue);
-        let cp = CpFSeid {
-            seid: ticket.0,
-            ipv4: Some(Ipv4Addr::new(10, 0, 0, 1)),
-            ipv6: None,
-        };
         let changes = establishment(&self.ues[ue], ue, &mut self.dice);
         self.ues[ue].paused = 0;
-        self.sessions.establish(self.now, ticket, SMF, cp, changes);
+        let now = self.upf.now;
+        self.upf
+            .sessions
+            .establish(now, ticket, SMF, cp_f_seid(ticket), changes);
     }
 
     fn modify(&mut self, ue: usize, changes: Changes) {
         if let Some(seid) = self.ues[ue].seid {
             let ticket = self.ticket(ue);
-            self.sessions.modify(self.now, ticket, seid, None, changes);
+            let now = self.upf.now;
+            self.upf.sessions.modify(now, ticket, seid, None, changes);
         }
     }
 
     /// What happens to the model when a packet has left.
     fn left(&mut self, bytes: &[u8]) {
-        let (direction, tuple) = match frame::parse(bytes, bytes.len(), |_| true) {
-            Ok(Received::Gtpu(gtpu)) => (1, frame::parse_inner(bytes, &gtpu).expect("a user packet")),
-            Ok(Received::Ip(ip)) => (0, ip.tuple),
-            other => panic!("{other:?}"),
-        };
-        let (address, port) = match direction {
-            0 => (tuple.addrs.src(), tuple.dst_port),
-            _ => (tuple.addrs.dst(), tuple.src_port),
+        let (up, tuple) = user_packet(bytes);
+        let (direction, address, port) = match up {
+            true => (0, tuple.addrs.src(), tuple.dst_port),
+            false => (1, tuple.addrs.dst(), tuple.src_port),
         };
         let IpAddr::V4(address) = address else {
             panic!("{address}")
@@ -382,84 +312,33 @@ impl World {
         let mask = ue.counts_in[direction][usize::from(port - port_of(0))] & !ue.paused;
         let octets = u64::from(tuple.total_len);
         for place in (0..URRS).filter(|place| mask >> place & 1 == 1) {
-            let passed = &mut ue.passed[place];
-            match direction {
-                0 => {
-                    (passed.ul_packets, passed.ul_octets) = (passed.ul_packets + 1, passed.ul_octets + octets)
-                }
-                _ => {
-                    (passed.dl_packets, passed.dl_octets) = (passed.dl_packets + 1, passed.dl_octets + octets)
-                }
-            }
+            add(&mut ue.passed[place], one_packet(up, octets));
         }
         self.received += 1;
     }
 
     /// Whether it had packets.
     fn poll_worker(&mut self, worker: usize) -> bool {
-        self.now = self.now + Duration::from_micros(20);
-        let report = self.workers[worker].poll(self.now);
-        for port in [ACCESS, CORE] {
-            while let Some(buf) = self.wires.from(port).pop() {
-                self.left(buf.bytes());
-            }
+        let worker = WorkerId(worker as u16);
+        let had = self.upf.poll_worker(worker, Duration::from_micros(20));
+        while let Some(frame) = self.upf.next_left() {
+            self.left(frame.bytes());
         }
-        report.rx > 0
+        had
     }
 
     fn poll_control(&mut self) {
-        if self.sessions.poll_timeout().is_some_and(|at| at <= self.now) {
-            self.sessions.handle_timeout(self.now);
-        }
-        for place in 0..self.links.len() {
-            while let Ok(event) = self.links[place].events.pop() {
-                match event {
-                    Event::Applied { op, outcome, .. } => self.applied(op, outcome),
-                    Event::Queried { op, outcome } => self.applied(op, outcome.map(Some)),
-                    Event::Fenced { op, outcome } => self.applied(op, outcome.map(|()| None)),
-                    Event::CounterReached {
-                        session,
-                        urr,
-                        count,
-                        times,
-                        reached,
-                    } => {
-                        self.sessions
-                            .packets_heard(session, times.map(|times| (urr, times)));
-                        self.sessions
-                            .counter_reached(self.now, session, (urr, count), reached);
-                    }
-                    // Before the next hops were told.
-                    Event::Resolve { .. } | Event::Neighbour { .. } => {}
-                    other => panic!("{other:?}"),
-                }
-            }
-        }
-        while let Some(effect) = self.sessions.poll_effect() {
-            self.waiting[effect.worker().index()].push_back(command(effect));
-        }
-        for (link, waiting) in self.links.iter_mut().zip(&mut self.waiting) {
-            while link.commands.slots() > 0
-                && let Some(command) = waiting.pop_front()
-            {
-                link.commands.push(command).expect("there is a slot");
-            }
-        }
-        while let Some((seid, report)) = self.sessions.poll_usage() {
+        self.upf.poll_control(usize::MAX);
+        while let Some((seid, report)) = self.upf.sessions.poll_usage() {
             self.reported(self.seids[&seid], &report);
         }
-        while let Some(outcome) = self.sessions.poll_outcome() {
+        while let Some(outcome) = self.upf.sessions.poll_outcome() {
             self.outcome(outcome);
         }
-        while let Some(moved) = self.sessions.poll_moved() {
+        while let Some(moved) = self.upf.sessions.poll_moved() {
             assert!(moved.result.is_ok(), "{moved:?}");
             self.moves += 1;
         }
-    }
-
-    fn applied(&mut self, op: OpId, outcome: Result<Option<UsageSnapshot>, ApplyError>) {
-        let outcome = outcome.expect("nothing is refused here");
-        self.sessions.applied(self.now, op, Ok(outcome));
     }
 
     fn reported(&mut self, ue: usize, report: &session::UsageReport) {
@@ -477,12 +356,12 @@ impl World {
             self.reported(ue, report);
         }
         if let Some((_, record)) = done.record {
-            let frame = frame(&self.network);
+            let frame = frame(self.upf.network());
             self.record = Some(record.encode(frame).expect("a record"));
             return;
         }
         self.seids.insert(done.seid, ue);
-        if self.sessions.session(done.seid).is_some() {
+        if self.upf.sessions.session(done.seid).is_some() {
             self.ues[ue].seid = Some(done.seid);
         }
     }
@@ -495,8 +374,7 @@ impl World {
                 is_busy |= self.poll_worker(worker);
             }
             self.poll_control();
-            let waits = self.waiting.iter().any(|waiting| !waiting.is_empty());
-            if !is_busy && !waits && self.sessions.count().ops == 0 && self.asked.is_empty() {
+            if !is_busy && self.upf.is_done() && self.asked.is_empty() {
                 return;
             }
         }
@@ -514,8 +392,7 @@ impl World {
                 let port = [ACCESS, CORE][direction];
                 let count = 1 + self.dice.below(24);
                 for _ in 0..count {
-                    let wire = self.wires.to(WorkerId(via as u16), port);
-                    wire.push(MemBuf::new(frame)).expect("room on the wire");
+                    self.upf.push(WorkerId(via as u16), port, frame);
                 }
                 self.sent += count as u64;
             }
@@ -547,7 +424,7 @@ impl World {
                 let home = bucket::of_ipv4(address(ue).octets());
                 let to = WorkerId(self.dice.below(WORKERS.into()) as u16);
                 // Not while another one moves, nor to where it is.
-                let _ = self.sessions.move_bucket(self.now, home, to);
+                let _ = self.upf.sessions.move_bucket(self.upf.now, home, to);
             }
             _ => self.grant(ue),
         }
@@ -555,7 +432,7 @@ impl World {
 
     /// New thresholds and quotas, of what is measured.
     fn grant(&mut self, ue: usize) {
-        let Some(session) = self.ues[ue].seid.and_then(|seid| self.sessions.session(seid)) else {
+        let Some(session) = self.ues[ue].seid.and_then(|seid| self.upf.sessions.session(seid)) else {
             return;
         };
         let dice = &mut self.dice;
@@ -594,7 +471,7 @@ impl World {
             5 => {
                 let seid = self.ues[ue].seid.take().expect("a session");
                 let ticket = self.ticket(ue);
-                self.sessions.delete(self.now, ticket, seid);
+                self.upf.sessions.delete(self.upf.now, ticket, seid);
                 self.rest();
                 self.check(ue);
                 self.establish(ue);
@@ -606,7 +483,7 @@ impl World {
 
     fn count_elsewhere(&mut self, ue: usize) {
         let (direction, kind) = (self.dice.below(2), self.dice.below(KINDS));
-        let there = self.ues[ue].seid.and_then(|seid| self.sessions.session(seid));
+        let there = self.ues[ue].seid.and_then(|seid| self.upf.sessions.session(seid));
         let there = there.map_or(0, |session| {
             let urrs = session.rules().urrs().iter();
             urrs.fold(0, |mask, urr| mask | 1 << (urr.id.0 - 1))
@@ -682,16 +559,16 @@ impl World {
     fn transfer(&mut self, ue: usize) {
         let seid = self.ues[ue].seid.take().expect("a session");
         let ticket = self.ticket(ue);
-        self.sessions.export(self.now, ticket, seid, Export::Take);
+        self.upf.sessions.export(self.upf.now, ticket, seid, Export::Take);
         self.rest();
         let octets = self.record.take().expect("a record");
-        let (record, rest) = Record::decode(&octets, frame(&self.network)).expect("a record");
+        let (record, rest) = Record::decode(&octets, frame(self.upf.network())).expect("a record");
         assert!(rest.is_empty());
         let Record::Session(record) = record else {
             panic!("{record:?}")
         };
         let ticket = self.ticket(ue);
-        let taken = self.sessions.import(self.now, ticket, SMF, &record);
+        let taken = self.upf.sessions.import(self.upf.now, ticket, SMF, &record);
         taken.expect("there is room");
         self.transfers += 1;
     }
@@ -700,7 +577,7 @@ impl World {
     fn leap(&mut self) {
         let seconds = 1 + self.dice.below(400);
         for _ in 0..seconds {
-            self.now = self.now + Duration::from_secs(1);
+            self.upf.now = self.upf.now + Duration::from_secs(1);
             self.poll_control();
             self.rest();
         }
@@ -741,13 +618,13 @@ impl World {
         for ue in 0..UES {
             let seid = self.ues[ue].seid.take().expect("a session");
             let ticket = self.ticket(ue);
-            self.sessions.delete(self.now, ticket, seid);
+            self.upf.sessions.delete(self.upf.now, ticket, seid);
         }
         self.rest();
         (0..UES).for_each(|ue| self.check(ue));
-        let left = self.sessions.count();
+        let left = self.upf.sessions.count();
         assert_eq!((left.sessions, left.tunnels, left.addresses), (0, 0, 0));
-        for worker in &self.workers {
+        for worker in &self.upf.workers {
             assert_eq!(worker.stats().unaccounted(), 0);
         }
         println!(

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use flow::{Direction, WorkerId};
+use flow::{Direction, SessionIndex, WorkerId};
 use sim::smf::State;
 
 use support::*;
@@ -93,4 +93,64 @@ fn one_worker_keeps_the_whole_rate() {
         passed * 1_000 >= allowed * 995 && passed * 1_000 <= allowed * 1_005,
         "{passed} of {allowed}"
     );
+}
+
+/// Brings a session to a worker.
+fn bring(world: &mut World, session: u32, to: u16) {
+    let sessions = world.control.endpoint().sessions();
+    let session = sessions.view(SessionIndex(session)).expect("it is there");
+    let bucket = session.bucket();
+    while world.control.owner(bucket) != WorkerId(to)
+        || world.control.endpoint().sessions().moving_bucket().is_some()
+    {
+        let _ = world.control.move_bucket(world.now, bucket, WorkerId(to));
+        world.step();
+    }
+}
+
+/// What all workers forward in ten seconds, by direction, a second after the traffic has begun; of so many packets a second
+/// of each session.
+fn forwarded_in_ten_seconds(world: &mut World, packets: &[u64]) -> [u64; 2] {
+    let [settle, window] = [1, 10].map(Duration::from_secs);
+    let (begin, mut samples) = (world.now, Vec::new());
+    let shards = world.shards_at(packets);
+    world.traffic_with(shards, settle + window, |world| {
+        let after = [settle, settle + window][samples.len().min(1)];
+        if samples.len() < 2 && world.now >= begin + after {
+            let all = forwarded(world);
+            samples.push([0, 1].map(|way| all.iter().map(|one| one[way]).sum::<u64>()));
+        }
+    });
+    [0, 1].map(|way| samples[1][way] - samples[0][way])
+}
+
+/// The APN-AMBR of a UE with two connections to an APN (QER Correlation ID, TS 29.244 §8.2.10).
+#[test]
+fn correlated_sessions_keep_one_rate_in_two_workers_to_a_hundredth_and_in_one_to_a_thousandth() {
+    const KBIT: [u64; 2] = [8_000, 16_000];
+    let mut world = World::profiled(2, 2, 47, |profile| {
+        profile.mbr = Some((KBIT[0], KBIT[1]));
+        profile.correlation = Some(7);
+    });
+    world.smf.start(world.now);
+    world.until(State::Established);
+    for (workers, thousandths, packets) in [
+        ([0, 1], 10, [3_400, 3_400]),
+        ([0, 1], 10, [6_000, 800]),
+        ([1, 1], 1, [5_000, 1_800]),
+    ] {
+        bring(&mut world, 0, workers[0]);
+        bring(&mut world, 1, workers[1]);
+        let passed = forwarded_in_ten_seconds(&mut world, &packets);
+        for (passed, kbit) in passed.into_iter().zip(KBIT) {
+            let allowed = kbit * 10_000 / 8;
+            // Beyond it there is what a packet of each worker waits for.
+            assert!(
+                passed * 1_000 >= allowed * (1_000 - thousandths)
+                    && passed * 1_000 <= allowed * (1_000 + thousandths),
+                "{passed} of {allowed} octets at workers {workers:?}"
+            );
+        }
+    }
+    assert!(world.sum(|stats| stats.dropped(packet::DropReason::MeterRed)) > 0);
 }

@@ -413,9 +413,32 @@ impl UsageBook {
         if !urrs.iter().any(Machine::is_needed) {
             return Vec::new();
         }
-        let mut next = self.clone();
-        next.follow(now, urrs, renewed);
-        next.bounds(urrs)
+        urrs.iter()
+            .map(|urr| self.preview_one(now.into(), urr, renewed))
+            .collect()
+    }
+
+    /// The same of one counter, without an account that is thrown away.
+    fn preview_one(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> Bounds {
+        if !Machine::is_needed(urr) {
+            return Bounds::NONE;
+        }
+        let account = self.accounts.get(&urr.id);
+        let acting = account.and_then(|account| account.acting.as_deref());
+        let machine = match acting {
+            None => Machine::begin(urr, now, self.setting),
+            Some(acting) => {
+                let new = renewed.iter().find(|(id, _)| *id == urr.id);
+                let what = new.map_or(Renewed::default(), |(_, what)| *what);
+                let mut machine = acting.machine;
+                machine.renew(urr, what, now, self.setting);
+                machine
+            }
+        };
+        let (reported, carried) = account
+            .map(|account| (account.reported, account.carried))
+            .unwrap_or_default();
+        machine.bounds(urr, reported, carried)
     }
 
     /// The worker was told these bounds of `urrs`, by slot.

@@ -44,6 +44,8 @@ impl UsageTriggers {
     pub const TEBUR: Self = Self(1 << 17);
     /// The Quota Validity Time is over.
     pub const QUVTI: Self = Self(1 << 19);
+    /// An End Marker was received.
+    pub const EMRRE: Self = Self(1 << 20);
     /// No packet came for longer than the User Plane Inactivity Timer.
     pub const UPINT: Self = Self(1 << 21);
 
@@ -52,7 +54,7 @@ impl UsageTriggers {
     pub const MEASURE_NOTHING: Self = Self(Self::START.0 | Self::DROTH.0);
 
     /// All flags by their names in TS 29.244 §8.2.41.
-    const NAMES: [(Self, &'static str); 18] = [
+    const NAMES: [(Self, &'static str); 19] = [
         (Self::PERIO, "PERIO"),
         (Self::VOLTH, "VOLTH"),
         (Self::TIMTH, "TIMTH"),
@@ -70,6 +72,7 @@ impl UsageTriggers {
         (Self::EVEQU, "EVEQU"),
         (Self::TEBUR, "TEBUR"),
         (Self::QUVTI, "QUVTI"),
+        (Self::EMRRE, "EMRRE"),
         (Self::UPINT, "UPINT"),
     ];
 

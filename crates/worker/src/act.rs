@@ -383,7 +383,8 @@ impl Act<'_> {
     }
 
     /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second
-    /// and of a form that they have: no session forwards for others by them.
+    /// and of a form that they have: no session forwards for others by them. An End Marker that is to be told of ends
+    /// here.
     #[cold]
     fn relay<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;
@@ -391,6 +392,15 @@ impl Act<'_> {
         let forward = block.forward(verdict.forward);
         let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
         check_elements(buf, descriptor)?;
+        let is_end = tunnel.message_type == MessageType::END_MARKER;
+        if is_end && verdict.flags.contains(FlowFlags::REPORTS_END) {
+            let may = self.relays.take(block.session(), self.ways.now);
+            return Err(if may {
+                DropReason::EndMarkerReported
+            } else {
+                DropReason::RelayLimit
+            });
+        }
         // It starts no traffic: nobody is told of it where no quota is left.
         if block.is_closed(verdict.qers) {
             return Err(DropReason::GateClosed);

@@ -106,6 +106,12 @@ impl PerSession {
         }
     }
 
+    /// Whether there is one for a session at `now`.
+    pub fn has_one(&mut self, session: SessionIndex, now: Nanos) -> bool {
+        let mut note = self.notes[session.index() % Self::NOTES];
+        self.has_any && self.all.has_one(now) && self.each.take(&mut note, now)
+    }
+
     /// Takes one for a session at `now`, if there is one.
     pub fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
         let note = &mut self.notes[session.index() % Self::NOTES];

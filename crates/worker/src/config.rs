@@ -40,7 +40,8 @@ pub struct WorkerConfig {
     pub max_adjacencies: usize,
     /// Tunnels and UE addresses each that do not lie in their session's bucket. Default 65,536; unused with one worker.
     pub max_exceptions: usize,
-    /// Meters that sessions share. Default: those of the network's policers, and of their chains.
+    /// Meters that sessions share. Default: those of the network's policers, and of their chains; none for correlated
+    /// QERs.
     pub shared_meters: u16,
     /// Packets of one burst that may take the slow path. Default 64 of each class: all.
     pub budgets: Budgets,

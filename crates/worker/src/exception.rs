@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use flow::LocalId;
+use flow::{LocalId, Nanos};
 use packet::checksum::Sum;
 use packet::gtpu::{ErrorIndication, MessageType};
 use packet::tuple::proto;
@@ -28,6 +28,7 @@ pub(crate) struct Exceptions<'a> {
     pub places: &'a Places,
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
+    pub now: Nanos,
 }
 
 impl Exceptions<'_> {
@@ -158,8 +159,7 @@ impl Exceptions<'_> {
                     return Err(DropReason::ForeignErrorIndication);
                 }
                 let teid = message.teid;
-                self.notices
-                    .mention(self.stats, Event::ErrorIndication { peer, teid });
+                self.notices.tell_error(self.stats, (peer, teid), self.now);
                 Ok(false)
             }
             MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(false),

@@ -9,7 +9,7 @@
 
 use std::net::IpAddr;
 
-use flow::meter::{Rate, SharedId};
+use flow::meter::{Demand, Rate, SharedId};
 use flow::{
     BlockImage, Bucket, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
     SessionIndex, VrfId, WorkerId,
@@ -40,7 +40,8 @@ pub enum Command {
     Steer(SteerChange),
     /// A neighbour came, changed or went. Told to every worker.
     Adjacency(AdjacencyChange),
-    /// Sets a worker's share of a meter that sessions have in common: that of a slice or a data network.
+    /// Sets a worker's share of a meter that sessions have in common: that of a slice or a data network, or of
+    /// correlated QERs.
     SharedMeter {
         /// Which one, from 1 to [`WorkerConfig::shared_meters`](crate::WorkerConfig::shared_meters).
         id: SharedId,
@@ -53,8 +54,8 @@ pub enum Command {
     },
     /// How much packets wanted to pass of the meters that sessions have in common. Answered by [`Event::SharedDemand`].
     SharedDemand {
-        /// Room for the answer, by the meter's number and direction; the first is of no meter.
-        demand: Box<[[u64; 2]]>,
+        /// The meters, with room for the answer.
+        demand: Box<[Demand]>,
     },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {
@@ -205,8 +206,8 @@ pub enum Event {
     },
     /// How much packets wanted to pass of the meters that sessions have in common.
     SharedDemand {
-        /// Octets since it was asked last, by the meter's number and direction.
-        demand: Box<[[u64; 2]]>,
+        /// The meters, each with the octets since it was asked for last.
+        demand: Box<[Demand]>,
     },
     /// No packet of a session has come for as long as its inactivity timer says. Told once, and again when packets
     /// have come in between.
@@ -284,6 +285,14 @@ pub enum Event {
         notifies: bool,
         /// What became of it, if it is the first of its PDR for which Control asked.
         status: Option<DataStatus>,
+    },
+    /// An End Marker has come in a tunnel whose PDR has URRs that tell of it (TS 29.244 §5.2.2.5). What was counted
+    /// until then has been counted.
+    EndMarker {
+        /// The session.
+        session: SessionIndex,
+        /// The PDR.
+        pdr: PdrId,
     },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use flow::{InstanceId, Nanos, SessionIndex};
+use packet::Teid;
 use rtrb::Producer;
 
 use crate::Event;
@@ -21,6 +22,9 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// Next hops that the sessions of one place may ask for in that time, and that all may.
 const ALLOWED: u8 = 8;
 const ALLOWED_IN_ALL: u16 = 128;
+/// Error Indications that are told in that time: peers send them for every packet that they cannot place, again and
+/// again, so that what is not told now is told a moment later.
+const ERRORS: u16 = 128;
 /// Places of sessions: those of one place share its allowance.
 const PLACES: usize = 256;
 
@@ -43,14 +47,38 @@ struct Asks {
     from: Nanos,
     by_place: [u8; PLACES],
     in_all: u16,
+    /// Error Indications in the same time.
+    errors: u16,
 }
 
 impl Asks {
+    /// Begins anew when the time is over.
+    fn renew(&mut self, now: Nanos) {
+        if now >= self.from + AGAIN {
+            *self = Self::since(now);
+        }
+    }
+
+    fn since(from: Nanos) -> Self {
+        Self {
+            from,
+            by_place: [0; PLACES],
+            in_all: 0,
+            errors: 0,
+        }
+    }
+
+    /// Whether one more Error Indication may be told.
+    fn take_error(&mut self, now: Nanos) -> bool {
+        self.renew(now);
+        let may = self.errors < ERRORS;
+        self.errors += u16::from(may);
+        may
+    }
+
     /// Whether a session may ask once more.
     fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
-        if now >= self.from + AGAIN {
-            (self.from, self.by_place, self.in_all) = (now, [0; PLACES], 0);
-        }
+        self.renew(now);
         let asked = &mut self.by_place[session.index() % PLACES];
         let may = *asked < ALLOWED && self.in_all < ALLOWED_IN_ALL;
         *asked += u8::from(may);
@@ -110,11 +138,7 @@ impl Notices {
             events,
             reserve: capacity / 2,
             high: capacity / 4 * 3,
-            asks: Asks {
-                from: Nanos::ZERO,
-                by_place: [0; PLACES],
-                in_all: 0,
-            },
+            asks: Asks::since(Nanos::ZERO),
             asked: [None; ASKED],
             hasher: Default::default(),
             reached: Marks::new(max_sessions),
@@ -164,6 +188,15 @@ impl Notices {
         let is_told = self.events.slots() > self.high && self.events.push(event).is_ok();
         stats.events_lost += u64::from(!is_told);
         is_told
+    }
+
+    /// Tells of an Error Indication, of which so many are told in a time: they leave next hops their room.
+    pub fn tell_error(&mut self, stats: &mut Stats, (peer, teid): (IpAddr, Teid), now: Nanos) {
+        if self.asks.take_error(now) {
+            self.mention(stats, Event::ErrorIndication { peer, teid });
+        } else {
+            stats.events_lost += 1;
+        }
     }
 
     /// Asks for a next hop that a packet of `session` lacks, unless that was done just now or the session's allowance,
@@ -237,6 +270,26 @@ mod tests {
         let room = (0..64).filter(|_| notices.tell(&mut stats, event())).count();
         assert_eq!(room, 16, "another quarter");
         assert!(notices.has_room());
+    }
+
+    #[test]
+    fn error_indications_leave_room_for_next_hops() {
+        let (events, mut told) = rtrb::RingBuffer::new(4096);
+        let (mut notices, mut stats) = (Notices::new(events, 8), Stats::new(1));
+        let flood = |notices: &mut Notices, stats: &mut Stats, now| {
+            let peer = IpAddr::from([192, 0, 2, 1]);
+            (0..10_000).for_each(|teid| notices.tell_error(stats, (peer, Teid(teid)), now));
+        };
+        let now = Nanos::from_secs(1);
+        flood(&mut notices, &mut stats, now);
+        assert_eq!(told.slots(), usize::from(ERRORS));
+        assert_eq!(stats.events_lost, 10_000 - u64::from(ERRORS));
+        let hop = (InstanceId(1), IpAddr::from([192, 0, 2, 9]));
+        notices.ask(&mut stats, SessionIndex(2), hop, now);
+        assert_eq!(told.slots(), usize::from(ERRORS) + 1);
+        while told.pop().is_ok() {}
+        flood(&mut notices, &mut stats, now + AGAIN);
+        assert_eq!(told.slots(), usize::from(ERRORS));
     }
 
     #[test]

@@ -477,8 +477,15 @@ fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answ
         return Err(defect);
     }
     let decision = signalling_pdr(home.slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
+    let verdict = verdict(home, &decision);
+    let rules = &home.slot.image.rules;
+    let pdr = rules.pdrs().get(usize::from(decision.pdr));
+    let reports_end = pdr.is_some_and(|pdr| rules.reports_end_markers(pdr).next().is_some());
     Ok(Answer {
-        verdict: verdict(home, &decision),
+        verdict: Verdict {
+            flags: verdict.flags.with_if(FlowFlags::REPORTS_END, reports_end),
+            ..verdict
+        },
         key: None,
         protocol: 0,
         content: ContentId::NONE,

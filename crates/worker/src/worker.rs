@@ -436,7 +436,7 @@ impl<I: Io> Worker<I> {
             .for_each(|descriptor| descriptor.reset(matches!(source, Source::Inbox | Source::Held)));
         let notes = parse(&self.places, &self.burst, descriptors, &mut self.keys);
         self.lap(Stage::Parse, packets, &mut clock);
-        self.steer(packets);
+        self.steer(packets, now);
         if notes.any(Notes::FRAGMENT) && self.fragments.is_on() {
             self.look_at_fragments(packets, now);
         }
@@ -640,7 +640,7 @@ impl<I: Io> Worker<I> {
         *clock = now;
     }
 
-    fn steer(&mut self, packets: usize) {
+    fn steer(&mut self, packets: usize, now: Nanos) {
         let descriptors = &mut self.descriptors[..packets];
         if self.config.workers > 1 {
             steer(&self.steering, self.config.id, descriptors, &self.keys);
@@ -653,6 +653,7 @@ impl<I: Io> Worker<I> {
                 places: &self.places,
                 notices: &mut self.notices,
                 stats: &mut self.stats,
+                now,
             };
             exceptions.handle(&mut self.burst, descriptors);
         }
@@ -697,9 +698,26 @@ impl<I: Io> Worker<I> {
                 Fate::Drop(DropReason::UnknownGtpuExtension) if self.notifications.has_any() => {
                     self.notify(place, now);
                 }
+                Fate::Drop(DropReason::EndMarkerReported) => self.tell_end_marker(place),
                 Fate::Drop(_) if !self.sessions.watches.is_empty() => self.note_dropped(place, now),
                 _ => {}
             }
+        }
+    }
+
+    /// An End Marker has come that control is to hear of.
+    #[cold]
+    fn tell_end_marker(&mut self, place: usize) {
+        let verdict = &self.descriptors[place].verdict;
+        let block = self.sessions.blocks.get(verdict.block);
+        let Some(session) = block.map(|block| block.session()) else {
+            return;
+        };
+        let slot = self.sessions.at(session);
+        let pdr = slot.and_then(|slot| slot.image.rules.pdrs().get(usize::from(verdict.pdr)));
+        if let Some(pdr) = pdr.map(|pdr| pdr.id) {
+            let event = Event::EndMarker { session, pdr };
+            self.notices.tell(&mut self.stats, event);
         }
     }
 
@@ -732,8 +750,7 @@ impl<I: Io> Worker<I> {
         // We have sent it ourselves: Control is told as if the Error Indication had come.
         if let Ok(gtpu) = read_again(&self.burst[place]) {
             let peer = gtpu.outer.addrs.dst();
-            self.notices
-                .mention(&mut self.stats, Event::ErrorIndication { peer, teid });
+            self.notices.tell_error(&mut self.stats, (peer, teid), now);
         }
     }
 

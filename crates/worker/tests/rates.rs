@@ -11,7 +11,9 @@ use flow::{Direction, Nanos, PortId, WorkerId};
 use packet::DropReason;
 use rules::SessionRules;
 use rules::image::SessionChange;
-use rules::model::{BitRates, BitsPerSecond, Pdi, PdrId, PdrUpdate, Qer, QerId, SdfFilter, SourceInterface};
+use rules::model::{
+    BitRates, BitsPerSecond, CorrelationId, Pdi, PdrId, PdrUpdate, Qer, QerId, SdfFilter, SourceInterface,
+};
 use rules::network::Network;
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, f_teid, pdr, tunnelled, ue_ip};
 use worker::Command;
@@ -122,6 +124,17 @@ struct Source {
 impl Source {
     /// Packets of `octets` (of the IP packet) at `kbit`.
     fn new(world: &World, direction: Direction, remote_port: u16, octets: usize, kbit: u64) -> Self {
+        Self::of_session(world, (direction, TEID), remote_port, octets, kbit)
+    }
+
+    /// The same of the session that has this tunnel.
+    fn of_session(
+        world: &World,
+        (direction, teid): (Direction, u32),
+        remote_port: u16,
+        octets: usize,
+        kbit: u64,
+    ) -> Self {
         let mut user = match direction {
             Direction::Uplink => UserPacket::udp(UE, REMOTE, 1000, remote_port),
             Direction::Downlink => UserPacket::udp(REMOTE, UE, remote_port, 1000),
@@ -130,7 +143,7 @@ impl Source {
         let packet = user.bytes();
         assert_eq!(packet.len(), octets);
         let (port, packet) = match direction {
-            Direction::Uplink => (0, tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &packet)),
+            Direction::Uplink => (0, tunnelled(N3_ADDRESS, teid, 255, Some([0x10, 9]), &[], &packet)),
             Direction::Downlink => (1, packet),
         };
         Self {
@@ -249,4 +262,50 @@ fn directions_do_not_share_a_rate() {
     assert_exact(up, kbit, octets);
     let down = passed(&mut world, &mut sources, Direction::Downlink);
     assert_exact(down, kbit, octets);
+}
+
+/// A session that has uplink packets alone, those of this tunnel, and a QER that is correlated.
+fn correlated(teid: u32) -> SessionRules {
+    let mut rules = SessionRules::default();
+    rules.create_far(session().fars()[0].clone()).expect("it is new");
+    let qer = Qer {
+        correlation: Some(CorrelationId(1)),
+        ..Qer::new(QerId(1))
+    };
+    rules.create_qer(qer).expect("it is new");
+    let mut pdi = Pdi::new(SourceInterface::Access);
+    pdi.f_teid = Some(f_teid(teid));
+    let mut uplink = pdr(1, 10, pdi, 1);
+    uplink.qers = vec![QerId(1)];
+    rules.create_pdr(uplink).expect("it is new");
+    rules
+}
+
+/// Two sessions with twice the rate together, one of them with more than the other.
+#[test]
+fn what_correlated_qers_of_sessions_have_together_is_kept_to_a_thousandth() {
+    for (kbit, octets) in RATES {
+        let mut world = World::with(wide(), 1, |config| config.shared_meters = 1);
+        world.tell_all(|| Command::SharedMeter {
+            id: SLICE,
+            direction: Direction::Uplink,
+            rate: Rate::from_kbit(kbit),
+            burst: (kbit * 50 / 8).max(10_000),
+        });
+        let teids = [TEID, TEID + 1];
+        for (index, teid) in (1..).zip(teids) {
+            let mut image = world
+                .image(index, &Arc::new(correlated(teid)), None)
+                .expect("it compiles");
+            image.share_rates(|_| SLICE);
+            world
+                .apply(0, SessionChange::Install(image))
+                .expect("it is installed");
+        }
+        let of = |teid, kbit| Source::of_session(&world, (Direction::Uplink, teid), DEFAULT, octets, kbit);
+        let mut sources = [of(teids[0], kbit / 2), of(teids[1], kbit * 3 / 2)];
+        let passed = passed(&mut world, &mut sources, Direction::Uplink);
+        // A packet of each session may have waited.
+        assert_exact(passed, kbit, 2 * octets);
+    }
 }

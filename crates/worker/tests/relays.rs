@@ -10,13 +10,13 @@ use packet::{DropReason, Teid};
 use rules::image::{Farewell, SessionChange, SessionImage};
 use rules::model::{
     DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate, Gate, OuterHeaderCreation,
-    QerId, QerUpdate,
+    PdrId, QerId, QerUpdate, ReportingTriggers, UrrId, UrrUpdate,
 };
 use rules::testing::{self, N3_ADDRESS, tunnelled};
-use worker::WorkerConfig;
+use worker::{Event, WorkerConfig};
 
 use common::World;
-use common::one_session::{TEID, session};
+use common::one_session::{TEID, events, session};
 
 const END_MARKER: u8 = 254;
 const TUNNEL_STATUS: u8 = 253;
@@ -118,6 +118,35 @@ fn a_closed_gate_closes_for_them_too() {
         .apply(0, SessionChange::Replace(next, Farewell::default()))
         .expect("it is there");
     assert_eq!(send(&mut world, END_MARKER, &[]), Err(DropReason::GateClosed));
+}
+
+#[test]
+fn an_end_marker_that_is_to_be_told_of_ends_here_and_is_told_so_many_times_a_second() {
+    let (mut world, image) = world(|config| config.relays = (100, 4));
+    let mut rules = (*image.rules).clone();
+    let update = UrrUpdate {
+        triggers: Some(ReportingTriggers::REEMR),
+        ..UrrUpdate::new(UrrId(1))
+    };
+    rules.update_urr(update).expect("it is there");
+    let next = world
+        .image(1, &Arc::new(rules), Some(&image))
+        .expect("it compiles");
+    world
+        .apply(0, SessionChange::Replace(next, Farewell::default()))
+        .expect("it is there");
+    let sent: Vec<_> = (0..6).map(|_| send(&mut world, END_MARKER, &[])).collect();
+    assert_eq!(sent[..4], [const { Err(DropReason::EndMarkerReported) }; 4]);
+    assert_eq!(sent[4..], [const { Err(DropReason::RelayLimit) }; 2]);
+    let told = events(&mut world);
+    let told = told.iter().filter(|event| {
+        matches!(event, Event::EndMarker { session, pdr } if (*session, *pdr) == (image.session, PdrId(1)))
+    });
+    assert_eq!(told.count(), 4);
+    // The status of a tunnel is another thing.
+    world.now = world.now + Duration::from_secs(2);
+    assert!(send(&mut world, TUNNEL_STATUS, &[230, 0, 1, 1]).is_ok());
+    world.assert_conserved();
 }
 
 #[test]

@@ -54,11 +54,16 @@ impl LiveBlock<'_> {
             self.put_back(qers, cost, shared);
             return;
         }
-        shared.put_back(SharedId(self.face().shared), self.direction, cost);
+        let direction = self.direction;
+        shared.put_back(SharedId(self.face().shared), direction, cost);
         let lines = self.meter_lines();
         let mut left = qers;
         while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
-            line.meter_mut().give_back(Colour::Yellow, cost);
+            let meter = line.meter_mut();
+            match meter.shared() {
+                Some(id) => drop(shared.put_back(id, direction, cost)),
+                None => meter.give_back(Colour::Yellow, cost),
+            }
             left &= left - 1;
         }
     }
@@ -107,7 +112,11 @@ impl LiveBlock<'_> {
         let mut slots = [0; 3];
         let mut left = qers;
         while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
-            let colour = line.meter_mut().take(offer, cost);
+            let meter = line.meter_mut();
+            let colour = match meter.shared() {
+                Some(id) => shared.take(id, direction, offer.now.0, cost),
+                None => meter.take(offer, cost),
+            };
             slots[colour as usize] |= left & left.wrapping_neg();
             left &= left - 1;
         }
@@ -122,7 +131,11 @@ impl LiveBlock<'_> {
         for (colour, slots) in [Colour::Green, Colour::Yellow].into_iter().zip(slots) {
             let mut left = slots;
             while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
-                line.meter_mut().give_back(colour, cost);
+                let meter = line.meter_mut();
+                match meter.shared() {
+                    Some(id) => drop(shared.put_back(id, direction, cost)),
+                    None => meter.give_back(colour, cost),
+                }
                 left &= left - 1;
             }
         }

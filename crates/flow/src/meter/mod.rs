@@ -17,7 +17,7 @@ mod spec;
 mod tricolour;
 
 pub use packets::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
-pub use shared::{Chain, SharedId, SharedMeters};
+pub use shared::{Chain, Demand, SharedId, SharedMeters};
 pub use spec::{Colour, MeterSpec, Offer, Rate};
 pub use tricolour::{Meter, MeterState};
 

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::single::Single;
-use super::{Rate, cost_of};
+use super::{Colour, Rate, cost_of};
 use crate::Direction;
 
 /// A shared meter; each worker has its own with the same number, which polices the worker's share of the rate.
@@ -15,6 +15,9 @@ impl SharedId {
     /// No meter.
     pub const NONE: Self = Self(0);
 }
+
+/// A meter, and the octets that packets wanted to pass of it, by direction.
+pub type Demand = (SharedId, [u64; 2]);
 
 /// The meters that packets of one number pass, before the first [`SharedId::NONE`].
 pub type Chain = [SharedId; 4];
@@ -70,12 +73,14 @@ impl SharedMeters {
         }
     }
 
-    /// Writes to `demand`, by meter and direction, the octets that packets wanted to pass since this was asked last.
+    /// Writes beside each meter, by direction, the octets that packets wanted to pass of it since this was asked last.
     /// What QERs of sessions refuse does not count.
-    pub fn take_demand(&mut self, demand: &mut [[u64; 2]]) {
-        for (octets, asked) in demand.iter_mut().zip(&mut self.asked) {
-            *octets = asked.map(|tokens| tokens / cost_of(1));
-            *asked = [0; 2];
+    pub fn take_demand(&mut self, demand: &mut [Demand]) {
+        for (id, octets) in demand {
+            if let Some(asked) = self.asked.get_mut(usize::from(id.0)) {
+                *octets = asked.map(|tokens| tokens / cost_of(1));
+                *asked = [0; 2];
+            }
         }
     }
 
@@ -95,6 +100,15 @@ impl SharedMeters {
             *asked = asked.wrapping_add(cost);
         }
         any
+    }
+
+    /// As `charge`, with the colour of what passed, or put back already.
+    pub(crate) fn take(&mut self, id: SharedId, direction: Direction, now: u64, cost: u64) -> Colour {
+        if self.charge(id, direction, now, cost) >= 0 {
+            return Colour::Green;
+        }
+        self.put_back(id, direction, cost);
+        Colour::Red
     }
 
     /// Puts back what `charge` took at the same time. Tells which meter has too little, the first of several.
@@ -190,7 +204,7 @@ mod tests {
     fn demand_is_what_these_meters_were_asked_for_by_whom_no_other_refused() {
         let mut meters = SharedMeters::new(2);
         assert!(meters.set(SharedId(1), UP, Rate::ZERO, 100));
-        let mut demand = [[0; 2]; 3];
+        let mut demand = [1, 2, 9].map(|id| (SharedId(id), [0; 2]));
         assert!(meters.charge(SharedId(1), UP, 0, cost_of(100)) >= 0);
         assert!(meters.charge(SharedId(1), UP, 0, cost_of(70)) < 0);
         assert_eq!(meters.put_back(SharedId(1), UP, cost_of(70)), Some(SharedId(1)));
@@ -203,9 +217,9 @@ mod tests {
             "a QER refused it"
         );
         meters.take_demand(&mut demand);
-        assert_eq!(demand, [[0, 0], [170, 0], [0, 9]]);
+        assert_eq!(demand.map(|(_, octets)| octets), [[170, 0], [0, 9], [0, 0]]);
         meters.take_demand(&mut demand);
-        assert_eq!(demand, [[0; 2]; 3]);
+        assert_eq!(demand.map(|(_, octets)| octets), [[0; 2]; 3]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a meter is asked to do, and what it answers.
 
-use super::PacketRate;
+use super::{PacketRate, SharedId};
 use crate::Nanos;
 
 /// Tokens of an octet: millionths of its bits.
@@ -107,6 +107,9 @@ pub enum MeterSpec {
         /// Whether another unit begins when one is over.
         renews: bool,
     },
+    /// That of a number which several sessions have ([`SharedMeters`](super::SharedMeters)): what fits is green, all
+    /// else red. Where there is no such meter, all is green.
+    Shared(SharedId),
 }
 
 impl MeterSpec {
@@ -190,6 +193,8 @@ impl MeterSpec {
             },
             // What is left in a unit is divided where the two are, to the packet.
             Self::Packets { rate, .. } => Self::Packets { rate, renews: earns },
+            // Whoever divides its rate knows of both.
+            Self::Shared(id) => Self::Shared(id),
         }
     }
 

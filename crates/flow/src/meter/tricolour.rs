@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmut
 use super::packets::Packets;
 use super::single::Single;
 use super::spec::{cost_of, depth_of};
-use super::{Colour, MeterSpec, Offer, PacketState, Rate};
+use super::{Colour, MeterSpec, Offer, PacketState, Rate, SharedId};
 use crate::Nanos;
 
 const SINGLE: u64 = 0;
@@ -13,7 +13,9 @@ const SRTCM: u64 = 1;
 const TRTCM: u64 = 2;
 /// The line is that of [`Packets`], with the kind in the same place.
 const PACKETS: u64 = 3;
-const KINDS: u64 = 3;
+/// No meter: the line has the number of a shared one instead, in `further_rate`.
+const SHARED: u64 = 8;
+const KINDS: u64 = 11;
 /// Beside the kind: precoloured packets keep their colour, or get a worse one.
 const AWARE: u64 = 4;
 
@@ -67,6 +69,7 @@ impl Meter {
                 (Single::new(cir, cbs), peak.rate, peak.depth, TRTCM, aware)
             }
             MeterSpec::Packets { rate, renews } => return transmute!(Packets::new(rate, renews, PACKETS)),
+            MeterSpec::Shared(id) => return Self::of_shared(id),
         };
         Self {
             committed,
@@ -85,6 +88,22 @@ impl Meter {
             further_depth: 0,
             kind: SINGLE,
         }
+    }
+
+    const fn of_shared(id: SharedId) -> Self {
+        Self {
+            committed: Single::new(Rate::ZERO, 0),
+            further: 0,
+            further_rate: id.0 as u64,
+            further_depth: 0,
+            kind: SHARED,
+        }
+    }
+
+    /// The number of the shared meter that packets pass instead.
+    #[inline]
+    pub fn shared(&self) -> Option<SharedId> {
+        (self.kind & KINDS == SHARED).then_some(SharedId(self.further_rate as u16))
     }
 
     /// The bucket, if it is the only one.
@@ -108,6 +127,9 @@ impl Meter {
         if let Some(packets) = self.packets_mut() {
             return packets.take(offer.now.0);
         }
+        if self.shared().is_some() {
+            return Colour::Green;
+        }
         self.refill(offer.now.0);
         let colour = if self.kind & AWARE == 0 {
             Colour::Green
@@ -123,6 +145,9 @@ impl Meter {
 
     /// Puts back what `take` took for a packet of this colour and cost, at the same time.
     pub(crate) fn give_back(&mut self, colour: Colour, cost: u64) {
+        if self.shared().is_some() {
+            return;
+        }
         if let Some(packets) = self.packets_mut() {
             return packets.give_back();
         }
@@ -165,7 +190,7 @@ impl Meter {
 
     /// Lets time pass.
     pub(crate) fn refill(&mut self, now: u64) {
-        if self.kind & KINDS == PACKETS {
+        if matches!(self.kind & KINDS, PACKETS | SHARED) {
             return;
         }
         let elapsed = self.committed.elapse(now);
@@ -208,7 +233,7 @@ impl Meter {
     /// Goes on where `old` is, which may have had other rates and bursts: what was left stays, as far as it fits.
     /// A meter of another kind starts full.
     pub fn go_on(&mut self, old: &Self) {
-        if self.kind & KINDS == old.kind & KINDS {
+        if self.kind & KINDS == old.kind & KINDS && self.shared().is_none() {
             if let Some(packets) = self.packets_mut() {
                 let old: &Packets = transmute_ref!(old);
                 return packets.go_on(old);
@@ -222,6 +247,9 @@ impl Meter {
     pub(crate) fn empty(&mut self, now: u64) {
         if self.kind & KINDS == PACKETS {
             return self.set_packets(PacketState::default());
+        }
+        if self.shared().is_some() {
+            return;
         }
         self.committed.elapse(now);
         (self.committed.tokens, self.further) = (0, 0);
@@ -246,6 +274,9 @@ impl Meter {
     pub fn set_state(&mut self, state: MeterState) {
         if self.kind & KINDS == PACKETS {
             return self.set_packets(state.packets);
+        }
+        if self.shared().is_some() {
+            return;
         }
         let [committed, further] = state.tokens;
         self.committed.tokens = committed.min(self.committed.depth);

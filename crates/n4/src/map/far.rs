@@ -2,11 +2,11 @@
 
 use pfcp::group::{self, CreateBar, CreateFar, CreateQer, UpdateBar, UpdateFar, UpdateQer};
 use pfcp::ie::{self, Cause};
-use pfcp::{Edit as WireEdit, IeType};
+use pfcp::{Edit as WireEdit, IeType, Interfaces};
 use rules::model::{
-    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, DestinationInterface, Edit, Far, FarId,
-    FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation, OuterHeaderKind,
-    Qer, QerId, QerUpdate, Redirect, TosTrafficClass,
+    ApplyAction, Bar, BarId, BarUpdate, BitRates, BitsPerSecond, CorrelationId, DestinationInterface, Edit,
+    Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, OuterHeaderCreation,
+    OuterHeaderKind, Qer, QerId, QerUpdate, Redirect, TosTrafficClass,
 };
 
 use super::{Context, edit, packets, refuse_if, unsupported};
@@ -36,7 +36,7 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
     let sent = far.forwarding_parameters.as_ref();
     Ok(Far {
         id,
-        action: apply_action(far.apply_action, reject)?,
+        action: apply_action(far.apply_action, reject, context)?,
         forwarding: sent
             .map(|sent| forwarding_parameters(sent, reject, context))
             .transpose()?,
@@ -76,7 +76,7 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
         id,
         action: far
             .apply_action
-            .map(|action| apply_action(action, reject))
+            .map(|action| apply_action(action, reject, context))
             .transpose()?,
         forwarding: Edit::from(forwarding),
         duplicating: Edit::from(duplicating),
@@ -89,9 +89,16 @@ pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpd
     })
 }
 
-fn apply_action(sent: ie::ApplyAction, reject: Reject) -> Result<ApplyAction, Reject> {
+/// The actions of a FAR. Packets are duplicated over Sxa and Sxb alone (Table 7.5.2.3-1), for lawful interception.
+fn apply_action(sent: ie::ApplyAction, reject: Reject, context: Context<'_>) -> Result<ApplyAction, Reject> {
     let action = ApplyAction(sent.bits() as u16);
     refuse_if(&[action.0 & UNSUPPORTED_ACTIONS.0 != 0], reject)?;
+    let duplicates = action.0 & ApplyAction::DUPL.0 != 0;
+    let may_duplicate = context.peer.interfaces.meets(Interfaces::SXA_SXB);
+    let wrong = reject
+        .because(Cause::MANDATORY_IE_INCORRECT)
+        .offends(IeType::APPLY_ACTION);
+    refuse_if(&[duplicates && !may_duplicate], wrong)?;
     Ok(action)
 }
 
@@ -229,6 +236,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
     unsupported::create_qer(qer)?;
     Ok(Qer {
         id: QerId(qer.qer_id.0),
+        correlation: qer.qer_correlation_id.map(|id| CorrelationId(id.0)),
         gate_ul: gate(qer.gate_status.uplink_closed),
         gate_dl: gate(qer.gate_status.downlink_closed),
         qfi: qer.qfi.and_then(|qfi| packet::Qfi::new(qfi.0)),
@@ -254,6 +262,7 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
         .map(|rqi| rqi.value().is_some_and(|rqi| rqi.contains(ie::Rqi::RQI)));
     Ok(QerUpdate {
         id: QerId(qer.qer_id.0),
+        correlation: edit(qer.qer_correlation_id, |id| CorrelationId(id.0)),
         gates,
         qfi: edit(qer.qfi, |qfi| packet::Qfi::from_low_bits(qfi.0)),
         rqi,

@@ -20,9 +20,12 @@ pub(crate) use packets::status_ie;
 pub(crate) use request::{establishment, modification};
 
 use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
+use pfcp::{Interfaces, Restrict};
 use rules::model::{Application, UnixSeconds};
 use rules::network::{InstanceId, Network};
 use rules::predefined::{Predefined, Rulebase};
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::cause::Reject;
@@ -44,6 +47,34 @@ pub(crate) struct Context<'a> {
     pub(crate) now: UnixSeconds,
     /// Seconds since 1970 when the clock stood at 0.
     pub(crate) clock_unix: u64,
+    /// Over which reference points the peer speaks.
+    pub(crate) peer: Peer<'a>,
+    /// What the lack of an IE is that is mandatory in a Create PDR: these are mandatory in an Establishment, and
+    /// conditional in a Modification, where all that they hold is (TS 29.244 §7.2.3.2).
+    pub(crate) missing: Cause,
+}
+
+/// Over which reference points a peer speaks, and how many IEs have had no place there.
+#[derive(Clone, Copy)]
+pub(crate) struct Peer<'a> {
+    pub(crate) interfaces: Interfaces,
+    pub(crate) misplaced: &'a Cell<usize>,
+}
+
+impl Peer<'_> {
+    /// A rule or a whole request, without what has no place on the peer's reference points (TS 29.244 §7.6.9); what the
+    /// rules of a request hold stays.
+    pub(crate) fn own<T: Restrict + Copy>(self, sent: &T) -> Cow<'_, T> {
+        match self.interfaces {
+            Interfaces::ANY => Cow::Borrowed(sent),
+            interfaces => {
+                let mut own = *sent;
+                let discarded = own.restrict(interfaces);
+                self.misplaced.set(self.misplaced.get() + discarded);
+                Cow::Owned(own)
+            }
+        }
+    }
 }
 
 impl Context<'_> {

@@ -2,7 +2,7 @@
 
 use pfcp::group::{self, CreatePdr, UpdatePdr};
 use pfcp::ie::{self, Cause, FTeid};
-use pfcp::{Edit as WireEdit, IeType, Repeated};
+use pfcp::{Edit as WireEdit, IeType, Interface, Repeated};
 use rules::model::{
     Edit, FramedRoutesUpdate, OuterHeader, OuterHeaderRemoval, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate,
     Precedence, SdfFilter, SdfFilterId, SourceInterface, TosTrafficClass, TrafficEndpointId,
@@ -45,6 +45,7 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         pdr.transport_delay_reporting.is_some(),
     ];
     refuse_if(&unsupported, reject)?;
+    check_precedence(pdr, context)?;
     let activated = &pdr.activate_predefined_rules;
     let names = activated.iter().map(|name| name.0);
     let rulebases = context.rulebases(names, activated.removes_all(), reject)?;
@@ -72,6 +73,19 @@ pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, 
         rulebases: rulebases.into(),
     };
     Ok((pdr, wishes))
+}
+
+/// Precedence is mandatory but on Sxa (Table 7.5.2.2-1). Of peers that may speak over Sxa it is taken as the lowest
+/// where it is missing.
+fn check_precedence(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(), Reject> {
+    let on = context.peer.interfaces;
+    let interface = if on.has(Interface::Sxa) {
+        Interface::Sxa
+    } else {
+        Interface::N4
+    };
+    let checked = pdr.check(interface);
+    checked.map_err(|error| Reject::from(error).because(context.missing))
 }
 
 /// An update of a PDR, and what is to be chosen for it.
@@ -215,14 +229,14 @@ fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject
 /// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule
 /// would match more than it was meant to.
 fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
-    let filters = sent
-        .iter()
-        .map(|filter| sdf_filter(&filter))
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(filters
-        .into_iter()
-        .filter(|filter| filter.has_pattern() || filter.filter_id.is_some())
-        .collect())
+    let mut filters = Vec::with_capacity(sent.len());
+    for one in sent {
+        let filter = sdf_filter(&one)?;
+        if filter.has_pattern() || filter.filter_id.is_some() {
+            filters.push(filter);
+        }
+    }
+    Ok(filters)
 }
 
 fn sdf_filter(sent: &ie::SdfFilter<'_>) -> Result<SdfFilter, Reject> {

@@ -4,7 +4,7 @@ use flow::meter::SharedId;
 use pfcp::group::{CreatePdr, CreateTrafficEndpoint};
 use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
-use pfcp::{IeType, Repeated};
+use pfcp::{IeType, Repeated, Restrict};
 use rules::image::Farewell;
 use rules::model::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use rules::network::{Roles, SNssai};
@@ -51,8 +51,10 @@ pub(crate) fn establishment(
     refuse(&unsupported)?;
     unsupported::establishment(request)?;
     let mut changes = Changes {
-        create_urrs: collect(&request.create_urr, |urr| usage::create(urr, context.now))?,
-        create_qers: collect(&request.create_qer, far::create_qer)?,
+        create_urrs: collect(&request.create_urr, context, |urr| {
+            usage::create(urr, context.now)
+        })?,
+        create_qers: collect(&request.create_qer, context, far::create_qer)?,
         packets: packets::left(&request.create_qer, context)?,
         create_bars: request
             .create_bar
@@ -66,17 +68,13 @@ pub(crate) fn establishment(
         subscriber: subscriber::of(request).map(Arc::new),
         ..Changes::default()
     };
-    for created in &request.create_far {
-        changes.create_fars.push(far::create(&created, context)?);
-    }
+    changes.create_fars = collect(&request.create_far, context, |far| far::create(far, context))?;
     create_endpoints(
         &mut changes,
         (&request.create_traffic_endpoint, &request.create_pdr),
         context,
     )?;
-    for created in &request.create_pdr {
-        add_pdr(&mut changes, pdr::create(&created, context)?);
-    }
+    create_pdrs(&mut changes, &request.create_pdr, context)?;
     let policers = policers(request, &changes, context);
     changes.policers = (policers != SharedId::NONE).then_some(policers);
     Ok(changes)
@@ -146,27 +144,21 @@ pub(crate) fn modification(
     changes.query_packets = queried.map(|query| QerId(query.qer_id.0)).collect();
     changes.inactivity_timer = request.user_plane_inactivity_timer.map(|timer| timer.0);
     create_and_update(&mut changes, request, context)?;
-    for created in &request.create_far {
-        changes.create_fars.push(far::create(&created, context)?);
-    }
+    changes.create_fars = collect(&request.create_far, context, |far| far::create(far, context))?;
     create_endpoints(
         &mut changes,
         (&request.create_traffic_endpoint, &request.create_pdr),
         context,
     )?;
-    for created in &request.create_pdr {
-        add_pdr(&mut changes, pdr::create(&created, context)?);
-    }
-    for updated in &request.update_far {
-        changes.update_fars.push(far::update(&updated, context)?);
-    }
+    create_pdrs(&mut changes, &request.create_pdr, context)?;
+    changes.update_fars = collect(&request.update_far, context, |far| far::update(far, context))?;
     for updated in &request.update_pdr {
-        let (update, wishes) = pdr::update(&updated, context)?;
+        let (update, wishes) = pdr::update(&context.peer.own(&updated), context)?;
         changes.update_pdrs.push(update);
         add_wishes(&mut changes, wishes);
     }
     for updated in &request.update_traffic_endpoint {
-        let (update, wishes) = endpoint::update(&updated, context)?;
+        let (update, wishes) = endpoint::update(&context.peer.own(&updated), context)?;
         changes.update_endpoints.push(update);
         add_wishes(&mut changes, wishes);
     }
@@ -215,11 +207,15 @@ fn create_and_update(
     request: &SessionModificationRequest<'_>,
     context: Context<'_>,
 ) -> Result<(), Reject> {
-    changes.create_urrs = collect(&request.create_urr, |urr| usage::create(urr, context.now))?;
-    changes.create_qers = collect(&request.create_qer, far::create_qer)?;
+    changes.create_urrs = collect(&request.create_urr, context, |urr| {
+        usage::create(urr, context.now)
+    })?;
+    changes.create_qers = collect(&request.create_qer, context, far::create_qer)?;
     changes.packets = packets::left(&request.create_qer, context)?;
-    changes.update_urrs = collect(&request.update_urr, |urr| usage::update(urr, context.now))?;
-    changes.update_qers = collect(&request.update_qer, far::update_qer)?;
+    changes.update_urrs = collect(&request.update_urr, context, |urr| {
+        usage::update(urr, context.now)
+    })?;
+    changes.update_qers = collect(&request.update_qer, context, far::update_qer)?;
     let created = request.create_bar.iter().map(far::create_bar);
     changes.create_bars = created.collect::<Result<_, _>>()?;
     let updated = request.update_bar.iter().map(far::update_bar);
@@ -227,12 +223,24 @@ fn create_and_update(
     Ok(())
 }
 
-/// The rules of a list, up to the first that is refused.
-fn collect<'a, S: Ie<'a> + Copy, R>(
+/// The rules of a list, up to the first that is refused: no more room than they take, since sessions keep them, and
+/// read where they are decoded, since they are large.
+fn collect<'a, S: Ie<'a> + Restrict + Copy, R>(
     sent: &Repeated<'a, S>,
-    map: impl Fn(&S) -> Result<R, Reject>,
+    context: Context<'_>,
+    mut map: impl FnMut(&S) -> Result<R, Reject>,
 ) -> Result<Vec<R>, Reject> {
-    sent.iter().map(|one| map(&one)).collect()
+    let mut all = Vec::with_capacity(sent.len());
+    let mut refused = None;
+    sent.visit(|one| {
+        if refused.is_none() {
+            match map(&context.peer.own(one)) {
+                Ok(one) => all.push(one),
+                Err(reject) => refused = Some(reject),
+            }
+        }
+    });
+    refused.map_or(Ok(all), Err)
 }
 
 /// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of
@@ -291,16 +299,25 @@ fn create_endpoints(
             Some((pdr, pools)) => ue_ip::pools(pools, Reject::rule(PdrId(pdr.0)), context)?,
             None => Vec::new(),
         };
-        let (endpoint, wishes) = endpoint::create(&created, &pools, context)?;
+        let (endpoint, wishes) = endpoint::create(&context.peer.own(&created), &pools, context)?;
         changes.create_endpoints.push(endpoint);
         add_wishes(changes, wishes);
     }
     Ok(())
 }
 
-fn add_pdr(changes: &mut Changes, (pdr, wishes): (rules::model::Pdr, Wishes)) {
-    changes.create_pdrs.push(pdr);
-    add_wishes(changes, wishes);
+fn create_pdrs(
+    changes: &mut Changes,
+    sent: &Repeated<'_, CreatePdr<'_>>,
+    context: Context<'_>,
+) -> Result<(), Reject> {
+    let pdrs = collect(sent, context, |created| {
+        let (pdr, wishes) = pdr::create(created, context)?;
+        add_wishes(changes, wishes);
+        Ok(pdr)
+    });
+    changes.create_pdrs = pdrs?;
+    Ok(())
 }
 
 fn add_wishes(changes: &mut Changes, wishes: Wishes) {

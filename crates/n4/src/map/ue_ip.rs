@@ -40,6 +40,8 @@ pub(super) fn ue_ips(
             });
         }
         if ue.ipv4.is_some() || ue.ipv6.is_some() || !(ue.choose_v4 || ue.choose_v6) {
+            // One for most rules, of which there are very many.
+            all.given.reserve_exact(1);
             all.given.push(UeIpAddress {
                 ipv4: ue.ipv4,
                 ipv6: ue.ipv6.map(|address| (address, length.unwrap_or(64))),

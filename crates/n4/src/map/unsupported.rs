@@ -13,15 +13,13 @@ use rules::model::{BarId, QerId, UrrId};
 use super::request::refuse;
 use crate::cause::Reject;
 
-/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, received End Markers, and
-/// inactivity.
-const TRIGGERS: [ReportingTriggers; 7] = [
+/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, and inactivity.
+const TRIGGERS: [ReportingTriggers; 6] = [
     ReportingTriggers::ENVCL,
     ReportingTriggers::MACAR,
     ReportingTriggers::EVETH,
     ReportingTriggers::EVEQU,
     ReportingTriggers::IPMJL,
-    ReportingTriggers::REEMR,
     ReportingTriggers::UPINT,
 ];
 
@@ -144,13 +142,12 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
     )
 }
 
-/// Rates of several sessions together, marks of downlink flows, by DSCP for a TDF or by Service Class Indicator for
+/// Marks of downlink flows, by DSCP for a TDF or by Service Class Indicator for
 /// GERAN (TS 29.244 §5.4.5, §5.4.12), and multicast QoS flows.
 pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
     refuse_rule(
         Reject::rule(QerId(qer.qer_id.0)),
         &[
-            (qer.qer_correlation_id.is_some(), IeType::QER_CORRELATION_ID),
             (qer.dl_flow_level_marking.is_some(), IeType::DL_FLOW_LEVEL_MARKING),
             (
                 qer.qer_indications.is_some_and(numbers_packets),
@@ -163,10 +160,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
 pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<(), Reject> {
     refuse_rule(
         Reject::rule(QerId(qer.qer_id.0)),
-        &[
-            (sets(qer.qer_correlation_id), IeType::QER_CORRELATION_ID),
-            (sets(qer.dl_flow_level_marking), IeType::DL_FLOW_LEVEL_MARKING),
-        ],
+        &[(sets(qer.dl_flow_level_marking), IeType::DL_FLOW_LEVEL_MARKING)],
     )
 }
 

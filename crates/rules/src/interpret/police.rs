@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use flow::meter::{Colour, MeterSpec, PacketRate, PacketsPer};
 use flow::{Direction, Nanos};
 
-use crate::model::{BitRates, Qer, QerId, SessionRules};
+use crate::model::{BitRates, CorrelationId, Qer, QerId, SessionRules};
 
 /// Billionths of a bit in an octet: the unit in which a rate in bit/s earns a whole number each nanosecond.
 const PER_OCTET: u128 = 8_000_000_000;
@@ -34,10 +34,50 @@ struct Meter {
     until: Nanos,
 }
 
+/// Which bucket: a QER's own, or that of a correlation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Which {
+    Own(QerId),
+    Common(CorrelationId),
+}
+
+/// What the sessions of one control plane function have in common: who has several of them moves it from the
+/// [`Policers`] of one to those of the next ([`Policers::common_mut`]).
+#[derive(Clone, Debug, Default)]
+pub struct CommonRates {
+    /// By correlation, and by the session that says so.
+    said: BTreeMap<(CorrelationId, u64), Qer>,
+    meters: BTreeMap<(CorrelationId, Direction), Meter>,
+}
+
+impl CommonRates {
+    /// The rules of a session are these from now on; one that ends has none.
+    pub fn follow(&mut self, session: u64, rules: &SessionRules) {
+        self.said.retain(|(_, whose), _| *whose != session);
+        for (correlation, qer) in rules.correlations() {
+            self.said.insert((correlation, session), *qer);
+        }
+        let mut meters = std::mem::take(&mut self.meters);
+        meters.retain(|(correlation, direction), meter| {
+            let limit = self.limit(*correlation, *direction);
+            limit.map(|limit| meter.cut(&limit)).is_some()
+        });
+        self.meters = meters;
+    }
+
+    /// What all QERs of a correlation allow: the lowest of their maximum bit rates.
+    fn limit(&self, correlation: CorrelationId, direction: Direction) -> Option<Limit> {
+        let said = self.said.range((correlation, 0)..=(correlation, u64::MAX));
+        let limits = said.filter_map(|(_, qer)| limit(qer, direction));
+        limits.min_by_key(|limit| limit.maximum.rate)
+    }
+}
+
 /// The buckets of one session. One that was never used is full.
 #[derive(Clone, Debug, Default)]
 pub struct Policers {
     meters: BTreeMap<(QerId, Direction), Meter>,
+    common: CommonRates,
     /// Of packet rates: the windows that have begun, of the rate and of the additional one.
     windows: BTreeMap<(QerId, Direction, bool), Window>,
 }
@@ -55,15 +95,19 @@ impl Policers {
     /// within all guaranteed rates that are below a maximum one, red if it is not within all maximum ones.
     pub(super) fn pass(&mut self, qers: &[&Qer], direction: Direction, octets: u64, now: Nanos) -> Colour {
         let cost = u128::from(octets) * PER_OCTET;
-        let mut asked: BTreeMap<QerId, Colour> = BTreeMap::new();
+        let mut asked: BTreeMap<Which, Colour> = BTreeMap::new();
         for qer in qers {
-            if let Some(limit) = limit(qer, direction)
-                && !asked.contains_key(&qer.id)
+            let (which, limit) = self.limit(qer, direction);
+            if let Some(limit) = limit
+                && !asked.contains_key(&which)
             {
-                let meter = self.meters.entry((qer.id, direction));
-                let meter = meter.or_insert_with(|| Meter::full(&limit, now));
+                let full = Meter::full(&limit, now);
+                let meter = match which {
+                    Which::Own(id) => self.meters.entry((id, direction)).or_insert(full),
+                    Which::Common(id) => self.common.meters.entry((id, direction)).or_insert(full),
+                };
                 meter.earn(&limit, now);
-                asked.insert(qer.id, meter.colour(cost));
+                asked.insert(which, meter.colour(cost));
             }
         }
         let mut worst = asked.values().copied().max().unwrap_or(Colour::Green);
@@ -82,13 +126,32 @@ impl Policers {
             for key in passes {
                 self.windows.entry(key).and_modify(|window| window.passed += 1);
             }
-            for (id, colour) in asked {
-                self.meters
-                    .entry((id, direction))
-                    .and_modify(|meter| meter.pay(colour, cost));
+            for (which, colour) in asked {
+                let meter = match which {
+                    Which::Own(id) => self.meters.get_mut(&(id, direction)),
+                    Which::Common(id) => self.common.meters.get_mut(&(id, direction)),
+                };
+                if let Some(meter) = meter {
+                    meter.pay(colour, cost);
+                }
             }
         }
         worst
+    }
+
+    /// What the session has in common with others.
+    pub fn common_mut(&mut self) -> &mut CommonRates {
+        &mut self.common
+    }
+
+    fn limit(&self, qer: &Qer, direction: Direction) -> (Which, Option<Limit>) {
+        match qer.correlation {
+            Some(correlation) => (
+                Which::Common(correlation),
+                self.common.limit(correlation, direction),
+            ),
+            None => (Which::Own(qer.id), limit(qer, direction)),
+        }
     }
 
     /// Which window of a packet rate has room for a packet: that of the rate, or the additional one.
@@ -138,7 +201,8 @@ impl Policers {
             goes_on.is_some()
         });
         self.meters.retain(|(id, direction), meter| {
-            let limit = rules.qer(*id).and_then(|qer| limit(qer, *direction));
+            let own = rules.qer(*id).filter(|qer| rules.correlation(qer).is_none());
+            let limit = own.and_then(|qer| limit(qer, *direction));
             limit.is_some_and(|limit| {
                 let is_same_kind = limit.guaranteed.is_some() == meter.guaranteed.is_some();
                 meter.cut(&limit);

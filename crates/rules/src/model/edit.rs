@@ -9,7 +9,7 @@ use super::endpoint::FramedRoutesUpdate;
 use super::far::{
     ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, Redirect,
 };
-use super::ids::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
+use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use super::pdr::{
     FTeid, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface, TosTrafficClass, UeIpAddress,
 };
@@ -262,6 +262,8 @@ impl FarUpdate {
 pub struct QerUpdate {
     /// The rule.
     pub id: QerId,
+    /// QER Correlation ID.
+    pub correlation: Edit<CorrelationId>,
     /// Gate Status: uplink, downlink.
     pub gates: Option<(Gate, Gate)>,
     /// QFI.
@@ -287,6 +289,7 @@ impl QerUpdate {
     pub const fn new(id: QerId) -> Self {
         Self {
             id,
+            correlation: Edit::Keep,
             gates: None,
             qfi: Edit::Keep,
             rqi: None,
@@ -309,6 +312,7 @@ impl QerUpdate {
             qer.gate_ul = ul;
             qer.gate_dl = dl;
         }
+        self.correlation.apply(&mut qer.correlation);
         self.qfi.apply(&mut qer.qfi);
         replace(&mut qer.rqi, self.rqi);
         self.ppi.apply(&mut qer.ppi);

@@ -47,6 +47,12 @@ rule_id! {
     SdfFilterId(u32)
 }
 
+rule_id! {
+    /// What QERs of several sessions have in common that keep one rate together (TS 29.244 §8.2.10): no rule's number.
+    /// It means something among the sessions of one control plane function.
+    CorrelationId(u32)
+}
+
 /// A rule of a session by kind and id: what a Failed Rule ID names (TS 29.244 §8.2.80), or a Traffic Endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RuleRef {

@@ -23,7 +23,7 @@ pub use far::{
     ApplyAction, Bar, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
     Redirect, Verb,
 };
-pub use ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
+pub use ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 pub use pdr::{
     FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface,
     TosTrafficClass, UeIpAddress,

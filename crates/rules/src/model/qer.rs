@@ -4,7 +4,7 @@ use flow::Direction;
 use flow::meter::{MeterSpec, PacketRate, Rate};
 use packet::{Ppi, Qfi};
 
-use super::ids::QerId;
+use super::ids::{CorrelationId, QerId};
 
 /// Whether packets pass in one direction (TS 29.244 §8.2.7).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -80,6 +80,8 @@ impl PacketRates {
 pub struct Qer {
     /// Its number in the session.
     pub id: QerId,
+    /// With which QERs of other sessions it keeps its maximum bit rate together.
+    pub correlation: Option<CorrelationId>,
     /// The uplink gate.
     pub gate_ul: Gate,
     /// The downlink gate.
@@ -108,6 +110,7 @@ impl Qer {
     pub const fn new(id: QerId) -> Self {
         Self {
             id,
+            correlation: None,
             gate_ul: Gate::Open,
             gate_dl: Gate::Open,
             qfi: None,
@@ -124,6 +127,16 @@ impl Qer {
     /// Whether the GBR of a direction is above its MBR. Without an MBR any GBR will do.
     pub fn guarantees_too_much(&self) -> bool {
         matches!((self.gbr, self.mbr), (Some(gbr), Some(mbr)) if gbr.ul > mbr.ul || gbr.dl > mbr.dl)
+    }
+
+    /// The maximum bit rate of each direction as a meter keeps it.
+    pub fn maximum(&self) -> [Rate; 2] {
+        let rate = |rate: BitsPerSecond| match Rate::from_bits_per_second(rate.0) {
+            rate if rate > Rate::REACHABLE => Rate::UNLIMITED,
+            rate => rate,
+        };
+        self.mbr
+            .map_or([Rate::UNLIMITED; 2], |mbr| [rate(mbr.ul), rate(mbr.dl)])
     }
 
     /// The time that its buckets hold the rates of, in milliseconds: the Averaging Window of a QoS flow with a GBR, for

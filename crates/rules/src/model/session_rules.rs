@@ -14,10 +14,10 @@ use flow::meter::SharedId;
 use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
 use super::far::{Bar, Far};
-use super::ids::{BarId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
-use super::pdr::{FTeid, Pdr, SdfFilter, UeIpAddress};
+use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
+use super::pdr::{FTeid, Pdr, SdfFilter, SourceInterface, UeIpAddress};
 use super::qer::{PacketRates, Qer};
-use super::urr::{Bound, Urr};
+use super::urr::{Bound, ReportingTriggers, Urr};
 use crate::predefined::Predefined;
 use crate::prefix::IpPrefix;
 
@@ -133,6 +133,32 @@ fn create<R: Rule>(rules: &mut Vec<R>, rule: R) -> Result<(), EditError> {
     Ok(())
 }
 
+/// Creates several, each of which `check` lets pass: all or none. A session that has none yet takes the list as it is.
+fn create_all<R: Rule>(
+    rules: &mut Vec<R>,
+    mut new: Vec<R>,
+    mut check: impl FnMut(&mut R) -> Result<(), EditError>,
+) -> Result<(), EditError> {
+    for place in 0..new.len() {
+        let (before, rest) = new.split_at_mut(place);
+        for rule in rest.iter_mut().take(1) {
+            check(rule)?;
+            let id = rule.id();
+            if find(rules, id).or_else(|| find(before, id)).is_some() {
+                let (rule, fault) = (id.into(), EditFault::Exists);
+                return Err(EditError { rule, fault });
+            }
+        }
+    }
+    if rules.is_empty() {
+        *rules = new;
+    } else {
+        rules.reserve_exact(new.len());
+        rules.append(&mut new);
+    }
+    Ok(())
+}
+
 fn update<R: Rule>(rules: &mut [R], id: R::Id, change: impl FnOnce(&mut R)) -> Result<(), EditError> {
     let rule = rules.iter_mut().find(|rule| rule.id() == id);
     rule.map(change).ok_or(EditError {
@@ -146,6 +172,16 @@ fn remove<R: Rule>(rules: &mut Vec<R>, id: R::Id) -> Result<R, EditError> {
     place.map(|at| rules.remove(at)).ok_or(EditError {
         rule: id.into(),
         fault: EditFault::Unknown,
+    })
+}
+
+/// What a URR says is what it can do.
+fn check_urr(urr: &Urr) -> Result<(), EditError> {
+    urr.fault().map_or(Ok(()), |fault| {
+        Err(EditError {
+            rule: urr.id.into(),
+            fault,
+        })
     })
 }
 
@@ -207,6 +243,32 @@ impl SessionRules {
     /// The FARs. A FAR's place here is its *slot*.
     pub fn fars(&self) -> &[Far] {
         &self.fars
+    }
+
+    /// By what a QER keeps its maximum bit rate together with QERs of other sessions: its correlation, while the UE is in
+    /// EPC; in 5GC every session has a rate of its own (TS 29.244 §5.2.1). There it is while downlink packets of the
+    /// QER's PDRs, or if it has none, any packets, get a QoS flow.
+    pub fn correlation(&self, qer: &Qer) -> Option<CorrelationId> {
+        let correlation = qer.correlation?;
+        let has_flow = |pdr: &&Pdr| {
+            let mut qers = pdr.qers.iter().filter_map(|id| self.qer(*id));
+            qers.any(|qer| qer.qfi.is_some())
+        };
+        let theirs = || self.pdrs().iter().filter(|pdr| pdr.qers.contains(&qer.id));
+        let is_downlink = |pdr: &&Pdr| pdr.pdi.source_interface != SourceInterface::Access;
+        let mut downlink = theirs().filter(is_downlink).peekable();
+        let is_in_5gc = if downlink.peek().is_some() {
+            downlink.any(|pdr| has_flow(&pdr))
+        } else {
+            theirs().any(|pdr| has_flow(&pdr))
+        };
+        (!is_in_5gc).then_some(correlation)
+    }
+
+    /// The correlations that act, each with its QER.
+    pub fn correlations(&self) -> impl Iterator<Item = (CorrelationId, &Qer)> {
+        let qers = self.qers().iter();
+        qers.filter_map(|qer| Some((self.correlation(qer)?, qer)))
     }
 
     /// The QERs with packet rates, in the order of their slots.
@@ -284,6 +346,13 @@ impl SessionRules {
         find(&self.qers, id)
     }
 
+    /// The URRs of a PDR that are to tell of End Markers (TS 29.244 §5.2.2.5).
+    pub fn reports_end_markers<'a>(&'a self, pdr: &'a Pdr) -> impl Iterator<Item = UrrId> + 'a {
+        let rules = self.urrs().iter();
+        let asked = rules.filter(|urr| urr.triggers.contains(ReportingTriggers::REEMR));
+        asked.map(|urr| urr.id).filter(|urr| pdr.urrs.contains(urr))
+    }
+
     /// The URR with this id.
     pub fn urr(&self, id: UrrId) -> Option<&Urr> {
         find(&self.urrs, id)
@@ -337,14 +406,6 @@ impl SessionRules {
         prefixes
     }
 
-    /// Makes room for so many PDRs, FARs, QERs and URRs more, at once and not one by one as they come.
-    pub fn reserve(&mut self, [pdrs, fars, qers, urrs]: [usize; 4]) {
-        self.pdrs.reserve_exact(pdrs);
-        self.fars.reserve_exact(fars);
-        self.qers.reserve_exact(qers);
-        self.urrs.reserve_exact(urrs);
-    }
-
     /// Adds a PDR (Create PDR).
     ///
     /// # Errors
@@ -355,6 +416,31 @@ impl SessionRules {
         create(&mut self.pdrs, pdr)?;
         self.shared_filters.extend(filters);
         Ok(())
+    }
+
+    /// Adds several PDRs, as [`create_pdr`](Self::create_pdr) does one; after an error the rules are to be thrown away.
+    pub fn create_pdrs(&mut self, pdrs: Vec<Pdr>) -> Result<(), EditError> {
+        let (endpoints, shared) = (&self.endpoints, &mut self.shared_filters);
+        create_all(&mut self.pdrs, pdrs, |pdr| {
+            fill(endpoints, pdr)?;
+            shared.extend(definitions(&pdr.pdi.sdf_filters));
+            Ok(())
+        })
+    }
+
+    /// Adds several FARs.
+    pub fn create_fars(&mut self, fars: Vec<Far>) -> Result<(), EditError> {
+        create_all(&mut self.fars, fars, |_| Ok(()))
+    }
+
+    /// Adds several QERs.
+    pub fn create_qers(&mut self, qers: Vec<Qer>) -> Result<(), EditError> {
+        create_all(&mut self.qers, qers, |_| Ok(()))
+    }
+
+    /// Adds several URRs, as [`create_urr`](Self::create_urr) does one.
+    pub fn create_urrs(&mut self, urrs: Vec<Urr>) -> Result<(), EditError> {
+        create_all(&mut self.urrs, urrs, |urr| check_urr(urr))
     }
 
     /// Adds a FAR (Create FAR).
@@ -372,10 +458,7 @@ impl SessionRules {
     /// # Errors
     /// Also [`EditFault::Unmeasured`] and [`EditFault::NoMonitoringTime`].
     pub fn create_urr(&mut self, urr: Urr) -> Result<(), EditError> {
-        if let Some(fault) = urr.fault() {
-            let rule = urr.id.into();
-            return Err(EditError { rule, fault });
-        }
+        check_urr(&urr)?;
         create(&mut self.urrs, urr)
     }
 

@@ -524,6 +524,7 @@ impl Edited {
             Self::Far(far) => rules.update_far(whole_far(far)),
             Self::Qer(qer) => rules.update_qer(QerUpdate {
                 id: qer.id,
+                correlation: qer.correlation.map_or(Edit::Clear, Edit::Set),
                 gates: Some((qer.gate_ul, qer.gate_dl)),
                 qfi: qer.qfi.map_or(Edit::Clear, Edit::Set),
                 rqi: Some(qer.rqi),

@@ -214,6 +214,7 @@ struct Qer {
     averaging_window: Option<u32>,
     packet_rates: Option<(Option<Packets>, Option<Packets>)>,
     reports_rate: bool,
+    correlation: Option<u32>,
 }
 
 /// Packets in a unit of time (TS 29.244 Table 8.2.63.1), and additional ones.
@@ -653,6 +654,7 @@ fn filter(filter: &model::SdfFilter) -> Filter {
 fn qer(qer: &model::Qer) -> Qer {
     let model::Qer {
         id,
+        correlation,
         gate_ul,
         gate_dl,
         qfi,
@@ -676,6 +678,7 @@ fn qer(qer: &model::Qer) -> Qer {
         averaging_window,
         packet_rates: packet_rates.map(|rates| (rates.ul.map(packet_rate), rates.dl.map(packet_rate))),
         reports_rate,
+        correlation: correlation.map(|correlation| correlation.0),
     }
 }
 

@@ -10,8 +10,8 @@ use pfcp::group::{
 use pfcp::ie::{
     ApplyAction, Cause, CpFunctionFeatures, DestinationInterface, FSeid, FTeid, FarId, GateStatus, Mbr,
     MeasurementMethod, NetworkInstance, NodeId, Octets16, OuterHeaderCreation, OuterHeaderRemoval, PdnType,
-    PdrId, Precedence, QerId, Qfi, RecoveryTimeStamp, ReportingTriggers, SdfFilter, SourceInterface, Teid,
-    UeIpAddress, UrrId, VolumeThreshold,
+    PdrId, Precedence, QerCorrelationId, QerId, Qfi, RecoveryTimeStamp, ReportingTriggers, SdfFilter,
+    SourceInterface, Teid, UeIpAddress, UrrId, VolumeThreshold,
 };
 use pfcp::message::{
     AssociationReleaseRequest, AssociationSetupRequest, AssociationSetupResponse, Body, HeartbeatRequest,
@@ -113,8 +113,9 @@ impl Requests {
         ];
         let fars = [uplink_far(profile), downlink_far(profile, index)];
         let qers = [CreateQer {
+            qer_correlation_id: profile.correlation.map(QerCorrelationId),
             mbr: profile.mbr.map(|(uplink, downlink)| Mbr { uplink, downlink }),
-            qfi: Some(Qfi(profile.qfi)),
+            qfi: profile.correlation.is_none().then_some(Qfi(profile.qfi)),
             ..CreateQer::new(QER, GateStatus::OPEN)
         }];
         let urrs: Vec<_> = profile.volume_threshold.map(urr).into_iter().collect();

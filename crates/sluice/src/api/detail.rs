@@ -134,11 +134,23 @@ pub struct Rates {
     pub downlink: u64,
 }
 
+/// What QERs of several sessions have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Correlation {
+    /// The QER Correlation ID.
+    pub id: u32,
+    /// How many sessions keep their rate together by it, this one among them; 0 while the UE is in 5GC.
+    pub sessions: usize,
+}
+
 /// A QER.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Qer {
     /// Its number.
     pub id: u32,
+    /// The QER Correlation ID: with which sessions of its control plane function the maximum bit rate is kept together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub correlation: Option<Correlation>,
     /// Whether uplink packets pass.
     pub uplink_open: bool,
     /// Whether downlink packets pass.

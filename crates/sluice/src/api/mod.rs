@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use detail::{
-    Bar, ContentCounts, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail, SessionState, Tunnel,
-    Urr, Volume,
+    Bar, ContentCounts, Correlation, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail,
+    SessionState, Tunnel, Urr, Volume,
 };
 pub use numbers::{BadNumber, read_seid, read_teid, seid, teid};
 pub use records::{RecordsState, RecordsStatus};

@@ -2,8 +2,8 @@
 
 use super::table::Table;
 use super::{
-    Association, AssociationList, Bar, ContentCounts, Counts, Far, Pdr, Qer, Rates, SessionDetail,
-    SessionList, SessionRow, SessionState, Urr, Volume,
+    Association, AssociationList, Bar, ContentCounts, Correlation, Counts, Far, Pdr, Qer, Rates,
+    SessionDetail, SessionList, SessionRow, SessionState, Urr, Volume,
 };
 
 /// The width of the names of facts.
@@ -189,7 +189,7 @@ impl SessionDetail {
             Far::cells,
         ));
         let heads = [
-            "QER", "uplink", "downlink", "MBR up", "MBR down", "GBR up", "GBR down", "marks",
+            "QER", "uplink", "downlink", "MBR up", "MBR down", "MBR with", "GBR up", "GBR down", "marks",
         ];
         text.push_str(&table("QERs", &self.qers, heads, Qer::cells));
         let heads = [
@@ -347,7 +347,7 @@ fn gate(is_open: bool) -> &'static str {
 }
 
 impl Qer {
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; 9] {
         let pair = |rates: Option<Rates>, none: &str| match rates {
             Some(Rates { uplink, downlink }) => [rate(uplink), rate(downlink)],
             None => [none.to_owned(), none.to_owned()],
@@ -360,6 +360,7 @@ impl Qer {
             gate(self.downlink_open).into(),
             mbr_up,
             mbr_down,
+            self.correlation.map_or("-".into(), |one| one.words()),
             gbr_up,
             gbr_down,
             self.marks(),
@@ -392,6 +393,7 @@ impl Qer {
             .map(|marks| format!("marked {marks}"));
         let rates = [
             self.mbr.map(|mbr| pair("MBR", mbr)),
+            self.correlation.map(|one| format!("MBR with {}", one.words())),
             self.gbr.map(|gbr| pair("GBR", gbr)),
         ];
         let words: Vec<String> = std::iter::once(gates)
@@ -403,6 +405,15 @@ impl Qer {
             "no limit".into()
         } else {
             words.join("; ")
+        }
+    }
+}
+
+impl Correlation {
+    fn words(self) -> String {
+        match self.sessions {
+            0 => format!("correlation {} in EPC", self.id),
+            sessions => format!("correlation {}: {sessions} sessions", self.id),
         }
     }
 }

@@ -99,8 +99,8 @@ pub struct Results {
     pub machine: Machine,
     /// The targets.
     pub targets: Vec<Target>,
-    /// QERs with a rate that the worker enforces on each packet of T1.
-    pub meters: u32,
+    /// QERs with a rate that the worker enforces on each packet of T1, where that was taken.
+    pub meters: Option<u32>,
     /// The floors, by size.
     pub floors: Vec<Floors>,
     /// Bare forwarding.
@@ -139,7 +139,7 @@ impl Results {
             quick,
             machine: Machine::this(),
             targets: Vec::new(),
-            meters: 0,
+            meters: None,
             floors: Vec::new(),
             io_forwarding: None,
             throughput: Vec::new(),

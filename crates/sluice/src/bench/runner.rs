@@ -48,7 +48,7 @@ pub fn run(plan: &Plan, progress: &Progress) -> Result<Results, BenchError> {
     runner.setup()?;
     runner.scaling()?;
     runner.latency()?;
-    results.meters = results.point("T1").map_or(0, verdict::meters);
+    results.meters = results.point("T1").map(verdict::meters);
     results.targets = verdict::targets(&results);
     Ok(results)
 }

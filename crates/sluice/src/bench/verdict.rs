@@ -179,7 +179,7 @@ fn t5(results: &Results) -> Option<Target> {
             "model I: QER and URR cost"
         };
         Target::at_most("T5", what, cost.nanos.median, "ns/packet", 10.0)
-            .but_if(results.meters == 0, "the QERs' rates are not enforced")
+            .but_if(results.meters == Some(0), "the QERs' rates are not enforced")
     });
     let is_small = results
         .policies

@@ -29,7 +29,7 @@ pub use error::ConfigError;
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
 pub use instance::{DscpConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
-pub use n4::{N4Config, NodeConfig, NodeName, UnknownInstance};
+pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
 pub use network::StaticNeighbour;
 pub use policer::{PolicerConfig, SliceConfig};
 pub use policy::PolicyConfig;

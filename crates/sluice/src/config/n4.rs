@@ -1,8 +1,10 @@
 //! The node and its PFCP endpoint.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use rules::prefix::IpPrefix;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
@@ -48,11 +50,11 @@ impl<'de> Deserialize<'de> for NodeName {
 pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
     pub addresses: Vec<Spanned<IpAddr>>,
-    /// Prefixes of the SMFs; datagrams from elsewhere are dropped unread. Empty: anyone may speak PFCP, which is right
-    /// only where IPsec or a filter keeps strangers away. SMFs of one prefix trust each other: only they can be of one
-    /// set, and one may set up at once the association of another that lives.
+    /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread. Empty: anyone may speak
+    /// PFCP, which is right only where IPsec or a filter keeps strangers away. SMFs of one prefix trust each other: only
+    /// they can be of one set, and one may set up at once the association of another that lives.
     #[serde(default)]
-    pub peers: Vec<Spanned<Prefix>>,
+    pub peers: Vec<Spanned<PeersConfig>>,
     /// Addresses of SMFs that we set up associations with, at most 64; others set theirs up themselves.
     #[serde(default)]
     pub smfs: Vec<Spanned<IpAddr>>,
@@ -85,8 +87,8 @@ pub struct N4Config {
     /// Of them at most so many from one IP address; 32.
     #[serde(default = "N4Config::default_associations_per_address")]
     pub max_associations_per_address: Bounded<1, 65_535>,
-    /// Per cent of all sessions, and of each worker's room for tunnels and for UE addresses of each family, that one SMF
-    /// may take while there are others; 50. Alone, it may take all; beyond it, cause 75.
+    /// Per cent of all sessions, and of each worker's room for tunnels and for UE addresses of each family, that the SMFs
+    /// of one address may take while there are others; 50. Alone, they may take all; beyond it, cause 75.
     #[serde(default = "N4Config::default_share")]
     pub association_share_percent: Bounded<1, 100>,
     /// Octets of responses kept to answer retransmissions; 16 MiB.
@@ -109,6 +111,96 @@ pub struct N4Config {
     /// What becomes of a rule whose Network Instance is not configured.
     #[serde(default)]
     pub unknown_instance: UnknownInstance,
+}
+
+/// Control plane functions of one prefix: the prefix alone, or with what they speak,
+/// `{prefix: 10.1.0.0/24, interface: sxb}`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeersConfig {
+    /// Their addresses.
+    pub prefix: Prefix,
+    /// The reference point that they speak over. The longest prefix around an address says.
+    pub interface: PeerInterface,
+}
+
+/// The reference point of a control plane function. Neither its Node ID nor its messages say (TS 29.244 §6.2.6).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PeerInterface {
+    /// What any of them may say is understood.
+    #[default]
+    Any,
+    /// An SMF: Precedence is mandatory, and packets are not duplicated.
+    N4,
+    /// An SGW-C: no precedences, no QERs, no filters, no quotas.
+    Sxa,
+    /// A PGW-C: Precedence is mandatory, and nothing of 5G has a place.
+    Sxb,
+    /// An SGW-C and PGW-C in one.
+    Sxab,
+}
+
+impl PeerInterface {
+    /// As the endpoint takes it.
+    #[must_use]
+    pub const fn interfaces(self) -> n4::Interfaces {
+        match self {
+            Self::Any => n4::Interfaces::ANY,
+            Self::N4 => n4::Interfaces::N4,
+            Self::Sxa => n4::Interfaces::SXA,
+            Self::Sxb => n4::Interfaces::SXB,
+            Self::Sxab => n4::Interfaces::SXA_SXB,
+        }
+    }
+}
+
+impl PeersConfig {
+    /// As the endpoint takes them.
+    #[must_use]
+    pub fn peers(&self) -> Option<n4::Peers> {
+        Some(n4::Peers {
+            prefix: IpPrefix::new(self.prefix.address, self.prefix.length)?,
+            interfaces: self.interface.interfaces(),
+        })
+    }
+}
+
+/// The members of [`PeersConfig`] where it is a mapping.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PeersMembers {
+    prefix: Prefix,
+    #[serde(default)]
+    interface: PeerInterface,
+}
+
+impl<'de> Deserialize<'de> for PeersConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(PeersVisitor)
+    }
+}
+
+struct PeersVisitor;
+
+impl<'de> de::Visitor<'de> for PeersVisitor {
+    type Value = PeersConfig;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a prefix, or a mapping of `prefix` and `interface`")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<PeersConfig, E> {
+        Ok(PeersConfig {
+            prefix: text.parse().map_err(E::custom)?,
+            interface: PeerInterface::Any,
+        })
+    }
+
+    fn visit_map<M: de::MapAccess<'de>>(self, members: M) -> Result<PeersConfig, M::Error> {
+        let PeersMembers { prefix, interface } =
+            PeersMembers::deserialize(de::value::MapAccessDeserializer::new(members))?;
+        Ok(PeersConfig { prefix, interface })
+    }
 }
 
 /// What becomes of a rule whose Network Instance names none of the configuration.
@@ -190,7 +282,23 @@ impl N4Config {
     pub(super) fn check(&self) -> Result<(), Fault> {
         check_hosts("n4.addresses", &self.addresses, MOST_ADDRESSES)?;
         check_hosts("n4.smfs", &self.smfs, MOST_SMFS)?;
+        self.check_peers()?;
         self.smfs.iter().try_for_each(|smf| self.check_smf(smf))
+    }
+
+    /// A prefix that stands there twice must not say two things.
+    fn check_peers(&self) -> Result<(), Fault> {
+        for (place, peers) in self.peers.iter().enumerate() {
+            let of = |one: &Spanned<PeersConfig>| one.value.peers().map(|peers| peers.prefix);
+            let contradicts = |other: &Spanned<PeersConfig>| {
+                of(other) == of(peers) && other.value.interface != peers.value.interface
+            };
+            if self.peers.iter().take(place).any(contradicts) {
+                let message = format!("n4.peers: {} has two interfaces", peers.value.prefix);
+                return Err(Fault::new(peers, message));
+            }
+        }
+        Ok(())
     }
 
     fn check_smf(&self, smf: &Spanned<IpAddr>) -> Result<(), Fault> {
@@ -198,7 +306,7 @@ impl N4Config {
         if self.address_like(smf.value).is_none() {
             return Err(fault("is of a family that none of n4.addresses is of"));
         }
-        let is_heard = |prefix: &Spanned<Prefix>| prefix.value.contains(smf.value);
+        let is_heard = |peers: &Spanned<PeersConfig>| peers.value.prefix.contains(smf.value);
         if !self.peers.is_empty() && !self.peers.iter().any(is_heard) {
             return Err(fault("is in none of n4.peers: its answers would be dropped"));
         }

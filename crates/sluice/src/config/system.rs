@@ -131,11 +131,17 @@ pub struct LimitsConfig {
     /// sessions. No memory is taken for them where no rule has a content.
     #[serde(default)]
     pub content_counters: Option<Bounded<1_024, 67_108_864>>,
+    /// QER Correlation IDs in use at a time, of sessions that keep a rate together as the APN-AMBR of one UE; 1,024.
+    #[serde(default = "LimitsConfig::default_correlations")]
+    pub correlations: Bounded<0, 32_768>,
 }
 
 impl LimitsConfig {
     const fn default_sessions() -> Bounded<1, 4_000_000> {
         Bounded::new(10_000)
+    }
+    const fn default_correlations() -> Bounded<0, 32_768> {
+        Bounded::new(1_024)
     }
     const fn default_flows() -> Bounded<1_024, 67_108_864> {
         Bounded::new(65_536)
@@ -149,6 +155,7 @@ impl Default for LimitsConfig {
             flows_ipv4: Self::default_flows(),
             flows_ipv6: Self::default_flows(),
             content_counters: None,
+            correlations: Self::default_correlations(),
         }
     }
 }

@@ -55,6 +55,23 @@ fn a_good_file_is_read_with_its_defaults() {
 }
 
 #[test]
+fn peers_speak_over_what_is_configured() {
+    let peers =
+        "[127.0.0.8], peers: [10.0.0.0/8, {prefix: 10.1.0.9/24, interface: sxab}, {prefix: '2001:db8::/64'}]";
+    let config = Config::parse(&GOOD.replace("[127.0.0.8]", peers), "sluice.yaml").unwrap();
+    let peers = config.n4.peers.iter().filter_map(|peers| peers.value.peers());
+    let told: Vec<_> = peers
+        .map(|peers| (peers.prefix.to_string(), peers.interfaces))
+        .collect();
+    let expected = [
+        ("10.0.0.0/8", n4::Interfaces::ANY),
+        ("10.1.0.0/24", n4::Interfaces::SXA_SXB),
+        ("2001:db8::/64", n4::Interfaces::ANY),
+    ];
+    assert_eq!(told, expected.map(|(prefix, on)| (prefix.to_string(), on)));
+}
+
+#[test]
 fn smfs_are_asked_from_our_address_of_their_family() {
     let addresses = "[127.0.0.8, '::1', 127.0.0.7], smfs: ['2001:db8::9', 127.0.0.9]";
     let config = Config::parse(&GOOD.replace("[127.0.0.8]", addresses), "sluice.yaml").unwrap();
@@ -320,6 +337,24 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
             "[127.0.0.8], peers: [10.0.0.0/8], smfs: [127.0.0.9]",
             "line 2",
             "n4.smfs: 127.0.0.9 is in none of n4.peers",
+        ),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], peers: [{prefix: 10.0.0.0/8, interface: sxc}]",
+            "line 2",
+            "sxc",
+        ),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], peers: [{interface: sxb}]",
+            "line 2",
+            "prefix",
+        ),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], peers: [10.0.0.1/8, {prefix: 10.0.0.2/8, interface: sxb}]",
+            "line 2",
+            "n4.peers: 10.0.0.2/8 has two interfaces",
         ),
         (
             "roles: [n6]",

@@ -2,6 +2,7 @@
 //! they drive is in [`crate::upf`].
 
 mod control_loop;
+mod memory;
 mod records;
 pub mod rest;
 mod run;
@@ -9,6 +10,7 @@ mod sockets;
 mod threads;
 
 pub use control_loop::ControlLoop;
+pub use memory::keep_memory_ahead;
 pub use records::{Feed, RecordsThread, RecordsView};
 pub use rest::{ClientError, default_path, get};
 pub use run::{RunError, run};

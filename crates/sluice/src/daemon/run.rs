@@ -13,6 +13,7 @@ use tracing::{debug, error, info, warn};
 use worker::{Stats, Worker};
 
 use super::control_loop::ControlLoop;
+use super::memory::keep_memory_ahead;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
@@ -49,8 +50,10 @@ impl std::error::Error for RunError {}
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
 pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let addresses = config.n4.addresses.iter().map(|address| address.value);
-    let peers = config.n4.peers.iter().map(|prefix| prefix.value).collect();
+    let peers = config.n4.peers.iter().map(|peers| peers.value.prefix).collect();
     let sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
+    // Before DPDK, which may leave this thread on one core.
+    keep_memory_ahead(config.limits.sessions.size());
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
@@ -93,6 +96,7 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
         ports: &mut ports,
         threads: &threads,
         told_of_rates: false,
+        told_of_misplaced: false,
     };
     let outcome = served
         .serve(|_| stop.load(Ordering::Relaxed))
@@ -213,6 +217,7 @@ struct Served<'a> {
     threads: &'a [WorkerThread],
     /// Whether it was told that SMFs ask for rates that nothing reaches.
     told_of_rates: bool,
+    told_of_misplaced: bool,
 }
 
 impl Served<'_> {
@@ -223,6 +228,7 @@ impl Served<'_> {
             self.desk.serve(self.turns.control());
             self.follow_moves();
             self.tell_of_rates();
+            self.tell_of_misplaced();
             if self.threads.iter().any(WorkerThread::is_finished) {
                 return Err(RunError("a worker's thread ended".into()));
             }
@@ -253,6 +259,17 @@ impl Served<'_> {
             self.told_of_rates = true;
             warn!(
                 "an SMF asks for bit rates above 1 Tbit/s, which nothing reaches: they are taken for no limit"
+            );
+        }
+    }
+
+    /// Tells once that a peer sends what has no place on the interface that it is configured to speak (TS 29.244 §7.6.9).
+    fn tell_of_misplaced(&mut self) {
+        let counters = self.turns.control().endpoint().counters();
+        if !self.told_of_misplaced && counters.misplaced_ies > 0 {
+            self.told_of_misplaced = true;
+            warn!(
+                "a peer sends IEs that have no place on the interface that n4.peers says it speaks: they are discarded"
             );
         }
     }

@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
-use rules::prefix::IpPrefix;
 use session::Random;
 use transport::Interface;
 use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
@@ -93,6 +92,7 @@ fn worker_config(
     worker.max_flows_v4 = share(config.limits.flows_ipv4.size(), count);
     worker.max_flows_v6 = share(config.limits.flows_ipv6.size(), count);
     worker.max_exceptions = config.limits.sessions.size();
+    worker.shared_meters += config.limits.correlations.value() as u16;
     if config.has_contents() {
         let all = config.limits.content_counters;
         let all = all.map_or(config.limits.sessions.size(), |counters| counters.size());
@@ -177,15 +177,14 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.heartbeat_interval = Some(Duration::from_secs(config.n4.heartbeat_s.value()));
     made.paths = config.gtpu.echo.as_ref().map(EchoConfig::supervision);
     made.any_source = config.n4.any_source;
-    let peers = config.n4.peers.iter().map(|prefix| prefix.value);
-    made.peers = peers
-        .filter_map(|prefix| IpPrefix::new(prefix.address, prefix.length))
-        .collect();
+    let peers = config.n4.peers.iter();
+    made.peers = peers.filter_map(|peers| peers.value.peers()).collect();
     made.unknown_instance = match config.n4.unknown_instance {
         UnknownInstance::Refuse => n4::UnknownInstance::Refuse,
         UnknownInstance::Default => n4::UnknownInstance::Default,
     };
     made.sessions.max_sessions = config.limits.sessions.value() as u32;
+    made.sessions.max_correlations = config.limits.correlations.value() as u16;
     let own = share(config.limits.sessions.size(), config.workers.count.size());
     made.sessions.worker_tunnels = WorkerConfig::tunnels(own);
     made.sessions.worker_addresses = WorkerConfig::addresses(own);

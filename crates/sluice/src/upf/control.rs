@@ -266,14 +266,21 @@ impl Control {
         }
     }
 
-    /// Divides the rates of policers among the workers, and asks them what they need.
+    /// Divides the rates of policers and of correlated QERs among the workers, and asks them what they need. A worker
+    /// has its share before it gets the session that needs it.
     fn lease(&mut self, now: Nanos) -> bool {
         let peers = &mut self.peers;
-        self.leases.poll(now, |worker, command| {
+        let mut send = |worker: usize, command| {
             if let Some(peer) = peers.get_mut(worker) {
                 peer.send(command);
             }
-        })
+        };
+        let mut busy = false;
+        while let Some(rate) = self.endpoint.poll_shared_rate() {
+            self.leases.set(&rate, &mut send);
+            busy = true;
+        }
+        busy | self.leases.poll(now, send)
     }
 
     fn take_events(&mut self, now: Nanos) -> bool {
@@ -339,6 +346,7 @@ impl Control {
                     .handle_downlink_data(now, session, (far, notifies), data);
             }
             Event::Inactive { session } => self.inactive(now, session),
+            Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
             Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
             Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
             Event::EchoResponse {

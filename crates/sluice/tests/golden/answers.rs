@@ -2,7 +2,9 @@
 //! they came, so that no case depends on them.
 
 use pfcp::group::CreatedPdr;
-use pfcp::ie::{Cause, FTeid, FailedRuleId, OffendingIe, UsageReportTrigger, VolumeMeasurement};
+use pfcp::ie::{
+    Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, UsageReportTrigger, VolumeMeasurement,
+};
 use pfcp::message::Message;
 use pfcp::{Frames, Header};
 use serde_json::{Map, Value, json};
@@ -67,6 +69,8 @@ pub fn read(datagram: &[u8], chosen: &mut Chosen) -> Result<Answer, Fault> {
                     report.volume_measurement,
                 )
             }));
+            let left = said.packet_rate_status_report.iter();
+            answer.packets(left.map(|left| packets_left(left.qer_id.0, left.packet_rate_status)));
         }
         Message::SessionDeletionResponse(said) => {
             answer.cause(said.cause);
@@ -80,6 +84,8 @@ pub fn read(datagram: &[u8], chosen: &mut Chosen) -> Result<Answer, Fault> {
                     report.volume_measurement,
                 )
             }));
+            let left = said.packet_rate_status_report.iter();
+            answer.packets(left.map(|left| packets_left(left.qer_id.0, left.packet_rate_status)));
         }
         other => return Err(format!("an answer of type {}", other.message_type().0)),
     }
@@ -126,6 +132,19 @@ impl Answer {
             self.show("usage_report", reports.into());
         }
     }
+
+    fn packets(&mut self, left: impl Iterator<Item = Value>) {
+        let left: Vec<_> = left.collect();
+        if !left.is_empty() {
+            self.show("packet_rate_status_report", left.into());
+        }
+    }
+}
+
+/// Of each QER, with the seconds since 1900 until which it holds.
+fn packets_left(qer: u32, status: PacketRateStatus) -> Value {
+    let until = status.valid_until.map(|until| until >> 32);
+    json!({"qer_id": qer, "uplink": status.uplink, "downlink": status.downlink, "valid_until": until})
 }
 
 fn usage_report(

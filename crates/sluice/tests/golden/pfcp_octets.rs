@@ -80,6 +80,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("create_bar", 85, Form::Group),
     ("bar_id", 88, Form::Number(1)),
     ("ue_ip_address", 93, Form::Made(ue_ip_address)),
+    ("packet_rate", 94, Form::Made(packet_rate)),
     ("outer_header_removal", 95, Form::Made(outer_header_removal)),
     ("recovery_time_stamp", 96, Form::Number(4)),
     ("update_duplicating_parameters", 105, Form::Group),
@@ -92,6 +93,10 @@ const IES: &[(&str, u16, Form)] = &[
     ("qfi", 124, Form::Number(1)),
     ("paging_policy_indicator", 158, Form::Number(1)),
     ("source_interface_type", 160, Form::Number(1)),
+    ("packet_rate_status", 193, Form::Made(packet_rate_status)),
+    ("qer_control_indications", 251, Form::Flags(&["RCSR"], 1)),
+    ("query_packet_rate_status", 263, Form::Group),
+    ("qer_correlation_id", 28, Form::Number(4)),
     ("destination_interface_type", 160, Form::Number(1)),
 ];
 
@@ -256,6 +261,48 @@ fn bit_rate(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
         .iter()
         .flat_map(|rate| rate.to_be_bytes()[3..].to_vec())
         .collect())
+}
+
+/// `{uplink: {packets, unit}, downlink, additional_uplink, additional_downlink}`, those that there are; units of time by
+/// number (TS 29.244 §8.2.63).
+fn packet_rate(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let mut taker = Taker::new(name, value::fields(name, value)?);
+    let per = |name: &str, value: &Value| {
+        let mut taker = Taker::new(name, value::fields(name, value)?);
+        let packets = taker.need("packets", value::number)? as u16;
+        let unit = taker.need("unit", value::number)? as u8;
+        taker.done()?;
+        Ok([&[unit], &packets.to_be_bytes()[..]].concat())
+    };
+    let (uplink, downlink) = (taker.maybe("uplink", per)?, taker.maybe("downlink", per)?);
+    let (more_up, more_down) = (
+        taker.maybe("additional_uplink", per)?,
+        taker.maybe("additional_downlink", per)?,
+    );
+    taker.done()?;
+    let has_more = more_up.is_some() || more_down.is_some();
+    let flags = u8::from(uplink.is_some()) | u8::from(downlink.is_some()) << 1 | u8::from(has_more) << 2;
+    let rates = [uplink, downlink, more_up, more_down];
+    Ok(std::iter::once(flags)
+        .chain(rates.into_iter().flatten().flatten())
+        .collect())
+}
+
+/// `{uplink, additional_uplink, downlink, additional_downlink, valid_until}`: packets, and seconds since 1900 (TS 29.244
+/// §8.2.139).
+fn packet_rate_status(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let mut taker = Taker::new(name, value::fields(name, value)?);
+    let mut left = |field: &str| Ok::<_, Fault>(taker.maybe(field, value::number)?.map(|left| left as u16));
+    let (uplink, more_up) = (left("uplink")?, left("additional_uplink")?);
+    let (downlink, more_down) = (left("downlink")?, left("additional_downlink")?);
+    let until = taker.need("valid_until", value::number)? as u32;
+    taker.done()?;
+    let has_more = more_up.is_some() || more_down.is_some();
+    let flags = u8::from(uplink.is_some()) | u8::from(downlink.is_some()) << 1 | u8::from(has_more) << 2;
+    let numbers = [uplink, more_up, downlink, more_down];
+    let numbers = numbers.into_iter().flatten().flat_map(u16::to_be_bytes);
+    let until = (u64::from(until) << 32).to_be_bytes();
+    Ok(std::iter::once(flags).chain(numbers).chain(until).collect())
 }
 
 /// `{total}`, octets (TS 29.244 §8.2.13).

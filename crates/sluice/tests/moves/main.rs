@@ -3,42 +3,32 @@
 //!
 //! Real workers and real sessions, tied together as `sluice::upf::Control` does it, but in steps that the test chooses.
 
+#[path = "../support/in_steps.rs"]
+mod in_steps;
 mod ue;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId};
-use packet::frame::{self, Frame};
-use packet::{DropReason, MacAddr, Teid};
+use flow::{UrrCount, WorkerId};
+use packet::{DropReason, Teid};
 use proptest::prelude::*;
-use rules::compile::Adjacencies;
 use rules::model::{
     Edit, FTeid, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation, PdrId, PdrUpdate,
     Precedence, UrrId, UrrUpdate, Volume,
 };
-use rules::network::Network;
-use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UserPacket, tunnelled};
-use session::{
-    AssociationId, Changes, Config, CpFSeid, KeepNothing, LedgerEvent, Moved, Outcome, Query, Random, Seid,
-    Sessions, Ticket,
-};
-use sluice::upf::command;
-use transport::{Adjacency, AdjacencyChange};
-use worker::mem::{MemBuf, MemIo, Wires};
-use worker::{Command, ControlLink, Event, Worker, WorkerConfig, interface, link};
+use rules::testing::{GNB, N3_ADDRESS, UserPacket, tunnelled};
+use session::{Changes, Config, LedgerEvent, Moved, Outcome, Query, Seid, Ticket};
+use worker::Worker;
 
+use in_steps::{ACCESS, CORE, Room, SMF, Upf, add, cp_f_seid, frame_of, one_packet, user_packet};
 use ue::*;
 
 const WORKERS: u16 = 3;
 const UES: u8 = 6;
-const SMF: AssociationId = AssociationId(1);
 const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const REMOTE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
-const ACCESS: PortId = PortId(0);
-const CORE: PortId = PortId(1);
 
 /// One thing that happens.
 #[derive(Clone, Debug)]
@@ -111,19 +101,13 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 struct World {
-    now: Nanos,
-    sessions: Sessions,
-    workers: Vec<Worker<MemIo>>,
-    links: Vec<ControlLink>,
-    waiting: Vec<VecDeque<Command>>,
-    wires: Wires,
+    upf: Upf,
     ues: [Ue; UES as usize],
     addresses: Vec<(Ipv4Addr, Ipv6Addr)>,
     /// Requests under way, and whose they are.
     asked: BTreeMap<Ticket, (u8, Asked)>,
     /// Whose sessions there have been.
     seids: BTreeMap<Seid, u8>,
-    tickets: u64,
     moved: Vec<Moved>,
     moves: usize,
     sent: u64,
@@ -132,75 +116,35 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let network = Arc::new(testing::network());
         let config = Config {
             accept_cp_f_teids: true,
             deadline: Duration::from_secs(1_000),
             move_deadline: Duration::from_secs(1_000),
             quarantine: Duration::ZERO,
-            predefined: Arc::new(predefined()),
+            predefined: predefined().into(),
             ledger: true,
             ..Config::for_workers(WORKERS)
         };
-        let sessions = Sessions::new(
-            config,
-            Arc::clone(&network),
-            Box::new(NumberedHops),
-            Box::new(KeepNothing),
-            Random::from_number(5),
-        );
-        let macs: Vec<MacAddr> = (0..4).map(mac).collect();
-        let (wires, ios) = Wires::new(WORKERS.into(), macs.len(), 1 << 16);
-        let mut world = Self {
-            now: Nanos::from_secs(1),
-            sessions,
-            workers: Vec::new(),
-            links: Vec::new(),
-            waiting: (0..WORKERS).map(|_| VecDeque::new()).collect(),
-            wires,
+        let room = Room {
+            link: 16,
+            wire: 1 << 16,
+        };
+        let upf = Upf::new(WORKERS, config, 5, room, |config| {
+            (config.content_counters, config.content_interval) = (64, Duration::from_millis(20));
+            // Slow, so that workers are at different points of what control tells them.
+            config.commands_per_poll = 2;
+        });
+        Self {
+            upf,
             ues: Default::default(),
             addresses: (0..UES).map(addresses).collect(),
             asked: BTreeMap::new(),
             seids: BTreeMap::new(),
-            tickets: 0,
             moved: Vec::new(),
             moves: 0,
             sent: 0,
             received: 0,
-        };
-        for (id, io) in (0..).map(WorkerId).zip(ios) {
-            let mut config = WorkerConfig::new(id, WORKERS, Arc::clone(&network), macs.clone(), Seed([1, 2]));
-            (config.max_sessions, config.own_sessions, config.max_exceptions) = (64, 64, 64);
-            (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1024, 1024, 1024);
-            (config.content_counters, config.content_interval) = (64, Duration::from_millis(20));
-            // Slow, so that workers are at different points of what control tells them.
-            config.commands_per_poll = 2;
-            let (control, end) = link(16, 16);
-            world.links.push(control);
-            world.workers.push(Worker::new(config, io, end).expect("memory"));
         }
-        for (instance, hop) in [
-            (0, GNB.into()),
-            (1, "10.0.6.254".parse().unwrap()),
-            (1, "2001:db8:6::fe".parse().unwrap()),
-        ] {
-            world.meet(&network, InstanceId(instance), hop, &macs);
-        }
-        world
-    }
-
-    /// Tells all workers where a next hop is.
-    fn meet(&mut self, network: &Network, instance: InstanceId, address: IpAddr, macs: &[MacAddr]) {
-        let look = interface(network.instance(instance).unwrap(), macs);
-        let change = AdjacencyChange {
-            id: NumberedHops.resolve(instance, address).unwrap(),
-            instance,
-            address,
-            adjacency: Some(Adjacency::resolved(&look, MacAddr([2, 9, 9, 9, 9, 9]))),
-        };
-        self.waiting
-            .iter_mut()
-            .for_each(|waiting| waiting.push_back(Command::Adjacency(change)));
     }
 
     fn act(&mut self, step: &Step) {
@@ -216,43 +160,39 @@ impl World {
                 size,
             } => (0..count).for_each(|_| self.send(ue, up, v6, via, size)),
             Step::Move(ue, to) => {
-                let begun = self.sessions.move_bucket(self.now, home(ue), WorkerId(to));
+                let begun = self
+                    .upf
+                    .sessions
+                    .move_bucket(self.upf.now, home(ue), WorkerId(to));
                 self.moves += usize::from(begun.is_ok());
             }
             Step::Establish(ue) => self.establish(ue),
             Step::Modify(ue, modified) => self.modify(ue, modified),
             Step::Delete(ue) => self.delete(ue),
-            Step::Wait(millis) => self.now = self.now + Duration::from_millis(millis.into()),
+            Step::Wait(millis) => self.upf.now = self.upf.now + Duration::from_millis(millis.into()),
         }
     }
 
     /// Answers whether it had packets.
     fn poll_worker(&mut self, worker: u16) -> bool {
-        self.now = self.now + Duration::from_micros(10);
-        let report = self.workers[usize::from(worker)].poll(self.now);
-        for port in [ACCESS, CORE] {
-            while let Some(buf) = self.wires.from(port).pop() {
-                self.received += 1;
-                self.arrived(buf.bytes());
-            }
+        let had = self.upf.poll_worker(WorkerId(worker), Duration::from_micros(10));
+        while let Some(frame) = self.upf.next_left() {
+            self.received += 1;
+            self.arrived(frame.bytes());
         }
-        report.rx > 0
+        had
     }
 
     /// A user packet has left towards the data network, or in the gNB's tunnel.
     fn arrived(&mut self, bytes: &[u8]) {
-        let (up, tuple) = match frame::parse(bytes, bytes.len(), |_| true) {
-            Ok(Frame::Gtpu(gtpu)) => (false, frame::parse_inner(bytes, &gtpu).expect("a user packet")),
-            Ok(Frame::Ip(ip)) => (true, ip.tuple),
-            other => panic!("{other:?}"),
-        };
+        let (up, tuple) = user_packet(bytes);
         let address = if up { tuple.addrs.src() } else { tuple.addrs.dst() };
         let number = self.ue_of(std::iter::once(address));
         let (ue, octets) = (&mut self.ues[number], tuple.total_len.into());
         add(&mut ue.passed, one_packet(up, octets));
-        ue.passes(self.now);
+        ue.passes(self.upf.now);
         if is_policed(number as u8) {
-            ue.policed[usize::from(up)].pass(self.now, octets);
+            ue.policed[usize::from(up)].pass(self.upf.now, octets);
         }
     }
 
@@ -268,7 +208,7 @@ impl World {
 
     /// After some time, a policed UE's whole burst passes.
     fn check_bursts(&mut self) {
-        self.now = self.now + Duration::from_secs(1);
+        self.upf.now = self.upf.now + Duration::from_secs(1);
         for ue in (0..UES).filter(|ue| is_policed(*ue)) {
             let before = self.ues[usize::from(ue)].passed;
             (0..9).for_each(|_| self.send(ue, true, false, 0, 1000));
@@ -289,56 +229,22 @@ impl World {
         }
     }
 
-    /// As `Control::poll`.
     fn poll_control(&mut self, events: usize) {
-        for place in 0..self.links.len() {
-            for _ in 0..events {
-                match self.links[place].events.pop() {
-                    Ok(Event::Applied { op, outcome, .. }) => self.applied(op, outcome),
-                    Ok(Event::Queried { op, outcome }) => self.applied(op, outcome.map(Some)),
-                    Ok(Event::Fenced { op, outcome }) => self.applied(op, outcome.map(|()| None)),
-                    Ok(Event::CounterReached {
-                        session,
-                        urr,
-                        count,
-                        times,
-                        reached,
-                    }) => {
-                        self.sessions
-                            .packets_heard(session, times.map(|times| (urr, times)));
-                        self.sessions
-                            .counter_reached(self.now, session, (urr, count), reached);
-                    }
-                    Ok(Event::Content { session, usage }) => self.sessions.content_counted(session, usage),
-                    Ok(other) => panic!("{other:?}"),
-                    Err(_) => break,
-                }
-            }
-        }
-        while let Some(effect) = self.sessions.poll_effect() {
-            self.waiting[effect.worker().index()].push_back(command(effect));
-        }
-        for (link, waiting) in self.links.iter_mut().zip(&mut self.waiting) {
-            while link.commands.slots() > 0
-                && let Some(command) = waiting.pop_front()
-            {
-                link.commands.push(command).expect("there is a slot");
-            }
-        }
-        while let Some((seid, report)) = self.sessions.poll_usage() {
+        self.upf.poll_control(events);
+        while let Some((seid, report)) = self.upf.sessions.poll_usage() {
             let ue = self.seids[&seid];
             assert!(is_charged(ue), "{report:?}");
             let ue = &mut self.ues[usize::from(ue)];
             ue.reports(&report);
             add(&mut ue.reported, report.count);
         }
-        while let Some(outcome) = self.sessions.poll_outcome() {
+        while let Some(outcome) = self.upf.sessions.poll_outcome() {
             self.outcome(outcome);
         }
-        while let Some(entry) = self.sessions.poll_ledger() {
+        while let Some(entry) = self.upf.sessions.poll_ledger() {
             if let LedgerEvent::Content(usage) = entry.event {
                 let ue = self.ue_of(entry.ue_addresses.iter().map(|(_, prefix)| prefix.address()));
-                let content = self.sessions.predefined().content(usage.content).unwrap();
+                let content = self.upf.sessions.predefined().content(usage.content).unwrap();
                 assert!(is_billed(ue as u8) && !usage.is_nothing() && usage.first <= usage.last);
                 let place = usize::from(&*content.name == "six");
                 add(&mut self.ues[ue].billed[place], usage.count);
@@ -346,16 +252,7 @@ impl World {
         }
         self.check_quotas();
         self.moved
-            .extend(std::iter::from_fn(|| self.sessions.poll_moved()));
-    }
-
-    fn applied(
-        &mut self,
-        op: OpId,
-        outcome: Result<Option<rules::image::UsageSnapshot>, worker::ApplyError>,
-    ) {
-        let outcome = outcome.expect("nothing is refused here");
-        self.sessions.applied(self.now, op, Ok(outcome));
+            .extend(std::iter::from_fn(|| self.upf.sessions.poll_moved()));
     }
 
     fn outcome(&mut self, outcome: Outcome) {
@@ -397,8 +294,7 @@ impl World {
     }
 
     fn ask(&mut self, ue: u8, asked: Asked) -> Ticket {
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = self.upf.ticket();
         self.asked.insert(ticket, (ue, asked));
         ticket
     }
@@ -410,13 +306,10 @@ impl World {
             return;
         }
         let ticket = self.ask(ue, Asked::Establishment(QUOTA));
-        let cp = CpFSeid {
-            seid: ticket.0,
-            ipv4: Some(Ipv4Addr::new(10, 0, 0, 1)),
-            ipv6: None,
-        };
-        self.sessions
-            .establish(self.now, ticket, SMF, cp, establishment(ue));
+        let now = self.upf.now;
+        self.upf
+            .sessions
+            .establish(now, ticket, SMF, cp_f_seid(ticket), establishment(ue));
     }
 
     fn modify(&mut self, ue: u8, modified: Modified) {
@@ -461,7 +354,9 @@ impl World {
             Modified::Grant(_) => return,
         }
         let ticket = self.ask(ue, asked);
-        self.sessions.modify(self.now, ticket, seid, None, changes);
+        self.upf
+            .sessions
+            .modify(self.upf.now, ticket, seid, None, changes);
     }
 
     /// The last packets arrive first: what comes for a session that is gone is rightly dropped.
@@ -471,7 +366,7 @@ impl World {
         };
         while (0..WORKERS).filter(|worker| self.poll_worker(*worker)).count() > 0 {}
         let ticket = self.ask(ue, Asked::Other);
-        self.sessions.delete(self.now, ticket, seid);
+        self.upf.sessions.delete(self.upf.now, ticket, seid);
     }
 
     fn send(&mut self, number: u8, up: bool, v6: bool, via: u16, size: u16) {
@@ -502,11 +397,7 @@ impl World {
             false => (CORE, user),
         };
         add(&mut ue.sent, one_packet(up, octets));
-        let frame = MemBuf::new(&frame_of(port, &packet));
-        self.wires
-            .to(WorkerId(via), port)
-            .push(frame)
-            .expect("room on the wire");
+        self.upf.push(WorkerId(via), port, &frame_of(port, &packet));
         self.sent += 1;
     }
 
@@ -519,7 +410,7 @@ impl World {
             self.poll_control(16);
         }
         assert!(self.asked.is_empty(), "without outcome: {:?}", self.asked);
-        assert_eq!(self.sessions.count().ops, 0);
+        assert_eq!(self.upf.sessions.count().ops, 0);
     }
 
     fn finish(mut self) {
@@ -530,8 +421,8 @@ impl World {
             self.moved
         );
         assert_eq!(self.moved.len(), self.moves);
-        let owned: usize = self.workers.iter().map(Worker::sessions).sum();
-        assert_eq!(owned, self.sessions.count().sessions);
+        let owned: usize = self.upf.workers.iter().map(Worker::sessions).sum();
+        assert_eq!(owned, self.upf.sessions.count().sessions);
         self.check_bursts();
         self.check_thresholds();
         (0..UES).for_each(|ue| self.delete(ue));
@@ -550,67 +441,20 @@ impl World {
             let passes = !is_policed(number as u8) && !is_charged(number as u8);
             assert!(!passes || ue.sent == ue.passed, "UE {number}");
         }
-        let red = |worker: &Worker<MemIo>| {
+        const RED: [DropReason; 2] = [DropReason::MeterRed, DropReason::QuotaExhausted];
+        let red: u64 = RED.map(|reason| self.upf.dropped(reason)).iter().sum();
+        assert_eq!(self.received + red, self.sent);
+        for worker in &self.upf.workers {
             let stats = worker.stats();
-            stats.dropped(DropReason::MeterRed) + stats.dropped(DropReason::QuotaExhausted)
-        };
-        assert_eq!(
-            self.received + self.workers.iter().map(red).sum::<u64>(),
-            self.sent
-        );
-        for worker in &self.workers {
-            let stats = worker.stats();
-            assert_eq!(
-                (stats.drops.iter().sum::<u64>() - red(worker), stats.unaccounted()),
-                (0, 0),
-                "{stats:?}"
-            );
+            let red: u64 = RED.map(|reason| stats.dropped(reason)).iter().sum();
+            let others = stats.drops.iter().sum::<u64>() - red;
+            assert_eq!((others, stats.unaccounted()), (0, 0), "{stats:?}");
             assert_eq!((worker.sessions(), stats.exceptions_lost), (0, 0));
             assert_eq!((worker.holdings().contents, stats.contents_together), (0, 0));
         }
-        let left = self.sessions.count();
+        let left = self.upf.sessions.count();
         assert_eq!((left.indexes, left.tunnels, left.addresses), (0, 0, 0));
     }
-}
-
-fn one_packet(up: bool, octets: u64) -> UrrCount {
-    match up {
-        true => UrrCount {
-            ul_packets: 1,
-            ul_octets: octets,
-            ..UrrCount::default()
-        },
-        false => UrrCount {
-            dl_packets: 1,
-            dl_octets: octets,
-            ..UrrCount::default()
-        },
-    }
-}
-
-fn add(sum: &mut UrrCount, count: UrrCount) {
-    sum.ul_packets += count.ul_packets;
-    sum.ul_octets += count.ul_octets;
-    sum.dl_packets += count.dl_packets;
-    sum.dl_octets += count.dl_octets;
-}
-
-fn mac(port: u8) -> MacAddr {
-    MacAddr([2, 0, 0, 0, 1, port])
-}
-
-fn frame_of(port: PortId, packet: &[u8]) -> Vec<u8> {
-    let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
-    let ether_type: [u8; 2] = if is_v6 { [0x86, 0xdd] } else { [8, 0] };
-    let mut frame = [
-        &mac(port.0 as u8).0[..],
-        &[2, 0xee, 0, 0, 0, 9],
-        &ether_type,
-        packet,
-    ]
-    .concat();
-    frame.resize(frame.len().max(60), 0);
-    frame
 }
 
 proptest! {
@@ -654,6 +498,7 @@ fn traffic_that_never_stops_does_not_keep_a_bucket_from_moving() {
     }
     assert!(world.moves > 30, "{}", world.moves);
     let handed: u64 = world
+        .upf
         .workers
         .iter()
         .map(|worker| worker.stats().handed_over)
@@ -667,7 +512,7 @@ fn a_full_inbox_is_served_before_its_sessions_go() {
     let mut world = World::new();
     (0..UES).for_each(|ue| world.establish(ue));
     world.settle();
-    let old = world.sessions.owner(home(0)).0;
+    let old = world.upf.sessions.owner(home(0)).0;
     let (via, to) = ((old + 1) % WORKERS, (old + 2) % WORKERS);
     for _ in 0..30 {
         world.act(&Step::Packets {
@@ -690,7 +535,7 @@ fn a_bucket_that_moves_brings_no_second_burst() {
     let mut world = World::new();
     world.establish(UE);
     world.settle();
-    let owner = world.sessions.owner(home(UE)).0;
+    let owner = world.upf.sessions.owner(home(UE)).0;
     let packets = |world: &mut World, via| {
         for up in [true, false] {
             world.act(&Step::Packets {
@@ -714,7 +559,7 @@ fn a_bucket_that_moves_brings_no_second_burst() {
             }
         }
         world.settle();
-        assert_eq!(world.sessions.owner(home(UE)).0, to);
+        assert_eq!(world.upf.sessions.owner(home(UE)).0, to);
     }
     world.finish();
 }

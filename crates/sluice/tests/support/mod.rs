@@ -12,7 +12,7 @@ use records::Entry;
 use session::Random;
 use sim::path::Path;
 use sim::report::Totals;
-use sim::smf::{Servers, Smf, State};
+use sim::smf::{Servers, SessionProfile, Smf, State};
 use sim::station::StationConfig;
 use sim::traffic::{Sizes, Traffic};
 use sim::{FramePort, Shard, ShardConfig, Side};
@@ -159,10 +159,31 @@ impl World {
     }
 
     fn made(workers: u16, sessions: u32, seed: u64, more: (&str, &str)) -> Self {
+        Self::of_profile(workers, sessions, seed, more, |_| ())
+    }
+
+    /// One whose SMF makes other sessions.
+    pub fn profiled(
+        workers: u16,
+        sessions: u32,
+        seed: u64,
+        profile: impl FnOnce(&mut SessionProfile),
+    ) -> Self {
+        Self::of_profile(workers, sessions, seed, ("", ""), profile)
+    }
+
+    fn of_profile(
+        workers: u16,
+        sessions: u32,
+        seed: u64,
+        more: (&str, &str),
+        profile: impl FnOnce(&mut SessionProfile),
+    ) -> Self {
         let now = Nanos(0);
         let (control, workers, wires) = upf(now, workers, sessions, seed, more);
         let mut smf = sim::smf::Config::new(N4_SMF.ip(), sessions);
         smf.profile.gnbs = vec![GNB.into()];
+        profile(&mut smf.profile);
         Self {
             now,
             control,
@@ -221,7 +242,7 @@ impl World {
         time: Duration,
         mut between: impl FnMut(&mut Self),
     ) -> Totals {
-        let mut started = None;
+        let (began, mut started) = (self.now, None);
         while started.is_none_or(|at| self.now < at + time + Duration::from_millis(20)) {
             self.step();
             between(self);
@@ -238,7 +259,10 @@ impl World {
                     started = Some(self.now);
                 }
                 Some(at) if self.now >= at + time => shards.iter_mut().for_each(Shard::stop),
-                _ => assert!(self.now < Nanos(10_000_000_000), "the gateways do not answer ARP"),
+                _ => assert!(
+                    self.now < began + Duration::from_secs(10),
+                    "the gateways do not answer ARP"
+                ),
             }
         }
         let mut totals = Totals::default();
@@ -247,6 +271,11 @@ impl World {
     }
 
     pub fn shards(&self) -> Vec<Shard> {
+        self.shards_at(&[200_000])
+    }
+
+    /// The same with so many packets a second of each shard, of the last number for those beyond.
+    pub fn shards_at(&self, rates: &[u64]) -> Vec<Shard> {
         let servers = Servers {
             ipv4: SERVER,
             ipv6: "2001:db8:6::fe".parse().expect("an address"),
@@ -279,7 +308,7 @@ impl World {
                 paths: Arc::clone(&paths),
                 share: flows * place / count..flows * (place + 1) / count,
                 traffic: Traffic {
-                    rate: 200_000,
+                    rate: rates[(place as usize).min(rates.len() - 1)],
                     uplink_share: 400,
                     uplink_sizes: Sizes::mix(&[(60, 1), (576, 2), (1400, 1)]).expect("a mix"),
                     downlink_sizes: Sizes::fixed(1_000),

@@ -4,7 +4,7 @@
 //! the UE applies to it. There is one at most for each packet, it goes to an address of the same session and nowhere
 //! else, and a session, and the worker, have no more than so many a second.
 
-use flow::{Nanos, PortId, Second, SessionIndex};
+use flow::{Nanos, PortId, Second};
 use packet::{DropReason, PacketBuf, redirect};
 
 use super::Worker;
@@ -30,8 +30,14 @@ impl<I: Io> Worker<I> {
     fn redirect(&mut self, place: usize, now: Nanos) -> Result<PortId, DropReason> {
         let descriptor = &self.descriptors[place];
         let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+        let block = self.sessions.blocks.get(verdict.block);
+        let session = block.ok_or(DropReason::NoMatchingPdr)?.session();
+        // Before the answer is made, which takes a hundred times as long as the packet has taken so far.
+        if !self.redirects.has_one(session, now) {
+            return Err(DropReason::RedirectLimit);
+        }
         let mut answer = [0; redirect::LONGEST];
-        let (session, length) = self.answer_to(place, &verdict, &mut answer)?;
+        let length = self.answer_to(place, &verdict, &mut answer)?;
         if !self.redirects.take(session, now) {
             return Err(DropReason::RedirectLimit);
         }
@@ -72,13 +78,8 @@ impl<I: Io> Worker<I> {
         Ok(adjacency.port())
     }
 
-    /// Writes what is said to a packet; its session, and the octets.
-    fn answer_to(
-        &self,
-        place: usize,
-        verdict: &Verdict,
-        out: &mut [u8],
-    ) -> Result<(SessionIndex, usize), DropReason> {
+    /// Writes what is said to a packet; answers how many octets that is.
+    fn answer_to(&self, place: usize, verdict: &Verdict, out: &mut [u8]) -> Result<usize, DropReason> {
         let (descriptor, bytes) = (&self.descriptors[place], self.burst[place].data());
         let client = descriptor.tuple(bytes)?;
         let start = usize::from(descriptor.offset);
@@ -99,8 +100,7 @@ impl<I: Io> Worker<I> {
             return Err(DropReason::NotRedirected);
         }
         let secret = self.config.network.redirect_secret();
-        let length = redirect::answer(secret, url.url().as_bytes(), (packet, &client), out)?;
-        Ok((block.session(), length))
+        redirect::answer(secret, url.url().as_bytes(), (packet, &client), out)
     }
 }
 

@@ -395,6 +395,7 @@ fn qer(qer: &Qer) -> Result<model::Qer> {
     let ppi = |value| Ppi::new(value).ok_or(bad("PPI"));
     Ok(model::Qer {
         id: model::QerId(qer.id),
+        correlation: qer.correlation.map(model::CorrelationId),
         gate_ul: gate(qer.gates.0),
         gate_dl: gate(qer.gates.1),
         qfi: qer.qfi.map(qfi).transpose()?,

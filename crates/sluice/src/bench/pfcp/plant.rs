@@ -23,7 +23,7 @@ use super::super::rules::Identity;
 use super::super::world::BenchError;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::daemon::{ControlLoop, Pace, Sockets, WorkerThread};
+use crate::daemon::{ControlLoop, Pace, Sockets, WorkerThread, keep_memory_ahead};
 use crate::upf::{Assembly, Surroundings, assemble, unix_time};
 
 /// Who runs on which core.
@@ -161,6 +161,7 @@ impl Plant {
             Config::parse(&configuration(address, sessions, &model), "bench").map_err(BenchError::of)?;
         let sockets =
             Sockets::open([address.into()].into_iter(), pfcp::PORT, Vec::new()).map_err(BenchError::of)?;
+        keep_memory_ahead(sessions as usize);
         let clock = Clock::starting_now(eal.tsc_hz());
         let network = Arc::new(config.network().map_err(BenchError::of)?);
         let seed = Random::system_seed().map_err(BenchError::of)?;

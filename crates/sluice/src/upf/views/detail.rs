@@ -10,7 +10,7 @@ use worker::SessionStatus;
 use super::super::control::Control;
 use super::rows::{addresses, state};
 use super::words;
-use crate::api::{self, Counts, CpFSeid, Rates, SessionDetail, Tunnel};
+use crate::api::{self, Correlation, Counts, CpFSeid, Rates, SessionDetail, Tunnel};
 
 /// The unit of a Downlink Data Notification Delay (TS 29.244 §8.2.28), milliseconds.
 const DELAY_UNIT_MS: u32 = 50;
@@ -51,7 +51,7 @@ impl Control {
                 .collect(),
             pdrs: pdrs.into_iter().map(|pdr| self.pdr(session, pdr)).collect(),
             fars: rules.fars().iter().map(|far| self.far(far, status)).collect(),
-            qers: rules.qers().iter().map(qer).collect(),
+            qers: rules.qers().iter().map(|one| self.qer(session, one)).collect(),
             urrs: rules
                 .urrs()
                 .iter()
@@ -79,6 +79,15 @@ impl Control {
             address: address.to_string(),
             instance: words::instance(&self.network, *instance),
         })
+    }
+
+    fn qer(&self, session: &SessionView<'_>, one: &Qer) -> api::Qer {
+        let sessions = self.endpoint.sessions();
+        let correlation = one.correlation.map(|id| Correlation {
+            id: id.0,
+            sessions: sessions.correlated(session.index(), id),
+        });
+        qer(one, correlation)
     }
 
     fn pdr(&self, session: &SessionView<'_>, pdr: &Pdr) -> api::Pdr {
@@ -161,13 +170,14 @@ fn counts(count: UrrCount) -> Counts {
     }
 }
 
-fn qer(qer: &Qer) -> api::Qer {
+fn qer(qer: &Qer, correlation: Option<Correlation>) -> api::Qer {
     let rates = |rates: BitRates| Rates {
         uplink: rates.ul.0,
         downlink: rates.dl.0,
     };
     api::Qer {
         id: qer.id.0,
+        correlation,
         uplink_open: qer.gate_ul == Gate::Open,
         downlink_open: qer.gate_dl == Gate::Open,
         mbr: qer.mbr.map(rates),

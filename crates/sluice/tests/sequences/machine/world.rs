@@ -509,6 +509,7 @@ impl World {
             indexes: sessions.len(),
             tunnels,
             addresses: held,
+            correlations: 0,
             paths: count.paths,
             ops: 0,
         };

@@ -1,0 +1,264 @@
+//! Memory for the process's allocator, there before it is asked for.
+//!
+//! The kernel gives a page when it is first touched, and clears it then; to a virtual machine the host may have to give
+//! it first. A session takes some kilobytes, and to touch them for the first time was a fifth of the time that control
+//! spent on a new one. [`Ahead`] gives the allocator (mimalloc) a run of addresses to take from, learns how far it has
+//! come, and has the pages touched that lie ahead of that, on a thread that has nothing else to do.
+//!
+//! What the allocator reserved before, a gigabyte of addresses when the process starts, it uses first, without this.
+//! Nothing that was touched is given back to the kernel: sessions that come again find their memory.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::ptr::{self, null_mut};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, Thread};
+
+// For its symbols alone.
+use libmimalloc_sys as _;
+
+/// Octets that are touched ahead of what is in use.
+const AHEAD: usize = 128 << 20;
+/// Octets touched by one call, so that nobody waits long who wants to map memory.
+const STEP: usize = 4 << 20;
+/// What huge pages are aligned to.
+const HUGE: usize = 2 << 20;
+/// The least that the allocator takes.
+const LEAST: usize = 64 << 20;
+
+/// Tells that memory is about to be used, or that it could be given back; the answer is whether that was done.
+type CommitFn = unsafe extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c_void) -> bool;
+
+unsafe extern "C" {
+    /// Lets mimalloc take from a run of addresses: start, octets, whether it is committed, pinned, zero; the NUMA node,
+    /// whether it is for certain heaps alone, who is told of commits, with what, and where its number goes.
+    fn mi_manage_memory(
+        start: *mut c_void,
+        size: usize,
+        is_committed: bool,
+        is_pinned: bool,
+        is_zero: bool,
+        numa_node: c_int,
+        exclusive: bool,
+        commit: CommitFn,
+        argument: *mut c_void,
+        id: *mut *mut c_void,
+    ) -> bool;
+}
+
+/// A run of addresses. It stays for as long as the process lives.
+struct Region {
+    start: usize,
+    size: usize,
+    /// How far the allocator has come, in octets from the start.
+    reached: AtomicUsize,
+    /// How far pages were touched.
+    touched: AtomicUsize,
+    /// Who touches them.
+    thread: OnceLock<Thread>,
+}
+
+impl Region {
+    /// Maps `size` octets, readable and writable, of which nothing is there yet.
+    fn map(size: usize) -> io::Result<Self> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        // SAFETY: a new mapping at a place of the kernel's choice touches nobody's memory.
+        let mapped = unsafe {
+            libc::mmap(
+                null_mut(),
+                size + HUGE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            )
+        };
+        if mapped == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = (mapped as usize).next_multiple_of(HUGE);
+        // SAFETY: the range lies in the mapping above; the advice changes no content. Where it is refused, pages are
+        // small.
+        unsafe { libc::madvise(start as *mut c_void, size, libc::MADV_HUGEPAGE) };
+        Ok(Self {
+            start,
+            size,
+            reached: AtomicUsize::new(0),
+            touched: AtomicUsize::new(0),
+            thread: OnceLock::new(),
+        })
+    }
+
+    /// The allocator is about to use what lies before `end`. Called on its way: does not allocate, and does not wait.
+    fn note(&self, end: usize) {
+        let end = end.saturating_sub(self.start).min(self.size);
+        let before = self.reached.fetch_max(end, Ordering::Relaxed);
+        let is_near = end.max(before) + AHEAD / 2 > self.touched.load(Ordering::Relaxed);
+        if let Some(thread) = self.thread.get().filter(|_| end > before && is_near) {
+            thread.unpark();
+        }
+    }
+
+    /// Touches one step of what lies ahead; whether there was anything to do.
+    ///
+    /// # Errors
+    /// The system's: a kernel before 5.14, no memory.
+    fn touch(&self) -> io::Result<bool> {
+        let wanted = (self.reached.load(Ordering::Relaxed) + AHEAD).min(self.size);
+        let from = self.touched.load(Ordering::Relaxed);
+        if from >= wanted {
+            return Ok(false);
+        }
+        let size = STEP.min(self.size - from);
+        // SAFETY: the range lies in the mapping, which is never unmapped; the call brings pages in as if somebody wrote
+        // to them, and changes no content, whoever uses them meanwhile.
+        let failed = unsafe {
+            libc::madvise(
+                (self.start + from) as *mut c_void,
+                size,
+                libc::MADV_POPULATE_WRITE,
+            )
+        };
+        if failed != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        self.touched.store(from + size, Ordering::Relaxed);
+        Ok(true)
+    }
+}
+
+/// What mimalloc calls; the last argument is the region.
+///
+/// # Safety
+/// `region` points to a [`Region`] that lives for ever.
+unsafe extern "C" fn commit(
+    is_wanted: bool,
+    start: *mut c_void,
+    size: usize,
+    _is_zero: *mut bool,
+    region: *mut c_void,
+) -> bool {
+    // SAFETY: as above.
+    let region = unsafe { &*region.cast::<Region>() };
+    if is_wanted {
+        region.note(start as usize + size);
+    }
+    // It was accessible before, and is not given back.
+    is_wanted
+}
+
+/// Memory that the allocator has been given, one run for the process.
+pub struct Ahead(&'static Region);
+
+impl Ahead {
+    /// Gives the allocator so many octets of addresses, of which nothing is touched before it comes to use them.
+    ///
+    /// # Errors
+    /// When the process has some already, and the system's and the allocator's refusal.
+    pub fn reserve(octets: usize) -> io::Result<Self> {
+        static IS_GIVEN: AtomicBool = AtomicBool::new(false);
+        if IS_GIVEN.swap(true, Ordering::Relaxed) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let region: &'static Region =
+            Box::leak(Box::new(Region::map(octets.max(LEAST).next_multiple_of(LEAST))?));
+        // SAFETY: the range is mapped, all zero, aligned and nobody else's, and stays mapped; `commit` is told of it by
+        // a pointer that stays valid.
+        let is_taken = unsafe {
+            mi_manage_memory(
+                region.start as *mut c_void,
+                region.size,
+                false,
+                false,
+                true,
+                -1,
+                false,
+                commit,
+                ptr::from_ref(region).cast_mut().cast(),
+                null_mut(),
+            )
+        };
+        if is_taken {
+            Ok(Self(region))
+        } else {
+            Err(io::Error::other("the allocator does not take it"))
+        }
+    }
+
+    /// Touches what lies ahead of the allocator, and waits for it to come nearer, for as long as the process lives: the
+    /// body of a thread.
+    ///
+    /// # Errors
+    /// The system's, when it cannot: pages are then touched by who uses them.
+    pub fn serve(&self) -> io::Result<()> {
+        // It is one thread's: of a second, the first is woken.
+        let _ = self.0.thread.set(thread::current());
+        loop {
+            thread::park();
+            while self.0.touch()? {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_ahead_is_touched_and_what_is_there_stays() {
+        let region = Region::map(LEAST).unwrap();
+        let octet = |at: usize| {
+            assert!(at < region.size);
+            // SAFETY: it lies in the mapping, which nobody else knows.
+            unsafe { &mut *((region.start + at) as *mut u8) }
+        };
+        *octet(5 * STEP) = 7;
+        let argument = ptr::from_ref(&region).cast_mut().cast();
+        // SAFETY: the region outlives the call, and nobody keeps the pointer.
+        let told = |is_wanted, size| unsafe {
+            commit(is_wanted, region.start as *mut c_void, size, null_mut(), argument)
+        };
+        assert!(!told(false, STEP), "nothing is given back");
+        assert_eq!(region.reached.load(Ordering::Relaxed), 0);
+        assert!(told(true, 64 << 10) && told(true, 32 << 10));
+        assert_eq!(region.reached.load(Ordering::Relaxed), 64 << 10);
+        let mut steps = 0;
+        while region.touch().unwrap() {
+            steps += 1;
+        }
+        assert_eq!(
+            (steps * STEP, region.touched.load(Ordering::Relaxed)),
+            (LEAST, LEAST)
+        );
+        assert_eq!([*octet(5 * STEP), *octet(0), *octet(LEAST - 1)], [7, 0, 0]);
+        // SAFETY: the mapping is this test's alone, and nothing refers to it any more.
+        unsafe { libc::munmap(region.start as *mut c_void, region.size) };
+    }
+
+    #[test]
+    fn the_allocator_takes_from_it() {
+        let ahead = Ahead::reserve(LEAST).unwrap();
+        assert!(Ahead::reserve(LEAST).is_err(), "one for a process");
+        let region = ahead.0;
+        thread::spawn(move || ahead.serve());
+        // It was told first of where the allocator keeps its own books.
+        assert!(region.reached.load(Ordering::Relaxed) > 0);
+        // More than the gigabyte that it may have had before.
+        let pieces: Vec<usize> = (0..2_200)
+            .map(|_| {
+                // SAFETY: it is freed below, once.
+                let piece = unsafe { libmimalloc_sys::mi_malloc(512 << 10) };
+                assert!(!piece.is_null());
+                piece as usize
+            })
+            .collect();
+        let inside = region.start..region.start + region.size;
+        let taken = pieces.iter().filter(|piece| inside.contains(piece)).count();
+        assert!(taken > 60, "{taken} pieces of half a megabyte");
+        for piece in pieces {
+            // SAFETY: it came from `mi_malloc`.
+            unsafe { libmimalloc_sys::mi_free(piece as *mut c_void) };
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Rates that several sessions keep together: those of QERs with one correlation id (TS 29.244 §8.2.10), as the APN-AMBR
+//! of a UE with several connections to one APN.
+//!
+//! Owned by control. An id means something among the sessions of one association, and nothing to those of others; with
+//! a session that another control plane function of a set takes over, what it has in common with others goes to that
+//! one too. Every correlation has a meter of its own number in each worker; which rate the sessions have together and
+//! which workers they are in is told by [`Sessions::poll_shared_rate`], before the effects that need it, and dividing
+//! the rate among them is for who asks.
+//!
+//! A control plane function gives all of them the same contents (TS 29.244 §5.2.1). What holds where they differ, as
+//! while it changes one after the other, is not said there. Each says what may pass at most, so the lowest holds,
+//! whatever came first. Sessions of UEs that are in 5GC have nothing in common
+//! ([`SessionRules::correlation`](rules::model::SessionRules::correlation)).
+
+use flow::meter::{Rate, SharedId};
+use flow::{SessionIndex, WorkerId};
+use rules::model::{CorrelationId, SessionRules};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::effect::AssociationId;
+use crate::refusal::Refusal;
+use crate::session::State;
+use crate::sessions::Sessions;
+
+/// Sessions of one correlation: those of a UE to one data network.
+const MOST_MEMBERS: usize = 64;
+
+/// A rate that sessions have together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedRate {
+    /// The number of its meter in every worker.
+    pub id: SharedId,
+    /// The whole rate, by direction.
+    pub rates: [Rate; 2],
+    /// The workers that have any of the sessions, in rising order; none: nobody has this number any more.
+    pub workers: Vec<WorkerId>,
+}
+
+/// The sessions of one correlation.
+#[derive(Debug)]
+struct Group {
+    /// Who it counts for.
+    payer: AssociationId,
+    /// By what it is known: one name, or that of each association of a set that has sessions of it.
+    names: Vec<(AssociationId, CorrelationId)>,
+    members: Vec<(SessionIndex, [Rate; 2])>,
+}
+
+/// All correlations. Meters have the numbers behind those of policers.
+#[derive(Debug)]
+pub(crate) struct Correlations {
+    /// The number before the first.
+    base: u16,
+    most: usize,
+    groups: Vec<Option<Group>>,
+    /// Places in `groups` that are free again.
+    free: BTreeSet<usize>,
+    by_name: BTreeMap<(AssociationId, CorrelationId), usize>,
+    by_session: BTreeMap<(SessionIndex, CorrelationId), usize>,
+    held: BTreeMap<AssociationId, usize>,
+    /// What is to be told.
+    changed: BTreeSet<usize>,
+}
+
+impl Correlations {
+    /// None; meters have the numbers behind `base`, as many as `most`.
+    pub(crate) fn new(base: u16, most: u16) -> Correlations {
+        Correlations {
+            base,
+            most: usize::from(most.min(u16::MAX - base)),
+            groups: Vec::new(),
+            free: BTreeSet::new(),
+            by_name: BTreeMap::new(),
+            by_session: BTreeMap::new(),
+            held: BTreeMap::new(),
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len() - self.free.len()
+    }
+
+    /// How many there may be.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// How many count for an association.
+    fn held(&self, association: AssociationId) -> usize {
+        self.held.get(&association).copied().unwrap_or_default()
+    }
+
+    /// The meter that a session's correlation has; none where the session has no such correlation.
+    pub(crate) fn meter(&self, index: SessionIndex, correlation: CorrelationId) -> SharedId {
+        let place = self.by_session.get(&(index, correlation));
+        place.map_or(SharedId::NONE, |place| self.number(*place))
+    }
+
+    fn number(&self, place: usize) -> SharedId {
+        SharedId(self.base + 1 + place as u16)
+    }
+
+    /// A session has this in common with those that have the same name, if any, at no rate that it says yet. A new
+    /// correlation counts for `payer`, which may have no more than `allowed`. Tells whether it has not been so before;
+    /// `None`: there is no room.
+    fn join(
+        &mut self,
+        index: SessionIndex,
+        name: (AssociationId, CorrelationId),
+        (payer, allowed): (AssociationId, usize),
+    ) -> Option<bool> {
+        if self.by_session.contains_key(&(index, name.1)) {
+            return Some(false);
+        }
+        let place = match self.by_name.get(&name) {
+            Some(place) => *place,
+            None => self.found(name, payer, allowed)?,
+        };
+        let group = self.groups.get_mut(place)?.as_mut()?;
+        if group.members.len() >= MOST_MEMBERS {
+            return None;
+        }
+        group.members.push((index, [Rate::UNLIMITED; 2]));
+        self.by_session.insert((index, name.1), place);
+        self.changed.insert(place);
+        Some(true)
+    }
+
+    fn found(
+        &mut self,
+        name: (AssociationId, CorrelationId),
+        payer: AssociationId,
+        allowed: usize,
+    ) -> Option<usize> {
+        if self.len() >= self.most || self.held(payer) >= allowed {
+            return None;
+        }
+        let place = self.free.pop_first().unwrap_or(self.groups.len());
+        if place == self.groups.len() {
+            self.groups.push(None);
+        }
+        *self.groups.get_mut(place)? = Some(Group {
+            payer,
+            names: vec![name],
+            members: Vec::new(),
+        });
+        self.by_name.insert(name, place);
+        *self.held.entry(payer).or_default() += 1;
+        Some(place)
+    }
+
+    /// The rates that a session's QERs say are these from now on.
+    pub(crate) fn follow(&mut self, index: SessionIndex, rules: &SessionRules) {
+        for (correlation, qer) in rules.correlations() {
+            let Some(place) = self.by_session.get(&(index, correlation)) else {
+                continue;
+            };
+            let group = self.groups.get_mut(*place).and_then(Option::as_mut);
+            let mut members = group.into_iter().flat_map(|group| &mut group.members);
+            if let Some((_, rates)) = members.find(|(member, _)| *member == index)
+                && *rates != qer.maximum()
+            {
+                *rates = qer.maximum();
+                self.changed.insert(*place);
+            }
+        }
+    }
+
+    /// The workers that have a session are others.
+    pub(crate) fn touch(&mut self, index: SessionIndex) {
+        let places: Vec<usize> = self.of(index).map(|(_, place)| place).collect();
+        self.changed.extend(places);
+    }
+
+    /// What a session has in common with others.
+    fn of(&self, index: SessionIndex) -> impl Iterator<Item = (CorrelationId, usize)> + '_ {
+        let all = (index, CorrelationId(0))..=(index, CorrelationId(u32::MAX));
+        let held = self.by_session.range(all);
+        held.map(|((_, correlation), place)| (*correlation, *place))
+    }
+
+    /// A session has this in common with nobody any more. What nobody has is gone.
+    pub(crate) fn leave(&mut self, index: SessionIndex, correlation: CorrelationId) {
+        let Some(place) = self.by_session.remove(&(index, correlation)) else {
+            return;
+        };
+        self.changed.insert(place);
+        let Some(slot) = self.groups.get_mut(place) else {
+            return;
+        };
+        if let Some(group) = slot {
+            group.members.retain(|(member, _)| *member != index);
+        }
+        if let Some(Group { payer, names, .. }) = slot.take_if(|group| group.members.is_empty()) {
+            for name in &names {
+                self.by_name.remove(name);
+            }
+            self.free.insert(place);
+            if let Some(held) = self.held.get_mut(&payer) {
+                *held -= 1;
+                if *held == 0 {
+                    self.held.remove(&payer);
+                }
+            }
+        }
+    }
+
+    /// A session has nothing in common with others any more.
+    pub(crate) fn leave_all(&mut self, index: SessionIndex) {
+        let all: Vec<CorrelationId> = self.of(index).map(|(correlation, _)| correlation).collect();
+        all.iter().for_each(|correlation| self.leave(index, *correlation));
+    }
+
+    /// A session belongs to another association, which means the same by its correlations, unless it has meant
+    /// something else by them before.
+    pub(crate) fn hand_over(&mut self, index: SessionIndex, to: AssociationId) {
+        let all: Vec<(CorrelationId, usize)> = self.of(index).collect();
+        for (correlation, place) in all {
+            let name = (to, correlation);
+            if let Some(group) = self.groups.get_mut(place).and_then(Option::as_mut)
+                && !self.by_name.contains_key(&name)
+            {
+                group.names.push(name);
+                self.by_name.insert(name, place);
+            }
+        }
+    }
+
+    fn sessions_with(&self, index: SessionIndex, correlation: CorrelationId) -> usize {
+        let place = self.by_session.get(&(index, correlation));
+        let group = place.and_then(|place| self.groups.get(*place)?.as_ref());
+        group.map_or(0, |group| group.members.len())
+    }
+}
+
+impl Sessions {
+    /// A rate that sessions have together and that has changed, or the workers that they are in. It must reach the workers
+    /// before the effects that are to be polled yet.
+    pub fn poll_shared_rate(&mut self) -> Option<SharedRate> {
+        let place = self.correlations.changed.pop_first()?;
+        let group = self.correlations.groups.get(place).and_then(Option::as_ref);
+        let members = group.map_or(&[][..], |group| &group.members);
+        let mut rates = [Rate::UNLIMITED; 2];
+        for (_, said) in members {
+            rates = std::array::from_fn(|way| rates[way].min(said[way]));
+        }
+        let sessions = members
+            .iter()
+            .filter_map(|(index, _)| self.slots.get(index.index())?.as_deref());
+        let mut workers: Vec<WorkerId> = sessions
+            .flat_map(|session| [Some(self.owner(session.bucket)), self.other_owner(session)])
+            .flatten()
+            .collect();
+        workers.sort_unstable();
+        workers.dedup();
+        Some(SharedRate {
+            id: self.correlations.number(place),
+            rates,
+            workers,
+        })
+    }
+
+    /// How many sessions keep the rate of this correlation together with a session, itself among them.
+    pub fn correlated(&self, index: SessionIndex, correlation: CorrelationId) -> usize {
+        self.correlations.sessions_with(index, correlation)
+    }
+
+    /// Joins a session to what its rules have in common with those of others of its `owner`, and enters in `joined` what
+    /// is new of it, also if not all can be had.
+    pub(crate) fn correlate(
+        &mut self,
+        index: SessionIndex,
+        (owner, payer): (AssociationId, AssociationId),
+        rules: &SessionRules,
+        joined: &mut Vec<CorrelationId>,
+    ) -> Result<(), Refusal> {
+        let allowed = self.shares.part_of(self.correlations.most());
+        for (correlation, _) in rules.correlations() {
+            let is_new = self
+                .correlations
+                .join(index, (owner, correlation), (payer, allowed))
+                .ok_or(Refusal::NoResources)?;
+            if is_new {
+                joined.push(correlation);
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is under way in a session: what it has in common with others is what its live rules say.
+    pub(crate) fn settle_correlations(&mut self, index: SessionIndex) {
+        if self.correlations.of(index).next().is_none() {
+            return;
+        }
+        let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
+            return;
+        };
+        if !matches!(session.state, State::Settled) {
+            return;
+        }
+        let rules = &session.live.rules;
+        self.correlations.follow(index, rules);
+        let is_named = |id: CorrelationId| rules.correlations().any(|(correlation, _)| correlation == id);
+        let all: Vec<CorrelationId> = self.correlations.of(index).map(|(id, _)| id).collect();
+        let gone: Vec<CorrelationId> = all.into_iter().filter(|id| !is_named(*id)).collect();
+        gone.iter().for_each(|id| self.correlations.leave(index, *id));
+    }
+}
