@@ -507,7 +507,7 @@ impl Sessions {
         } else {
             Vec::new()
         };
-        let usage = snapshot(UsageSnapshot {
+        let usage = told(UsageSnapshot {
             session,
             counters: last,
             times,
@@ -578,7 +578,7 @@ impl Sessions {
             contents,
             packets,
         };
-        Some((snapshot(last), image))
+        Some((told(last), image))
     }
 
     /// The counts of the URR slots that `wanted` names.
@@ -725,7 +725,7 @@ fn join_packets(blocks: &mut Blocks, block: BlockRef, place: u8, left: [PacketSt
 }
 
 /// What a worker tells of a session, if there is anything to tell.
-fn snapshot(usage: UsageSnapshot) -> Option<UsageSnapshot> {
+fn told(usage: UsageSnapshot) -> Option<UsageSnapshot> {
     let is_nothing = usage.counters.is_empty()
         && usage.before_qos.is_empty()
         && usage.contents.is_empty()
