@@ -19,7 +19,7 @@ use std::thread::{self, Thread};
 use libmimalloc_sys as _;
 
 /// Octets that are touched ahead of what is in use.
-const AHEAD: usize = 128 << 20;
+const AHEAD: usize = 64 << 20;
 /// Octets touched by one call, so that nobody waits long who wants to map memory.
 const STEP: usize = 4 << 20;
 /// What huge pages are aligned to.

@@ -97,8 +97,8 @@ fn home(changes: &Changes) -> Option<Bucket> {
 }
 
 impl Sessions {
-    /// Allocates, edits, compiles and claims; on an error nothing is left behind. Of `changes` it takes what it needs. Nothing is looked up in the session
-    /// itself: a caller may have taken its rules out.
+    /// Allocates, edits, compiles and claims; on an error nothing is left behind. Of `changes` it takes what it needs.
+    /// Nothing is looked up in the session itself: a caller may have taken its rules out.
     pub(crate) fn prepare(
         &mut self,
         mut subject: Subject<'_>,

@@ -141,13 +141,12 @@ fn create_all<R: Rule>(
 ) -> Result<(), EditError> {
     for place in 0..new.len() {
         let (before, rest) = new.split_at_mut(place);
-        for rule in rest.iter_mut().take(1) {
-            check(rule)?;
-            let id = rule.id();
-            if find(rules, id).or_else(|| find(before, id)).is_some() {
-                let (rule, fault) = (id.into(), EditFault::Exists);
-                return Err(EditError { rule, fault });
-            }
+        let Some(rule) = rest.first_mut() else { break };
+        check(rule)?;
+        let id = rule.id();
+        if find(rules, id).or_else(|| find(before, id)).is_some() {
+            let (rule, fault) = (id.into(), EditFault::Exists);
+            return Err(EditError { rule, fault });
         }
     }
     if rules.is_empty() {

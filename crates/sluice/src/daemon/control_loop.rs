@@ -12,8 +12,8 @@ use super::sockets::Sockets;
 use crate::clock::Clock;
 use crate::upf::Control;
 
-/// Requests for new sessions served in one turn: about half a millisecond. Several of one SMF leave together.
-const SERVED_PER_TURN: usize = 32;
+/// Requests for new sessions served in one turn: about a third of a millisecond.
+const SERVED_PER_TURN: usize = 16;
 /// The longest the thread waits for datagrams before it looks at the workers' events.
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
 /// How long it stays on its core for a worker's answer. A worker that polls answers within microseconds, one that sleeps
