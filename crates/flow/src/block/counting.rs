@@ -133,7 +133,8 @@ impl LiveBlock<'_> {
     }
 
     fn stop(&mut self, slot: usize, stops: bounds::Stops) {
-        let [here, there] = [self.direction, self.direction.reverse()].map(|direction| stops[direction as usize]);
+        let [here, there] =
+            [self.direction, self.direction.reverse()].map(|direction| stops[direction as usize]);
         self.face.face_mut().stopped |= u64::from(here) << slot;
         self.other.face_mut().stopped |= u64::from(there) << slot;
     }
