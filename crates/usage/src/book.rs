@@ -740,7 +740,11 @@ mod tests {
         // Who asks no more is told no more.
         book.add_before_qos(&[(URR, count(1))]);
         book.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
-        let plain = book.report(Nanos::ZERO, counted(2), UsageTriggers::TERMR);
+        let plain = Counted {
+            urr: &VOLUME,
+            count: count(2),
+        };
+        let plain = book.report(Nanos::ZERO, plain, UsageTriggers::TERMR);
         assert_eq!(
             (plain.before_qos, plain.sequence, plain.next_sequence()),
             (None, 4, 5)

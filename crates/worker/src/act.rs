@@ -219,16 +219,13 @@ impl Act<'_> {
             return Ok(None);
         };
         let is_halted = match UNUSUAL {
-            false => block.is_halted(verdict.urrs),
-            true => block.is_stopped(verdict.urrs),
+            false => block.is_halted(verdict.qers, verdict.urrs),
+            true => block.is_closed(verdict.qers) || block.is_stopped(verdict.urrs),
         };
         if is_halted || descriptor.tunnel.is_some_and(|tunnel| is_uncommon(tunnel, way)) {
             return Ok(None);
         }
         self.ways.stats.directions[direction].matched.add(octets);
-        if block.is_closed(verdict.qers) {
-            return Err(DropReason::GateClosed);
-        }
         if descriptor.ttl <= 1 && (way == Way::Plain || descriptor.tunnel.is_none()) {
             return Err(DropReason::TtlExpired);
         }

@@ -22,11 +22,12 @@ impl LiveBlock<'_> {
         self.count_in(before, octets, second)
     }
 
-    /// Whether one of these URRs has stopped for packets of this direction, or counts before QoS: who does neither pays
-    /// for one look.
+    /// Whether the gate of one of these QERs is closed for packets of this direction, or one of these URRs has stopped
+    /// for them or counts before QoS: packets of which that is not so, most of all, pay for one look.
     #[inline(always)]
-    pub fn is_halted(&self, urrs: u64) -> bool {
-        self.face().stopped & urrs != 0
+    pub fn is_halted(&self, qers: u64, urrs: u64) -> bool {
+        let face = self.face();
+        face.closed & qers | face.stopped & urrs != 0
     }
 
     /// Whether one of these URRs has stopped for packets of this direction.
@@ -161,9 +162,10 @@ impl LiveBlock<'_> {
     }
 
     fn stop(&mut self, slot: usize, stops: bounds::Stops) {
-        for (face, stops) in self.faces.iter_mut().zip(stops) {
-            face.face_mut().stopped |= u64::from(stops) << slot;
-        }
+        let [here, there] =
+            [self.direction, self.direction.reverse()].map(|direction| stops[direction as usize]);
+        self.face.face_mut().stopped |= u64::from(here) << slot;
+        self.other.face_mut().stopped |= u64::from(there) << slot;
     }
 
     /// Takes back one packet from the URR in `slot`, which has counted one.

@@ -5,7 +5,9 @@ use crate::{Direction, Forward, Mark, SessionIndex};
 
 /// A block under one packet, whose flow entry was found valid.
 pub struct LiveBlock<'a> {
-    pub(super) faces: &'a mut [Line; FACES],
+    /// That of `direction`, and the other one.
+    pub(super) face: &'a mut Line,
+    pub(super) other: &'a mut Line,
     /// The lines after both faces, up to the slab's end.
     pub(super) objects: &'a mut [Line],
     pub(super) direction: Direction,
@@ -15,9 +17,15 @@ impl<'a> LiveBlock<'a> {
     /// `None` unless a block of this generation starts with `lines`.
     #[inline(always)]
     pub(super) fn new(lines: &'a mut [Line], generation: u32, direction: Direction) -> Option<Self> {
-        let (faces, objects) = lines.split_first_chunk_mut()?;
+        let (faces, objects) = lines.split_first_chunk_mut::<FACES>()?;
+        let [uplink, downlink] = faces;
+        let (face, other) = match direction {
+            Direction::Uplink => (uplink, downlink),
+            Direction::Downlink => (downlink, uplink),
+        };
         let live = Self {
-            faces,
+            face,
+            other,
             objects,
             direction,
         };
@@ -26,7 +34,7 @@ impl<'a> LiveBlock<'a> {
 
     #[inline(always)]
     pub(super) fn face(&self) -> &Face {
-        self.faces[self.direction as usize].face()
+        self.face.face()
     }
 
     /// Which way its packets go.
