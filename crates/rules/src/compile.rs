@@ -85,7 +85,7 @@ pub fn compile(
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
-    check_rates(rules)?;
+    check_qers(rules)?;
     check_urrs(rules)?;
     let (decisions, classifier) = classify(rules, network)?;
     let mut next_hops = NextHops {
@@ -257,15 +257,20 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
     }
 }
 
-/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction.
-fn check_rates(rules: &SessionRules) -> Result<(), CompileError> {
-    match rules.qers().iter().find(|qer| qer.guarantees_too_much()) {
-        Some(qer) => Err(CompileError {
-            rule: qer.id.into(),
-            reason: CompileFault::GbrAboveMbr,
-        }),
-        None => Ok(()),
-    }
+/// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction. And a
+/// packet is of a QoS flow or of a service class, of 5G or of GERAN.
+fn check_qers(rules: &SessionRules) -> Result<(), CompileError> {
+    let fault = |qer: &Qer| {
+        let both = qer.qfi.is_some() && qer.sci.is_some();
+        let faults = [
+            (qer.guarantees_too_much(), CompileFault::GbrAboveMbr),
+            (both, CompileFault::TwoMarks),
+        ];
+        let reason = faults.into_iter().find(|(is_there, _)| *is_there)?.1;
+        let rule = qer.id.into();
+        Some(CompileError { rule, reason })
+    };
+    rules.qers().iter().find_map(fault).map_or(Ok(()), Err)
 }
 
 fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Result<Decision, CompileError> {
@@ -304,7 +309,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
     let urrs = pdr.urrs.iter().map(urr_slot).collect::<Result<Slots, _>>()?;
     let marking = qers
         .iter()
-        .find(|&&slot| rules.qers().get(slot).is_some_and(|qer| qer.qfi.is_some()));
+        .find(|&&slot| rules.qers().get(slot).is_some_and(Qer::marks));
     let is_uplink = pdr.pdi.source_interface == SourceInterface::Access;
     Ok(Decision {
         pdr: slot as u16,
@@ -389,6 +394,9 @@ fn packet_slots(rules: &SessionRules, qers: &[QerId]) -> u64 {
 }
 
 fn mark(qer: &Qer) -> Mark {
+    if let Some(sci) = qer.sci {
+        return Mark::with_sci_only(sci);
+    }
     let mark = Mark::NONE.with_rqi(qer.rqi);
     let mark = qer.qfi.map_or(mark, |qfi| mark.with_qfi(qfi.get()));
     qer.ppi.map_or(mark, |ppi| mark.with_ppi(ppi.get()))

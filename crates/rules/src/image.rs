@@ -402,6 +402,8 @@ pub enum CompileFault {
     NoAdjacency(IpAddr),
     /// A QER guarantees more than it lets pass.
     GbrAboveMbr,
+    /// A QER marks packets with a QFI and with a Service Class Indicator.
+    TwoMarks,
     /// The session has more rules of this kind than `max`.
     TooMany {
         /// The most there may be.
@@ -442,6 +444,7 @@ impl fmt::Display for CompileFault {
             Self::NoEgress => f.write_str("leaves by no configured network instance"),
             Self::NoRoute(peer) => write!(f, "has the peer {peer}, to which no route leads"),
             Self::NoAdjacency(hop) => write!(f, "has the next hop {hop}, for which there is no room"),
+            Self::TwoMarks => f.write_str("has a QFI beside a service class"),
             Self::GbrAboveMbr => f.write_str("has a guaranteed above its maximum bit rate"),
             Self::TooMany { max } => write!(
                 f,

@@ -13,15 +13,14 @@ use flow::{
     AdjacencyId, Blocks, Counted, Direction, FlowFlags, Forward, ForwardFlags, ForwardKind, InstanceId,
     LiveBlock, Mark, Nanos, OuterAddresses, PackedForward, PortId, SessionIndex,
 };
-use packet::build::Marking;
-use packet::gtpu::{Ies, MessageType};
+use packet::gtpu::{ExtensionType, Ies, MessageType};
 use packet::{DropReason, PacketBuf};
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
 use crate::allowance::PerSession;
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
-use crate::encap::{self, Chain, Cut, Hop, Optional};
+use crate::encap::{self, Added, Chain, Cut, Hop, Optional};
 use crate::notices::Notices;
 use crate::places::{Place, Places};
 use crate::special::{self, EgressMark, Extended};
@@ -231,7 +230,8 @@ impl Act<'_> {
             _ => return Ok(None),
         };
         let relays_more = |tunnel: Tunnel| {
-            let relays_container = tunnel.has_psc && way == Way::Tunnel;
+            // A container takes the place of the one that came; a service class does not.
+            let relays_container = tunnel.has_psc && container[3] != ExtensionType::PDU_SESSION_CONTAINER.0;
             way != Way::Plain && (tunnel.has_other_extensions || relays_container)
         };
         let is_uncommon = |tunnel: Tunnel| tunnel.unknown.any() || relays_more(tunnel);
@@ -328,8 +328,8 @@ impl Act<'_> {
         };
         let adjacency = self.ways.adjacent(id)?;
         let mark = block.mark(verdict.marking);
-        let marking = encap::marking(forward.flags(), mark);
-        let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
+        let added = Added::of(forward.flags(), mark);
+        let optional = optional(self.chain, buf, descriptor, &forward, added)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
         let marks = special::egress_mark(self.ways.places, &forward, descriptor, (mark, colour));
@@ -412,7 +412,7 @@ impl Act<'_> {
         }
         check_extensions(&forward, descriptor)?;
         let adjacency = self.ways.adjacent(forward.adjacency())?;
-        let optional = optional(self.chain, buf, descriptor, &forward, None)?;
+        let optional = optional(self.chain, buf, descriptor, &forward, Added::Nothing)?;
         let octets = usize::from(descriptor.octets);
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
@@ -474,14 +474,14 @@ fn optional<B: PacketBuf>(
     buf: &B,
     descriptor: &Descriptor,
     forward: &PackedForward,
-    marking: Option<Marking>,
+    added: Added,
 ) -> Result<Optional, DropReason> {
     match &descriptor.tunnel {
         Some(tunnel) if forward.flags().contains(ForwardFlags::KEEP_EXTENSIONS) => {
             let keeps_psc = !descriptor.verdict.flags.contains(FlowFlags::DELETES_PSC);
-            chain.collect(buf, tunnel, marking, keeps_psc)
+            chain.collect(buf, tunnel, added, keeps_psc)
         }
-        _ => Ok(marking.into()),
+        _ => Ok(added.into()),
     }
 }
 

@@ -175,6 +175,7 @@ fn qer(qer: &Qer) -> api::Qer {
         qfi: qer.qfi.map(|qfi| qfi.get()),
         rqi: qer.rqi,
         ppi: qer.ppi.map(|ppi| ppi.get()),
+        service_class: qer.sci,
     }
 }
 
