@@ -149,7 +149,10 @@ impl Default for Forward {
 /// What a QER marks packets with: QFI, RQI and Paging Policy Indicator (TS 29.244 §8.2.89, §8.2.88, §8.2.116), each
 /// of which may be absent.
 ///
-/// Two octets: bits 0-5 QFI, bit 6 QFI given, bit 7 RQI, bits 8-10 PPI, bit 11 PPI given.
+/// Or with a Service Class Indicator (TS 29.244 §8.2.66), of the time before there were QoS flows, and nothing else.
+///
+/// Two octets: bits 0-5 QFI, bit 6 QFI given, bit 7 RQI, bits 8-10 PPI, bit 11 PPI given. With a Service Class
+/// Indicator: bit 12, its low bits in 0-5 and its high bits in 8-9.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Mark(u16);
@@ -160,6 +163,7 @@ impl Mark {
     const HAS_QFI: u16 = 1 << 6;
     const RQI: u16 = 1 << 7;
     const HAS_PPI: u16 = 1 << 11;
+    const HAS_SCI: u16 = 1 << 12;
 
     /// A mark with this QFI (of which the low 6 bits count) and nothing else.
     pub const fn qfi_only(qfi: u8) -> Self {
@@ -182,6 +186,22 @@ impl Mark {
     #[must_use]
     pub const fn with_ppi(self, ppi: u8) -> Self {
         Self(self.0 & !0x700 | Self::HAS_PPI | ((ppi & 7) as u16) << 8)
+    }
+
+    /// A mark with this Service Class Indicator and nothing else.
+    pub const fn with_sci_only(sci: u8) -> Self {
+        let (low, high) = (sci as u16 & 0x3f, sci as u16 >> 6);
+        Self(Self::HAS_SCI | low | high << 8)
+    }
+
+    /// The Service Class Indicator.
+    #[inline]
+    pub const fn sci(self) -> Option<u8> {
+        if self.0 & Self::HAS_SCI != 0 {
+            Some((self.0 & 0x3f | self.0 >> 2 & 0xc0) as u8)
+        } else {
+            None
+        }
     }
 
     /// The QFI, `0..=63`.
@@ -229,6 +249,7 @@ impl fmt::Debug for Mark {
             .field("qfi", &self.qfi())
             .field("rqi", &self.rqi())
             .field("ppi", &self.ppi())
+            .field("sci", &self.sci())
             .finish()
     }
 }
@@ -257,7 +278,15 @@ mod tests {
             mark = qfi.map_or(mark, |qfi| mark.with_qfi(qfi));
             mark = ppi.map_or(mark, |ppi| mark.with_ppi(ppi));
             prop_assert_eq!((mark.qfi(), mark.rqi(), mark.ppi()), (qfi, rqi, ppi));
+            prop_assert_eq!(mark.sci(), None);
             prop_assert_eq!(Mark::from_bits(mark.bits()), mark);
+        }
+
+        #[test]
+        fn a_service_class_stands_alone(sci: u8) {
+            let mark = Mark::with_sci_only(sci);
+            prop_assert_eq!(mark.sci(), Some(sci));
+            prop_assert_eq!((mark.qfi(), mark.rqi(), mark.ppi()), (None, false, None));
         }
     }
 }

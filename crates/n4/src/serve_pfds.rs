@@ -9,7 +9,7 @@ use pfcp::ie::Cause;
 use pfcp::message::{PfdManagementRequest, PfdManagementResponse};
 use rules::model::{Edit, PdiUpdate, PdrUpdate, SessionRules, Urr, UrrTermsUpdate, UrrUpdate};
 use session::{Changes, Done, Refusal, Seid};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::endpoint::{Endpoint, Request};
@@ -28,6 +28,8 @@ pub(crate) struct Followers {
     under_way: BTreeMap<u64, Seid>,
     /// Those that are tried again.
     later: VecDeque<(Nanos, Seid)>,
+    /// All sessions whose PDRs name applications, and some that have ended.
+    naming: BTreeSet<Seid>,
 }
 
 impl Followers {
@@ -59,12 +61,34 @@ impl Endpoint {
         if self.pfds.version() == before {
             return;
         }
-        let stale = self
-            .sessions
-            .iter()
-            .filter(|session| is_stale(session.rules(), &self.pfds));
-        self.followers.queue = stale.map(|session| session.seid()).collect();
+        self.forget_ended_followers();
+        let stale = |seid: &&Seid| {
+            let session = self.sessions.session(**seid);
+            session.is_some_and(|session| is_stale(session.rules(), &self.pfds))
+        };
+        self.followers.queue = self.followers.naming.iter().filter(stale).copied().collect();
         self.follow_pfds(now);
+    }
+
+    /// A session may name applications now that it did not, or no more.
+    pub(crate) fn note_applications(&mut self, seid: Seid) {
+        let names = self.sessions.session(seid).is_some_and(|session| {
+            let mut pdrs = session.rules().pdrs().iter();
+            pdrs.any(|pdr| pdr.pdi.application.is_some())
+        });
+        if !names {
+            self.followers.naming.remove(&seid);
+        } else if self.followers.naming.insert(seid)
+            && self.followers.naming.len() > 2 * self.sessions.count().sessions.max(MOST_AT_A_TIME)
+        {
+            self.forget_ended_followers();
+        }
+    }
+
+    fn forget_ended_followers(&mut self) {
+        let sessions = &self.sessions;
+        let naming = &mut self.followers.naming;
+        naming.retain(|seid| sessions.session(*seid).is_some());
     }
 
     /// A request about a session was read at this version of the PFDs and is done: they may have changed since.

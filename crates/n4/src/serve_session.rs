@@ -286,6 +286,9 @@ impl Endpoint {
             None => self.answers.abandon(&key, outcome.ticket),
         }
         if let Some(seid) = done {
+            if self.pfds.version() > 0 {
+                self.note_applications(seid);
+            }
             self.check_pfds(now, seid, in_work.pfds);
         }
     }

@@ -245,6 +245,7 @@ impl Endpoint {
         } else if let Some((seid, pending)) = self.transfers.arriving.remove(&ticket) {
             let result = outcome.result.map(drop);
             if result.is_ok() {
+                self.note_applications(seid);
                 self.report_pending(now, seid, pending);
             }
             self.transfers.imported.push_back((seid, result));

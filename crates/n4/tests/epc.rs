@@ -5,13 +5,14 @@ mod support;
 
 use pfcp::IeType;
 use pfcp::ie::{Cause, FailedRuleId, QerId};
-use rules::model::{Precedence, UrrId};
+use rules::model::{self, Precedence, UrrId};
 
 use support::wire::*;
 use support::*;
 
+/// By a ToS or Traffic Class, as a TDF does.
 fn flow_level_marking() -> Octets {
-    ie(97, [2, 0x80, 1])
+    ie(97, [1, 0x80, 0xfc])
 }
 
 #[test]
@@ -31,8 +32,40 @@ fn pdrs_need_no_precedence() {
     );
 }
 
+/// TS 29.244 §5.4.12, for GERAN.
 #[test]
-fn marking_of_downlink_flows_is_refused() {
+fn a_service_class_comes_changes_and_goes_and_not_beside_a_qos_flow() {
+    let class = |octets: [u8; 3]| ie(97, octets);
+    let mut world = World::associated();
+    let mut session = plain_session(1, UE);
+    session.push(create_qer(&[qer_id(2), gate(0, 0), class([2, 0x85, 0])]));
+    let seid = world.ask(50, Some(0), &session).up_seid();
+    let marked = |world: &World| {
+        let qer = world.only_session().rules().qer(model::QerId(2)).unwrap();
+        (qer.sci, qer.qfi)
+    };
+    assert_eq!(marked(&world), (Some(0x85), None));
+    let update = |ies: &[Octets]| group(14, &[&[qer_id(2)], ies].concat());
+    world
+        .ask(52, Some(seid), &[update(&[class([2, 7, 0])])])
+        .assert_accepted();
+    assert_eq!(marked(&world), (Some(7), None));
+    let both = world.ask(52, Some(seid), &[update(&[qfi(5)])]);
+    let refused = because(
+        Cause::RULE_CREATION_MODIFICATION_FAILURE,
+        Some(IeType::DL_FLOW_LEVEL_MARKING),
+    );
+    let rule = Some(FailedRuleId::Qer(QerId(2)));
+    assert_eq!((both.verdict(), both.failed_rule()), (refused, rule));
+    assert_eq!(marked(&world), (Some(7), None));
+    world
+        .ask(52, Some(seid), &[update(&[ie(97, [])])])
+        .assert_accepted();
+    assert_eq!(marked(&world), (None, None));
+}
+
+#[test]
+fn marking_of_downlink_flows_by_dscp_is_refused() {
     let refused = because(
         Cause::RULE_CREATION_MODIFICATION_FAILURE,
         Some(IeType::DL_FLOW_LEVEL_MARKING),

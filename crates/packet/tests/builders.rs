@@ -10,7 +10,9 @@ use packet::build::{
     relay_optional_part, supported_extension_headers_notification,
 };
 use packet::checksum::Sum;
-use packet::gtpu::{ErrorIndication, Ie, Message, MessageType, SUPPORTED_EXTENSIONS};
+use packet::gtpu::{
+    ErrorIndication, ExtensionHeader, ExtensionType, Ie, Message, MessageType, SUPPORTED_EXTENSIONS,
+};
 use packet::psc::PduType;
 use packet::{Addrs, DropReason, Frame, GtpuFrame, Ppi, Qfi, Teid, frame, ipv4};
 use proptest::prelude::*;
@@ -237,12 +239,32 @@ fn relayed(message: &str, container: RelayedContainer) -> Result<(u8, Vec<u8>), 
     let bytes = hex(message);
     let message = Message::parse(&bytes, bytes.len()).expect("a whole message");
     let mut out = [0xee; 64];
-    let (flags, len) = relay_optional_part(&message, container, &mut out)?;
+    let (flags, len) = relay_optional_part(&message, container, None, &mut out)?;
     for short in 0..len {
-        let again = relay_optional_part(&message, container, &mut out[..short].to_vec());
+        let again = relay_optional_part(&message, container, None, &mut out[..short].to_vec());
         assert_eq!(again, Err(DropReason::NoHeadroom));
     }
     Ok((flags, out[..len].to_vec()))
+}
+
+#[test]
+fn a_header_that_is_added_takes_the_place_of_those_of_its_type() {
+    let added = ExtensionHeader {
+        kind: ExtensionType::SERVICE_CLASS_INDICATOR,
+        content: &[7, 0],
+    };
+    let relay = |message: &str, container, octets: &str| {
+        let bytes = hex(message);
+        let message = Message::parse(&bytes, bytes.len()).expect("a whole message");
+        let mut out = [0xee; 64];
+        let (flags, len) = relay_optional_part(&message, container, Some(added), &mut out).expect("room");
+        assert_eq!((flags, &out[..len]), (4, &hex(octets)[..]));
+    };
+    relay("30ff0000 00000001", RelayedContainer::Keep, "00000020 01070000");
+    // A container, another service class, an N-PDU number for PDCP.
+    let all = "34ff0010 00000001 00000085 01100920 018500c0 01000700";
+    relay(all, RelayedContainer::Keep, "00000085 01100920 010700c0 01000700");
+    relay(all, RelayedContainer::Delete, "00000020 010700c0 01000700");
 }
 
 #[test]

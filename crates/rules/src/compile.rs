@@ -85,7 +85,7 @@ pub fn compile(
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
-    check_rates(rules)?;
+    check_qers(rules)?;
     check_urrs(rules)?;
     let (decisions, classifier) = classify(rules, network)?;
     let mut next_hops = NextHops {
@@ -268,29 +268,26 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
 }
 
 /// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction. What
-/// sessions have in common is an MBR, which packets pass once.
-fn check_rates(rules: &SessionRules) -> Result<(), CompileError> {
-    let failed = |qer: &Qer, reason| {
-        Err(CompileError {
-            rule: qer.id.into(),
-            reason,
-        })
-    };
+/// sessions have in common is an MBR, which packets pass once. And a packet is of a QoS flow or of a service class, of 5G
+/// or of GERAN.
+fn check_qers(rules: &SessionRules) -> Result<(), CompileError> {
     let qers = rules.qers();
-    if let Some(qer) = qers.iter().find(|qer| qer.guarantees_too_much()) {
-        return failed(qer, CompileFault::GbrAboveMbr);
-    }
-    let is_alone = |(slot, qer): &(usize, &Qer)| {
-        let mut before = qers.iter().take(*slot);
-        before.all(|other| other.correlation != qer.correlation)
+    let is_correlated_twice = |slot: usize, qer: &Qer| {
+        let mut before = qers.iter().take(slot);
+        before.any(|other| other.correlation == qer.correlation)
     };
-    let mut correlated = qers
-        .iter()
-        .enumerate()
-        .filter(|(_, qer)| qer.correlation.is_some());
-    let refused = correlated
-        .find(|(slot, qer)| qer.gbr.is_some() || qer.packet_rates.is_some() || !is_alone(&(*slot, qer)));
-    refused.map_or(Ok(()), |(_, qer)| failed(qer, CompileFault::Correlated))
+    let fault = |(slot, qer): (usize, &Qer)| {
+        let is_more = qer.gbr.is_some() || qer.packet_rates.is_some() || is_correlated_twice(slot, qer);
+        let faults = [
+            (qer.guarantees_too_much(), CompileFault::GbrAboveMbr),
+            (qer.qfi.is_some() && qer.sci.is_some(), CompileFault::TwoMarks),
+            (qer.correlation.is_some() && is_more, CompileFault::Correlated),
+        ];
+        let reason = faults.into_iter().find(|(is_there, _)| *is_there)?.1;
+        let rule = qer.id.into();
+        Some(CompileError { rule, reason })
+    };
+    qers.iter().enumerate().find_map(fault).map_or(Ok(()), Err)
 }
 
 fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Result<Decision, CompileError> {
@@ -316,7 +313,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         let mut all = rules.qers().iter().enumerate();
         let (slot, qer) = all.find(|(_, qer)| qer.id == id).ok_or(missing(id.into()))?;
         qers |= 1 << slot;
-        marking = marking.or(qer.qfi.map(|_| slot as u8));
+        marking = marking.or(qer.marks().then_some(slot as u8));
     }
     for &id in &pdr.urrs {
         let slot = rules.urrs().iter().position(|urr| urr.id == id);
@@ -440,6 +437,9 @@ fn packet_slots(rules: &SessionRules, qers: &[QerId]) -> u64 {
 }
 
 fn mark(qer: &Qer) -> Mark {
+    if let Some(sci) = qer.sci {
+        return Mark::with_sci_only(sci);
+    }
     let mark = Mark::NONE.with_rqi(qer.rqi);
     let mark = qer.qfi.map_or(mark, |qfi| mark.with_qfi(qfi.get()));
     qer.ppi.map_or(mark, |ppi| mark.with_ppi(ppi.get()))

@@ -503,6 +503,8 @@ pub enum CompileFault {
     /// A QER that is correlated with those of other sessions has a guaranteed bit rate, a packet rate, or the
     /// correlation of another QER of its session.
     Correlated,
+    /// A QER marks packets with a QFI and with a Service Class Indicator.
+    TwoMarks,
     /// The session has more rules of this kind than `max`.
     TooMany {
         /// The most there may be.
@@ -550,6 +552,7 @@ impl fmt::Display for CompileFault {
             Self::NoEgress => f.write_str("leaves by no configured network instance"),
             Self::NoRoute(peer) => write!(f, "has the peer {peer}, to which no route leads"),
             Self::NoAdjacency(hop) => write!(f, "has the next hop {hop}, for which there is no room"),
+            Self::TwoMarks => f.write_str("has a QFI beside a service class"),
             Self::GbrAboveMbr => f.write_str("has a guaranteed above its maximum bit rate"),
             Self::Correlated => f.write_str(
                 "is correlated with other sessions' and has a guaranteed bit rate, a packet rate, or another's correlation",

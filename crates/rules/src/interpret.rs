@@ -21,7 +21,7 @@ use std::net::IpAddr;
 
 use flow::meter::Colour;
 use flow::{Direction, Nanos, PortId};
-use packet::gtpu::{Ies, MessageType};
+use packet::gtpu::{ExtensionType, Ies, MessageType};
 use packet::{DropReason, IpTuple, Qfi};
 
 use self::arrival::{Arrival, Tunnelled};
@@ -357,24 +357,38 @@ impl<'a> Session<'a> {
         pdr.qers.iter().filter_map(move |&id| self.rules.qer(id))
     }
 
-    /// The QoS flow of a user packet: that of the first QER with a QFI, else the received one.
+    /// The QER that says how packets are marked: the first that marks at all.
+    fn marking(self, pdr: &Pdr) -> Option<&'a Qer> {
+        self.qers(pdr).find(|qer| qer.marks())
+    }
+
+    /// The QoS flow of a user packet: that of the QER that marks, else the received one.
     fn qfi(self, arrival: &Arrival<'_>, pdr: &Pdr) -> Option<Qfi> {
         let received = match arrival {
             Arrival::Tunnel(tunnel) => tunnel.qfi,
             Arrival::Plain { .. } => None,
         };
-        self.qers(pdr).find_map(|qer| qer.qfi).or(received)
+        self.marking(pdr).and_then(|qer| qer.qfi).or(received)
     }
 
-    /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the first QER
-    /// with a QFI calls for, else the received one; then the other received ones.
+    /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the QER that marks
+    /// calls for, else the received one; then, downlink, that QER's service class; then the other received ones.
     fn extensions(self, arrival: &Arrival<'_>, pdr: &Pdr, is_uplink: bool) -> Vec<build::Extension> {
-        let marking = self.qers(pdr).find(|qer| qer.qfi.is_some());
+        let marking = self.marking(pdr);
         let mut extensions = Vec::new();
         extensions.extend(marking.and_then(|qer| build::container(qer, is_uplink)));
         if let Arrival::Tunnel(tunnel) = arrival {
             let keeps_psc = extensions.is_empty() && !deletes_psc(pdr);
             extensions.extend(build::kept_extensions(tunnel, keeps_psc));
+        }
+        if let Some(sci) = marking.and_then(|qer| qer.sci).filter(|_| !is_uplink) {
+            let (psc, class) = (
+                ExtensionType::PDU_SESSION_CONTAINER.0,
+                ExtensionType::SERVICE_CLASS_INDICATOR.0,
+            );
+            extensions.retain(|(kind, _)| *kind != class);
+            let place = extensions.iter().take_while(|(kind, _)| *kind == psc).count();
+            extensions.insert(place, (class, vec![sci, 0]));
         }
         extensions
     }

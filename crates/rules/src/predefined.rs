@@ -156,7 +156,7 @@ impl Predefined {
         rules.iter().try_for_each(|rule| self.check(rule))?;
         check_slots(&rules)?;
         rules.sort_by_key(|rule| rule.precedence);
-        let marks = |id: QerId| self.qer(id).is_some_and(|qer| qer.qfi.is_some());
+        let marks = |id: QerId| self.qer(id).is_some_and(Qer::marks);
         let numbers = self.number_contents(&rules);
         let content = |content: &Content| numbers.get(content).copied().unwrap_or_default();
         let matcher = Matcher::new(&rules, marks, content)?;

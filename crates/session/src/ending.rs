@@ -205,7 +205,8 @@ impl Sessions {
     fn end_twin(&mut self, index: SessionIndex) -> Option<WorkerId> {
         let session = self.slots.get(index.index())?.as_deref()?;
         let twin = self.other_owner(session)?;
-        self.shares.remove(session.payer, twin, session.charged);
+        self.shares
+            .remove(session.payer, twin, session.charged.of_one_worker());
         if let State::Dying { pending, .. } = &mut self.session_mut(index)?.state {
             *pending += 1;
         }
@@ -273,7 +274,9 @@ impl Sessions {
         tunnels.retain(|tunnel| self.tunnels.release(now, *tunnel, index));
         let mut addresses = addresses.to_vec();
         addresses.retain(|address| self.addresses.release(*address, index));
-        self.discharge(index, Holding::of(&tunnels, &addresses));
+        let bucket = self.session_mut(index).map(|session| session.bucket);
+        let bucket = bucket.and_then(|bucket| self.steered_by_exception(bucket));
+        self.discharge(index, Holding::of(&tunnels, &addresses, bucket));
     }
 
     fn holder(&self, key: SteerKey) -> Option<SessionIndex> {

@@ -211,7 +211,7 @@ impl Sessions {
         if stage != Stage::Installing {
             return;
         }
-        let (association, charged) = (session.payer, session.charged);
+        let (association, charged) = (session.payer, session.charged.of_one_worker());
         if !self.shares.allows(association, to, charged) {
             return self.fail_move(now, MoveFault::NoResources);
         }
@@ -435,7 +435,7 @@ impl Sessions {
         for (index, id, _) in &moving.held {
             let session = self.slots.get(index.index()).and_then(Option::as_deref);
             if let Some(session) = session.filter(|session| session.is_at(*id)) {
-                let (association, charged) = (session.payer, session.charged);
+                let (association, charged) = (session.payer, session.charged.of_one_worker());
                 self.shares.remove(association, moving.from, charged);
                 self.shares.add(association, moving.to, charged);
             }
@@ -511,7 +511,7 @@ impl Sessions {
         } else {
             session.carry(result);
         }
-        let (association, charged) = (session.payer, session.charged);
+        let (association, charged) = (session.payer, session.charged.of_one_worker());
         self.shares.remove(association, from, charged);
         self.make_whole(index, packets);
         self.follow_usage(now, index, true);

@@ -166,7 +166,8 @@ impl Sessions {
             image.fresh_urrs.clone_from(&fresh);
             self.claim(subject.index, &image, &mut prepared)?;
             let worker = self.config.owner(image.bucket);
-            if !self.shares.allows(subject.association, worker, prepared.takes()) {
+            let taken = prepared.takes(self.steered_by_exception(image.bucket));
+            if !self.shares.allows(subject.association, worker, taken) {
                 return Err(Refusal::NoResources);
             }
             Ok(image)

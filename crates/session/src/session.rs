@@ -121,9 +121,9 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// What its association is charged for.
-    pub(crate) fn takes(&self) -> Holding {
-        Holding::of(&self.claimed, &self.addresses)
+    /// What its association is charged for, of a session in this bucket.
+    pub(crate) fn takes(&self, bucket: Option<Bucket>) -> Holding {
+        Holding::of(&self.claimed, &self.addresses, bucket)
     }
 }
 

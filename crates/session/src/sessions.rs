@@ -63,6 +63,9 @@ pub struct Config {
     pub worker_tunnels: usize,
     /// UE addresses, of IPv4 and of IPv6 each, that each worker has room for.
     pub worker_addresses: usize,
+    /// Tunnels and UE addresses that all workers together have room to be told of one by one, because they do not lie in
+    /// their session's bucket: those that control planes chose, and second addresses.
+    pub exceptions: usize,
     /// How much of these, and of the sessions, one association may take while there are others, 0 to 100 per cent;
     /// alone, it may take all.
     pub association_percent: u8,
@@ -92,6 +95,7 @@ impl Config {
             max_sessions: 1_000_000,
             worker_tunnels: 2_000_064,
             worker_addresses: 1_250_064,
+            exceptions: 1_000_000,
             association_percent: 50,
             workers,
             owners: (0..BUCKETS)
@@ -209,6 +213,7 @@ impl Sessions {
                     config.worker_tunnels,
                     config.worker_addresses,
                     config.worker_addresses,
+                    config.exceptions,
                 ]),
                 config.max_sessions as usize,
                 config.association_percent,
@@ -643,6 +648,11 @@ impl Sessions {
         self.addresses.usage(pool)
     }
 
+    /// The bucket of a session some of whose keys may stray from it: of one worker's none do.
+    pub(crate) fn steered_by_exception(&self, bucket: Bucket) -> Option<Bucket> {
+        Some(bucket).filter(|_| self.config.workers > 1)
+    }
+
     /// A session has taken so much.
     fn charge(&mut self, index: SessionIndex, taken: Holding) {
         if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
@@ -728,8 +738,10 @@ impl Sessions {
         if let Some(prepared) = work.prepared() {
             self.correlations.follow(index, &prepared.live.rules);
         }
-        let taken = work.prepared().map(Prepared::takes).unwrap_or_default();
-        self.charge(index, taken);
+        let bucket = self.session_mut(index).map(|session| session.bucket);
+        let bucket = bucket.and_then(|bucket| self.steered_by_exception(bucket));
+        let taken = work.prepared().map(|prepared| prepared.takes(bucket));
+        self.charge(index, taken.unwrap_or_default());
         self.last_change += 1;
         let id = self.last_change;
         let sent = image.is_some();

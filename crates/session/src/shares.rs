@@ -5,22 +5,35 @@
 //! worker's room, and of all sessions, and no more. What a party holds beyond it, from the time when it was alone, stays
 //! its own. A party is what the caller says: several associations of one host are one.
 
-use flow::WorkerId;
+use flow::{Bucket, WorkerId};
 use std::sync::Arc;
 
 use crate::addresses::UeAddress;
 use crate::effect::AssociationId;
 use crate::keyed::{Keyed, keyed};
+use crate::steering::keys;
 use crate::tunnels::Tunnel;
 
-/// What of a worker's tables something takes: tunnels, IPv4 addresses and IPv6 prefixes of UEs.
+/// What of a worker's tables something takes: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, of those that all
+/// workers have, which of them stray from the session's bucket ([`SteerKey::strays_from`](crate::SteerKey)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Holding(pub(crate) [usize; 3]);
+pub(crate) struct Holding(pub(crate) [usize; 4]);
 
 impl Holding {
-    pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress]) -> Holding {
+    /// Of a session in `bucket`; none stray where it is `None`.
+    pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress], bucket: Option<Bucket>) -> Holding {
         let ipv4 = addresses.iter().filter(|(_, prefix)| prefix.is_ipv4()).count();
-        Holding([tunnels.len(), ipv4, addresses.len() - ipv4])
+        let strays = bucket.map_or(0, |bucket| {
+            let astray = keys(tunnels, addresses).filter(|key| key.strays_from(bucket));
+            astray.count()
+        });
+        Holding([tunnels.len(), ipv4, addresses.len() - ipv4, strays])
+    }
+
+    /// What of it one worker has alone.
+    pub(crate) fn of_one_worker(self) -> Holding {
+        let [tunnels, ipv4, ipv6, _] = self.0;
+        Holding([tunnels, ipv4, ipv6, 0])
     }
 
     pub(crate) fn and(self, other: Holding) -> Holding {
@@ -39,11 +52,16 @@ impl Holding {
     }
 }
 
+/// The place of what strays in a [`Holding`].
+const STRAYS: usize = 3;
+
 /// What associations hold; one without anything has no entry.
 #[derive(Debug)]
 pub(crate) struct Shares {
     sessions: Keyed<AssociationId, usize>,
     held: Keyed<(AssociationId, WorkerId), Holding>,
+    /// Keys that stray.
+    strays: Keyed<AssociationId, usize>,
     /// How much there is: on each worker, and sessions.
     room: Holding,
     most_sessions: usize,
@@ -62,6 +80,7 @@ impl Shares {
         Shares {
             sessions: keyed(sessions),
             held: keyed(held),
+            strays: keyed(held.rotate_left(32)),
             room,
             most_sessions,
             percent: percent.min(100),
@@ -136,7 +155,9 @@ impl Shares {
 
     /// What `association` holds on `worker`.
     pub(crate) fn held(&self, association: AssociationId, worker: WorkerId) -> Holding {
-        self.held.get(&(association, worker)).copied().unwrap_or_default()
+        let mut all = self.held.get(&(association, worker)).copied().unwrap_or_default();
+        all.0[STRAYS] = self.strays.get(&association).copied().unwrap_or_default();
+        all
     }
 
     /// Whether `association` may hold so much more on `worker`.
@@ -165,16 +186,28 @@ impl Shares {
 
     /// `association` holds so much more on `worker`.
     pub(crate) fn add(&mut self, association: AssociationId, worker: WorkerId, more: Holding) {
-        if more != Holding::default() {
+        let own = more.of_one_worker();
+        if own != Holding::default() {
             let held = self.held.entry((association, worker)).or_default();
-            *held = held.and(more);
+            *held = held.and(own);
+        }
+        if more.0[STRAYS] > 0 {
+            *self.strays.entry(association).or_default() += more.0[STRAYS];
         }
     }
 
     /// `association` holds so much less on `worker`.
     pub(crate) fn remove(&mut self, association: AssociationId, worker: WorkerId, less: Holding) {
+        if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.strays.entry(association) {
+            let left = entry.get().saturating_sub(less.0[STRAYS]);
+            if left == 0 {
+                entry.remove();
+            } else {
+                entry.insert(left);
+            }
+        }
         if let hashbrown::hash_map::Entry::Occupied(mut entry) = self.held.entry((association, worker)) {
-            let left = entry.get().without(less);
+            let left = entry.get().without(less.of_one_worker());
             if left == Holding::default() {
                 entry.remove();
             } else {
@@ -189,7 +222,7 @@ mod tests {
     use super::*;
 
     fn shares() -> Shares {
-        Shares::new(Holding([10, 4, 4]), 6, 50, [1, 2])
+        Shares::new(Holding([10, 4, 4, 0]), 6, 50, [1, 2])
     }
 
     #[test]
@@ -209,7 +242,7 @@ mod tests {
     fn among_others_an_association_gets_its_part_of_every_worker() {
         let (a, b) = (AssociationId(1), AssociationId(2));
         let (first, second) = (WorkerId(0), WorkerId(1));
-        let tunnels = |count| Holding([count, 0, 0]);
+        let tunnels = |count| Holding([count, 0, 0, 0]);
         let mut shares = shares();
         shares.add(a, first, tunnels(4));
         assert!(shares.allows(a, first, tunnels(6)) && !shares.allows(a, first, tunnels(7)));
@@ -234,14 +267,31 @@ mod tests {
         shares.unite([vec![a, b], vec![c]].into_iter());
         [a, a, b].into_iter().for_each(|one| shares.add_session(one));
         assert!(!shares.allows_session(a) && !shares.allows_session(b) && shares.allows_session(c));
-        shares.add(a, worker, Holding([3, 0, 0]));
-        shares.add(b, worker, Holding([1, 0, 0]));
-        let allows = |shares: &Shares, one, tunnels| shares.allows(one, worker, Holding([tunnels, 0, 0]));
+        shares.add(a, worker, Holding([3, 0, 0, 0]));
+        shares.add(b, worker, Holding([1, 0, 0, 0]));
+        let allows = |shares: &Shares, one, tunnels| shares.allows(one, worker, Holding([tunnels, 0, 0, 0]));
         assert!(allows(&shares, b, 1) && !allows(&shares, b, 2) && allows(&shares, c, 5));
-        assert!(shares.has_room(b, worker, Holding([6, 0, 0])));
-        assert!(!shares.has_room(b, worker, Holding([7, 0, 0])));
+        assert!(shares.has_room(b, worker, Holding([6, 0, 0, 0])));
+        assert!(!shares.has_room(b, worker, Holding([7, 0, 0, 0])));
         shares.unite([vec![b]].into_iter());
         assert!(allows(&shares, b, 4) && !allows(&shares, b, 5));
+    }
+
+    #[test]
+    fn what_strays_is_of_all_workers_together() {
+        let (a, b) = (AssociationId(1), AssociationId(2));
+        let mut shares = Shares::new(Holding([10, 4, 4, 4]), 6, 50, [1, 2]);
+        shares.among(2);
+        let stray = |count| Holding([1, 0, 0, count]);
+        shares.add(a, WorkerId(0), stray(1));
+        shares.add(a, WorkerId(1), stray(1));
+        assert!(!shares.allows(a, WorkerId(2), stray(1)) && shares.allows(a, WorkerId(2), stray(0)));
+        assert!(shares.allows(b, WorkerId(2), stray(2)) && !shares.allows(b, WorkerId(2), stray(3)));
+        // A move of what it has takes nothing of them.
+        assert!(shares.allows(a, WorkerId(1), stray(1).of_one_worker()));
+        shares.remove(a, WorkerId(0), stray(1));
+        shares.remove(a, WorkerId(1), stray(1));
+        assert!(shares.strays.is_empty() && shares.held.is_empty());
     }
 
     #[test]
@@ -253,9 +303,9 @@ mod tests {
         assert!(shares.allows_session(a));
         shares.among(2);
         assert!(!shares.allows_session(a) && shares.allows_session(AssociationId(2)));
-        shares.add(a, worker, Holding([0, 2, 0]));
-        assert!(!shares.allows(a, worker, Holding([0, 1, 0])));
-        assert!(shares.allows(a, worker, Holding([0, 0, 2])));
-        assert!(!shares.allows(a, worker, Holding([0, 0, 3])));
+        shares.add(a, worker, Holding([0, 2, 0, 0]));
+        assert!(!shares.allows(a, worker, Holding([0, 1, 0, 0])));
+        assert!(shares.allows(a, worker, Holding([0, 0, 2, 0])));
+        assert!(!shares.allows(a, worker, Holding([0, 0, 3, 0])));
     }
 }

@@ -146,7 +146,8 @@ impl Sessions {
         let live = Live::of(&image, record.leases.clone());
         self.check_free(&live.tunnels, &live.addresses)?;
         let worker = self.config.owner(record.bucket);
-        let taken = Holding::of(&live.tunnels, &live.addresses);
+        let bucket = self.steered_by_exception(record.bucket);
+        let taken = Holding::of(&live.tunnels, &live.addresses, bucket);
         // What an association held above its share it holds here, too.
         if !self.shares.has_room(association, worker, taken) {
             return Err(Refusal::NoResources.into());

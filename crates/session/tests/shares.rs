@@ -151,3 +151,58 @@ fn among_others_an_association_has_its_share_of_sessions_and_of_ue_addresses() {
     world.sessions.share_among(1);
     ask(&mut world, SMF, 4, 0).expect("alone, it may have all");
 }
+
+/// Addresses that SMFs chose lie in any bucket: those that lie in another than their session's are told to every worker.
+#[test]
+fn one_association_cannot_take_all_room_for_keys_that_stray() {
+    let mut world = World::with(Config {
+        exceptions: 8,
+        association_percent: 50,
+        ..Config::for_workers(2)
+    });
+    world.sessions.share_among(2);
+    // A UE address of each session lies elsewhere: its bucket is that of the first.
+    let stray = |host: u8| {
+        let mut changes = chosen_session(Ipv4Addr::new(10, 45, 0, host));
+        let second = Ipv4Addr::new(10, 46, 0, host);
+        let pdr = changes.create_pdrs.last_mut().expect("the downlink PDR");
+        let mut more = pdr.pdi.ue_ip[0];
+        more.ipv4 = Some(second);
+        pdr.pdi.ue_ip.push(more);
+        changes
+    };
+    let mut establish = |association, host: u8| {
+        let ticket = world.ticket();
+        let cp = cp_f_seid(u64::from(host));
+        world
+            .sessions
+            .establish(world.now, ticket, association, cp, stray(host));
+        world.run().remove(0).result.map(|done| done.seid)
+    };
+    let mut taken = Vec::new();
+    let refused = (1..20).find_map(|host| match establish(SMF, host) {
+        Ok(seid) => {
+            taken.push(seid);
+            None
+        }
+        Err(refusal) => Some(refusal),
+    });
+    assert_eq!(refused, Some(Refusal::NoResources));
+    assert!(
+        (4..8).contains(&taken.len()),
+        "some lie in their bucket by chance: {}",
+        taken.len()
+    );
+    let other = establish(OTHER, 30).expect("half is left");
+    taken.push(other);
+    taken.into_iter().for_each(|seid| drop(world.delete(seid)));
+    world.assert_clean();
+    world.sessions.share_among(2);
+    (1..5).for_each(|host| {
+        drop(
+            world
+                .establish(u64::from(host), stray(host))
+                .expect("all was given back"),
+        )
+    });
+}

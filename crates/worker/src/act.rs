@@ -14,7 +14,7 @@ mod ways;
 
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{AdjacencyId, Blocks, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward, PortId};
-use packet::gtpu::MessageType;
+use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
 
 pub(crate) use self::uncommon::addresses_v6;
@@ -222,7 +222,11 @@ impl Act<'_> {
             false => block.is_halted(verdict.qers, verdict.urrs),
             true => block.is_closed(verdict.qers) || block.is_stopped(verdict.urrs),
         };
-        if is_halted || descriptor.tunnel.is_some_and(|tunnel| is_uncommon(tunnel, way)) {
+        if is_halted
+            || descriptor
+                .tunnel
+                .is_some_and(|tunnel| is_uncommon(tunnel, way, container))
+        {
             return Ok(None);
         }
         self.ways.stats.directions[direction].matched.add(octets);
@@ -312,8 +316,9 @@ fn way_of<const UNUSUAL: bool>(
 
 /// Whether what a packet came in has extension headers that have to be looked at, or go on with it.
 #[inline(always)]
-fn is_uncommon(tunnel: Tunnel, way: Way) -> bool {
-    let relays_container = tunnel.has_psc && way == Way::Tunnel;
+fn is_uncommon(tunnel: Tunnel, way: Way, container: [u8; 8]) -> bool {
+    // A container takes the place of the one that came; a service class does not.
+    let relays_container = tunnel.has_psc && container[3] != ExtensionType::PDU_SESSION_CONTAINER.0;
     let relays_more = way != Way::Plain && (tunnel.has_other_extensions || relays_container);
     tunnel.unknown.any() || relays_more
 }

@@ -9,7 +9,7 @@ use packet::build::{
 };
 use packet::checksum::Sum;
 use packet::eth::ether_type;
-use packet::gtpu::{self, ExtensionType, MessageType, flags};
+use packet::gtpu::{self, ExtensionHeader, ExtensionType, MessageType, flags};
 use packet::psc::PduType;
 use packet::tuple::proto;
 use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, ipv6, udp};
@@ -52,10 +52,48 @@ impl Optional {
     }
 }
 
-impl From<Option<Marking>> for Optional {
+/// What a QER's mark adds to the GTP-U header of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Added {
+    /// Nothing.
+    Nothing,
+    /// A PDU Session Container.
+    Container(Marking),
+    /// The extension header of this Service Class Indicator.
+    ServiceClass(u8),
+}
+
+impl Added {
+    /// What a mark asks for in a tunnel. Service classes are of downlink packets (TS 29.244 §5.4.12).
     #[inline(always)]
-    fn from(marking: Option<Marking>) -> Self {
-        let Some(marking) = marking else { return Self::None };
+    pub fn of(flags: ForwardFlags, mark: Mark) -> Self {
+        match (marking(flags, mark), mark.sci()) {
+            (Some(marking), _) => Self::Container(marking),
+            (None, Some(sci)) if marks_service_class(flags) => Self::ServiceClass(sci),
+            _ => Self::Nothing,
+        }
+    }
+}
+
+#[inline(always)]
+fn marks_service_class(flags: ForwardFlags) -> bool {
+    flags.contains(ForwardFlags::NEEDS_MARKING) && !flags.contains(ForwardFlags::UPLINK_CONTAINER)
+}
+
+/// The optional part of the GTP-U header with the extension header of a Service Class Indicator (TS 29.281 §5.2.2.3).
+#[inline(always)]
+const fn service_class(sci: u8) -> [u8; 8] {
+    [0, 0, 0, ExtensionType::SERVICE_CLASS_INDICATOR.0, 1, sci, 0, 0]
+}
+
+impl From<Added> for Optional {
+    #[inline(always)]
+    fn from(added: Added) -> Self {
+        let marking = match added {
+            Added::Nothing => return Self::None,
+            Added::ServiceClass(sci) => return Self::Short(service_class(sci)),
+            Added::Container(marking) => marking,
+        };
         let octets = marking.octets();
         match octets.first_chunk() {
             Some(short) if marking.len() == 8 => Self::Short(*short),
@@ -66,7 +104,7 @@ impl From<Option<Marking>> for Optional {
 
 /// The container that a QER's mark asks for in a tunnel.
 #[inline(always)]
-pub(crate) fn marking(flags: ForwardFlags, mark: Mark) -> Option<Marking> {
+fn marking(flags: ForwardFlags, mark: Mark) -> Option<Marking> {
     if !flags.contains(ForwardFlags::NEEDS_MARKING) {
         return None;
     }
@@ -83,11 +121,14 @@ pub(crate) fn marking(flags: ForwardFlags, mark: Mark) -> Option<Marking> {
     })
 }
 
-/// The container that a QER's mark asks for, as far as it is short: `Long` stands for any that is not.
+/// What a QER's mark asks for, as far as it is short: `Long` stands for any container that is not.
 #[inline(always)]
 pub(crate) fn short_container(flags: ForwardFlags, mark: Mark) -> Optional {
     let Some(qfi) = mark.qfi().filter(|_| flags.contains(ForwardFlags::NEEDS_MARKING)) else {
-        return Optional::None;
+        return match mark.sci().filter(|_| marks_service_class(flags)) {
+            Some(sci) => Optional::Short(service_class(sci)),
+            None => Optional::None,
+        };
     };
     const PSC: u8 = ExtensionType::PDU_SESSION_CONTAINER.0;
     if flags.contains(ForwardFlags::UPLINK_CONTAINER) {
@@ -116,8 +157,8 @@ impl Chain {
     }
 
     /// Collects what a message in `buf` has on in the next tunnel (TS 29.244 Table 8.2.64-1, NOTE 2): the container
-    /// of `marking`, else the received one if `keeps_psc`; then the others, except unknown ones that a node in the
-    /// middle takes out.
+    /// that is `added`, else the received one if `keeps_psc`; then the service class that is added, and the others,
+    /// except those of the same type and unknown ones that a node in the middle takes out.
     ///
     /// # Errors
     /// [`DropReason::NoHeadroom`] when the chain is longer than fits, and as [`relay_optional_part`].
@@ -125,19 +166,27 @@ impl Chain {
         &mut self,
         buf: &B,
         tunnel: &Tunnel,
-        marking: Option<Marking>,
+        added: Added,
         keeps_psc: bool,
     ) -> Result<Optional, DropReason> {
-        let relays_psc = marking.is_none() && keeps_psc && tunnel.has_psc;
+        let relays_psc = !matches!(added, Added::Container(_)) && keeps_psc && tunnel.has_psc;
         if !tunnel.has_other_extensions && !relays_psc {
-            return Ok(marking.into());
+            return Ok(added.into());
         }
-        let container = match marking {
-            Some(marking) => RelayedContainer::Replace(marking),
-            None if relays_psc => RelayedContainer::Keep,
-            None => RelayedContainer::Delete,
+        let container = match added {
+            Added::Container(marking) => RelayedContainer::Replace(marking),
+            _ if relays_psc => RelayedContainer::Keep,
+            _ => RelayedContainer::Delete,
         };
-        self.build(buf.data(), &read_again(buf)?, container)
+        let sci = match added {
+            Added::ServiceClass(sci) => Some([sci, 0]),
+            _ => None,
+        };
+        let added = sci.as_ref().map(|content| ExtensionHeader {
+            kind: ExtensionType::SERVICE_CLASS_INDICATOR,
+            content,
+        });
+        self.build(buf.data(), &read_again(buf)?, container, added)
     }
 
     #[cold]
@@ -146,11 +195,12 @@ impl Chain {
         frame: &[u8],
         gtpu: &GtpuFrame,
         container: RelayedContainer,
+        added: Option<ExtensionHeader<'_>>,
     ) -> Result<Optional, DropReason> {
         let mut message = gtpu.message(frame)?;
         // They count in the tunnel that the message came in.
         (message.sequence, message.npdu) = (None, None);
-        (_, self.len) = relay_optional_part(&message, container, &mut self.octets)?;
+        (_, self.len) = relay_optional_part(&message, container, added, &mut self.octets)?;
         Ok(if self.len == 0 {
             Optional::None
         } else {
@@ -480,7 +530,7 @@ mod tests {
                 cut: Cut { offset: 3, octets: len, hop: Hop::None },
             };
             let mut buf = VecBuf::new(&vec![7; len + 9]);
-            let container = match Optional::from(marking) {
+            let container = match Optional::from(marking.map_or(Added::Nothing, Added::Container)) {
                 Optional::Short(container) => Some(container),
                 _ => None,
             };

@@ -244,6 +244,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
         ppi: qer
             .paging_policy_indicator
             .and_then(|ppi| packet::Ppi::new(ppi.0)),
+        sci: qer.dl_flow_level_marking.and_then(service_class),
         mbr: qer.mbr.map(|mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
         averaging_window: qer.averaging_window.map(|window| window.0),
@@ -269,6 +270,11 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
         ppi: edit(qer.paging_policy_indicator, |ppi| {
             packet::Ppi::from_low_bits(ppi.0)
         }),
+        sci: match edit(qer.dl_flow_level_marking, service_class) {
+            Edit::Set(Some(sci)) => Edit::Set(sci),
+            Edit::Keep => Edit::Keep,
+            Edit::Set(None) | Edit::Clear => Edit::Clear,
+        },
         mbr: edit(qer.mbr, |mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: edit(qer.gbr, |gbr| rates(gbr.uplink, gbr.downlink)),
         averaging_window: edit(qer.averaging_window, |window| window.0),
@@ -277,6 +283,12 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
             .qer_control_indications
             .map(|sent| sent.value().is_some_and(packets::reports)),
     })
+}
+
+/// The Service Class Indicator of a marking: octet 2 of its extension header, whose octet 3 is spare (TS 29.281
+/// §5.2.2.3).
+fn service_class(sent: ie::DlFlowLevelMarking) -> Option<u8> {
+    sent.service_class_indicator.map(|[class, _]| class)
 }
 
 fn gate(closed: bool) -> Gate {

@@ -4,7 +4,9 @@
 //! docs/compliance/ts29244-ies.md tells what is refused from what is done, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
-use pfcp::ie::{MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers};
+use pfcp::ie::{
+    DlFlowLevelMarking, MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers,
+};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{Edit, IeType};
 use rules::model::{BarId, QerId, UrrId};
@@ -123,13 +125,15 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
     )
 }
 
-/// Marks of downlink flows, by DSCP for a TDF or by Service Class Indicator for
-/// GERAN (TS 29.244 §5.4.5, §5.4.12), and multicast QoS flows.
+/// Marks of downlink flows by DSCP, which a TDF makes (TS 29.244 §5.4.5), and multicast QoS flows.
 pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
     refuse_rule(
         Reject::rule(QerId(qer.qer_id.0)),
         &[
-            (qer.dl_flow_level_marking.is_some(), IeType::DL_FLOW_LEVEL_MARKING),
+            (
+                qer.dl_flow_level_marking.is_some_and(marks_by_dscp),
+                IeType::DL_FLOW_LEVEL_MARKING,
+            ),
             (
                 qer.qer_indications.is_some_and(numbers_packets),
                 IeType::QER_INDICATIONS,
@@ -141,7 +145,10 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<(), Reject> {
 pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<(), Reject> {
     refuse_rule(
         Reject::rule(QerId(qer.qer_id.0)),
-        &[(sets(qer.dl_flow_level_marking), IeType::DL_FLOW_LEVEL_MARKING)],
+        &[(
+            value(qer.dl_flow_level_marking).is_some_and(marks_by_dscp),
+            IeType::DL_FLOW_LEVEL_MARKING,
+        )],
     )
 }
 
@@ -168,6 +175,10 @@ pub(super) fn update_bar(bar: &UpdateBar<'_>) -> Result<(), Reject> {
 
 fn is_triggered_otherwise(sent: ReportingTriggers) -> bool {
     TRIGGERS.into_iter().any(|trigger| sent.contains(trigger))
+}
+
+fn marks_by_dscp(sent: DlFlowLevelMarking) -> bool {
+    sent.tos_traffic_class.is_some()
 }
 
 fn numbers_packets(sent: QerIndications) -> bool {

@@ -175,8 +175,6 @@ fn leaf(ie_type: u16) -> Octets {
         // Packet rates, uplink: 9 a minute; 9 left until a time.
         94 => &[1, 0, 0, 9],
         193 => &[1, 0, 9, 0, 0, 0, 9, 0, 0, 0, 0],
-        // Service Class Indicator.
-        97 => &[2, 0x80, 1],
         // HTTP header.
         98 => b"\x00\x01a\x01b",
         // Time Quota Mechanism.

@@ -22,7 +22,8 @@ pub enum RelayedContainer {
 
 /// Writes the optional part with which `message` goes on to the start of `out`, and gives the E, S and PN for
 /// [`GtpuTemplate::apply_optional`](super::GtpuTemplate::apply_optional) and its octets: 0 when nothing is left.
-/// The container comes first; unknown extension headers that an intermediate node takes out are taken out.
+/// The container comes first, then `added`, which takes the place of all of its type; unknown extension headers that an
+/// intermediate node takes out are taken out.
 ///
 /// # Errors
 /// [`DropReason::UnknownGtpuExtension`] when an intermediate node must understand one of them,
@@ -30,6 +31,7 @@ pub enum RelayedContainer {
 pub fn relay_optional_part(
     message: &Message<'_>,
     container: RelayedContainer,
+    added: Option<ExtensionHeader<'_>>,
     out: &mut [u8],
 ) -> Result<(u8, usize), DropReason> {
     if message.extensions.unknown().refused_by_intermediate() {
@@ -51,8 +53,14 @@ pub fn relay_optional_part(
             chain.put(ExtensionHeader { kind, content })?;
         }
     }
+    if let Some(added) = added {
+        chain.put(added)?;
+    }
+    let is_replaced = |header: &ExtensionHeader<'_>| added.is_some_and(|added| added.kind == header.kind);
     for header in message.extensions.into_iter().filter(goes_on) {
-        chain.put(header)?;
+        if !is_replaced(&header) {
+            chain.put(header)?;
+        }
     }
     chain.finish(message.sequence, message.npdu)
 }

@@ -58,7 +58,7 @@ struct Entry {
 }
 
 impl Matcher {
-    /// Of rules in the order of matching; `marks` tells whether a QER has a QFI, `number_of` which content is which.
+    /// Of rules in the order of matching; `marks` tells whether a QER marks packets, `number_of` which content is which.
     ///
     /// # Errors
     /// There are too many filters. That the rules name no more than a session has slots is for the caller to see to.

@@ -272,6 +272,8 @@ pub struct QerUpdate {
     pub rqi: Option<bool>,
     /// Paging Policy Indicator.
     pub ppi: Edit<Ppi>,
+    /// The Service Class Indicator of DL Flow Level Marking.
+    pub sci: Edit<u8>,
     /// Maximum Bitrate.
     pub mbr: Edit<BitRates>,
     /// Guaranteed Bitrate.
@@ -294,6 +296,7 @@ impl QerUpdate {
             qfi: Edit::Keep,
             rqi: None,
             ppi: Edit::Keep,
+            sci: Edit::Keep,
             mbr: Edit::Keep,
             gbr: Edit::Keep,
             averaging_window: Edit::Keep,
@@ -316,6 +319,7 @@ impl QerUpdate {
         self.qfi.apply(&mut qer.qfi);
         replace(&mut qer.rqi, self.rqi);
         self.ppi.apply(&mut qer.ppi);
+        self.sci.apply(&mut qer.sci);
         self.mbr.apply(&mut qer.mbr);
         self.gbr.apply(&mut qer.gbr);
         self.averaging_window.apply(&mut qer.averaging_window);

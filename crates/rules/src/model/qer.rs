@@ -92,6 +92,9 @@ pub struct Qer {
     pub rqi: bool,
     /// The Paging Policy Indicator of downlink packets.
     pub ppi: Option<Ppi>,
+    /// The Service Class Indicator that downlink packets are marked with in tunnels, for GERAN (TS 29.244 §5.4.12); not
+    /// beside a QFI.
+    pub sci: Option<u8>,
     /// The maximum bit rate; `None` is no limit, and 0 lets nothing pass.
     pub mbr: Option<BitRates>,
     /// The guaranteed bit rate: within it packets are green.
@@ -116,12 +119,18 @@ impl Qer {
             qfi: None,
             rqi: false,
             ppi: None,
+            sci: None,
             mbr: None,
             gbr: None,
             averaging_window: None,
             packet_rates: None,
             reports_rate: false,
         }
+    }
+
+    /// Whether packets are marked with something of it: several QERs of a PDR do not add up, the first that marks does.
+    pub const fn marks(&self) -> bool {
+        self.qfi.is_some() || self.sci.is_some()
     }
 
     /// Whether the GBR of a direction is above its MBR. Without an MBR any GBR will do.

@@ -288,12 +288,14 @@ pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
     let rates = prop_oneof![4 => pair, 1 => below];
     let window = prop::option::weighted(0.2, 0..3000u32);
     let packets = prop::option::weighted(0.15, any_packet_rates());
-    let rates = (rates, window, packets);
+    let sci = prop::option::weighted(0.2, any::<u8>());
+    let rates = (rates, window, packets, sci);
     (any_gate(), any_gate(), qfi, any::<bool>(), ppi, rates).prop_map(
-        |(gate_ul, gate_dl, qfi, rqi, ppi, ((mbr, gbr), averaging_window, packet_rates))| Qer {
+        |(gate_ul, gate_dl, qfi, rqi, ppi, ((mbr, gbr), averaging_window, packet_rates, sci))| Qer {
             gate_ul,
             gate_dl,
-            qfi,
+            qfi: qfi.filter(|_| sci.is_none()),
+            sci,
             rqi,
             ppi,
             mbr,
@@ -569,6 +571,7 @@ impl Edited {
                 qfi: qer.qfi.map_or(Edit::Clear, Edit::Set),
                 rqi: Some(qer.rqi),
                 ppi: qer.ppi.map_or(Edit::Clear, Edit::Set),
+                sci: qer.sci.map_or(Edit::Clear, Edit::Set),
                 mbr: qer.mbr.map_or(Edit::Clear, Edit::Set),
                 gbr: qer.gbr.map_or(Edit::Clear, Edit::Set),
                 averaging_window: qer.averaging_window.map_or(Edit::Clear, Edit::Set),

@@ -209,6 +209,7 @@ struct Qer {
     qfi: Option<u8>,
     rqi: bool,
     ppi: Option<u8>,
+    sci: Option<u8>,
     /// Uplink and downlink, bit/s.
     mbr: Option<(u64, u64)>,
     gbr: Option<(u64, u64)>,
@@ -664,6 +665,7 @@ fn qer(qer: &model::Qer) -> Qer {
         qfi,
         rqi,
         ppi,
+        sci,
         mbr,
         gbr,
         averaging_window,
@@ -677,6 +679,7 @@ fn qer(qer: &model::Qer) -> Qer {
         qfi: qfi.map(Qfi::get),
         rqi,
         ppi: ppi.map(Ppi::get),
+        sci,
         mbr: mbr.map(rates),
         gbr: gbr.map(rates),
         averaging_window,

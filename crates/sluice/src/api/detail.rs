@@ -169,6 +169,9 @@ pub struct Qer {
     /// The Paging Policy Indicator of downlink packets.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ppi: Option<u8>,
+    /// The Service Class Indicator of downlink packets in tunnels.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub service_class: Option<u8>,
 }
 
 /// What was counted.

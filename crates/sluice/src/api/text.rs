@@ -373,6 +373,7 @@ impl Qer {
             self.qfi.map(|qfi| format!("QFI {qfi}")),
             self.rqi.then(|| "RQI".to_owned()),
             self.ppi.map(|ppi| format!("PPI {ppi}")),
+            self.service_class.map(|class| format!("SCI {class}")),
         ];
         list(marks.into_iter().flatten())
     }

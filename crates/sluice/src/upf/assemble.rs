@@ -187,6 +187,7 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.sessions.max_correlations = config.limits.correlations.value() as u16;
     let own = share(config.limits.sessions.size(), config.workers.count.size());
     made.sessions.worker_tunnels = WorkerConfig::tunnels(own);
+    made.sessions.exceptions = config.limits.sessions.size();
     made.sessions.worker_addresses = WorkerConfig::addresses(own);
     made.sessions.association_percent = config.n4.association_share_percent.value() as u8;
     made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());

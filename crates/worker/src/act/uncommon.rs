@@ -7,7 +7,6 @@ use flow::{
     Direction, ExtensionId, FlowFlags, Forward, ForwardFlags, ForwardKind, LiveBlock, OuterAddresses,
     PackedForward, PortId,
 };
-use packet::build::Marking;
 use packet::gtpu::{Ies, MessageType};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
@@ -18,7 +17,7 @@ use transport::Adjacency;
 use super::{Act, check_size, live, pass_meters};
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Notes, Verdict};
-use crate::encap::{self, Chain, Cut, Hop, Optional};
+use crate::encap::{self, Added, Chain, Cut, Hop, Optional};
 use crate::io::Ingress;
 use crate::special::{self, EgressMark};
 use crate::tx::take_back;
@@ -208,8 +207,8 @@ impl<'a> Act<'a> {
         };
         let adjacency = self.ways.adjacent(id)?;
         let mark = block.mark(verdict.marking);
-        let marking = encap::marking(forward.flags(), mark);
-        let optional = optional(self.chain, buf, descriptor, &forward, marking)?;
+        let added = Added::of(forward.flags(), mark);
+        let optional = optional(self.chain, buf, descriptor, &forward, added)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + usize::from(descriptor.octets), adjacency.mtu())?;
         Ok(Found {
@@ -318,7 +317,7 @@ impl<'a> Act<'a> {
         }
         check_extensions(&forward, descriptor)?;
         let adjacency = self.ways.adjacent(forward.adjacency())?;
-        let optional = optional(self.chain, buf, descriptor, &forward, None)?;
+        let optional = optional(self.chain, buf, descriptor, &forward, Added::Nothing)?;
         let octets = usize::from(descriptor.octets);
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         check_size(outer + octets, adjacency.mtu())?;
@@ -405,14 +404,14 @@ fn optional<B: PacketBuf>(
     buf: &B,
     descriptor: &Descriptor,
     forward: &PackedForward,
-    marking: Option<Marking>,
+    added: Added,
 ) -> Result<Optional, DropReason> {
     match &descriptor.tunnel {
         Some(tunnel) if forward.flags().contains(ForwardFlags::KEEP_EXTENSIONS) => {
             let keeps_psc = !descriptor.verdict.flags.contains(FlowFlags::DELETES_PSC);
-            chain.collect(buf, tunnel, marking, keeps_psc)
+            chain.collect(buf, tunnel, added, keeps_psc)
         }
-        _ => Ok(marking.into()),
+        _ => Ok(added.into()),
     }
 }
 

@@ -401,6 +401,7 @@ fn qer(qer: &Qer) -> Result<model::Qer> {
         qfi: qer.qfi.map(qfi).transpose()?,
         rqi: qer.rqi,
         ppi: qer.ppi.map(ppi).transpose()?,
+        sci: qer.sci,
         mbr: qer.mbr.map(rates),
         gbr: qer.gbr.map(rates),
         averaging_window: qer.averaging_window,

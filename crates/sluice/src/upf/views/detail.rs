@@ -185,6 +185,7 @@ fn qer(qer: &Qer, correlation: Option<Correlation>) -> api::Qer {
         qfi: qer.qfi.map(|qfi| qfi.get()),
         rqi: qer.rqi,
         ppi: qer.ppi.map(|ppi| ppi.get()),
+        service_class: qer.sci,
     }
 }
 
