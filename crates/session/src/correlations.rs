@@ -103,20 +103,21 @@ impl Correlations {
     }
 
     /// A session has this in common with those that have the same name, if any, at no rate that it says yet. A new
-    /// correlation counts for `payer`, which may have no more than `allowed`. Tells whether it has not been so before;
-    /// `None`: there is no room.
+    /// correlation counts for `payer`, if it `may` have one more. Tells whether it has not been so before; `None`: there is
+    /// no room.
     fn join(
         &mut self,
         index: SessionIndex,
         name: (AssociationId, CorrelationId),
-        (payer, allowed): (AssociationId, usize),
+        (payer, may): (AssociationId, bool),
     ) -> Option<bool> {
         if self.by_session.contains_key(&(index, name.1)) {
             return Some(false);
         }
         let place = match self.by_name.get(&name) {
             Some(place) => *place,
-            None => self.found(name, payer, allowed)?,
+            None if may => self.found(name, payer)?,
+            None => return None,
         };
         let group = self.groups.get_mut(place)?.as_mut()?;
         if group.members.len() >= MOST_MEMBERS {
@@ -128,13 +129,8 @@ impl Correlations {
         Some(true)
     }
 
-    fn found(
-        &mut self,
-        name: (AssociationId, CorrelationId),
-        payer: AssociationId,
-        allowed: usize,
-    ) -> Option<usize> {
-        if self.len() >= self.most || self.held(payer) >= allowed {
+    fn found(&mut self, name: (AssociationId, CorrelationId), payer: AssociationId) -> Option<usize> {
+        if self.len() >= self.most {
             return None;
         }
         let place = self.free.pop_first().unwrap_or(self.groups.len());
@@ -276,11 +272,12 @@ impl Sessions {
         rules: &SessionRules,
         joined: &mut Vec<CorrelationId>,
     ) -> Result<(), Refusal> {
-        let allowed = self.shares.part_of(self.correlations.most());
         for (correlation, _) in rules.correlations() {
+            let held = |association| self.correlations.held(association);
+            let may = self.shares.allows_of(self.correlations.most(), payer, held);
             let is_new = self
                 .correlations
-                .join(index, (owner, correlation), (payer, allowed))
+                .join(index, (owner, correlation), (payer, may))
                 .ok_or(Refusal::NoResources)?;
             if is_new {
                 joined.push(correlation);

@@ -117,8 +117,19 @@ impl Shares {
         }
     }
 
+    /// Whether the party of `association` may have one more of things of which there are `most`, if its associations hold
+    /// so many.
+    pub(crate) fn allows_of(
+        &self,
+        most: usize,
+        association: AssociationId,
+        held: impl Fn(AssociationId) -> usize,
+    ) -> bool {
+        self.sum(association, held, |one, other| one + other) < self.part_of(most)
+    }
+
     /// What one party may have of so much.
-    pub(crate) fn part_of(&self, room: usize) -> usize {
+    fn part_of(&self, room: usize) -> usize {
         match self.has_others {
             true => (room as u128 * u128::from(self.percent) / 100) as usize,
             false => room,
@@ -132,8 +143,7 @@ impl Shares {
 
     /// Whether `association` may have one session more.
     pub(crate) fn allows_session(&self, association: AssociationId) -> bool {
-        let sessions = self.sum(association, |one| self.sessions(one), |all, one| all + one);
-        sessions < self.part_of(self.most_sessions)
+        self.allows_of(self.most_sessions, association, |one| self.sessions(one))
     }
 
     /// `association` has one session more.
