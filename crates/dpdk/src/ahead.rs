@@ -26,6 +26,9 @@ const STEP: usize = 4 << 20;
 const HUGE: usize = 2 << 20;
 /// The least that the allocator takes.
 const LEAST: usize = 64 << 20;
+/// The largest that the allocator takes as one piece: of several it would commit the ends of all at once, and be taken to
+/// have come there.
+const MOST: usize = 16 << 30;
 
 /// Tells that memory is about to be used, or that it could be given back; the answer is whether that was done.
 type CommitFn = unsafe extern "C" fn(bool, *mut c_void, usize, *mut bool, *mut c_void) -> bool;
@@ -161,8 +164,9 @@ impl Ahead {
         if IS_GIVEN.swap(true, Ordering::Relaxed) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let region: &'static Region =
-            Box::leak(Box::new(Region::map(octets.max(LEAST).next_multiple_of(LEAST))?));
+        let region: &'static Region = Box::leak(Box::new(Region::map(
+            octets.clamp(LEAST, MOST).next_multiple_of(LEAST),
+        )?));
         // SAFETY: the range is mapped, all zero, aligned and nobody else's, and stays mapped; `commit` is told of it by
         // a pointer that stays valid.
         let is_taken = unsafe {

@@ -7,7 +7,7 @@
 use flow::Nanos;
 use pfcp::ie::Cause;
 use pfcp::message::{PfdManagementRequest, PfdManagementResponse};
-use rules::model::{Edit, PdiUpdate, PdrUpdate, SessionRules, Urr, UrrTermsUpdate, UrrUpdate};
+use rules::model::{Application, Edit, PdiUpdate, PdrUpdate, SessionRules, Urr, UrrTermsUpdate, UrrUpdate};
 use session::{Changes, Done, Refusal, Seid};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Followers {
     under_way: BTreeMap<u64, Seid>,
     /// Those that are tried again.
     later: VecDeque<(Nanos, Seid)>,
-    /// All sessions whose PDRs name applications, and some that have ended.
+    /// All sessions whose PDRs or URRs name applications, and some that have ended.
     naming: BTreeSet<Seid>,
 }
 
@@ -72,10 +72,8 @@ impl Endpoint {
 
     /// A session may name applications now that it did not, or no more.
     pub(crate) fn note_applications(&mut self, seid: Seid) {
-        let names = self.sessions.session(seid).is_some_and(|session| {
-            let mut pdrs = session.rules().pdrs().iter();
-            pdrs.any(|pdr| pdr.pdi.application.is_some())
-        });
+        let session = self.sessions.session(seid);
+        let names = session.is_some_and(|session| applications(session.rules()).next().is_some());
         if !names {
             self.followers.naming.remove(&seid);
         } else if self.followers.naming.insert(seid)
@@ -134,14 +132,15 @@ impl Endpoint {
     }
 }
 
-fn is_stale(rules: &SessionRules, pfds: &Pfds) -> bool {
+/// The applications that PDRs detect and that quotas exempt.
+fn applications(rules: &SessionRules) -> impl Iterator<Item = &Application> {
     let detected = rules.pdrs().iter().filter_map(|pdr| pdr.pdi.application.as_ref());
-    let exempt = rules
-        .urrs()
-        .iter()
-        .flat_map(|urr| &urr.terms().exempt_applications);
-    let mut named = detected.chain(exempt);
-    named.any(|application| pfds.renewed(application).is_some())
+    let urrs = rules.urrs().iter();
+    detected.chain(urrs.flat_map(|urr| &urr.terms().exempt_applications))
+}
+
+fn is_stale(rules: &SessionRules, pfds: &Pfds) -> bool {
+    applications(rules).any(|application| pfds.renewed(application).is_some())
 }
 
 /// The updates of PDRs and URRs whose applications are not what they were.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use flow::meter::{MeterSpec, Rate, SharedId};
 use packet::Teid;
+use smallvec::SmallVec;
 
 use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex};
 
@@ -30,7 +31,8 @@ use crate::ue;
 /// PDRs of one session.
 pub const MAX_PDRS: usize = 1000;
 
-/// Flows and SDF filters that all URRs of one session together exempt from their quotas.
+/// Flows and SDF filters, and ranges of ports in them, that all URRs of one session together exempt from their quotas: what a
+/// packet is compared with at most.
 pub const MAX_EXEMPT_FLOWS: usize = 256;
 
 /// UE addresses and framed routes of one session.
@@ -158,10 +160,27 @@ pub fn classifier(rules: &SessionRules, network: &Network) -> Result<Classifier,
 fn classify(rules: &SessionRules, network: &Network) -> Result<(Vec<Decision>, Classifier), CompileError> {
     check_limits(rules)?;
     check_identity(rules)?;
-    let knows_ue = knows_ue(rules);
-    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, knows_ue))?;
+    let common = Common::of(rules);
+    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, &common))?;
     let classifier = Classifier::new(rules, &decisions, network)?;
     Ok((decisions, classifier))
+}
+
+/// What is the same for all PDRs of a session.
+struct Common {
+    /// Whether any PDR names an address of the UE.
+    knows_ue: bool,
+    /// The counters of each URR, by its slot ([`SessionRules::counter_slots`]).
+    counters: SmallVec<[u64; 8]>,
+}
+
+impl Common {
+    fn of(rules: &SessionRules) -> Self {
+        Self {
+            knows_ue: knows_ue(rules),
+            counters: rules.counter_slots(),
+        }
+    }
 }
 
 /// Whether any PDR names an address of the UE.
@@ -180,12 +199,12 @@ pub fn is_classified_like(image: &SessionImage, older: &SessionRules, network: &
         && rules.pdrs().iter().all(is_own)
         && rules.shared_filters().eq(older.shared_filters());
     if detects_alike {
-        let (knew_ue, knows_ue) = (knows_ue(older), knows_ue(rules));
+        let (before, now) = (Common::of(older), Common::of(rules));
         let mut pdrs = rules.pdrs().iter().zip(older.pdrs()).enumerate();
         return image.keeps_slots(older)
             && pdrs.all(|(slot, (pdr, old))| {
-                let new = decision(slot, pdr, rules, knows_ue);
-                new.is_ok() && new == decision(slot, old, older, knew_ue)
+                let new = decision(slot, pdr, rules, &now);
+                new.is_ok() && new == decision(slot, old, older, &before)
             });
     }
     let before = classifier(older, network);
@@ -290,7 +309,7 @@ fn check_qers(rules: &SessionRules) -> Result<(), CompileError> {
     qers.iter().enumerate().find_map(fault).map_or(Ok(()), Err)
 }
 
-fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Result<Decision, CompileError> {
+fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, common: &Common) -> Result<Decision, CompileError> {
     let failed = |reason| CompileError {
         rule: pdr.id.into(),
         reason,
@@ -317,14 +336,15 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
     }
     for &id in &pdr.urrs {
         let slot = rules.urrs().iter().position(|urr| urr.id == id);
-        urrs |= 1 << slot.ok_or(missing(id.into()))?;
+        let counters = slot.and_then(|slot| common.counters.get(slot));
+        urrs |= counters.ok_or(missing(id.into()))?;
     }
     let is_uplink = pdr.pdi.source_interface == SourceInterface::Access;
     Ok(Decision {
         pdr: slot as u16,
         forward: forward as u8,
         qers: qers | packet_slots(rules, &pdr.qers),
-        urrs: counters(rules, urrs) | activity(rules),
+        urrs: urrs | activity(rules),
         content: ContentId::NONE,
         marking: marking.unwrap_or(Decision::NO_MARK),
         direction: if is_uplink {
@@ -336,7 +356,7 @@ fn decision(slot: usize, pdr: &Pdr, rules: &SessionRules, knows_ue: bool) -> Res
         deletes_psc: pdr
             .outer_header_removal
             .is_some_and(|removal| removal.deletes_psc),
-        source_check: ue::source_check(rules, pdr, Some(far), knows_ue),
+        source_check: ue::source_check(rules, pdr, Some(far), common.knows_ue),
     })
 }
 
@@ -405,12 +425,6 @@ fn redirects(rules: &SessionRules) -> Vec<(u8, Redirect)> {
     let fars = (0..).zip(rules.fars());
     fars.filter_map(|(slot, far)| Some((slot, far.redirect.clone()?)))
         .collect()
-}
-
-/// The counters that count now of the URRs in these slots.
-fn counters(rules: &SessionRules, urrs: u64) -> u64 {
-    let slots = (0..rules.urrs().len()).filter(|slot| urrs >> slot & 1 == 1);
-    slots.fold(0, |all, slot| all | rules.counter_slots(slot))
 }
 
 fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {

@@ -271,7 +271,10 @@ impl SessionImage {
 
     /// Knows what was told and counted under `older`: of PDRs whose FARs have not changed since, and of URRs that stay.
     pub fn remember(&mut self, older: &Self) {
-        self.remember_dropped(older);
+        // A session in the place of another counts from nothing.
+        if self.seid == older.seid {
+            self.remember_dropped(older);
+        }
         self.remember_told(older);
     }
 

@@ -41,9 +41,16 @@ pub struct SharedRate {
 struct Group {
     /// Who it counts for.
     payer: AssociationId,
-    /// By what it is known: one name, or that of each association of a set that has sessions of it.
-    names: Vec<(AssociationId, CorrelationId)>,
-    members: Vec<(SessionIndex, [Rate; 2])>,
+    members: Vec<Member>,
+}
+
+#[derive(Debug)]
+struct Member {
+    session: SessionIndex,
+    /// Whose session it is: several associations of a set may have sessions of one correlation.
+    owner: AssociationId,
+    /// What its QER says, by direction.
+    rates: [Rate; 2],
 }
 
 /// All correlations. Meters have the numbers behind those of policers.
@@ -123,7 +130,11 @@ impl Correlations {
         if group.members.len() >= MOST_MEMBERS {
             return None;
         }
-        group.members.push((index, [Rate::UNLIMITED; 2]));
+        group.members.push(Member {
+            session: index,
+            owner: name.0,
+            rates: [Rate::UNLIMITED; 2],
+        });
         self.by_session.insert((index, name.1), place);
         self.changed.insert(place);
         Some(true)
@@ -139,7 +150,6 @@ impl Correlations {
         }
         *self.groups.get_mut(place)? = Some(Group {
             payer,
-            names: vec![name],
             members: Vec::new(),
         });
         self.by_name.insert(name, place);
@@ -155,10 +165,10 @@ impl Correlations {
             };
             let group = self.groups.get_mut(*place).and_then(Option::as_mut);
             let mut members = group.into_iter().flat_map(|group| &mut group.members);
-            if let Some((_, rates)) = members.find(|(member, _)| *member == index)
-                && *rates != qer.maximum()
+            if let Some(member) = members.find(|member| member.session == index)
+                && member.rates != qer.maximum()
             {
-                *rates = qer.maximum();
+                member.rates = qer.maximum();
                 self.changed.insert(*place);
             }
         }
@@ -186,13 +196,12 @@ impl Correlations {
         let Some(slot) = self.groups.get_mut(place) else {
             return;
         };
+        let mut owners = Vec::new();
         if let Some(group) = slot {
-            group.members.retain(|(member, _)| *member != index);
+            let left = group.members.extract_if(.., |member| member.session == index);
+            owners.extend(left.map(|member| member.owner));
         }
-        if let Some(Group { payer, names, .. }) = slot.take_if(|group| group.members.is_empty()) {
-            for name in &names {
-                self.by_name.remove(name);
-            }
+        if let Some(Group { payer, .. }) = slot.take_if(|group| group.members.is_empty()) {
             self.free.insert(place);
             if let Some(held) = self.held.get_mut(&payer) {
                 *held -= 1;
@@ -200,6 +209,18 @@ impl Correlations {
                     self.held.remove(&payer);
                 }
             }
+        }
+        for owner in owners {
+            self.forget_name(place, (owner, correlation));
+        }
+    }
+
+    /// A name that no session has any more means nothing, and may mean something else.
+    fn forget_name(&mut self, place: usize, name: (AssociationId, CorrelationId)) {
+        let group = self.groups.get(place).and_then(Option::as_ref);
+        let mut members = group.into_iter().flat_map(|group| &group.members);
+        if members.all(|member| member.owner != name.0) && self.by_name.get(&name) == Some(&place) {
+            self.by_name.remove(&name);
         }
     }
 
@@ -214,12 +235,12 @@ impl Correlations {
     pub(crate) fn hand_over(&mut self, index: SessionIndex, to: AssociationId) {
         let all: Vec<(CorrelationId, usize)> = self.of(index).collect();
         for (correlation, place) in all {
-            let name = (to, correlation);
-            if let Some(group) = self.groups.get_mut(place).and_then(Option::as_mut)
-                && !self.by_name.contains_key(&name)
-            {
-                group.names.push(name);
-                self.by_name.insert(name, place);
+            let group = self.groups.get_mut(place).and_then(Option::as_mut);
+            let mut members = group.into_iter().flat_map(|group| &mut group.members);
+            if let Some(member) = members.find(|member| member.session == index) {
+                let from = std::mem::replace(&mut member.owner, to);
+                self.by_name.entry((to, correlation)).or_insert(place);
+                self.forget_name(place, (from, correlation));
             }
         }
     }
@@ -239,12 +260,12 @@ impl Sessions {
         let group = self.correlations.groups.get(place).and_then(Option::as_ref);
         let members = group.map_or(&[][..], |group| &group.members);
         let mut rates = [Rate::UNLIMITED; 2];
-        for (_, said) in members {
+        for Member { rates: said, .. } in members {
             rates = std::array::from_fn(|way| rates[way].min(said[way]));
         }
         let sessions = members
             .iter()
-            .filter_map(|(index, _)| self.slots.get(index.index())?.as_deref());
+            .filter_map(|member| self.slots.get(member.session.index())?.as_deref());
         let mut workers: Vec<WorkerId> = sessions
             .flat_map(|session| [Some(self.owner(session.bucket)), self.other_owner(session)])
             .flatten()
@@ -264,17 +285,17 @@ impl Sessions {
     }
 
     /// Joins a session to what its rules have in common with those of others of its `owner`, and enters in `joined` what
-    /// is new of it, also if not all can be had.
+    /// is new of it, also if not all can be had. What is new counts for `payer`, within its share if one is held to that.
     pub(crate) fn correlate(
         &mut self,
         index: SessionIndex,
-        (owner, payer): (AssociationId, AssociationId),
+        (owner, payer, is_held): (AssociationId, AssociationId, bool),
         rules: &SessionRules,
         joined: &mut Vec<CorrelationId>,
     ) -> Result<(), Refusal> {
         for (correlation, _) in rules.correlations() {
             let held = |association| self.correlations.held(association);
-            let may = self.shares.allows_of(self.correlations.most(), payer, held);
+            let may = !is_held || self.shares.allows_of(self.correlations.most(), payer, held);
             let is_new = self
                 .correlations
                 .join(index, (owner, correlation), (payer, may))

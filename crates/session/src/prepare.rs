@@ -219,7 +219,8 @@ impl Sessions {
         let packets = std::mem::take(&mut changes.packets);
         changes.make(&mut rules, &self.config.predefined)?;
         let mut image = self.compile(Arc::new(rules))?;
-        self.correlate(index, (subject.owner, subject.association), &image.rules, joined)?;
+        let parties = (subject.owner, subject.association, true);
+        self.correlate(index, parties, &image.rules, joined)?;
         image.share_rates(|correlation| self.correlations.meter(index, correlation));
         image.packets = packets;
         image.session = index;

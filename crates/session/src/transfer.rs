@@ -154,7 +154,8 @@ impl Sessions {
         }
         let index = self.indexes.take().ok_or(Refusal::NoResources)?;
         let mut joined = Vec::new();
-        if let Err(refusal) = self.correlate(index, (association, association), &image.rules, &mut joined) {
+        let parties = (association, association, false);
+        if let Err(refusal) = self.correlate(index, parties, &image.rules, &mut joined) {
             self.correlations.leave_all(index);
             self.indexes.give_back(index);
             return Err(refusal.into());

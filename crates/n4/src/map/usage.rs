@@ -28,7 +28,7 @@ pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, R
     let terms = UrrTerms {
         exempt_applications: exempt_applications(applications.iter(), context, reject)?,
         exempt_filters: exempt_filters(filters, reject)?,
-        ..terms(urr, now)
+        ..terms(urr, context)
     };
     let made = Urr {
         id: UrrId(urr.urr_id.0),
@@ -62,7 +62,7 @@ pub(super) fn update(urr: &UpdateUrr<'_>, context: Context<'_>) -> Result<UrrUpd
         exempt_filters: names_filters
             .then(|| exempt_filters(filters, reject))
             .transpose()?,
-        ..terms_update(urr, now)
+        ..terms_update(urr, context)
     };
     let made = UrrUpdate {
         id: UrrId(urr.urr_id.0),
@@ -118,21 +118,22 @@ macro_rules! terms {
     };
 }
 
-fn terms(urr: &CreateUrr<'_>, now: UnixSeconds) -> UrrTerms {
-    terms!((UrrTerms, Subsequent), (given, given_some), urr, now, {
-        additional_monitoring_times: urr.additional_monitoring_time.iter().map(|time| monitoring_time(&time)).collect(),
+fn terms(urr: &CreateUrr<'_>, context: Context<'_>) -> UrrTerms {
+    let times = urr.additional_monitoring_time.iter();
+    terms!((UrrTerms, Subsequent), (given, given_some), urr, context.now, {
+        additional_monitoring_times: times.map(|time| monitoring_time(&context.peer.own(&time))).collect(),
         linked: urr.linked_urr_id.iter().map(|linked| UrrId(linked.0)).collect(),
         exempt_applications: Vec::new(),
         exempt_filters: Vec::new(),
     })
 }
 
-fn terms_update(urr: &UpdateUrr<'_>, now: UnixSeconds) -> UrrTermsUpdate {
+fn terms_update(urr: &UpdateUrr<'_>, context: Context<'_>) -> UrrTermsUpdate {
     let times = &urr.additional_monitoring_time;
     let linked = &urr.linked_urr_id;
-    terms!((UrrTermsUpdate, SubsequentUpdate), (edit, edit_some), urr, now, {
+    terms!((UrrTermsUpdate, SubsequentUpdate), (edit, edit_some), urr, context.now, {
         additional_monitoring_times: (!times.is_empty() || times.removes_all())
-            .then(|| times.iter().map(|time| monitoring_time(&time)).collect()),
+            .then(|| times.iter().map(|time| monitoring_time(&context.peer.own(&time))).collect()),
         linked: (!linked.is_empty() || linked.removes_all())
             .then(|| linked.iter().map(|linked| UrrId(linked.0)).collect()),
         exempt_applications: None,

@@ -20,7 +20,7 @@ pub struct Exemption {
 }
 
 impl Exemption {
-    /// What `urr` exempts, if anything, and how many filters that takes.
+    /// What `urr` exempts, if anything, and how many filters and ranges of ports that takes.
     ///
     /// # Errors
     /// An SDF filter has only an id, which nothing defines.
@@ -38,11 +38,12 @@ impl Exemption {
         for one in flows {
             filters.push(filter::flow(&mut builder, one)?);
         }
+        let takes = filters.len() + builder.port_ranges();
         let exemption = Self {
             filters: builder.filters(&filters)?,
             patterns: builder.pack(),
         };
-        Ok(Some((exemption, filters.len())))
+        Ok(Some((exemption, takes)))
     }
 
     /// Whether it takes a packet of a PDR for this direction.

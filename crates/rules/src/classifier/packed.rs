@@ -427,6 +427,11 @@ impl Builder {
         place(&mut self.prefixes, &prefixes)
     }
 
+    /// The ranges of ports of all filters.
+    pub(super) fn port_ranges(&self) -> usize {
+        self.ports.len()
+    }
+
     pub(super) fn side(&mut self, addresses: Addresses, ports: &[PortRange]) -> Result<Side, TooMany> {
         let ports: SmallVec<[Ports; 4]> = ports
             .iter()

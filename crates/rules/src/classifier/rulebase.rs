@@ -230,6 +230,7 @@ impl Hosts {
     /// # Errors
     /// A rulebase names a rule that the session has no instance of; or neither the PDR nor a rule has a FAR.
     pub(super) fn new(rules: &SessionRules, knows_ue: bool) -> Result<Self, CompileError> {
+        let counters = rules.counter_slots();
         let slots = (0..).zip(rules.pdrs());
         let hosts = slots.filter(|(_, pdr)| !pdr.rulebases.is_empty());
         let hosts = hosts.map(|(slot, pdr)| {
@@ -238,7 +239,7 @@ impl Hosts {
                 reason,
             };
             let rulebases = pdr.rulebases.iter();
-            let activated = rulebases.map(|rulebase| activated(rulebase, pdr, rules, knows_ue));
+            let activated = rulebases.map(|rulebase| activated(rulebase, pdr, rules, (knows_ue, &counters)));
             Ok(Host {
                 pdr: slot,
                 activated: activated.collect::<Result<_, _>>().map_err(failed)?,
@@ -288,7 +289,7 @@ fn activated(
     rulebase: &Arc<Rulebase>,
     pdr: &Pdr,
     rules: &SessionRules,
-    knows_ue: bool,
+    (knows_ue, counters): (bool, &[u64]),
 ) -> Result<Activated, CompileFault> {
     let lacks_far = rulebase.rules().iter().any(|rule| rule.far.is_none());
     if pdr.far.is_none() && lacks_far {
@@ -309,7 +310,7 @@ fn activated(
     let urrs = rulebase.urrs().iter();
     let urrs = urrs.map(|id| {
         let slot = slot(rules.urrs().iter().position(|urr| urr.id == *id), *id);
-        slot.map(|slot| rules.counter_slots(slot.into()))
+        slot.map(|slot| counters.get(usize::from(slot)).copied().unwrap_or_default())
     });
     Ok(Activated {
         rulebase: Arc::clone(rulebase),

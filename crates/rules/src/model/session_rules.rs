@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flow::ContentId;
 use flow::meter::SharedId;
+use smallvec::SmallVec;
 
 use super::edit::{BarUpdate, FarUpdate, PdiUpdate, PdrUpdate, QerUpdate, UrrUpdate};
 use super::endpoint::{TrafficEndpoint, TrafficEndpointUpdate};
@@ -339,18 +340,20 @@ impl SessionRules {
         slots.zip(measuring.map(|urr| urr.id))
     }
 
-    /// The counter slots that packets count in which count in the URR in `slot`: bit n is slot n. None while it is
-    /// paused.
-    pub(crate) fn counter_slots(&self, slot: usize) -> u64 {
-        let Some(urr) = self.urrs.get(slot).filter(|urr| !urr.is_paused()) else {
-            return 0;
-        };
+    /// For each URR by its slot, the counter slots that packets count in which count in it: bit n is slot n. None while it
+    /// is paused.
+    pub(crate) fn counter_slots(&self) -> SmallVec<[u64; 8]> {
+        let bit = |slot: usize| 1u64.checked_shl(slot as u32).unwrap_or(0);
         let mut before = self.before_qos_slots();
-        let before = before
-            .find(|(_, id)| *id == urr.id)
-            .map(|(slot, _)| u32::from(slot));
-        let bit = |slot: u32| 1u64.checked_shl(slot).unwrap_or(0);
-        bit(slot as u32) | before.map_or(0, bit)
+        let slots = self.urrs.iter().enumerate().map(|(slot, urr)| {
+            let own = bit(slot);
+            let before = match urr.measures_before_qos() {
+                true => before.next().map_or(0, |(slot, _)| bit(slot.into())),
+                false => 0,
+            };
+            if urr.is_paused() { 0 } else { own | before }
+        });
+        slots.collect()
     }
 
     /// The PDR with this id.
@@ -406,11 +409,10 @@ impl SessionRules {
 
     /// The PDRs whose packets a FAR may be applied to: as their own, or since a quota is used up.
     pub fn users(&self, far: FarId) -> impl Iterator<Item = &Pdr> + Clone {
-        let acts = move |urr: &&Urr| urr.terms().quota_action == Some(far);
-        let substitutes = move |pdr: &Pdr| {
-            let mut urrs = self.urrs.iter().filter(acts);
-            urrs.any(|urr| pdr.may_count_in(urr.id))
-        };
+        let acting = self.urrs.iter();
+        let acting = acting.filter(move |urr| urr.terms().quota_action == Some(far));
+        let acting: SmallVec<[UrrId; 4]> = acting.map(|urr| urr.id).collect();
+        let substitutes = move |pdr: &Pdr| acting.iter().any(|urr| pdr.may_count_in(*urr));
         let pdrs = self.pdrs.iter();
         pdrs.filter(move |pdr| pdr.may_follow(far) || substitutes(pdr))
     }
@@ -473,7 +475,12 @@ impl SessionRules {
 
     /// Adds several URRs, as [`create_urr`](Self::create_urr) does one.
     pub fn create_urrs(&mut self, urrs: Vec<Urr>) -> Result<(), EditError> {
-        create_all(&mut self.urrs, urrs, |urr| check_urr(urr))
+        let shared = &mut self.shared_filters;
+        create_all(&mut self.urrs, urrs, |urr| {
+            check_urr(urr)?;
+            shared.extend(definitions(&urr.terms().exempt_filters));
+            Ok(())
+        })
     }
 
     /// Adds a FAR (Create FAR).

@@ -285,7 +285,7 @@ pub(super) fn any_qer() -> impl Strategy<Value = Qer> {
     let some = || prop::option::weighted(0.2, any_rates());
     let below = any_guaranteed().prop_map(|(gbr, mbr)| (Some(mbr), Some(gbr)));
     let pair = (some(), some()).prop_map(|(mbr, gbr)| (mbr, gbr.map(|gbr| within(gbr, mbr))));
-    let rates = prop_oneof![4 => pair, 1 => below];
+    let rates = prop_oneof![2 => pair, 1 => below];
     let window = prop::option::weighted(0.2, 0..3000u32);
     let packets = prop::option::weighted(0.15, any_packet_rates());
     let sci = prop::option::weighted(0.2, any::<u8>());

@@ -43,18 +43,23 @@ impl<'a> Act<'a> {
         descriptor: &mut Descriptor,
         at: (usize, &Keys),
     ) -> Result<Fate, DropReason> {
-        match self.go_on(buf, descriptor, at)? {
+        let mut acting = None;
+        match self.go_on(buf, descriptor, at, &mut acting)? {
             Some(fate) => Ok(fate),
-            None => self.go_on(buf, descriptor, at)?.ok_or(DropReason::QuotaExhausted),
+            None => self
+                .go_on(buf, descriptor, at, &mut acting)?
+                .ok_or(DropReason::QuotaExhausted),
         }
     }
 
     /// `None`, and it has taken and counted nothing, for a packet that does not fit into a quota: that is used up now.
+    /// `acting` is the slot of the URR whose FAR the packet goes by instead of its own, if there is one.
     fn go_on<B: PacketBuf + Ingress>(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
         at: (usize, &Keys),
+        acting: &mut Option<u8>,
     ) -> Result<Option<Fate>, DropReason> {
         let place = at.0;
         let (mut verdict, extension) = self.extended.whole(&descriptor.verdict, place);
@@ -66,7 +71,7 @@ impl<'a> Act<'a> {
             return Err(DropReason::GateClosed);
         }
         if block.is_stopped(verdict.urrs) {
-            self.heed_quotas(buf, descriptor, at, (&mut verdict, extension))?;
+            self.heed_quotas(buf, descriptor, at, (&mut verdict, extension), acting)?;
         }
         if let Some(fate) = self.end_by_far(descriptor, &verdict, place)? {
             return Ok(Some(fate));
@@ -112,6 +117,7 @@ impl<'a> Act<'a> {
         descriptor: &mut Descriptor,
         at: (usize, &Keys),
         (verdict, extension): (&mut Verdict, ExtensionId),
+        acting: &mut Option<u8>,
     ) -> Result<(), DropReason> {
         let mut block = live(self.blocks, verdict)?;
         let stopped = block.stopped(verdict.urrs);
@@ -130,12 +136,15 @@ impl<'a> Act<'a> {
             let action = image.quota_action(urr).ok_or(dropped)?;
             if !is_exempt(action, &block, &packet, is_answer) {
                 let forward = action.forward.ok_or(dropped)?;
-                substitute = substitute.or(Some(forward));
+                substitute = substitute.or(Some((urr, forward)));
             }
         }
         verdict.urrs &= !stopped;
         descriptor.verdict.urrs = verdict.urrs;
-        if let Some(forward) = substitute {
+        if let Some((urr, forward)) = substitute
+            && acting.is_none_or(|before| urr < before)
+        {
+            *acting = Some(urr);
             // What is translated would leave as it came.
             if extension.is_some() {
                 return Err(dropped);

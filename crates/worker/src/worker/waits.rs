@@ -145,9 +145,12 @@ impl<I: Io> Worker<I> {
         let Some(image) = self.sessions.image_mut(session) else {
             return;
         };
+        if image.dropped.is_empty() {
+            return;
+        }
         let mut pdrs = image.rules.pdrs().iter();
         let is_downlink = |pdr: &&Pdr| pdr.id == id && pdr.pdi.source_interface != SourceInterface::Access;
-        let Some(pdr) = pdrs.find(is_downlink).filter(|_| !image.dropped.is_empty()) else {
+        let Some(pdr) = pdrs.find(is_downlink) else {
             return;
         };
         for one in image.dropped.iter_mut().filter(|one| pdr.urrs.contains(&one.urr)) {
