@@ -693,6 +693,24 @@ fn what_a_quota_exempts_is_known_and_follows_its_pfds() {
 }
 
 #[test]
+fn an_exempted_filter_with_an_id_is_the_definition_of_that() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let length = (TO_PORTAL.len() as u16).to_be_bytes();
+    let defined = [&[0x11, 0][..], &length, TO_PORTAL.as_bytes(), &7u32.to_be_bytes()].concat();
+    for reply in both(&mut world, seid, 2, &[ie(23, defined)]) {
+        reply.assert_accepted();
+    }
+    let rules = world.only_session().rules();
+    let shared: Vec<_> = rules.shared_filters().map(|filter| filter.filter_id).collect();
+    assert_eq!(shared, [urr(&world, 2).terms().exempt_filters[0].filter_id]);
+    // Who names the id means it.
+    for reply in both(&mut world, seid, 3, &[sdf_id(7)]) {
+        reply.assert_accepted();
+    }
+}
+
+#[test]
 fn a_session_exempts_no_more_flows_than_are_looked_through_for_each_packet() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
@@ -707,6 +725,12 @@ fn a_session_exempts_no_more_flows_than_are_looked_through_for_each_packet() {
     assert_eq!(refused.cause(), Some(Cause::NO_RESOURCES_AVAILABLE));
     assert_eq!(refused.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(1))));
     assert_eq!(urr(&world, 1).terms().exempt_filters.len(), most);
+    // Two ranges of ports are two more to look through.
+    let mut ies = vec![urr_id(1)];
+    let with_ports = "permit out 17 from 192.0.2.99 53,80-90 to assigned";
+    ies.extend((0..=most / 3).map(|_| sdf(with_ports)));
+    let refused = world.ask(53, Some(seid), &[group(13, &ies)]);
+    assert_eq!(refused.cause(), Some(Cause::NO_RESOURCES_AVAILABLE));
 }
 
 #[test]

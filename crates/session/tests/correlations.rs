@@ -165,6 +165,37 @@ fn what_another_of_the_set_takes_over_goes_on_and_what_it_adds_is_with_it() {
 }
 
 #[test]
+fn what_an_association_had_in_common_means_nothing_once_it_has_no_session_of_it() {
+    let mut world = World::new(3);
+    let first = world
+        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
+        .unwrap()
+        .seid;
+    let second = world
+        .establish(2, correlated(ue_at(0, 1), ID, 1_000))
+        .unwrap()
+        .seid;
+    world.sessions.hand_over(second, OTHER);
+    let with_them = establish(&mut world, OTHER, 3, correlated(ue_at(0, 2), ID, 10)).unwrap();
+    assert_eq!(meter(&world, with_them.seid), meter(&world, first));
+    world.delete(second).unwrap();
+    world.delete(with_them.seid).unwrap();
+    // Another subscriber of theirs: not that of ours.
+    let theirs = establish(&mut world, OTHER, 4, correlated(ue_at(0, 3), ID, 10)).unwrap();
+    assert_ne!(meter(&world, theirs.seid), meter(&world, first));
+    // And ours that is handed over leaves the name to whoever comes.
+    world.sessions.hand_over(first, OTHER);
+    let new = world.establish(5, correlated(ue_at(0, 4), ID, 5)).unwrap().seid;
+    assert!(
+        ![first, theirs.seid]
+            .map(|seid| meter(&world, seid))
+            .contains(&meter(&world, new))
+    );
+    [first, theirs.seid, new].map(|seid| world.delete(seid).unwrap());
+    assert_eq!(world.sessions.count(), Count::default());
+}
+
+#[test]
 fn a_qer_may_get_and_lose_its_correlation() {
     let mut world = World::new(3);
     let first = world
@@ -337,6 +368,11 @@ fn there_are_no_more_than_configured_and_among_others_an_association_has_its_sha
     ask(&mut world, SMF, 3).expect("alone it may have all");
     assert_eq!(ask(&mut world, SMF, 4), Err(Refusal::NoResources));
     assert_eq!(world.sessions.count().correlations, 4);
+    world.sessions.share_among(2);
+    world.sessions.unite([vec![SMF, AssociationId(3)]].into_iter());
+    let united = ask(&mut world, AssociationId(3), 9);
+    assert_eq!(united, Err(Refusal::NoResources), "it holds what its party holds");
+    world.sessions.share_among(1);
     world.delete(second).unwrap();
     assert_eq!(
         ask(&mut world, SMF, 4),
@@ -416,6 +452,16 @@ fn sessions_that_go_to_another_process_keep_their_rate_together_there() {
     let all = told(&mut there);
     assert_eq!((all.len(), all[0].0, all[0].1), (1, 1, 1_000));
     assert_eq!(there.sessions.count().correlations, 1);
+    // Among others it has no share that this fits into, and it is taken in all the same.
+    let mut full = World::with(Config {
+        max_correlations: 1,
+        association_percent: 50,
+        ..Config::for_workers(1)
+    });
+    full.sessions.share_among(2);
+    let ticket = full.ticket();
+    let taken = full.sessions.import(full.now, ticket, OTHER, &records[0]);
+    taken.expect("it held it before");
     let mut none = World::with(Config {
         max_correlations: 0,
         ..Config::for_workers(1)

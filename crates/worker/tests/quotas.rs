@@ -14,7 +14,8 @@ use rules::SessionRules;
 use rules::image::{Farewell, SessionChange, SessionImage};
 use rules::model::{
     Application, ApplyAction, DestinationInterface, Edit, Far, FarId, ForwardingParameters, Gate,
-    MeasurementInformation, QerId, QerUpdate, Redirect, SdfFilter, UrrId, UrrTermsUpdate, UrrUpdate,
+    MeasurementInformation, PdrUpdate, QerId, QerUpdate, Redirect, SdfFilter, Urr, UrrId, UrrTerms,
+    UrrTermsUpdate, UrrUpdate,
 };
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::BufferLimits;
@@ -160,6 +161,53 @@ fn the_packet_that_does_not_fit_and_those_behind_it_go_by_the_other_far_uncounte
     case.grant(4 * octets);
     assert_eq!(case.send(0, &uplink()), [1]);
     assert_eq!(case.counted().ul_packets, 2);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn of_two_quotas_the_first_urrs_far_acts_also_on_the_packet_that_uses_up_the_other() {
+    const SECOND: UrrId = UrrId(2);
+    const NOWHERE: FarId = FarId(4);
+    let octets = from_ue().len() as u64;
+    let to_core = ForwardingParameters::new(DestinationInterface::Core);
+    let mut case = Case::new(0, |rules| {
+        let fars = [
+            testing::forward(OTHER.0, to_core),
+            Far {
+                id: NOWHERE,
+                ..far(ApplyAction::DROP)
+            },
+        ];
+        rules.create_fars(fars.into()).expect("they are new");
+        set_terms(rules, |terms| terms.quota_action = Edit::Set(OTHER));
+        let terms = UrrTerms {
+            quota_action: Some(NOWHERE),
+            ..UrrTerms::NONE
+        };
+        let second = Urr {
+            terms: Some(Box::new(terms)),
+            ..Urr::volume(SECOND)
+        };
+        rules.create_urr(second).expect("it is new");
+        let pdrs: Vec<_> = rules.pdrs().iter().map(|pdr| pdr.id).collect();
+        for id in pdrs {
+            let both = PdrUpdate {
+                urrs: Some(vec![URR, SECOND]),
+                ..PdrUpdate::new(id)
+            };
+            rules.update_pdr(both).expect("it is there");
+        }
+    });
+    let bounds = vec![(SECOND, quota(octets + 1))];
+    let change = SessionChange::Bound(case.image.session, bounds);
+    case.world.apply(0, change).expect("it is there");
+    // Nothing fits the first; the second packet does not fit the second either.
+    for _ in 0..3 {
+        assert_eq!(case.send(0, &uplink()), [1]);
+    }
+    let counted = case.world.query(0, case.image.session).counters;
+    let packets: Vec<u64> = counted.iter().map(|(_, count)| count.ul_packets).collect();
+    assert_eq!(packets, [0, 1]);
     case.world.assert_conserved();
 }
 
