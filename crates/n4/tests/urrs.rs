@@ -705,9 +705,8 @@ fn an_exempted_filter_with_an_id_is_the_definition_of_that() {
     let shared: Vec<_> = rules.shared_filters().map(|filter| filter.filter_id).collect();
     assert_eq!(shared, [urr(&world, 2).terms().exempt_filters[0].filter_id]);
     // Who names the id means it.
-    for reply in both(&mut world, seid, 3, &[sdf_id(7)]) {
-        reply.assert_accepted();
-    }
+    let named = group(13, &[urr_id(1), sdf_id(7)]);
+    world.ask(52, Some(seid), &[named]).assert_accepted();
 }
 
 #[test]
@@ -729,7 +728,7 @@ fn a_session_exempts_no_more_flows_than_are_looked_through_for_each_packet() {
     let mut ies = vec![urr_id(1)];
     let with_ports = "permit out 17 from 192.0.2.99 53,80-90 to assigned";
     ies.extend((0..=most / 3).map(|_| sdf(with_ports)));
-    let refused = world.ask(53, Some(seid), &[group(13, &ies)]);
+    let refused = world.ask(52, Some(seid), &[group(13, &ies)]);
     assert_eq!(refused.cause(), Some(Cause::NO_RESOURCES_AVAILABLE));
 }
 
