@@ -1,4 +1,4 @@
-"""Control planes of recorded networks: their requests, replayed to `sluice run` as they came, are answered as they were.
+"""Control planes of recorded networks: their requests, replayed to `sluice run` as they came, get the answers of then.
 
 `recordings` holds what the repository has. Captures of real networks are not part of it: they are looked for where
 SLUICE_PCAP points, else in `../shared/data/pcap` beside the checkout, and replayed too where there are any."""

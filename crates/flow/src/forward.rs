@@ -30,14 +30,15 @@ pub enum ForwardKind {
 flags! {
     /// How a packet is forwarded.
     ForwardFlags(u8) {
-        /// A PDU Session Container is to be added when the flow's marking gives a QFI; it is of type DL.
+        /// What the flow's marking gives is to be added: a PDU Session Container, of type DL, or a Service Class
+        /// Indicator.
         NEEDS_MARKING = 1;
         /// With `NEEDS_MARKING`: the PDU Session Container is of type UL (towards Core on N9, TS 38.415 §5.5.2.2).
         UPLINK_CONTAINER = 1 << 1;
         /// From tunnel to tunnel: GTP-U extension headers other than the PDU Session Container are created again.
         KEEP_EXTENSIONS = 1 << 2;
-        /// NOCP with BUFF: control wants to hear of the first packet. With DROP: a packet's
-        /// PDR may want word of it (DDPN), or its URRs (DROTH).
+        /// NOCP with BUFF: control wants to hear of the first packet. With DROP: a packet's PDR may want word of it
+        /// (DDPN), or its URRs (DROTH).
         NOTIFY = 1 << 3;
         /// With `Drop`: the FAR says FORW into a tunnel, and no SMF has said which one yet.
         NO_TUNNEL = 1 << 4;

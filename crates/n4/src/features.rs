@@ -14,8 +14,8 @@ use crate::config::Config;
 /// go in one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR); packets are
 /// told beside octets (MNOP), quotas lose their validity (VTIME); packets are counted against packet rates (CIOT);
 /// applications are known by the flow descriptions of PFDs (PFDM, PFDE); what a used-up quota stops may go another way
-/// (QUOAC), or its own if it is exempt (QUASF); HTTP is redirected to URLs (TREU); packets go
-/// to the CP function to wait there, and come back (BUCP).
+/// (QUOAC), or its own if it is exempt (QUASF); HTTP is redirected to URLs (TREU); packets go to the CP function to
+/// wait there, and come back (BUCP).
 const ALWAYS: [Features; 23] = [
     Features::BUCP,
     Features::FTUP,

@@ -3,103 +3,22 @@
 mod common;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Bucket, InstanceId, OpId, SessionIndex, WorkerId};
 use packet::{DropReason, Qfi, Teid};
 use proptest::prelude::*;
-use rules::SessionRules;
-use rules::image::{DataStatus, Farewell, SessionChange, SessionImage};
+use rules::image::{DataStatus, Farewell, SessionChange};
 use rules::model::{
-    ApplyAction, Bar, BarId, DestinationInterface, DroppedDlThreshold, Edit, FarId, FarUpdate,
-    ForwardingParametersUpdate, OuterHeaderCreation, PdrId, PdrUpdate, ReportingTriggers, Urr, UrrId,
-    UrrTerms,
+    ApplyAction, Bar, BarId, DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate,
+    OuterHeaderCreation, PdrId,
 };
-use rules::testing::{self, GNB, UE, UserPacket};
+use rules::testing::{GNB, UE, UserPacket};
 use worker::{BufferLimits, Command, Event, SteerChange};
 
-use common::one_session::{REMOTE, events, ip, session, to_ue, uplink};
+use common::buffering::{BUFF, Case, LIMITS, numbered, with};
+use common::one_session::{events, ip, to_ue, uplink};
 use common::{World, mac_of};
-
-const BUFF: ApplyAction = ApplyAction::BUFF;
-const LIMITS: BufferLimits = BufferLimits {
-    queues: 16,
-    packets: 12,
-    octets: 100_000,
-    per_queue: 8,
-    timeout: Duration::from_secs(10),
-};
-
-/// A session in a world, and its rules.
-struct Case {
-    world: World,
-    image: Box<SessionImage>,
-}
-
-impl Case {
-    fn new(limits: BufferLimits, action: ApplyAction) -> Self {
-        Self::among(1, limits, action)
-    }
-
-    fn among(workers: u16, limits: BufferLimits, action: ApplyAction) -> Self {
-        let mut world = World::with(testing::network(), workers, |config| config.buffers = limits);
-        let image = world.install(1, with(&session(), action));
-        Self { world, image }
-    }
-
-    /// Replaces the rules by what `edit` makes of them.
-    fn change(&mut self, farewell: Farewell, edit: impl FnOnce(&mut SessionRules)) {
-        let mut rules = (*self.image.rules).clone();
-        edit(&mut rules);
-        let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
-        self.image = image.expect("it compiles");
-        let change = SessionChange::Replace(self.image.clone(), farewell);
-        self.world.apply(0, change).expect("it is there");
-    }
-
-    fn set(&mut self, action: ApplyAction) {
-        self.change(Farewell::default(), |rules| *rules = with(rules, action));
-    }
-
-    fn discard(&mut self) {
-        let farewell = Farewell {
-            discards_buffered: true,
-            ..Farewell::default()
-        };
-        self.change(farewell, |_| {});
-    }
-
-    /// The numbers of the downlink packets that have come out since.
-    fn out(&mut self) -> Vec<u8> {
-        let frames = self.world.take().into_iter();
-        frames
-            .map(|(_, frame)| *frame.last().expect("a payload"))
-            .collect()
-    }
-
-    fn dropped(&self, reason: DropReason) -> u64 {
-        self.world.drops()[reason.index()]
-    }
-}
-
-/// The rules with another action in the downlink FAR.
-fn with(rules: &SessionRules, action: ApplyAction) -> SessionRules {
-    let mut rules = rules.clone();
-    let update = FarUpdate {
-        action: Some(action),
-        ..FarUpdate::new(FarId(2))
-    };
-    rules.update_far(update).expect("it is there");
-    rules
-}
-
-/// A packet to the UE with a number as its last octet.
-fn numbered(number: u8) -> Vec<u8> {
-    let mut packet = UserPacket::udp(REMOTE, UE, 53, 1000);
-    packet.payload = vec![0, number];
-    packet.bytes()
-}
 
 fn told(world: &mut World) -> usize {
     let is_told = |event: &Event| matches!(event, Event::DownlinkData { .. });
@@ -432,100 +351,6 @@ fn the_first_buffered_and_the_first_discarded_packet_of_each_pdr_are_told() {
     assert_eq!(case.dropped(DropReason::BufferExpired), 1);
     assert_eq!(statuses(&mut case.world), [(PDR, false, DataStatus::Discarded)]);
     case.world.assert_conserved();
-}
-
-/// The rules with a URR of the downlink PDR that tells of so many dropped packets and octets.
-fn telling_of_dropped(rules: &SessionRules, packets: Option<u64>, octets: Option<u64>) -> SessionRules {
-    let mut rules = rules.clone();
-    let terms = UrrTerms {
-        dropped_dl_threshold: Some(DroppedDlThreshold { packets, octets }),
-        ..UrrTerms::NONE
-    };
-    let urr = Urr {
-        triggers: ReportingTriggers::DROTH,
-        terms: Some(Box::new(terms)),
-        ..Urr::volume(UrrId(9))
-    };
-    rules.create_urr(urr).expect("it is new");
-    let update = PdrUpdate {
-        urrs: Some(vec![UrrId(9)]),
-        ..PdrUpdate::new(PDR)
-    };
-    rules.update_pdr(update).expect("it is there");
-    rules
-}
-
-/// How often Control was told that a threshold of dropped packets is reached.
-fn told_dropped(world: &mut World) -> usize {
-    let is_told = |event: &Event| matches!(event, Event::DroppedReached { urr, .. } if *urr == UrrId(9));
-    events(world).iter().filter(|event| is_told(event)).count()
-}
-
-#[test]
-fn dropped_downlink_packets_are_told_at_their_thresholds() {
-    let mut case = Case::new(LIMITS, ApplyAction::DROP);
-    case.change(Farewell::default(), |rules| {
-        *rules = telling_of_dropped(rules, Some(3), None)
-    });
-    let mut number = 0;
-    let mut send = |case: &mut Case, count: u8| {
-        for _ in 0..count {
-            case.world.send(1, &numbered(number));
-            number += 1;
-        }
-        told_dropped(&mut case.world)
-    };
-    assert_eq!([2, 1, 2].map(|count| send(&mut case, count)), [0, 1, 0]);
-    // Other rules change nothing of the count, which starts again when it is told.
-    case.set(ApplyAction::DROP.with(ApplyAction::DDPN));
-    assert_eq!([1, 2, 1].map(|count| send(&mut case, count)), [1, 0, 1]);
-    // What waits is not dropped: until there is no room for more, or until it is thrown away.
-    case.set(BUFF);
-    assert_eq!([8, 2, 1].map(|count| send(&mut case, count)), [0, 0, 1]);
-    let farewell = Farewell {
-        discards_buffered: true,
-        ..Farewell::default()
-    };
-    let change = SessionChange::Replace(case.image.clone(), farewell);
-    let command = Command::Session {
-        op: OpId(900),
-        change,
-    };
-    case.world.controls[0]
-        .commands
-        .push(command)
-        .expect("there is room");
-    case.world.poll();
-    assert_eq!(
-        told_dropped(&mut case.world),
-        2,
-        "eight more, of which two are left"
-    );
-    case.world.send(1, &numbered(99));
-    case.world.now = case.world.now + LIMITS.timeout;
-    (0..3).for_each(|_| case.world.poll());
-    assert_eq!(case.dropped(DropReason::BufferExpired), 1);
-    assert_eq!(told_dropped(&mut case.world), 1);
-    // Uplink packets are not downlink ones, and what goes on is not dropped.
-    case.set(ApplyAction::FORW);
-    assert_eq!(send(&mut case, 9), 0);
-    case.world.send(0, &uplink());
-    assert_eq!(told_dropped(&mut case.world), 0);
-    case.world.assert_conserved();
-}
-
-#[test]
-fn octets_of_dropped_packets_are_those_of_inner_ip() {
-    let mut case = Case::new(LIMITS, ApplyAction::DROP);
-    let octets = numbered(0).len() as u64;
-    case.change(Farewell::default(), |rules| {
-        *rules = telling_of_dropped(rules, Some(100), Some(octets * 2))
-    });
-    let told = [0, 1, 2, 3].map(|number| {
-        case.world.send(1, &numbered(number));
-        told_dropped(&mut case.world)
-    });
-    assert_eq!(told, [0, 1, 0, 1]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The counter of one URR in one direction, and the times of its packets.
 //!
-//! The word that counts packets also says in which second the last one came. A packet compares that with the second that
-//! it is, no more. The first packet of a second writes it; the first since times were
-//! taken, and one in 2^32, writes beside the counters what is rare, too ([`Rare`]).
+//! The word that counts packets also says in which second the last one came. A packet compares that with the second
+//! that it is, no more. The first packet of a second writes it; the first since times were taken, and one in 2^32,
+//! writes beside the counters what is rare, too ([`Rare`]).
 
 use core::hint::cold_path;
 

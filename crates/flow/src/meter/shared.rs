@@ -1,4 +1,4 @@
-//! `SharedMeters`: meters that many sessions pass, as those of slices and data networks.
+//! `SharedMeters`: meters that many sessions pass, as those of slices and data networks, and of correlated QERs.
 
 use core::fmt;
 

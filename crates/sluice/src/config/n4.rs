@@ -87,8 +87,9 @@ pub struct N4Config {
     /// Of them at most so many from one IP address; 32.
     #[serde(default = "N4Config::default_associations_per_address")]
     pub max_associations_per_address: Bounded<1, 65_535>,
-    /// Per cent of all sessions, and of each worker's room for tunnels and for UE addresses of each family, that the SMFs
-    /// of one address may take while there are others; 50. Alone, they may take all; beyond it, cause 75.
+    /// Per cent of all sessions, of each worker's room for tunnels and for UE addresses of each family, of what strays
+    /// from its bucket, and of correlations, that the SMFs of one address may take while there are others; 50. Alone,
+    /// they may take all; beyond it, cause 75.
     #[serde(default = "N4Config::default_share")]
     pub association_share_percent: Bounded<1, 100>,
     /// Octets of responses kept to answer retransmissions; 16 MiB.

@@ -163,7 +163,10 @@ fn usage_report(
     let trigger = known.map_or_else(|| format!("{trigger:?}"), |(name, _)| (*name).to_owned());
     let volume = volume.unwrap_or_default();
     let (total, uplink, downlink) = (volume.total, volume.uplink, volume.downlink);
-    let mut shown = json!({"urr_id": urr, "ur_seqn": number, "trigger": trigger, "total": total, "uplink": uplink, "downlink": downlink});
+    let mut shown = json!({
+        "urr_id": urr, "ur_seqn": number, "trigger": trigger,
+        "total": total, "uplink": uplink, "downlink": downlink,
+    });
     if let (Some(part), Some(shown)) = (part, shown.as_object_mut()) {
         shown.insert("usage_information".into(), json!(format!("{part:?}")));
     }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub mod buffering;
 pub mod one_session;
 
 use std::net::IpAddr;
