@@ -13,8 +13,8 @@ export PROPTEST_CASES="${PROPTEST_CASES:-64}"
 host=$(rustc -vV | sed -n 's/^host: //p')
 folder="${CARGO_TARGET_DIR:-target}/sanitize"
 
-# under_asan LEAKS CARGO-ARGUMENT...: LEAKS is 1 where a leak is a finding. Some tests ask for more memory than there is.
-# The codec takes minutes to optimize and is fast enough as it is.
+# under_asan LEAKS CARGO-ARGUMENT...: LEAKS is 1 where a leak is a finding. Some tests ask for more memory than there
+# is. The codec takes minutes to optimize and is fast enough as it is.
 under_asan() {
     ASAN_OPTIONS="allocator_may_return_null=1:detect_leaks=$1" \
         RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_INCREMENTAL=0 \

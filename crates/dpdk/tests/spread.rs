@@ -1,6 +1,6 @@
-//! Rules and tables that spread packets over queues, with the drivers that need no hardware. None of them hashes what is
-//! inside GTP-U; one grants every rule because it has nothing to apply it to. What is tested is what is asked, what is
-//! answered, and that rules end.
+//! Rules and tables that spread packets over queues, with the drivers that need no hardware. None of them hashes what
+//! is inside GTP-U; one grants every rule because it has nothing to apply it to. What is tested is what is asked, what
+//! is answered, and that rules end.
 
 use dpdk::testing::eal;
 use dpdk::*;

@@ -132,14 +132,15 @@ impl PortId {
     /// The bit above the lap.
     const WAITED: u16 = 1 << 15;
 
-    /// How often a packet that came in by this port had gone round inside this node; 0: it came from the wire. As a port
-    /// to leave by: any but 0 is no port but the way in again.
+    /// How often a packet that came in by this port had gone round inside this node; 0: it came from the wire. As a
+    /// port to leave by: any but 0 is no port but the way in again.
     #[inline]
     pub const fn lap(self) -> u8 {
         (self.0 >> 12) as u8 & Self::LAST_LAP
     }
 
-    /// The same port on this lap, of which the low 3 bits count, for a packet that has not waited on it and is no answer.
+    /// The same port on this lap, of which the low 3 bits count, for a packet that has not waited on it and is no
+    /// answer.
     #[must_use]
     pub const fn at_lap(self, lap: u8) -> Self {
         Self(self.0 & Self::NUMBERS | ((lap & Self::LAST_LAP) as u16) << 12)

@@ -137,8 +137,8 @@ fn halves_of_meters_admit_no_more_than_the_whole() {
     assert_eq!(pass(blocks, old, 2_100), 10);
 }
 
-/// Two sessions that have a meter together: what one takes the other has not, and what another meter refuses takes nothing
-/// from it.
+/// Two sessions that have a meter together: what one takes the other has not, and what another meter refuses takes
+/// nothing from it.
 #[test]
 fn a_shared_meter_stands_in_the_place_of_a_sessions_own() {
     let mut blocks = Blocks::new(2, 64).expect("memory");

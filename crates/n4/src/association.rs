@@ -26,8 +26,8 @@ pub struct Association {
     pub features: CpFunctionFeatures,
     /// Where the set-up came from.
     pub peer: SocketAddr,
-    /// Other addresses of the peer, or of its set: that of its Node ID, and Alternative SMF IP Addresses (§8.2.129), the
-    /// preferred ones first.
+    /// Other addresses of the peer, or of its set: that of its Node ID, and Alternative SMF IP Addresses (§8.2.129),
+    /// the preferred ones first.
     pub others: Vec<IpAddr>,
     /// The SMF set that the peer belongs to (§8.2.131): a name in DNS labels.
     pub set: Option<Vec<u8>>,

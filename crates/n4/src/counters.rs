@@ -49,7 +49,8 @@ pub struct Counters {
     pub peer_restarts: u64,
     /// Association set-ups of ours that a peer refused, or answered with something that is no answer.
     pub setups_refused: u64,
-    /// Sessions that could not follow a change of PFDs: their PDRs detect, and their quotas exempt, applications as before.
+    /// Sessions that could not follow a change of PFDs: their PDRs detect, and their quotas exempt, applications as
+    /// before.
     pub stale_applications: u64,
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.
     pub doubted_recoveries: u64,

@@ -1,14 +1,14 @@
 //! What waits while control is busy, and how busy it is: datagrams in, in the order in which they are served.
 //!
-//! Owned by control. Requests for new sessions wait here, in the order of their arrival; everything else is served as it
-//! comes: heartbeats, so that nobody takes us for dead, deletions, which make room, changes of sessions that people use,
-//! answers to what we asked. How long it takes to serve what waits is the backlog. It is measured, not assumed: in the
-//! time that the caller says its turns take for each new session.
+//! Owned by control. Requests for new sessions wait here, in the order of their arrival; everything else is served as
+//! it comes: heartbeats, so that nobody takes us for dead, deletions, which make room, changes of sessions that people
+//! use, answers to what we asked. How long it takes to serve what waits is the backlog. It is measured, not assumed: in
+//! the time that the caller says its turns take for each new session.
 //!
 //! From the backlog comes the load that [`Endpoint::set_load`] is told. A thread that always has something to do and
 //! nobody waiting has a load of 80; what is above is the backlog, as a share of the longest that a request may wait
-//! ([`IntakeLimits::patience`]). Each request is judged by the load that it comes upon. One that is turned away is so at
-//! once (cause 74), long before its sender would repeat it; one that is let in is not judged again. While there are
+//! ([`IntakeLimits::patience`]). Each request is judged by the load that it comes upon. One that is turned away is so
+//! at once (cause 74), long before its sender would repeat it; one that is let in is not judged again. While there are
 //! several peers, what one of them has waiting counts against it as if it had no more than its share of the patience.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,6 +1,6 @@
-//! More usage reports than one response takes (TS 29.244 §5.2.2.3.1): the response says how many follow, and they do, in
-//! Session Report Requests. Those of a live session go the way of all its reports; those of a session that has ended, to
-//! a control plane that waits for them (ARDR), at once, the last with the word that it was the last (PSDBU).
+//! More usage reports than one response takes (TS 29.244 §5.2.2.3.1): the response says how many follow, and they do,
+//! in Session Report Requests. Those of a live session go the way of all its reports; those of a session that has
+//! ended, to a control plane that waits for them (ARDR), at once, the last with the word that it was the last (PSDBU).
 
 use flow::Nanos;
 use pfcp::Repeated;

@@ -68,9 +68,9 @@ impl Endpoint {
         self.answer(now, request, &response);
     }
 
-    /// A node that has an association sets it up anew from another address: that would end its sessions, and anybody can
-    /// say who he is. So the old address must be silent, or both be of one party; else it is asked whether it lives, and
-    /// the next attempt will tell.
+    /// A node that has an association sets it up anew from another address: that would end its sessions, and anybody
+    /// can say who he is. So the old address must be silent, or both be of one party; else it is asked whether it
+    /// lives, and the next attempt will tell.
     fn check_moved(&mut self, now: Nanos, node: &NodeName, from: IpAddr) -> Result<(), Reject> {
         let Some(known) = self.associations.by_node(node) else {
             return Ok(());

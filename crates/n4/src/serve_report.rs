@@ -1,5 +1,5 @@
-//! Session reports on the wire (TS 29.244 §6.3.5, §7.5.8, §7.5.9): what [`reports`](crate::reports) has gathered becomes
-//! a request to the session's control plane, and the answer is given back to it.
+//! Session reports on the wire (TS 29.244 §6.3.5, §7.5.8, §7.5.9): what [`reports`](crate::reports) has gathered
+//! becomes a request to the session's control plane, and the answer is given back to it.
 
 use flow::Nanos;
 use pfcp::group::{DownlinkDataReport, ErrorIndicationReport, UsageReportSessionReport};
@@ -105,8 +105,8 @@ impl Endpoint {
         self.send_request(now, route.path, to, Purpose::Report(seid), &report);
     }
 
-    /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not listened,
-    /// and one that names another has passed it on to us.
+    /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not
+    /// listened, and one that names another has passed it on to us.
     pub(crate) fn report_answered(&mut self, now: Nanos, seid: Seid, frame: &Frame<'_>) {
         let Ok(answer) = SessionReportResponse::decode(frame.body) else {
             self.counters.reports_refused += 1;

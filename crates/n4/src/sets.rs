@@ -23,8 +23,8 @@ use crate::endpoint::{Endpoint, Path, Request};
 use crate::node::LONGEST_NAME;
 use crate::serve_session::{address_of, cp_f_seid};
 
-/// Octets of the longest Group Id that is kept: longer than any node makes (a UUID, TS 29.571). A longer one is as if it
-/// were not there.
+/// Octets of the longest Group Id that is kept: longer than any node makes (a UUID, TS 29.571). A longer one is as if
+/// it were not there.
 const LONGEST_GROUP: usize = 255;
 /// Sets of one session that are kept; more are as if they were not there.
 const MOST_SETS: usize = 16;

@@ -4,7 +4,8 @@
 //! A peer that refuses or is silent is asked again after pauses that double; one that has restarted is asked at once,
 //! one that no heartbeat reaches after the first pause, one that has released its association after the longest: it
 //! wants to be left alone. When both sides ask at once the association is one, and so it is when a peer answers that
-//! has not restarted since: its sessions stay. Belongs to the endpoint; says nothing about peers that set up by themselves.
+//! has not restarted since: its sessions stay. Belongs to the endpoint; says nothing about peers that set up by
+//! themselves.
 
 use flow::Nanos;
 use pfcp::Frame;
@@ -208,8 +209,8 @@ impl Endpoint {
         self.setups.failed(now, place);
     }
 
-    /// Enters an association that a peer has accepted. One that it has had since it last started keeps its sessions: the
-    /// peer has asked for it at the same time, or was out of reach.
+    /// Enters an association that a peer has accepted. One that it has had since it last started keeps its sessions:
+    /// the peer has asked for it at the same time, or was out of reach.
     fn take_up(&mut self, now: Nanos, path: Path, introduction: Introduction) {
         let id = self.associations.id_for(&introduction.node);
         let before = self.associations.get(id);

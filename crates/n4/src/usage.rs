@@ -112,8 +112,8 @@ pub(crate) fn session_report(
     report
 }
 
-/// The application whose start or stop a report tells of (TS 29.244 §5.4.11), by the first PDR of the URR that looks for
-/// one; nothing for another report, and for service data flows that are no application's.
+/// The application whose start or stop a report tells of (TS 29.244 §5.4.11), by the first PDR of the URR that looks
+/// for one; nothing for another report, and for service data flows that are no application's.
 pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<Arc<[u8]>> {
     if !usage.triggers.intersects(MOMENTARY) {
         return None;

@@ -423,8 +423,8 @@ fn a_released_association_is_told_nothing_more() {
     world.assert_clean();
 }
 
-/// A control plane function behind a bad line: hears and answers some of what is sent, and knows usage that it has heard
-/// of by its number.
+/// A control plane function behind a bad line: hears and answers some of what is sent, and knows usage that it has
+/// heard of by its number.
 #[derive(Default)]
 struct Hearer {
     known: BTreeMap<(u64, u32), u64>,

@@ -1,5 +1,5 @@
-//! URRs as control planes write them (TS 29.244 §5.2.2): what is refused with which cause, what odd forms mean, and more
-//! reports than one message takes.
+//! URRs as control planes write them (TS 29.244 §5.2.2): what is refused with which cause, what odd forms mean, and
+//! more reports than one message takes.
 
 mod support;
 

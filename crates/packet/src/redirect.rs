@@ -73,8 +73,8 @@ pub fn initial_sequence(secret: Secret, client: &IpTuple) -> u32 {
 ///
 /// # Errors
 /// [`NotRedirected`](DropReason::NotRedirected) for what gets no answer: other protocols than TCP, fragments, segments
-/// with a wrong checksum, resets, and acknowledgements that need none. [`NoHeadroom`](DropReason::NoHeadroom) when `out`
-/// has no room.
+/// with a wrong checksum, resets, and acknowledgements that need none. [`NoHeadroom`](DropReason::NoHeadroom) when
+/// `out` has no room.
 pub fn answer(
     secret: Secret,
     url: &[u8],

@@ -34,7 +34,8 @@ pub trait Disk {
     fn remove(&mut self, name: &str) -> io::Result<()>;
     /// Makes the names durable.
     fn sync_directory(&mut self) -> io::Result<()>;
-    /// Writes over the beginning of a small file, which is made where there is none. Nothing waits for it to be durable.
+    /// Writes over the beginning of a small file, which is made where there is none. Nothing waits for it to be
+    /// durable.
     fn overwrite(&mut self, name: &str, octets: &[u8]) -> io::Result<()>;
 }
 

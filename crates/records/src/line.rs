@@ -1,5 +1,5 @@
-//! A record as a line: `{"crc":"` eight hexadecimal digits `",` and the rest, which the check sum (CRC-32C) is of, up to
-//! the closing brace. The record's number is the first field of the rest.
+//! A record as a line: `{"crc":"` eight hexadecimal digits `",` and the rest, which the check sum (CRC-32C) is of, up
+//! to the closing brace. The record's number is the first field of the rest.
 
 use serde::Serialize;
 use std::fmt;

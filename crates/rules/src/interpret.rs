@@ -74,8 +74,8 @@ pub enum Outcome {
         /// The port that gets a copy.
         mirror: Option<PortId>,
     },
-    /// It is sent to an address of this node's own: it comes in again, and what becomes of it then is the session's that
-    /// it belongs to there. How often it may do so is for who carries it.
+    /// It is sent to an address of this node's own: it comes in again, and what becomes of it then is the session's
+    /// that it belongs to there. How often it may do so is for who carries it.
     Recirculated {
         /// The whole packet, from its outermost IP header on.
         bytes: Vec<u8>,
@@ -371,8 +371,8 @@ impl<'a> Session<'a> {
         self.marking(pdr).and_then(|qer| qer.qfi).or(received)
     }
 
-    /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the QER that marks
-    /// calls for, else the received one; then, downlink, that QER's service class; then the other received ones.
+    /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the QER that
+    /// marks calls for, else the received one; then, downlink, that QER's service class; then the other received ones.
     fn extensions(self, arrival: &Arrival<'_>, pdr: &Pdr, is_uplink: bool) -> Vec<build::Extension> {
         let marking = self.marking(pdr);
         let mut extensions = Vec::new();

@@ -182,8 +182,8 @@ impl Sessions {
         }
     }
 
-    /// Enters what a worker's answer brings of contents, keeps what it brings of packets' times and of usage before QoS, and
-    /// takes all of it away from the answer.
+    /// Enters what a worker's answer brings of contents, keeps what it brings of packets' times and of usage before
+    /// QoS, and takes all of it away from the answer.
     pub(crate) fn take_contents(
         &mut self,
         index: SessionIndex,

@@ -1,8 +1,8 @@
 //! What sessions' URRs do between requests: events of counters and timers in, reports out.
 //!
 //! Every session has its [`UsageBook`]. Here the book meets the workers: bounds of counters go out as
-//! changes of their own, which touch no flow; what counters reach comes back; and where time is what matters, the counts
-//! are asked for. Timers of all sessions stand in one ordered set, so that none is looked at before it is due.
+//! changes of their own, which touch no flow; what counters reach comes back; and where time is what matters, the
+//! counts are asked for. Timers of all sessions stand in one ordered set, so that none is looked at before it is due.
 //!
 //! A worker answers in the order in which it was asked. So what a counter reached under bounds that are being replaced
 //! comes before the answer to that, and means nothing: under the new bounds it will be told again.
@@ -124,8 +124,8 @@ impl Sessions {
             .extend(reports.into_iter().map(|report| (seid, report)));
     }
 
-    /// Tells the worker where the counters are to tell and to stop, if that is not what it knows or if `again`, and sets
-    /// the session's timer.
+    /// Tells the worker where the counters are to tell and to stop, if that is not what it knows or if `again`, and
+    /// sets the session's timer.
     pub(crate) fn follow_usage(&mut self, now: Nanos, index: SessionIndex, again: bool) {
         let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
             return;

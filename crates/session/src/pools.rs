@@ -38,8 +38,8 @@ impl PoolRange {
         })
     }
 
-    /// The IPv6 prefixes of `len` bits in `prefix`; of more than 2^63 the first so many. `None` when `prefix` is no IPv6
-    /// prefix of at most `len` bits.
+    /// The IPv6 prefixes of `len` bits in `prefix`; of more than 2^63 the first so many. `None` when `prefix` is no
+    /// IPv6 prefix of at most `len` bits.
     pub fn ipv6(prefix: IpPrefix, len: u8) -> Option<PoolRange> {
         let bits = len.checked_sub(prefix.len()).filter(|_| !prefix.is_ipv4())?;
         Some(PoolRange {

@@ -1,7 +1,7 @@
 //! From a prepared change to its outcome: effects out, confirmations in, deadlines.
 //!
-//! A change that is given up is followed by its undoing on the same worker: a Remove after an Install, a Replace by what
-//! is live after a Replace. Workers apply in order, so that a late confirmation leaves no ghost.
+//! A change that is given up is followed by its undoing on the same worker: a Remove after an Install, a Replace by
+//! what is live after a Replace. Workers apply in order, so that a late confirmation leaves no ghost.
 
 use flow::{Bounds, Nanos, OpId, SessionIndex, UrrCount, WorkerId};
 use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
@@ -419,8 +419,8 @@ impl Session {
         all.collect()
     }
 
-    /// What is to be told of packet rates: those that a request asks for, or when the session is released those that are
-    /// to be told of then (RCSR).
+    /// What is to be told of packet rates: those that a request asks for, or when the session is released those that
+    /// are to be told of then (RCSR).
     fn statuses(&self, now: Nanos, work: &Work, left: &[PacketsLeft]) -> Vec<PacketRateStatus> {
         let rules = &self.live.rules;
         let reports = |qer| rules.qer(qer).is_some_and(|qer| qer.reports_rate);

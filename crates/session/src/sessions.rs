@@ -1,8 +1,8 @@
 //! All sessions: requests in, effects and outcomes out.
 //!
 //! Owned by control. Requests of one session are served one after the other; those of different sessions at the same
-//! time. A request is prepared on a copy of the rules, sent to the owning worker, and told as done when the worker (and,
-//! where steering changed, every worker) has confirmed: "accepted" means live.
+//! time. A request is prepared on a copy of the rules, sent to the owning worker, and told as done when the worker
+//! (and, where steering changed, every worker) has confirmed: "accepted" means live.
 
 use flow::{BUCKETS, Bucket, Nanos, OpId, SessionIndex, WorkerId};
 use rules::Predefined;
@@ -63,8 +63,8 @@ pub struct Config {
     pub worker_tunnels: usize,
     /// UE addresses, of IPv4 and of IPv6 each, that each worker has room for.
     pub worker_addresses: usize,
-    /// Tunnels and UE addresses that all workers together have room to be told of one by one, because they do not lie in
-    /// their session's bucket: those that control planes chose, and second addresses.
+    /// Tunnels and UE addresses that all workers together have room to be told of one by one, because they do not lie
+    /// in their session's bucket: those that control planes chose, and second addresses.
     pub exceptions: usize,
     /// How much of these, and of the sessions, one association may take while there are others, 0 to 100 per cent;
     /// alone, it may take all.
@@ -478,8 +478,8 @@ impl Sessions {
         going.len()
     }
 
-    /// This usage report has been added to the one before it ([`UsageReport::absorb`]): the next one of its URR gets its
-    /// number, so that the control plane sees no gap.
+    /// This usage report has been added to the one before it ([`UsageReport::absorb`]): the next one of its URR gets
+    /// its number, so that the control plane sees no gap.
     ///
     /// [`UsageReport::absorb`]: crate::UsageReport::absorb
     pub fn recall_report(&mut self, seid: Seid, report: &UsageReport) {

@@ -1,4 +1,5 @@
-//! QERs of several sessions with one correlation id: whose rates are one, what it is, and where its workers are told it.
+//! QERs of several sessions with one correlation id: whose rates are one, what it is, and where its workers are told
+//! it.
 
 mod support;
 

@@ -152,7 +152,8 @@ fn among_others_an_association_has_its_share_of_sessions_and_of_ue_addresses() {
     ask(&mut world, SMF, 4, 0).expect("alone, it may have all");
 }
 
-/// Addresses that SMFs chose lie in any bucket: those that lie in another than their session's are told to every worker.
+/// Addresses that SMFs chose lie in any bucket: those that lie in another than their session's are told to every
+/// worker.
 #[test]
 fn one_association_cannot_take_all_room_for_keys_that_stray() {
     let mut world = World::with(Config {

@@ -1,6 +1,6 @@
-//! The daemon's control loop over UDP sockets of the kernel, asked for more new sessions in each turn than a turn serves:
-//! what is too much is refused at once, and everything else passes what waits. Counts and order are asserted; how long
-//! anything takes is not.
+//! The daemon's control loop over UDP sockets of the kernel, asked for more new sessions in each turn than a turn
+//! serves: what is too much is refused at once, and everything else passes what waits. Counts and order are asserted;
+//! how long anything takes is not.
 
 #[path = "../../n4/tests/support/wire.rs"]
 #[allow(dead_code, reason = "each test uses its part")]

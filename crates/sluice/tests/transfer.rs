@@ -1,5 +1,5 @@
-//! A UPF's sessions go on in another process: same SEIDs and TEIDs, packets flow, and the reports of both lives together
-//! are every octet that was sent, numbered without a gap.
+//! A UPF's sessions go on in another process: same SEIDs and TEIDs, packets flow, and the reports of both lives
+//! together are every octet that was sent, numbered without a gap.
 
 mod support;
 

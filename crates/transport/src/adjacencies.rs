@@ -160,8 +160,9 @@ impl Adjacencies {
         }
     }
 
-    /// Carries out Control's change. False, and no change, when its slot is beyond the capacity. What leads to ourselves
-    /// is found by its slot alone, not by its address: nobody gets there by sending a packet to an address of ours.
+    /// Carries out Control's change. False, and no change, when its slot is beyond the capacity. What leads to
+    /// ourselves is found by its slot alone, not by its address: nobody gets there by sending a packet to an address of
+    /// ours.
     pub fn apply(&mut self, change: &AdjacencyChange) -> bool {
         let Some(slot) = self.slots.get_mut(change.id.0 as usize) else {
             return false;

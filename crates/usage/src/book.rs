@@ -1,7 +1,7 @@
 //! The accounts of one session's URRs, between the workers' counters and the reports.
 //!
-//! Workers count; the book keeps, per URR, how much of the count has been reported, the number of the next report, since
-//! when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
+//! Workers count; the book keeps, per URR, how much of the count has been reported, the number of the next report,
+//! since when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
 
 use flow::{Bounds, Nanos, PacketTimes, Reached, UrrCount};
@@ -380,8 +380,8 @@ impl UsageBook {
         }
     }
 
-    /// Downlink packets of a URR were dropped, as many as its threshold says: a report is due. Whether it is one that does
-    /// something by itself.
+    /// Downlink packets of a URR were dropped, as many as its threshold says: a report is due. Whether it is one that
+    /// does something by itself.
     pub fn dropped(&mut self, urr: UrrId) -> bool {
         let account = self.accounts.get_mut(&urr);
         let acting = account.and_then(|account| account.acting.as_deref_mut());
@@ -484,8 +484,8 @@ impl UsageBook {
         wanted
     }
 
-    /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops for
-    /// it.
+    /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops
+    /// for it.
     pub fn knows_stop(&self, urr: UrrId, reached: Reached) -> bool {
         let acting = self
             .accounts

@@ -1,7 +1,7 @@
 //! What one URR does by itself: thresholds, quotas, periods and times, and where its counter is to stop.
 //!
-//! Everything is counted from the URR's last report. Volumes are compared by the worker's counters at every packet; this
-//! machine says where ([`Machine::bounds`]) and draws the consequences.
+//! Everything is counted from the URR's last report. Volumes are compared by the worker's counters at every packet;
+//! this machine says where ([`Machine::bounds`]) and draws the consequences.
 
 use flow::{Bounds, CounterLimit, LimitAction, Reached, UrrCount, Volumes};
 use rules::model::{

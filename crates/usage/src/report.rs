@@ -5,7 +5,8 @@ use rules::model::{MeasurementMethod, UrrId};
 
 use crate::Moment;
 
-/// Why a report is made (TS 29.244 §8.2.41): octet 5 in the low byte, then octet 6 and octet 7. At least one bit is set.
+/// Why a report is made (TS 29.244 §8.2.41): octet 5 in the low byte, then octet 6 and octet 7. At least one bit is
+/// set.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct UsageTriggers(pub u32);
 
@@ -156,7 +157,8 @@ pub struct UsageReport {
     pub triggers: UsageTriggers,
     /// What was counted: octets of inner IP packets, and packets.
     pub count: UrrCount,
-    /// What came before QoS enforcement, where that is told beside (MBQE): as a report of its own, with the next number.
+    /// What came before QoS enforcement, where that is told beside (MBQE): as a report of its own, with the next
+    /// number.
     pub before_qos: Option<UrrCount>,
     /// Whether the packets are to be told, too (MNOP).
     pub tells_packets: bool,

@@ -1,5 +1,5 @@
-//! User packets that wait: because their FAR says BUFF (TS 29.244 §5.2.3.1), until Control says what becomes of them; or
-//! because nobody knows yet where the next hop of their FAR is (RFC 1122 §2.3.2.2), until somebody does.
+//! User packets that wait: because their FAR says BUFF (TS 29.244 §5.2.3.1), until Control says what becomes of them;
+//! or because nobody knows yet where the next hop of their FAR is (RFC 1122 §2.3.2.2), until somebody does.
 //!
 //! There is a queue for each FAR, in the order in which its packets came. They have passed gates, but no
 //! meter has seen them and nothing has counted them: once a change lets them go they take their way again from `parse`
@@ -154,7 +154,8 @@ impl<B: PacketBuf> Buffers<B> {
         self.places.len()
     }
 
-    /// Whether there is room for the packet at `place` of the burst, which was expected, unless those before it take it.
+    /// Whether there is room for the packet at `place` of the burst, which was expected, unless those before it take
+    /// it.
     pub fn may_store(&self, place: usize) -> bool {
         let Expected { queue, most, .. } = self.burst[place % BURST];
         let queue = self.queues.get(queue as usize).and_then(Option::as_ref);
@@ -169,9 +170,9 @@ impl<B: PacketBuf> Buffers<B> {
         packets < most && (is_plenty || usize::from(packets) * 2 <= free)
     }
 
-    /// The packet of `pdr`, of so many octets, at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
-    /// is fewer than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one
-    /// more queue.
+    /// The packet of `pdr`, of so many octets, at `place` of the burst is to wait for `owner`, whose queue may hold
+    /// `most` packets if that is fewer than any may. Whether it is the first one of this QoS flow; false, too, where
+    /// there is no room for one more queue.
     pub fn expect(
         &mut self,
         place: usize,

@@ -71,8 +71,8 @@ pub struct WorkerConfig {
     pub error_indications_from: Nanos,
     /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
     pub notifications: u32,
-    /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0 for
-    /// none.
+    /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0
+    /// for none.
     pub redirects: (u32, u32),
     /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, and of them those of one
     /// session. Default 10,000 and 20: a handover makes a few for each tunnel. 0 for none.

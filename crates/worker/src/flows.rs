@@ -4,9 +4,9 @@
 //! address, per 5-tuple, with or without QFI or TOS. A packet is looked up in each shape that is in use for its side;
 //! every hit is a right decision, so the widest shape comes first. Most workers have one shape for each side.
 //!
-//! An entry whose generation is no longer its block's is *dead*: it counts for no session, is removed by the packet that
-//! meets it, and else ages, or is reaped where the dead take much of the room. An entry of an older *snapshot* of the
-//! rules that all sessions share is softly stale: in use until the slow path has time for it.
+//! An entry whose generation is no longer its block's is *dead*: it counts for no session, is removed by the packet
+//! that meets it, and else ages, or is reaped where the dead take much of the room. An entry of an older *snapshot* of
+//! the rules that all sessions share is softly stale: in use until the slow path has time for it.
 //!
 //! The few entries whose packets a NAT translates have a line of [`Extensions`] each, which goes with its entry.
 
@@ -411,8 +411,8 @@ impl Flows {
         soft | v6.lookup((descriptors, &keys.v6), blocks, lines, of)
     }
 
-    /// Takes the decision about the packet at `place` for its flow's entry, which has the fields of its shape in the key;
-    /// it is in the table after [`write`](Self::write).
+    /// Takes the decision about the packet at `place` for its flow's entry, which has the fields of its shape in the
+    /// key; it is in the table after [`write`](Self::write).
     pub fn stage(
         &mut self,
         blocks: &Blocks,

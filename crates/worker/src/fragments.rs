@@ -5,8 +5,8 @@
 //! protocol (RFC 791 §3.2, RFC 8200 §4.5). Then each of the others that finds its datagram gets these put into its flow
 //! key, and from there on is a packet of its flow like any other: the same entry, the same limits, never a decision of
 //! its own. One that finds none has a key that no packet with ports can have. It goes on where the rules read no ports,
-//! which most often a wide entry has told before; where they do, `slow` has it held here until its first fragment comes.
-//! Then it goes its way again from `parse` on, in the same poll.
+//! which most often a wide entry has told before; where they do, `slow` has it held here until its first fragment
+//! comes. Then it goes its way again from `parse` on, in the same poll.
 //!
 //! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash, in which what is known
 //! longest gives way, and what waits does not), buffers held and their octets, in all and for one datagram, and the
@@ -37,7 +37,8 @@ const WAYS: usize = 4;
 const SWEPT: usize = 8;
 /// Counters of what sessions hold: those with the same remainder share one.
 const SHARES: usize = 256;
-/// The protocol in the key of a fragment whose ports are not known: that of IPv6's fragment header, which no packet has.
+/// The protocol in the key of a fragment whose ports are not known: that of IPv6's fragment header, which no packet
+/// has.
 const NO_PORTS: u8 = 44;
 
 /// What fragments of a datagram have in common.

@@ -1,13 +1,13 @@
-//! Sessions whose user plane inactivity is to be told (TS 29.244 §5.11.2): when each was last used, and whose turn it is
-//! to be looked at.
+//! Sessions whose user plane inactivity is to be told (TS 29.244 §5.11.2): when each was last used, and whose turn it
+//! is to be looked at.
 //!
 //! A packet of such a session costs no more than one counter; whether that has counted since is looked at now and then,
 //! in small steps between bursts. A packet is taken to have come when it is noticed, so that nothing is told early; a
 //! session is looked at so often that it is told late by a tenth of its timer at most, within [`LEAST`] and [`MOST`].
 //! Packets that are dropped or wait count too ([`Watches::used`]), except those that a full port loses.
 //!
-//! Owned by the worker. A wheel of doubly linked lists: to add, to remove and to find the next is a step each, however many
-//! there are. Nothing is allocated after the start; memory is touched as sessions need it.
+//! Owned by the worker. A wheel of doubly linked lists: to add, to remove and to find the next is a step each, however
+//! many there are. Nothing is allocated after the start; memory is touched as sessions need it.
 
 use std::time::Duration;
 

@@ -240,8 +240,8 @@ pub enum Event {
         /// The peer's TEID.
         teid: Teid,
     },
-    /// A URR's counter has reached what was set for it. Told at the end of the poll in which it did, or as soon as there
-    /// is room; what was told before may be told again.
+    /// A URR's counter has reached what was set for it. Told at the end of the poll in which it did, or as soon as
+    /// there is room; what was told before may be told again.
     CounterReached {
         /// The session.
         session: SessionIndex,

@@ -1,9 +1,9 @@
 //! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
 //!
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
-//! they take no place from the packets of their own burst. A copy has the frame's headers and all that lies with them in
-//! one piece; the rest of a chained buffer is cut off. Without a buffer, or where one has too little room, there is no
-//! copy, and that is counted. The duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
+//! they take no place from the packets of their own burst. A copy has the frame's headers and all that lies with them
+//! in one piece; the rest of a chained buffer is cut off. Without a buffer, or where one has too little room, there is
+//! no copy, and that is counted. The duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
 
 use flow::PortId;
 use packet::PacketBuf;

@@ -298,8 +298,8 @@ impl Sessions {
         }
     }
 
-    /// What a session's URRs have counted, for who keeps an account of that: when their packets came, and what came before
-    /// QoS since that was told last, is told once.
+    /// What a session's URRs have counted, for who keeps an account of that: when their packets came, and what came
+    /// before QoS since that was told last, is told once.
     pub fn query(&mut self, session: SessionIndex) -> Result<UsageSnapshot, ApplyError> {
         let mut usage = self.usage(session)?;
         for (place, (urr, _)) in (0..).zip(&usage.counters) {
@@ -373,8 +373,8 @@ impl Sessions {
         (!usage.is_nothing()).then_some(usage)
     }
 
-    /// Takes what a session has counted of contents that it does not count any more when `image` takes the place of what
-    /// it runs: all, if that is another session.
+    /// Takes what a session has counted of contents that it does not count any more when `image` takes the place of
+    /// what it runs: all, if that is another session.
     fn take_contents(
         &mut self,
         image: &SessionImage,

@@ -1,9 +1,10 @@
 //! How much of its time a busy worker leaves to the slow path.
 //!
 //! A worker is busy when a burst is full, so that more packets wait behind it, and flows that are established have sent
-//! something within the last millisecond. Then the slow path has a share of the worker's time: every burst earns it some, by the ticks
-//! of all stages but `rx`; what it takes is charged. So many packets get in as it can pay for, at what one has cost
-//! of late. A worker that is not busy, or that has nothing but first packets, spares nobody by refusing them.
+//! something within the last millisecond. Then the slow path has a share of the worker's time: every burst earns it
+//! some, by the ticks of all stages but `rx`; what it takes is charged. So many packets get in as it can pay for, at
+//! what one has cost of late. A worker that is not busy, or that has nothing but first packets, spares nobody by
+//! refusing them.
 //!
 //! Time is what the stages' clock tells. Where that stands still, or the share is 100%, nothing is bounded.
 

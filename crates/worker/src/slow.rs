@@ -4,15 +4,15 @@
 //! next: find the sessions, deal the budgets out, match PDRs, write flow entries. Budgets are for each burst, of three
 //! classes of work and fair over sessions ([`fair`](crate::fair)); over budget a packet is dropped and counted, never
 //! queued. Finding the session is not in the budget: it is one look into a map, and unknown ones end there. Only where
-//! the worker is busy, and the stage has no more than its [`share`](crate::share) of the time, not even that is done for
-//! what has to wait.
+//! the worker is busy, and the stage has no more than its [`share`](crate::share) of the time, not even that is done
+//! for what has to wait.
 //!
-//! A flow whose entry is of an older *snapshot* keeps its verdict until the budget gets to it; one whose session changed
-//! has none any more, and is decided before its packet goes on. Which entries there may be is told by
+//! A flow whose entry is of an older *snapshot* keeps its verdict until the budget gets to it; one whose session
+//! changed has none any more, and is decided before its packet goes on. Which entries there may be is told by
 //! [`books`](crate::books); a flow without one comes here with each of its packets.
 //!
-//! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct for
-//! the key. The worker owns the state; nothing is allocated after the start.
+//! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct
+//! for the key. The worker owns the state; nothing is allocated after the start.
 
 use flow::{
     Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
@@ -149,7 +149,8 @@ impl SlowPath {
         count
     }
 
-    /// Adds or replaces the entry of `key`: what the entry of `like` says, and `rewrite`. Tells whether it is there now.
+    /// Adds or replaces the entry of `key`: what the entry of `like` says, and `rewrite`. Tells whether it is there
+    /// now.
     pub fn translate(
         &mut self,
         tables: &mut Tables<'_>,

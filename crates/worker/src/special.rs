@@ -84,8 +84,8 @@ pub(crate) struct EgressMark {
     pub pcp: u8,
 }
 
-/// The marks of a packet: the DSCP that the FAR has for user packets, or what the network instance has for this QoS flow
-/// (the mark's, else the received one) and colour, where the FAR leaves that to it (TS 29.244 §5.4.13).
+/// The marks of a packet: the DSCP that the FAR has for user packets, or what the network instance has for this QoS
+/// flow (the mark's, else the received one) and colour, where the FAR leaves that to it (TS 29.244 §5.4.13).
 pub(crate) fn egress_mark(
     places: &Places,
     forward: &PackedForward,

@@ -260,8 +260,9 @@ impl<I: Io> Worker<I> {
     }
 
     /// Adds or replaces the flow entry of `key`, which has the 5-tuple in it: what the entry of `like` says, and then
-    /// `rewrite`, made for packets of `key`. It counts among the session's entries and is subject to the same limits. It
-    /// lives as long as any entry; a flow that is decided anew is no longer translated. Tells whether it is there now.
+    /// `rewrite`, made for packets of `key`. It counts among the session's entries and is subject to the same limits.
+    /// It lives as long as any entry; a flow that is decided anew is no longer translated. Tells whether it is there
+    /// now.
     pub fn translate(&mut self, like: &FlowKey4, key: FlowKey4, rewrite: &Rewrite, now: Nanos) -> bool {
         let mut tables = slow::Tables {
             sessions: &mut self.sessions,

@@ -1,5 +1,5 @@
-//! Fragments of user packets, against a reference that reassembles: what becomes of each is what the interpreter says of
-//! the whole datagram.
+//! Fragments of user packets, against a reference that reassembles: what becomes of each is what the interpreter says
+//! of the whole datagram.
 
 mod common;
 

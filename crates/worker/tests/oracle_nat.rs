@@ -1,5 +1,5 @@
-//! Translated flows: a packet leaves as the interpreter says of the one that came, but for the end that a NAT gave it and
-//! the checksums that follow from it.
+//! Translated flows: a packet leaves as the interpreter says of the one that came, but for the end that a NAT gave it
+//! and the checksums that follow from it.
 
 mod common;
 

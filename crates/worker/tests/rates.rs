@@ -234,8 +234,8 @@ fn of_several_rates_the_lowest_is_kept() {
     }
 }
 
-/// A flow with little of its own offers as much as all others together: what its meter drops takes nothing from what the
-/// session and the slice may have, or their rates would not be reached.
+/// A flow with little of its own offers as much as all others together: what its meter drops takes nothing from what
+/// the session and the slice may have, or their rates would not be reached.
 #[test]
 fn what_one_meter_drops_takes_nothing_from_another() {
     let (kbit, octets) = (20_000, 500);

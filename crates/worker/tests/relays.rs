@@ -1,4 +1,5 @@
-//! End Markers and Tunnel Status on their way from tunnel to tunnel: of which form, how often, and where gates are open.
+//! End Markers and Tunnel Status on their way from tunnel to tunnel: of which form, how often, and where gates are
+//! open.
 
 mod common;
 

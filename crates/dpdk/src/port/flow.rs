@@ -59,8 +59,8 @@ pub struct SpreadRule {
     pub fields: RssFields,
     /// The Toeplitz key; empty: the port's.
     pub key: Vec<u8>,
-    /// The queues that the hash chooses from, by its lowest bits; empty: the port's own table. Drivers take the one, the
-    /// other, or neither.
+    /// The queues that the hash chooses from, by its lowest bits; empty: the port's own table. Drivers take the one,
+    /// the other, or neither.
     pub queues: Vec<u16>,
 }
 

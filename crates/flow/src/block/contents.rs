@@ -1,7 +1,7 @@
 //! Content counters: what a session's packets of each *content* count, for billing.
 //!
-//! A content is what predefined rules are of that are billed together: a PCC rule, or an application. A session can have
-//! very many and mostly meets few, so its counters are not in its block: each is made when the first packet of its
+//! A content is what predefined rules are of that are billed together: a PCC rule, or an application. A session can
+//! have very many and mostly meets few, so its counters are not in its block: each is made when the first packet of its
 //! content comes, in a run of lines that grows with them. A flow entry names its counter by the number that it has in
 //! its session, from 1; what is given out later never changes the number of what is there.
 //!
@@ -235,8 +235,8 @@ impl Blocks {
     /// The most content counters that one session has. What is of further contents is to be counted together.
     pub const MOST_CONTENTS: usize = Contents::MOST;
 
-    /// Makes room for so many content counters of sessions with an index below `sessions`. A worker does so once, before
-    /// there is any session.
+    /// Makes room for so many content counters of sessions with an index below `sessions`. A worker does so once,
+    /// before there is any session.
     ///
     /// # Errors
     ///

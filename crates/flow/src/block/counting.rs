@@ -264,8 +264,8 @@ impl Blocks {
         })
     }
 
-    /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. Gives what
-    /// it has reached in all.
+    /// Looks whether a URR has reached its bounds already, without a packet; a limit that acts stops it then. Gives
+    /// what it has reached in all.
     pub fn look_at_bounds(&mut self, block: BlockRef, slot: u8) -> Reached {
         let Some((count, mut line)) = self.bounded(block, slot) else {
             return Reached::default();
@@ -324,8 +324,8 @@ impl Blocks {
         });
     }
 
-    /// Lets a URR of a block that was just written go on from what `tallied` says, whose octets are as they were counted,
-    /// and with the bounds that were reached if they are the same: tells whether they are.
+    /// Lets a URR of a block that was just written go on from what `tallied` says, whose octets are as they were
+    /// counted, and with the bounds that were reached if they are the same: tells whether they are.
     pub(super) fn go_on_counting(
         &mut self,
         block: BlockRef,

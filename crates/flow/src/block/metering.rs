@@ -46,7 +46,8 @@ impl LiveBlock<'_> {
     }
 
     /// Gives back what a packet was charged that passed [`meter`](Self::meter) at this time and is not to go on now.
-    /// Meters of three colours take it as one that was yellow: their rates hold, and a later packet may be yellow for it.
+    /// Meters of three colours take it as one that was yellow: their rates hold, and a later packet may be yellow for
+    /// it.
     #[cold]
     pub fn unmeter(&mut self, qers: u64, octets: u32, shared: &mut SharedMeters) {
         let cost = cost_of(octets);

@@ -47,8 +47,8 @@ pub struct PacketTimes {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(super) struct Tally {
-    /// From below: 32 bits of the packets; a bit that is set when they have run over, until that is noted; the second of
-    /// the last one, or 0.
+    /// From below: 32 bits of the packets; a bit that is set when they have run over, until that is noted; the second
+    /// of the last one, or 0.
     word: u64,
     octets: u64,
 }
@@ -87,8 +87,8 @@ impl Tally {
         runs_under
     }
 
-    /// A packet was counted in this second. Whether it is the first since times were taken, and whether the packets have
-    /// run over.
+    /// A packet was counted in this second. Whether it is the first since times were taken, and whether the packets
+    /// have run over.
     pub(super) fn note(&mut self, second: Second) -> (bool, bool) {
         let noted = (self.second() == 0, self.word & Self::RUN_OVER != 0);
         self.word = self.word & Self::PACKETS | u64::from(second.0) << 32;

@@ -135,8 +135,8 @@ impl MeterSpec {
         Self::gbr_mbr_over(gbr, mbr, Self::BURST_MILLIS)
     }
 
-    /// The same with bursts of what the rates bring in so many milliseconds: a source that keeps to its rates over every
-    /// such time loses nothing.
+    /// The same with bursts of what the rates bring in so many milliseconds: a source that keeps to its rates over
+    /// every such time loses nothing.
     pub const fn gbr_mbr_over(gbr: Rate, mbr: Rate, millis: u64) -> Option<Self> {
         if mbr.0 > Rate::REACHABLE.0 {
             return None;

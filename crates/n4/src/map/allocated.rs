@@ -1,5 +1,5 @@
-//! What the user plane has allocated, for the response: Created PDR, Updated PDR and Created Traffic Endpoint (TS 29.244
-//! Tables 7.5.3.2-1, 7.5.5.5-1 and 7.5.3.5-1).
+//! What the user plane has allocated, for the response: Created PDR, Updated PDR and Created Traffic Endpoint
+//! (TS 29.244 Tables 7.5.3.2-1, 7.5.5.5-1 and 7.5.3.5-1).
 
 use pfcp::Repeated;
 use pfcp::group::{CreatedPdr, CreatedTrafficEndpoint, UpdatedPdr};

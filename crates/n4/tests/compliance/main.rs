@@ -1,5 +1,5 @@
-//! The documents in docs/compliance held to the truth: nothing is left out of them, what they say is refused is refused,
-//! what they say is told to peers is told, and the tests and files that they name exist.
+//! The documents in docs/compliance held to the truth: nothing is left out of them, what they say is refused is
+//! refused, what they say is told to peers is told, and the tests and files that they name exist.
 
 mod clauses;
 mod codec;

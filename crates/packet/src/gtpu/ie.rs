@@ -79,7 +79,8 @@ impl<'a> Ies<'a> {
         Self(bytes)
     }
 
-    /// Octets of the longest End Marker or Tunnel Status message that goes on from tunnel to tunnel, without its header.
+    /// Octets of the longest End Marker or Tunnel Status message that goes on from tunnel to tunnel, without its
+    /// header.
     pub const MAX_RELAYED: usize = 128;
 
     /// Whether these are the elements of an End Marker or a Tunnel Status message (TS 29.281 §7.3.2, §7.3.3):

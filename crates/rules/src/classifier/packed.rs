@@ -1,5 +1,6 @@
 //! A session's PDRs, SDF filters, tunnels and prefixes in one piece of memory: a first packet of a flow finds them in
-//! memory that no cache has, and that is a matter of how many lines there are and of how many must come before the next.
+//! memory that no cache has, and that is a matter of how many lines there are and of how many must come before the
+//! next.
 //!
 //! All is of fixed size, in the order of matching; what several rules have alike is there once. A [`Span`] names a run
 //! of records. [`Builder`] writes it, [`View`] reads it; nothing else knows the layout.

@@ -58,7 +58,8 @@ struct Entry {
 }
 
 impl Matcher {
-    /// Of rules in the order of matching; `marks` tells whether a QER marks packets, `number_of` which content is which.
+    /// Of rules in the order of matching; `marks` tells whether a QER marks packets, `number_of` which content is
+    /// which.
     ///
     /// # Errors
     /// There are too many filters. That the rules name no more than a session has slots is for the caller to see to.
@@ -263,8 +264,8 @@ impl Hosts {
             .sum()
     }
 
-    /// What a PDR that detects a packet by itself leads to; `None`: it activates rulebases, and the packet is of none of
-    /// their rules. Of several rules it is of that with the lowest precedence value, then of the rulebase that was
+    /// What a PDR that detects a packet by itself leads to; `None`: it activates rulebases, and the packet is of none
+    /// of their rules. Of several rules it is of that with the lowest precedence value, then of the rulebase that was
     /// activated first.
     pub(super) fn decide(
         &self,

@@ -271,8 +271,8 @@ pub struct Pdr {
     /// The usage rules that the packet counts in, all of them.
     pub urrs: Vec<UrrId>,
     /// The rulebases that it activates, each once, in the order of their activation (TS 29.244 §5.19). With any, it
-    /// detects what one of their rules describes, too; that rule's QERs and URRs are beside its own, and that rule's FAR
-    /// is there where it has none itself.
+    /// detects what one of their rules describes, too; that rule's QERs and URRs are beside its own, and that rule's
+    /// FAR is there where it has none itself.
     pub rulebases: Box<[Arc<Rulebase>]>,
 }
 

@@ -420,7 +420,8 @@ impl Urr {
         });
     }
 
-    /// How many dropped downlink packets are to be told of, if it asks for that and is not paused (TS 29.244 §5.2.2.2.1).
+    /// How many dropped downlink packets are to be told of, if it asks for that and is not paused (TS 29.244
+    /// §5.2.2.2.1).
     pub fn dropped_threshold(&self) -> Option<DroppedDlThreshold> {
         let asks = self.triggers.contains(ReportingTriggers::DROTH) && !self.is_paused();
         self.terms().dropped_dl_threshold.filter(|_| asks)

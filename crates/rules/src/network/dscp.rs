@@ -1,4 +1,5 @@
-//! How packets that leave by a network instance are marked: DSCP by QoS flow and colour, and the priority of their frames.
+//! How packets that leave by a network instance are marked: DSCP by QoS flow and colour, and the priority of their
+//! frames.
 //!
 //! It is configuration, for what a FAR says nothing about: Transport Level Marking comes from the CP function, which
 //! maps the 5QI and priorities (TS 29.244 §5.4.13), and wins.

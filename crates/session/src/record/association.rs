@@ -1,5 +1,5 @@
-//! The body of an association's record, version 1: the record's fields in their order. When one is added, what version 1
-//! had becomes a shape of its own here.
+//! The body of an association's record, version 1: the record's fields in their order. When one is added, what
+//! version 1 had becomes a shape of its own here.
 
 use super::{AssociationRecord, RecordError};
 

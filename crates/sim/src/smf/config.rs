@@ -75,8 +75,8 @@ pub struct SessionProfile {
     pub qfi: u8,
     /// Maximum bit rates of the QER, uplink and downlink, in kbit/s; `None`: no MBR IE.
     pub mbr: Option<(u64, u64)>,
-    /// The QER Correlation ID of all QERs: the sessions keep the rates together. They mark no QoS flow then, as where UEs
-    /// are in EPC.
+    /// The QER Correlation ID of all QERs: the sessions keep the rates together. They mark no QoS flow then, as where
+    /// UEs are in EPC.
     pub correlation: Option<u32>,
     /// An SDF filter of both PDRs, as flow description written for downlink; at most [`MAX_SDF`] octets.
     pub sdf: Option<String>,

@@ -14,8 +14,9 @@ use crate::config::Config;
 use crate::{daemon, view};
 
 /// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have
-/// released their associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on standard output
-/// says what was counted. Exit status 2 for a configuration with a mistake, 1 for what failed while it ran.
+/// released their associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on
+/// standard output says what was counted. Exit status 2 for a configuration with a mistake, 1 for what failed while it
+/// ran.
 #[must_use]
 pub fn run(path: &Path, json: bool) -> ExitCode {
     tracing_subscriber::fmt()

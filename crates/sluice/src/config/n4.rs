@@ -51,8 +51,8 @@ pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
     pub addresses: Vec<Spanned<IpAddr>>,
     /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread. Empty: anyone may speak
-    /// PFCP, which is right only where IPsec or a filter keeps strangers away. SMFs of one prefix trust each other: only
-    /// they can be of one set, and one may set up at once the association of another that lives.
+    /// PFCP, which is right only where IPsec or a filter keeps strangers away. SMFs of one prefix trust each other:
+    /// only they can be of one set, and one may set up at once the association of another that lives.
     #[serde(default)]
     pub peers: Vec<Spanned<PeersConfig>>,
     /// Addresses of SMFs that we set up associations with, at most 64; others set theirs up themselves.

@@ -16,8 +16,8 @@ use crate::upf::Control;
 const SERVED_PER_TURN: usize = 16;
 /// The longest the thread waits for datagrams before it looks at the workers' events.
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
-/// How long it stays on its core for a worker's answer. A worker that polls answers within microseconds, one that sleeps
-/// in between within a hundred of them; one that lost its core is not waited for like that.
+/// How long it stays on its core for a worker's answer. A worker that polls answers within microseconds, one that
+/// sleeps in between within a hundred of them; one that lost its core is not waited for like that.
 const SPIN: Duration = Duration::from_micros(200);
 
 /// Control, its sockets and its time.

@@ -1,9 +1,9 @@
 //! Usage records on their way to the disk: a queue from Control's thread, and a thread that writes.
 //!
-//! Control never waits for the disk: what it puts lies in the queue until the writer has room for it. A writer whose disk
-//! takes nothing keeps its batch and takes no more, so that what is held in memory is bounded by the queue and one batch.
-//! What finds the queue full is lost, counted, and told by a record of its own when there is room again; the numbers of
-//! the records tell of it as well.
+//! Control never waits for the disk: what it puts lies in the queue until the writer has room for it. A writer whose
+//! disk takes nothing keeps its batch and takes no more, so that what is held in memory is bounded by the queue and one
+//! batch. What finds the queue full is lost, counted, and told by a record of its own when there is room again; the
+//! numbers of the records tell of it as well.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -263,7 +263,8 @@ impl Served<'_> {
         }
     }
 
-    /// Tells once that a peer sends what has no place on the interface that it is configured to speak (TS 29.244 §7.6.9).
+    /// Tells once that a peer sends what has no place on the interface that it is configured to speak (TS 29.244
+    /// §7.6.9).
     fn tell_of_misplaced(&mut self) {
         let counters = self.turns.control().endpoint().counters();
         if !self.told_of_misplaced && counters.misplaced_ies > 0 {

@@ -125,8 +125,8 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens a socket on `port` of every address, for datagrams from `peers`; with none, from anyone. Port 0 is any that
-    /// is free.
+    /// Opens a socket on `port` of every address, for datagrams from `peers`; with none, from anyone. Port 0 is any
+    /// that is free.
     ///
     /// # Errors
     /// The first address that cannot be bound, in the system's words.
@@ -189,8 +189,8 @@ impl Sockets {
         any
     }
 
-    /// Sends what `control` has to send. Datagrams for one peer leave in the order in which control gave them; peers have
-    /// no order. One that the system refuses is lost, as in the network: PFCP repeats.
+    /// Sends what `control` has to send. Datagrams for one peer leave in the order in which control gave them; peers
+    /// have no order. One that the system refuses is lost, as in the network: PFCP repeats.
     pub fn transmit(&mut self, control: &mut Control) {
         self.send_all(std::iter::from_fn(|| control.poll_transmit()));
     }
@@ -214,8 +214,8 @@ impl Sockets {
     }
 }
 
-/// Asks for a large receive buffer: what does not fit is lost before anybody can tell a heartbeat from a flood. With the
-/// system's default N4 works as well, but bursts of more than a hundred large requests lose some.
+/// Asks for a large receive buffer: what does not fit is lost before anybody can tell a heartbeat from a flood. With
+/// the system's default N4 works as well, but bursts of more than a hundred large requests lose some.
 fn widen(socket: &UdpSocket) {
     if set_socket_recv_buffer_size_force(socket, RECEIVE_BUFFER).is_err() {
         let _ = set_socket_recv_buffer_size(socket, RECEIVE_BUFFER);

@@ -174,8 +174,8 @@ fn key(size: u8) -> Vec<u8> {
     bucket::KEY.iter().copied().cycle().take(size).collect()
 }
 
-/// The table from the lowest bits of the hash to queues, of `size` entries, by the owners of the buckets. Where an entry
-/// is that of several buckets, the worker that owns most of them gets it, the first of equals.
+/// The table from the lowest bits of the hash to queues, of `size` entries, by the owners of the buckets. Where an
+/// entry is that of several buckets, the worker that owns most of them gets it, the first of equals.
 #[must_use]
 pub fn redirection(owners: &[WorkerId], size: u16) -> Vec<u16> {
     let size = usize::from(size);

@@ -422,8 +422,8 @@ impl Control {
         self.endpoint.sessions().owner(bucket)
     }
 
-    /// Echo Requests go out by the first worker. One that has no way to its peer is not sent: the path is silent. A path
-    /// to an address of our own is as alive as we are.
+    /// Echo Requests go out by the first worker. One that has no way to its peer is not sent: the path is silent. A
+    /// path to an address of our own is as alive as we are.
     fn send_echoes(&mut self, now: Nanos) -> bool {
         let mut busy = false;
         while let Some(echo) = self.endpoint.poll_echo() {

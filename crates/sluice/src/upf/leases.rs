@@ -1,11 +1,11 @@
-//! Rates that all workers keep together, each with a share by what its sessions ask for: those of policers, and those of
-//! correlated QERs whose sessions lie in several workers.
+//! Rates that all workers keep together, each with a share by what its sessions ask for: those of policers, and those
+//! of correlated QERs whose sessions lie in several workers.
 //!
 //! Every hundredth of a second the workers are asked how much packets wanted to pass, and the rate is divided anew; the
-//! shares of all workers are always the whole rate, to the kbit/s. What is asked for is smoothed over some such times, so
-//! that shares settle in about a fifth of a second. Bursts are divided once, evenly: a worker that was idle has its part
-//! for its first packets. A rate that only one worker needs is all that worker's, and nobody is asked. Of very many rates
-//! that are divided, each has its turn.
+//! shares of all workers are always the whole rate, to the kbit/s. What is asked for is smoothed over some such times,
+//! so that shares settle in about a fifth of a second. Bursts are divided once, evenly: a worker that was idle has its
+//! part for its first packets. A rate that only one worker needs is all that worker's, and nobody is asked. Of very
+//! many rates that are divided, each has its turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -92,8 +92,8 @@ impl Leases {
         leases
     }
 
-    /// Sessions that keep a rate together have another one, or are in other workers; what workers are to know at once is
-    /// handed to `send`.
+    /// Sessions that keep a rate together have another one, or are in other workers; what workers are to know at once
+    /// is handed to `send`.
     pub fn set(&mut self, rate: &SharedRate, mut send: impl FnMut(usize, Command)) {
         let SharedRate { id, rates, workers } = rate;
         self.divided.remove(id);

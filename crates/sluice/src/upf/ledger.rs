@@ -1,7 +1,7 @@
 //! Usage records of what the endpoint tells of usage and of sessions' ends.
 //!
-//! Control's thread makes them and hands them to a [`RecordSink`], which never waits: where records go, and what becomes
-//! of them when there is no room, is the sink's business.
+//! Control's thread makes them and hands them to a [`RecordSink`], which never waits: where records go, and what
+//! becomes of them when there is no room, is the sink's business.
 
 use std::borrow::Cow;
 

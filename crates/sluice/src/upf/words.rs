@@ -1,4 +1,5 @@
-//! What sessions ask of workers and hear from them, in the words of each: `session` and `worker` do not know each other.
+//! What sessions ask of workers and hear from them, in the words of each: `session` and `worker` do not know each
+//! other.
 //!
 //! Nothing is kept and nothing is decided here.
 

@@ -272,8 +272,8 @@ fn bit_rate(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
         .collect())
 }
 
-/// `{uplink: {packets, unit}, downlink, additional_uplink, additional_downlink}`, those that there are; units of time by
-/// number (TS 29.244 §8.2.63).
+/// `{uplink: {packets, unit}, downlink, additional_uplink, additional_downlink}`, those that there are; units of time
+/// by number (TS 29.244 §8.2.63).
 fn packet_rate(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     let mut taker = Taker::new(name, value::fields(name, value)?);
     let per = |name: &str, value: &Value| {
@@ -297,8 +297,8 @@ fn packet_rate(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
         .collect())
 }
 
-/// `{uplink, additional_uplink, downlink, additional_downlink, valid_until}`: packets, and seconds since 1900 (TS 29.244
-/// §8.2.139).
+/// `{uplink, additional_uplink, downlink, additional_downlink, valid_until}`: packets, and seconds since 1900
+/// (TS 29.244 §8.2.139).
 fn packet_rate_status(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     let mut taker = Taker::new(name, value::fields(name, value)?);
     let mut left = |field: &str| Ok::<_, Fault>(taker.maybe(field, value::number)?.map(|left| left as u16));

@@ -1,5 +1,5 @@
-//! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives, every
-//! octet is reported once, and no more of them pass than the rate allows, whoever served them.
+//! Buckets on the move under random interleavings of workers, control, packets and requests: every packet arrives,
+//! every octet is reported once, and no more of them pass than the rate allows, whoever served them.
 //!
 //! Real workers and real sessions, tied together as `sluice::upf::Control` does it, but in steps that the test chooses.
 

@@ -44,7 +44,8 @@ pub fn meet_next_hops(control: &mut ControlLink, network: &Network) {
     }
 }
 
-/// The rules of one session: two PDRs, two FARs, a QER, a URR. What comes up matches these SDF filters, if there are any.
+/// The rules of one session: two PDRs, two FARs, a QER, a URR. What comes up matches these SDF filters, if there are
+/// any.
 pub fn rules_of(session: u32, teid: u32, ue: Ipv4Addr, filters: Option<Vec<SdfFilter>>) -> SessionRules {
     let gnb = Ipv4Addr::from_bits(0x0ac8_0000 + session % 200);
     let mut rules = pdu_session(1, OuterHeaderCreation::gtpu_ipv4(Teid(session + 1), gnb));

@@ -1,8 +1,8 @@
 //! The load generator: several SMFs on UDP sockets of their own, on one thread that spends little on each message.
 //!
-//! *Closed loop*: so many requests wait for their answers at a time; it shows what control can do. *Open loop*: a request
-//! is sent when it is due, whatever became of those before it, and its response time counts from when it was due, so
-//! that a generator or a user plane that was held up shows as delay.
+//! *Closed loop*: so many requests wait for their answers at a time; it shows what control can do. *Open loop*: a
+//! request is sent when it is due, whatever became of those before it, and its response time counts from when it was
+//! due, so that a generator or a user plane that was held up shows as delay.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;

@@ -1,7 +1,7 @@
 //! The messages of one simulated SMF, encoded once; what differs from session to session is written into them.
 //!
-//! A session has a default flow and one more, as T7 asks: 4 PDR, 4 FAR, 2 QER, 2 URR. Both flows share one tunnel, whose
-//! F-TEID the user plane chooses.
+//! A session has a default flow and one more, as T7 asks: 4 PDR, 4 FAR, 2 QER, 2 URR. Both flows share one tunnel,
+//! whose F-TEID the user plane chooses.
 
 use std::net::Ipv4Addr;
 

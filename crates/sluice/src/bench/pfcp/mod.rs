@@ -28,7 +28,8 @@ pub use messages::RULES;
 use plant::Plant;
 pub use plant::{Cores, Told};
 
-/// Requests that wait for their answers in a closed loop, of all SMFs: as many as the smallest buffer of a socket holds.
+/// Requests that wait for their answers in a closed loop, of all SMFs: as many as the smallest buffer of a socket
+/// holds.
 const WINDOW: u32 = 64;
 /// Half of the rate that the target asks for, a second.
 pub const HALF_RATE: f64 = 25_000.0;

@@ -58,8 +58,8 @@ pub struct Inquiry(mpsc::Sender<Question>);
 /// The answering end, which Control's thread has.
 pub struct Desk {
     questions: mpsc::Receiver<Question>,
-    /// Who waits for a worker's word, by Control's number of the question; no more than Control takes questions. Those who
-    /// have gone away leave when the next one asks.
+    /// Who waits for a worker's word, by Control's number of the question; no more than Control takes questions. Those
+    /// who have gone away leave when the next one asks.
     waiting: BTreeMap<u64, oneshot::Sender<Shown>>,
 }
 
