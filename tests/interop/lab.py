@@ -184,6 +184,8 @@ class Lab:
             self.upf.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
             here.run(f"ip link set {link} up")
             self.upf.run(f"ip link set {there} up")
+        # Answers that the kernel cuts in pieces are cut before they are captured, not behind.
+        self.upf.run("ethtool -K lo tx-udp-segmentation off")
         for address in (GNB, OTHER_GNB, SMF_GTPU):
             self.ran.run(f"ip addr add {address}/24 dev ran0")
         self.dn.run(f"ip addr add {DN}/24 dev dn0")

@@ -170,7 +170,14 @@ class Session:
         self.network.others_heard_nothing(self.name)
 
     def charged(self, op="delete"):
-        return {usage.pop("urr"): usage for usage in self(op)["charged"]}
+        """What passed QoS enforcement, by URR. None of it was lost there: where a URR tells what came before, which
+        free5GC asks for, that is as much."""
+        charged = {usage.pop("urr"): usage for usage in self(op)["charged"]}
+        before = [usage for usage in charged.values() if "before_qos" in usage]
+        assert bool(before) == (self.name == "free5gc"), charged
+        for usage in before:
+            assert usage.pop("before_qos") == usage["total"], charged
+        return charged
 
 
 def volume(uplink, downlink):

@@ -13,7 +13,7 @@ use rules::model::{
     ApplyAction, Bar, BarId, DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate,
     OuterHeaderCreation, PdrId,
 };
-use rules::testing::{GNB, UE, UserPacket};
+use rules::testing::{self, GNB, UE, UserPacket};
 use worker::{BufferLimits, Command, Event, SteerChange};
 
 use common::buffering::{BUFF, Case, LIMITS, numbered, with};

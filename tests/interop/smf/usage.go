@@ -9,12 +9,14 @@ import (
 	"github.com/wmnsk/go-pfcp/message"
 )
 
-// Usage is the volume that one URR measured, in octets.
+// Usage is the volume that one URR measured, in octets: what passed QoS enforcement, and the total before it where the
+// URR tells of that (MBQE), in reports of their own (TS 29.244 §5.2.2.3.1).
 type Usage struct {
-	URR      uint32 `json:"urr"`
-	Total    uint64 `json:"total"`
-	Uplink   uint64 `json:"uplink"`
-	Downlink uint64 `json:"downlink"`
+	URR       uint32  `json:"urr"`
+	Total     uint64  `json:"total"`
+	Uplink    uint64  `json:"uplink"`
+	Downlink  uint64  `json:"downlink"`
+	BeforeQoS *uint64 `json:"before_qos,omitempty"`
 }
 
 // Report is what a Session Report Request of the UPF says, as far as SMFs look at it here.
@@ -38,11 +40,27 @@ func (l ledger) add(seid uint64, reports []*ie.IE) error {
 			l[seid] = map[uint32]Usage{}
 		}
 		sum := l[seid][usage.URR]
-		l[seid][usage.URR] = Usage{
-			usage.URR, sum.Total + usage.Total, sum.Uplink + usage.Uplink, sum.Downlink + usage.Downlink,
+		sum.URR = usage.URR
+		if isBeforeQoS(report) {
+			before := usage.Total
+			if sum.BeforeQoS != nil {
+				before += *sum.BeforeQoS
+			}
+			sum.BeforeQoS = &before
+		} else {
+			sum.Total += usage.Total
+			sum.Uplink += usage.Uplink
+			sum.Downlink += usage.Downlink
 		}
+		l[seid][usage.URR] = sum
 	}
 	return nil
+}
+
+// isBeforeQoS tells whether a report is of usage before QoS enforcement (UBE of TS 29.244 §8.2.91).
+func isBeforeQoS(report *ie.IE) bool {
+	information, err := report.FindByType(ie.UsageInformation)
+	return err == nil && len(information.Payload) > 0 && information.Payload[0]&0x08 != 0
 }
 
 // Charged is the sum of all usage reports of a session so far, by URR.
