@@ -192,7 +192,9 @@ fn what_an_association_had_in_common_means_nothing_once_it_has_no_session_of_it(
             .map(|seid| meter(&world, seid))
             .contains(&meter(&world, new))
     );
-    [first, theirs.seid, new].map(|seid| world.delete(seid).unwrap());
+    for seid in [first, theirs.seid, new] {
+        world.delete(seid).unwrap();
+    }
     assert_eq!(world.sessions.count(), Count::default());
 }
 
