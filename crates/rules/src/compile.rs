@@ -31,8 +31,8 @@ use crate::ue;
 /// PDRs of one session.
 pub const MAX_PDRS: usize = 1000;
 
-/// Flows and SDF filters, and ranges of ports in them, that all URRs of one session together exempt from their quotas: what a
-/// packet is compared with at most.
+/// Flows and SDF filters, and ranges of ports in them, that all URRs of one session together exempt from their quotas:
+/// what a packet is compared with at most.
 pub const MAX_EXEMPT_FLOWS: usize = 256;
 
 /// UE addresses and framed routes of one session.

@@ -38,7 +38,7 @@ impl Exemption {
         for one in flows {
             filters.push(filter::flow(&mut builder, one)?);
         }
-        let takes = filters.len() + builder.port_ranges();
+        let takes = filters.iter().map(|one| 1 + one.port_ranges()).sum();
         let exemption = Self {
             filters: builder.filters(&filters)?,
             patterns: builder.pack(),

@@ -309,6 +309,11 @@ impl Filter {
         }
     }
 
+    /// The ranges of ports that a packet's ports are compared with.
+    pub(super) const fn port_ranges(&self) -> usize {
+        self.ue.ports.count as usize + self.remote.ports.count as usize
+    }
+
     pub(super) fn fields(&self) -> Fields {
         let has = |flag: u8| self.flags & flag != 0;
         Fields {
@@ -426,11 +431,6 @@ impl Builder {
     pub(super) fn prefixes(&mut self, prefixes: &[IpPrefix]) -> Result<Span, TooMany> {
         let prefixes: SmallVec<[Prefix; 4]> = prefixes.iter().copied().map(Prefix::new).collect();
         place(&mut self.prefixes, &prefixes)
-    }
-
-    /// The ranges of ports of all filters.
-    pub(super) fn port_ranges(&self) -> usize {
-        self.ports.len()
     }
 
     pub(super) fn side(&mut self, addresses: Addresses, ports: &[PortRange]) -> Result<Side, TooMany> {
