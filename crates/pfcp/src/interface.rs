@@ -108,8 +108,8 @@ pub trait Restrict {
 
 /// For each set of interfaces the IEs that have a place on these alone; groups within a group follow.
 macro_rules! restrict {
-    ($($group:ident { $($place:ident: $($ie:ident),+;)+ $(=> $($inner:ident),+)? })+) => {
-        $(impl Restrict for $group<'_> {
+    (@ $group:ident { $($place:ident: $($ie:ident),+;)+ $(=> $($inner:ident),+)? }) => {
+        impl Restrict for $group<'_> {
             fn restrict(&mut self, on: Interfaces) -> usize {
                 let mut discarded = 0;
                 $(if !on.meets(Interfaces::$place) {
@@ -118,7 +118,17 @@ macro_rules! restrict {
                 $($(discarded += self.$inner.restrict(on);)+)?
                 discarded
             }
-        })+
+        }
+    };
+    () => {};
+    ($created:ident, $updated:ident $body:tt $($rest:tt)*) => {
+        restrict!(@ $created $body);
+        restrict!(@ $updated $body);
+        restrict!($($rest)*);
+    };
+    ($group:ident $body:tt $($rest:tt)*) => {
+        restrict!(@ $group $body);
+        restrict!($($rest)*);
     };
 }
 
@@ -191,16 +201,7 @@ restrict! {
         N4_SXB: redirect_information, forwarding_policy, header_enrichment;
         N4: ip_address_and_port_number_replacement;
     }
-    CreateUrr {
-        N4_SXB: volume_quota, event_threshold, event_quota, time_quota, quota_holding_time, quota_validity_time,
-            subsequent_volume_quota, subsequent_time_quota, subsequent_event_threshold, subsequent_event_quota,
-            inactivity_detection_time, linked_urr_id, far_id_for_quota_action,
-            exempted_application_id_for_quota_action, exempted_sdf_filter_for_quota_action;
-        N4_SXA: dropped_dl_traffic_threshold;
-        SXB: time_quota_mechanism, aggregated_urrs;
-        N4: ethernet_inactivity_timer, user_plane_inactivity_timer;
-    }
-    UpdateUrr {
+    CreateUrr, UpdateUrr {
         N4_SXB: volume_quota, event_threshold, event_quota, time_quota, quota_holding_time, quota_validity_time,
             subsequent_volume_quota, subsequent_time_quota, subsequent_event_threshold, subsequent_event_quota,
             inactivity_detection_time, linked_urr_id, far_id_for_quota_action,
@@ -212,11 +213,7 @@ restrict! {
     AdditionalMonitoringTime {
         N4_SXB: subsequent_volume_quota, subsequent_time_quota, subsequent_event_threshold, subsequent_event_quota;
     }
-    CreateQer {
-        SXB: dl_flow_level_marking;
-        N4: qfi, rqi, paging_policy_indicator, averaging_window;
-    }
-    UpdateQer {
+    CreateQer, UpdateQer {
         SXB: dl_flow_level_marking;
         N4: qfi, rqi, paging_policy_indicator, averaging_window;
     }

@@ -65,6 +65,10 @@ fn establish(
     found.expect("an outcome").result
 }
 
+fn established(world: &mut World, cp: u64, changes: Changes) -> Seid {
+    world.establish(cp, changes).unwrap().seid
+}
+
 /// What there is to tell: the number, the uplink rate in kbit/s, the workers.
 fn told(world: &mut World) -> Vec<(u16, u64, Vec<u16>)> {
     let changed = std::iter::from_fn(|| world.sessions.poll_shared_rate());
@@ -89,15 +93,9 @@ fn meter(world: &World, seid: Seid) -> Option<SharedId> {
 #[test]
 fn the_lowest_rate_that_any_of_the_qers_says_holds_for_all() {
     let mut world = World::new(3);
-    let first = world
-        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
-        .unwrap()
-        .seid;
+    let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     assert_eq!(told(&mut world), [(1, 1_000, vec![0])]);
-    let second = world
-        .establish(2, correlated(ue_at(2, 0), ID, 4_000))
-        .unwrap()
-        .seid;
+    let second = established(&mut world, 2, correlated(ue_at(2, 0), ID, 4_000));
     assert_eq!(told(&mut world), [(1, 1_000, vec![0, 2])]);
     assert_eq!(
         (meter(&world, first), meter(&world, second)),
@@ -136,10 +134,7 @@ fn a_worker_is_told_before_it_gets_the_session() {
 #[test]
 fn other_control_plane_functions_mean_something_else_by_the_same_id() {
     let mut world = World::new(3);
-    let ours = world
-        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
-        .unwrap()
-        .seid;
+    let ours = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     let theirs = establish(&mut world, OTHER, 2, correlated(ue_at(0, 1), ID, 10))
         .unwrap()
         .seid;
@@ -150,10 +145,7 @@ fn other_control_plane_functions_mean_something_else_by_the_same_id() {
 #[test]
 fn what_another_of_the_set_takes_over_goes_on_and_what_it_adds_is_with_it() {
     let mut world = World::new(3);
-    let first = world
-        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
-        .unwrap()
-        .seid;
+    let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     world.sessions.hand_over(first, OTHER);
     let second = establish(&mut world, OTHER, 2, correlated(ue_at(1, 0), ID, 2_000))
         .unwrap()
@@ -168,14 +160,8 @@ fn what_another_of_the_set_takes_over_goes_on_and_what_it_adds_is_with_it() {
 #[test]
 fn what_an_association_had_in_common_means_nothing_once_it_has_no_session_of_it() {
     let mut world = World::new(3);
-    let first = world
-        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
-        .unwrap()
-        .seid;
-    let second = world
-        .establish(2, correlated(ue_at(0, 1), ID, 1_000))
-        .unwrap()
-        .seid;
+    let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
+    let second = established(&mut world, 2, correlated(ue_at(0, 1), ID, 1_000));
     world.sessions.hand_over(second, OTHER);
     let with_them = establish(&mut world, OTHER, 3, correlated(ue_at(0, 2), ID, 10)).unwrap();
     assert_eq!(meter(&world, with_them.seid), meter(&world, first));
@@ -186,7 +172,7 @@ fn what_an_association_had_in_common_means_nothing_once_it_has_no_session_of_it(
     assert_ne!(meter(&world, theirs.seid), meter(&world, first));
     // And ours that is handed over leaves the name to whoever comes.
     world.sessions.hand_over(first, OTHER);
-    let new = world.establish(5, correlated(ue_at(0, 4), ID, 5)).unwrap().seid;
+    let new = established(&mut world, 5, correlated(ue_at(0, 4), ID, 5));
     assert!(
         ![first, theirs.seid]
             .map(|seid| meter(&world, seid))
@@ -201,14 +187,11 @@ fn what_an_association_had_in_common_means_nothing_once_it_has_no_session_of_it(
 #[test]
 fn a_qer_may_get_and_lose_its_correlation() {
     let mut world = World::new(3);
-    let first = world
-        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
-        .unwrap()
-        .seid;
+    let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     let mut alone = chosen_session(ue_at(1, 0));
     alone.create_qers[0].qfi = None;
     alone.create_qers[0].mbr = Some(rates(500, 500));
-    let second = world.establish(2, alone).unwrap().seid;
+    let second = established(&mut world, 2, alone);
     assert_eq!(meter(&world, second), None);
     told(&mut world);
     world
@@ -246,14 +229,11 @@ fn a_qer_may_get_and_lose_its_correlation() {
 #[test]
 fn in_5gc_sessions_have_nothing_in_common_and_when_the_ue_goes_to_epc_they_have() {
     let mut world = World::new(3);
-    let there = world
-        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
-        .unwrap()
-        .seid;
+    let there = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     told(&mut world);
     let mut changes = correlated(ue_at(1, 0), ID, 500);
     changes.create_qers[0].qfi = Qfi::new(9);
-    let seid = world.establish(2, changes).unwrap().seid;
+    let seid = established(&mut world, 2, changes);
     assert_eq!((told(&mut world), meter(&world, seid)), (vec![], None));
     world.modify(seid, update(|qer| qer.qfi = Edit::Clear)).unwrap();
     assert_eq!(told(&mut world), [(1, 500, vec![0, 1])]);
@@ -268,14 +248,11 @@ fn in_5gc_sessions_have_nothing_in_common_and_when_the_ue_goes_to_epc_they_have(
 #[test]
 fn a_change_that_is_refused_leaves_the_rate_and_who_shares_it() {
     let mut world = World::new(3);
-    let first = world
-        .establish(1, correlated(ue_at(0, 0), ID, 1_000))
-        .unwrap()
-        .seid;
+    let first = established(&mut world, 1, correlated(ue_at(0, 0), ID, 1_000));
     let mut alone = chosen_session(ue_at(1, 0));
     alone.create_qers[0].qfi = None;
     alone.create_qers[0].mbr = Some(rates(500, 500));
-    let second = world.establish(2, alone).unwrap().seid;
+    let second = established(&mut world, 2, alone);
     told(&mut world);
     let before = world.sessions.count();
     // Refused by the worker: at first lowered, then as it was.
@@ -327,7 +304,7 @@ fn only_maximum_rates_are_shared_and_a_session_has_one_qer_of_a_correlation() {
     for (changes, rule) in [(guaranteed, 1), (counted, 1), (twice, 2)] {
         assert_eq!(world.establish(1, changes).map(drop), fault(rule));
     }
-    let seid = world.establish(1, correlated(UE, ID, 1_000)).unwrap().seid;
+    let seid = established(&mut world, 1, correlated(UE, ID, 1_000));
     let guarantee = update(|qer| qer.gbr = Edit::Set(rates(1, 1)));
     assert_eq!(world.modify(seid, guarantee).map(drop), fault(1));
     world.delete(seid).unwrap();
@@ -407,7 +384,7 @@ fn so_many_sessions_as_a_ue_may_have_share_a_rate() {
 fn while_a_bucket_moves_both_workers_have_their_shares() {
     let mut world = World::new(3);
     let ue = ue_at(0, 0);
-    let seid = world.establish(1, correlated(ue, ID, 1_000)).unwrap().seid;
+    let seid = established(&mut world, 1, correlated(ue, ID, 1_000));
     told(&mut world);
     world
         .sessions
@@ -439,7 +416,7 @@ fn sessions_that_go_to_another_process_keep_their_rate_together_there() {
     let mut records = Vec::new();
     for (cp, worker) in [(1, 0), (2, 2)] {
         let changes = correlated(ue_at(worker, 0), ID, 1_000 * cp);
-        let seid = world.establish(cp, changes).unwrap().seid;
+        let seid = established(&mut world, cp, changes);
         let ticket = world.ticket();
         world.sessions.export(world.now, ticket, seid, Export::Take);
         records.push(world.run().remove(0).result.unwrap().record.unwrap().1);
