@@ -1,0 +1,32 @@
+//! The tests of the endpoint in one program: it is compiled and linked once. `allocations` is another, as it counts what
+//! the allocator does.
+
+mod associations;
+mod broken_upfs;
+mod captures;
+mod compliance;
+mod correlations;
+mod downlink;
+mod epc;
+mod foreign;
+mod intake;
+mod interfaces;
+mod ledger;
+mod load;
+mod lossy;
+mod node_reports;
+mod peers;
+mod pfds;
+mod policers;
+mod predefined;
+mod procedures;
+mod releases;
+mod reports;
+mod restoration;
+mod sets;
+mod setups;
+mod smfs;
+#[path = "../support/mod.rs"]
+mod support;
+mod transfer;
+mod urrs;

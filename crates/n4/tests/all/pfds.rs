@@ -1,0 +1,325 @@
+//! PFD Management (TS 29.244 §6.2.5): applications are known, change and are forgotten, and the sessions that name them
+//! follow; what would not be detected is refused.
+
+use crate::support;
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use pfcp::IeType;
+use pfcp::ie::{Cause, FailedRuleId, UsageReportTrigger};
+use pfcp::message::Message;
+
+use support::traffic::{Fate, downlink, uplink};
+use support::wire::*;
+use support::*;
+
+const VIDEO: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
+const OTHER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 8);
+const TO_VIDEO: &str = "permit out ip from 198.51.100.7 to assigned";
+const TO_OTHER: &str = "permit out ip from 198.51.100.8 to assigned";
+const REFUSED: Cause = Cause::RULE_CREATION_MODIFICATION_FAILURE;
+
+/// Octets behind their length.
+fn counted(octets: &[u8]) -> Octets {
+    [&(octets.len() as u16).to_be_bytes()[..], octets].concat()
+}
+
+/// PFD Contents with these flags and fields.
+fn contents(flags: u8, fields: &[Octets]) -> Octets {
+    ie(61, [&[flags, 0][..], &fields.concat()].concat())
+}
+
+fn flow(text: &str) -> Octets {
+    contents(1, &[counted(text.as_bytes())])
+}
+
+/// An application with one PFD for each of these.
+fn application(id: &str, pfds: &[Octets]) -> Octets {
+    let contexts = pfds.iter().map(|pfd| group(59, std::slice::from_ref(pfd)));
+    let ies: Vec<_> = [ie(24, id)].into_iter().chain(contexts).collect();
+    group(58, &ies)
+}
+
+/// A session whose first two PDRs are of the application, and two behind them drop the rest.
+fn session(cp: u64, ue: Ipv4Addr) -> Vec<Octets> {
+    let id = || ie(24, "video");
+    let far = |number, verb: u8| create_far(&[far_id(number), apply_action(&[verb])]);
+    vec![
+        node_v4(SMF_ADDRESS),
+        f_seid(cp, SMF_ADDRESS.into()),
+        create_pdr(&[
+            pdr_id(1),
+            precedence(100),
+            pdi(&[source_if(ACCESS), choose(V4, Some(1)), ue_ip(false, ue), id()]),
+            outer_header_removal(0),
+            far_id(1),
+        ]),
+        create_pdr(&[
+            pdr_id(2),
+            precedence(100),
+            pdi(&[source_if(CORE), ue_ip(true, ue), id()]),
+            far_id(2),
+        ]),
+        create_pdr(&[
+            pdr_id(3),
+            precedence(200),
+            pdi(&[source_if(ACCESS), choose(V4, Some(1)), ue_ip(false, ue)]),
+            outer_header_removal(0),
+            far_id(3),
+        ]),
+        create_pdr(&[
+            pdr_id(4),
+            precedence(200),
+            pdi(&[source_if(CORE), ue_ip(true, ue)]),
+            far_id(3),
+        ]),
+        create_far(&[
+            far_id(1),
+            apply_action(&[FORW]),
+            forwarding(&[destination_if(CORE)]),
+        ]),
+        downlink_far(2, 0x222),
+        far(3, DROP),
+    ]
+}
+
+impl World {
+    fn provision(&mut self, applications: &[Octets]) -> Reply {
+        self.ask(3, None, applications)
+    }
+
+    /// With an application and a session that names it.
+    fn with_video() -> World {
+        let mut world = World::associated();
+        world
+            .provision(&[application("video", &[flow(TO_VIDEO)])])
+            .assert_accepted();
+        world.ask(50, Some(0), &session(1, UE)).up_seid();
+        world
+    }
+
+    /// Which of the two servers the only session exchanges packets with, up and down.
+    fn reaches(&self) -> [[bool; 2]; 2] {
+        let session = self.only_session();
+        let rules = session.rules();
+        let teid = rules.pdrs()[0].pdi.f_teid.unwrap().teid.0;
+        [VIDEO, OTHER].map(|server| {
+            [
+                uplink(rules, teid, UE, server, 9) != Fate::Dropped,
+                downlink(rules, UE, server) != Fate::Dropped,
+            ]
+        })
+    }
+}
+
+const YES: [bool; 2] = [true; 2];
+const NO: [bool; 2] = [false; 2];
+
+#[test]
+fn an_application_is_its_flows_in_both_directions() {
+    let world = World::with_video();
+    assert_eq!(world.reaches(), [YES, NO]);
+}
+
+#[test]
+fn an_application_without_pfds_is_unknown() {
+    let mut world = World::associated();
+    let reply = world.ask(50, Some(0), &session(1, UE));
+    assert_eq!(reply.verdict(), because(REFUSED, Some(IeType::APPLICATION_ID)));
+    assert_eq!(reply.failed_rule(), Some(FailedRuleId::Pdr(pfcp::ie::PdrId(1))));
+    world.assert_clean();
+}
+
+#[test]
+fn new_pfds_take_the_place_of_those_before_and_sessions_follow() {
+    let mut world = World::with_video();
+    let reply = world.provision(&[application("video", &[flow(TO_OTHER)])]);
+    reply.assert_accepted();
+    assert_eq!(world.reaches(), [NO, YES]);
+    let both = application("video", &[flow(TO_VIDEO), flow(TO_OTHER)]);
+    world.provision(&[both]).assert_accepted();
+    assert_eq!(world.reaches(), [YES, YES]);
+    let several = [counted(TO_OTHER.as_bytes()), counted(TO_VIDEO.as_bytes())].concat();
+    let fields = [counted(b"permit out 1 from any to assigned"), counted(&several)];
+    let one = application("video", &[contents(0x21, &fields)]);
+    world.provision(&[one]).assert_accepted();
+    assert_eq!(world.reaches(), [YES, YES], "additional flow descriptions");
+    world
+        .provision(&[application("music", &[flow(TO_OTHER)])])
+        .assert_accepted();
+    assert_eq!(world.reaches(), [YES, YES], "another application");
+}
+
+#[test]
+fn an_application_that_is_forgotten_has_no_packets_until_it_is_known_again() {
+    for forgets in [vec![application("video", &[])], Vec::new()] {
+        let mut world = World::with_video();
+        world.provision(&forgets).assert_accepted();
+        assert_eq!(world.reaches(), [NO, NO]);
+        let reply = world.ask(50, Some(0), &session(2, Ipv4Addr::new(10, 45, 0, 9)));
+        assert_eq!(reply.cause(), Some(REFUSED));
+        world
+            .provision(&[application("video", &[flow(TO_VIDEO)])])
+            .assert_accepted();
+        assert_eq!(world.reaches(), [YES, NO]);
+    }
+}
+
+#[test]
+fn what_needs_a_look_into_packets_is_refused_whole() {
+    let mut world = World::with_video();
+    for (flags, fields) in [
+        (0x02, vec![counted(b"^https?://video")]),
+        (0x04, vec![counted(b"video.example")]),
+        (0x08, vec![counted(b"of our own")]),
+        (
+            0x03,
+            vec![counted(TO_OTHER.as_bytes()), counted(b"^https?://video")],
+        ),
+    ] {
+        let reply = world.provision(&[
+            application("music", &[flow(TO_OTHER)]),
+            application("video", &[contents(flags, &fields)]),
+        ]);
+        assert_eq!(
+            reply.verdict(),
+            because(Cause::SERVICE_NOT_SUPPORTED, Some(IeType::PFD_CONTENTS))
+        );
+        assert_eq!(world.reaches(), [YES, NO], "nothing has changed");
+    }
+    for bad in [flow("deny out ip from any to assigned"), contents(0, &[])] {
+        let reply = world.provision(&[application("video", &[bad])]);
+        assert_eq!(
+            reply.verdict(),
+            because(Cause::MANDATORY_IE_INCORRECT, Some(IeType::PFD_CONTENTS))
+        );
+    }
+    assert_eq!(world.reaches(), [YES, NO]);
+}
+
+#[test]
+fn applications_and_their_flows_are_bounded() {
+    let mut world = World::associated();
+    let flows = |count| vec![flow(TO_VIDEO); count];
+    let full = Some(Cause::NO_RESOURCES_AVAILABLE);
+    assert_eq!(world.provision(&[application("a", &flows(257))]).cause(), full);
+    world
+        .provision(&[application("a", &flows(256))])
+        .assert_accepted();
+    for first in (1..4_096).step_by(65) {
+        let many: Vec<_> = (first..first + 65)
+            .map(|number| application(&number.to_string(), &flows(1)))
+            .collect();
+        world.provision(&many).assert_accepted();
+    }
+    let reply = world.provision(&[application("one more", &flows(1))]);
+    assert_eq!(reply.cause(), full);
+    world.provision(&[application("1", &flows(2))]).assert_accepted();
+    world.provision(&[]).assert_accepted();
+    world
+        .provision(&[application("one more", &flows(1))])
+        .assert_accepted();
+}
+
+#[test]
+fn strangers_provision_nothing() {
+    let mut world = World::new();
+    let reply = world.provision(&[]);
+    assert_eq!(reply.cause(), Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION));
+    world.associate();
+    let stranger = node_v4(Ipv4Addr::new(10, 100, 0, 77));
+    let reply = world.provision(&[stranger]);
+    assert_eq!(reply.cause(), Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION));
+    world.provision(&[node_v4(SMF_ADDRESS)]).assert_accepted();
+}
+
+#[test]
+fn a_request_that_was_read_before_a_change_ends_with_the_applications_of_after_it() {
+    let mut world = World::associated();
+    world
+        .provision(&[application("video", &[flow(TO_VIDEO)])])
+        .assert_accepted();
+    let now = world.now;
+    let establishment = message(50, Some(0), 0x1001, &session(1, UE));
+    world.n4.handle_datagram(now, smf(), upf(), &establishment);
+    let change = message(3, None, 0x1002, &[application("video", &[flow(TO_OTHER)])]);
+    world.n4.handle_datagram(now, smf(), upf(), &change);
+    assert_eq!(world.run().len(), 2);
+    assert_eq!(world.reaches(), [NO, YES]);
+}
+
+#[test]
+fn many_sessions_follow_in_turn() {
+    let mut world = World::associated();
+    world
+        .provision(&[application("video", &[flow(TO_VIDEO)])])
+        .assert_accepted();
+    for number in 0..600u16 {
+        let [a, b] = number.to_be_bytes();
+        world
+            .ask(
+                50,
+                Some(0),
+                &session(u64::from(number), Ipv4Addr::new(10, 45, a, b)),
+            )
+            .up_seid();
+    }
+    let change = message(3, None, 0x1002, &[application("video", &[flow(TO_OTHER)])]);
+    world.n4.handle_datagram(world.now, smf(), upf(), &change);
+    assert!(world.n4.sessions().count().ops <= 256);
+    let replies = world.run();
+    assert!(matches!(replies[0].message(), Message::PfdManagementResponse(_)));
+    world.pass(Duration::from_secs(2));
+    for session in world.n4.sessions().iter() {
+        let application = session.rules().pdrs()[0].pdi.application.clone().unwrap();
+        assert_eq!(application.flows[..], [TO_OTHER.parse().unwrap()]);
+    }
+    assert_eq!(world.n4.counters().stale_applications, 0);
+}
+
+#[test]
+fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
+    let mut world = World::associated();
+    world
+        .provision(&[application("video", &[flow(TO_VIDEO)])])
+        .assert_accepted();
+    let mut ies = session(1, UE);
+    ies.push(create_urr(&[urr_id(7), method(2), triggers(&[0x30, 0, 0])]));
+    let seid = world.ask(50, Some(0), &ies).up_seid();
+    // Urr 7 belongs to the PDRs of the application; the rest is nobody's.
+    let counted = [1, 2].map(|id| update_pdr(&[pdr_id(id), urr_id(7)]));
+    world.ask(52, Some(seid), &counted).assert_accepted();
+    let index = world.only_session().index();
+    let first = flow::UrrCount {
+        ul_packets: 1,
+        ul_octets: 60,
+        ..flow::UrrCount::default()
+    };
+    world.fleet.count(index, rules::model::UrrId(7), first);
+    let reached = flow::Reached {
+        watermark: true,
+        ..flow::Reached::NOTHING
+    };
+    let now = world.now;
+    let counted = (rules::model::UrrId(7), first);
+    world.n4.handle_counter_reached(now, index, counted, reached);
+    let told = |reply: &Reply| {
+        let Message::SessionReportRequest(request) = reply.message() else {
+            panic!("{:?}", reply.message())
+        };
+        let one = request.usage_report.first().unwrap();
+        let application = one.application_detection_information.unwrap();
+        assert_eq!(application.application_id.0, b"video");
+        assert_eq!((one.start_time, one.end_time), (None, None));
+        let octets = one.volume_measurement.map(|volume| volume.total.unwrap());
+        (one.ur_seqn.0, one.usage_report_trigger, octets)
+    };
+    let sent = world.run();
+    assert_eq!(sent.len(), 1);
+    assert_eq!(told(&sent[0]), (0, UsageReportTrigger::START, None));
+    let accepted = message(57, Some(0), sent[0].header().sequence.get(), &[ie(19, [1])]);
+    assert!(world.send(smf(), &accepted).is_empty());
+    let sent = world.pass(Duration::from_secs(70));
+    assert_eq!(told(&sent[0]), (1, UsageReportTrigger::STOPT, Some(60)));
+}

@@ -1,0 +1,189 @@
+//! The ledger: every packet that a session's URRs count is in one entry, however the session ends.
+
+use crate::support;
+
+use flow::UrrCount;
+use session::*;
+use std::sync::Arc;
+
+use rules::model::*;
+use support::*;
+
+fn world(workers: u16) -> World {
+    World::with(Config {
+        ledger: true,
+        ..Config::for_workers(workers)
+    })
+}
+
+fn subscriber() -> Arc<Subscriber> {
+    Arc::new(Subscriber {
+        imsi: Some("001010000000001".into()),
+        dnn: Some("internet".into()),
+        s_nssai: Some((1, None)),
+        ..Subscriber::default()
+    })
+}
+
+fn subscribed() -> Changes {
+    Changes {
+        subscriber: Some(subscriber()),
+        ..chosen_session(UE)
+    }
+}
+
+fn entries(world: &mut World) -> Vec<LedgerEntry> {
+    std::iter::from_fn(|| world.sessions.poll_ledger()).collect()
+}
+
+fn usage(entries: &[LedgerEntry]) -> Vec<(Seid, u32, UrrCount)> {
+    let of = |entry: &LedgerEntry| match entry.event {
+        LedgerEvent::Usage(report) if report.urr == UrrId(1) => {
+            Some((entry.seid, report.sequence, report.count))
+        }
+        _ => None,
+    };
+    entries.iter().filter_map(of).collect()
+}
+
+fn ends(entries: &[LedgerEntry]) -> Vec<(Seid, EndCause, u64)> {
+    let of = |entry: &LedgerEntry| match entry.event {
+        LedgerEvent::End { cause, reports, .. } => Some((entry.seid, cause, reports)),
+        LedgerEvent::Usage(_) | LedgerEvent::Content(_) => None,
+    };
+    entries.iter().filter_map(of).collect()
+}
+
+/// A world with one session whose first URR has counted three packets.
+fn living(workers: u16) -> (World, Done) {
+    let mut world = world(workers);
+    let done = world.establish(1, subscribed()).unwrap();
+    count(&mut world, done.seid, 3);
+    (world, done)
+}
+
+fn count(world: &mut World, seid: Seid, packets: u64) {
+    let index = world.sessions.session(seid).unwrap().index();
+    world.fleet.count(index, UrrId(1), uplink_count(packets));
+}
+
+fn query() -> Changes {
+    Changes {
+        query: Query::These(vec![UrrId(1)]),
+        ..Changes::default()
+    }
+}
+
+#[test]
+fn a_report_that_is_asked_for_and_the_last_one_are_entered_once() {
+    let (mut world, done) = living(2);
+    let asked = world.modify(done.seid, query()).unwrap();
+    count(&mut world, done.seid, 4);
+    let deleted = world.delete(done.seid).unwrap();
+    let entries = entries(&mut world);
+    assert_eq!(
+        usage(&entries),
+        [(done.seid, 0, uplink_count(3)), (done.seid, 1, uplink_count(4))]
+    );
+    let told = asked.usage.len() + deleted.usage.len();
+    assert_eq!(ends(&entries), [(done.seid, EndCause::Deleted, told as u64)]);
+    assert_eq!(entries.len(), told + 1);
+    for entry in &entries {
+        assert_eq!(entry.subscriber, Some(subscriber()));
+        assert_eq!((entry.association, entry.cp), (SMF, cp_f_seid(1)));
+        assert!(!entry.ue_addresses.is_empty() && !entry.rules.urrs().is_empty());
+    }
+    world.assert_clean();
+}
+
+#[test]
+fn what_a_session_used_that_is_removed_behind_its_owners_back_is_entered() {
+    let (mut world, done) = living(2);
+    world.sessions.remove(done.seid, EndCause::SetDeleted);
+    assert!(entries(&mut world).is_empty(), "the worker has not said it yet");
+    assert_eq!(world.run(), []);
+    let entries = entries(&mut world);
+    assert_eq!(usage(&entries), [(done.seid, 0, uplink_count(3))]);
+    assert_eq!(ends(&entries).len(), 1);
+    assert_eq!(ends(&entries)[0].1, EndCause::SetDeleted);
+    world.assert_clean();
+}
+
+#[test]
+fn what_a_session_used_whose_deletion_is_overtaken_is_entered_once() {
+    let (mut world, done) = living(2);
+    let ticket = world.ticket();
+    world.sessions.delete(world.now, ticket, done.seid);
+    world.hand_over();
+    world
+        .sessions
+        .remove_association(SMF, EndCause::AssociationEnded, |_| true);
+    world.run();
+    let entries = entries(&mut world);
+    assert_eq!(usage(&entries), [(done.seid, 0, uplink_count(3))]);
+    assert_eq!(ends(&entries)[0].1, EndCause::AssociationEnded);
+    world.assert_clean();
+}
+
+#[test]
+fn what_a_session_used_that_is_superseded_is_entered_as_its_own() {
+    let (mut world, done) = living(2);
+    let next = world.establish(1, chosen_session(UE)).unwrap();
+    let first = entries(&mut world);
+    assert_eq!(usage(&first), [(done.seid, 0, uplink_count(3))]);
+    assert_eq!(ends(&first)[0].1, EndCause::Superseded);
+    count(&mut world, next.seid, 5);
+    world.delete(next.seid).unwrap();
+    let second = entries(&mut world);
+    assert_eq!(usage(&second), [(next.seid, 0, uplink_count(5))]);
+    assert!(second.iter().all(|entry| entry.subscriber.is_none()));
+}
+
+#[test]
+fn a_session_that_was_never_live_leaves_nothing() {
+    let mut world = world(2);
+    let ticket = world.ticket();
+    world
+        .sessions
+        .establish(world.now, ticket, SMF, cp_f_seid(1), subscribed());
+    world
+        .sessions
+        .remove_association(SMF, EndCause::AssociationEnded, |_| true);
+    world.run();
+    assert!(entries(&mut world).is_empty());
+    world.assert_clean();
+}
+
+#[test]
+fn a_session_that_goes_to_another_process_goes_on_with_its_account() {
+    let (mut world, done) = living(2);
+    world.modify(done.seid, query()).unwrap();
+    let before = entries(&mut world);
+    assert_eq!(before.len(), 1);
+    count(&mut world, done.seid, 2);
+    let ticket = world.ticket();
+    world.sessions.export(world.now, ticket, done.seid, Export::Take);
+    let outcome = world.run().pop().unwrap();
+    let (_, mut record) = outcome.result.unwrap().record.unwrap();
+    assert!(entries(&mut world).is_empty(), "it has not ended");
+    record.association = vec![0, 1, 2, 3, 4];
+
+    let mut second = self::world(2);
+    let ticket = second.ticket();
+    second.sessions.import(second.now, ticket, SMF, &record).unwrap();
+    second.run();
+    second.delete(done.seid).unwrap();
+    let after = entries(&mut second);
+    assert_eq!(usage(&after), [(done.seid, 1, uplink_count(2))]);
+    let all = (before.len() + after.len() - 1) as u64;
+    assert_eq!(ends(&after), [(done.seid, EndCause::Deleted, all)]);
+    assert!(after.iter().all(|entry| entry.subscriber == Some(subscriber())));
+}
+
+#[test]
+fn without_being_told_to_nothing_is_entered() {
+    let mut world = World::new(2);
+    let done = world.establish(1, subscribed()).unwrap();
+    world.delete(done.seid).unwrap();
+    assert!(entries(&mut world).is_empty());
+}

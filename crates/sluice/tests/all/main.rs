@@ -1,0 +1,9 @@
+//! Tests of the one-thread world, and of the program beside it, in one program: it is compiled and linked once.
+
+mod operator;
+mod policers;
+mod records;
+#[path = "../support/mod.rs"]
+mod support;
+mod transfer;
+mod world;

@@ -1,0 +1,333 @@
+//! Usage records: in the world, every octet is in one of them, however a session ends; as a process, they survive
+//! `kill -9`.
+
+use crate::support;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use flow::{Nanos, WorkerId};
+use records::{EndCause, Entry, SessionEnd, Usage};
+use session::Random;
+use sim::report::Totals;
+use sim::smf::{Smf, State};
+
+use support::*;
+
+const SESSIONS: u32 = 50;
+
+/// A world with sessions that packets have crossed while buckets moved.
+fn used(workers: u16, seed: u64) -> (World, Records, Totals) {
+    let (mut world, records) = World::recording(workers, SESSIONS, seed);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let mut random = Random::from_number(seed);
+    let shards = world.shards();
+    let totals = world.traffic_with(shards, Duration::from_millis(50), |world| {
+        let sessions = world.control.endpoint().sessions();
+        let some = sessions
+            .iter()
+            .nth(random.next_u32() as usize % SESSIONS as usize);
+        if let Some(bucket) = some.map(|session| session.bucket()).filter(|_| workers > 1) {
+            let to = WorkerId((random.next_u32() % u32::from(workers)) as u16);
+            // Refused while another one is on its way.
+            let _ = world.control.move_bucket(world.now, bucket, to);
+        }
+    });
+    assert_eq!(world.sum(|stats| stats.drops.iter().sum()), 0);
+    assert!(totals.uplink.received_octets > 0 && totals.downlink.received_octets > 0);
+    (world, records, totals)
+}
+
+fn split(records: &Records) -> (Vec<Usage>, Vec<SessionEnd>) {
+    let (mut usage, mut ends) = (Vec::new(), Vec::new());
+    for entry in records.all() {
+        match entry {
+            Entry::Usage(one) => usage.push(*one),
+            Entry::SessionEnd(one) => ends.push(*one),
+            other => panic!("{other:?}"),
+        }
+    }
+    (usage, ends)
+}
+
+/// That the usage records of all sessions have every octet that arrived, and that each session's end tells of them.
+fn assert_exact(records: &Records, totals: &Totals, cause: EndCause) {
+    let (usage, ends) = split(records);
+    let sum = |of: fn(&Usage) -> u64| usage.iter().map(of).sum::<u64>();
+    assert_eq!(sum(|one| one.volumes.ul_octets), totals.uplink.received_octets);
+    assert_eq!(sum(|one| one.volumes.dl_octets), totals.downlink.received_octets);
+    assert_eq!(ends.len(), SESSIONS as usize);
+    let mut of_session: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+    for one in &usage {
+        let (count, octets) = of_session.entry(one.subject.seid).or_default();
+        (*count, *octets) = (*count + 1, *octets + one.volumes.total_octets);
+        assert_eq!(one.subject.node, "upf.example");
+        assert_eq!(one.subject.smf.as_deref(), Some("127.0.0.2"));
+        assert_eq!(one.subject.instances, ["access", "internet"]);
+        assert!(one.subject.ue[0].starts_with("10.45.0."), "{one:?}");
+        assert!(one.start_ms <= one.end_ms && one.start_ms >= 1_700_000_000_000);
+    }
+    for end in &ends {
+        let told = (end.usage_records, end.volumes.total_octets);
+        assert_eq!(of_session.get(&end.subject.seid), Some(&told));
+        assert_eq!(end.cause, cause);
+    }
+}
+
+#[test]
+fn of_sessions_that_are_deleted_every_octet_is_in_a_record() {
+    for (workers, seed) in [(1, 50), (3, 51)] {
+        let (mut world, records, totals) = used(workers, seed);
+        world.smf.release(world.now);
+        world.until(State::Released);
+        assert_exact(&records, &totals, EndCause::Deleted);
+    }
+}
+
+#[test]
+fn of_sessions_that_nobody_asks_for_any_more_every_octet_is_in_a_record() {
+    for (workers, seed) in [(1, 52), (3, 53)] {
+        let (mut world, records, totals) = used(workers, seed);
+        // Another life of the SMF sets its association up anew.
+        let mut config = sim::smf::Config::new(N4_SMF.ip(), 1);
+        config.profile.gnbs = vec![GNB.into()];
+        config.started += 100;
+        world.smf = Smf::new(config).expect("a good profile");
+        world.smf.start(world.now);
+        world.until(State::Established);
+        while world.control.is_waiting() {
+            world.step();
+        }
+        world.step();
+        assert_exact(&records, &totals, EndCause::CpRestarted);
+    }
+}
+
+#[test]
+fn when_memory_is_full_new_sessions_are_refused() {
+    let (mut world, records) = World::recording(1, 4, 54);
+    records.is_full.store(true, std::sync::atomic::Ordering::Relaxed);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let progress = world.smf.progress();
+    assert_eq!((progress.up, progress.failed), (0, 4));
+    assert_eq!(world.control.endpoint().sessions().count().sessions, 0);
+}
+
+/// A daemon with a directory for its records.
+struct Daemon {
+    process: Child,
+    config: PathBuf,
+    directory: PathBuf,
+    errors: PathBuf,
+}
+
+const PORT: u16 = 18_821;
+
+impl Daemon {
+    fn start(name: &str) -> Daemon {
+        let at = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let (config, directory) = (at.join(format!("{name}.yaml")), at.join(name));
+        let text = format!(
+            "node: {{id: 127.0.0.8}}\n\
+             n4: {{addresses: [127.0.0.8], port: {PORT}, release_wait_s: 0}}\n\
+             records: {{directory: {}, sync_ms: 20}}\n\
+             ports: [{{name: ran, driver: {{memory: {{}}}}}}]\n\
+             instances:\n\
+             \x20 - {{name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24]}}\n\
+             \x20 - {{name: internet, roles: [n6], port: ran, vlan: 6, addresses: [10.200.0.1/24],\n\
+             \x20    routes: [{{to: 0.0.0.0/0, via: 10.200.0.254}}]}}\n",
+            directory.display()
+        );
+        std::fs::write(&config, text).expect("a file");
+        let errors = at.join(format!("{name}.err"));
+        let process = Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .args(["run", "-c", config.to_str().expect("a path in UTF-8")])
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&errors).expect("a file"))
+            .spawn()
+            .expect("the program starts");
+        Daemon {
+            process,
+            config,
+            directory,
+            errors,
+        }
+    }
+
+    fn records(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.arg("records").args(arguments).arg("-c").arg(&self.config);
+        command.output().expect("the program starts")
+    }
+
+    fn read(&self) -> Vec<serde_json::Value> {
+        let output = self.records(&["read", "--json"]);
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .collect()
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(&self.errors).unwrap_or_default()
+    }
+
+    /// An SMF at the last octet's address, driven over the loopback until `is_over`.
+    fn drive(&self, smf: &mut Smf, last: u8, mut is_over: impl FnMut(&Smf) -> bool) {
+        let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, last), 8805)).expect("a socket");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(1)))
+            .expect("a time");
+        let start = Instant::now();
+        let mut octets = [0; 9_000];
+        while !is_over(smf) {
+            assert!(
+                start.elapsed() < Duration::from_secs(120),
+                "{:?}: {}",
+                smf.state(),
+                self.said()
+            );
+            let now = Nanos(start.elapsed().as_nanos() as u64);
+            if smf.poll_timeout().is_some_and(|at| at <= now) {
+                smf.handle_timeout(now);
+            }
+            while let Some(datagram) = smf.poll_transmit() {
+                // Refused until the daemon listens.
+                let _ = socket.send_to(&datagram, (Ipv4Addr::new(127, 0, 0, 8), PORT));
+            }
+            if let Ok(length) = socket.recv(&mut octets) {
+                smf.handle(now, &octets[..length]);
+            }
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn smf(last: u8, sessions: u32) -> Smf {
+    let mut config = sim::smf::Config::new([127, 0, 0, last].into(), sessions);
+    config.profile.gnbs = vec![GNB.into()];
+    config.profile.ue_ipv4 = [10, 45, last, 1].into();
+    (config.t1, config.n1) = (Duration::from_secs(3), 20);
+    Smf::new(config).expect("a good profile")
+}
+
+#[test]
+fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
+    let name = "spool-of-a-killed-daemon";
+    let _ = std::fs::remove_dir_all(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+    let mut daemon = Daemon::start(name);
+    // Each session leaves a record of its URR and one of its end.
+    let mut first = smf(78, 40);
+    first.start(Nanos(0));
+    daemon.drive(&mut first, 78, |smf| smf.state() == State::Established);
+    first.release(Nanos(0));
+    daemon.drive(&mut first, 78, |smf| smf.state() == State::Released);
+    let durable = 2 * 40;
+    for _ in 0..3_000 {
+        if daemon.read().len() == durable {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(daemon.read().len(), durable);
+    let mut second = smf(79, 400);
+    second.start(Nanos(0));
+    daemon.drive(&mut second, 79, |smf| smf.state() == State::Established);
+    second.release(Nanos(0));
+    daemon.drive(&mut second, 79, |smf| smf.progress().up < 300);
+    daemon.process.kill().expect("killed");
+    daemon.process.wait().expect("a status");
+
+    // The next process puts it right, and goes on.
+    let mut daemon = Daemon::start(name);
+    let mut third = smf(80, 10);
+    third.start(Nanos(0));
+    daemon.drive(&mut third, 80, |smf| smf.state() == State::Established);
+    third.release(Nanos(0));
+    daemon.drive(&mut third, 80, |smf| smf.state() == State::Released);
+    let told = Command::new("kill")
+        .args(["-TERM", &daemon.process.id().to_string()])
+        .status();
+    assert!(told.expect("kill runs").success());
+    assert!(
+        daemon.process.wait().expect("a status").success(),
+        "{}",
+        daemon.said()
+    );
+
+    let verified = daemon.records(&["verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+    let names: Vec<String> = std::fs::read_dir(&daemon.directory)
+        .expect("a directory")
+        .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+        .collect();
+    assert!(!names.iter().any(|name| name.ends_with(".open")), "{names:?}");
+    let records = daemon.read();
+    let of = |last: u8| {
+        let smf = format!("127.0.0.{last}");
+        records.iter().filter(|one| one["session"]["smf"] == *smf).count()
+    };
+    assert_eq!((of(78), of(80)), (durable, 2 * 10));
+    assert!(of(79) <= 2 * 400);
+    let seqs: Vec<u64> = records
+        .iter()
+        .map(|one| one["seq"].as_u64().expect("a number"))
+        .collect();
+    assert!(seqs.is_sorted_by(|a, b| a < b), "{seqs:?}");
+    // People and filters see them too.
+    let ue = daemon.records(&["read", "--ue", "10.45.78.1"]);
+    let text = String::from_utf8_lossy(&ue.stdout).into_owned();
+    assert_eq!(text.lines().count(), 3, "a head, the usage and the end: {text}");
+    assert!(
+        text.contains("TERMR") && text.contains("session ended: deleted"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_damaged_record_is_found() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged-spool");
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let lost = |seq: u64| {
+        let mut line = Vec::new();
+        let lost = records::Lost {
+            time_ms: 1,
+            first: 0,
+            records: seq,
+            cause: records::LossCause::NoRoom,
+        };
+        assert!(records::seal(seq, &Entry::Lost(lost), &mut line));
+        line
+    };
+    let file = directory.join("usage-00000000000000000001.jsonl");
+    let verify = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args(["records", "verify", "-d"]).arg(&directory);
+        let output = command.output().expect("the program starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text)
+    };
+    std::fs::write(&file, lost(3)).expect("a file");
+    assert_eq!(verify().0, Some(0));
+    let mut damaged = lost(3);
+    damaged[30] ^= 1;
+    std::fs::write(&file, damaged).expect("a file");
+    let (status, text) = verify();
+    assert_eq!(status, Some(1), "{text}");
+    assert!(
+        text.contains("its check sum is another") && text.contains("1 damaged"),
+        "{text}"
+    );
+}

@@ -1,0 +1,112 @@
+//! Thresholds of dropped downlink packets (DROTH): what counts against them, and when Control is told.
+
+use crate::common;
+
+use flow::OpId;
+use packet::DropReason;
+use rules::SessionRules;
+use rules::image::{Farewell, SessionChange};
+use rules::model::{
+    ApplyAction, DroppedDlThreshold, PdrId, PdrUpdate, ReportingTriggers, Urr, UrrId, UrrTerms,
+};
+use worker::{Command, Event};
+
+use common::World;
+use common::buffering::{BUFF, Case, LIMITS, numbered};
+use common::one_session::{events, uplink};
+
+const PDR: PdrId = PdrId(2);
+
+/// The rules with a URR of the downlink PDR that tells of so many dropped packets and octets.
+fn telling_of_dropped(rules: &SessionRules, packets: Option<u64>, octets: Option<u64>) -> SessionRules {
+    let mut rules = rules.clone();
+    let terms = UrrTerms {
+        dropped_dl_threshold: Some(DroppedDlThreshold { packets, octets }),
+        ..UrrTerms::NONE
+    };
+    let urr = Urr {
+        triggers: ReportingTriggers::DROTH,
+        terms: Some(Box::new(terms)),
+        ..Urr::volume(UrrId(9))
+    };
+    rules.create_urr(urr).expect("it is new");
+    let update = PdrUpdate {
+        urrs: Some(vec![UrrId(9)]),
+        ..PdrUpdate::new(PDR)
+    };
+    rules.update_pdr(update).expect("it is there");
+    rules
+}
+
+/// How often Control was told that a threshold of dropped packets is reached.
+fn told_dropped(world: &mut World) -> usize {
+    let is_told = |event: &Event| matches!(event, Event::DroppedReached { urr, .. } if *urr == UrrId(9));
+    events(world).iter().filter(|event| is_told(event)).count()
+}
+
+#[test]
+fn dropped_downlink_packets_are_told_at_their_thresholds() {
+    let mut case = Case::new(LIMITS, ApplyAction::DROP);
+    case.change(Farewell::default(), |rules| {
+        *rules = telling_of_dropped(rules, Some(3), None)
+    });
+    let mut number = 0;
+    let mut send = |case: &mut Case, count: u8| {
+        for _ in 0..count {
+            case.world.send(1, &numbered(number));
+            number += 1;
+        }
+        told_dropped(&mut case.world)
+    };
+    assert_eq!([2, 1, 2].map(|count| send(&mut case, count)), [0, 1, 0]);
+    // Other rules change nothing of the count, which starts again when it is told.
+    case.set(ApplyAction::DROP.with(ApplyAction::DDPN));
+    assert_eq!([1, 2, 1].map(|count| send(&mut case, count)), [1, 0, 1]);
+    // What waits is not dropped: until there is no room for more, or until it is thrown away.
+    case.set(BUFF);
+    assert_eq!([8, 2, 1].map(|count| send(&mut case, count)), [0, 0, 1]);
+    let farewell = Farewell {
+        discards_buffered: true,
+        ..Farewell::default()
+    };
+    let change = SessionChange::Replace(case.image.clone(), farewell);
+    let command = Command::Session {
+        op: OpId(900),
+        change,
+    };
+    case.world.controls[0]
+        .commands
+        .push(command)
+        .expect("there is room");
+    case.world.poll();
+    assert_eq!(
+        told_dropped(&mut case.world),
+        2,
+        "eight more, of which two are left"
+    );
+    case.world.send(1, &numbered(99));
+    case.world.now = case.world.now + LIMITS.timeout;
+    (0..3).for_each(|_| case.world.poll());
+    assert_eq!(case.dropped(DropReason::BufferExpired), 1);
+    assert_eq!(told_dropped(&mut case.world), 1);
+    // Uplink packets are not downlink ones, and what goes on is not dropped.
+    case.set(ApplyAction::FORW);
+    assert_eq!(send(&mut case, 9), 0);
+    case.world.send(0, &uplink());
+    assert_eq!(told_dropped(&mut case.world), 0);
+    case.world.assert_conserved();
+}
+
+#[test]
+fn octets_of_dropped_packets_are_those_of_inner_ip() {
+    let mut case = Case::new(LIMITS, ApplyAction::DROP);
+    let octets = numbered(0).len() as u64;
+    case.change(Farewell::default(), |rules| {
+        *rules = telling_of_dropped(rules, Some(100), Some(octets * 2))
+    });
+    let told = [0, 1, 2, 3].map(|number| {
+        case.world.send(1, &numbered(number));
+        told_dropped(&mut case.world)
+    });
+    assert_eq!(told, [0, 1, 0, 1]);
+}

@@ -1,0 +1,25 @@
+//! The tests of the packet path in one program, so that `Worker<MemIo>` is compiled for them once. Programs of their own
+//! are `allocation`, which counts what the allocator does, and `dpdk`, which needs the EAL.
+
+mod actions;
+mod addresses;
+mod bounds;
+mod buffers;
+#[path = "../common/mod.rs"]
+mod common;
+mod correlated;
+mod dropped;
+mod fragments;
+mod inactivity;
+mod oracle;
+mod oracle_nat;
+mod packets;
+mod quotas;
+mod rates;
+mod recirculation;
+mod redirect;
+mod relays;
+mod robust;
+mod slow;
+mod workers;
+mod world;
