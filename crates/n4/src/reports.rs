@@ -706,20 +706,18 @@ impl Endpoint {
         }
     }
 
-    /// A session's worker tells when the packets of a URR came since it told that last.
-    pub fn handle_packet_times(&mut self, session: SessionIndex, times: (UrrId, PacketTimes)) {
-        self.sessions.packets_heard(session, [times]);
-    }
-
-    /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3).
+    /// A URR's counter has reached what was set for it, as the session's worker tells (TS 29.244 §5.2.2.3), with the
+    /// times of those of its packets that came since the worker told that last.
     pub fn handle_counter_reached(
         &mut self,
         now: Nanos,
         session: SessionIndex,
         counted: (UrrId, UrrCount),
+        times: Option<PacketTimes>,
         reached: Reached,
     ) {
-        self.sessions.counter_reached(now, session, counted, reached);
+        self.sessions
+            .counter_reached(now, session, counted, times, reached);
         self.settle(now);
     }
 

@@ -170,7 +170,7 @@ impl Sessions {
     }
 
     /// Packets of URRs came then, which a worker has told of nobody yet.
-    pub fn packets_heard(
+    pub(crate) fn packets_heard(
         &mut self,
         index: SessionIndex,
         times: impl IntoIterator<Item = (UrrId, PacketTimes)>,

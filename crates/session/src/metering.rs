@@ -7,7 +7,7 @@
 //! A worker answers in the order in which it was asked. So what a counter reached under bounds that are being replaced
 //! comes before the answer to that, and means nothing: under the new bounds it will be told again.
 
-use flow::{Nanos, Reached, SessionIndex, UrrCount};
+use flow::{Nanos, PacketTimes, Reached, SessionIndex, UrrCount};
 use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::{Edit, PdrId, Urr, UrrId, UrrTermsUpdate, UrrUpdate};
 use std::sync::Arc;
@@ -38,15 +38,17 @@ pub(crate) struct Metering {
 }
 
 impl Sessions {
-    /// A counter has reached something, as the worker that has the session tells. Reports come from
-    /// [`poll_usage`](Sessions::poll_usage).
+    /// A counter has reached something, as the worker that has the session tells, and `times` is when packets of its
+    /// URR came that it has told of nobody yet. Reports come from [`poll_usage`](Sessions::poll_usage).
     pub fn counter_reached(
         &mut self,
         now: Nanos,
         index: SessionIndex,
         (urr, count): (UrrId, UrrCount),
+        times: Option<PacketTimes>,
         reached: Reached,
     ) {
+        self.packets_heard(index, times.map(|times| (urr, times)));
         let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
             return;
         };

@@ -303,7 +303,9 @@ fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
     };
     let now = world.now;
     let counted = (rules::model::UrrId(7), first);
-    world.n4.handle_counter_reached(now, index, counted, reached);
+    world
+        .n4
+        .handle_counter_reached(now, index, counted, None, reached);
     let told = |reply: &Reply| {
         let Message::SessionReportRequest(request) = reply.message() else {
             panic!("{:?}", reply.message())

@@ -5,7 +5,7 @@ use crate::support;
 
 use flow::{Reached, UrrCount};
 use pfcp::ie::{self, AdditionalUsageReportsInformation, Cause, FailedRuleId, UsageReportTrigger};
-use pfcp::message::{Message, SessionReportRequest};
+use pfcp::message::{Message, SessionModificationResponse, SessionReportRequest};
 use pfcp::{IeType, SequenceNumber};
 use rules::model::{MeasurementInformation, MeasurementMethod, PdrId, ReportingTriggers, Urr, UrrId};
 use std::net::Ipv4Addr;
@@ -49,6 +49,15 @@ fn both(world: &mut World, seid: u64, measured: u8, ies: &[Octets]) -> [Reply; 2
     [created, updated].map(|request| world.ask(52, Some(seid), &[request]))
 }
 
+/// Asserts that both were refused, for this IE of theirs.
+#[track_caller]
+fn assert_refused(both: &[Reply; 2], cause: Cause, offending: IeType) {
+    for (reply, failed) in both.iter().zip([2, 1]) {
+        assert_eq!(reply.verdict(), because(cause, Some(offending)));
+        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(failed))));
+    }
+}
+
 #[test]
 fn what_measures_nothing_or_reports_without_end_is_refused_and_changes_nothing() {
     let mut world = World::associated();
@@ -67,12 +76,9 @@ fn what_measures_nothing_or_reports_without_end_is_refused_and_changes_nothing()
         (0, total(31, 1000), IeType::VOLUME_THRESHOLD),
     ];
     for (measured, wrong, offending) in cases {
-        for (reply, failed) in both(&mut world, seid, measured, &[wrong]).iter().zip([2, 1]) {
-            let expected = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, Some(offending));
-            assert_eq!(reply.verdict(), expected, "{measured}");
-            assert_eq!(reply.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(failed))));
-            assert_eq!(world.only_session().rules(), &before);
-        }
+        let replies = both(&mut world, seid, measured, &[wrong]);
+        assert_refused(&replies, Cause::RULE_CREATION_MODIFICATION_FAILURE, offending);
+        assert_eq!(world.only_session().rules(), &before);
     }
     let mut session = plain_session(2, Ipv4Addr::new(10, 45, 0, 2));
     session.push(create_urr(&[
@@ -203,6 +209,20 @@ fn octets(ul_octets: u64) -> UrrCount {
     }
 }
 
+/// The worker tells that the counter of a URR, at so many octets, has reached its watermark. Gives what is sent then.
+fn watermark(world: &mut World, urr: u32, counted: u64) -> Vec<Reply> {
+    let index = world.only_session().index();
+    let reached = Reached {
+        watermark: true,
+        ..Reached::NOTHING
+    };
+    let counted = (UrrId(urr), octets(counted));
+    world
+        .n4
+        .handle_counter_reached(world.now, index, counted, None, reached);
+    world.run()
+}
+
 /// As many URRs as a session can have.
 const URRS: u32 = 64;
 /// Reports in one message.
@@ -230,6 +250,13 @@ fn report(reply: &Reply) -> SessionReportRequest<'_> {
         panic!("{:?}", reply.message())
     };
     request
+}
+
+fn modified(reply: &Reply) -> SessionModificationResponse<'_> {
+    let Message::SessionModificationResponse(response) = reply.message() else {
+        panic!("{:?}", reply.message())
+    };
+    response
 }
 
 fn acknowledge(world: &mut World, reply: &Reply) -> Vec<Reply> {
@@ -261,9 +288,7 @@ fn reports_that_do_not_fit_into_a_response_are_announced_and_follow_with_the_que
     let [response, follows] = &sent[..] else {
         panic!("{}", sent.len())
     };
-    let Message::SessionModificationResponse(answer) = response.message() else {
-        panic!()
-    };
+    let answer = modified(response);
     assert_eq!(answer.cause, Cause::REQUEST_ACCEPTED);
     let announced = AdditionalUsageReportsInformation::Count(URRS as u16 - ONE_MESSAGE as u16);
     assert_eq!(answer.additional_usage_reports_information, Some(announced));
@@ -339,9 +364,7 @@ fn packets_are_told_to_those_who_want_them() {
     };
     world.fleet.count(index, UrrId(1), count);
     let reply = world.ask(52, Some(seid), &[group(77, &[urr_id(1)])]);
-    let Message::SessionModificationResponse(response) = reply.message() else {
-        panic!()
-    };
+    let response = modified(&reply);
     let volume = response.usage_report.first().unwrap().volume_measurement.unwrap();
     let packets = [
         volume.total_packets,
@@ -360,16 +383,7 @@ fn a_threshold_that_a_counter_reaches_and_a_period_that_is_over_are_reported() {
     let both = [urr_id(1), triggers(&[3, 0, 0]), total(31, 1000), number(64, 60)];
     world.ask(52, Some(seid), &[group(13, &both)]).assert_accepted();
     world.fleet.count(index, UrrId(1), octets(1200));
-    let reached = Reached {
-        watermark: true,
-        limits: 0,
-        ..Reached::NOTHING
-    };
-    let now = world.now;
-    world
-        .n4
-        .handle_counter_reached(now, index, (UrrId(1), octets(1200)), reached);
-    let sent = world.run();
+    let sent = watermark(&mut world, 1, 1200);
     let told = |reply: &Reply| {
         let request = report(reply);
         let one = request.usage_report.first().unwrap();
@@ -521,9 +535,7 @@ fn a_urr_is_linked_to_one_that_is_there() {
     world.fleet.count(index, UrrId(2), octets(70));
     let reply = world.ask(52, Some(seid), &[group(77, &[urr_id(1)]), number(125, 7)]);
     assert_eq!(reply.usage(), [(1, 0, Some(60)), (2, 0, Some(70))]);
-    let Message::SessionModificationResponse(response) = reply.message() else {
-        panic!()
-    };
+    let response = modified(&reply);
     let reports: Vec<_> = response.usage_report.iter().collect();
     assert_eq!(reports[1].usage_report_trigger, UsageReportTrigger::LIUSA);
     assert_eq!(reports[1].query_urr_reference, Some(ie::QueryUrrReference(7)));
@@ -542,19 +554,8 @@ fn a_volume_threshold_of_0_is_none() {
     for reply in both(&mut world, seid, 2, &[total(31, 0), total(73, 5000)]) {
         reply.assert_accepted();
     }
-    let index = world.only_session().index();
-    let now = world.now;
-    let reached = Reached {
-        watermark: true,
-        ..Reached::NOTHING
-    };
-    world
-        .n4
-        .handle_counter_reached(now, index, (UrrId(2), octets(100)), reached);
-    assert!(
-        world.run().is_empty(),
-        "nothing is due before the quota is used up"
-    );
+    let sent = watermark(&mut world, 2, 100);
+    assert!(sent.is_empty(), "nothing is due before the quota is used up");
 }
 
 #[test]
@@ -599,15 +600,13 @@ fn a_quota_action_names_a_far_that_is_there() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
     let before = world.only_session().rules().clone();
-    for (reply, failed) in both(&mut world, seid, 2, &[total(73, 1000), far_id(9)])
-        .iter()
-        .zip([2, 1])
-    {
-        let expected = because(Cause::RULE_CREATION_MODIFICATION_FAILURE, Some(IeType::FAR_ID));
-        assert_eq!(reply.verdict(), expected);
-        assert_eq!(reply.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(failed))));
-        assert_eq!(world.only_session().rules(), &before);
-    }
+    let replies = both(&mut world, seid, 2, &[total(73, 1000), far_id(9)]);
+    assert_refused(
+        &replies,
+        Cause::RULE_CREATION_MODIFICATION_FAILURE,
+        IeType::FAR_ID,
+    );
+    assert_eq!(world.only_session().rules(), &before);
     for reply in both(&mut world, seid, 2, &[total(73, 1000), far_id(2)]) {
         reply.assert_accepted();
     }
@@ -656,10 +655,8 @@ fn what_a_quota_exempts_is_known_and_follows_its_pfds() {
         ),
     ];
     for (wrong, cause, offending) in cases {
-        for (reply, failed) in both(&mut world, seid, 2, &[wrong]).iter().zip([2, 1]) {
-            assert_eq!(reply.verdict(), because(cause, Some(offending)));
-            assert_eq!(reply.failed_rule(), Some(FailedRuleId::Urr(ie::UrrId(failed))));
-        }
+        let replies = both(&mut world, seid, 2, &[wrong]);
+        assert_refused(&replies, cause, offending);
     }
     provision(&mut world, "portal", TO_PORTAL);
     for reply in both(&mut world, seid, 2, &[ie(24, "portal"), sdf(TO_PORTAL)]) {
@@ -740,14 +737,11 @@ fn usage_before_qos_is_told_beside_that_after_it() {
     let mbqe = group(13, &[urr_id(1), ie(100, [0x01])]);
     world.ask(52, Some(seid), &[mbqe]).assert_accepted();
     let parts = |reply: &Reply| {
-        let Message::SessionModificationResponse(response) = reply.message() else {
-            panic!()
-        };
         let part = |one: pfcp::group::UsageReportSessionModification<'_>| {
             let volume = one.volume_measurement.and_then(|volume| volume.total);
             (one.ur_seqn.0, volume, one.usage_information.map(|part| part.0))
         };
-        response.usage_report.iter().map(part).collect::<Vec<_>>()
+        modified(reply).usage_report.iter().map(part).collect::<Vec<_>>()
     };
     let query = || group(77, &[urr_id(1)]);
     world.fleet.count(index, UrrId(1), octets(60));
@@ -770,16 +764,7 @@ fn usage_before_qos_is_told_beside_that_after_it() {
     world.ask(52, Some(seid), &[threshold]).assert_accepted();
     world.fleet.count(index, UrrId(1), octets(1200));
     world.fleet.count_before_qos(index, UrrId(1), octets(1300));
-    let reached = Reached {
-        watermark: true,
-        limits: 0,
-        ..Reached::NOTHING
-    };
-    let now = world.now;
-    world
-        .n4
-        .handle_counter_reached(now, index, (UrrId(1), octets(1260)), reached);
-    let sent = world.run();
+    let sent = watermark(&mut world, 1, 1260);
     let request = report(&sent[0]);
     assert_eq!(reported(&request), [(1, 1200), (1, 1300)]);
     assert!(acknowledge(&mut world, &sent[0]).is_empty());

@@ -264,31 +264,21 @@ impl Reply {
 
     /// URR, number and total octets of every usage report.
     pub fn usage(&self) -> Vec<(u32, u32, Option<u64>)> {
+        // The two groups differ only in their type.
+        macro_rules! told {
+            ($reports:expr) => {
+                $reports
+                    .iter()
+                    .map(|one| {
+                        let total = one.volume_measurement.and_then(|volume| volume.total);
+                        (one.urr_id.0, one.ur_seqn.0, total)
+                    })
+                    .collect()
+            };
+        }
         match self.message() {
-            Message::SessionModificationResponse(response) => {
-                let reports = response.usage_report.iter();
-                reports
-                    .map(|one| {
-                        (
-                            one.urr_id.0,
-                            one.ur_seqn.0,
-                            one.volume_measurement.and_then(|v| v.total),
-                        )
-                    })
-                    .collect()
-            }
-            Message::SessionDeletionResponse(response) => {
-                let reports = response.usage_report.iter();
-                reports
-                    .map(|one| {
-                        (
-                            one.urr_id.0,
-                            one.ur_seqn.0,
-                            one.volume_measurement.and_then(|v| v.total),
-                        )
-                    })
-                    .collect()
-            }
+            Message::SessionModificationResponse(response) => told!(response.usage_report),
+            Message::SessionDeletionResponse(response) => told!(response.usage_report),
             other => panic!("{other:?}"),
         }
     }

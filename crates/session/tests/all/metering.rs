@@ -63,7 +63,7 @@ impl World {
 
     fn reaches(&mut self, index: SessionIndex, count: UrrCount, reached: Reached) {
         self.sessions
-            .counter_reached(self.now, index, (URR, count), reached);
+            .counter_reached(self.now, index, (URR, count), None, reached);
     }
 
     /// The deadlines of requests that are done pass.

@@ -366,11 +366,8 @@ impl Control {
                 times,
                 reached,
             } => {
-                if let Some(times) = times {
-                    self.endpoint.handle_packet_times(session, (urr, times));
-                }
                 self.endpoint
-                    .handle_counter_reached(now, session, (urr, count), reached);
+                    .handle_counter_reached(now, session, (urr, count), times, reached);
             }
         }
     }

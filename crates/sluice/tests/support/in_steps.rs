@@ -177,10 +177,8 @@ impl Upf {
                 times,
                 reached,
             } => {
-                let times = times.map(|times| (urr, times));
-                self.sessions.packets_heard(session, times);
                 self.sessions
-                    .counter_reached(self.now, session, (urr, count), reached);
+                    .counter_reached(self.now, session, (urr, count), times, reached);
             }
             Event::Content { session, usage } => self.sessions.content_counted(session, usage),
             // Before the next hops were told.
