@@ -26,7 +26,7 @@ use packet::{DropReason, IpTuple, Qfi};
 
 use self::arrival::{Arrival, Tunnelled};
 use self::egress::{Treatment, Way};
-pub use self::police::{CommonRates, Policers};
+pub use self::police::Policers;
 pub use self::quotas::Quotas;
 use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
@@ -239,15 +239,31 @@ impl<'a> Session<'a> {
         self.check_destination(arrival, &pdr, &tuple)?;
         let direction = direction(&pdr);
         let octets = u64::from(tuple.total_len);
-        let before_qos = self.counts_in(&pdr, (octets, direction), Urr::measures_before_qos);
-        verdict.counted_before_qos = before_qos;
+        verdict.counted_before_qos = self.counts_in(&pdr, (octets, direction), Urr::measures_before_qos);
         if self.qers(&pdr).any(|qer| gate_closed(qer, direction)) {
             return Err(DropReason::GateClosed);
         }
         let pdr = self.as_quotas_allow(pdr, &tuple)?;
-        let pdr = pdr.as_ref();
-        self.check_destination(arrival, pdr, &tuple)?;
-        let as_received = arrival.user_packet(&tuple);
+        self.check_destination(arrival, &pdr, &tuple)?;
+        let left = self.forward(arrival, (&pdr, &tuple), police, verdict)?;
+        verdict.counted = self.counts_in(&pdr, (octets, direction), |_| true);
+        verdict.billed = content.map(|content| Billed {
+            content: content.clone(),
+            octets,
+            direction,
+        });
+        Ok(left)
+    }
+
+    /// What leaves of a packet whose gate is open, and what its FAR duplicates of it, also where the FAR drops it.
+    fn forward(
+        self,
+        arrival: &Arrival<'_>,
+        (pdr, tuple): (&Pdr, &IpTuple),
+        police: Police<'_>,
+        verdict: &mut Verdict,
+    ) -> Result<Outcome, DropReason> {
+        let as_received = arrival.user_packet(tuple);
         let way = match self.way(pdr) {
             Ok(way) => way,
             Err(reason) => {
@@ -256,29 +272,50 @@ impl<'a> Session<'a> {
             }
         };
         check_extensions(arrival, &way)?;
-        let mut user = as_received.to_vec();
-        let is_hop = match way {
-            Way::Plain(_) => true,
-            Way::Tunnel(_) => !arrival.is_tunnelled(),
-            Way::Unchanged(_) | Way::Redirect(..) => false,
-        };
-        if is_hop {
-            build::decrement_ttl(&mut user)?;
-        }
+        let user = hopped(arrival, &way, as_received)?;
+        let treatment = self.treatment(arrival, (pdr, tuple), police)?;
+        let left = self.leave(arrival, (pdr, tuple), way, treatment, user);
+        // What is redirected is not duplicated.
+        let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
+            let start = bytes.len().saturating_sub(tuple.total_len.into());
+            &bytes[start..]
+        });
+        verdict.duplicate = self.duplicate(pdr, as_sent.unwrap_or(as_received));
+        left
+    }
+
+    /// How the QERs have a packet that is within their rates treated.
+    fn treatment(
+        self,
+        arrival: &Arrival<'_>,
+        (pdr, tuple): (&Pdr, &IpTuple),
+        police: Police<'_>,
+    ) -> Result<Treatment, DropReason> {
         let acting = |qer: &Qer| Qer {
             correlation: self.rules.correlation(qer),
             ..*qer
         };
         let qers: Vec<Qer> = self.qers(pdr).map(acting).collect();
-        let colour = police(&qers.iter().collect::<Vec<_>>(), direction, octets);
-        if colour == Colour::Red {
-            return Err(DropReason::MeterRed);
+        let qers: Vec<&Qer> = qers.iter().collect();
+        match police(&qers, direction(pdr), tuple.total_len.into()) {
+            Colour::Red => Err(DropReason::MeterRed),
+            colour => Ok(Treatment {
+                qfi: self.qfi(arrival, pdr),
+                colour,
+            }),
         }
-        let treatment = Treatment {
-            qfi: self.qfi(arrival, pdr),
-            colour,
-        };
-        let left = match way {
+    }
+
+    /// The user's packet on its way.
+    fn leave(
+        self,
+        arrival: &Arrival<'_>,
+        (pdr, tuple): (&Pdr, &IpTuple),
+        way: Way,
+        treatment: Treatment,
+        user: Vec<u8>,
+    ) -> Result<Outcome, DropReason> {
+        match way {
             Way::Plain(way) => self.leave_plain(&way, tuple.addrs.dst(), treatment, user),
             Way::Tunnel(tunnel) => {
                 let extensions = self.extensions(arrival, pdr, tunnel.is_uplink);
@@ -286,22 +323,8 @@ impl<'a> Session<'a> {
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
             Way::Unchanged(instance) => self.leave_unchanged(instance, tuple.addrs.dst(), user),
-            Way::Redirect(ingress, to) => self.leave_redirected(ingress, &to, &tuple, &user),
-        };
-        // What is redirected is not duplicated.
-        let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
-            let start = bytes.len().saturating_sub(tuple.total_len.into());
-            &bytes[start..]
-        });
-        verdict.duplicate = self.duplicate(pdr, as_sent.unwrap_or(as_received));
-        let left = left?;
-        verdict.counted = self.counts_in(pdr, (octets, direction), |_| true);
-        verdict.billed = content.map(|content| Billed {
-            content: content.clone(),
-            octets,
-            direction,
-        });
-        Ok(left)
+            Way::Redirect(ingress, to) => self.leave_redirected(ingress, &to, tuple, &user),
+        }
     }
 
     /// The PDR's URRs that a packet counts in, of those that are `wanted`.
@@ -411,6 +434,20 @@ fn gate_closed(qer: &Qer, direction: Direction) -> bool {
 fn deletes_psc(pdr: &Pdr) -> bool {
     pdr.outer_header_removal
         .is_some_and(|removal| removal.deletes_psc)
+}
+
+/// The user's packet as it goes on: with one hop less where it leaves a tunnel or enters one.
+fn hopped(arrival: &Arrival<'_>, way: &Way, packet: &[u8]) -> Result<Vec<u8>, DropReason> {
+    let mut user = packet.to_vec();
+    let is_hop = match way {
+        Way::Plain(_) => true,
+        Way::Tunnel(_) => !arrival.is_tunnelled(),
+        Way::Unchanged(_) | Way::Redirect(..) => false,
+    };
+    if is_hop {
+        build::decrement_ttl(&mut user)?;
+    }
+    Ok(user)
 }
 
 /// Extension headers that are not known here and must be (TS 29.281 §5.2.1).

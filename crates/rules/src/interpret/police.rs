@@ -41,18 +41,16 @@ enum Which {
     Common(CorrelationId),
 }
 
-/// What the sessions of one control plane function have in common: who has several of them moves it from the
-/// [`Policers`] of one to those of the next ([`Policers::common_mut`]).
+/// What the sessions of one control plane function have in common.
 #[derive(Clone, Debug, Default)]
-pub struct CommonRates {
+struct CommonRates {
     /// By correlation, and by the session that says so.
     said: BTreeMap<(CorrelationId, u64), Qer>,
     meters: BTreeMap<(CorrelationId, Direction), Meter>,
 }
 
 impl CommonRates {
-    /// The rules of a session are these from now on; one that ends has none.
-    pub fn follow(&mut self, session: u64, rules: &SessionRules) {
+    fn follow(&mut self, session: u64, rules: &SessionRules) {
         self.said.retain(|(_, whose), _| *whose != session);
         for (correlation, qer) in rules.correlations() {
             self.said.insert((correlation, session), *qer);
@@ -73,7 +71,8 @@ impl CommonRates {
     }
 }
 
-/// The buckets of one session. One that was never used is full.
+/// The buckets of one session, or of several of one control plane function whose QERs all have numbers of their own.
+/// One that was never used is full.
 #[derive(Clone, Debug, Default)]
 pub struct Policers {
     meters: BTreeMap<(QerId, Direction), Meter>,
@@ -139,9 +138,9 @@ impl Policers {
         worst
     }
 
-    /// What the session has in common with others.
-    pub fn common_mut(&mut self) -> &mut CommonRates {
-        &mut self.common
+    /// The rules of a session are these from now on, as to what sessions have in common; one that ends has none.
+    pub fn follow(&mut self, session: u64, rules: &SessionRules) {
+        self.common.follow(session, rules);
     }
 
     fn limit(&self, qer: &Qer, direction: Direction) -> (Which, Option<Limit>) {

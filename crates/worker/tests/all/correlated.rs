@@ -27,19 +27,26 @@ fn rates(kbit: u64) -> BitRates {
     BitRates { ul: rate, dl: rate }
 }
 
+/// A session's QER of its own, and the correlated one.
+const fn qers(place: usize) -> [QerId; 2] {
+    let first = 2 * place as u32 + 1;
+    [QerId(first), QerId(first + 1)]
+}
+
 /// A session of uplink packets: a QER of its own, with this rate if any, and a correlated one.
 fn rules(place: usize, own: Option<u64>, common: u64) -> SessionRules {
     let mut rules = SessionRules::default();
     rules.create_far(session().fars()[0].clone()).expect("it is new");
+    let [alone, together] = qers(place);
     for qer in [
         Qer {
             mbr: own.map(rates),
-            ..Qer::new(QerId(1))
+            ..Qer::new(alone)
         },
         Qer {
             mbr: Some(rates(common)),
             correlation: Some(CorrelationId(5)),
-            ..Qer::new(QerId(2))
+            ..Qer::new(together)
         },
     ] {
         rules.create_qer(qer).expect("it is new");
@@ -47,7 +54,7 @@ fn rules(place: usize, own: Option<u64>, common: u64) -> SessionRules {
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(f_teid(TEID + place as u32));
     let mut uplink = pdr(1, 10, pdi, 1);
-    uplink.qers = vec![QerId(1), QerId(2)];
+    uplink.qers = vec![alone, together];
     rules.create_pdr(uplink).expect("it is new");
     rules
 }
@@ -55,7 +62,7 @@ fn rules(place: usize, own: Option<u64>, common: u64) -> SessionRules {
 struct Trial {
     world: World,
     rules: [Arc<SessionRules>; 2],
-    policers: [Policers; 2],
+    policers: Policers,
     passed: [u64; 2],
 }
 
@@ -65,7 +72,7 @@ impl Trial {
         let mut trial = Self {
             world,
             rules: rules.map(Arc::new),
-            policers: Default::default(),
+            policers: Policers::default(),
             passed: [0; 2],
         };
         trial.tell();
@@ -102,7 +109,7 @@ impl Trial {
         });
         for place in 0..2 {
             let rules = &self.rules[place];
-            self.policers[0].common_mut().follow(place as u64, rules);
+            self.policers.follow(place as u64, rules);
         }
     }
 
@@ -113,23 +120,13 @@ impl Trial {
         let packet = tunnelled(N3_ADDRESS, teid, 255, Some([0x10, 9]), &[], &user.bytes());
         let taken = self.world.next_poll();
         let passes = !self.world.send(0, &packet).is_empty();
-        // What they have together goes to the policers of the session, and back.
-        let [first, second] = &mut self.policers;
-        if place == 1 {
-            std::mem::swap(first.common_mut(), second.common_mut());
-        }
-        let policers = [first, second].into_iter().nth(place).expect("two sessions");
         let verdict = interpret_policed(
             &self.rules[place],
             &self.world.network,
             InstanceId(0),
             &packet,
-            (policers, taken),
+            (&mut self.policers, taken),
         );
-        let [first, second] = &mut self.policers;
-        if place == 1 {
-            std::mem::swap(first.common_mut(), second.common_mut());
-        }
         assert_eq!(passes, matches!(verdict.outcome, Outcome::Forwarded { .. }));
         self.passed[place] += u64::from(passes);
     }
@@ -140,7 +137,7 @@ impl Trial {
         let mut rules = SessionRules::clone(&self.rules[place]);
         let update = QerUpdate {
             mbr: Edit::Set(rates(kbit)),
-            ..QerUpdate::new(QerId(2))
+            ..QerUpdate::new(qers(place)[1])
         };
         rules.update_qer(update).expect("it is there");
         self.rules[place] = Arc::new(rules);
