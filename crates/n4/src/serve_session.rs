@@ -397,88 +397,105 @@ impl Endpoint {
         (in_work, done): (&InWork, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
-        let path = in_work.request.path;
-        let cause = Cause::REQUEST_ACCEPTED;
-        let allocations = Allocations::of(done);
-        let (created, endpoints) = (allocations.pdrs(), allocations.endpoints());
         match header.message_type {
             MessageType::SESSION_ESTABLISHMENT_RESPONSE => {
-                let node = self.config.node.clone();
-                let mut response = SessionEstablishmentResponse::new(node.as_ie(), cause);
-                response.up_f_seid = Some(up_f_seid(done.seid, path.to.ip()));
-                response.created_pdr = Repeated::new(&created);
-                response.created_traffic_endpoint = Repeated::new(&endpoints);
-                (
-                    response.load_control_information,
-                    response.overload_control_information,
-                ) = load;
-                self.send(path, header, &response)
+                self.send_established(header, (in_work, done), load)
             }
             MessageType::SESSION_MODIFICATION_RESPONSE => {
-                let clock = self.config.clock_unix;
-                let report = |usage| modification_report(&usage, clock, in_work.reference);
-                let (fitting, following) = split(&done.usage);
-                let usage: Vec<_> = fitting.iter().flat_map(UsageReport::parts).map(report).collect();
-                let mut response = SessionModificationResponse::new(cause);
-                let updated = allocations.updated_pdrs();
-                response.created_pdr = Repeated::new(&created);
-                response.created_traffic_endpoint = Repeated::new(&endpoints);
-                response.updated_pdr = Repeated::new(&updated);
-                (
-                    response.load_control_information,
-                    response.overload_control_information,
-                ) = load;
-                response.usage_report = Repeated::new(&usage);
-                response.additional_usage_reports_information = announced(following);
-                let packets: Vec<_> = done
-                    .packets
-                    .iter()
-                    .map(|one| modified_status(one, clock))
-                    .collect();
-                response.packet_rate_status_report = Repeated::new(&packets);
-                let sent = self.send(path, header, &response)?;
-                if let Some(association) = self.sessions.session(done.seid).map(|one| one.association()) {
-                    let reference = in_work.reference;
-                    self.reports
-                        .follow(now, (done.seid, association), following, reference);
-                }
-                Some(sent)
+                self.send_modified(now, header, (in_work, done), load)
             }
-            _ => {
-                let clock = self.config.clock_unix;
-                let (unsent, is_unacknowledged) = self.reports.end(done.seid);
-                let all: Vec<UsageReport> = unsent
-                    .usage
-                    .into_iter()
-                    .chain(done.usage.iter().copied())
-                    .collect();
-                let waits = self.waits_for_usage(in_work.association);
-                let (fitting, following) = if waits { split(&all) } else { (&all[..], &[][..]) };
-                let usage: Vec<_> = fitting
-                    .iter()
-                    .flat_map(UsageReport::parts)
-                    .map(|usage| deletion_report(&usage, clock))
-                    .collect();
-                let cause = if following.is_empty() {
-                    cause
-                } else {
-                    Cause::MORE_USAGE_REPORT_TO_SEND
-                };
-                let mut response = SessionDeletionResponse::new(cause);
-                response.usage_report = Repeated::new(&usage);
-                response.additional_usage_reports_information = announced(following);
-                (
-                    response.load_control_information,
-                    response.overload_control_information,
-                ) = load;
-                let packets: Vec<_> = done.packets.iter().map(|one| last_status(one, clock)).collect();
-                response.packet_rate_status_report = Repeated::new(&packets);
-                response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
-                let sent = self.send(path, header, &response)?;
-                self.send_remainder(now, (in_work.association, done.cp), following);
-                Some(sent)
-            }
+            _ => self.send_deleted(now, header, (in_work, done), load),
         }
+    }
+
+    fn send_established(
+        &mut self,
+        header: &Header,
+        (in_work, done): (&InWork, &Done),
+        load: LoadInformation,
+    ) -> Option<std::sync::Arc<[u8]>> {
+        let path = in_work.request.path;
+        let allocations = Allocations::of(done);
+        let (created, endpoints) = (allocations.pdrs(), allocations.endpoints());
+        let node = self.config.node.clone();
+        let mut response = SessionEstablishmentResponse::new(node.as_ie(), Cause::REQUEST_ACCEPTED);
+        response.up_f_seid = Some(up_f_seid(done.seid, path.to.ip()));
+        response.created_pdr = Repeated::new(&created);
+        response.created_traffic_endpoint = Repeated::new(&endpoints);
+        (
+            response.load_control_information,
+            response.overload_control_information,
+        ) = load;
+        self.send(path, header, &response)
+    }
+
+    fn send_modified(
+        &mut self,
+        now: Nanos,
+        header: &Header,
+        (in_work, done): (&InWork, &Done),
+        load: LoadInformation,
+    ) -> Option<std::sync::Arc<[u8]>> {
+        let (clock, reference) = (self.config.clock_unix, in_work.reference);
+        let allocations = Allocations::of(done);
+        let (created, endpoints) = (allocations.pdrs(), allocations.endpoints());
+        let updated = allocations.updated_pdrs();
+        let report = |usage| modification_report(&usage, clock, reference);
+        let (fitting, following) = split(&done.usage);
+        let usage: Vec<_> = fitting.iter().flat_map(UsageReport::parts).map(report).collect();
+        let status = |one| modified_status(one, clock);
+        let packets: Vec<_> = done.packets.iter().map(status).collect();
+        let mut response = SessionModificationResponse::new(Cause::REQUEST_ACCEPTED);
+        response.created_pdr = Repeated::new(&created);
+        response.created_traffic_endpoint = Repeated::new(&endpoints);
+        response.updated_pdr = Repeated::new(&updated);
+        (
+            response.load_control_information,
+            response.overload_control_information,
+        ) = load;
+        response.usage_report = Repeated::new(&usage);
+        response.additional_usage_reports_information = announced(following);
+        response.packet_rate_status_report = Repeated::new(&packets);
+        let sent = self.send(in_work.request.path, header, &response)?;
+        if let Some(association) = self.sessions.session(done.seid).map(|one| one.association()) {
+            self.reports
+                .follow(now, (done.seid, association), following, reference);
+        }
+        Some(sent)
+    }
+
+    fn send_deleted(
+        &mut self,
+        now: Nanos,
+        header: &Header,
+        (in_work, done): (&InWork, &Done),
+        load: LoadInformation,
+    ) -> Option<std::sync::Arc<[u8]>> {
+        let clock = self.config.clock_unix;
+        let (unsent, is_unacknowledged) = self.reports.end(done.seid);
+        let mut all = unsent.usage;
+        all.extend_from_slice(&done.usage);
+        let waits = self.waits_for_usage(in_work.association);
+        let (fitting, following) = if waits { split(&all) } else { (&all[..], &[][..]) };
+        let report = |usage| deletion_report(&usage, clock);
+        let usage: Vec<_> = fitting.iter().flat_map(UsageReport::parts).map(report).collect();
+        let packets: Vec<_> = done.packets.iter().map(|one| last_status(one, clock)).collect();
+        let mut response = SessionDeletionResponse::new(if following.is_empty() {
+            Cause::REQUEST_ACCEPTED
+        } else {
+            Cause::MORE_USAGE_REPORT_TO_SEND
+        });
+        response.usage_report = Repeated::new(&usage);
+        response.additional_usage_reports_information = announced(following);
+        (
+            response.load_control_information,
+            response.overload_control_information,
+        ) = load;
+        response.packet_rate_status_report = Repeated::new(&packets);
+        response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
+        let sent = self.send(in_work.request.path, header, &response)?;
+        self.send_remainder(now, (in_work.association, done.cp), following);
+        Some(sent)
     }
 }
 

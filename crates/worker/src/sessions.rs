@@ -462,32 +462,49 @@ impl Sessions {
         let same = slot.image.classification_generation == image.classification_generation;
         let flows = if same { Flows::Keep } else { Flows::Revoke };
         let leaves = image.meter_share == MeterShare::Leaving;
-        let comes_together =
-            image.meter_share == MeterShare::Whole && slot.image.meter_share != MeterShare::Whole;
-        let mut last = self.counters(slot, |urr| !carry.keeps(urr));
-        let times = self.times(slot, |urr| !carry.keeps(urr));
-        // Those slots start from zero.
-        let before_qos = self.before_qos(slot);
-        let block = slot.installed.block;
+        let joins = image.meter_share == MeterShare::Whole && slot.image.meter_share != MeterShare::Whole;
         let is_same_session = slot.image.seid == image.seid;
-        // Its slot starts from zero.
+        let block = slot.installed.block;
+        // What is not carried starts from zero, as does what is told once.
+        let mut usage = UsageSnapshot {
+            session: image.session,
+            counters: self.counters(slot, |urr| !carry.keeps(urr)),
+            times: self.times(slot, |urr| !carry.keeps(urr)),
+            before_qos: self.before_qos(slot),
+            ..UsageSnapshot::default()
+        };
         let rest = self.rest(slot, now);
         self.blocks.settle_meters(block, now);
         let installed = match self.blocks.replace(block, &image.block, &carry, flows) {
             Ok(installed) => installed,
             Err(error) => return Applied::failed(fault(error), Some(image)),
         };
-        for (place, left) in packets_of(&mut image) {
-            if comes_together {
-                join_packets(&mut self.blocks, installed.block, place, left);
-            } else {
-                set_packets(&mut self.blocks, installed.block, place, left);
-            }
-        }
+        self.bring_packets(&mut image, installed.block, joins);
         let spent = std::mem::take(&mut image.block);
+        usage.contents = self.take_contents(&image, is_same_session, !same);
+        usage.contents.extend(rest);
+        let retired = self.put(image, installed);
+        if leaves {
+            (usage.counters, usage.packets) = self.halve(usage.session);
+        }
+        Applied {
+            outcome: Ok(told(usage)),
+            retired,
+            spent,
+        }
+    }
+
+    /// Puts what an image brings of packet rates into its block: beside what is there, or in the place of it.
+    fn bring_packets(&mut self, image: &mut SessionImage, block: BlockRef, joins: bool) {
+        let bring = if joins { join_packets } else { set_packets };
+        for (place, left) in packets_of(image) {
+            bring(&mut self.blocks, block, place, left);
+        }
+    }
+
+    /// An image takes the place of the session's before, which it gives.
+    fn put(&mut self, image: Box<SessionImage>, installed: flow::Installed) -> Option<Box<SessionImage>> {
         let session = image.session;
-        let mut contents = self.take_contents(&image, is_same_session, !same);
-        contents.extend(rest);
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
         let urrs = image.urr_ids.len() as u8;
@@ -496,30 +513,19 @@ impl Sessions {
         for slot in 0..urrs {
             self.blocks.look_at_bounds(installed.block, slot);
         }
-        if leaves {
-            (0..urrs).for_each(|slot| self.blocks.halve_limit(installed.block, slot));
-            last = self
-                .at(session)
-                .map_or(last, |slot| self.counters(slot, |_| true));
-        }
-        let packets = if leaves {
-            self.halve_packets(session)
-        } else {
-            Vec::new()
+        old.map(Slot::into_image)
+    }
+
+    /// Halves what is left of the bounds and packet rates of a session that goes to another worker. Gives its counts of
+    /// this moment, and the halves of the packet rates that go along.
+    fn halve(&mut self, session: SessionIndex) -> (Vec<(UrrId, UrrCount)>, Vec<PacketsLeft>) {
+        let Some(slot) = self.slots.get(session.index()).and_then(Option::as_ref) else {
+            return Default::default();
         };
-        let usage = told(UsageSnapshot {
-            session,
-            counters: last,
-            times,
-            before_qos,
-            contents,
-            packets,
-        });
-        Applied {
-            outcome: Ok(usage),
-            retired: old.map(Slot::into_image),
-            spent,
-        }
+        let (block, urrs) = (slot.installed.block, slot.image.urr_ids.len() as u8);
+        (0..urrs).for_each(|slot| self.blocks.halve_limit(block, slot));
+        let counters = self.at(session).map(|slot| self.counters(slot, |_| true));
+        (counters.unwrap_or_default(), self.halve_packets(session))
     }
 
     /// Sets bounds of a session's counters; what they have reached already is found at once.
