@@ -5,7 +5,7 @@ use crate::common;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use flow::{Bucket, InstanceId, OpId, SessionIndex, WorkerId};
+use flow::{Bucket, InstanceId, SessionIndex, WorkerId};
 use packet::{DropReason, Qfi, Teid};
 use proptest::prelude::*;
 use rules::image::{DataStatus, Farewell, SessionChange};
@@ -387,16 +387,7 @@ fn what_control_throws_away_is_told_only_if_its_time_was_over() {
             tells_discarded,
             ..Farewell::default()
         };
-        let change = SessionChange::Replace(case.image.clone(), farewell);
-        let command = Command::Session {
-            op: OpId(900),
-            change,
-        };
-        case.world.controls[0]
-            .commands
-            .push(command)
-            .expect("there is room");
-        case.world.poll();
+        case.replace(case.image.clone(), farewell);
         assert_eq!(statuses(&mut case.world), told);
     }
     assert_eq!(case.dropped(DropReason::BufferDiscarded), 2);

@@ -2,14 +2,13 @@
 
 use crate::common;
 
-use flow::OpId;
 use packet::DropReason;
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange};
+use rules::image::{Farewell, SessionImage};
 use rules::model::{
     ApplyAction, DroppedDlThreshold, PdrId, PdrUpdate, ReportingTriggers, Urr, UrrId, UrrTerms,
 };
-use worker::{Command, Event};
+use worker::Event;
 
 use common::World;
 use common::buffering::{BUFF, Case, LIMITS, numbered};
@@ -69,16 +68,7 @@ fn dropped_downlink_packets_are_told_at_their_thresholds() {
         discards_buffered: true,
         ..Farewell::default()
     };
-    let change = SessionChange::Replace(case.image.clone(), farewell);
-    let command = Command::Session {
-        op: OpId(900),
-        change,
-    };
-    case.world.controls[0]
-        .commands
-        .push(command)
-        .expect("there is room");
-    case.world.poll();
+    case.replace(case.image.clone(), farewell);
     assert_eq!(
         told_dropped(&mut case.world),
         2,
@@ -95,6 +85,50 @@ fn dropped_downlink_packets_are_told_at_their_thresholds() {
     case.world.send(0, &uplink());
     assert_eq!(told_dropped(&mut case.world), 0);
     case.world.assert_conserved();
+}
+
+#[test]
+fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_goes_on() {
+    let farewell = Farewell::default;
+    // Another image of the same rules, and whether it goes on with the count.
+    let cases: [(fn(&mut SessionImage), bool); 3] = [
+        (|_| {}, true),
+        (|image| image.seid += 100, false),
+        (|image| image.fresh_urrs = vec![UrrId(9)], false),
+    ];
+    for (edit, goes_on) in cases {
+        let mut case = Case::new(LIMITS, ApplyAction::DROP);
+        case.change(farewell(), |rules| {
+            *rules = telling_of_dropped(rules, Some(3), None)
+        });
+        let send = |case: &mut Case| {
+            case.world.send(1, &numbered(0));
+            told_dropped(&mut case.world)
+        };
+        assert_eq!([send(&mut case), send(&mut case)], [0, 0]);
+        let mut image = case.image.clone();
+        edit(&mut image);
+        case.replace(image, farewell());
+        assert_eq!(told_dropped(&mut case.world), 0);
+        let told = [1, 2, 3].map(|_| send(&mut case));
+        assert_eq!(told, if goes_on { [1, 0, 0] } else { [0, 0, 1] });
+    }
+}
+
+#[test]
+fn a_threshold_below_what_is_counted_is_told_without_a_packet() {
+    let mut case = Case::new(LIMITS, ApplyAction::DROP);
+    case.change(Farewell::default(), |rules| {
+        *rules = telling_of_dropped(rules, Some(3), None)
+    });
+    (0..2).for_each(|number| drop(case.world.send(1, &numbered(number))));
+    assert_eq!(told_dropped(&mut case.world), 0);
+    let mut image = case.image.clone();
+    image.dropped[0].threshold.packets = Some(2);
+    case.replace(image, Farewell::default());
+    assert_eq!(told_dropped(&mut case.world), 1);
+    case.world.send(1, &numbered(2));
+    assert_eq!(told_dropped(&mut case.world), 0, "it starts again");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use flow::UrrCount;
 use packet::build::packet as build;
 use packet::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 use packet::{DropReason, IpTuple, tcp};
-use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::image::{Farewell, SessionImage};
 use rules::model::{ApplyAction, Edit, FarId, FarUpdate, Redirect};
 use rules::testing::{self, N3_ADDRESS, tunnelled};
 use worker::WorkerConfig;
@@ -46,16 +46,13 @@ impl Case {
     }
 
     fn redirect(&mut self, redirect: Edit<Redirect>) {
-        let mut rules = (*self.image.rules).clone();
-        let update = FarUpdate {
-            redirect,
-            ..FarUpdate::new(FarId(1))
-        };
-        rules.update_far(update).expect("it is there");
-        let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
-        self.image = image.expect("it compiles");
-        let change = SessionChange::Replace(self.image.clone(), Farewell::default());
-        self.world.apply(0, change).expect("it is there");
+        self.image = self.world.change(&self.image, Farewell::default(), |rules| {
+            let update = FarUpdate {
+                redirect,
+                ..FarUpdate::new(FarId(1))
+            };
+            rules.update_far(update).expect("it is there");
+        });
     }
 
     /// What leaves when the UE sends a packet.

@@ -4,11 +4,10 @@
 use crate::common;
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use packet::{DropReason, Teid};
-use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::image::{Farewell, SessionImage};
 use rules::model::{
     DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate, Gate, OuterHeaderCreation,
     PdrId, QerId, QerUpdate, ReportingTriggers, UrrId, UrrUpdate,
@@ -106,36 +105,26 @@ fn what_other_messages_have_or_is_too_long_goes_no_further() {
 #[test]
 fn a_closed_gate_closes_for_them_too() {
     let (mut world, image) = world(|_| {});
-    let mut rules = (*image.rules).clone();
-    let update = QerUpdate {
-        gates: Some((Gate::Closed, Gate::Open)),
-        ..QerUpdate::new(QerId(1))
-    };
-    rules.update_qer(update).expect("it is there");
-    let next = world
-        .image(1, &Arc::new(rules), Some(&image))
-        .expect("it compiles");
-    world
-        .apply(0, SessionChange::Replace(next, Farewell::default()))
-        .expect("it is there");
+    world.change(&image, Farewell::default(), |rules| {
+        let update = QerUpdate {
+            gates: Some((Gate::Closed, Gate::Open)),
+            ..QerUpdate::new(QerId(1))
+        };
+        rules.update_qer(update).expect("it is there");
+    });
     assert_eq!(send(&mut world, END_MARKER, &[]), Err(DropReason::GateClosed));
 }
 
 #[test]
 fn an_end_marker_that_is_to_be_told_of_ends_here_and_is_told_so_many_times_a_second() {
     let (mut world, image) = world(|config| config.relays = (100, 4));
-    let mut rules = (*image.rules).clone();
-    let update = UrrUpdate {
-        triggers: Some(ReportingTriggers::REEMR),
-        ..UrrUpdate::new(UrrId(1))
-    };
-    rules.update_urr(update).expect("it is there");
-    let next = world
-        .image(1, &Arc::new(rules), Some(&image))
-        .expect("it compiles");
-    world
-        .apply(0, SessionChange::Replace(next, Farewell::default()))
-        .expect("it is there");
+    world.change(&image, Farewell::default(), |rules| {
+        let update = UrrUpdate {
+            triggers: Some(ReportingTriggers::REEMR),
+            ..UrrUpdate::new(UrrId(1))
+        };
+        rules.update_urr(update).expect("it is there");
+    });
     let sent: Vec<_> = (0..6).map(|_| send(&mut world, END_MARKER, &[])).collect();
     assert_eq!(sent[..4], [const { Err(DropReason::EndMarkerReported) }; 4]);
     assert_eq!(sent[4..], [const { Err(DropReason::RelayLimit) }; 2]);

@@ -1,14 +1,14 @@
 //! One session whose downlink FAR buffers or drops, and what comes of its packets.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use flow::OpId;
 use packet::DropReason;
 use rules::SessionRules;
 use rules::image::{Farewell, SessionChange, SessionImage};
 use rules::model::{ApplyAction, FarId, FarUpdate};
 use rules::testing::{self, UE, UserPacket};
-use worker::BufferLimits;
+use worker::{BufferLimits, Command};
 
 use super::World;
 use super::one_session::{REMOTE, session};
@@ -41,12 +41,18 @@ impl Case {
 
     /// Replaces the rules by what `edit` makes of them.
     pub fn change(&mut self, farewell: Farewell, edit: impl FnOnce(&mut SessionRules)) {
-        let mut rules = (*self.image.rules).clone();
-        edit(&mut rules);
-        let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
-        self.image = image.expect("it compiles");
-        let change = SessionChange::Replace(self.image.clone(), farewell);
-        self.world.apply(0, change).expect("it is there");
+        self.image = self.world.change(&self.image, farewell, edit);
+    }
+
+    /// The worker gets an image, in one poll; what it tells then is left to be heard.
+    pub fn replace(&mut self, image: Box<SessionImage>, farewell: Farewell) {
+        let change = SessionChange::Replace(image, farewell);
+        let op = OpId(900);
+        let commands = &mut self.world.controls[0].commands;
+        commands
+            .push(Command::Session { op, change })
+            .expect("there is room");
+        self.world.poll();
     }
 
     pub fn set(&mut self, action: ApplyAction) {

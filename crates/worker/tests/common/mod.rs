@@ -12,7 +12,7 @@ use std::time::Duration;
 use flow::{AdjacencyId, ContentUsage, InstanceId, Nanos, OpId, PortId, Seed, SessionIndex, WorkerId};
 use packet::MacAddr;
 use rules::compile::{Adjacencies, compile};
-use rules::image::{SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
 use rules::network::{Instance, Network};
 use rules::testing::{self, NumberedHops};
 use rules::{CompileError, SessionRules};
@@ -275,6 +275,22 @@ impl World {
         let image = self.image(session, &Arc::new(rules), None).expect("it compiles");
         self.apply(0, SessionChange::Install(image.clone()))
             .expect("it is installed");
+        image
+    }
+
+    /// Session 1 on worker 0, which has `before`, gets the rules that `edit` makes of its own.
+    pub fn change(
+        &mut self,
+        before: &SessionImage,
+        farewell: Farewell,
+        edit: impl FnOnce(&mut SessionRules),
+    ) -> Box<SessionImage> {
+        let mut rules = (*before.rules).clone();
+        edit(&mut rules);
+        let image = self.image(1, &Arc::new(rules), Some(before));
+        let image = image.expect("it compiles");
+        let change = SessionChange::Replace(image.clone(), farewell);
+        self.apply(0, change).expect("it is there");
         image
     }
 
