@@ -26,8 +26,8 @@ const STEP: usize = 4 << 20;
 const HUGE: usize = 2 << 20;
 /// The least that the allocator takes.
 const LEAST: usize = 64 << 20;
-/// The largest that the allocator takes as one piece: of several it would commit the ends of all at once, and be taken to
-/// have come there.
+/// The largest that the allocator takes as one piece: of several it would commit the ends of all at once, and be taken
+/// to have come there.
 const MOST: usize = 16 << 30;
 
 /// Tells that memory is about to be used, or that it could be given back; the answer is whether that was done.

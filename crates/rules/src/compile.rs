@@ -77,8 +77,8 @@ impl NextHops<'_> {
 }
 
 /// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
-/// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its `classification_generation`, which
-/// [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
+/// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its
+/// `classification_generation`, which [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
 ///
 /// # Errors
 /// The first rule that cannot be run, and why.
@@ -287,8 +287,8 @@ fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
 }
 
 /// Nothing is guaranteed that may not pass (TS 29.244 §5.4.4): a GBR is no higher than the MBR of its direction. What
-/// sessions have in common is an MBR, which packets pass once. And a packet is of a QoS flow or of a service class, of 5G
-/// or of GERAN.
+/// sessions have in common is an MBR, which packets pass once. And a packet is of a QoS flow or of a service class, of
+/// 5G or of GERAN.
 fn check_qers(rules: &SessionRules) -> Result<(), CompileError> {
     let qers = rules.qers();
     let is_correlated_twice = |slot: usize, qer: &Qer| {
@@ -431,8 +431,8 @@ fn mask(slots: impl IntoIterator<Item = usize>) -> u64 {
     slots.into_iter().fold(0, |mask, slot| mask | 1 << slot)
 }
 
-/// The meters of all QERs by slot; which one a correlated QER has, [`SessionImage::share_rates`] tells. Packet rates have
-/// slots behind them.
+/// The meters of all QERs by slot; which one a correlated QER has, [`SessionImage::share_rates`] tells. Packet rates
+/// have slots behind them.
 fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
     let packets = rules.packet_rated().map(|(_, rates)| {
         let spec = |rate| MeterSpec::Packets { rate, renews: true };

@@ -98,7 +98,8 @@ pub struct SessionImage {
     pub fresh_urrs: Vec<UrrId>,
     /// The session's inactivity timer, and the counter slot that it is told by.
     pub inactivity: Option<Inactivity>,
-    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of one.
+    /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
+    /// one.
     pub content_rest: Option<u8>,
     /// The tunnels that lead to the session, each once.
     pub tunnels: Vec<(LocalId, Teid)>,
@@ -118,8 +119,8 @@ pub struct SessionImage {
     /// What becomes of packets that a used-up quota does not allow, where they are not dropped: by the slot of the URR,
     /// in rising order.
     pub quota_actions: Vec<QuotaAction>,
-    /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker that
-    /// has the image writes it.
+    /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker
+    /// that has the image writes it.
     pub told: Vec<Told>,
     /// What is dropped of each URR that is to tell of that. The worker that has the image writes it.
     pub dropped: Vec<Dropped>,
@@ -158,8 +159,8 @@ impl Told {
     }
 }
 
-/// The downlink packets of a URR that were dropped since it told of that (TS 29.244 §5.2.2.2.1): those that FARs drop, and
-/// those that wait for Control in vain.
+/// The downlink packets of a URR that were dropped since it told of that (TS 29.244 §5.2.2.2.1): those that FARs drop,
+/// and those that wait for Control in vain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dropped {
     /// The URR.
@@ -370,9 +371,9 @@ impl SessionImage {
         self
     }
 
-    /// Whether every decision still holds that was made by `older` rules with their `classifier`: the image has the same
-    /// generation then, and no flow is touched. Rules that changed without moving slots (a FAR, a gate, a mark) do not
-    /// matter; those are read in the block.
+    /// Whether every decision still holds that was made by `older` rules with their `classifier`: the image has the
+    /// same generation then, and no flow is touched. Rules that changed without moving slots (a FAR, a gate, a mark) do
+    /// not matter; those are read in the block.
     pub fn is_classified_like(&self, older: &SessionRules, classifier: &Classifier) -> bool {
         self.classifier == *classifier && self.keeps_slots(older)
     }

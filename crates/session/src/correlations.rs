@@ -1,5 +1,5 @@
-//! Rates that several sessions keep together: those of QERs with one correlation id (TS 29.244 §8.2.10), as the APN-AMBR
-//! of a UE with several connections to one APN.
+//! Rates that several sessions keep together: those of QERs with one correlation id (TS 29.244 §8.2.10), as the
+//! APN-AMBR of a UE with several connections to one APN.
 //!
 //! Owned by control. An id means something among the sessions of one association, and nothing to those of others; with
 //! a session that another control plane function of a set takes over, what it has in common with others goes to that
@@ -110,8 +110,8 @@ impl Correlations {
     }
 
     /// A session has this in common with those that have the same name, if any, at no rate that it says yet. A new
-    /// correlation counts for `payer`, if it `may` have one more. Tells whether it has not been so before; `None`: there is
-    /// no room.
+    /// correlation counts for `payer`, if it `may` have one more. Tells whether it has not been so before; `None`:
+    /// there is no room.
     fn join(
         &mut self,
         index: SessionIndex,
@@ -253,8 +253,8 @@ impl Correlations {
 }
 
 impl Sessions {
-    /// A rate that sessions have together and that has changed, or the workers that they are in. It must reach the workers
-    /// before the effects that are to be polled yet.
+    /// A rate that sessions have together and that has changed, or the workers that they are in. It must reach the
+    /// workers before the effects that are to be polled yet.
     pub fn poll_shared_rate(&mut self) -> Option<SharedRate> {
         let place = self.correlations.changed.pop_first()?;
         let group = self.correlations.groups.get(place).and_then(Option::as_ref);
@@ -284,8 +284,9 @@ impl Sessions {
         self.correlations.sessions_with(index, correlation)
     }
 
-    /// Joins a session to what its rules have in common with those of others of its `owner`, and enters in `joined` what
-    /// is new of it, also if not all can be had. What is new counts for `payer`, within its share if one is held to that.
+    /// Joins a session to what its rules have in common with those of others of its `owner`, and enters in `joined`
+    /// what is new of it, also if not all can be had. What is new counts for `payer`, within its share if one is held
+    /// to that.
     pub(crate) fn correlate(
         &mut self,
         index: SessionIndex,

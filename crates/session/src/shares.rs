@@ -2,8 +2,8 @@
 //!
 //! Owned by control. A worker has room for so many tunnels and UE addresses, and one session may want hundreds of them:
 //! a few could keep everybody else's sessions out. So while there are several parties, each gets a part of every
-//! worker's room, and of all sessions, and no more. What a party holds beyond it, from the time when it was alone, stays
-//! its own. A party is what the caller says: several associations of one host are one.
+//! worker's room, and of all sessions, and no more. What a party holds beyond it, from the time when it was alone,
+//! stays its own. A party is what the caller says: several associations of one host are one.
 
 use flow::{Bucket, WorkerId};
 use std::sync::Arc;
@@ -117,8 +117,8 @@ impl Shares {
         }
     }
 
-    /// Whether the party of `association` may have one more of things of which there are `most`, if its associations hold
-    /// so many.
+    /// Whether the party of `association` may have one more of things of which there are `most`, if its associations
+    /// hold so many.
     pub(crate) fn allows_of(
         &self,
         most: usize,

@@ -1,5 +1,5 @@
-//! The tests of the endpoint in one program: it is compiled and linked once. `allocations` is another, as it counts what
-//! the allocator does.
+//! The tests of the endpoint in one program: it is compiled and linked once. `allocations` is another, as it counts
+//! what the allocator does.
 
 mod associations;
 mod broken_upfs;

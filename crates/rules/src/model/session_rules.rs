@@ -245,8 +245,8 @@ impl SessionRules {
         &self.fars
     }
 
-    /// By what a QER keeps its maximum bit rate together with QERs of other sessions: its correlation, while the UE is in
-    /// EPC; in 5GC every session has a rate of its own (TS 29.244 §5.2.1). There it is while downlink packets of the
+    /// By what a QER keeps its maximum bit rate together with QERs of other sessions: its correlation, while the UE is
+    /// in EPC; in 5GC every session has a rate of its own (TS 29.244 §5.2.1). There it is while downlink packets of the
     /// QER's PDRs, or if it has none, any packets, get a QoS flow.
     pub fn correlation(&self, qer: &Qer) -> Option<CorrelationId> {
         let correlation = qer.correlation?;
@@ -340,8 +340,8 @@ impl SessionRules {
         slots.zip(measuring.map(|urr| urr.id))
     }
 
-    /// For each URR by its slot, the counter slots that packets count in which count in it: bit n is slot n. None while it
-    /// is paused.
+    /// For each URR by its slot, the counter slots that packets count in which count in it: bit n is slot n. None while
+    /// it is paused.
     pub(crate) fn counter_slots(&self) -> SmallVec<[u64; 8]> {
         let bit = |slot: usize| 1u64.checked_shl(slot as u32).unwrap_or(0);
         let mut before = self.before_qos_slots();

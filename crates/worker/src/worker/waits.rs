@@ -159,8 +159,8 @@ impl<I: Io> Worker<I> {
         self.tell_dropped(session);
     }
 
-    /// Tells Control of thresholds of dropped packets that are reached. What it cannot be told now is told with the next
-    /// packet.
+    /// Tells Control of thresholds of dropped packets that are reached. What it cannot be told now is told with the
+    /// next packet.
     fn tell_dropped(&mut self, session: SessionIndex) {
         let Some(image) = self.sessions.image_mut(session) else {
             return;
@@ -352,8 +352,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What waits since a quota was used up goes on, if there may be a new one (TS 29.244 §5.2.2.3.1); what there is none
-    /// for waits again.
+    /// What waits since a quota was used up goes on, if there may be a new one (TS 29.244 §5.2.2.3.1); what there is
+    /// none for waits again.
     fn release_granted(&mut self, session: SessionIndex) {
         let Some(slot) = self.sessions.at(session) else {
             return;
@@ -374,8 +374,8 @@ impl<I: Io> Worker<I> {
         }
     }
 
-    /// What waits for a FAR that buffers no longer, or for a next hop, goes on, unless it is to be thrown away; what waits
-    /// for one of a session that has moved goes to the worker that it has moved to.
+    /// What waits for a FAR that buffers no longer, or for a next hop, goes on, unless it is to be thrown away; what
+    /// waits for one of a session that has moved goes to the worker that it has moved to.
     fn settle_buffered(&mut self, old: &SessionImage, farewell: &Farewell) {
         let discards = farewell.discards_buffered;
         let new = self.sessions.at(old.session).map(|slot| &slot.image);
