@@ -89,16 +89,16 @@ fn dropped_downlink_packets_are_told_at_their_thresholds() {
 
 #[test]
 fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_goes_on() {
-    let farewell = Farewell::default;
     // Another image of the same rules, and whether it goes on with the count.
-    let cases: [(fn(&mut SessionImage), bool); 3] = [
+    type Edit = fn(&mut SessionImage);
+    let cases: [(Edit, bool); 3] = [
         (|_| {}, true),
         (|image| image.seid += 100, false),
         (|image| image.fresh_urrs = vec![UrrId(9)], false),
     ];
     for (edit, goes_on) in cases {
         let mut case = Case::new(LIMITS, ApplyAction::DROP);
-        case.change(farewell(), |rules| {
+        case.change(Farewell::default(), |rules| {
             *rules = telling_of_dropped(rules, Some(3), None)
         });
         let send = |case: &mut Case| {
@@ -108,7 +108,7 @@ fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_g
         assert_eq!([send(&mut case), send(&mut case)], [0, 0]);
         let mut image = case.image.clone();
         edit(&mut image);
-        case.replace(image, farewell());
+        case.replace(image, Farewell::default());
         assert_eq!(told_dropped(&mut case.world), 0);
         let told = [1, 2, 3].map(|_| send(&mut case));
         assert_eq!(told, if goes_on { [1, 0, 0] } else { [0, 0, 1] });
