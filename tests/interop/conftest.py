@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from lab import LINKS, OAI_LINKS, SMFS_CONFIGURATION, Lab
+from lab import LINKS, OAI_LINKS, ROUTERS_CONFIGURATION, SMFS_CONFIGURATION, Lab
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
 
@@ -58,6 +58,13 @@ def lab(request):
 def packet_lab(request):
     """A laboratory without any SMF yet."""
     yield from serve(request, Lab(os.environ["SLUICE"], "af_packet"))
+
+
+@pytest.fixture(scope="module")
+def router_lab(request):
+    """A laboratory with two routers that the test plays."""
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=ROUTERS_CONFIGURATION)
+    yield from serve(request, lab, lab.associate)
 
 
 @pytest.fixture(scope="module")

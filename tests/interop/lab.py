@@ -53,6 +53,12 @@ instances:
       - {{to: "::/0", via: "{dn6}"}}
 """
 
+# Two routers before the data network, and no other.
+ROUTERS_CONFIGURATION = CONFIGURATION.replace("      - {{to: 0.0.0.0/0, via: {dn}}}\n", """\
+      - {{to: 0.0.0.0/0, via: 10.200.0.251}}
+      - {{to: 0.0.0.0/0, via: 10.200.0.252}}
+""") + "routers: {{check_ms: 100}}\n"
+
 # For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
 SMFS_CONFIGURATION = CONFIGURATION.replace("release_wait_s: 0", "release_wait_s: 0, accept_cp_f_teids: true").replace(
     "[n3]", "[n3, n4u]").replace("instances:", """\

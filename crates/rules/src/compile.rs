@@ -24,6 +24,7 @@ use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
     SourceInterface, Urr,
 };
+use crate::network::multipath::{GroupId, Spread};
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
 use crate::ue;
@@ -43,6 +44,12 @@ pub trait Adjacencies {
     /// The number of the next hop `next_hop` on the link of `instance`, new or known; its link layer address may
     /// still be unknown. `None` when there is no room for another.
     fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId>;
+
+    /// The number of a path of a group; it is the group's for good. `None` where there is no such group, which is the
+    /// default.
+    fn path(&self, _group: GroupId, _path: u8) -> Option<AdjacencyId> {
+        None
+    }
 
     /// Keeps the number of a next hop that was just resolved. By default numbers are kept anyway.
     fn hold(&self, _next_hop: AdjacencyId) -> Hold {
@@ -73,6 +80,11 @@ impl NextHops<'_> {
         let id = self.adjacencies.resolve(instance, next_hop)?;
         self.held.push(self.adjacencies.hold(id));
         Some(id)
+    }
+
+    /// The number of a path of a group.
+    fn path(&self, group: GroupId, spread: Spread) -> Option<AdjacencyId> {
+        self.adjacencies.path(group, spread.path())
     }
 }
 

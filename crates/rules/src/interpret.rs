@@ -315,14 +315,15 @@ impl<'a> Session<'a> {
         treatment: Treatment,
         user: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
+        let between = (tuple.addrs.src(), tuple.addrs.dst());
         match way {
-            Way::Plain(way) => self.leave_plain(&way, tuple.addrs.dst(), treatment, user),
+            Way::Plain(way) => self.leave_plain(&way, between, treatment, user),
             Way::Tunnel(tunnel) => {
                 let extensions = self.extensions(arrival, pdr, tunnel.is_uplink);
                 let extensions = (&extensions[..], Some(treatment));
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
-            Way::Unchanged(instance) => self.leave_unchanged(instance, tuple.addrs.dst(), user),
+            Way::Unchanged(instance) => self.leave_unchanged(instance, between, user),
             Way::Redirect(ingress, to) => self.leave_redirected(ingress, &to, tuple, &user),
         }
     }

@@ -11,9 +11,11 @@ use packet::redirect::Secret;
 use packet::{VlanId, ipv4, ipv6};
 
 use crate::prefix::IpPrefix;
+use multipath::{Group, MOST_NEXT_HOPS, NextHop, Spread};
 
 mod dscp;
 mod hairpin;
+pub mod multipath;
 mod policer;
 mod policy;
 
@@ -151,6 +153,18 @@ pub enum NetworkError {
         /// The route.
         route: Route,
     },
+    /// A route that stands twice in an instance.
+    RouteTwice {
+        /// The instance's name.
+        instance: String,
+        /// The route.
+        route: Route,
+    },
+    /// A prefix with more next hops in its VRF than [`MOST_NEXT_HOPS`].
+    NextHops(VrfId, IpPrefix),
+    /// A prefix with next hops both on instances towards data networks and on those where tunnels end: neither's packets
+    /// may take the others' way.
+    MixedNextHops(VrfId, IpPrefix),
     /// An instance towards a data network where tunnels end, too: UEs would reach the other ends of the tunnels.
     MixedRoles(String),
     /// An instance, and a prefix of its UEs that holds an address of its own, or of whose family it has none.
@@ -184,6 +198,23 @@ impl fmt::Display for NetworkError {
                     route.next_hop, route.prefix
                 )
             }
+            Self::RouteTwice { instance, route } => {
+                write!(
+                    f,
+                    "{instance}: the route to {} by {} stands here twice",
+                    route.prefix, route.next_hop
+                )
+            }
+            Self::NextHops(vrf, prefix) => write!(
+                f,
+                "VRF {}: {prefix} has more than {MOST_NEXT_HOPS} next hops",
+                vrf.0
+            ),
+            Self::MixedNextHops(vrf, prefix) => write!(
+                f,
+                "VRF {}: routes to {prefix} by instances with role n6 and by others: give them VRFs of their own",
+                vrf.0
+            ),
             Self::Policy(name) => write!(
                 f,
                 "forwarding policy {name:?}: the name is empty or used twice, or its instance or next hop is none"
@@ -211,6 +242,7 @@ impl core::error::Error for NetworkError {}
 pub struct Network {
     instances: Vec<Instance>,
     locals: Vec<(InstanceId, IpAddr)>,
+    groups: Vec<Group>,
     policies: Vec<ForwardingPolicy>,
     policers: Policers,
     redirect_secret: Secret,
@@ -240,6 +272,7 @@ impl Network {
         for instance in instances {
             network.add(instance)?;
         }
+        network.group()?;
         Ok(network)
     }
 
@@ -258,6 +291,7 @@ impl Network {
         if let Some(prefix) = instance.impossible_ue_prefix() {
             return Err(NetworkError::UePrefix(instance.name, prefix));
         }
+        check_doubles(&instance)?;
         for address in instance.addresses() {
             if self.local(address).is_some() {
                 return Err(NetworkError::Address(address));
@@ -337,35 +371,67 @@ impl Network {
             })
     }
 
-    /// Where a packet to `destination` goes in `vrf`: the instance that it leaves by and the next hop, which is the
-    /// destination itself on a connected link. The longest prefix wins; of equal ones the connected, then the first.
-    pub fn route(&self, vrf: VrfId, destination: IpAddr) -> Option<(InstanceId, IpAddr)> {
-        let (_, instance, next_hop) = self.best_route(vrf, destination)?;
-        Some((instance, next_hop))
+    /// Where packets to `destination` go in `vrf`: the instances that they leave by and the next hops. The longest
+    /// prefix wins; of equal ones the first connected link, where the destination is its own next hop, else all static
+    /// routes share its packets.
+    pub fn next_hops(
+        &self,
+        vrf: VrfId,
+        destination: IpAddr,
+    ) -> impl Iterator<Item = (InstanceId, IpAddr)> + '_ {
+        let reach = self.reach(vrf, destination);
+        let link = reach.and_then(|reach| reach.link);
+        let length = reach
+            .filter(|reach| reach.link.is_none())
+            .map(|reach| reach.length);
+        let fits =
+            move |route: &&Route| Some(route.prefix.len()) == length && route.prefix.contains(destination);
+        let routed = self.members(vrf).flat_map(move |instance| {
+            let routes = instance.routes.iter().filter(fits);
+            routes.map(|route| (instance.id, route.next_hop))
+        });
+        link.map(|link| (link, destination)).into_iter().chain(routed)
     }
 
-    /// The same, with the length of the prefix.
-    fn best_route(&self, vrf: VrfId, destination: IpAddr) -> Option<(u8, InstanceId, IpAddr)> {
-        let mut best: Option<(u8, InstanceId, IpAddr)> = None;
-        let mut offer = |prefix: IpPrefix, instance: InstanceId, next_hop: IpAddr| {
-            if prefix.contains(destination) && best.is_none_or(|(len, ..)| prefix.len() > len) {
-                best = Some((prefix.len(), instance, next_hop));
+    /// Where the packets of `spread` to `destination` go in `vrf` while every next hop answers.
+    pub fn route(&self, vrf: VrfId, destination: IpAddr, spread: Spread) -> Option<(InstanceId, IpAddr)> {
+        match self.next_hop(vrf, destination)? {
+            NextHop::Neighbour(instance, address) => Some((instance, address)),
+            NextHop::Group(group) => self.hop_of_path(group, spread.path()),
+        }
+    }
+
+    /// The longest prefix of links and static routes in `vrf` that holds `destination`.
+    fn reach(&self, vrf: VrfId, destination: IpAddr) -> Option<Reach> {
+        let mut best: Option<Reach> = None;
+        let mut offer = |prefix: IpPrefix, link: Option<InstanceId>| {
+            if prefix.contains(destination) && best.is_none_or(|best| prefix.len() > best.length) {
+                let length = prefix.len();
+                best = Some(Reach { length, link });
             }
         };
-        let members = || self.instances.iter().filter(move |instance| instance.vrf == vrf);
-        for instance in members() {
+        for instance in self.members(vrf) {
             instance
                 .connected()
-                .for_each(|prefix| offer(prefix, instance.id, destination));
+                .for_each(|prefix| offer(prefix, Some(instance.id)));
         }
-        for instance in members() {
-            instance
-                .routes
-                .iter()
-                .for_each(|route| offer(route.prefix, instance.id, route.next_hop));
+        for route in self.members(vrf).flat_map(|instance| &instance.routes) {
+            offer(route.prefix, None);
         }
         best
     }
+
+    fn members(&self, vrf: VrfId) -> impl Iterator<Item = &Instance> {
+        self.instances.iter().filter(move |instance| instance.vrf == vrf)
+    }
+}
+
+/// The longest prefix towards a destination.
+#[derive(Clone, Copy)]
+struct Reach {
+    length: u8,
+    /// The instance whose link it is; `None` for static routes.
+    link: Option<InstanceId>,
 }
 
 fn check_prefix_lengths(instance: &Instance) -> Result<(), NetworkError> {
@@ -401,6 +467,18 @@ fn check_routes(instance: &Instance) -> Result<(), NetworkError> {
             return Err(NetworkError::NextHop {
                 instance: instance.name.clone(),
                 route,
+            });
+        }
+    }
+    Ok(())
+}
+
+fn check_doubles(instance: &Instance) -> Result<(), NetworkError> {
+    for (place, route) in instance.routes.iter().enumerate() {
+        if instance.routes[..place].contains(route) {
+            return Err(NetworkError::RouteTwice {
+                instance: instance.name.clone(),
+                route: *route,
             });
         }
     }
@@ -506,13 +584,14 @@ mod tests {
         let mut other = instance(1, "n9", Roles::N9, "10.0.1.1/24");
         other.routes = vec![route("192.0.2.0/24", "10.0.1.254")];
         let network = Network::new(vec![n6, other]).unwrap();
-        let hop = |to: &str| network.route(VrfId(0), to.parse().unwrap());
+        let spread = Spread::of_tunnel(IpAddr::from([192, 0, 2, 7]), 1);
+        let hop = |to: &str| network.route(VrfId(0), to.parse().unwrap(), spread);
         let via = |id, ip: &str| Some((InstanceId(id), ip.parse().unwrap()));
         assert_eq!(hop("8.8.8.8"), via(0, "10.0.0.254"));
         assert_eq!(hop("192.0.2.7"), via(1, "10.0.1.254"));
         assert_eq!(hop("10.0.0.9"), via(0, "10.0.0.9"));
         assert_eq!(hop("2001:db8::1"), None);
-        assert_eq!(network.route(VrfId(1), "8.8.8.8".parse().unwrap()), None);
+        assert_eq!(network.route(VrfId(1), "8.8.8.8".parse().unwrap(), spread), None);
     }
 
     #[test]

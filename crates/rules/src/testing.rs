@@ -26,6 +26,7 @@ use crate::model::{
     OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence, Qer, QerId, SessionRules,
     SourceInterface, UeIpAddress, Urr, UrrId,
 };
+use crate::network::multipath::{GroupId, PATHS};
 use crate::network::{Hairpin, Instance, InstanceId, Network, PortId, Roles, Route, VrfId};
 
 /// The access side: 10.0.3.1/24, 2001:db8:3::1/64, and routers to all gNBs.
@@ -118,7 +119,8 @@ fn instance(
     }
 }
 
-/// Next hops numbered by instance and the last octet of their address, so that a test can tell which one was meant.
+/// Next hops numbered by instance and the last octet of their address, so that a test can tell which one was meant; the
+/// paths of groups behind them, as where there is room for 1,024 neighbours.
 #[derive(Clone, Copy, Debug)]
 pub struct NumberedHops;
 
@@ -129,6 +131,12 @@ impl Adjacencies for NumberedHops {
             IpAddr::V6(v6) => v6.octets()[15],
         };
         Some(AdjacencyId(u32::from(instance.0) << 8 | u32::from(last)))
+    }
+
+    fn path(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
+        Some(AdjacencyId(
+            1024 + u32::from(group.0) * u32::from(PATHS) + u32::from(path),
+        ))
     }
 }
 

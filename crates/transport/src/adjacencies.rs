@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use flow::{AdjacencyId, InstanceId, PortId};
 use hashbrown::HashMap;
 use packet::{MacAddr, VlanId, ipv4, ipv6};
+use rules::network::multipath::{GroupId, PATHS, Spread};
 
 use crate::AdjacencyChange;
 
@@ -145,17 +146,42 @@ impl Adjacency {
     }
 }
 
-/// Adjacencies by slot, and slots by neighbour.
+/// Which slots the paths of groups have: behind all neighbours'.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Paths {
+    first: u32,
+}
+
+impl Paths {
+    pub(crate) const fn behind(capacity: usize) -> Self {
+        let first = capacity as u32;
+        Self { first }
+    }
+
+    pub(crate) const fn slot(self, group: GroupId, path: u8) -> AdjacencyId {
+        AdjacencyId(self.first + group.0 as u32 * PATHS as u32 + path as u32)
+    }
+
+    /// How many slots there are with those of `groups` groups.
+    const fn end(self, groups: usize) -> usize {
+        self.first as usize + groups * PATHS as usize
+    }
+}
+
+/// Adjacencies by slot, and slots by neighbour. Behind the neighbours' slots are those of the paths of groups.
 pub struct Adjacencies {
     slots: Box<[Adjacency]>,
+    paths: Paths,
     index: HashMap<(InstanceId, IpAddr), AdjacencyId, foldhash::fast::RandomState>,
 }
 
 impl Adjacencies {
-    /// Room for `capacity` neighbours (`NeighboursConfig::capacity`).
-    pub fn new(capacity: usize) -> Self {
+    /// Room for `capacity` neighbours (`NeighboursConfig::capacity`), and for the paths of so many groups.
+    pub fn new(capacity: usize, groups: usize) -> Self {
+        let paths = Paths::behind(capacity);
         Self {
-            slots: vec![Adjacency::ABSENT; capacity].into_boxed_slice(),
+            slots: vec![Adjacency::ABSENT; paths.end(groups)].into_boxed_slice(),
+            paths,
             index: HashMap::with_capacity_and_hasher(capacity, foldhash::fast::RandomState::default()),
         }
     }
@@ -168,10 +194,11 @@ impl Adjacencies {
             return false;
         };
         *slot = change.adjacency.unwrap_or(Adjacency::ABSENT);
-        match change.adjacency {
-            Some(adjacency) if adjacency.port.lap() > 0 => None,
-            Some(_) => self.index.insert((change.instance, change.address), change.id),
-            None => self.index.remove(&(change.instance, change.address)),
+        match (change.neighbour, change.adjacency) {
+            (None, _) => None,
+            (Some(_), Some(adjacency)) if adjacency.port.lap() > 0 => None,
+            (Some(neighbour), Some(_)) => self.index.insert(neighbour, change.id),
+            (Some(neighbour), None) => self.index.remove(&neighbour),
         };
         true
     }
@@ -188,6 +215,12 @@ impl Adjacencies {
     pub fn resolved(&self, id: AdjacencyId) -> Option<&Adjacency> {
         let slot = self.slots.get(id.0 as usize)?;
         slot.is_resolved().then_some(slot)
+    }
+
+    /// The slot of a path.
+    #[inline]
+    pub const fn path(&self, group: GroupId, spread: Spread) -> AdjacencyId {
+        self.paths.slot(group, spread.path())
     }
 
     /// The slot of a neighbour.
@@ -229,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_leads_to_ourselves_is_found_by_its_slot_alone() {
-        let mut adjacencies = Adjacencies::new(4);
+        let mut adjacencies = Adjacencies::new(4, 0);
         let address = IpAddr::from([192, 0, 2, 1]);
         let adjacency = Adjacency::to_ourselves(&interface(None));
         assert_eq!(adjacency.header(), [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1]);
@@ -239,8 +272,7 @@ mod tests {
         );
         let change = AdjacencyChange {
             id: AdjacencyId(3),
-            instance: InstanceId(1),
-            address,
+            neighbour: Some((InstanceId(1), address)),
             adjacency: Some(adjacency),
         };
         assert!(adjacencies.apply(&change));
@@ -250,13 +282,12 @@ mod tests {
 
     #[test]
     fn changes_come_and_go() {
-        let mut adjacencies = Adjacencies::new(4);
+        let mut adjacencies = Adjacencies::new(4, 0);
         let adjacency = Some(Adjacency::resolved(&interface(None), MacAddr([2, 0, 0, 0, 0, 9])));
         let address = IpAddr::from([192, 0, 2, 9]);
         let mut change = AdjacencyChange {
             id: AdjacencyId(3),
-            instance: InstanceId(1),
-            address,
+            neighbour: Some((InstanceId(1), address)),
             adjacency,
         };
         assert!(adjacencies.apply(&change));

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod adjacencies;
+mod fib;
 mod neighbours;
 pub mod replies;
 mod routes;

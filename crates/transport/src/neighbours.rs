@@ -11,6 +11,9 @@
 //! While an entry is good, a different address is not taken over; it starts a check of the known one, at most one a
 //! second, and only when that fails is the question put to all. Static entries never change.
 //!
+//! Routers that routes lead through are asked more often than others, so that the paths of one that falls silent go to
+//! the others of its group.
+//!
 //! Who wants an entry decides how long it stays ([`WantedBy`]): what the configuration names for ever; what a packet
 //! lacked as long as it answers; what rules name as long as an image [holds](Hold) it. Traffic gets at most half of the
 //! table and rules three quarters, so that neither leaves the other without.
@@ -23,8 +26,11 @@ use flow::{AdjacencyId, InstanceId, Nanos};
 use packet::MacAddr;
 use rules::compile::Hold;
 
+use self::groups::Groups;
 use crate::solicit::{self, Transmit};
 use crate::{Adjacency, Interface};
+
+mod groups;
 
 /// Times and bounds of neighbour resolution.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +43,9 @@ pub struct NeighboursConfig {
     pub reachable: Duration,
     /// How long an unreachable neighbour is left alone. Default 5 s.
     pub hold: Duration,
+    /// How long the answer of a router that routes lead through is believed, and the time between questions to it:
+    /// `2 * attempts` without an answer, and its paths go to others. Default 1 s.
+    pub router_check: Duration,
     /// Entries, static and gateways included. Default 16,384.
     pub capacity: usize,
     /// Frames that wait in [`Neighbours::poll_transmit`]; more are not made until it is emptied. Default 1,024.
@@ -50,6 +59,7 @@ impl Default for NeighboursConfig {
             attempts: 3,
             reachable: Duration::from_secs(30),
             hold: Duration::from_secs(5),
+            router_check: Duration::from_secs(1),
             capacity: 16_384,
             transmits: 1_024,
         }
@@ -92,10 +102,8 @@ pub enum Heard {
 pub struct AdjacencyChange {
     /// The slot that changes.
     pub id: AdjacencyId,
-    /// The instance whose neighbour it is.
-    pub instance: InstanceId,
-    /// The neighbour.
-    pub address: IpAddr,
+    /// The neighbour, and the instance on whose link it is; `None` for a path of a group, which nobody looks for.
+    pub neighbour: Option<(InstanceId, IpAddr)>,
     /// What to put on the wire; `None` takes the entry away.
     pub adjacency: Option<Adjacency>,
 }
@@ -129,6 +137,13 @@ enum WantedBy {
     Traffic,
     /// The configuration: it never goes.
     Configuration,
+}
+
+/// The times of [`NeighboursConfig`] that an entry has.
+struct Pace {
+    retry: Duration,
+    reachable: Duration,
+    hold: Duration,
 }
 
 struct Entry {
@@ -185,6 +200,7 @@ pub struct Neighbours {
     index: HashMap<(InstanceId, IpAddr), AdjacencyId>,
     /// Entries by [`WantedBy`].
     counts: [usize; 3],
+    groups: Groups,
     transmits: VecDeque<Transmit>,
     changes: VecDeque<AdjacencyChange>,
     /// Which slot's deadline is when.
@@ -208,6 +224,7 @@ impl Neighbours {
             free: Vec::new(),
             index: HashMap::new(),
             counts: [0; 3],
+            groups: Groups::behind(config.capacity),
             transmits: VecDeque::new(),
             changes: VecDeque::new(),
             deadlines: BTreeSet::new(),
@@ -316,7 +333,7 @@ impl Neighbours {
             return;
         };
         let Some(entry) = self.entry(id) else { return };
-        let (known, believed) = (entry.mac(), self.believe(now, entry.state, mac, how));
+        let (known, believed) = (entry.mac(), self.believe(now, entry, mac, how));
         let Some(state) = believed else { return };
         self.set(id, state);
         if self.entry(id).and_then(Entry::mac) != known {
@@ -325,24 +342,21 @@ impl Neighbours {
     }
 
     /// The state after `mac` was heard, or `None` when it changes nothing.
-    fn believe(&self, now: Nanos, state: State, mac: MacAddr, how: Heard) -> Option<State> {
+    fn believe(&self, now: Nanos, entry: &Entry, mac: MacAddr, how: Heard) -> Option<State> {
+        let at = now + self.pace(entry).reachable;
         let reachable = State::Reachable {
             mac,
-            at: now + self.config.reachable,
+            at,
             conflict: now,
         };
         let answer = how == Heard::Answer;
-        match state {
+        match entry.state {
             State::Static(_) | State::Ourselves(_) => None,
             State::Incomplete { .. } => answer.then_some(reachable),
             State::Failed { .. } => Some(State::Incomplete { asked: 0, at: now }),
             State::Reachable {
                 mac: known, conflict, ..
-            } if known == mac => Some(State::Reachable {
-                mac,
-                at: now + self.config.reachable,
-                conflict,
-            }),
+            } if known == mac => Some(State::Reachable { mac, at, conflict }),
             State::Reachable {
                 mac: known, conflict, ..
             } => {
@@ -355,11 +369,7 @@ impl Neighbours {
             }
             State::Checking { mac: known, .. } if known == mac => {
                 let conflict = now + self.config.retry;
-                Some(State::Reachable {
-                    mac,
-                    at: now + self.config.reachable,
-                    conflict,
-                })
+                Some(State::Reachable { mac, at, conflict })
             }
             // Only once the known station kept silent is another one believed.
             State::Checking { asked, .. } => (answer && asked > self.config.attempts).then_some(reachable),
@@ -406,7 +416,7 @@ impl Neighbours {
 
     fn advance(&mut self, now: Nanos, id: AdjacencyId) {
         let Some(entry) = self.entry(id) else { return };
-        let (attempts, again) = (self.config.attempts, now + self.config.retry);
+        let (attempts, again) = (self.config.attempts, now + self.pace(entry).retry);
         match entry.state {
             State::Static(_) | State::Ourselves(_) => {}
             State::Incomplete { asked, .. } if asked >= attempts => self.give_up(now, id),
@@ -453,15 +463,34 @@ impl Neighbours {
     }
 
     fn give_up(&mut self, now: Nanos, id: AdjacencyId) {
-        let known = self.is_resolved(id);
-        self.set(
-            id,
-            State::Failed {
-                at: now + self.config.hold,
-            },
-        );
+        let Some(entry) = self.entry(id) else { return };
+        let (known, at) = (entry.mac().is_some(), now + self.pace(entry).hold);
+        self.set(id, State::Failed { at });
         if known {
             self.publish(id);
+        }
+    }
+
+    /// The times of an entry.
+    fn pace(&self, entry: &Entry) -> Pace {
+        let NeighboursConfig {
+            retry,
+            reachable,
+            hold,
+            router_check,
+            ..
+        } = self.config;
+        match entry.wanted {
+            WantedBy::Configuration => Pace {
+                retry: router_check,
+                reachable: router_check,
+                hold: router_check,
+            },
+            WantedBy::Rules | WantedBy::Traffic => Pace {
+                retry,
+                reachable,
+                hold,
+            },
         }
     }
 
@@ -622,11 +651,9 @@ impl Neighbours {
         }
         self.index.remove(&(entry.instance, entry.address));
         self.free.push(id.0);
-        let (instance, address) = (entry.instance, entry.address);
         self.changes.push_back(AdjacencyChange {
             id,
-            instance,
-            address,
+            neighbour: Some((entry.instance, entry.address)),
             adjacency: None,
         });
     }
@@ -636,14 +663,13 @@ impl Neighbours {
         let Some(interface) = self.interface(entry.instance) else {
             return;
         };
-        let (instance, address) = (entry.instance, entry.address);
-        let adjacency = Some(adjacency(entry, interface));
-        self.changes.push_back(AdjacencyChange {
+        let change = AdjacencyChange {
             id,
-            instance,
-            address,
-            adjacency,
-        });
+            neighbour: Some((entry.instance, entry.address)),
+            adjacency: Some(adjacency(entry, interface)),
+        };
+        self.changes.push_back(change);
+        self.publish_paths_by(id);
     }
 
     /// Asks `to`, or everyone, for the entry's address.

@@ -1,14 +1,18 @@
 //! Where a plain packet goes: longest prefix match in its VRF, over connected prefixes and static routes.
 //!
-//! Each worker owns a copy, and so does Control. A VRF has tens of prefixes, searched in order, longest first; full
-//! BGP tables are not for here. `rules::network::Network::route` is the plain reading of the same rules.
+//! Each worker owns a copy, and so does Control. Prefixes are fixed once the table is made; which slot a router has
+//! changes. `rules::network::Network::next_hop` is the plain reading of the same rules.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
-use std::ops::BitAnd;
 
 use flow::{AdjacencyId, InstanceId, VrfId};
-use rules::network::{Network, UeRoute};
+
+use rules::network::multipath::GroupId;
+use rules::network::{Instance, Network, UeRoute};
 use rules::prefix::IpPrefix;
+
+use crate::fib::Fib;
 
 /// How a destination is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,257 +26,292 @@ pub enum Via {
         /// The router's slot, once Control has told it.
         adjacency: Option<AdjacencyId>,
     },
+    /// Through one of several routers, by the packet's path.
+    Group(GroupId),
     /// Nowhere: UEs may not reach each other.
     Nowhere,
 }
 
-#[derive(Clone, Copy)]
-struct Entry<A> {
-    network: A,
-    mask: A,
-    length: u8,
-    hop: Hop,
-}
-
-#[derive(Clone)]
-struct Table<A>(Vec<Entry<A>>);
-
-impl<A: Copy + Eq + BitAnd<Output = A>> Table<A> {
-    /// Adds a prefix; one that is there already stays.
-    fn add(&mut self, entry: Entry<A>) {
-        let place = self.0.partition_point(|other| other.length > entry.length);
-        let same = |other: &Entry<A>| other.length == entry.length && other.network == entry.network;
-        if !self.0.iter().any(same) {
-            self.0.insert(place, entry);
+impl Via {
+    /// Through a router whose slot is not known yet.
+    const fn through(address: IpAddr) -> Self {
+        Self::Gateway {
+            address,
+            adjacency: None,
         }
     }
-
-    #[inline(always)]
-    fn lookup(&self, address: A) -> Option<&Hop> {
-        let mut entries = self.0.iter();
-        let found = entries.find(|entry| address & entry.mask == entry.network)?;
-        Some(&found.hop)
-    }
-
-    fn bind(&mut self, instance: InstanceId, gateway: IpAddr, id: Option<AdjacencyId>) {
-        for Entry { hop, .. } in &mut self.0 {
-            match &mut hop.via {
-                Via::Gateway { address, adjacency } if *address == gateway && hop.instance == instance => {
-                    *adjacency = id;
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
-impl<A> Default for Table<A> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-#[derive(Clone, Default)]
-struct Tables {
-    ipv4: Table<u32>,
-    ipv6: Table<u128>,
 }
 
 /// The way to a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The instance that the packet leaves by.
+    /// The instance that the packet leaves by; of a group that of its first route.
     pub instance: InstanceId,
     /// The next hop on its link.
     pub via: Via,
 }
 
+impl Hop {
+    const fn by(instance: &Instance, via: Via) -> Self {
+        let instance = instance.id;
+        Self { instance, via }
+    }
+}
+
+/// Prefixes of one VRF, with the place of their hops.
+#[derive(Clone)]
+struct Tables {
+    ipv4: Fib<4>,
+    ipv6: Fib<16>,
+}
+
 /// The routes of every VRF.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Routes {
     /// By [`VrfId`].
     vrfs: Vec<Tables>,
+    /// What prefixes lead to.
+    hops: Vec<Hop>,
 }
 
 impl Routes {
-    /// The connected prefixes, static routes and UEs' prefixes of `network`. The way to UEs is by a gateway that is
-    /// ourselves.
+    /// The connected prefixes, static routes and UEs' prefixes of `network`. Of equal ones in a VRF the first connected
+    /// counts, else all static ones together, else the first of UEs. The way to UEs is by a gateway that is ourselves.
     pub fn new(network: &Network) -> Self {
-        let mut routes = Self::default();
+        let mut drafts = Drafts::default();
         for instance in network.instances() {
-            for prefix in instance.connected() {
-                routes.add(
-                    instance.vrf,
-                    prefix,
-                    Hop {
-                        instance: instance.id,
-                        via: Via::Connected,
-                    },
-                );
-            }
+            let hop = Hop::by(instance, Via::Connected);
+            instance
+                .connected()
+                .for_each(|prefix| drafts.add(instance.vrf, prefix, hop));
         }
         for instance in network.instances() {
             for route in &instance.routes {
-                let via = Via::Gateway {
-                    address: route.next_hop,
-                    adjacency: None,
-                };
-                routes.add(
-                    instance.vrf,
-                    route.prefix,
-                    Hop {
-                        instance: instance.id,
-                        via,
-                    },
-                );
+                let group = network.group_of(instance.vrf, route.prefix);
+                let via = group.map_or_else(|| Via::through(route.next_hop), Via::Group);
+                drafts.add(instance.vrf, route.prefix, Hop::by(instance, via));
             }
         }
         for instance in network.instances() {
             for (prefix, way) in instance.ue_routes() {
                 let via = match way {
-                    UeRoute::Ourselves(address) => Via::Gateway {
-                        address,
-                        adjacency: None,
-                    },
+                    UeRoute::Ourselves(address) => Via::through(address),
                     UeRoute::Nowhere => Via::Nowhere,
                 };
-                let instance_id = instance.id;
-                routes.add(
-                    instance.vrf,
-                    prefix,
-                    Hop {
-                        instance: instance_id,
-                        via,
-                    },
-                );
+                drafts.add(instance.vrf, prefix, Hop::by(instance, via));
             }
         }
-        routes
-    }
-
-    /// Adds a prefix to a VRF. The first of two equal prefixes stays.
-    pub fn add(&mut self, vrf: VrfId, prefix: IpPrefix, hop: Hop) {
-        let slot = usize::from(vrf.0);
-        if self.vrfs.len() <= slot {
-            self.vrfs.resize(slot + 1, Tables::default());
-        }
-        let (tables, length) = (&mut self.vrfs[slot], prefix.len());
-        match prefix.address() {
-            IpAddr::V4(network) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
-                tables.ipv4.add(Entry {
-                    network: network.to_bits(),
-                    mask,
-                    length,
-                    hop,
-                });
-            }
-            IpAddr::V6(network) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(length)).unwrap_or(0);
-                tables.ipv6.add(Entry {
-                    network: network.to_bits(),
-                    mask,
-                    length,
-                    hop,
-                });
-            }
-        }
+        drafts.finish()
     }
 
     /// The way to `destination` in `vrf`.
     #[inline(always)]
     pub fn lookup(&self, vrf: VrfId, destination: IpAddr) -> Option<&Hop> {
         let tables = self.vrfs.get(usize::from(vrf.0))?;
-        match destination {
-            IpAddr::V4(address) => tables.ipv4.lookup(address.to_bits()),
-            IpAddr::V6(address) => tables.ipv6.lookup(address.to_bits()),
-        }
+        let place = match destination {
+            IpAddr::V4(address) => tables.ipv4.lookup(address.octets()),
+            IpAddr::V6(address) => tables.ipv6.lookup(address.octets()),
+        };
+        self.hops.get(place? as usize)
     }
 
     /// The slot of a router of `instance` came or went.
     pub fn bind(&mut self, instance: InstanceId, gateway: IpAddr, id: Option<AdjacencyId>) {
-        for tables in &mut self.vrfs {
-            tables.ipv4.bind(instance, gateway, id);
-            tables.ipv6.bind(instance, gateway, id);
+        for hop in self.hops.iter_mut().filter(|hop| hop.instance == instance) {
+            match &mut hop.via {
+                Via::Gateway { address, adjacency } if *address == gateway => *adjacency = id,
+                _ => {}
+            }
         }
     }
 
-    /// Every router that a route leads through, once for each route.
+    /// Every router that a route leads through alone, once for each route.
     pub fn gateways(&self) -> impl Iterator<Item = (InstanceId, IpAddr)> + '_ {
-        let hops = |tables: &Tables| {
-            let v4 = tables.ipv4.0.iter().map(|entry| entry.hop);
-            v4.chain(tables.ipv6.0.iter().map(|entry| entry.hop))
-                .collect::<Vec<_>>()
-        };
-        self.vrfs.iter().flat_map(hops).filter_map(|hop| match hop.via {
+        self.hops.iter().filter_map(|hop| match hop.via {
             Via::Gateway { address, .. } => Some((hop.instance, address)),
-            Via::Connected | Via::Nowhere => None,
+            Via::Connected | Via::Group(_) | Via::Nowhere => None,
         })
+    }
+}
+
+/// The prefixes of all VRFs, in the order in which they were added.
+#[derive(Default)]
+struct Drafts {
+    all: Vec<(VrfId, IpPrefix, Hop)>,
+    known: HashSet<(VrfId, IpPrefix)>,
+}
+
+impl Drafts {
+    /// Adds a prefix, unless it is there.
+    fn add(&mut self, vrf: VrfId, prefix: IpPrefix, hop: Hop) {
+        if self.known.insert((vrf, prefix)) {
+            self.all.push((vrf, prefix, hop));
+        }
+    }
+
+    fn finish(self) -> Routes {
+        let last = self.all.iter().map(|(vrf, ..)| vrf.0).max();
+        let vrfs = (0..=last.unwrap_or_default()).map(|vrf| self.tables(VrfId(vrf)));
+        Routes {
+            vrfs: vrfs.collect(),
+            hops: self.all.iter().map(|(.., hop)| *hop).collect(),
+        }
+    }
+
+    fn tables(&self, of: VrfId) -> Tables {
+        let (mut ipv4, mut ipv6) = (Vec::new(), Vec::new());
+        let all = self.all.iter().zip(0_u32..);
+        for ((_, prefix, _), place) in all.filter(|((vrf, ..), _)| *vrf == of) {
+            match prefix.address() {
+                IpAddr::V4(network) => ipv4.push((network.octets(), prefix.len(), place)),
+                IpAddr::V6(network) => ipv6.push((network.octets(), prefix.len(), place)),
+            }
+        }
+        Tables {
+            ipv4: Fib::new(ipv4),
+            ipv6: Fib::new(ipv6),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use rules::network::multipath::NextHop;
+    use rules::network::{Hairpin, Route};
+    use rules::testing;
+
     use super::*;
 
-    const N6: InstanceId = InstanceId(1);
-    const VRF: VrfId = VrfId(1);
+    const VRF: VrfId = VrfId(0);
 
-    fn gateway(last: u8) -> Hop {
-        Hop {
-            instance: N6,
-            via: Via::Gateway {
-                address: IpAddr::from([192, 0, 2, last]),
-                adjacency: None,
-            },
-        }
+    fn ip(text: &str) -> IpAddr {
+        text.parse().expect("an address")
     }
 
-    const CONNECTED: Hop = Hop {
-        instance: N6,
-        via: Via::Connected,
-    };
+    /// The small network with these routes in instance N6 in place of its own.
+    fn network(routes: &[(&str, &str)]) -> Network {
+        let mut instances = testing::network().instances().to_vec();
+        instances[testing::N6.index()].routes = routes
+            .iter()
+            .map(|(prefix, hop)| Route {
+                prefix: prefix.parse().expect("a prefix"),
+                next_hop: ip(hop),
+            })
+            .collect();
+        Network::new(instances).expect("no contradictions")
+    }
 
-    fn routes() -> Routes {
-        let mut routes = Routes::default();
-        let mut add = |prefix: &str, hop| routes.add(VRF, prefix.parse().expect("a prefix"), hop);
-        add("0.0.0.0/0", gateway(1));
-        add("192.0.2.0/24", CONNECTED);
-        add("198.51.100.0/24", gateway(2));
-        add("198.51.100.128/25", gateway(3));
-        add("198.51.100.128/25", CONNECTED);
-        add("2001:db8::/32", CONNECTED);
-        routes
+    fn hop(routes: &Routes, to: &str) -> Option<(InstanceId, Via)> {
+        let hop = routes.lookup(VRF, ip(to))?;
+        Some((hop.instance, hop.via))
     }
 
     #[test]
-    fn the_longest_prefix_wins_and_then_the_first() {
-        let routes = routes();
-        let hop = |to: &str| routes.lookup(VRF, to.parse().expect("an address")).copied();
-        assert_eq!(hop("8.8.8.8"), Some(gateway(1)));
-        assert_eq!(hop("192.0.2.5"), Some(CONNECTED));
-        assert_eq!(hop("198.51.100.127"), Some(gateway(2)));
-        assert_eq!(hop("198.51.100.128"), Some(gateway(3)));
-        assert_eq!((hop("2001:db8::9"), hop("2001:db9::9")), (Some(CONNECTED), None));
-        assert_eq!(routes.lookup(VrfId(0), IpAddr::from([8, 8, 8, 8])), None);
-        assert_eq!(routes.lookup(VrfId(9), IpAddr::from([8, 8, 8, 8])), None);
-        assert_eq!(routes.gateways().count(), 3);
+    fn the_longest_prefix_wins_and_then_the_link() {
+        let network = network(&[
+            ("0.0.0.0/0", "10.0.6.254"),
+            ("198.51.100.0/24", "10.0.6.2"),
+            ("198.51.100.128/25", "10.0.6.3"),
+            ("10.0.3.0/24", "10.0.6.4"),
+            ("2001:db8:1::/48", "2001:db8:6::9"),
+        ]);
+        let routes = Routes::new(&network);
+        let by = |hop: &str| Some((testing::N6, Via::through(ip(hop))));
+        assert_eq!(hop(&routes, "8.8.8.8"), by("10.0.6.254"));
+        assert_eq!(hop(&routes, "10.0.6.5"), Some((testing::N6, Via::Connected)));
+        assert_eq!(hop(&routes, "198.51.100.127"), by("10.0.6.2"));
+        assert_eq!(hop(&routes, "198.51.100.128"), by("10.0.6.3"));
+        let link = Some((testing::N3, Via::Connected));
+        assert_eq!(hop(&routes, "10.0.3.7"), link, "a link is before routes");
+        assert_eq!(hop(&routes, "2001:db8:1::9"), by("2001:db8:6::9"));
+        assert_eq!(hop(&routes, "2001:db9::9"), None);
+        assert_eq!(routes.lookup(VrfId(9), ip("8.8.8.8")), None);
+        assert_eq!(routes.gateways().count(), 4);
+    }
+
+    #[test]
+    fn routes_of_one_prefix_are_a_group() {
+        let network = network(&[
+            ("0.0.0.0/0", "10.0.6.2"),
+            ("0.0.0.0/0", "10.0.6.3"),
+            ("192.0.2.0/24", "10.0.6.3"),
+        ]);
+        let routes = Routes::new(&network);
+        assert_eq!(
+            hop(&routes, "8.8.8.8"),
+            Some((testing::N6, Via::Group(GroupId(0))))
+        );
+        assert_eq!(
+            hop(&routes, "192.0.2.1"),
+            Some((testing::N6, Via::through(ip("10.0.6.3"))))
+        );
+    }
+
+    #[test]
+    fn prefixes_of_ues_join_no_route() {
+        let mut instances = network(&[("10.45.0.0/16", "10.0.6.2")]).instances().to_vec();
+        let prefixes = ["10.45.0.0/16", "10.46.0.0/16"].map(|prefix| prefix.parse().expect("a prefix"));
+        instances[testing::N6.index()].hairpin = Hairpin::Local(prefixes.to_vec());
+        let routes = Routes::new(&Network::new(instances).expect("no contradictions"));
+        assert_eq!(
+            hop(&routes, "10.45.0.1"),
+            Some((testing::N6, Via::through(ip("10.0.6.2"))))
+        );
+        assert_eq!(
+            hop(&routes, "10.46.0.1"),
+            Some((testing::N6, Via::through(ip("10.0.6.1"))))
+        );
     }
 
     #[test]
     fn routers_are_bound_to_their_slots() {
-        let mut routes = routes();
-        routes.bind(N6, IpAddr::from([192, 0, 2, 2]), Some(AdjacencyId(7)));
-        routes.bind(InstanceId(2), IpAddr::from([192, 0, 2, 2]), Some(AdjacencyId(8)));
-        let hop = routes
-            .lookup(VRF, IpAddr::from([198, 51, 100, 1]))
-            .expect("there is a route");
-        assert!(matches!(
-            hop.via,
-            Via::Gateway {
-                adjacency: Some(AdjacencyId(7)),
-                ..
+        let network = network(&[("0.0.0.0/0", "10.0.6.2")]);
+        let mut routes = Routes::new(&network);
+        routes.bind(testing::N6, ip("10.0.6.2"), Some(AdjacencyId(7)));
+        routes.bind(testing::N9, ip("10.0.6.2"), Some(AdjacencyId(8)));
+        let bound = Via::Gateway {
+            address: ip("10.0.6.2"),
+            adjacency: Some(AdjacencyId(7)),
+        };
+        assert_eq!(hop(&routes, "8.8.8.8"), Some((testing::N6, bound)));
+    }
+
+    fn route() -> impl Strategy<Value = Route> {
+        let octet = || prop::sample::select(vec![0_u8, 1, 10, 45]);
+        let drawn = ((octet(), octet(), octet()), 0..=24_u8, 2..6_u8);
+        drawn.prop_map(|((a, b, c), length, hop)| {
+            let network =
+                u32::from_be_bytes([a, b, c, 0]) & u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0);
+            Route {
+                prefix: IpPrefix::new(network.to_be_bytes().into(), length).expect("a prefix"),
+                next_hop: IpAddr::from([10, 0, 6, hop]),
             }
-        ));
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_says_what_the_network_says(
+            drawn in prop::collection::vec(route(), 0..30),
+            probes in prop::collection::vec(any::<[u8; 2]>(), 30),
+        ) {
+            let mut instances = testing::network().instances().to_vec();
+            let n6 = &mut instances[testing::N6.index()].routes;
+            n6.clear();
+            drawn.into_iter().for_each(|route| if !n6.contains(&route) { n6.push(route) });
+            let network = Network::new(instances).expect("no contradictions");
+            let routes = Routes::new(&network);
+            for [a, b] in probes {
+                let to = IpAddr::from([a % 46, b % 46, b % 3, b]);
+                let expected = network.next_hop(VRF, to);
+                let found = routes.lookup(VRF, to).map(|hop| match hop.via {
+                    Via::Gateway { address, .. } => NextHop::Neighbour(hop.instance, address),
+                    Via::Group(group) => NextHop::Group(group),
+                    Via::Connected | Via::Nowhere => NextHop::Neighbour(hop.instance, to),
+                });
+                prop_assert_eq!(found, expected);
+            }
+        }
     }
 }

@@ -237,8 +237,8 @@ impl Act<'_> {
         if colour == Colour::Yellow {
             self.yellow |= 1 << (place % BURST);
         }
-        let destination = keys.destination(place, descriptor.family);
-        let id = self.ways.next_hop(&block, &forward, destination)?;
+        let between = keys.between(place, descriptor.family);
+        let id = self.ways.next_hop(&block, &forward, between)?;
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
         if !self.ways.count(&mut block, verdict, octets) {

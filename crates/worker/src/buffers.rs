@@ -271,7 +271,7 @@ impl<B: PacketBuf> Buffers<B> {
             let goes_on = match self.queue_of(owner).and_then(|queue| queue.parked) {
                 Some(Parked::For(NextHop::Slot(id))) => id == change.id && adjacency.is_resolved(),
                 Some(Parked::For(NextHop::Address(instance, address))) => {
-                    (instance, address) == (change.instance, change.address)
+                    change.neighbour == Some((instance, address))
                 }
                 Some(Parked::Any) | None => true,
             };
@@ -627,8 +627,7 @@ mod tests {
                         let met: Vec<u32> = hops.iter().filter(|(_, awaited)| is_met(awaited)).map(|(far, _)| *far).collect();
                         let change = AdjacencyChange {
                             id: AdjacencyId(hop),
-                            instance: InstanceId(0),
-                            address: Ipv4Addr::LOCALHOST.into(),
+                            neighbour: Some((InstanceId(0), Ipv4Addr::LOCALHOST.into())),
                             adjacency: Some(Adjacency::resolved(&interface(), MacAddr([2; 6]))),
                         };
                         prop_assert_eq!(buffers.meet(&change), met.len());

@@ -269,6 +269,22 @@ impl Keys {
         }
     }
 
+    /// Source and destination of the user packet at `place`.
+    #[inline(always)]
+    pub fn between(&self, place: usize, family: Family) -> Option<(IpAddr, IpAddr)> {
+        match family {
+            Family::None => None,
+            Family::V4 => {
+                let key = &self.v4[place % BURST];
+                Some((key.source.into(), key.destination.into()))
+            }
+            Family::V6 => {
+                let key = &self.v6[place % BURST];
+                Some((key.source.into(), key.destination.into()))
+            }
+        }
+    }
+
     /// The destination of the user packet at `place`.
     #[inline(always)]
     pub fn destination(&self, place: usize, family: Family) -> Option<IpAddr> {

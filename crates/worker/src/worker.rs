@@ -154,7 +154,7 @@ impl<I: Io> Worker<I> {
             places: Places::new(&config.network, &config.macs),
             steering: Steering::new(config.workers, exceptions),
             exceptions_lost: false,
-            adjacencies: Adjacencies::new(config.max_adjacencies),
+            adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
             routes: Routes::new(&config.network),
             sessions: Sessions::new(config.max_sessions, config.own_sessions, config.content_counters)?,
             contents_due: Nanos::ZERO,
@@ -394,7 +394,9 @@ impl<I: Io> Worker<I> {
     fn apply_adjacency(&mut self, change: &AdjacencyChange, now: Nanos) {
         if self.adjacencies.apply(change) {
             let id = change.adjacency.is_some().then_some(change.id);
-            self.routes.bind(change.instance, change.address, id);
+            if let Some((instance, address)) = change.neighbour {
+                self.routes.bind(instance, address, id);
+            }
             self.meet(change, now);
         }
     }

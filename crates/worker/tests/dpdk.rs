@@ -98,8 +98,7 @@ fn worker(id: u16, io: DpdkIo) -> Worker<DpdkIo> {
     let home = interface(&network.instances()[1], &macs);
     let mut commands = vec![Command::Adjacency(AdjacencyChange {
         id: hop(1, 254),
-        instance: InstanceId(1),
-        address: Ipv4Addr::new(10, 0, 6, 254).into(),
+        neighbour: Some((InstanceId(1), Ipv4Addr::new(10, 0, 6, 254).into())),
         adjacency: Some(Adjacency::resolved(&home, our_mac(9))),
     })];
     let owner = WorkerId(1);

@@ -12,6 +12,7 @@ use crate::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
     SessionRules, SourceInterface, UrrId, Verb,
 };
+use crate::network::multipath::{NextHop, Spread};
 use crate::network::{ForwardingPolicy, Instance, Network, Roles};
 
 /// Compiles one FAR (TS 29.244 §5.2.1, §8.2.26, §8.2.56).
@@ -248,10 +249,7 @@ impl Egress<'_> {
                 .map(|(instance, source)| (instance, source, peer))
         };
         let (instance, source, peer) = peers.iter().find_map(own).ok_or(CompileFault::NoEgress)?;
-        let (egress, next_hop) = self.next_node(instance, peer)?;
-        let adjacency = next_hops
-            .resolve(egress, next_hop)
-            .ok_or(CompileFault::NoAdjacency(next_hop))?;
+        let (egress, adjacency) = self.next_node(instance, (peer, teid), next_hops)?;
         let mut template = template(teid, source, peer).ok_or(CompileFault::NoEgress)?;
         template.tos = self.marking().unwrap_or(0);
         let flags = ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS | self.dscp_marking(egress);
@@ -267,16 +265,37 @@ impl Egress<'_> {
         })
     }
 
-    /// Where the way to a tunnel's peer begins: an address of our own that tunnels end at is its own next hop.
-    fn next_node(&self, from: &Instance, peer: IpAddr) -> Result<(InstanceId, IpAddr), CompileFault> {
+    /// Where the way to a tunnel's peer begins: the instance that it leaves by, while all next hops answer, and the
+    /// number of the next hop. An address of our own that tunnels end at is its own next hop.
+    fn next_node(
+        &self,
+        from: &Instance,
+        (peer, teid): (IpAddr, Teid),
+        next_hops: &mut NextHops<'_>,
+    ) -> Result<(InstanceId, AdjacencyId), CompileFault> {
+        let mut neighbour = |instance, address| {
+            let id = next_hops.resolve(instance, address);
+            id.map(|id| (instance, id))
+                .ok_or(CompileFault::NoAdjacency(address))
+        };
         if let Some(owner) = self.network.tunnel_to_ourselves(from.vrf, peer) {
-            return Ok((owner, peer));
+            return neighbour(owner, peer);
         }
         if !self.network.may_be_another(from.vrf, peer) {
             return Err(CompileFault::NoPeer(peer));
         }
-        let route = self.network.route(from.vrf, peer);
-        route.ok_or(CompileFault::NoRoute(peer))
+        let way = self.network.next_hop(from.vrf, peer);
+        match way.ok_or(CompileFault::NoRoute(peer))? {
+            NextHop::Neighbour(instance, address) => neighbour(instance, address),
+            NextHop::Group(group) => {
+                let spread = Spread::of_tunnel(peer, teid.0);
+                let hop = self.network.hop_of_path(group, spread.path());
+                let (egress, address) = hop.ok_or(CompileFault::NoRoute(peer))?;
+                let id = next_hops.path(group, spread);
+                id.map(|id| (egress, id))
+                    .ok_or(CompileFault::NoAdjacency(address))
+            }
+        }
     }
 
     /// The forwarding policy that the FAR names.

@@ -13,6 +13,7 @@ use crate::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr,
     Redirect, SourceInterface, Verb,
 };
+use crate::network::multipath::Spread;
 use crate::network::{Instance, InstanceId, Network, PlainRoute, Roles, UeRoute};
 
 /// A FAR's way out.
@@ -114,7 +115,7 @@ impl Session<'_> {
         let Ok(Way::Tunnel(tunnel)) = self.way_of(wanted) else {
             return None;
         };
-        let (egress, next_hop) = self.route(tunnel.instance, tunnel.peer).ok()?;
+        let (egress, next_hop) = self.route(&tunnel).ok()?;
         let marked = (&tunnel, tunnel.tos.unwrap_or(0));
         let bytes = outer_headers(marked, MessageType::G_PDU, &[], user).ok()?;
         Some(Duplicate {
@@ -138,11 +139,11 @@ impl Session<'_> {
     pub(super) fn leave_unchanged(
         self,
         instance: InstanceId,
-        destination: IpAddr,
+        (source, destination): (IpAddr, IpAddr),
         bytes: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
-        let way = self.network.plain_route(vrf, destination);
+        let way = self.network.plain_route(vrf, source, destination);
         let Some(PlainRoute::Out(egress, next_hop)) = way else {
             return Err(DropReason::NoRoute);
         };
@@ -252,13 +253,13 @@ impl Session<'_> {
     pub(super) fn leave_plain(
         self,
         way: &PlainWay,
-        destination: IpAddr,
+        between: (IpAddr, IpAddr),
         treatment: Treatment,
         mut bytes: Vec<u8>,
     ) -> Result<Outcome, DropReason> {
         let egress = match way.next_hop {
             Some(next_hop) => PlainRoute::Out(way.instance, next_hop),
-            None => self.route_plain(way.instance, destination)?,
+            None => self.route_plain(way.instance, between)?,
         };
         let by_flow = || self.dscp(way.instance, treatment);
         if let Some(dscp) = way.tos.map(|tos| tos >> 2).or_else(by_flow) {
@@ -298,7 +299,7 @@ impl Session<'_> {
         let home = self.our_tunnels_at(tunnel.instance, tunnel.peer);
         let (egress, next_hop) = match home {
             Some(home) => (home, tunnel.peer),
-            None => self.route(tunnel.instance, tunnel.peer)?,
+            None => self.route(tunnel)?,
         };
         let by_flow = || Some(self.dscp(egress, treatment?)? << 2);
         let tos = tunnel.tos.or_else(by_flow).unwrap_or(0);
@@ -353,16 +354,24 @@ impl Session<'_> {
         Some(policy.dscp?.get() << 2)
     }
 
-    fn route_plain(self, instance: InstanceId, destination: IpAddr) -> Result<PlainRoute, DropReason> {
+    fn route_plain(
+        self,
+        instance: InstanceId,
+        (source, destination): (IpAddr, IpAddr),
+    ) -> Result<PlainRoute, DropReason> {
         let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
         self.network
-            .plain_route(vrf, destination)
+            .plain_route(vrf, source, destination)
             .ok_or(DropReason::NoRoute)
     }
 
-    fn route(self, instance: InstanceId, destination: IpAddr) -> Result<(InstanceId, IpAddr), DropReason> {
-        let vrf = self.network.instance(instance).ok_or(DropReason::NoRoute)?.vrf;
-        self.network.route(vrf, destination).ok_or(DropReason::NoRoute)
+    fn route(self, tunnel: &NextTunnel) -> Result<(InstanceId, IpAddr), DropReason> {
+        let from = self.network.instance(tunnel.instance);
+        let vrf = from.ok_or(DropReason::NoRoute)?.vrf;
+        let spread = Spread::of_tunnel(tunnel.peer, tunnel.teid.0);
+        self.network
+            .route(vrf, tunnel.peer, spread)
+            .ok_or(DropReason::NoRoute)
     }
 }
 

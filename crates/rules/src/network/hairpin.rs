@@ -5,6 +5,7 @@
 
 use std::net::IpAddr;
 
+use super::multipath::Spread;
 use super::{Instance, InstanceId, Network, VrfId};
 use crate::prefix::IpPrefix;
 
@@ -77,11 +78,10 @@ impl Instance {
 }
 
 impl Network {
-    /// Where a plain packet to `destination` goes in `vrf`: like [`route`](Self::route), but that UEs' prefixes count
-    /// as routes, behind all others of the same length.
-    pub fn plain_route(&self, vrf: VrfId, destination: IpAddr) -> Option<PlainRoute> {
-        let instances = self.instances().iter().filter(|instance| instance.vrf == vrf);
-        let ways = instances.flat_map(|instance| {
+    /// Where a plain packet between `source` and `destination` goes in `vrf`: like [`route`](Self::route), but that
+    /// UEs' prefixes count as routes, behind all others of the same length.
+    pub fn plain_route(&self, vrf: VrfId, source: IpAddr, destination: IpAddr) -> Option<PlainRoute> {
+        let ways = self.members(vrf).flat_map(|instance| {
             instance
                 .ue_routes()
                 .map(|(prefix, way)| (prefix, instance.id, way))
@@ -92,12 +92,15 @@ impl Network {
                 best = Some((prefix.len(), PlainRoute::ToUe(instance, way)));
             }
         }
-        let routed = self.best_route(vrf, destination);
-        let routed = routed.map(|(len, instance, hop)| (len, PlainRoute::Out(instance, hop)));
-        match (routed, best) {
-            (Some((len, _)), Some((longer, to_ue))) if longer > len => Some(to_ue),
-            (Some((_, out)), _) => Some(out),
+        let reach = self.reach(vrf, destination);
+        match (reach, best) {
+            (Some(reach), Some((longer, to_ue))) if longer > reach.length => Some(to_ue),
             (None, to_ue) => to_ue.map(|(_, way)| way),
+            (Some(_), _) => {
+                let spread = Spread::between(source, destination);
+                let (instance, hop) = self.route(vrf, destination, spread)?;
+                Some(PlainRoute::Out(instance, hop))
+            }
         }
     }
 
@@ -134,7 +137,8 @@ mod tests {
             "2001:db8:45::/48",
         ])));
         let local = local.expect("no contradictions");
-        let way = |to: &str| local.plain_route(VrfId(0), to.parse().expect("an address"));
+        let ue: IpAddr = IpAddr::from([10, 45, 0, 1]);
+        let way = |to: &str| local.plain_route(VrfId(0), ue, to.parse().expect("an address"));
         let us = |own: &str| {
             Some(PlainRoute::ToUe(
                 testing::N6,
@@ -150,10 +154,10 @@ mod tests {
             out(testing::N3, "10.0.3.9"),
             "a link is before UEs"
         );
-        let other = local.plain_route(VrfId(1), "10.45.0.9".parse().expect("an address"));
+        let other = local.plain_route(VrfId(1), ue, "10.45.0.9".parse().expect("an address"));
         assert_eq!(other, out(testing::OTHER_N6, "10.1.6.254"));
         let none = network(Hairpin::Drop(prefixes(&["10.45.0.0/16"]))).expect("no contradictions");
-        let way = none.plain_route(VrfId(0), "10.45.0.9".parse().expect("an address"));
+        let way = none.plain_route(VrfId(0), ue, "10.45.0.9".parse().expect("an address"));
         assert_eq!(way, Some(PlainRoute::ToUe(testing::N6, UeRoute::Nowhere)));
     }
 

@@ -4,14 +4,21 @@ use flow::PortId;
 use packet::{Dscp, Qfi};
 use proptest::prelude::*;
 
-use super::{N6, OTHER_N6};
-use crate::network::{DscpMark, DscpTable, ForwardingPolicy, Hairpin, Network};
+use super::{N3, N6, OTHER_N6};
+use crate::network::{DscpMark, DscpTable, ForwardingPolicy, Hairpin, InstanceId, Network, Route};
 use crate::prefix::IpPrefix;
 
 /// The port that instances of [`any_network`] mirror to: none of theirs.
 pub const MIRROR: PortId = PortId(4);
 
-/// The network of [`network`](super::network), whose instances may mark some QoS flows with DSCPs, and may mirror what
+/// Second routers that [`any_network`] may have: the instance, and where they lead.
+const SECOND: [(InstanceId, &str, &str); 3] = [
+    (N6, "0.0.0.0/0", "10.0.6.9"),
+    (N3, "10.200.0.0/16", "10.0.3.7"),
+    (OTHER_N6, "0.0.0.0/0", "10.1.6.9"),
+];
+
+/// The network of [`network`](super::network), whose instances may share packets among two routers, may mark some QoS flows with DSCPs, and may mirror what
 /// leaves to [`MIRROR`]; its UEs may or may not reach each other here.
 pub fn any_network() -> impl Strategy<Value = Network> {
     let flows = prop_oneof![Just(u64::MAX), any::<u64>()];
@@ -22,8 +29,19 @@ pub fn any_network() -> impl Strategy<Value = Network> {
         Hairpin::Local(ue_prefixes()),
         Hairpin::Drop(ue_prefixes()),
     ]);
-    (prop::collection::vec((table, mirror), 4), hairpin).prop_map(|(drawn, hairpin)| {
+    let drawn = (
+        prop::collection::vec((table, mirror), 4),
+        hairpin,
+        any::<[bool; 3]>(),
+    );
+    drawn.prop_map(|(drawn, hairpin, seconds)| {
         let mut instances = super::network().instances().to_vec();
+        for ((instance, prefix, next_hop), _) in SECOND.into_iter().zip(seconds).filter(|(_, has)| *has) {
+            instances[instance.index()].routes.push(Route {
+                prefix: prefix.parse().expect("a prefix"),
+                next_hop: next_hop.parse().expect("an address"),
+            });
+        }
         instances[N6.index()].hairpin = hairpin;
         for (instance, (marks, mirror)) in instances.iter_mut().zip(drawn) {
             instance.dscp = marks.map(|(flows, first)| table_of(flows, first));

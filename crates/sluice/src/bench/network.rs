@@ -115,8 +115,7 @@ pub fn neighbours(network: &Arc<Network>) -> impl Iterator<Item = Command> + '_ 
             let home = interface(instance, &MACS);
             Command::Adjacency(AdjacencyChange {
                 id: AdjacencyId(instance.id.0.into()),
-                instance: instance.id,
-                address: address.into(),
+                neighbour: Some((instance.id, address.into())),
                 adjacency: Some(Adjacency::resolved(&home, ROUTER)),
             })
         })

@@ -18,6 +18,7 @@ mod pools;
 mod port;
 mod predefined;
 mod records;
+mod routers;
 mod system;
 
 use std::path::Path;
@@ -40,6 +41,7 @@ pub use predefined::{
     PredefinedUrr, RulebaseConfig,
 };
 pub use records::{RecordsConfig, WhenFull};
+pub use routers::RoutersConfig;
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
 
 /// The whole file.
@@ -84,6 +86,9 @@ pub struct Config {
     /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced.
     #[serde(default)]
     pub pools: Vec<PoolConfig>,
+    /// How the routers of static routes are checked.
+    #[serde(default)]
+    pub routers: RoutersConfig,
     /// What SMFs name by a Forwarding Policy Identifier; with any, TRST is announced.
     #[serde(default)]
     pub forwarding_policies: Vec<PolicyConfig>,

@@ -10,6 +10,7 @@ use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
 use super::error::Fault;
+use super::routers::Groups;
 use super::{Config, Driver, HairpinConfig, InstanceConfig, Prefix, Role};
 
 /// The most ports and instances one process serves.
@@ -187,6 +188,7 @@ struct Seen {
     names: HashSet<String>,
     addresses: HashSet<IpAddr>,
     links: HashSet<(String, Option<u64>)>,
+    groups: Groups,
 }
 
 impl Seen {
@@ -233,7 +235,8 @@ impl Seen {
         instance.routes.iter().try_for_each(|route| {
             check_next_hop(instance, &route.to, &route.via)?;
             route.mac.as_ref().map_or(Ok(()), check_mac)
-        })
+        })?;
+        self.groups.check(instance)
     }
 }
 

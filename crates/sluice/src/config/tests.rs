@@ -693,3 +693,41 @@ fn frames_have_priorities_on_vlans_alone() {
     );
     assert!(refusal(&flow("")).contains("dscp: pcp of QFI 9: the instance has no vlan"));
 }
+
+#[test]
+fn routes_to_one_prefix_share_packets_where_they_can() {
+    let second = "mac: '02:00:00:00:00:fe'}, {to: 0.0.0.0/0, via: 10.200.0.253}]";
+    let both = GOOD.replace("mac: '02:00:00:00:00:fe'}]", second);
+    let config = Config::parse(&both, "sluice.yaml").unwrap();
+    assert_eq!(config.network().unwrap().groups().len(), 1);
+    assert_eq!(config.routers.check().as_millis(), 1000);
+    let fast = format!("{GOOD}routers: {{check_ms: 100}}\n");
+    assert_eq!(
+        Config::parse(&fast, "sluice.yaml")
+            .unwrap()
+            .routers
+            .check()
+            .as_millis(),
+        100
+    );
+    let twice = refusal(&both.replace("10.200.0.253", "10.200.0.254"));
+    assert!(
+        twice.contains("via: the route to 0.0.0.0/0 by 10.200.0.254 stands here twice"),
+        "{twice}"
+    );
+    let mixed = mistake(
+        "addresses: [10.100.0.1/24]}",
+        "addresses: [10.100.0.1/24], routes: [{to: 0.0.0.0/0, via: 10.100.0.254}]}",
+    );
+    assert!(mixed.contains("in VRF 0; give them VRFs of their own"), "{mixed}");
+    let many: String = (1..18)
+        .map(|last| format!(", {{to: 0.0.0.0/0, via: 10.200.0.{}}}", 100 + last))
+        .collect();
+    let many = refusal(&GOOD.replace(
+        "mac: '02:00:00:00:00:fe'}]",
+        &format!("mac: '02:00:00:00:00:fe'}}{many}]"),
+    ));
+    assert!(many.contains("0.0.0.0/0: more than 16 routes in VRF 0"), "{many}");
+    let slow = refusal(&format!("{GOOD}routers: {{check_ms: 99}}\n"));
+    assert!(slow.contains("99") && slow.contains("100"), "{slow}");
+}

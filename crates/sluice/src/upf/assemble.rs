@@ -144,6 +144,7 @@ fn control(
         interfaces,
         static_neighbours: config.static_neighbours().collect(),
         max_neighbours: MAX_NEIGHBOURS,
+        router_check: config.routers.check(),
         random,
         balancer: balancer(config),
     };

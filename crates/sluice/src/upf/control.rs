@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
 use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, SessionEvent, Transmit};
@@ -43,6 +44,8 @@ pub struct ControlConfig {
     pub static_neighbours: Vec<StaticNeighbour>,
     /// The most neighbours; the workers' mirrors must have as much room.
     pub max_neighbours: usize,
+    /// Time between two questions to a router of a static route.
+    pub router_check: Duration,
     /// Where identifiers come from.
     pub random: Random,
     /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
@@ -95,6 +98,7 @@ impl Control {
     pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlLink>) -> Self {
         let limits = NeighboursConfig {
             capacity: config.max_neighbours,
+            router_check: config.router_check,
             ..NeighboursConfig::default()
         };
         let neighbours = SharedNeighbours::new(Neighbours::new(limits, config.interfaces));
@@ -473,6 +477,7 @@ fn prepare(now: Nanos, neighbours: &SharedNeighbours, network: &Network, fixed: 
         // There is room: capacity is far above what a configuration can name.
         let _ = neighbours.add_static(neighbour.instance, neighbour.address, neighbour.mac);
     }
+    let _ = neighbours.balance(now, network.groups());
     for (instance, gateway) in Routes::new(network).gateways() {
         if neighbours.find(instance, gateway).is_none() {
             let _ = neighbours.pin(now, instance, gateway);

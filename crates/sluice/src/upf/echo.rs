@@ -1,20 +1,27 @@
 //! Echo Requests of our own as frames: out of the instance that routes to the peer, by the first worker.
 
-use flow::{InstanceId, Nanos, PortId};
+use flow::{AdjacencyId, Nanos, PortId};
 use n4::Echo;
 use packet::build::packet::addrs;
 use packet::build::{Envelope, echo_request};
 use rules::network::Network;
-use std::net::IpAddr;
+use rules::network::multipath::{NextHop, Spread};
 use transport::Neighbours;
 
 /// Octets of the longest: IPv6, UDP, GTP-U with a sequence number.
 const LONGEST: usize = 40 + 8 + 12;
 
-/// Where a packet of ours goes: the instance that it leaves by and the next hop.
-fn hop(network: &Network, echo: &Echo) -> Option<(InstanceId, IpAddr)> {
+/// The slot of the next hop of an Echo Request, asked for if it is new.
+fn next_hop(now: Nanos, network: &Network, neighbours: &mut Neighbours, echo: &Echo) -> Option<AdjacencyId> {
     let (instance, _) = network.local(echo.path.local)?;
-    network.route(network.instance(instance)?.vrf, echo.path.peer)
+    let vrf = network.instance(instance)?.vrf;
+    match network.next_hop(vrf, echo.path.peer)? {
+        NextHop::Neighbour(egress, address) => neighbours.resolve(now, egress, address).ok(),
+        NextHop::Group(group) => {
+            let spread = Spread::between(echo.path.local, echo.path.peer);
+            neighbours.router_of_path(group, spread.path())
+        }
+    }
 }
 
 /// The frame of an Echo Request. `None` while the next hop is not resolved, which is then asked for: the path is as
@@ -25,8 +32,7 @@ pub(super) fn frame(
     neighbours: &mut Neighbours,
     echo: &Echo,
 ) -> Option<(PortId, Vec<u8>)> {
-    let (egress, next_hop) = hop(network, echo)?;
-    let id = neighbours.resolve(now, egress, next_hop).ok()?;
+    let id = next_hop(now, network, neighbours, echo)?;
     let adjacency = neighbours
         .adjacency(id)
         .filter(|adjacency| adjacency.is_resolved())?;

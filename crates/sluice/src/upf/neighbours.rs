@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{AdjacencyId, InstanceId, Nanos};
 use rules::compile::{Adjacencies, Hold};
+use rules::network::multipath::GroupId;
 use transport::Neighbours;
 
 /// A handle to the table. Both users are on Control's thread, so the lock never waits.
@@ -49,6 +50,10 @@ impl Adjacencies for SharedNeighbours {
         let mut table = self.lock();
         let now = table.now;
         table.neighbours.refer(now, instance, next_hop).ok()
+    }
+
+    fn path(&self, group: GroupId, path: u8) -> Option<AdjacencyId> {
+        self.lock().neighbours.path(group, path)
     }
 
     /// The session's image has it until Control frees the image.

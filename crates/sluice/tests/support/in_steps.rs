@@ -101,8 +101,7 @@ impl Upf {
         let look = interface(self.network.instance(instance).expect("it is there"), macs);
         let change = AdjacencyChange {
             id: NumberedHops.resolve(instance, address).expect("a number"),
-            instance,
-            address,
+            neighbour: Some((instance, address)),
             adjacency: Some(Adjacency::resolved(&look, MacAddr([2, 9, 9, 9, 9, 9]))),
         };
         for waiting in &mut self.waiting {

@@ -268,7 +268,7 @@ fn rules_and_routes_lead_to_ourselves_and_packets_do_not() {
     let id = table.refer(at(0), N6, ours).expect("there is room");
     assert!(table.is_resolved(id));
     let change = last_change(&mut table).expect("workers are told");
-    assert_eq!((change.id, change.address), (id, ours));
+    assert_eq!((change.id, change.neighbour), (id, Some((N6, ours))));
     assert!(
         change
             .adjacency

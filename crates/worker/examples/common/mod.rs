@@ -35,8 +35,7 @@ pub fn meet_next_hops(control: &mut ControlLink, network: &Network) {
         let home = interface(&network.instances()[instance as usize], &macs);
         let change = AdjacencyChange {
             id: AdjacencyId(instance.into()),
-            instance: InstanceId(instance),
-            address: address.into(),
+            neighbour: Some((InstanceId(instance), address.into())),
             adjacency: Some(Adjacency::resolved(&home, MacAddr([2, 9, 9, 9, 9, 9]))),
         };
         let command = Command::Adjacency(change);

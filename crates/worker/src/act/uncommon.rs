@@ -1,7 +1,5 @@
 //! Packets that `plan` leaves: user packets in any of their forms, and messages of tunnels without a user packet.
 
-use std::net::IpAddr;
-
 use flow::meter::Colour;
 use flow::{
     Direction, ExtensionId, FlowFlags, Forward, ForwardFlags, ForwardKind, LiveBlock, OuterAddresses,
@@ -208,11 +206,14 @@ impl<'a> Act<'a> {
         let forward = block.forward(verdict.forward);
         let rewrite = self.extended.rewrite(extension)?;
         let translated = rewrite.as_ref().and_then(|rewrite| rewrite.destination);
-        let received = keys.destination(place, descriptor.family);
-        let destination = translated.map(IpAddr::from).or(received);
+        let received = keys.between(place, descriptor.family);
+        let between = match (received, translated) {
+            (Some((source, _)), Some(destination)) => Some((source, destination.into())),
+            _ => received,
+        };
         let id = match forward.kind() {
-            ForwardKind::Unchanged => self.ways.towards_node(&block, &forward, destination)?,
-            _ => self.ways.next_hop(&block, &forward, destination)?,
+            ForwardKind::Unchanged => self.ways.towards_node(&block, &forward, between)?,
+            _ => self.ways.next_hop(&block, &forward, between)?,
         };
         let adjacency = self.ways.adjacent(id)?;
         let mark = block.mark(verdict.marking);

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Nanos, PackedForward, Second, SessionIndex};
 use packet::DropReason;
+use rules::network::multipath::Spread;
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
 use crate::batch::Batch;
@@ -50,18 +51,18 @@ impl<'a> Ways<'a> {
         DropReason::NoNeighbour
     }
 
-    /// The next hop of a packet: the forward's, or that of the packet's own destination.
+    /// The next hop of a packet: the forward's, or that of the packet's own destination, the second of `between`.
     #[inline(always)]
     pub(super) fn next_hop(
         &mut self,
         block: &LiveBlock<'_>,
         forward: &PackedForward,
-        destination: Option<IpAddr>,
+        between: Option<(IpAddr, IpAddr)>,
     ) -> Result<AdjacencyId, DropReason> {
         match forward.adjacency() {
             AdjacencyId::BY_DESTINATION => {
-                let destination = destination.ok_or(DropReason::NoMatchingPdr)?;
-                self.route(block, forward.egress(), destination)
+                let between = between.ok_or(DropReason::NoMatchingPdr)?;
+                self.route(block, forward.egress(), between)
             }
             id => Ok(id),
         }
@@ -107,9 +108,9 @@ impl<'a> Ways<'a> {
         &mut self,
         block: &LiveBlock<'_>,
         egress: InstanceId,
-        destination: IpAddr,
+        between: (IpAddr, IpAddr),
     ) -> Result<AdjacencyId, DropReason> {
-        self.route_by(block, (egress, destination), |place| place.plain)
+        self.route_by(block, egress, between, |place| place.plain)
     }
 
     /// The next hop of a message for another node, which is where tunnels lead.
@@ -118,10 +119,10 @@ impl<'a> Ways<'a> {
         &mut self,
         block: &LiveBlock<'_>,
         forward: &PackedForward,
-        destination: Option<IpAddr>,
+        between: Option<(IpAddr, IpAddr)>,
     ) -> Result<AdjacencyId, DropReason> {
-        let destination = destination.ok_or(DropReason::MartianDestination)?;
-        let id = self.route_by(block, (forward.egress(), destination), |place| place.tunnels)?;
+        let between = between.ok_or(DropReason::MartianDestination)?;
+        let id = self.route_by(block, forward.egress(), between, |place| place.tunnels)?;
         let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
         match self.adjacencies.resolved(id).is_some_and(to_ourselves) {
             true => Err(DropReason::NoRoute),
@@ -134,7 +135,8 @@ impl<'a> Ways<'a> {
     fn route_by(
         &mut self,
         block: &LiveBlock<'_>,
-        (egress, destination): (InstanceId, IpAddr),
+        egress: InstanceId,
+        (source, destination): (IpAddr, IpAddr),
         fit: impl Fn(&Place) -> bool,
     ) -> Result<AdjacencyId, DropReason> {
         let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
@@ -147,6 +149,10 @@ impl<'a> Ways<'a> {
                 adjacency: Some(id), ..
             } => Ok(id),
             Via::Gateway { address, .. } => Err(self.ask(block.session(), hop.instance, address)),
+            Via::Group(group) => {
+                let spread = Spread::between(source, destination);
+                Ok(self.adjacencies.path(group, spread))
+            }
             Via::Nowhere => Err(DropReason::UeToUe),
             Via::Connected => match self.adjacencies.find(hop.instance, destination) {
                 Some(id) => Ok(id),

@@ -13,6 +13,7 @@ use flow::{AdjacencyId, ContentUsage, InstanceId, Nanos, OpId, PortId, Seed, Ses
 use packet::MacAddr;
 use rules::compile::{Adjacencies, compile};
 use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
+use rules::network::multipath::{GroupId, PATHS};
 use rules::network::{Instance, Network};
 use rules::testing::{self, NumberedHops};
 use rules::{CompileError, SessionRules};
@@ -126,7 +127,29 @@ impl World {
         for &(instance, address) in Arc::clone(&world.network).local_addresses() {
             world.meet(instance, address);
         }
+        for group in 0..world.network.groups().len() {
+            world.meet_group(GroupId(group as u16));
+        }
         world
+    }
+
+    /// Tells all workers where the paths of a group lead while all its next hops answer.
+    fn meet_group(&mut self, group: GroupId) {
+        let macs: Vec<MacAddr> = (0..16).map(our_mac).collect();
+        for path in 0..PATHS {
+            let hop = self.network.hop_of_path(group, path);
+            let (instance, address) = hop.expect("a path leads somewhere");
+            let configured = self.network.instance(instance).expect("an instance");
+            let change = AdjacencyChange {
+                id: NumberedHops.path(group, path).expect("it numbers every path"),
+                neighbour: None,
+                adjacency: Some(Adjacency::resolved(
+                    &interface(configured, &macs),
+                    mac_of(instance, address),
+                )),
+            };
+            self.tell_all(|| Command::Adjacency(change));
+        }
     }
 
     /// Tells all workers where a next hop is, if its instance exists: an address of ours is at ourselves.
@@ -147,8 +170,7 @@ impl World {
         self.tell_all(|| {
             Command::Adjacency(AdjacencyChange {
                 id,
-                instance,
-                address,
+                neighbour: Some((instance, address)),
                 adjacency: Some(adjacency),
             })
         });
@@ -163,8 +185,7 @@ impl World {
         self.tell_all(|| {
             Command::Adjacency(AdjacencyChange {
                 id: id.expect("it numbers every next hop"),
-                instance,
-                address,
+                neighbour: Some((instance, address)),
                 adjacency: Some(adjacency),
             })
         });
