@@ -19,7 +19,7 @@ use packet::{DropReason, PacketBuf};
 
 pub(crate) use self::uncommon::addresses_v6;
 use self::ways::check_size;
-pub(crate) use self::ways::{NextHop, Ways};
+pub(crate) use self::ways::{NextHop, Undelivered, Ways};
 use crate::allowance::PerSession;
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
@@ -89,7 +89,7 @@ impl Plan {
 
 impl Act<'_> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
-    /// told of, or redirected.
+    /// told of, or redirected, or its sender told.
     #[inline(never)]
     pub fn act<B: PacketBuf + Ingress>(
         &mut self,
@@ -121,7 +121,8 @@ impl Act<'_> {
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
         self.rewrite(burst, descriptors);
-        buffers || !self.ways.missing.is_empty() || !self.discarded.is_empty()
+        let tells = !self.discarded.is_empty() || !self.ways.undelivered.is_empty();
+        buffers || tells || !self.ways.missing.is_empty()
     }
 
     /// Puts into each packet's buffer what its plan says.
@@ -231,7 +232,7 @@ impl Act<'_> {
         }
         self.ways.stats.directions[direction].matched.add(octets);
         if descriptor.ttl <= 1 && (way == Way::Plain || descriptor.tunnel.is_none()) {
-            return Err(DropReason::TtlExpired);
+            return Err(self.ways.expire(place));
         }
         let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
         if colour == Colour::Yellow {
@@ -240,7 +241,7 @@ impl Act<'_> {
         let between = keys.between(place, descriptor.family);
         let id = self.ways.next_hop(&block, &forward, between)?;
         let adjacency = self.ways.adjacent(id)?;
-        check_size(outer + octets, adjacency.mtu())?;
+        self.ways.check_size(place, (outer, octets), adjacency.mtu())?;
         if !self.ways.count(&mut block, verdict, octets) {
             self.come_again(verdict, octets);
             return Ok(None);

@@ -74,6 +74,9 @@ pub struct WorkerConfig {
     /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0
     /// for none.
     pub redirects: (u32, u32),
+    /// ICMP errors a second about user packets that do not go on, and of them those about packets of one session.
+    /// Default 10,000 and 20: a trace of a path asks for three at once. 0 for none.
+    pub icmp_errors: (u32, u32),
     /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, and of them those of one
     /// session. Default 10,000 and 20: a handover makes a few for each tunnel. 0 for none.
     pub relays: (u32, u32),
@@ -123,6 +126,7 @@ impl WorkerConfig {
             error_indications_from: Nanos::ZERO,
             notifications: 10,
             redirects: (10_000, 100),
+            icmp_errors: (10_000, 20),
             relays: (10_000, 20),
             seed,
         }

@@ -18,7 +18,7 @@ pub(crate) struct Mirrors<B> {
     /// Places in the burst, and the ports that are to get copies.
     pub wanted: Batch<(u8, PortId)>,
     copies: Batch<(PortId, B)>,
-    /// Packets of their own, made of such packets, whose ingress they have.
+    /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
     duplicates: Batch<(PortId, B)>,
 }
 
@@ -51,6 +51,14 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
             stats.originated += 1;
         } else {
             stats.duplicates_lost += 1;
+        }
+    }
+
+    /// Takes what the sender of a packet is told, which has that packet's ingress.
+    pub fn tell(&mut self, stats: &mut Stats, told: (PortId, B)) {
+        if self.duplicates.push(told).is_ok() {
+            stats.icmp_errors += 1;
+            stats.originated += 1;
         }
     }
 

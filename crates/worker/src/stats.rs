@@ -181,6 +181,8 @@ pub struct Stats {
     pub duplicated: u64,
     /// Duplicates for which there was no buffer, no neighbour or no room in the MTU.
     pub duplicates_lost: u64,
+    /// ICMP errors to the senders of user packets that do not go on; they count in `originated`, too.
+    pub icmp_errors: u64,
     /// Packets that came in again after they were sent to an address of our own, once for each lap.
     pub recirculated: u64,
     /// Steering exceptions that found no room: their packets take the way of their bucket.
@@ -226,6 +228,7 @@ impl Stats {
             mirrors_lost: 0,
             duplicated: 0,
             duplicates_lost: 0,
+            icmp_errors: 0,
             recirculated: 0,
             exceptions_lost: 0,
         }
@@ -264,7 +267,7 @@ impl Stats {
             inbox handed_over consumed originated answered hits
             misses stale bypassed relayed installed not_installed over_session_flows
             over_session_rate over_rate contents_together revalidated revalidations_put_off closed aged
-            reaped held stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost recirculated fragments_unnoted events_lost exceptions_lost
+            reaped held stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost icmp_errors recirculated fragments_unnoted events_lost exceptions_lost
         }
     }
 

@@ -3,6 +3,7 @@
 mod copies;
 mod inspect;
 mod redirect;
+mod undelivered;
 mod waits;
 
 use std::time::Duration;
@@ -74,6 +75,7 @@ pub struct Worker<I: Io> {
     error_indications_from: Nanos,
     notifications: Allowance,
     redirects: PerSession,
+    icmp_errors: PerSession,
     relays: PerSession,
     stats: Stats,
     burst: Batch<I::Buf>,
@@ -86,6 +88,7 @@ pub struct Worker<I: Io> {
     mirrors: Mirrors<I::Buf>,
     /// What packets of this burst lack; empty between bursts.
     missing: Batch<NextHop>,
+    undelivered: Batch<Undelivered>,
     /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
     discarded: Batch<u8>,
     /// Packets of the burst that are beyond their guaranteed rates: bit n is place n.
@@ -170,6 +173,7 @@ impl<I: Io> Worker<I> {
             error_indications_from: config.error_indications_from,
             notifications: Allowance::new(config.notifications),
             redirects: PerSession::new(config.redirects),
+            icmp_errors: PerSession::new(config.icmp_errors),
             relays: PerSession::new(config.relays),
             stats: Stats::new(io.ports()),
             burst: Batch::new(),
@@ -181,6 +185,7 @@ impl<I: Io> Worker<I> {
             shared: shared_meters(&config),
             mirrors: Mirrors::new(),
             missing: Batch::new(),
+            undelivered: Batch::new(),
             discarded: Batch::new(),
             yellow: 0,
             late_markers: LateMarkers::new(),
@@ -462,6 +467,7 @@ impl<I: Io> Worker<I> {
             self.expect_neighbours(packets, now);
             self.tell_of_dropped();
             self.redirect_wanted(packets, now);
+            self.tell_senders(now);
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
@@ -672,6 +678,7 @@ impl<I: Io> Worker<I> {
             now,
             second: Second::of(now),
             missing: &mut self.missing,
+            undelivered: &mut self.undelivered,
         };
         let (blocks, images) = self.sessions.split();
         let mut act = Act {

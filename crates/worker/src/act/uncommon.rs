@@ -81,7 +81,7 @@ impl<'a> Act<'a> {
             kind => kind == ForwardKind::Plain || descriptor.tunnel.is_none(),
         };
         if routed && descriptor.ttl <= 1 {
-            return Err(DropReason::TtlExpired);
+            return Err(self.ways.expire(place));
         }
         let colour = pass_meters(&mut block, &verdict, octets, self.ways.now, self.shared)?;
         self.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
@@ -220,7 +220,8 @@ impl<'a> Act<'a> {
         let added = Added::of(forward.flags(), mark);
         let optional = optional(self.chain, buf, descriptor, &forward, added)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
-        check_size(outer + usize::from(descriptor.octets), adjacency.mtu())?;
+        let octets = usize::from(descriptor.octets);
+        self.ways.check_size(place, (outer, octets), adjacency.mtu())?;
         Ok(Found {
             adjacency,
             routed,

@@ -25,6 +25,17 @@ pub(crate) struct Ways<'a> {
     pub second: Second,
     /// What packets of this burst lack that are dropped as `no_neighbour`, in their order.
     pub missing: &'a mut Batch<NextHop>,
+    /// Packets of this burst whose senders may be told why they go no further.
+    pub undelivered: &'a mut Batch<Undelivered>,
+}
+
+/// A packet that goes no further, for a reason that its sender may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Undelivered {
+    /// Its place in the burst.
+    pub place: u8,
+    /// The longest packet that would have gone on, octets; `None`: its TTL ran out.
+    pub mtu: Option<u16>,
 }
 
 /// A next hop without a link layer address.
@@ -43,6 +54,36 @@ impl<'a> Ways<'a> {
             Some(adjacency) => Ok(adjacency),
             None => Err(self.lack(NextHop::Slot(id))),
         }
+    }
+
+    /// The TTL of the packet at `place` runs out here.
+    #[cold]
+    pub(super) fn expire(&mut self, place: usize) -> DropReason {
+        let place = place as u8;
+        let _ = self.undelivered.push(Undelivered { place, mtu: None });
+        DropReason::TtlExpired
+    }
+
+    /// Whether the packet at `place` fits the way out behind `outer` octets of headers.
+    #[inline(always)]
+    pub(super) fn check_size(
+        &mut self,
+        place: usize,
+        (outer, octets): (usize, usize),
+        mtu: u16,
+    ) -> Result<(), DropReason> {
+        match check_size(outer + octets, mtu) {
+            Ok(()) => Ok(()),
+            Err(reason) => Err(self.leave_behind(place, outer, mtu, reason)),
+        }
+    }
+
+    #[cold]
+    fn leave_behind(&mut self, place: usize, outer: usize, mtu: u16, reason: DropReason) -> DropReason {
+        let mtu = Some(mtu.saturating_sub(outer as u16));
+        let place = place as u8;
+        let _ = self.undelivered.push(Undelivered { place, mtu });
+        reason
     }
 
     #[cold]

@@ -52,6 +52,7 @@ impl<I: Io> Worker<I> {
             now,
             second: Second::of(now),
             missing: &mut self.missing,
+            undelivered: &mut self.undelivered,
         };
         let blocks = &mut self.sessions.blocks;
         let block = blocks.live_at(verdict.block, verdict.generation, direction);

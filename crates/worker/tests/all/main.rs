@@ -21,5 +21,6 @@ mod redirect;
 mod relays;
 mod robust;
 mod slow;
+mod undelivered;
 mod workers;
 mod world;

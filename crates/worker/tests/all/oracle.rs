@@ -113,6 +113,7 @@ impl Trial {
     ) -> Option<Self> {
         let mut world = World::with(network, 1, |config| {
             (config.error_indications, config.notifications) = (0, 0);
+            config.icmp_errors = (0, 0);
             (config.redirects, config.relays) = ((u32::MAX, u32::MAX), (u32::MAX, u32::MAX));
             config.force_five_tuple = force_five_tuple;
             config.content_counters = if has_contents { 100 } else { 0 };

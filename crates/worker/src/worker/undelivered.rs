@@ -1,0 +1,121 @@
+//! What the senders of user packets are told that do not go on: that the TTL ran out (RFC 792, RFC 4443 §3.3), or how
+//! long a packet may be (RFC 1191 §4, RFC 4443 §3.2).
+//!
+//! It comes from our address on the data network's link, as from any router there. A UE gets it as if the data network
+//! had sent it, so that what its session's rules say of packets for it applies; a host of the data network gets it from
+//! the station that its packet came by. What goes from tunnel to tunnel has no router here, and nobody is told. A
+//! session, and the worker, have no more than so many a second, and no error is about an error (RFC 1122 §3.2.2).
+
+use flow::{Nanos, PortId};
+use packet::icmp::IcmpError;
+use packet::{Addrs, PacketBuf};
+use transport::{Adjacency, replies};
+
+use super::Worker;
+use crate::act::Undelivered;
+use crate::descriptor::Descriptor;
+use crate::encap::{self, Cut, Hop};
+use crate::io::{Ingress, Io};
+use crate::places::Place;
+
+/// Octets of the longest: what IPv6 allows it to quote (RFC 4443 §3.1).
+const LONGEST: usize = 1280;
+/// In the seventh octet of an IPv4 header: the packet may not be fragmented.
+const DONT_FRAGMENT: u8 = 0x40;
+
+impl<I: Io> Worker<I> {
+    /// Tells the senders of this burst's packets that do not go on.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn tell_senders(&mut self, now: Nanos) {
+        while let Some(undelivered) = self.undelivered.pop_first() {
+            if let Some(told) = self.tell_sender(undelivered, now) {
+                self.mirrors.tell(&mut self.stats, told);
+            }
+        }
+    }
+
+    fn tell_sender(&mut self, undelivered: Undelivered, now: Nanos) -> Option<(PortId, I::Buf)> {
+        let place = usize::from(undelivered.place);
+        let session = self.sessions.blocks.get(self.descriptors[place].verdict.block)?.session();
+        if !self.icmp_errors.has_one(session, now) {
+            return None;
+        }
+        let home = self.home_of_router(place)?;
+        let (error, length) = self.error_about(place, undelivered.mtu, home)?;
+        let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);
+        let from_ue = descriptor.tunnel.is_some() || packet.ingress().lap() > 0;
+        let mut told = self.io.alloc()?;
+        told.set_ingress(packet.ingress());
+        let port = match from_ue {
+            true => towards_ue(&mut told, &error[..length], home),
+            false => towards_network(&mut told, &error[..length], (descriptor, packet), home),
+        };
+        let port = port.filter(|_| self.icmp_errors.take(session, now))?;
+        Some((port, told))
+    }
+
+    /// The link to the data network that a packet came from, or was to leave by: who tells its sender is a router there.
+    fn home_of_router(&self, place: usize) -> Option<&Place> {
+        let descriptor = &self.descriptors[place];
+        let home = if descriptor.tunnel.is_some() {
+            let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+            let block = self.sessions.blocks.get(verdict.block)?;
+            self.places.at(block.forward(verdict.forward).egress)
+        } else {
+            self.places.at(descriptor.instance)
+        };
+        home.filter(|home| home.plain)
+    }
+
+    /// The error about a packet, and how many octets it has. `None` where there is none: it might have been fragmented,
+    /// or we have no address to tell it from.
+    fn error_about(&self, place: usize, mtu: Option<u16>, home: &Place) -> Option<([u8; LONGEST], usize)> {
+        let (descriptor, bytes) = (&self.descriptors[place], self.burst[place].data());
+        let tuple = descriptor.tuple(bytes).ok()?;
+        let start = usize::from(descriptor.offset);
+        let packet = bytes.get(start..start + usize::from(descriptor.octets))?;
+        let (source, error) = match (tuple.addrs, mtu) {
+            (Addrs::V4 { .. }, None) => (home.interface.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
+            (Addrs::V6 { .. }, None) => (home.interface.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
+            (Addrs::V4 { .. }, Some(mtu)) => {
+                packet.get(6).filter(|flags| **flags & DONT_FRAGMENT != 0)?;
+                (home.interface.ipv4?.into(), IcmpError::fragmentation_needed_v4(mtu))
+            }
+            (Addrs::V6 { .. }, Some(mtu)) => {
+                (home.interface.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into()))
+            }
+        };
+        let mut out = [0; LONGEST];
+        let length = error.write(&mut out, source, packet, &tuple)?;
+        Some((out, length))
+    }
+}
+
+/// Makes `told` a packet that comes in again as if the data network had sent it.
+fn towards_ue<B: PacketBuf>(told: &mut B, error: &[u8], home: &Place) -> Option<PortId> {
+    told.append(error.len())?.copy_from_slice(error);
+    let cut = Cut {
+        offset: 0,
+        octets: error.len(),
+        hop: Hop::None,
+    };
+    let adjacency = Adjacency::to_ourselves(&home.interface);
+    encap::plain(told, cut, error[0] >> 4 == 4, &adjacency).ok()?;
+    Some(adjacency.port())
+}
+
+/// Makes `told` a frame to the station that the packet came by.
+fn towards_network<B: PacketBuf + Ingress>(
+    told: &mut B,
+    error: &[u8],
+    (descriptor, packet): (&Descriptor, &B),
+    home: &Place,
+) -> Option<PortId> {
+    let header = packet.data().get(..usize::from(descriptor.offset))?;
+    told.append(error.len())?.copy_from_slice(error);
+    let room = told.prepend(header.len())?;
+    room.copy_from_slice(header);
+    replies::send_back(room, home.interface.mac).ok()?;
+    Some(packet.ingress().at_lap(0))
+}
