@@ -1,4 +1,5 @@
 """scapy as gNB and data network, the kernel as UE and host: real packets through a running UPF."""
+import contextlib
 import ipaddress
 import socket
 import time
@@ -134,7 +135,9 @@ def test_the_data_network_answers_inside_gtpu(lab, gnb, session):
     assert reply[GTPPDUSessionContainer].QFI == session["qfi"]
 
 
-def test_ping_through_gtpu(lab, gnb):
+@contextlib.contextmanager
+def kernel_ue(lab, gnb):
+    """A session whose UE is a kernel, dual stack: the session and the UE's addresses."""
     ue4, prefix = str(UE4[next(_next)]), UE6[next(_next) << 64]
     ue6 = str(prefix + 1)
     session = lab.smf.session(ue4=ue4, ue6=str(prefix))
@@ -145,12 +148,36 @@ def test_ping_through_gtpu(lab, gnb):
 
     ue = Ue(lab, gnb, lambda inner: g_pdu(session, Raw(inner)), decapsulate, [f"{ue4}/32", f"{ue6}/128"])
     try:
-        for target in (DN, DN6):
-            done = lab.ue.run(f"ping -n -c 5 -i 0.2 -W 2 {target}", check=False)
-            assert "5 received" in done.stdout, done.stdout + done.stderr
+        yield session, ue4, ue6
     finally:
         ue.close()
         lab.smf("delete", up_seid=session["up_seid"])
+
+
+def test_ping_through_gtpu(lab, gnb):
+    with kernel_ue(lab, gnb):
+        for target in (DN, DN6):
+            done = lab.ue.run(f"ping -n -c 5 -i 0.2 -W 2 {target}", check=False)
+            assert "5 received" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_host_learns_the_path_mtu(lab, gnb):
+    """The tunnel takes 44 octets of 1,500: the kernel learns it, and what it cuts then arrives."""
+    with kernel_ue(lab, gnb) as (_, ue4, ue6):
+        for ue, size in ((ue4, 1472), (ue6, 1452)):
+            said = lab.dn.run(f"ping -n -M do -c 2 -i 0.2 -W 2 -s {size} {ue}", check=False).stdout
+            assert "mtu = 1456" in said or "mtu=1456" in said, said
+            assert "mtu 1456" in lab.dn.run(f"ip route get {ue}").stdout
+            # The kernel of the data network cuts it in pieces now; the UE's takes 1,400 in its answer.
+            done = lab.dn.run(f"ping -n -c 2 -i 0.2 -W 2 -s {size} {ue}", check=False)
+            assert "2 received" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_ue_traces_its_path(lab, gnb):
+    with kernel_ue(lab, gnb):
+        for target, router in ((DN, N6), (DN6, N6_6)):
+            said = lab.ue.run(f"ping -n -t 1 -c 1 -W 2 {target}", check=False).stdout
+            assert f"From {router}" in said and "exceeded" in said, said
 
 
 class NoRedirection(urllib.request.HTTPRedirectHandler):
@@ -162,18 +189,10 @@ class NoRedirection(urllib.request.HTTPRedirectHandler):
 
 def test_http_is_redirected(lab, gnb):
     """A browser's kernel talks TCP with the UPF: 302 and the end of the connection, over IPv4 and IPv6."""
-    ue4, prefix = str(UE4[next(_next)]), UE6[next(_next) << 64]
-    session = lab.smf.session(ue4=ue4, ue6=str(prefix))
     url = "http://portal.example/?" + "a" * 700
-    lab.smf("redirect", up_seid=session["up_seid"], url=url)
-
-    def decapsulate(datagram):
-        packet = GTP_U_Header(datagram)
-        return bytes(packet[GTPPDUSessionContainer].payload) if packet.gtp_type == 255 else None
-
-    ue = Ue(lab, gnb, lambda inner: g_pdu(session, Raw(inner)), decapsulate, [f"{ue4}/32", f"{prefix + 1}/128"])
     opener = urllib.request.build_opener(NoRedirection, urllib.request.ProxyHandler({}))
-    try:
+    with kernel_ue(lab, gnb) as (session, *_):
+        lab.smf("redirect", up_seid=session["up_seid"], url=url)
         for host in (DN, f"[{DN6}]"):
             for path in ("/", "/?" + "b" * 4000):
                 with lab.ue.entered(), pytest.raises(urllib.error.HTTPError) as caught:
@@ -194,9 +213,6 @@ def test_http_is_redirected(lab, gnb):
             while piece := small.recv(65535):
                 got += piece
         assert got.startswith(b"HTTP/1.1 302 ") and url.encode() in got and got.endswith(b"\r\n\r\n")
-    finally:
-        ue.close()
-        lab.smf("delete", up_seid=session["up_seid"])
 
 
 def test_usage_is_exact(lab, gnb):
