@@ -18,7 +18,7 @@ use rules::classifier::Side;
 use transport::{Adjacencies, AdjacencyChange, Routes};
 
 use self::waits::LateMarkers;
-use crate::act::{Act, NextHop, Plan, Ways};
+use crate::act::{Act, NextHop, Plan, Undelivered, Ways};
 use crate::allowance::{Allowance, PerSession};
 use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};

@@ -9,14 +9,13 @@
 use flow::{Nanos, PortId};
 use packet::icmp::IcmpError;
 use packet::{Addrs, PacketBuf};
-use transport::{Adjacency, replies};
+use transport::{Adjacency, Interface, replies};
 
 use super::Worker;
 use crate::act::Undelivered;
 use crate::descriptor::Descriptor;
 use crate::encap::{self, Cut, Hop};
 use crate::io::{Ingress, Io};
-use crate::places::Place;
 
 /// Octets of the longest: what IPv6 allows it to quote (RFC 4443 §3.1).
 const LONGEST: usize = 1280;
@@ -37,26 +36,30 @@ impl<I: Io> Worker<I> {
 
     fn tell_sender(&mut self, undelivered: Undelivered, now: Nanos) -> Option<(PortId, I::Buf)> {
         let place = usize::from(undelivered.place);
-        let session = self.sessions.blocks.get(self.descriptors[place].verdict.block)?.session();
+        let session = self
+            .sessions
+            .blocks
+            .get(self.descriptors[place].verdict.block)?
+            .session();
         if !self.icmp_errors.has_one(session, now) {
             return None;
         }
         let home = self.home_of_router(place)?;
-        let (error, length) = self.error_about(place, undelivered.mtu, home)?;
+        let (error, length) = self.error_about(place, undelivered.mtu, &home)?;
+        let mut told = self.io.alloc()?;
         let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);
         let from_ue = descriptor.tunnel.is_some() || packet.ingress().lap() > 0;
-        let mut told = self.io.alloc()?;
         told.set_ingress(packet.ingress());
         let port = match from_ue {
-            true => towards_ue(&mut told, &error[..length], home),
-            false => towards_network(&mut told, &error[..length], (descriptor, packet), home),
+            true => towards_ue(&mut told, &error[..length], &home),
+            false => towards_network(&mut told, &error[..length], (descriptor, packet), &home),
         };
         let port = port.filter(|_| self.icmp_errors.take(session, now))?;
         Some((port, told))
     }
 
     /// The link to the data network that a packet came from, or was to leave by: who tells its sender is a router there.
-    fn home_of_router(&self, place: usize) -> Option<&Place> {
+    fn home_of_router(&self, place: usize) -> Option<Interface> {
         let descriptor = &self.descriptors[place];
         let home = if descriptor.tunnel.is_some() {
             let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
@@ -65,26 +68,29 @@ impl<I: Io> Worker<I> {
         } else {
             self.places.at(descriptor.instance)
         };
-        home.filter(|home| home.plain)
+        home.filter(|home| home.plain).map(|home| home.interface.clone())
     }
 
     /// The error about a packet, and how many octets it has. `None` where there is none: it might have been fragmented,
     /// or we have no address to tell it from.
-    fn error_about(&self, place: usize, mtu: Option<u16>, home: &Place) -> Option<([u8; LONGEST], usize)> {
+    fn error_about(
+        &self,
+        place: usize,
+        mtu: Option<u16>,
+        home: &Interface,
+    ) -> Option<([u8; LONGEST], usize)> {
         let (descriptor, bytes) = (&self.descriptors[place], self.burst[place].data());
         let tuple = descriptor.tuple(bytes).ok()?;
         let start = usize::from(descriptor.offset);
         let packet = bytes.get(start..start + usize::from(descriptor.octets))?;
         let (source, error) = match (tuple.addrs, mtu) {
-            (Addrs::V4 { .. }, None) => (home.interface.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
-            (Addrs::V6 { .. }, None) => (home.interface.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
+            (Addrs::V4 { .. }, None) => (home.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
+            (Addrs::V6 { .. }, None) => (home.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
             (Addrs::V4 { .. }, Some(mtu)) => {
                 packet.get(6).filter(|flags| **flags & DONT_FRAGMENT != 0)?;
-                (home.interface.ipv4?.into(), IcmpError::fragmentation_needed_v4(mtu))
+                (home.ipv4?.into(), IcmpError::fragmentation_needed_v4(mtu))
             }
-            (Addrs::V6 { .. }, Some(mtu)) => {
-                (home.interface.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into()))
-            }
+            (Addrs::V6 { .. }, Some(mtu)) => (home.ipv6?.into(), IcmpError::packet_too_big_v6(mtu.into())),
         };
         let mut out = [0; LONGEST];
         let length = error.write(&mut out, source, packet, &tuple)?;
@@ -93,14 +99,14 @@ impl<I: Io> Worker<I> {
 }
 
 /// Makes `told` a packet that comes in again as if the data network had sent it.
-fn towards_ue<B: PacketBuf>(told: &mut B, error: &[u8], home: &Place) -> Option<PortId> {
+fn towards_ue<B: PacketBuf>(told: &mut B, error: &[u8], home: &Interface) -> Option<PortId> {
     told.append(error.len())?.copy_from_slice(error);
     let cut = Cut {
         offset: 0,
         octets: error.len(),
         hop: Hop::None,
     };
-    let adjacency = Adjacency::to_ourselves(&home.interface);
+    let adjacency = Adjacency::to_ourselves(home);
     encap::plain(told, cut, error[0] >> 4 == 4, &adjacency).ok()?;
     Some(adjacency.port())
 }
@@ -110,12 +116,12 @@ fn towards_network<B: PacketBuf + Ingress>(
     told: &mut B,
     error: &[u8],
     (descriptor, packet): (&Descriptor, &B),
-    home: &Place,
+    home: &Interface,
 ) -> Option<PortId> {
     let header = packet.data().get(..usize::from(descriptor.offset))?;
     told.append(error.len())?.copy_from_slice(error);
     let room = told.prepend(header.len())?;
     room.copy_from_slice(header);
-    replies::send_back(room, home.interface.mac).ok()?;
+    replies::send_back(room, home.mac).ok()?;
     Some(packet.ingress().at_lap(0))
 }

@@ -64,10 +64,12 @@ type IcmpError = (IpAddr, IpAddr, u8, u8, u32, Vec<u8>);
 
 fn parsed(packet: &[u8]) -> IcmpError {
     let (from, to, icmp): (IpAddr, IpAddr, &[u8]) = if packet[0] >> 4 == 4 {
-        let address = |at: usize| IpAddr::from(<[u8; 4]>::try_from(&packet[at..at + 4]).expect("four octets"));
+        let address =
+            |at: usize| IpAddr::from(<[u8; 4]>::try_from(&packet[at..at + 4]).expect("four octets"));
         (address(12), address(16), &packet[20..])
     } else {
-        let address = |at: usize| IpAddr::from(<[u8; 16]>::try_from(&packet[at..at + 16]).expect("16 octets"));
+        let address =
+            |at: usize| IpAddr::from(<[u8; 16]>::try_from(&packet[at..at + 16]).expect("16 octets"));
         (address(8), address(24), &packet[40..])
     };
     let rest = u32::from_be_bytes(icmp[4..8].try_into().expect("four octets"));
@@ -78,7 +80,10 @@ fn parsed(packet: &[u8]) -> IcmpError {
 fn told_to_ue(world: &mut World, inner: &[u8]) -> Option<IcmpError> {
     let mut out = world.send(N3_PORT, &uplink(inner));
     let (port, frame) = out.pop()?;
-    assert!(out.is_empty() && port == PortId(N3_PORT), "one packet, to the gNB");
+    assert!(
+        out.is_empty() && port == PortId(N3_PORT),
+        "one packet, to the gNB"
+    );
     Some(parsed(&frame[14 + usize::from(OUTER)..]))
 }
 
@@ -86,8 +91,14 @@ fn told_to_ue(world: &mut World, inner: &[u8]) -> Option<IcmpError> {
 fn told_to_host(world: &mut World, packet: &[u8]) -> Option<IcmpError> {
     let mut out = world.send(N6_PORT, packet);
     let (port, frame) = out.pop()?;
-    assert!(out.is_empty() && port == PortId(N6_PORT), "one packet, to the data network");
-    assert_eq!((&frame[..6], &frame[6..12]), (&PEER_MAC.0[..], &our_mac(N6_PORT).0[..]));
+    assert!(
+        out.is_empty() && port == PortId(N6_PORT),
+        "one packet, to the data network"
+    );
+    assert_eq!(
+        (&frame[..6], &frame[6..12]),
+        (&PEER_MAC.0[..], &our_mac(N6_PORT).0[..])
+    );
     Some(parsed(&frame[14..]))
 }
 
@@ -111,11 +122,19 @@ fn a_ue_learns_how_long_its_packets_may_be() {
     let packet = udp(UE.into(), REMOTE.into(), 1501, 64);
     let (from, to, kind, code, mtu, quoted) = told_to_ue(&mut world, &packet).expect("it is told");
     assert_eq!((from, to, kind, code, mtu), (ip(OURS), UE.into(), 3, 4, 1500));
-    assert!(packet.starts_with(&quoted) && quoted.len() == 576 - 28, "{}", quoted.len());
+    assert!(
+        packet.starts_with(&quoted) && quoted.len() == 576 - 28,
+        "{}",
+        quoted.len()
+    );
     let packet = udp(ue_6(), ip(REMOTE_6), 1501, 64);
     let (from, to, kind, code, mtu, quoted) = told_to_ue(&mut world, &packet).expect("it is told");
     assert_eq!((from, to, kind, code, mtu), (ip(OURS_6), ue_6(), 2, 0, 1500));
-    assert!(packet.starts_with(&quoted) && quoted.len() == 1280 - 48, "{}", quoted.len());
+    assert!(
+        packet.starts_with(&quoted) && quoted.len() == 1280 - 48,
+        "{}",
+        quoted.len()
+    );
     assert_eq!(world.workers[0].stats().dropped(DropReason::TooBig), 2);
 }
 
@@ -125,7 +144,10 @@ fn a_host_learns_what_fits_into_the_tunnel() {
     let fits = 1500 - OUTER;
     let packet = udp(REMOTE.into(), UE.into(), usize::from(fits) + 1, 64);
     let (from, to, kind, code, mtu, quoted) = told_to_host(&mut world, &packet).expect("it is told");
-    assert_eq!((from, to, kind, code, mtu), (ip(OURS), REMOTE.into(), 3, 4, fits.into()));
+    assert_eq!(
+        (from, to, kind, code, mtu),
+        (ip(OURS), REMOTE.into(), 3, 4, fits.into())
+    );
     assert!(packet.starts_with(&quoted));
     let packet = udp(ip(REMOTE_6), ue_6(), usize::from(fits) + 1, 64);
     let (from, to, kind, _, mtu, _) = told_to_host(&mut world, &packet).expect("it is told");
@@ -171,11 +193,19 @@ fn nobody_is_told_what_errors_are_not_for() {
 fn a_session_gets_so_many_a_second() {
     let mut world = world(|config| config.icmp_errors = (100, 2));
     let packet = udp(UE.into(), REMOTE.into(), 100, 1);
-    let mut told = |count: usize| (0..count).filter(|_| told_to_ue(&mut world, &packet).is_some()).count();
+    let mut told = |count: usize| {
+        (0..count)
+            .filter(|_| told_to_ue(&mut world, &packet).is_some())
+            .count()
+    };
     let at_once = told(20);
     assert!((1..=2).contains(&at_once), "{at_once}");
     world.now = world.now + Duration::from_secs(1);
-    let mut told = |count: usize| (0..count).filter(|_| told_to_ue(&mut world, &packet).is_some()).count();
+    let mut told = |count: usize| {
+        (0..count)
+            .filter(|_| told_to_ue(&mut world, &packet).is_some())
+            .count()
+    };
     assert!((1..=2).contains(&told(20)));
     assert!(world.workers[0].stats().dropped(DropReason::TtlExpired) == 40);
 }
