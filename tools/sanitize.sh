@@ -25,8 +25,11 @@ under_asan() {
 
 under_valgrind() {
     local program
-    program=$(cargo test --locked -p "$1" --lib --no-run --message-format=json |
-        python3 -c 'import json, sys; print([p for p in (json.loads(line).get("executable") for line in sys.stdin) if p][-1])')
+    # With the features of the whole workspace, as `make unit` has made it: alone, it would be made anew with others.
+    program=$(cargo test --locked --workspace --lib --no-run --message-format=json | python3 -c '
+import json, sys
+made = [json.loads(line) for line in sys.stdin]
+print(next(one["executable"] for one in made if one.get("executable") and one["target"]["name"] == sys.argv[1]))' "$1")
     PROPTEST_CASES=4 valgrind -q --leak-check=full --show-leak-kinds=definite \
         --errors-for-leak-kinds=definite --error-exitcode=1 "$program" --test-threads=1
 }

@@ -50,8 +50,9 @@ need_test() {
 # What does not come from the distribution.
 complete_tests() {
     make_venv
-    # Without optimization: it looks at a few hundred licences, and takes three times as long to compile with it.
-    have cargo-deny || cargo install -q --locked --debug "cargo-deny@$CARGO_DENY"
+    # Without optimization: it looks at a few hundred licences, and takes three times as long to compile with it. Nobody
+    # debugs it, either.
+    have cargo-deny || CARGO_PROFILE_DEV_DEBUG=false cargo install -q --locked --debug "cargo-deny@$CARGO_DENY"
 }
 
 have() {
