@@ -3,15 +3,18 @@
 //!
 //! `cargo run --release -p n4 --example procedures_bench [RESIDENT [CHURN [ROUNDS]]]`: so many sessions stay (20,000),
 //! so many come and go (10,000), so often (3). Prints how often each procedure is done in a second of the thread's
-//! processor time, and the resident memory of a session. Under `valgrind --tool=callgrind` two runs with different
-//! ROUNDS give the instructions of the difference.
+//! processor time, and how often it calls the allocator; the resident memory of a session, images included, what of it
+//! was asked for, and in which pieces. Under `valgrind --tool=callgrind` two runs with different ROUNDS give the
+//! instructions of the difference.
 //!
 //! Requests come sixteen at a time through the intake; then a worker that does nothing but keep the images answers all.
 
+use std::alloc::{GlobalAlloc, Layout};
 use std::collections::VecDeque;
 use std::fs::read_to_string;
 use std::net::Ipv4Addr;
 use std::ops::Range;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use flow::{Nanos, UrrCount};
 use mimalloc::MiMalloc;
@@ -26,9 +29,39 @@ use support::fleet::{EveryNextHop, network};
 use support::wire::*;
 use support::{GNB, SMF_ADDRESS, World, smf, upf};
 
-/// That of the daemon.
+/// The daemon's allocator, with its calls counted.
+struct Counting;
+
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Counting = Counting;
+
+/// Pieces that were asked for.
+static CALLS: AtomicU64 = AtomicU64::new(0);
+/// How many pieces there are of each number of eight octets; the last are all that are larger.
+static PIECES: [AtomicI64; 513] = [const { AtomicI64::new(0) }; 513];
+/// Octets that are asked for and not given back.
+static OCTETS: AtomicI64 = AtomicI64::new(0);
+
+fn note(layout: Layout, by: i64) {
+    PIECES[layout.size().div_ceil(8).min(512)].fetch_add(by, Relaxed);
+    OCTETS.fetch_add(by * layout.size() as i64, Relaxed);
+}
+
+// SAFETY: every call is mimalloc's own, with the same arguments; counting touches nothing but statics.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Relaxed);
+        note(layout, 1);
+        // SAFETY: the caller keeps `alloc`'s contract, which is the same here.
+        unsafe { MiMalloc.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        note(layout, -1);
+        // SAFETY: `memory` came from mimalloc with this layout, as the caller promises.
+        unsafe { MiMalloc.dealloc(memory, layout) }
+    }
+}
 
 /// Values that stand for what differs from session to session, and occur nowhere else.
 const MARK_SEID: u64 = 0xa5c3_96e1_d2b4_8778;
@@ -50,6 +83,7 @@ fn main() {
     bench.round("filling", Procedure::Establishment, 0..resident);
     let octets = resident_octets().saturating_sub(before);
     println!("{} octets a session", octets / u64::from(resident.max(1)));
+    print_pieces(i64::from(resident.max(1)));
     for _ in 0..rounds {
         let churned = resident..resident + churn;
         bench.round("establishments", Procedure::Establishment, churned.clone());
@@ -151,7 +185,7 @@ impl Bench {
     fn round(&mut self, name: &str, procedure: Procedure, sessions: Range<u32>) {
         let count = sessions.len();
         self.seids.resize(self.seids.len().max(sessions.end as usize), 0);
-        let begin = processor_nanos();
+        let (begin, calls) = (processor_nanos(), CALLS.load(Relaxed));
         let mut numbers = sessions.peekable();
         while numbers.peek().is_some() {
             for number in numbers.by_ref().take(TURN as usize) {
@@ -162,7 +196,9 @@ impl Bench {
             self.take_answers();
         }
         let took = processor_nanos() - begin;
-        println!("{name}: {:.0} a second", count as f64 * 1e9 / took.max(1) as f64);
+        let rate = count as f64 * 1e9 / took.max(1) as f64;
+        let calls = (CALLS.load(Relaxed) - calls) as f64 / count.max(1) as f64;
+        println!("{name}: {rate:.0} a second, {calls:.1} allocations each");
     }
 
     fn request(&mut self, procedure: Procedure, number: u32) {
@@ -190,8 +226,11 @@ impl Bench {
             self.images.resize_with(self.images.len().max(index + 1), || None);
             let place = &mut self.images[index];
             let (retired, usage) = match change {
-                SessionChange::Install(image) => (place.replace(image), None),
-                SessionChange::Replace(image, _) => (place.replace(image), None),
+                SessionChange::Install(mut image) | SessionChange::Replace(mut image, _) => {
+                    // It is in the worker's own memory then.
+                    image.block.clear();
+                    (place.replace(image), None)
+                }
                 SessionChange::Bound(..) => (None, None),
                 SessionChange::Remove(session) => {
                     let image = place.take();
@@ -288,6 +327,20 @@ fn modification() -> Vec<Octets> {
     let to = [outer_header_creation(MARK_TEID, GNB)];
     let far = |id| update_far(&[far_id(id), apply_action(&[FORW]), update_forwarding(&to)]);
     vec![far(2), far(4)]
+}
+
+/// What there is for each session, of which there are so many.
+fn print_pieces(sessions: i64) {
+    println!(
+        "{} octets of it asked for, in pieces of",
+        OCTETS.load(Relaxed) / sessions
+    );
+    for (eights, pieces) in PIECES.iter().enumerate() {
+        let each = pieces.load(Relaxed) as f64 / sessions as f64;
+        if each >= 0.01 {
+            println!("{:>6} octets: {each:.2}", eights * 8);
+        }
+    }
 }
 
 /// The thread's processor time.

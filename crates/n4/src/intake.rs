@@ -3,7 +3,9 @@
 //! Owned by control. Requests for new sessions wait here, in the order of their arrival; everything else is served as
 //! it comes: heartbeats, so that nobody takes us for dead, deletions, which make room, changes of sessions that people
 //! use, answers to what we asked. How long it takes to serve what waits is the backlog. It is measured, not assumed: in
-//! the time that the caller says its turns take for each new session.
+//! the time that the caller says its turns take for each new session. A turn that took many times longer than those
+//! before it, as when the system takes the thread's core away for a while, counts in part only: what waits is not served
+//! that slowly.
 //!
 //! From the backlog comes the load that [`Endpoint::set_load`] is told. A thread that always has something to do and
 //! nobody waiting has a load of 80; what is above is the backlog, as a share of the longest that a request may wait
@@ -47,6 +49,9 @@ impl Default for IntakeLimits {
 const FIRST_COST: u64 = 20_000;
 /// New sessions over which their cost is a mean, about.
 const COST_MEAN: u64 = 64;
+/// A turn counts as no more than so many times what it should have taken by that mean. A core that is slower for good is
+/// found so all the same, within some turns.
+const MOST_OF_MEAN: u64 = 4;
 /// Over how long the share of time with work is taken.
 const BUSY_WINDOW: Duration = Duration::from_millis(100);
 
@@ -172,7 +177,11 @@ impl Intake {
         self.busy.add(begin, end, worked);
         if served > 0 {
             let (took, served) = (end.since(begin).as_nanos() as u64, served as u64);
-            self.cost = (self.cost * self.costed + took) / (self.costed + served);
+            let took = match self.costed {
+                COST_MEAN => took.min(self.cost.saturating_mul(served * MOST_OF_MEAN).max(1)),
+                _ => took,
+            };
+            self.cost = (self.cost * self.costed + took).div_ceil(self.costed + served);
             self.costed = (self.costed + served).min(COST_MEAN);
         }
     }
@@ -325,6 +334,37 @@ mod tests {
         }
         let backlog = intake.backlog().as_micros();
         assert!((9_900..=10_000).contains(&backlog), "{backlog} us");
+    }
+
+    #[test]
+    fn an_absence_in_a_turn_is_no_cost_and_a_slower_core_is() {
+        let mut intake = waiting(500);
+        let mut now = Nanos::ZERO;
+        let mut turn = |intake: &mut Intake, took, served| {
+            let end = now + Duration::from_micros(took);
+            intake.note_turn(now, end, true, served);
+            now = end;
+            intake.backlog().as_micros()
+        };
+        (0..100).for_each(|_| {
+            turn(&mut intake, 320, 16);
+        });
+        // 20 ms away from the core, with one request and with sixteen.
+        let backlog = turn(&mut intake, 20_020, 1);
+        assert!((10_000..11_000).contains(&backlog), "{backlog} us");
+        let backlog = turn(&mut intake, 20_320, 16);
+        assert!((15_000..18_000).contains(&backlog), "{backlog} us");
+        (0..20).for_each(|_| {
+            turn(&mut intake, 320, 16);
+        });
+        let backlog = turn(&mut intake, 320, 16);
+        assert!((9_900..11_000).contains(&backlog), "{backlog} us");
+        // Ten times slower from now on.
+        (0..10).for_each(|_| {
+            turn(&mut intake, 3_200, 16);
+        });
+        let backlog = turn(&mut intake, 3_200, 16);
+        assert!((80_000..=100_000).contains(&backlog), "{backlog} us");
     }
 
     #[test]

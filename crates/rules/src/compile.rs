@@ -27,6 +27,7 @@ use crate::model::{
 use crate::network::multipath::{GroupId, Spread};
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
+use crate::seldom::Seldom;
 use crate::ue;
 
 /// PDRs of one session.
@@ -139,9 +140,9 @@ pub fn compile(
         bucket: Bucket::default(),
         tunnels: tunnels(rules, &classifier, network)?,
         classifier,
-        block,
+        block: block.into(),
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
-        fresh_urrs: Vec::new(),
+        fresh_urrs: Seldom::NONE,
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
             counter: rules.urrs().len() as u8,
@@ -151,13 +152,13 @@ pub fn compile(
         rules: Arc::clone(rules),
         classification_generation: 0,
         meter_share: MeterShare::Whole,
-        copies,
-        redirects: redirects(rules),
-        quota_actions,
+        copies: copies.into(),
+        redirects: redirects(rules).into(),
+        quota_actions: quota_actions.into(),
         next_hops: next_hops.held,
-        told: told(rules),
-        dropped: dropped(rules),
-        packets: Vec::new(),
+        told: told(rules).into(),
+        dropped: dropped(rules).into(),
+        packets: Seldom::NONE,
     })
 }
 

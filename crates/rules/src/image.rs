@@ -20,6 +20,7 @@ use crate::model::{
 };
 use crate::network::{InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
+use crate::seldom::Seldom;
 
 /// What happens to packets that a PDR detects: slots of the session's block. The flow key that it may be kept under
 /// is told with each match: [`Match::key`](crate::Match::key).
@@ -78,6 +79,9 @@ pub enum MeterShare {
 }
 
 /// A session as a worker runs it.
+///
+/// There are very many: what few sessions have is behind a pointer each ([`Seldom`]), and so is the block, which the
+/// worker gives back once it is in its slab.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionImage {
     /// The session's dense number.
@@ -91,11 +95,11 @@ pub struct SessionImage {
     /// Finds the PDR of a packet, and what it leads to.
     pub classifier: Classifier,
     /// The block: forwards by FAR slot, marks and gates by QER slot.
-    pub block: BlockImage,
+    pub block: Seldom<BlockImage>,
     /// The URR of each counter slot.
     pub urr_ids: Vec<UrrId>,
     /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
-    pub fresh_urrs: Vec<UrrId>,
+    pub fresh_urrs: Seldom<Vec<UrrId>>,
     /// The session's inactivity timer, and the counter slot that it is told by.
     pub inactivity: Option<Inactivity>,
     /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
@@ -111,23 +115,25 @@ pub struct SessionImage {
     /// Which part of its rates the block's meters have.
     pub meter_share: MeterShare,
     /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: what they stand for.
-    pub copies: Vec<(u8, Copies)>,
+    pub copies: Seldom<Vec<(u8, Copies)>>,
     /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
-    pub redirects: Vec<(u8, Redirect)>,
+    pub redirects: Seldom<Vec<(u8, Redirect)>>,
     /// Keeps the next hops that forwards lead over.
     pub next_hops: Vec<Hold>,
     /// What becomes of packets that a used-up quota does not allow, where they are not dropped: by the slot of the URR,
     /// in rising order.
-    pub quota_actions: Vec<QuotaAction>,
+    pub quota_actions: Seldom<Vec<QuotaAction>>,
     /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker
     /// that has the image writes it.
-    pub told: Vec<Told>,
+    pub told: Seldom<Vec<Told>>,
     /// What is dropped of each URR that is to tell of that. The worker that has the image writes it.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Seldom<Vec<Dropped>>,
     /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
     /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
-    pub packets: Vec<PacketsLeft>,
+    pub packets: Seldom<Vec<PacketsLeft>>,
 }
+
+const _: () = assert!(size_of::<SessionImage>() <= 256, "there are very many");
 
 /// What is left of a QER's packet rates, by [`Direction`].
 pub type PacketsLeft = (QerId, [PacketState; 2]);
@@ -266,7 +272,8 @@ impl SessionImage {
         far.is_some_and(|far| far.action.contains(wanted))
             && self
                 .told
-                .get_mut(usize::from(pdr))
+                .there()
+                .and_then(|told| told.get_mut(usize::from(pdr)))
                 .is_some_and(|told| told.note(status))
     }
 
@@ -281,7 +288,8 @@ impl SessionImage {
 
     fn remember_dropped(&mut self, older: &Self) {
         let fresh = &self.fresh_urrs;
-        for one in self.dropped.iter_mut().filter(|one| !fresh.contains(&one.urr)) {
+        let dropped = self.dropped.there().into_iter().flatten();
+        for one in dropped.filter(|one| !fresh.contains(&one.urr)) {
             if let Some(old) = older.dropped.iter().find(|old| old.urr == one.urr) {
                 (one.packets, one.octets) = (old.packets, old.octets);
             }
@@ -289,11 +297,11 @@ impl SessionImage {
     }
 
     fn remember_told(&mut self, older: &Self) {
-        if self.told.is_empty() || older.told.is_empty() {
+        let Some(now_told) = self.told.there().filter(|_| !older.told.is_empty()) else {
             return;
-        }
+        };
         let (pdrs, old_pdrs) = (self.rules.pdrs(), older.rules.pdrs());
-        for (slot, (pdr, told)) in pdrs.iter().zip(&mut self.told).enumerate() {
+        for (slot, (pdr, told)) in pdrs.iter().zip(now_told).enumerate() {
             let same_slot = old_pdrs
                 .get(slot)
                 .is_some_and(|old| old.id == pdr.id)
@@ -352,7 +360,7 @@ impl SessionImage {
 
     /// Which shared meters its QERs have that are correlated with those of other sessions.
     pub fn share_rates(&mut self, meter_of: impl Fn(CorrelationId) -> SharedId) {
-        for (qer, meters) in self.rules.qers().iter().zip(&mut self.block.meters) {
+        for (qer, meters) in self.rules.qers().iter().zip(&mut self.block.made().meters) {
             if let Some(correlation) = self.rules.correlation(qer) {
                 *meters = [Some(MeterSpec::Shared(meter_of(correlation))); 2];
             }
@@ -364,7 +372,7 @@ impl SessionImage {
     pub fn with_share(mut self, share: MeterShare) -> Self {
         self.meter_share = share;
         if share != MeterShare::Whole {
-            for meter in self.block.meters.iter_mut().flatten() {
+            for meter in self.block.made().meters.iter_mut().flatten() {
                 *meter = meter.map(|meter| meter.half(share == MeterShare::Arriving));
             }
         }

@@ -18,6 +18,7 @@ pub mod network;
 pub mod predefined;
 pub mod prefix;
 pub mod sdf;
+pub mod seldom;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
@@ -31,3 +32,4 @@ pub use model::SessionRules;
 pub use network::Network;
 pub use predefined::Predefined;
 pub use prefix::IpPrefix;
+pub use seldom::Seldom;

@@ -150,12 +150,62 @@ pub struct Changes {
 impl Changes {
     /// Whether no rule changes.
     pub fn leaves_rules(&self) -> bool {
-        *self
-            == Changes {
-                query: self.query.clone(),
-                query_packets: self.query_packets.clone(),
-                ..Changes::default()
-            }
+        let Changes {
+            remove_pdrs,
+            remove_fars,
+            remove_qers,
+            remove_urrs,
+            remove_bars,
+            remove_endpoints,
+            create_endpoints,
+            create_fars,
+            create_qers,
+            create_urrs,
+            create_bars,
+            create_pdrs,
+            update_fars,
+            update_qers,
+            update_urrs,
+            update_bars,
+            update_endpoints,
+            update_pdrs,
+            choose,
+            choose_ue_ip,
+            policers,
+            inactivity_timer,
+            restores,
+            subscriber,
+            farewell,
+            query: _,
+            query_packets: _,
+            packets,
+        } = self;
+        let removes_none = remove_pdrs.is_empty()
+            && remove_fars.is_empty()
+            && remove_qers.is_empty()
+            && remove_urrs.is_empty()
+            && remove_bars.is_empty()
+            && remove_endpoints.is_empty();
+        let creates_none = create_endpoints.is_empty()
+            && create_fars.is_empty()
+            && create_qers.is_empty()
+            && create_urrs.is_empty()
+            && create_bars.is_empty()
+            && create_pdrs.is_empty();
+        let updates_none = update_fars.is_empty()
+            && update_qers.is_empty()
+            && update_urrs.is_empty()
+            && update_bars.is_empty()
+            && update_endpoints.is_empty()
+            && update_pdrs.is_empty();
+        let chooses_none = choose.is_empty() && choose_ue_ip.is_empty();
+        let says_nothing = policers.is_none()
+            && inactivity_timer.is_none()
+            && !restores
+            && subscriber.is_none()
+            && *farewell == Farewell::default()
+            && packets.is_empty();
+        removes_none && creates_none && updates_none && chooses_none && says_nothing
     }
 
     /// Makes the changes, and has the session have instances of those of the `predefined` rules that its PDRs then use.

@@ -10,7 +10,7 @@ use crate::packets::PacketRateStatus;
 use crate::progress::Role;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
-use crate::session::{Change, Live, Session, State, Work};
+use crate::session::{Change, Dying, Live, RollingBack, Session, State, Work};
 use crate::sessions::Sessions;
 use crate::shares::Holding;
 use crate::steering::{SteerChange, SteerKey, keys};
@@ -54,12 +54,7 @@ impl Sessions {
         let Some(session) = self.session_mut(index) else {
             return;
         };
-        if let Some(place) = session
-            .waiting
-            .iter()
-            .position(|waiting| waiting.ticket == ticket)
-        {
-            session.waiting.remove(place);
+        if session.take_back(ticket) {
             return self.refuse(ticket, Refusal::TooLate);
         }
         match &session.state {
@@ -102,11 +97,11 @@ impl Sessions {
         };
         session.carry_counts(&ended.unwrap_or_default());
         session.live.generation = prepared.live.generation.wrapping_add(1);
-        session.state = State::RollingBack {
+        session.state = State::RollingBack(Box::new(RollingBack {
             id,
             claimed: prepared.claimed,
             addresses: prepared.addresses,
-        };
+        }));
         let worker = session.bucket;
         match self.image_of(index) {
             Some(image) => {
@@ -122,11 +117,8 @@ impl Sessions {
         let Some(session) = self.session_mut(index) else {
             return;
         };
-        if let State::RollingBack {
-            claimed, addresses, ..
-        } = std::mem::replace(&mut session.state, State::Settled)
-        {
-            self.let_go(now, index, &claimed, &addresses);
+        if let State::RollingBack(back) = std::mem::replace(&mut session.state, State::Settled) {
+            self.let_go(now, index, &back.claimed, &back.addresses);
             self.follow_usage(now, index, true);
             self.next_request(now, index);
         }
@@ -148,7 +140,7 @@ impl Sessions {
             return;
         };
         let (seid, cp, live) = (session.seid, session.cp, std::mem::take(&mut session.live));
-        let (association, waiting) = (session.association, std::mem::take(&mut session.waiting));
+        let (association, waiting) = (session.association, session.waiting.take());
         self.follow_remotes(index, &live, &Live::default());
         self.let_go(now, index, &live.tunnels, &live.addresses);
         self.forget(index);
@@ -182,7 +174,7 @@ impl Sessions {
             return;
         };
         let ended = session.end(id, is_entered.then_some(cause));
-        let (seid, bucket, charged) = (session.seid, session.bucket, session.charged);
+        let (seid, bucket, charged) = (session.seid, session.bucket, session.holding());
         let association = session.association;
         *self.dying.entry(association).or_default() += 1;
         let twin = self.end_twin(index);
@@ -206,9 +198,9 @@ impl Sessions {
         let session = self.slots.get(index.index())?.as_deref()?;
         let twin = self.other_owner(session)?;
         self.shares
-            .remove(session.payer, twin, session.charged.of_one_worker());
-        if let State::Dying { pending, .. } = &mut self.session_mut(index)?.state {
-            *pending += 1;
+            .remove(session.payer, twin, session.holding().of_one_worker());
+        if let State::Dying(dying) = &mut self.session_mut(index)?.state {
+            dying.pending += 1;
         }
         Some(twin)
     }
@@ -219,18 +211,12 @@ impl Sessions {
             return;
         };
         let association = session.association;
-        if let State::Dying {
-            tunnels,
-            addresses,
-            will,
-            ..
-        } = std::mem::replace(&mut session.state, State::Settled)
-        {
-            if let Some(will) = will {
-                self.execute(now, index, &will);
+        if let State::Dying(dying) = std::mem::replace(&mut session.state, State::Settled) {
+            if let Some(will) = &dying.will {
+                self.execute(now, index, will);
             }
             self.count_buried(association);
-            self.free(now, index, &tunnels, &addresses);
+            self.free(now, index, &dying.tunnels, &dying.addresses);
             self.clear(index);
         }
     }
@@ -270,13 +256,22 @@ impl Sessions {
     }
 
     fn free(&mut self, now: Nanos, index: SessionIndex, tunnels: &[Tunnel], addresses: &[UeAddress]) {
-        let mut tunnels = tunnels.to_vec();
-        tunnels.retain(|tunnel| self.tunnels.release(now, *tunnel, index));
-        let mut addresses = addresses.to_vec();
-        addresses.retain(|address| self.addresses.release(*address, index));
         let bucket = self.session_mut(index).map(|session| session.bucket);
         let bucket = bucket.and_then(|bucket| self.steered_by_exception(bucket));
-        self.discharge(index, Holding::of(&tunnels, &addresses, bucket));
+        let mut given = Holding::default();
+        for tunnel in tunnels {
+            if self.tunnels.release(now, *tunnel, index) {
+                given = given.and(Holding::of(&[*tunnel], &[], bucket));
+            }
+        }
+        for address in addresses {
+            if self.addresses.release(*address, index) {
+                given = given.and(Holding::of(&[], &[*address], bucket));
+            }
+        }
+        if given != Holding::default() {
+            self.discharge(index, given);
+        }
     }
 
     fn holder(&self, key: SteerKey) -> Option<SessionIndex> {
@@ -352,7 +347,7 @@ impl Sessions {
             return;
         };
         let owner = (session.association, session.cp);
-        let (bucket, place) = (session.bucket, session.place);
+        let (bucket, place) = (session.bucket, session.place as usize);
         self.by_seid.remove(session.seid);
         self.shares.remove_session(session.association);
         if self.by_owner.get(&owner) == Some(&index) {
@@ -361,7 +356,7 @@ impl Sessions {
         self.leave_association(index);
         let successor = self.members.remove(bucket, place);
         if let Some(session) = successor.and_then(|index| self.session_mut(index)) {
-            session.place = place;
+            session.place = place as u32;
         }
         self.drop_out(index);
     }
@@ -393,12 +388,13 @@ impl Session {
         let will = |cause| Box::new(Will::new(cause, &self.live.rules, &self.live.addresses));
         let will = entered.filter(|_| self.account.since.is_some()).map(will);
         let live = std::mem::take(&mut self.live);
-        let (mut tunnels, mut addresses) = (live.tunnels.clone(), live.addresses.clone());
+        let (mut tunnels, mut addresses) = (live.tunnels.to_vec(), live.addresses.to_vec());
         if let State::Changing(change) = &mut self.state {
             let ended = change.ended.take();
             self.carry_counts(&ended.unwrap_or_default());
         }
-        let mut tickets: Vec<Ticket> = self.waiting.drain(..).map(|waiting| waiting.ticket).collect();
+        let waiting = self.waiting.take();
+        let mut tickets: Vec<Ticket> = waiting.iter().map(|waiting| waiting.ticket).collect();
         let mut removal = None;
         match std::mem::replace(&mut self.state, State::Settled) {
             State::Changing(change) => {
@@ -412,23 +408,19 @@ impl Session {
                     }
                 }
             }
-            State::RollingBack {
-                claimed,
-                addresses: taken,
-                ..
-            } => {
-                tunnels.extend(claimed);
-                addresses.extend(taken);
+            State::RollingBack(back) => {
+                tunnels.extend(back.claimed);
+                addresses.extend(back.addresses);
             }
-            State::Settled | State::Dying { .. } => {}
+            State::Settled | State::Dying(_) => {}
         }
-        self.state = State::Dying {
+        self.state = State::Dying(Box::new(Dying {
             id: removal.unwrap_or(id),
             pending: 1,
             tunnels: tunnels.clone(),
             addresses: addresses.clone(),
             will,
-        };
+        }));
         Ended {
             live,
             tunnels,

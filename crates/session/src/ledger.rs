@@ -8,6 +8,7 @@
 use flow::{ContentUsage, Nanos, PacketTimes, SessionIndex, UrrCount};
 use rules::image::UsageSnapshot;
 use rules::model::{SessionRules, UrrId};
+use rules::seldom::{Nothing, Seldom};
 use std::sync::Arc;
 
 use crate::addresses::UeAddress;
@@ -103,8 +104,37 @@ pub(crate) struct Account {
     pub(crate) subscriber: Option<Arc<Subscriber>>,
     /// Since when it has been live; `None`: it never was.
     pub(crate) since: Option<Moment>,
+    pub(crate) entered: Seldom<Entered>,
+}
+
+/// The usage reports of a session that were entered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entered {
     pub(crate) reports: u64,
+    /// What they have in sum.
     pub(crate) count: UrrCount,
+}
+
+impl Nothing for Entered {
+    const NOTHING: &'static Self = &Entered {
+        reports: 0,
+        count: UrrCount {
+            ul_packets: 0,
+            ul_octets: 0,
+            dl_packets: 0,
+            dl_octets: 0,
+        },
+    };
+}
+
+impl From<Entered> for Seldom<Entered> {
+    fn from(entered: Entered) -> Self {
+        let mut seldom = Self::NONE;
+        if entered != Entered::default() {
+            *seldom.made() = entered;
+        }
+        seldom
+    }
 }
 
 impl Account {
@@ -209,13 +239,15 @@ impl Sessions {
         let Some(session) = session.filter(|_| self.config.ledger) else {
             return;
         };
-        let (rules, addresses) = match &session.state {
-            State::Dying { will: Some(will), .. } => {
-                (Arc::clone(&will.rules), Arc::clone(&will.ue_addresses))
-            }
-            _ => (
+        let will = match &session.state {
+            State::Dying(dying) => dying.will.as_deref(),
+            _ => None,
+        };
+        let (rules, addresses) = match will {
+            Some(will) => (Arc::clone(&will.rules), Arc::clone(&will.ue_addresses)),
+            None => (
                 Arc::clone(&session.live.rules),
-                session.live.addresses.as_slice().into(),
+                session.live.addresses.as_ref().into(),
             ),
         };
         let events = contents.iter().copied().map(LedgerEvent::Content);
@@ -235,7 +267,7 @@ impl Sessions {
         };
         let (rules, addresses) = (
             Arc::clone(&session.live.rules),
-            session.live.addresses.as_slice().into(),
+            session.live.addresses.as_ref().into(),
         );
         self.enter(
             index,
@@ -289,8 +321,8 @@ impl Sessions {
             cause: will.cause,
             start,
             end: now.into(),
-            reports: account.reports,
-            count: account.count,
+            reports: account.entered.reports,
+            count: account.entered.count,
         };
         self.enter(index, of, std::iter::once(end));
     }
@@ -307,8 +339,9 @@ impl Sessions {
         };
         for event in events {
             if let LedgerEvent::Usage(report) = &event {
-                session.account.reports += 1;
-                session.account.count = sum(session.account.count, report.count);
+                let entered = session.account.entered.made();
+                entered.reports += 1;
+                entered.count = sum(entered.count, report.count);
             }
             self.ledger.push_back(LedgerEntry {
                 seid: session.seid,

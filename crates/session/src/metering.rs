@@ -10,6 +10,7 @@
 use flow::{Nanos, PacketTimes, Reached, SessionIndex, UrrCount};
 use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::{Edit, PdrId, Urr, UrrId, UrrTermsUpdate, UrrUpdate};
+use rules::seldom::{Nothing, Seldom};
 use std::sync::Arc;
 use usage::{Renewed, UsageBook, UsageReport, UsageTriggers};
 
@@ -29,12 +30,53 @@ pub(crate) struct Metering {
     bounding: u32,
     /// Something came that could not be made use of: the bounds are to be set again, which finds it again.
     missed: bool,
+    lists: Seldom<Lists>,
+}
+
+/// What is to be remembered for a while.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
     /// What is left of packet rates and on its way to another worker.
-    pub(crate) lent: Vec<PacketsLeft>,
+    lent: Vec<PacketsLeft>,
     /// What counters have told of since the counts were asked for.
     told: Vec<(UrrId, Reached)>,
     /// URRs that are to report an End Marker, each once.
     ended: Vec<UrrId>,
+}
+
+impl Nothing for Lists {
+    const NOTHING: &'static Self = &Lists {
+        lent: Vec::new(),
+        told: Vec::new(),
+        ended: Vec::new(),
+    };
+}
+
+impl Metering {
+    /// What is left of packet rates is on its way to another worker.
+    pub(crate) fn lend(&mut self, left: &[PacketsLeft]) {
+        self.take_lent();
+        if !left.is_empty() {
+            self.lists.made().lent = left.to_vec();
+        }
+    }
+
+    pub(crate) fn take_lent(&mut self) -> Vec<PacketsLeft> {
+        self.take(|lists| &mut lists.lent)
+    }
+
+    /// Takes one of the lists, and gives their room back when nothing is left.
+    fn take<T>(&mut self, of: impl FnOnce(&mut Lists) -> &mut Vec<T>) -> Vec<T> {
+        let Some(lists) = self.lists.there() else {
+            return Vec::new();
+        };
+        let taken = std::mem::take(of(lists));
+        let Lists { lent, told, ended } = lists;
+        if lent.is_empty() && told.is_empty() && ended.is_empty() {
+            self.lists.clear();
+        }
+        taken
+    }
 }
 
 impl Sessions {
@@ -62,7 +104,7 @@ impl Sessions {
         let urrs = session.live.rules.urrs();
         if UsageBook::has_links(urrs) || urrs.iter().any(Urr::measures_before_qos) {
             // Others may have to report with it, or of what came before QoS: of one moment.
-            session.metering.told.push((urr, reached));
+            session.metering.lists.made().told.push((urr, reached));
             return self.look(index);
         }
         let is_known = session.usage.knows_stop(urr, reached);
@@ -97,8 +139,8 @@ impl Sessions {
             return;
         };
         for urr in rules.reports_end_markers(pdr) {
-            if !session.metering.ended.contains(&urr) {
-                session.metering.ended.push(urr);
+            if !session.metering.lists.ended.contains(&urr) {
+                session.metering.lists.made().ended.push(urr);
             }
         }
         self.tell_ended(index);
@@ -106,7 +148,7 @@ impl Sessions {
 
     /// Asks for the counts that End Markers are reported with, as soon as they can be had.
     fn tell_ended(&mut self, index: SessionIndex) {
-        let waits = |session: &Session| !session.metering.ended.is_empty() && !session.is_in_between();
+        let waits = |session: &Session| !session.metering.lists.ended.is_empty() && !session.is_in_between();
         if self.session_mut(index).is_some_and(|session| waits(session)) {
             self.look(index);
         }
@@ -188,12 +230,12 @@ impl Sessions {
             return;
         };
         session.metering.is_looking = false;
-        let told = std::mem::take(&mut session.metering.told);
+        let told = session.metering.take(|lists| &mut lists.told);
         if session.is_in_between() {
             session.metering.missed = true;
             return;
         }
-        let ended = std::mem::take(&mut session.metering.ended);
+        let ended = session.metering.take(|lists| &mut lists.ended);
         let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.knows_stop(*urr, *reached);
         let mut again = !told.iter().all(is_known);
         if let Ok(Some(snapshot)) = result {
@@ -260,7 +302,7 @@ impl Sessions {
             return;
         };
         let urrs = image.rules.urrs();
-        image.block.bounds = match work {
+        image.block.made().bounds = match work {
             Work::Supersede(..) => UsageBook::new(setting).preview(now, urrs, &[]),
             Work::Modify(prepared) if !prepared.fresh.is_empty() => {
                 let mut book = session.usage.clone();
@@ -280,10 +322,10 @@ impl Session {
     /// about to lose the session, or two workers have it.
     fn is_in_between(&self) -> bool {
         let sent = match &self.state {
-            State::Settled | State::Dying { .. } => false,
+            State::Settled | State::Dying(_) => false,
             // What ends the session in its worker is on its way: the last counts come with the answer.
             State::Changing(change) => change.sent || change.work.role() == Role::Remove,
-            State::RollingBack { .. } => true,
+            State::RollingBack(_) => true,
         };
         sent || self.phase == Phase::Twin
     }

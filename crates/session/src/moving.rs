@@ -211,7 +211,7 @@ impl Sessions {
         if stage != Stage::Installing {
             return;
         }
-        let (association, charged) = (session.payer, session.charged.of_one_worker());
+        let (association, charged) = (session.payer, session.holding().of_one_worker());
         if !self.shares.allows(association, to, charged) {
             return self.fail_move(now, MoveFault::NoResources);
         }
@@ -271,10 +271,10 @@ impl Sessions {
                 let mut image = Box::new(image.with_share(MeterShare::Arriving));
                 let (counters, packets) = left.map(|left| (left.counters, left.packets)).unwrap_or_default();
                 if let Some(session) = self.session_mut(index) {
-                    session.metering.lent.clone_from(&packets);
+                    session.metering.lend(&packets);
                 }
-                image.packets = packets;
-                usage::share_limits(&image.urr_ids, &mut image.block.bounds, &counters);
+                image.packets = packets.into();
+                usage::share_limits(&image.urr_ids, &mut image.block.made().bounds, &counters);
                 self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
             }
             _ => self.fail_move(now, MoveFault::Failed),
@@ -289,7 +289,7 @@ impl Sessions {
             worker,
             self.image_of(index).filter(|image| image.is_shared_knowingly()),
         ) {
-            image.packets = packets;
+            image.packets = packets.into();
             self.share_meters(worker, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
@@ -302,7 +302,7 @@ impl Sessions {
         image.seid = session.seid.0;
         image.bucket = session.bucket;
         image.classification_generation = session.live.generation;
-        image.block.bounds = session.usage.bounds(session.live.rules.urrs());
+        image.block.made().bounds = session.usage.bounds(session.live.rules.urrs());
         image.share_rates(|correlation| self.correlations.meter(index, correlation));
         Some(Box::new(image))
     }
@@ -435,7 +435,7 @@ impl Sessions {
         for (index, id, _) in &moving.held {
             let session = self.slots.get(index.index()).and_then(Option::as_deref);
             if let Some(session) = session.filter(|session| session.is_at(*id)) {
-                let (association, charged) = (session.payer, session.charged.of_one_worker());
+                let (association, charged) = (session.payer, session.holding().of_one_worker());
                 self.shares.remove(association, moving.from, charged);
                 self.shares.add(association, moving.to, charged);
             }
@@ -501,7 +501,7 @@ impl Sessions {
         let Some(session) = self.session_mut(index) else {
             return;
         };
-        let lent = std::mem::take(&mut session.metering.lent);
+        let lent = session.metering.take_lent();
         let packets = match &result {
             Ok(left) => left.as_ref().map(|left| left.packets.clone()).unwrap_or_default(),
             Err(_) => lent,
@@ -511,7 +511,7 @@ impl Sessions {
         } else {
             session.carry(result);
         }
-        let (association, charged) = (session.payer, session.charged.of_one_worker());
+        let (association, charged) = (session.payer, session.holding().of_one_worker());
         self.shares.remove(association, from, charged);
         self.make_whole(index, packets);
         self.follow_usage(now, index, true);

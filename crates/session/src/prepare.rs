@@ -33,7 +33,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) shared: Shared,
 }
 
-type Ready = (Bucket, Box<SessionImage>, Prepared);
+type Ready = (Bucket, Box<SessionImage>, Box<Prepared>);
 
 /// The URRs that `query` wants reported.
 pub(crate) fn queried(live: &Live, query: &Query) -> Result<Vec<(UrrId, UsageTriggers)>, Refusal> {
@@ -105,6 +105,52 @@ impl Sessions {
         changes: &mut Changes,
     ) -> Result<Ready, Refusal> {
         self.check_chosen(subject.live, changes)?;
+        let mut prepared = Box::new(Prepared::default());
+        match self.make_ready(&mut subject, changes, &mut prepared) {
+            Ok(image) => Ok((image.bucket, image, prepared)),
+            Err(refusal) => {
+                self.unclaim(subject.index, &prepared);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The same step by step; what the steps take stands in `prepared`, also on an error.
+    fn make_ready(
+        &mut self,
+        subject: &mut Subject<'_>,
+        changes: &mut Changes,
+        prepared: &mut Prepared,
+    ) -> Result<Box<SessionImage>, Refusal> {
+        self.assign(subject, changes, prepared)?;
+        let own = subject.live.leases.iter().chain(&prepared.addresses);
+        let mut leases: Vec<UeAddress> = own.copied().collect();
+        prepared.farewell = std::mem::take(&mut changes.farewell);
+        prepared.fresh = recreated(changes);
+        let bucket = self.allocate(subject, changes, prepared)?;
+        let mut image = self.build(subject, bucket, changes, &mut prepared.joined)?;
+        image.fresh_urrs = prepared.fresh.clone().into();
+        self.claim(subject.index, &image, prepared)?;
+        self.check_share(subject, &image, prepared)?;
+        if changes.restores {
+            // An address of our pools, which the session had before our restart, is its lease again.
+            let own = image.ue_addresses.iter();
+            leases.extend(own.filter(|address| self.addresses.is_of_pool(**address)));
+        }
+        prepared.queried = dissociated(subject.live, &image.rules, &prepared.fresh);
+        prepared.live = Live::of(&image, leases);
+        prepared.shared.retain_used(&image.rules);
+        self.give_back_unused(subject.index, prepared);
+        Ok(image)
+    }
+
+    /// Gives UE addresses to what wants them.
+    fn assign(
+        &mut self,
+        subject: &Subject<'_>,
+        changes: &mut Changes,
+        prepared: &mut Prepared,
+    ) -> Result<(), Refusal> {
         let mut assignment = Assignment {
             pools: &self.config.pools,
             addresses: &mut self.addresses,
@@ -115,24 +161,20 @@ impl Sessions {
             drawn: Vec::new(),
             shared: Vec::new(),
         };
-        let assigned = assignment.fill(changes);
-        let mut prepared = Prepared {
-            assigned: assignment.assigned,
-            addresses: assignment.drawn,
-            ..Prepared::default()
-        };
-        let restores = changes.restores;
-        let mut leases: Vec<UeAddress> = subject
-            .live
-            .leases
-            .iter()
-            .chain(&prepared.addresses)
-            .copied()
-            .collect();
-        if let Err(refusal) = assigned {
-            self.unclaim(subject.index, &prepared);
-            return Err(refusal);
-        }
+        let result = assignment.fill(changes);
+        prepared.assigned = assignment.assigned;
+        prepared.addresses = assignment.drawn;
+        result
+    }
+
+    /// Gives F-TEIDs to what wants them. Answers the session's bucket, if it has come clear which one that is.
+    fn allocate(
+        &mut self,
+        subject: &mut Subject<'_>,
+        changes: &mut Changes,
+        prepared: &mut Prepared,
+    ) -> Result<Option<Bucket>, Refusal> {
+        let known = std::mem::take(&mut subject.shared);
         let mut allocation = Allocation {
             network: &self.network,
             tunnels: &mut self.tunnels,
@@ -140,56 +182,32 @@ impl Sessions {
             bucket: subject.bucket.or_else(|| home(changes)),
             rules: &subject.live.rules,
             shared: if self.config.choose_id_spans_session {
-                std::mem::take(&mut subject.shared)
+                known
             } else {
                 Shared::default()
             },
             created: Vec::new(),
             drawn: Vec::new(),
         };
-        let farewell = std::mem::take(&mut changes.farewell);
-        let fresh = recreated(changes);
-        let filled = allocation.fill(changes);
-        let Allocation {
-            bucket,
-            shared,
-            created,
-            drawn,
-            ..
-        } = allocation;
-        prepared.created = created;
-        prepared.shared = shared;
-        prepared.claimed = drawn;
-        prepared.farewell = farewell;
-        let built = filled.and_then(|()| self.build(&subject, bucket, changes, &mut prepared.joined));
-        let built = built.and_then(|mut image| {
-            image.fresh_urrs.clone_from(&fresh);
-            self.claim(subject.index, &image, &mut prepared)?;
-            let worker = self.config.owner(image.bucket);
-            let taken = prepared.takes(self.steered_by_exception(image.bucket));
-            if !self.shares.allows(subject.association, worker, taken) {
-                return Err(Refusal::NoResources);
-            }
-            Ok(image)
-        });
-        match built {
-            Ok(image) => {
-                if restores {
-                    // An address of our pools, which the session had before our restart, is its lease again.
-                    let own = image.ue_addresses.iter();
-                    leases.extend(own.filter(|address| self.addresses.is_of_pool(**address)));
-                }
-                prepared.queried = dissociated(subject.live, &image.rules, &fresh);
-                prepared.fresh = fresh;
-                prepared.live = Live::of(&image, leases);
-                prepared.shared.retain_used(&image.rules);
-                self.give_back_unused(subject.index, &mut prepared);
-                Ok((image.bucket, image, prepared))
-            }
-            Err(refusal) => {
-                self.unclaim(subject.index, &prepared);
-                Err(refusal)
-            }
+        let result = allocation.fill(changes);
+        prepared.created = allocation.created;
+        prepared.shared = allocation.shared;
+        prepared.claimed = allocation.drawn;
+        result.map(|()| allocation.bucket)
+    }
+
+    /// That the session's association may have what the change takes.
+    fn check_share(
+        &self,
+        subject: &Subject<'_>,
+        image: &SessionImage,
+        prepared: &Prepared,
+    ) -> Result<(), Refusal> {
+        let worker = self.config.owner(image.bucket);
+        let taken = prepared.takes(self.steered_by_exception(image.bucket));
+        match self.shares.allows(subject.association, worker, taken) {
+            true => Ok(()),
+            false => Err(Refusal::NoResources),
         }
     }
 
@@ -222,7 +240,7 @@ impl Sessions {
         let parties = (subject.owner, subject.association, true);
         self.correlate(index, parties, &image.rules, joined)?;
         image.share_rates(|correlation| self.correlations.meter(index, correlation));
-        image.packets = packets;
+        image.packets = packets.into();
         image.session = index;
         image.seid = subject.seid.0;
         image.bucket = match (bucket, image.tunnels.first()) {

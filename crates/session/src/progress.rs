@@ -190,22 +190,20 @@ impl Sessions {
                 }
                 self.finish_if_complete(now, index, op.change);
             }
-            State::RollingBack { id, .. } if *id == op.change && op.role == Role::Replace => match result {
+            State::RollingBack(back) if back.id == op.change && op.role == Role::Replace => match result {
                 Ok(_) => self.rolled_back(now, index),
                 Err(_) => self.kill(index, EndCause::Fault),
             },
-            State::Dying {
-                id, pending, will, ..
-            } if *id == op.change => {
-                if let (Some(will), Ok(Some(usage))) = (will, result) {
+            State::Dying(dying) if dying.id == op.change => {
+                if let (Some(will), Ok(Some(usage))) = (&mut dying.will, result) {
                     will.add(usage);
                 }
-                *pending = pending.saturating_sub(1);
-                if *pending == 0 {
+                dying.pending = dying.pending.saturating_sub(1);
+                if dying.pending == 0 {
                     self.bury(now, index);
                 }
             }
-            State::RollingBack { .. } | State::Dying { .. } if op.role == Role::Replace => {
+            State::RollingBack(_) | State::Dying(_) if op.role == Role::Replace => {
                 session.carry(result);
             }
             _ => {}
@@ -237,66 +235,84 @@ impl Sessions {
 
     /// Everything that was sent is done, or the worker has refused it and all is as it was.
     fn finish(&mut self, now: Nanos, index: SessionIndex, change: Change) {
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let statuses = |session: &Session| session.statuses(now, &change.work, &change.packets);
+        let left = session.map_or_else(Vec::new, statuses);
+        match change.fault {
+            None => self.succeed(now, index, change, left),
+            Some(fault) => self.fail(now, index, (change.ticket, change.work), (fault, left)),
+        }
+    }
+
+    /// All is done.
+    fn succeed(&mut self, now: Nanos, index: SessionIndex, change: Change, left: Vec<PacketRateStatus>) {
         let Change {
             ticket,
             work,
-            fault,
             counted,
             ended,
             packets,
             bounds,
             ..
         } = change;
-        let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let left = session.map_or_else(Vec::new, |session| session.statuses(now, &work, &packets));
         let ended = ended.unwrap_or_default();
-        match (fault, work) {
-            (fault, Work::Delete) => {
-                let reports = self.make_reports(index, |session| match fault {
-                    None => session.final_reports(now, &ended),
-                    Some(_) => Vec::new(),
-                });
+        match work {
+            Work::Delete => {
+                let reports = self.make_reports(index, |session| session.final_reports(now, &ended));
                 self.deleted(now, index, ticket, (reports, left), None);
             }
-            (None, Work::Establish(prepared)) => {
-                self.commit(now, index, ticket, prepared, (Vec::new(), left, bounds));
+            Work::Establish(prepared) => {
+                self.commit(now, index, ticket, *prepared, (Vec::new(), left, bounds));
             }
-            (None, Work::Modify(prepared)) => {
+            Work::Modify(prepared) => {
                 let reports = self.make_reports(index, |session| {
                     session.reports_of(now, &prepared, &counted, &ended)
                 });
-                self.commit(now, index, ticket, prepared, (reports, left, bounds));
+                self.commit(now, index, ticket, *prepared, (reports, left, bounds));
             }
-            (None, Work::Supersede(prepared, seid)) => {
+            Work::Supersede(prepared, seid) => {
                 let all: Vec<_> = counted.iter().chain(&ended).copied().collect();
                 self.enter_superseded(now, index, &all);
                 let subscriber = prepared.subscriber.clone();
                 self.take_over(now, index, seid, (&counted, subscriber));
-                self.commit(now, index, ticket, prepared, (Vec::new(), left, bounds));
+                self.commit(now, index, ticket, *prepared, (Vec::new(), left, bounds));
             }
-            (Some(fault), Work::Modify(prepared) | Work::Supersede(prepared, _)) => {
-                self.let_go(now, index, &prepared.claimed, &prepared.addresses);
-                self.refuse(ticket, refusal(fault));
-            }
-            (None, Work::Export(how)) => {
+            Work::Export(how) => {
                 let last = match how {
                     Export::Take => &ended,
                     Export::Copy => &counted,
                 };
                 self.exported(now, index, ticket, how, (last, &packets));
             }
-            (Some(fault), Work::Export(how)) => {
+        }
+    }
+
+    /// The worker has refused it. A session that was to be set up, or to go, is gone all the same.
+    fn fail(
+        &mut self,
+        now: Nanos,
+        index: SessionIndex,
+        (ticket, work): (Ticket, Work),
+        (fault, left): (WorkerFault, Vec<PacketRateStatus>),
+    ) {
+        match work {
+            Work::Delete => self.deleted(now, index, ticket, (Vec::new(), left), None),
+            Work::Modify(prepared) | Work::Supersede(prepared, _) => {
+                self.let_go(now, index, &prepared.claimed, &prepared.addresses);
+                self.refuse(ticket, refusal(fault));
+            }
+            Work::Export(how) => {
                 self.refuse(ticket, refusal(fault));
                 if how == Export::Take {
                     self.kill(index, EndCause::Fault);
                 }
             }
-            (Some(fault), Work::Establish(prepared)) => {
+            Work::Establish(prepared) => {
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
                 let gone = self.forget(index);
                 self.refuse(ticket, refusal(fault));
-                if let Some(gone) = gone {
-                    self.outlive(now, gone.association, gone.waiting);
+                if let Some(mut gone) = gone {
+                    self.outlive(now, gone.association, gone.waiting.take());
                 }
             }
         }
@@ -330,8 +346,7 @@ impl Sessions {
         session.shared = prepared.shared;
         let urrs = prepared.live.rules.urrs();
         session.usage.close(&prepared.fresh);
-        session.usage.follow(now, urrs, &prepared.renewed);
-        session.usage.told(urrs, &bounds);
+        session.usage.follow_told(now, urrs, &prepared.renewed, &bounds);
         session.account.since.get_or_insert(now.into());
         if let Some(cp) = prepared.cp {
             self.move_owner(index, cp);

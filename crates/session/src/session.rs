@@ -4,9 +4,10 @@ use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::image::{Farewell, PacketsLeft, SessionImage};
 use rules::model::{CorrelationId, FTeid, QerId, SessionRules, UrrId};
+use rules::seldom::Seldom;
 use std::collections::VecDeque;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::addresses::UeAddress;
 use crate::changes::{Assigned, Changes, Recipient};
@@ -17,23 +18,38 @@ use crate::metering::Metering;
 use crate::paths::GtpuPath;
 use crate::progress::Role;
 use crate::sets::Sets;
-use crate::shares::Holding;
+use crate::shares::{Charge, Holding};
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
 use usage::{Renewed, UrrCheckpoint, UsageBook, UsageTriggers};
 
 /// What a worker runs, as far as control needs it again.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) rules: Arc<SessionRules>,
-    pub(crate) tunnels: Vec<Tunnel>,
+    pub(crate) tunnels: Box<[Tunnel]>,
     /// What plain packets reach the session by, and the leases.
-    pub(crate) addresses: Vec<UeAddress>,
+    pub(crate) addresses: Box<[UeAddress]>,
     /// UE addresses from our pools.
-    pub(crate) leases: Vec<UeAddress>,
+    pub(crate) leases: Box<[UeAddress]>,
     /// Each once.
-    pub(crate) paths: Vec<GtpuPath>,
+    pub(crate) paths: Box<[GtpuPath]>,
     pub(crate) generation: u32,
+}
+
+impl Default for Live {
+    /// Nothing; all that have nothing share the rules of it.
+    fn default() -> Live {
+        static NO_RULES: LazyLock<Arc<SessionRules>> = LazyLock::new(Arc::default);
+        Live {
+            rules: Arc::clone(&NO_RULES),
+            tunnels: Box::default(),
+            addresses: Box::default(),
+            leases: Box::default(),
+            paths: Box::default(),
+            generation: 0,
+        }
+    }
 }
 
 impl Live {
@@ -56,11 +72,11 @@ impl Live {
             }
         }
         Live {
-            paths,
+            paths: paths.into(),
             rules: Arc::clone(&image.rules),
-            tunnels: image.tunnels.clone(),
-            addresses,
-            leases,
+            tunnels: image.tunnels.as_slice().into(),
+            addresses: addresses.into(),
+            leases: leases.into(),
             generation: image.classification_generation,
         }
     }
@@ -131,11 +147,11 @@ impl Prepared {
 #[derive(Debug)]
 pub(crate) enum Work {
     /// Install.
-    Establish(Prepared),
+    Establish(Box<Prepared>),
     /// Replace; or a query alone.
-    Modify(Prepared),
+    Modify(Box<Prepared>),
     /// Replace by a session that is set up in the place of this one, under a SEID of its own.
-    Supersede(Prepared, Seid),
+    Supersede(Box<Prepared>, Seid),
     /// Remove.
     Delete,
     /// Read the counters, or remove, to make a record.
@@ -190,21 +206,28 @@ pub(crate) enum State {
     Settled,
     /// A request is.
     Changing(Box<Change>),
-    /// A request was given up; the worker is on its way back to what is live. Then `claimed` and `addresses` are free.
-    RollingBack {
-        id: u64,
-        claimed: Vec<Tunnel>,
-        addresses: Vec<UeAddress>,
-    },
-    /// The session is gone for everybody but the workers that have it, of which `pending` have yet to confirm the
-    /// removal. Then `tunnels` and `addresses` are free.
-    Dying {
-        id: u64,
-        pending: u32,
-        tunnels: Vec<Tunnel>,
-        addresses: Vec<UeAddress>,
-        will: Option<Box<Will>>,
-    },
+    /// A request was given up; the worker is on its way back to what is live.
+    RollingBack(Box<RollingBack>),
+    /// The session is gone for everybody but the workers that have it.
+    Dying(Box<Dying>),
+}
+
+/// What a request that was given up had taken: free once the worker runs what is live.
+#[derive(Debug)]
+pub(crate) struct RollingBack {
+    pub(crate) id: u64,
+    pub(crate) claimed: Vec<Tunnel>,
+    pub(crate) addresses: Vec<UeAddress>,
+}
+
+/// What a session had that is gone: free once its workers have confirmed the removal, which `pending` have yet to do.
+#[derive(Debug)]
+pub(crate) struct Dying {
+    pub(crate) id: u64,
+    pub(crate) pending: u32,
+    pub(crate) tunnels: Vec<Tunnel>,
+    pub(crate) addresses: Vec<UeAddress>,
+    pub(crate) will: Option<Box<Will>>,
 }
 
 /// Where a session stands in the move of its bucket ([`moving`](crate::moving)).
@@ -241,6 +264,7 @@ pub(crate) enum WaitingRequest {
     Export(Export),
 }
 
+/// What control has of one session. There are very many: what few have, or for a moment, is behind a pointer.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) index: SessionIndex,
@@ -248,28 +272,56 @@ pub(crate) struct Session {
     pub(crate) association: AssociationId,
     /// The association that set it up, whose share it is charged to.
     pub(crate) payer: AssociationId,
-    pub(crate) sets: Sets,
+    pub(crate) sets: Seldom<Sets>,
     pub(crate) cp: CpFSeid,
     pub(crate) bucket: Bucket,
     /// Its place among the bucket's sessions.
-    pub(crate) place: usize,
+    pub(crate) place: u32,
     /// Its place among its association's sessions.
-    pub(crate) place_of_association: usize,
+    pub(crate) place_of_association: u32,
     pub(crate) phase: Phase,
     /// What counts against its association's share.
-    pub(crate) charged: Holding,
+    pub(crate) charged: Charge,
     pub(crate) live: Live,
     pub(crate) shared: Shared,
     pub(crate) usage: UsageBook,
     pub(crate) account: Account,
     pub(crate) metering: Metering,
     pub(crate) state: State,
-    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) waiting: Seldom<VecDeque<Waiting>>,
 }
+
+const _: () = assert!(size_of::<Session>() <= 320, "there are very many");
 
 impl Session {
     pub(crate) fn is_dying(&self) -> bool {
-        matches!(self.state, State::Dying { .. })
+        matches!(self.state, State::Dying(_))
+    }
+
+    /// What counts against its association's share.
+    pub(crate) fn holding(&self) -> Holding {
+        self.charged.into()
+    }
+
+    /// Takes the request that has waited longest.
+    pub(crate) fn next_waiting(&mut self) -> Option<Waiting> {
+        let next = self.waiting.there()?.pop_front();
+        if self.waiting.is_empty() {
+            self.waiting.clear();
+        }
+        next
+    }
+
+    /// Takes a request back that still waits; whether it did.
+    pub(crate) fn take_back(&mut self, ticket: Ticket) -> bool {
+        let place = self.waiting.iter().position(|waiting| waiting.ticket == ticket);
+        if let (Some(place), Some(waiting)) = (place, self.waiting.there()) {
+            waiting.remove(place);
+        }
+        if self.waiting.is_empty() {
+            self.waiting.clear();
+        }
+        place.is_some()
     }
 
     /// Whether nothing is under way, neither a request nor a move.

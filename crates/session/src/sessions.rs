@@ -8,6 +8,7 @@ use flow::{BUCKETS, Bucket, Nanos, OpId, SessionIndex, WorkerId};
 use rules::Predefined;
 use rules::compile::Adjacencies;
 use rules::network::Network;
+use rules::seldom::Seldom;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -37,7 +38,7 @@ use crate::seids::Seids;
 use crate::session::{
     Change, Live, Phase, Prepared, Session, SessionView, State, Waiting, WaitingRequest, Work,
 };
-use crate::shares::{Holding, Shares};
+use crate::shares::{Charge, Holding, Shares};
 use crate::tunnels::Tunnels;
 
 /// What sessions are allowed and how long things take.
@@ -304,14 +305,14 @@ impl Sessions {
             place: 0,
             place_of_association: 0,
             phase: Phase::Stays,
-            charged: Holding::default(),
+            charged: Charge::default(),
             live: Live::default(),
             shared: Default::default(),
             account,
             usage: UsageBook::new(self.config.usage()),
             metering: Default::default(),
             state: State::Settled,
-            waiting: VecDeque::new(),
+            waiting: Seldom::NONE,
         });
         self.put(session);
         self.start(now, index, ticket, Work::Establish(prepared), Some(image));
@@ -354,7 +355,7 @@ impl Sessions {
         let begins = if is_next {
             Some(waiting)
         } else {
-            session.waiting.push_back(waiting);
+            session.waiting.made().push_back(waiting);
             None
         };
         self.deadlines.push_back(Deadline {
@@ -379,10 +380,7 @@ impl Sessions {
             if phase != Phase::Stays {
                 return self.join_move(now, index);
             }
-            let waiting = self
-                .session_mut(index)
-                .and_then(|session| session.waiting.pop_front());
-            let Some(waiting) = waiting else {
+            let Some(waiting) = self.session_mut(index).and_then(Session::next_waiting) else {
                 return;
             };
             self.begin_request(now, index, waiting);
@@ -425,7 +423,7 @@ impl Sessions {
                 shared,
                 ..Prepared::default()
             };
-            (None, prepared)
+            (None, Box::new(prepared))
         } else {
             // Out of the session while it is read, and back in any case: not copied.
             let live = std::mem::take(&mut session.live);
@@ -557,7 +555,7 @@ impl Sessions {
             return;
         };
         let theirs = self.by_association.entry(session.association).or_default();
-        session.place_of_association = theirs.len();
+        session.place_of_association = theirs.len() as u32;
         theirs.push(index);
     }
 
@@ -566,7 +564,7 @@ impl Sessions {
         let Some(session) = self.slots.get(index.index()).and_then(Option::as_deref) else {
             return;
         };
-        let (association, place) = (session.association, session.place_of_association);
+        let (association, place) = (session.association, session.place_of_association as usize);
         let Some(theirs) = self.by_association.get_mut(&association) else {
             return;
         };
@@ -579,7 +577,7 @@ impl Sessions {
             self.by_association.remove(&association);
         }
         if let Some(session) = successor.and_then(|index| self.session_mut(index)) {
-            session.place_of_association = place;
+            session.place_of_association = place as u32;
         }
     }
 
@@ -656,7 +654,7 @@ impl Sessions {
     /// A session has taken so much.
     fn charge(&mut self, index: SessionIndex, taken: Holding) {
         if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
-            session.charged = session.charged.and(taken);
+            session.charged = session.holding().and(taken).into();
             let worker = self.config.owner(session.bucket);
             self.shares.add(session.payer, worker, taken);
         }
@@ -665,8 +663,9 @@ impl Sessions {
     /// A session has given back so much, of what it is charged for.
     pub(crate) fn discharge(&mut self, index: SessionIndex, given: Holding) {
         if let Some(session) = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut) {
-            let given = given.within(session.charged);
-            session.charged = session.charged.without(given);
+            let charged = session.holding();
+            let given = given.within(charged);
+            session.charged = charged.without(given).into();
             let worker = self.config.owner(session.bucket);
             self.shares.remove(session.payer, worker, given);
         }
@@ -701,7 +700,7 @@ impl Sessions {
 
     pub(crate) fn put(&mut self, mut session: Box<Session>) {
         let at = session.index.index();
-        session.place = self.members.add(session.bucket, session.index);
+        session.place = self.members.add(session.bucket, session.index) as u32;
         self.by_seid.insert(session.seid, session.index);
         self.shares.add_session(session.association);
         self.by_owner

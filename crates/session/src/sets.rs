@@ -1,5 +1,6 @@
 //! Sets that a session belongs to, and changes of who controls it (TS 29.244 §5.22).
 
+use rules::seldom::{Nothing, Seldom};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::effect::{AssociationId, CpFSeid, Seid};
@@ -47,11 +48,29 @@ pub struct Sets {
     pub reports_to: Option<Addresses>,
 }
 
+impl Nothing for Sets {
+    const NOTHING: &'static Self = &Sets {
+        ids: Vec::new(),
+        group: None,
+        reports_to: None,
+    };
+}
+
+impl From<Sets> for Seldom<Sets> {
+    fn from(sets: Sets) -> Self {
+        let mut seldom = Self::NONE;
+        if sets != Sets::default() {
+            *seldom.made() = sets;
+        }
+        seldom
+    }
+}
+
 impl Sessions {
     /// The sets of a session, to be changed.
     pub fn sets_mut(&mut self, seid: Seid) -> Option<&mut Sets> {
         let index = self.by_seid.get(seid)?;
-        self.session_mut(index).map(|session| &mut session.sets)
+        self.session_mut(index).map(|session| session.sets.made())
     }
 
     /// The control plane knows a session by another F-SEID from now on.

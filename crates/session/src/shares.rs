@@ -52,6 +52,22 @@ impl Holding {
     }
 }
 
+/// What one session is charged for, in less room: it holds fewer than 2^32 of anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Charge([u32; 4]);
+
+impl From<Holding> for Charge {
+    fn from(Holding(all): Holding) -> Charge {
+        Charge(all.map(|one| u32::try_from(one).unwrap_or(u32::MAX)))
+    }
+}
+
+impl From<Charge> for Holding {
+    fn from(Charge(all): Charge) -> Holding {
+        Holding(all.map(|one| one as usize))
+    }
+}
+
 /// The place of what strays in a [`Holding`].
 const STRAYS: usize = 3;
 

@@ -8,6 +8,7 @@
 use flow::{Nanos, SessionIndex, UrrCount};
 use rules::image::SessionImage;
 use rules::model::UrrId;
+use rules::seldom::Seldom;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -19,7 +20,6 @@ use crate::prepare::Subject;
 use crate::refusal::Refusal;
 use crate::session::{Live, Prepared, Session, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
-use crate::sets::Sets;
 use usage::{UsageBook, UsageTriggers};
 
 impl Sessions {
@@ -53,7 +53,7 @@ impl Sessions {
         &mut self,
         index: SessionIndex,
         changes: &mut Changes,
-    ) -> Result<(Box<SessionImage>, Prepared, Seid), Refusal> {
+    ) -> Result<(Box<SessionImage>, Box<Prepared>, Seid), Refusal> {
         let seid = self.new_seid();
         let session = self.session_mut(index).ok_or(Refusal::Gone)?;
         let (bucket, association, owner) = (session.bucket, session.payer, session.association);
@@ -97,7 +97,7 @@ impl Sessions {
         };
         let old = std::mem::replace(&mut session.seid, seid);
         session.usage = UsageBook::beginning_at(inherited, now, setting);
-        session.sets = Sets::default();
+        session.sets = Seldom::NONE;
         session.account = Account::of(subscriber);
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));
         self.by_seid.remove(old);
@@ -127,11 +127,12 @@ impl Sessions {
 impl Session {
     /// Takes out of the queue what `which` says of.
     fn take_waiting(&mut self, which: impl Fn(&WaitingRequest) -> bool) -> VecDeque<Waiting> {
-        let (taken, left): (VecDeque<Waiting>, _) = self
-            .waiting
-            .drain(..)
-            .partition(|waiting| which(&waiting.request));
-        self.waiting = left;
+        let all = self.waiting.take().into_iter();
+        let (taken, left): (VecDeque<Waiting>, VecDeque<Waiting>) =
+            all.partition(|waiting| which(&waiting.request));
+        if !left.is_empty() {
+            *self.waiting.made() = left;
+        }
         taken
     }
 }

@@ -11,7 +11,7 @@ use rules::image::PacketsLeft;
 use rules::model::UrrId;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
-use std::collections::VecDeque;
+use rules::seldom::Seldom;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -21,7 +21,8 @@ use crate::record::{PendingReports, SessionRecord};
 use crate::refusal::Refusal;
 use crate::session::{Live, Phase, Prepared, Session, State, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
-use crate::shares::Holding;
+use crate::sets::Sets;
+use crate::shares::{Charge, Holding};
 use crate::tunnels::Tunnel;
 use usage::UsageBook;
 
@@ -142,7 +143,7 @@ impl Sessions {
         let mut image = self.compile(record.rules.clone())?;
         image.bucket = record.bucket;
         image.seid = record.seid.0;
-        image.packets.clone_from(&record.packets);
+        image.packets = record.packets.clone().into();
         let live = Live::of(&image, record.leases.clone());
         self.check_free(&live.tunnels, &live.addresses)?;
         let worker = self.config.owner(record.bucket);
@@ -169,8 +170,8 @@ impl Sessions {
             self.addresses.give(*address, index);
         }
         let prepared = Prepared {
-            claimed: live.tunnels.clone(),
-            addresses: live.addresses.clone(),
+            claimed: live.tunnels.to_vec(),
+            addresses: live.addresses.to_vec(),
             shared: record.shared.clone(),
             live,
             ..Prepared::default()
@@ -181,7 +182,7 @@ impl Sessions {
             now,
             index,
             ticket,
-            Work::Establish(prepared),
+            Work::Establish(Box::new(prepared)),
             Some(Box::new(image)),
         );
         Ok(())
@@ -219,9 +220,9 @@ impl Session {
             seid: self.seid,
             cp: self.cp,
             bucket: self.bucket,
-            sets: self.sets.clone(),
+            sets: Sets::clone(&self.sets),
             rules: self.live.rules.clone(),
-            leases: self.live.leases.clone(),
+            leases: self.live.leases.to_vec(),
             shared: self.shared.clone(),
             checkpoints: self.usage.checkpoints(counted),
             account: self.account.clone(),
@@ -242,20 +243,20 @@ impl Session {
             seid: record.seid,
             association,
             payer: association,
-            sets: record.sets.clone(),
+            sets: record.sets.clone().into(),
             cp: record.cp,
             bucket: record.bucket,
             place: 0,
             place_of_association: 0,
             phase: Phase::Stays,
-            charged: Holding::default(),
+            charged: Charge::default(),
             live: Live::default(),
             shared: record.shared.clone(),
             usage: UsageBook::resuming(&record.checkpoints, setting),
             metering: Default::default(),
             account: record.account.clone(),
             state: State::Settled,
-            waiting: VecDeque::new(),
+            waiting: Seldom::NONE,
         }
     }
 }

@@ -3,12 +3,15 @@
 //! Workers count; the book keeps, per URR, how much of the count has been reported, the number of the next report,
 //! since when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
+//!
+//! Accounts lie packed in the book ([`Packed`]): what is done with one is done with it taken out, and put back.
 
 use flow::{Bounds, Nanos, PacketTimes, Reached, UrrCount};
 use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
 
+use crate::account::{Account, Acting, Packed};
 use crate::by_urr::ByUrr;
-use crate::count::{combine, difference, is_null, sum};
+use crate::count::{combine, is_null, sum};
 use crate::machine::{Machine, Renewed};
 use crate::{Moment, Seconds, Setting, UsageInformation, UsageReport, UsageTriggers};
 
@@ -40,73 +43,10 @@ pub struct Counted<'a> {
     pub count: UrrCount,
 }
 
-/// One URR's account.
-#[derive(Clone, Debug, Default)]
-struct Account {
-    /// The part of the worker's count that was reported.
-    reported: UrrCount,
-    /// Counted in a worker's slot that is gone, and not reported.
-    carried: UrrCount,
-    next: u32,
-    since: Moment,
-    /// When the first and the last packet came that are not reported.
-    times: Option<(Moment, Moment)>,
-    /// What came before QoS enforcement and is not reported; nothing of most URRs.
-    before_qos: Option<Box<UrrCount>>,
-    acting: Option<Box<Acting>>,
-}
-
-/// The machine of a URR, and what its worker's counter was last told.
-#[derive(Clone, Debug, Default)]
-struct Acting {
-    machine: Machine,
-    told: Option<Bounds>,
-}
-
-impl Account {
-    fn heard(&mut self, times: PacketTimes) {
-        let [first, last] = [times.first, times.last].map(Moment::from);
-        let (earliest, latest) = self.times.unwrap_or((first, last));
-        self.times = Some((earliest.min(first), latest.max(last)));
-    }
-
-    fn used(&self, count: UrrCount) -> UrrCount {
-        sum(difference(count, self.reported), self.carried)
-    }
-
-    /// A report of no usage: of a moment.
-    fn tell(&mut self, urr: &Urr, triggers: UsageTriggers, now: Moment) -> UsageReport {
-        let sequence = self.next;
-        self.next = sequence.wrapping_add(1);
-        UsageReport {
-            urr: urr.id,
-            method: urr.method,
-            sequence,
-            triggers,
-            count: UrrCount::default(),
-            tells_packets: false,
-            before_qos: None,
-            start: now,
-            end: now,
-            duration: None,
-            first: None,
-            last: None,
-            information: None,
-        }
-    }
-
-    fn bounds(&self, urr: &Urr) -> Bounds {
-        let acting = self.acting.as_deref();
-        acting.map_or(Bounds::NONE, |acting| {
-            acting.machine.bounds(urr, self.reported, self.carried)
-        })
-    }
-}
-
 /// The accounts of one session.
 #[derive(Clone, Debug, Default)]
 pub struct UsageBook {
-    accounts: ByUrr<Account>,
+    accounts: ByUrr<Packed>,
     setting: Setting,
 }
 
@@ -124,10 +64,9 @@ impl UsageBook {
         let account = |(urr, count): &(UrrId, UrrCount)| {
             let account = Account {
                 reported: *count,
-                since: now.into(),
-                ..Account::default()
+                ..Account::beginning(now.into())
             };
-            (*urr, account)
+            (*urr, Packed::new(&account))
         };
         UsageBook {
             accounts: inherited.iter().map(account).collect(),
@@ -135,31 +74,60 @@ impl UsageBook {
         }
     }
 
+    fn account(&self, urr: UrrId) -> Option<Account> {
+        self.accounts.get(&urr).map(Packed::account)
+    }
+
+    /// Does something with the account of `urr`, if it has one.
+    fn change<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Account) -> R) -> Option<R> {
+        let packed = self.accounts.get_mut(&urr)?;
+        let mut account = packed.account();
+        let result = change(&mut account);
+        packed.set(&account);
+        Some(result)
+    }
+
+    /// The same with its machine, if it has one.
+    fn change_machine<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Machine) -> R) -> Option<R> {
+        let packed = self.accounts.get_mut(&urr).filter(|packed| packed.acts())?;
+        let mut account = packed.account();
+        let result = account.machine_mut().map(change);
+        packed.set(&account);
+        result
+    }
+
     /// Opens an account for each of `urrs` that has none, closes those of URRs that are gone, and lets the others go on
     /// with what a request has `renewed`.
     pub fn follow(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) {
-        let now = Moment::from(now);
+        self.follow_told(now, urrs, renewed, &[]);
+    }
+
+    /// The same, and [`told`](Self::told) with it.
+    pub fn follow_told(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)], bounds: &[Bounds]) {
+        let (now, setting) = (Moment::from(now), self.setting);
         self.accounts.reserve(urrs.len());
-        for urr in urrs {
-            let account = self.accounts.get_or_insert_with(urr.id, || Account {
-                since: now,
-                ..Account::default()
-            });
-            if !urr.measures_before_qos() {
-                account.before_qos = None;
-            }
-            if !Machine::is_needed(urr) {
-                account.acting = None;
-                continue;
-            }
-            let Some(acting) = &mut account.acting else {
-                let machine = Machine::begin(urr, now, self.setting);
-                account.acting = Some(Box::new(Acting { machine, told: None }));
-                continue;
+        let bounds = bounds.iter().copied().map(Some).chain(std::iter::repeat(None));
+        for (urr, bounds) in urrs.iter().zip(bounds) {
+            let follow = |account: &mut Account| {
+                let new = renewed.iter().find(|(id, _)| *id == urr.id);
+                follow_one(account, urr, new.map(|(_, what)| *what), now, setting);
+                if let (Some(acting), Some(bounds)) = (&mut account.acting, bounds) {
+                    acting.told = Some(bounds);
+                }
             };
-            let new = renewed.iter().find(|(id, _)| *id == urr.id);
-            let what = new.map_or(Renewed::default(), |(_, what)| *what);
-            acting.machine.renew(urr, what, now, self.setting);
+            let begin = || {
+                let mut account = Account::beginning(now);
+                follow(&mut account);
+                account
+            };
+            match self.accounts.get_mut(&urr.id) {
+                None => self.accounts.insert(urr.id, Packed::new(&begin())),
+                Some(packed) => {
+                    let mut account = packed.account();
+                    follow(&mut account);
+                    packed.set(&account);
+                }
+            }
         }
         self.accounts
             .retain(|known| urrs.iter().any(|urr| urr.id == known));
@@ -172,53 +140,19 @@ impl UsageBook {
 
     /// Packets of a URR came then, which are counted and yet to be reported.
     pub fn heard(&mut self, urr: UrrId, times: PacketTimes) {
-        if let Some(account) = self.accounts.get_mut(&urr) {
-            account.heard(times);
-        }
+        self.change(urr, |account| account.heard(times));
     }
 
     /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
     /// measurement, which then goes on.
     pub fn report(&mut self, now: Nanos, counted: Counted<'_>, triggers: UsageTriggers) -> UsageReport {
-        let Counted { urr, count } = counted;
-        let now = Moment::from(now);
-        let account = self.accounts.get_or_insert_with(urr.id, Account::default);
-        if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
-            if let Some(acting) = account.acting.as_deref_mut() {
-                acting.machine.told(triggers);
-            }
-            return account.tell(urr, triggers, now);
-        }
-        let used = account.used(count);
-        let machine = account.acting.as_deref_mut().map(|acting| &mut acting.machine);
-        let measures = urr.method.contains(MeasurementMethod::DURAT);
-        let duration = machine.filter(|_| measures).map(|machine| machine.seconds(now));
-        if let Some(acting) = account.acting.as_deref_mut() {
-            let measured = (used, duration.unwrap_or_default());
-            acting.machine.reported(measured, triggers, now);
-        }
-        let times = account.times.take().filter(|_| !is_null(used));
-        let before_qos = account.before_qos.take().map(|count| *count);
-        let report = UsageReport {
-            urr: urr.id,
-            method: urr.method,
-            sequence: account.next,
-            triggers,
-            count: used,
-            before_qos: urr.measures_before_qos().then(|| before_qos.unwrap_or_default()),
-            tells_packets: urr.information.contains(MeasurementInformation::MNOP),
-            start: account.since,
-            end: now,
-            duration,
-            first: times.map(|(first, _)| first),
-            last: times.map(|(_, last)| last),
-            information: None,
-        };
-        account.reported = count;
-        account.carried = UrrCount::default();
-        account.next = report.next_sequence();
-        account.since = now;
-        report
+        let report = |account: &mut Account| report(account, now.into(), counted, triggers);
+        self.change(counted.urr.id, report).unwrap_or_else(|| {
+            let mut account = Account::default();
+            let first = report(&mut account);
+            self.accounts.insert(counted.urr.id, Packed::new(&account));
+            first
+        })
     }
 
     /// The same, unless there is nothing to report: then no number is used up.
@@ -233,9 +167,9 @@ impl UsageBook {
 
     /// Whether nothing was measured since the last report.
     fn is_null(&self, now: Nanos, Counted { urr, count }: Counted<'_>) -> bool {
-        self.accounts.get(&urr.id).is_none_or(|account| {
+        self.account(urr.id).is_none_or(|account| {
             let seconds = |acting: &Acting| acting.machine.seconds(now.into());
-            let measured = account.acting.as_deref().map_or(Seconds(0), seconds);
+            let measured = account.acting.as_ref().map_or(Seconds(0), seconds);
             is_null(account.used(count)) && account.before_qos.is_none() && measured == Seconds(0)
         })
     }
@@ -298,14 +232,12 @@ impl UsageBook {
         told: Reached,
     ) -> UsageTriggers {
         let setting = self.setting;
-        let Some(account) = self.accounts.get_mut(&urr.id) else {
-            return UsageTriggers::default();
+        let settle = |account: &mut Account| {
+            let used = account.used(count);
+            let machine = account.machine_mut()?;
+            Some(machine.settle(urr, (used, told), (now.into(), setting)))
         };
-        let used = account.used(count);
-        let machine = account.acting.as_deref_mut().map(|acting| &mut acting.machine);
-        machine.map_or(UsageTriggers::default(), |machine| {
-            machine.settle(urr, (used, told), (now.into(), setting))
-        })
+        self.change(urr.id, settle).flatten().unwrap_or_default()
     }
 
     /// Adds the URRs that report because one of `due` does (TS 29.244 §5.2.2.4), each once.
@@ -360,10 +292,9 @@ impl UsageBook {
     /// (TS 29.244 §5.2.2.3.1).
     fn pass_monitoring(&mut self, now: Nanos, counted: Counted<'_>) -> UsageReport {
         let clock_unix = self.setting.clock_unix;
-        let account = self.accounts.get_mut(&counted.urr.id);
-        if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
-            acting.machine.monitored(counted.urr, now.into(), clock_unix);
-        }
+        self.change_machine(counted.urr.id, |machine| {
+            machine.monitored(counted.urr, now.into(), clock_unix);
+        });
         UsageReport {
             information: Some(UsageInformation::AFT),
             ..self.report(now, counted, UsageTriggers::MONIT)
@@ -373,33 +304,28 @@ impl UsageBook {
     /// What the time makes due: quotas of time end at once, reports wait for the counts ([`settle`](Self::settle)).
     pub fn tick(&mut self, now: Nanos, urrs: &[Urr]) {
         for urr in urrs {
-            let account = self.accounts.get_mut(&urr.id);
-            if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
-                acting.machine.tick(urr, now.into());
-            }
+            self.change_machine(urr.id, |machine| machine.tick(urr, now.into()));
         }
     }
 
     /// Downlink packets of a URR were dropped, as many as its threshold says: a report is due. Whether it is one that
     /// does something by itself.
     pub fn dropped(&mut self, urr: UrrId) -> bool {
-        let account = self.accounts.get_mut(&urr);
-        let acting = account.and_then(|account| account.acting.as_deref_mut());
-        acting.map(|acting| acting.machine.dropped()).is_some()
+        self.change_machine(urr, Machine::dropped).is_some()
     }
 
     /// When the book is to be looked at again, if nothing happens before.
     pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
         let deadline = |urr: &Urr| {
-            let acting = self.accounts.get(&urr.id)?.acting.as_deref()?;
-            acting.machine.deadline(urr, self.setting)
+            let packed = self.accounts.get(&urr.id).filter(|packed| packed.has_times())?;
+            packed.account().acting?.machine.deadline(urr, self.setting)
         };
         urrs.iter().filter_map(deadline).min().map(Moment::on_clock)
     }
 
     /// Whether any URR does something by itself.
     pub fn acts(&self) -> bool {
-        self.accounts.values().any(|account| account.acting.is_some())
+        self.accounts.values().any(Packed::acts)
     }
 
     /// Whether a report of one URR calls for reports of others.
@@ -413,7 +339,7 @@ impl UsageBook {
         if !self.acts() {
             return Vec::new();
         }
-        let bounds = |urr: &Urr| self.accounts.get(&urr.id).map(|account| account.bounds(urr));
+        let bounds = |urr: &Urr| self.account(urr.id).map(|account| account.bounds(urr));
         let all = urrs.iter().map(|urr| bounds(urr).unwrap_or(Bounds::NONE));
         all.collect()
     }
@@ -433,40 +359,44 @@ impl UsageBook {
         if !Machine::is_needed(urr) {
             return Bounds::NONE;
         }
-        let account = self.accounts.get(&urr.id);
-        let acting = account.and_then(|account| account.acting.as_deref());
-        let machine = match acting {
+        let account = self.account(urr.id);
+        let known = account
+            .as_ref()
+            .map(|account| (account.reported, account.carried));
+        let (reported, carried) = known.unwrap_or_default();
+        let machine = match account.and_then(|account| account.acting) {
             None => Machine::begin(urr, now, self.setting),
-            Some(acting) => {
+            Some(Acting { mut machine, .. }) => {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
                 let what = new.map_or(Renewed::default(), |(_, what)| *what);
-                let mut machine = acting.machine;
                 machine.renew(urr, what, now, self.setting);
                 machine
             }
         };
-        let (reported, carried) = account
-            .map(|account| (account.reported, account.carried))
-            .unwrap_or_default();
         machine.bounds(urr, reported, carried)
     }
 
     /// The worker was told these bounds of `urrs`, by slot.
     pub fn told(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
         for (urr, bounds) in urrs.iter().zip(bounds) {
-            let account = self.accounts.get_mut(&urr.id);
-            if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
-                acting.told = Some(*bounds);
-            }
+            self.tell(urr.id, *bounds);
         }
+    }
+
+    fn tell(&mut self, urr: UrrId, bounds: Bounds) {
+        self.change(urr, |account| {
+            if let Some(acting) = &mut account.acting {
+                acting.told = Some(bounds);
+            }
+        });
     }
 
     /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
     /// last, or if all are to be set again. They count as told then.
     pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(UrrId, Bounds)> {
         let bounds = |urr: &Urr| {
-            let account = self.accounts.get(&urr.id)?;
-            let told = account.acting.as_deref()?.told;
+            let account = self.account(urr.id)?;
+            let told = account.acting.as_ref()?.told;
             Some((told, account.bounds(urr)))
         };
         let is_told = |urr: &Urr| bounds(urr).is_none_or(|(told, wanted)| told == Some(wanted));
@@ -476,10 +406,7 @@ impl UsageBook {
         let wanted = |urr: &Urr| bounds(urr).map(|(_, wanted)| (urr.id, wanted));
         let wanted: Vec<(UrrId, Bounds)> = urrs.iter().filter_map(wanted).collect();
         for (urr, bounds) in &wanted {
-            let account = self.accounts.get_mut(urr);
-            if let Some(acting) = account.and_then(|account| account.acting.as_deref_mut()) {
-                acting.told = Some(*bounds);
-            }
+            self.tell(*urr, *bounds);
         }
         wanted
     }
@@ -487,10 +414,7 @@ impl UsageBook {
     /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops
     /// for it.
     pub fn knows_stop(&self, urr: UrrId, reached: Reached) -> bool {
-        let acting = self
-            .accounts
-            .get(&urr)
-            .and_then(|account| account.acting.as_deref());
+        let acting = self.account(urr).and_then(|account| account.acting);
         let Reached { limits, knocked, .. } = reached;
         acting.is_none_or(|acting| !knocked && limits != 0 && acting.machine.exhausted.0 != 0)
     }
@@ -504,7 +428,7 @@ impl UsageBook {
         counted: Option<UrrCount>,
         triggers: UsageTriggers,
     ) -> UsageReport {
-        let reported = self.accounts.get(&urr.id).map(|account| account.reported);
+        let reported = self.account(urr.id).map(|account| account.reported);
         let reported = reported.unwrap_or_default();
         // A slot that counted less than was reported of it is another one: nothing is known of it.
         let count = combine(counted.unwrap_or(reported), reported, u64::max);
@@ -513,27 +437,28 @@ impl UsageBook {
 
     /// A report was added to the one before it: its numbers are given again, if no later ones have been given.
     pub fn recall(&mut self, report: &UsageReport) {
-        if let Some(account) = self.accounts.get_mut(&report.urr)
-            && account.next == report.next_sequence()
-        {
-            account.next = report.sequence;
-        }
+        self.change(report.urr, |account| {
+            if account.next == report.next_sequence() {
+                account.next = report.sequence;
+            }
+        });
     }
 
     /// Packets came before QoS enforcement, of which nothing was known before.
     pub fn add_before_qos(&mut self, counts: &[(UrrId, UrrCount)]) {
         for (urr, count) in counts {
-            if let Some(account) = self.accounts.get_mut(urr) {
-                let known = account.before_qos.as_deref().copied().unwrap_or_default();
-                account.before_qos = Some(Box::new(sum(known, *count)));
-            }
+            self.change(*urr, |account| {
+                let known = account.before_qos.unwrap_or_default();
+                account.before_qos = Some(sum(known, *count));
+            });
         }
     }
 
     /// Where the accounts stand, with what the worker's slots of the URRs count now.
     pub fn checkpoints(&self, counted: &[(UrrId, UrrCount)]) -> Vec<UrrCheckpoint> {
         let of = |urr| counted.iter().find(|(id, _)| *id == urr).map(|(_, count)| *count);
-        let checkpoint = |(&urr, account): (&UrrId, &Account)| {
+        let checkpoint = |(&urr, packed): (&UrrId, &Packed)| {
+            let account = packed.account();
             let count = of(urr).unwrap_or(account.reported);
             UrrCheckpoint {
                 urr,
@@ -541,8 +466,8 @@ impl UsageBook {
                 since: account.since,
                 count: account.used(count),
                 times: account.times,
-                before_qos: account.before_qos.as_deref().copied(),
-                machine: account.acting.as_deref().map(|acting| acting.machine),
+                before_qos: account.before_qos,
+                machine: account.acting.map(|acting| acting.machine),
             }
         };
         self.accounts.iter().map(checkpoint).collect()
@@ -556,31 +481,92 @@ impl UsageBook {
             next: one.next,
             since: one.since,
             times: one.times,
-            before_qos: one.before_qos.map(Box::new),
-            acting: one
-                .machine
-                .map(|machine| Box::new(Acting { machine, told: None })),
+            before_qos: one.before_qos,
+            acting: one.machine.map(|machine| Acting { machine, told: None }),
         };
+        let packed = |one| Packed::new(&account(one));
         UsageBook {
-            accounts: checkpoints.iter().map(|one| (one.urr, account(one))).collect(),
+            accounts: checkpoints.iter().map(|one| (one.urr, packed(one))).collect(),
             setting,
         }
     }
 
     /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.
     pub fn carry(&mut self, urr: UrrId, counted: UrrCount) {
-        if let Some(account) = self.accounts.get_mut(&urr) {
+        self.change(urr, |account| {
             account.carried = account.used(counted);
             account.reported = UrrCount::default();
-        }
+        });
     }
 
     /// Another slot of `urr` ended with `counted`, beside the one whose count goes on.
     pub fn add(&mut self, urr: UrrId, counted: UrrCount) {
-        if let Some(account) = self.accounts.get_mut(&urr) {
-            account.carried = sum(account.carried, counted);
+        self.change(urr, |account| account.carried = sum(account.carried, counted));
+    }
+}
+
+/// What a request means for one account: the terms of its URR that it gives anew, if it names it.
+fn follow_one(account: &mut Account, urr: &Urr, renewed: Option<Renewed>, now: Moment, setting: Setting) {
+    if !urr.measures_before_qos() {
+        account.before_qos = None;
+    }
+    if !Machine::is_needed(urr) {
+        account.acting = None;
+        return;
+    }
+    match &mut account.acting {
+        Some(acting) => acting
+            .machine
+            .renew(urr, renewed.unwrap_or_default(), now, setting),
+        None => {
+            let machine = Machine::begin(urr, now, setting);
+            account.acting = Some(Acting { machine, told: None });
         }
     }
+}
+
+/// A report of one account ([`UsageBook::report`]).
+fn report(
+    account: &mut Account,
+    now: Moment,
+    Counted { urr, count }: Counted<'_>,
+    triggers: UsageTriggers,
+) -> UsageReport {
+    if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
+        if let Some(machine) = account.machine_mut() {
+            machine.told(triggers);
+        }
+        return account.tell(urr, triggers, now);
+    }
+    let used = account.used(count);
+    let measures = urr.method.contains(MeasurementMethod::DURAT);
+    let machine = account.machine_mut();
+    let duration = machine.filter(|_| measures).map(|machine| machine.seconds(now));
+    if let Some(machine) = account.machine_mut() {
+        machine.reported((used, duration.unwrap_or_default()), triggers, now);
+    }
+    let times = account.times.take().filter(|_| !is_null(used));
+    let before_qos = account.before_qos.take();
+    let report = UsageReport {
+        urr: urr.id,
+        method: urr.method,
+        sequence: account.next,
+        triggers,
+        count: used,
+        before_qos: urr.measures_before_qos().then(|| before_qos.unwrap_or_default()),
+        tells_packets: urr.information.contains(MeasurementInformation::MNOP),
+        start: account.since,
+        end: now,
+        duration,
+        first: times.map(|(first, _)| first),
+        last: times.map(|(_, last)| last),
+        information: None,
+    };
+    account.reported = count;
+    account.carried = UrrCount::default();
+    account.next = report.next_sequence();
+    account.since = now;
+    report
 }
 
 /// Whether `urr` reports when `cause` does.

@@ -33,13 +33,12 @@ impl<T> ByUrr<T> {
         self.0.reserve_exact(count.saturating_sub(self.0.len()));
     }
 
-    /// That of `urr`, which is `made` if there is none.
-    pub(crate) fn get_or_insert_with(&mut self, urr: UrrId, made: impl FnOnce() -> T) -> &mut T {
-        let place = self.place(urr).unwrap_or_else(|place| {
-            self.0.insert(place, (urr, made()));
-            place
-        });
-        &mut self.0[place].1
+    /// The value of `urr` from now on.
+    pub(crate) fn insert(&mut self, urr: UrrId, value: T) {
+        match self.place(urr) {
+            Ok(place) => self.0[place].1 = value,
+            Err(place) => self.0.insert(place, (urr, value)),
+        }
     }
 
     pub(crate) fn retain(&mut self, stays: impl Fn(UrrId) -> bool) {
@@ -60,10 +59,7 @@ impl<T> FromIterator<(UrrId, T)> for ByUrr<T> {
     fn from_iter<I: IntoIterator<Item = (UrrId, T)>>(values: I) -> Self {
         let mut all = Self::default();
         for (urr, value) in values {
-            match all.place(urr) {
-                Ok(place) => all.0[place].1 = value,
-                Err(place) => all.0.insert(place, (urr, value)),
-            }
+            all.insert(urr, value);
         }
         all.0.shrink_to_fit();
         all
@@ -86,8 +82,8 @@ mod tests {
             let mut one_by_one = ByUrr::default();
             let mut model = BTreeMap::new();
             for (urr, value) in values {
-                *one_by_one.get_or_insert_with(urr, || value) ^= 1;
-                *model.entry(urr).or_insert(value) ^= 1;
+                one_by_one.insert(urr, value);
+                model.insert(urr, value);
                 prop_assert_eq!(one_by_one.get(&urr), model.get(&urr));
             }
             one_by_one.retain(|urr| urr.0 >= cut);

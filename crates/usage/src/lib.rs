@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod account;
 mod book;
 mod by_urr;
 mod count;

@@ -19,6 +19,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
 use rules::model::{FarId, PdrId, UrrId};
 use rules::prefix::IpPrefix;
+use rules::seldom::Seldom;
 use transport::{AdjacencyChange, Heard};
 
 /// What Control tells a worker.
@@ -181,7 +182,7 @@ pub enum Event {
         /// The image that is no longer in use (after a failure: the new one, whole), for Control to free.
         retired: Option<Box<SessionImage>>,
         /// What the block was made from, which nobody needs any more: for Control to free, too.
-        spent: BlockImage,
+        spent: Seldom<BlockImage>,
     },
     /// All commands before the fence have taken effect; or the inbox is drained.
     Fenced {

@@ -15,6 +15,7 @@ use rules::classifier::{Classifier, Side};
 use rules::image::{MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 use rules::prefix::IpPrefix;
+use rules::seldom::Seldom;
 
 use crate::allowance::Paced;
 use crate::fair::Served;
@@ -101,7 +102,7 @@ impl Images<'_> {
 pub(crate) struct Applied {
     pub outcome: Result<Option<UsageSnapshot>, ApplyError>,
     pub retired: Option<Box<SessionImage>>,
-    pub spent: BlockImage,
+    pub spent: Seldom<BlockImage>,
 }
 
 impl Applied {
@@ -109,7 +110,7 @@ impl Applied {
         Self {
             outcome: Err(error),
             retired: image,
-            spent: BlockImage::default(),
+            spent: Seldom::NONE,
         }
     }
 }
@@ -283,7 +284,7 @@ impl Sessions {
                 Ok(()) => Applied {
                     outcome: Ok(None),
                     retired: None,
-                    spent: BlockImage::default(),
+                    spent: Seldom::NONE,
                 },
                 Err(error) => Applied::failed(error, None),
             },
@@ -291,7 +292,7 @@ impl Sessions {
                 Some((usage, image)) => Applied {
                     outcome: Ok(usage),
                     retired: Some(image),
-                    spent: BlockImage::default(),
+                    spent: Seldom::NONE,
                 },
                 None => Applied::failed(ApplyError::NotFound, None),
             },
@@ -709,7 +710,7 @@ fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
 
 /// Takes out of an image what is left of packet rates, by slot.
 fn packets_of(image: &mut SessionImage) -> Vec<(u8, [PacketState; 2])> {
-    let left = std::mem::take(&mut image.packets);
+    let left = image.packets.take();
     let slot = |qer| image.packet_slots().find(|(_, other)| *other == qer);
     left.into_iter()
         .filter_map(|(qer, left)| Some((slot(qer)?.0, left)))

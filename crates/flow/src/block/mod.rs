@@ -62,6 +62,19 @@ pub struct BlockImage {
 }
 
 impl BlockImage {
+    /// Of no rules.
+    pub const NOTHING: Self = Self {
+        forwards: Vec::new(),
+        marks: Vec::new(),
+        meters: Vec::new(),
+        shared: SharedId::NONE,
+        closed_ul: 0,
+        closed_dl: 0,
+        urrs: 0,
+        before_qos: 0,
+        bounds: Vec::new(),
+        near: [0; 2],
+    };
     /// Forwards in one block.
     pub const MAX_FORWARDS: usize = 250;
     /// QERs of one session.

@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -47,6 +47,10 @@ struct Core {
     sent: BTreeMap<(SocketAddr, u32), Nanos>,
     answers: Answers,
     most_waiting: usize,
+    /// What a new session takes.
+    session: Duration,
+    /// When the core is taken away next, in a turn that serves, and for how long.
+    absences: VecDeque<(Nanos, Duration)>,
 }
 
 impl Core {
@@ -59,6 +63,8 @@ impl Core {
             sent: BTreeMap::new(),
             answers: Answers::new(),
             most_waiting: 0,
+            session: SESSION,
+            absences: VecDeque::new(),
         }
     }
 
@@ -74,6 +80,10 @@ impl Core {
                 worked = true;
             }
             let served = (0..PER_TURN).take_while(|_| self.serve_one()).count();
+            let is_away = |(at, _): &mut (Nanos, Duration)| served > 0 && *at <= begin;
+            if let Some((_, away)) = self.absences.pop_front_if(is_away) {
+                self.world.now = self.world.now + away;
+            }
             self.intake
                 .note_turn(begin, self.world.now, worked || served > 0, served);
             if !worked && served == 0 {
@@ -102,7 +112,7 @@ impl Core {
     fn serve_one(&mut self) -> bool {
         let served = self.intake.serve(self.world.now, &mut self.world.n4);
         if served {
-            self.settle(SESSION);
+            self.settle(self.session);
         }
         served
     }
@@ -263,6 +273,62 @@ fn when_the_flood_is_over_nobody_is_refused() {
     let calm = core.answers(|sequence| sequence >= 500_000);
     assert_eq!((calm.len(), accepted(&calm)), (100, 100));
     assert!(core.intake.load() < 80, "{}", core.intake.load());
+}
+
+#[test]
+fn a_core_that_is_taken_away_for_a_while_turns_nobody_away_that_it_can_serve() {
+    // Half of what the core can do, as long as it has it: 25,000 a second at 20 us each. Every 100 ms it is away for
+    // 20 ms, in which 500 come.
+    let mut core = Core::new(IntakeLimits::default());
+    core.session = Duration::from_micros(20);
+    let second = Nanos::from_secs(1);
+    core.absences = (1..4)
+        .map(|place| {
+            (
+                second + Duration::from_millis(100) * place,
+                Duration::from_millis(20),
+            )
+        })
+        .collect();
+    core.serve(stream(10_000, Duration::from_micros(40), FLOOD, establishment));
+    assert!(core.absences.is_empty() && core.most_waiting > 400);
+    let answers = core.answers(|_| true);
+    assert_eq!((answers.len(), accepted(&answers)), (10_000, 10_000));
+    assert!(
+        slowest(&answers) < Duration::from_millis(50),
+        "{:?}",
+        slowest(&answers)
+    );
+}
+
+#[test]
+fn a_core_that_turns_slow_for_good_soon_takes_no_more_than_it_can_serve_in_time() {
+    // From a tenth of what it can do to twice as much, in the middle.
+    let every = Duration::from_micros(200);
+    let mut core = Core::new(IntakeLimits::default());
+    core.session = Duration::from_micros(20);
+    core.serve(stream(1_000, every, 0, establishment));
+    core.session = Duration::from_micros(400);
+    let begin = core.world.now;
+    let sent = (0..4_000_u32).map(|place| Sent {
+        at: begin + every * place,
+        from: smf(),
+        octets: establishment(FLOOD + place, FLOOD + place),
+    });
+    core.serve(sent.collect());
+    let answers = core.answers(|sequence| sequence >= FLOOD);
+    let late = core.answers(|sequence| sequence >= FLOOD + 2_000);
+    assert_eq!(answers.len(), 4_000);
+    assert!(
+        slowest(&answers) < Duration::from_millis(250),
+        "{:?}",
+        slowest(&answers)
+    );
+    assert!(
+        slowest(&late) < Duration::from_millis(100),
+        "{:?}",
+        slowest(&late)
+    );
 }
 
 #[test]

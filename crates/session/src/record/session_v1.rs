@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{DownlinkMark, Frame, Octets, PendingReports, RecordError, SessionRecord, octets};
 use crate::addresses::UeAddress;
-use crate::ledger::{Account, Subscriber};
+use crate::ledger::{Account, Entered, Subscriber};
 use crate::sets::{SetId, SetNode, Sets};
 use read::Reader;
 use urr::{Checkpoint, Urr, Usage, read_urr, write_urr};
@@ -509,9 +509,9 @@ impl Writer<'_> {
         let Account {
             subscriber,
             since,
-            reports,
-            count,
+            entered,
         } = account;
+        let Entered { reports, count } = &**entered;
         Billing {
             subscriber: subscriber.as_deref().map(user),
             since: since.map(|since| self.date(since)),

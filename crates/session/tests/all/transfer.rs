@@ -174,7 +174,7 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
         .workers
         .iter()
         .flat_map(|worker| worker.sessions.values());
-    let left: Vec<_> = images.flat_map(|image| image.packets.clone()).collect();
+    let left: Vec<_> = images.flat_map(|image| image.packets.to_vec()).collect();
     assert_eq!(left, [state(4, hour - 60_000_000_000)]);
     // Without RCSR the release says nothing.
     assert_eq!(second.delete(seid).unwrap().packets, []);

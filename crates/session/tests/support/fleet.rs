@@ -242,7 +242,7 @@ impl Worker {
                 }
                 self.farewells.push(farewell);
                 self.generations.push(image.classification_generation);
-                let (urrs, fresh) = (image.urr_ids.clone(), image.fresh_urrs.clone());
+                let (urrs, fresh) = (image.urr_ids.clone(), image.fresh_urrs.to_vec());
                 let before = self.sessions.insert(index, *image);
                 let before = before.unwrap_or_else(|| panic!("{index} was not there")).urr_ids;
                 let is_gone = |urr: &UrrId| !urrs.contains(urr) || fresh.contains(urr);

@@ -153,7 +153,8 @@ impl<I: Io> Worker<I> {
         let Some(pdr) = pdrs.find(is_downlink) else {
             return;
         };
-        for one in image.dropped.iter_mut().filter(|one| pdr.urrs.contains(&one.urr)) {
+        let dropped = image.dropped.there().into_iter().flatten();
+        for one in dropped.filter(|one| pdr.urrs.contains(&one.urr)) {
             one.count(octets);
         }
         self.tell_dropped(session);
@@ -165,7 +166,8 @@ impl<I: Io> Worker<I> {
         let Some(image) = self.sessions.image_mut(session) else {
             return;
         };
-        for one in image.dropped.iter_mut().filter(|one| one.is_reached()) {
+        let dropped = image.dropped.there().into_iter().flatten();
+        for one in dropped.filter(|one| one.is_reached()) {
             let event = Event::DroppedReached {
                 session,
                 urr: one.urr,
@@ -209,7 +211,8 @@ impl<I: Io> Worker<I> {
     /// Control could not be told: the next packet is as the first.
     fn forget_status(&mut self, (session, slot): (SessionIndex, u16), status: DataStatus) {
         let image = self.sessions.image_mut(session);
-        if let Some(told) = image.and_then(|image| image.told.get_mut(usize::from(slot))) {
+        let told = image.and_then(|image| image.told.there()?.get_mut(usize::from(slot)));
+        if let Some(told) = told {
             told.forget(status);
         }
     }
@@ -362,7 +365,7 @@ impl<I: Io> Worker<I> {
             return;
         };
         let image = &slot.image;
-        for action in &image.quota_actions {
+        for action in image.quota_actions.iter() {
             let is_stopped = |direction| block.stopped(direction) >> action.urr & 1 == 1;
             let waiting = action.forward.and_then(|forward| image.buffering(forward));
             if let Some(Buffering { far, .. }) = waiting

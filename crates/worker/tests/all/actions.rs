@@ -155,7 +155,7 @@ fn packets_above_the_committed_rate_are_marked_yellow() {
         ebs: 10_000,
         aware: false,
     };
-    image.block.meters = vec![[None, Some(spec)]];
+    image.block.made().meters = vec![[None, Some(spec)]];
     world
         .apply(0, SessionChange::Replace(image, Farewell::default()))
         .expect("it is there");
@@ -381,7 +381,7 @@ fn a_mirror_gets_what_the_peer_gets() {
 fn a_mirror_that_is_not_there_costs_the_copy_alone() {
     let mut world = World::new();
     let mut image = world.image(1, &Arc::new(session()), None).expect("it compiles");
-    for forward in &mut image.block.forwards {
+    for forward in &mut image.block.made().forwards {
         forward.mirror = Some(PortId(99));
     }
     world

@@ -36,7 +36,7 @@ fn bounded(bounds: Bounds) -> World {
     let mut image = world
         .image(1, &std::sync::Arc::new(rules()), None)
         .expect("it compiles");
-    image.block.bounds = vec![bounds];
+    image.block.made().bounds = vec![bounds];
     world
         .apply(0, SessionChange::Install(image))
         .expect("there is room");
@@ -136,7 +136,7 @@ fn other_rules_with_bounds_that_are_reached_already_tell_so_without_a_packet() {
     assert!(send(&mut world) && send(&mut world));
     let rules = std::sync::Arc::new(rules());
     let mut image = world.image(1, &rules, None).expect("it compiles");
-    image.block.bounds = vec![bounds(150, 200)];
+    image.block.made().bounds = vec![bounds(150, 200)];
     let change = SessionChange::Replace(image, Farewell::default());
     assert_eq!(world.apply(0, change), Ok(None));
     world.poll();
@@ -156,7 +156,7 @@ fn a_session_on_its_way_out_keeps_half_of_its_limits() {
     assert!(send(&mut world));
     let rules = std::sync::Arc::new(rules());
     let mut image = world.image(1, &rules, None).expect("it compiles");
-    image.block.bounds = vec![bounds(10_000, 1_001)];
+    image.block.made().bounds = vec![bounds(10_000, 1_001)];
     image.meter_share = MeterShare::Leaving;
     let change = SessionChange::Replace(image, Farewell::default());
     let counts = world.apply(0, change).expect("it is there").expect("counts");

@@ -388,7 +388,7 @@ impl Trial {
 /// An image whose counters stop at nothing, but for those of URRs whose quotas are used up.
 fn bounded(mut image: Box<SessionImage>, exhausted: &[UrrId]) -> Box<SessionImage> {
     let ids = image.urr_ids.iter();
-    image.block.bounds = ids.map(|id| bounds_of(*id, exhausted)).collect();
+    image.block.made().bounds = ids.map(|id| bounds_of(*id, exhausted)).collect();
     image
 }
 

@@ -62,7 +62,7 @@ fn image(
         .image(1, &Arc::new(rules.clone()), None)
         .expect("it compiles");
     let mut image = Box::new(image.with_share(share));
-    image.packets = left;
+    image.packets = left.into();
     image
 }
 

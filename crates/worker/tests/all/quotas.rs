@@ -49,7 +49,7 @@ impl Case {
         let mut rules = session();
         edit(&mut rules);
         let mut image = world.image(1, &Arc::new(rules), None).expect("it compiles");
-        image.block.bounds = vec![quota(octets)];
+        image.block.made().bounds = vec![quota(octets)];
         world
             .apply(0, SessionChange::Install(image.clone()))
             .expect("there is room");
@@ -69,7 +69,7 @@ impl Case {
         edit(&mut rules);
         let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
         self.image = image.expect("it compiles");
-        self.image.block.bounds = vec![quota(octets)];
+        self.image.block.made().bounds = vec![quota(octets)];
         let change = SessionChange::Replace(self.image.clone(), Farewell::default());
         self.world.apply(0, change).expect("it is there");
     }

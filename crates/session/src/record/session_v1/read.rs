@@ -9,6 +9,7 @@ use rules::model::{self, SessionRules};
 use rules::network::{Network, PolicyId};
 use rules::predefined::Rulebase;
 use rules::prefix::IpPrefix;
+use rules::seldom::Seldom;
 use std::sync::Arc;
 
 use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
@@ -241,8 +242,10 @@ impl<'a> Reader<'a> {
         Account {
             subscriber: account.subscriber.map(subscriber).map(Arc::new),
             since: account.since.map(|since| self.moment(since)),
-            reports: account.reports,
-            count: count(account.count),
+            entered: Seldom::from(Entered {
+                reports: account.reports,
+                count: count(account.count),
+            }),
         }
     }
 
