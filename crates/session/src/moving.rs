@@ -274,7 +274,8 @@ impl Sessions {
                     session.metering.lent.clone_from(&packets);
                 }
                 image.packets = packets;
-                usage::share_limits(&image.urr_ids, &mut image.block.bounds, &counters);
+                let slots = image.counters();
+                usage::share_limits(&slots, &mut image.block.bounds, &counters);
                 self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
             }
             _ => self.fail_move(now, MoveFault::Failed),
