@@ -127,6 +127,7 @@ fn image() -> impl Strategy<Value = BlockImage> {
                 closed_dl: closed[1],
                 urrs,
                 before_qos,
+                units: 0,
                 bounds,
                 near,
             }

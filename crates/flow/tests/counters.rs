@@ -207,6 +207,47 @@ fn a_packet_lost_later_is_taken_back_where_it_counted() {
     );
 }
 
+#[test]
+fn a_counter_of_units_counts_one_for_each_packet_and_its_limit_stops_all() {
+    // Octets, and what is one each: at most three.
+    let mut world = World::new(&[watermark(10_000), limit_of(3)]);
+    world.image.units = 0b10;
+    world.replace(&ReplaceMap::NONE);
+    let second = Second::of(Nanos::ZERO);
+    let count = |world: &mut World, urrs| world.live(UP).count_with_units(urrs, 500, second);
+    assert_eq!(count(&mut world, 0b11), Counted::PASSED);
+    assert_eq!(count(&mut world, 0b01), Counted::PASSED);
+    assert_eq!(count(&mut world, 0b11), Counted::PASSED);
+    assert_eq!([0, 1].map(|slot| world.octets(slot)[0]), [1500, 2]);
+    // One is lost, and what is counted goes on where the block is another.
+    let flow::Installed { block, generation } = world.installed;
+    assert!(world.blocks.uncount(block, generation, 0b11, UP, 500));
+    assert_eq!([0, 1].map(|slot| world.octets(slot)[0]), [1000, 1]);
+    world.image.forwards = vec![flow::Forward::DROP; 9];
+    world.replace(&ReplaceMap::SAME);
+    assert_eq!(count(&mut world, 0b11), Counted::PASSED);
+    assert_eq!(count(&mut world, 0b11).limits, 0b10, "the third is the last");
+    assert!(world.live(UP).is_stopped(0b11) && world.live(DOWN).is_stopped(0b10));
+    assert!(!world.live(UP).is_stopped(0b01));
+    // What does not fit counts nowhere.
+    world.image.bounds = vec![watermark(10_000), limit_of(3)];
+    let block = world.installed.block;
+    assert!(world.blocks.set_bounds(block, 1, &limit_of(3)));
+    let counted = count(&mut world, 0b11);
+    assert_eq!(counted.action, Some(LimitAction::Drop));
+    assert_eq!([0, 1].map(|slot| world.octets(slot)[0]), [2000, 3]);
+}
+
+fn limit_of(most: u64) -> Bounds {
+    Bounds {
+        watermarks: Volumes::NONE,
+        limit: Some(CounterLimit {
+            octets: Volumes::of_total(most),
+            action: LimitAction::Drop,
+        }),
+    }
+}
+
 /// The plain model of one URR.
 struct Model {
     bounds: Bounds,

@@ -126,6 +126,7 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
             .offends(IeType::OUTER_HEADER_CREATION),
         CompileFault::NoLinkedUrr(_) => rejected.offends(IeType::LINKED_URR_ID),
         CompileFault::NoQuotaAction(_) => rejected.offends(IeType::FAR_ID),
+        CompileFault::NoEvents(_) => rejected.offends(IeType::MEASUREMENT_METHOD),
         CompileFault::TwoMarks => rejected.offends(IeType::DL_FLOW_LEVEL_MARKING),
         CompileFault::GbrAboveMbr => rejected.offends(IeType::GBR),
         CompileFault::Correlated => rejected.offends(IeType::QER_CORRELATION_ID),

@@ -15,7 +15,7 @@ use crate::reports::Events;
 use crate::requests::Purpose;
 use crate::serve_session::{address_of, v4, v6};
 use crate::sets::Route;
-use crate::usage::{application, detected, session_report};
+use crate::usage::{application, detected, event, session_report};
 
 impl Endpoint {
     /// Sends the reports whose turn has come.
@@ -67,11 +67,13 @@ impl Endpoint {
         let rules = self.sessions.session(seid).map(|session| session.rules());
         let of = |one| rules.and_then(|rules| application(one, rules));
         let applications: Vec<_> = events.usage.iter().map(of).collect();
-        let usage = events.usage.iter().zip(&applications);
+        let stamps: Vec<_> = events.usage.iter().map(|one| event(one, clock)).collect();
+        let usage = events.usage.iter().zip(applications.iter().zip(&stamps));
         let usage: Vec<_> = usage
-            .flat_map(|(one, application)| {
+            .flat_map(|(one, (application, stamp))| {
                 one.parts().map(move |part| UsageReportSessionReport {
                     application_detection_information: detected(application),
+                    event_time_stamp: Repeated::new(stamp.as_slice()),
                     ..session_report(&part, clock, events.query(one))
                 })
             })

@@ -7,7 +7,7 @@ use pfcp::group::{
 };
 use pfcp::ie::{
     ApplicationId, DurationMeasurement, EndTime, QueryUrrReference, StartTime, TimeOfFirstPacket,
-    TimeOfLastPacket, UrSeqn, UrrId, UsageInformation, UsageReportTrigger, VolumeMeasurement,
+    TimeOfLastPacket, TimeStamp, UrSeqn, UrrId, UsageInformation, UsageReportTrigger, VolumeMeasurement,
 };
 use rules::model::{MeasurementMethod, SessionRules};
 use session::{Moment, UsageReport, UsageTriggers};
@@ -45,6 +45,13 @@ fn duration(usage: &UsageReport) -> Option<DurationMeasurement> {
     let is_measured = !is_only(usage, UsageTriggers::MEASURE_NOTHING);
     let seconds = usage.duration.filter(|_| is_measured);
     seconds.map(|seconds| DurationMeasurement(seconds.0))
+}
+
+/// When the event came that a report is made for: the report is made as soon as it is known.
+pub(crate) fn event(usage: &UsageReport, clock: u64) -> Option<TimeStamp> {
+    let triggers = UsageTriggers::EVETH.with(UsageTriggers::EVEQU);
+    let is_for_one = usage.triggers.intersects(triggers) && usage.count.events > 0;
+    is_for_one.then(|| TimeStamp::from_unix(unix(clock, usage.end)))
 }
 
 /// Seconds since 1970 of a moment.
@@ -158,6 +165,7 @@ mod tests {
                 ul_octets: 100,
                 dl_packets: 3,
                 dl_octets: 900,
+                events: 4,
             },
             before_qos: None,
             tells_packets: false,

@@ -181,6 +181,9 @@ pub struct Usage {
     /// The time used, of a URR that measures it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub duration_s: Option<u64>,
+    /// The events counted, of a URR that counts them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub events: Option<u64>,
     /// When the first packet of the measurement was counted, where that is known.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub first_packet_ms: Option<u64>,

@@ -17,8 +17,8 @@ use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark,
 
 use crate::classifier::{self, Classifier, Exemption};
 use crate::image::{
-    CompileError, CompileFault, Copies, Decision, Dropped, Inactivity, MeterShare, QuotaAction, SessionImage,
-    Told,
+    CompileError, CompileFault, Copies, Decision, Dropped, EventCounters, Inactivity, MeterShare,
+    QuotaAction, SessionImage, Told,
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
@@ -122,6 +122,7 @@ pub fn compile(
         Ok(forward)
     })?;
     let quota_actions = quota_actions(rules)?;
+    let events = events(rules, network)?;
     let block = BlockImage {
         near: near(rules, &decisions),
         forwards,
@@ -130,7 +131,8 @@ pub fn compile(
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: (rules.urrs().len() + own_counters(rules)) as u8,
-        before_qos: rules.before_qos_slots().count() as u8,
+        before_qos: (rules.before_qos_slots().count() + usize::from(rules.event_mark().is_some())) as u8,
+        units: mask(rules.event_slots().map(|(slot, _)| slot.into())),
         shared: rules.policers(),
         ..BlockImage::default()
     };
@@ -142,10 +144,11 @@ pub fn compile(
         classifier,
         block: block.into(),
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
+        events: events.into(),
         fresh_urrs: Seldom::NONE,
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
-            counter: rules.urrs().len() as u8,
+            counter: rules.urr_counters() as u8,
         }),
         content_rest: rules.content_rest(),
         ue_addresses: ue_addresses(rules, network),
@@ -422,15 +425,46 @@ fn quota_actions(rules: &SessionRules) -> Result<Vec<QuotaAction>, CompileError>
     Ok(actions)
 }
 
+/// What is counted as an event: of each PDR that a URR counts events of, by its application (TS 29.244 §5.2.2.2.1,
+/// NOTE 7).
+fn events(rules: &SessionRules, network: &Network) -> Result<EventCounters, CompileError> {
+    let slots = (0..).zip(rules.urrs());
+    let counting = slots.filter(|(_, urr)| urr.counts_events());
+    let mut counters = EventCounters {
+        urrs: counting.map(|(slot, _)| slot).collect(),
+        logic: Vec::new(),
+    };
+    if counters.urrs.is_empty() {
+        return Ok(counters);
+    }
+    for (slot, pdr) in (0..).zip(rules.pdrs()) {
+        let counts = |urr: &&Urr| urr.counts_events() && pdr.may_count_in(urr.id);
+        let Some(urr) = rules.urrs().iter().find(counts) else {
+            continue;
+        };
+        let application = pdr.pdi.application.as_ref();
+        let logic = application.and_then(|application| network.events(&application.id));
+        let logic = logic.ok_or(CompileError {
+            rule: urr.id.into(),
+            reason: CompileFault::NoEvents(pdr.id),
+        })?;
+        counters.logic.push((slot, logic));
+    }
+    Ok(counters)
+}
+
 /// Counters beside one for each URR.
 fn own_counters(rules: &SessionRules) -> usize {
     let own = usize::from(rules.inactivity_timer().is_some()) + usize::from(rules.content_rest().is_some());
-    own + rules.before_qos_slots().count()
+    let events = rules.event_slots().count() + usize::from(rules.event_mark().is_some());
+    own + events + rules.before_qos_slots().count()
 }
 
 /// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.
 fn activity(rules: &SessionRules) -> u64 {
-    rules.inactivity_timer().map_or(0, |_| mask([rules.urrs().len()]))
+    rules
+        .inactivity_timer()
+        .map_or(0, |_| mask([rules.urr_counters()]))
 }
 
 /// Where the FARs that redirect do so.

@@ -15,12 +15,12 @@ use packet::Teid;
 use crate::classifier::{Classifier, Exemption};
 use crate::compile::Hold;
 use crate::model::{
-    ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, QerId, Redirect, RuleRef,
+    ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, PdrId, QerId, Redirect, RuleRef,
     SdfFilterId, SessionRules, UrrId, Verb,
 };
-use crate::network::{InstanceId, LocalId, VrfId};
+use crate::network::{EventLogic, InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
-use crate::seldom::Seldom;
+use crate::seldom::{Nothing, Seldom};
 
 /// What happens to packets that a PDR detects: slots of the session's block. The flow key that it may be kept under
 /// is told with each match: [`Match::key`](crate::Match::key).
@@ -96,8 +96,10 @@ pub struct SessionImage {
     pub classifier: Classifier,
     /// The block: forwards by FAR slot, marks and gates by QER slot.
     pub block: Seldom<BlockImage>,
-    /// The URR of each counter slot.
+    /// The URR of each counter slot; behind them are those of [`events`](Self::events).
     pub urr_ids: Vec<UrrId>,
+    /// Where and what events are counted.
+    pub events: Seldom<EventCounters>,
     /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
     pub fresh_urrs: Seldom<Vec<UrrId>>,
     /// The session's inactivity timer, and the counter slot that it is told by.
@@ -134,6 +136,42 @@ pub struct SessionImage {
 }
 
 const _: () = assert!(size_of::<SessionImage>() <= 256, "there are very many");
+
+/// The counters of events, of which a packet is one or none in each, and what is an event.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EventCounters {
+    /// The slot of each URR that counts events, in the order of their counters: those lie behind the counters of all
+    /// URRs.
+    pub urrs: Vec<u8>,
+    /// By the slot of a PDR, in rising order: what is an event among its packets, where they count as such.
+    pub logic: Vec<(u16, EventLogic)>,
+}
+
+impl Nothing for EventCounters {
+    const NOTHING: &'static Self = &Self {
+        urrs: Vec::new(),
+        logic: Vec::new(),
+    };
+}
+
+impl From<EventCounters> for Seldom<EventCounters> {
+    /// Those of nothing are not there.
+    fn from(counters: EventCounters) -> Self {
+        match counters.urrs.is_empty() && counters.logic.is_empty() {
+            true => Self::NONE,
+            false => Self::of(counters),
+        }
+    }
+}
+
+impl EventCounters {
+    /// What is an event among the packets of the PDR in this slot; nothing of most.
+    pub fn of(&self, pdr: u16) -> EventLogic {
+        let place = self.logic.binary_search_by_key(&pdr, |(slot, _)| *slot);
+        let logic = place.ok().and_then(|place| self.logic.get(place));
+        logic.map_or(EventLogic::default(), |(_, logic)| *logic)
+    }
+}
 
 /// What is left of a QER's packet rates, by [`Direction`].
 pub type PacketsLeft = (QerId, [PacketState; 2]);
@@ -325,6 +363,36 @@ impl SessionImage {
         self.copies.get(place).map(|(_, copies)| *copies)
     }
 
+    /// The slots of URRs' counters of events, with the slot of the URR that each is of.
+    pub fn event_slots(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
+        (self.urr_ids.len() as u8..).zip(self.events.urrs.iter().copied())
+    }
+
+    /// The slots that events count in: bit n is slot n.
+    pub fn event_mask(&self) -> u64 {
+        self.event_slots()
+            .fold(0, |mask, (slot, _)| mask | 1 << (slot & 63))
+    }
+
+    /// The counters of its URRs, by slot.
+    pub fn counters(&self) -> Vec<Counter> {
+        let own = self.urr_ids.iter().copied().map(Counter::Volume);
+        let id = |(_, urr): (u8, u8)| self.urr_ids.get(usize::from(urr)).copied().map(Counter::Events);
+        own.chain(self.event_slots().filter_map(id)).collect()
+    }
+
+    /// The slot of a counter of a URR.
+    pub fn slot_of(&self, counter: Counter) -> Option<u8> {
+        let urr = self.urr_ids.iter().position(|id| *id == counter.urr())? as u8;
+        match counter {
+            Counter::Volume(_) => Some(urr),
+            Counter::Events(_) => {
+                let mut events = self.event_slots();
+                events.find(|(_, of)| *of == urr).map(|(slot, _)| slot)
+            }
+        }
+    }
+
     /// The slots of packet rates, behind those of the QERs.
     pub fn packet_slots(&self) -> impl Iterator<Item = (u8, QerId)> + '_ {
         let first = self.rules.qers().len() as u8;
@@ -400,6 +468,30 @@ fn slots_keep<R, I: PartialEq>(new: &[R], old: &[R], id: impl Fn(&R) -> I) -> bo
     new.iter().zip(old).all(|(new, old)| id(new) == id(old))
 }
 
+/// A counter of a URR.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Counter {
+    /// That of octets and packets, which every URR has.
+    Volume(UrrId),
+    /// That of events.
+    Events(UrrId),
+}
+
+impl Counter {
+    /// The URR.
+    pub const fn urr(self) -> UrrId {
+        match self {
+            Self::Volume(urr) | Self::Events(urr) => urr,
+        }
+    }
+}
+
+impl From<UrrId> for Counter {
+    fn from(urr: UrrId) -> Self {
+        Self::Volume(urr)
+    }
+}
+
 /// One operation on a worker's sessions.
 #[derive(Clone, Debug)]
 pub enum SessionChange {
@@ -407,9 +499,9 @@ pub enum SessionChange {
     Install(Box<SessionImage>),
     /// A session that the worker has, by its index.
     Replace(Box<SessionImage>, Farewell),
-    /// The counters of these URRs get other watermarks and limits, compared with what they have counted in all; those
+    /// These counters of URRs get other watermarks and limits, compared with what they have counted in all; those
     /// that were stopped go on, unless they are beyond their limit. No flow is touched.
-    Bound(SessionIndex, Vec<(UrrId, Bounds)>),
+    Bound(SessionIndex, Vec<(Counter, Bounds)>),
     /// The session goes.
     Remove(SessionIndex),
 }
@@ -474,6 +566,8 @@ pub enum CompileFault {
     NoLinkedUrr(UrrId),
     /// A URR's FAR ID for Quota Action names a FAR that does not exist.
     NoQuotaAction(FarId),
+    /// A URR counts events, and a PDR that names it looks for no application of which any are configured.
+    NoEvents(PdrId),
     /// URRs exempt more flows from their quotas than `max` in all.
     TooManyExempt {
         /// The most there may be.
@@ -541,6 +635,10 @@ impl fmt::Display for CompileFault {
             Self::Missing(rule) => write!(f, "names {rule}, which does not exist"),
             Self::NoLinkedUrr(urr) => write!(f, "is linked to URR {urr}, which does not exist"),
             Self::NoQuotaAction(far) => write!(f, "has FAR {far} for Quota Action, which does not exist"),
+            Self::NoEvents(pdr) => write!(
+                f,
+                "counts events, and {pdr} looks for no application of which events are configured"
+            ),
             Self::TooManyExempt { max } => write!(
                 f,
                 "exempts more from its quota than the {max} flows that a session may exempt"

@@ -13,6 +13,7 @@ mod arrival;
 mod build;
 mod detect;
 mod egress;
+mod events;
 mod police;
 mod quotas;
 mod redirect;
@@ -39,6 +40,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The URRs that it counts in, in the order of their slots; none for a packet that is dropped.
     pub counted: Vec<Counted>,
+    /// Those of them that count events, if it is one.
+    pub events: Vec<UrrId>,
     /// The URRs that it counts in before QoS enforcement, whatever becomes of it then.
     pub counted_before_qos: Vec<Counted>,
     /// What it is billed as, if it is of a predefined rule that says so; nothing for a packet that is dropped.
@@ -187,6 +190,7 @@ impl<'a> Session<'a> {
         let mut verdict = Verdict {
             outcome: Outcome::Dropped(DropReason::NoMatchingPdr),
             counted: Vec::new(),
+            events: Vec::new(),
             counted_before_qos: Vec::new(),
             billed: None,
             pdr: None,
@@ -247,6 +251,7 @@ impl<'a> Session<'a> {
         self.check_destination(arrival, &pdr, &tuple)?;
         let left = self.forward(arrival, (&pdr, &tuple), police, verdict)?;
         verdict.counted = self.counts_in(&pdr, (octets, direction), |_| true);
+        verdict.events = self.events(&pdr, &tuple, arrival.user_packet(&tuple));
         verdict.billed = content.map(|content| Billed {
             content: content.clone(),
             octets,

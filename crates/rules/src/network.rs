@@ -4,6 +4,7 @@
 //! here are plain scans for control and for the interpreter; a worker has tables of its own.
 
 use core::fmt;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
@@ -14,12 +15,14 @@ use crate::prefix::IpPrefix;
 use multipath::{Group, MOST_NEXT_HOPS, NextHop, Spread};
 
 mod dscp;
+mod events;
 mod hairpin;
 pub mod multipath;
 mod policer;
 mod policy;
 
 pub use dscp::{DscpMark, DscpTable};
+pub use events::EventLogic;
 pub use hairpin::{Hairpin, PlainRoute, UeRoute};
 pub use policer::{Policer, Policers, SNssai};
 pub use policy::{ForwardingPolicy, PolicyId};
@@ -173,6 +176,8 @@ pub enum NetworkError {
     Policy(String),
     /// A policer without a name of its own or sessions of its own.
     Policer(String),
+    /// Events of an application without an identifier of its own, or of no kind: by that identifier.
+    Event(String),
 }
 
 impl fmt::Display for NetworkError {
@@ -223,6 +228,10 @@ impl fmt::Display for NetworkError {
                 f,
                 "policer {name:?}: the name is empty or used twice, or it is for all sessions or for the same as another"
             ),
+            Self::Event(application) => write!(
+                f,
+                "events of application \"{application}\": the identifier is empty or used twice, or nothing is detected"
+            ),
             Self::MixedRoles(name) => write!(
                 f,
                 "{name}: role n6 beside n3, n9 or n4u: UEs would reach gNBs; give each an instance of its own, on a VLAN or port"
@@ -245,6 +254,7 @@ pub struct Network {
     groups: Vec<Group>,
     policies: Vec<ForwardingPolicy>,
     policers: Policers,
+    events: BTreeMap<Box<[u8]>, EventLogic>,
     redirect_secret: Secret,
 }
 

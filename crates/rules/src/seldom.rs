@@ -33,6 +33,11 @@ impl<T> Seldom<T> {
     /// Not there.
     pub const NONE: Self = Self(None);
 
+    /// There.
+    pub(crate) fn of(it: T) -> Self {
+        Self(Some(Box::new(it)))
+    }
+
     /// It, if it is there.
     pub fn there(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()

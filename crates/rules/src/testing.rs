@@ -27,7 +27,7 @@ use crate::model::{
     SourceInterface, UeIpAddress, Urr, UrrId,
 };
 use crate::network::multipath::{GroupId, PATHS};
-use crate::network::{Hairpin, Instance, InstanceId, Network, PortId, Roles, Route, VrfId};
+use crate::network::{EventLogic, Hairpin, Instance, InstanceId, Network, PortId, Roles, Route, VrfId};
 
 /// The access side: 10.0.3.1/24, 2001:db8:3::1/64, and routers to all gNBs.
 pub const N3: InstanceId = InstanceId(0);
@@ -44,6 +44,8 @@ pub const N3_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 1);
 pub const N9_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 1);
 /// A gNB, on the link of N3.
 pub const GNB: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 7);
+/// The identifier of an application with events: connections of TCP, and requests of DNS.
+pub const EVENTFUL: [u8; 3] = *b"app";
 /// A UE.
 pub const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 2);
 /// The same UE's IPv6 prefix, a /64.
@@ -87,7 +89,15 @@ pub fn network() -> Network {
         &[("0.0.0.0/0", "10.1.6.254")],
     );
     other.vrf = VrfId(1);
-    Network::new(vec![n3, n6, n9, other]).expect("a network without contradictions")
+    let network = Network::new(vec![n3, n6, n9, other]);
+    let network = network.and_then(|network| network.with_events(events()));
+    network.expect("a network without contradictions")
+}
+
+/// The events of [`EVENTFUL`].
+fn events() -> Vec<(Box<[u8]>, EventLogic)> {
+    let logic = EventLogic::TCP_CONNECTION.with(EventLogic::DNS_REQUEST);
+    vec![(EVENTFUL.into(), logic)]
 }
 
 fn instance(

@@ -367,6 +367,8 @@ pub(crate) fn renewed(update: &UrrUpdate) -> (UrrId, Renewed) {
         volume_quota: is_given(&update.volume_quota),
         time_threshold: is_given(&update.time_threshold),
         time_quota: is_given(&update.time_quota),
+        event_threshold: is_given(&terms.event_threshold),
+        event_quota: is_given(&terms.event_quota),
         period: is_given(&update.measurement_period),
         holding: is_given(&terms.quota_holding_time),
         validity: is_given(&terms.quota_validity_time),

@@ -274,7 +274,8 @@ impl Sessions {
                     session.metering.lend(&packets);
                 }
                 image.packets = packets.into();
-                usage::share_limits(&image.urr_ids, &mut image.block.made().bounds, &counters);
+                let slots = image.counters();
+                usage::share_limits(&slots, &mut image.block.made().bounds, &counters);
                 self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
             }
             _ => self.fail_move(now, MoveFault::Failed),

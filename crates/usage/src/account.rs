@@ -27,7 +27,8 @@ pub(crate) struct Account {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acting {
     pub(crate) machine: Machine,
-    pub(crate) told: Option<Bounds>,
+    /// Of the counter of octets and of that of events.
+    pub(crate) told: Option<(Bounds, Bounds)>,
 }
 
 impl Account {
@@ -70,9 +71,16 @@ impl Account {
         }
     }
 
-    pub(crate) fn bounds(&self, urr: &Urr) -> Bounds {
-        self.acting.as_ref().map_or(Bounds::NONE, |acting| {
-            acting.machine.bounds(urr, self.reported, self.carried)
+    /// There is no counter of events any more: what it had and was not told is not measured.
+    pub(crate) fn forget_events(&mut self) {
+        (self.reported.events, self.carried.events) = (0, 0);
+    }
+
+    /// Of the counter of octets, and of that of events.
+    pub(crate) fn bounds(&self, urr: &Urr) -> (Bounds, Bounds) {
+        let acting = self.acting.as_ref();
+        acting.map_or((Bounds::NONE, Bounds::NONE), |acting| {
+            bounds_of(&acting.machine, urr, (self.reported, self.carried))
         })
     }
 
@@ -81,30 +89,44 @@ impl Account {
     }
 }
 
+/// What a machine wants of the counter of octets and of that of events, where so much was reported and carried.
+pub(crate) fn bounds_of(
+    machine: &Machine,
+    urr: &Urr,
+    (reported, carried): (UrrCount, UrrCount),
+) -> (Bounds, Bounds) {
+    (
+        machine.bounds(urr, reported, carried),
+        machine.event_bounds(urr, reported, carried),
+    )
+}
+
 /// An account as it is kept: a word that says which of its words there are, and those. What is nothing takes no room:
 /// an account with a volume threshold has 48 octets where the account itself has twelve times as many.
 #[derive(Clone, Debug)]
 pub(crate) struct Packed(Box<[u64]>);
 
 /// Words of an account that says everything, and the one before them.
-const MOST_WORDS: usize = 1 + 52;
+const MOST_WORDS: usize = 1 + 60;
 
 /// Where the words of an account stand among all. The words of one kind follow each other.
 mod place {
     pub(super) const REPORTED: u32 = 0;
-    pub(super) const CARRIED: u32 = REPORTED + 4;
-    pub(super) const NEXT: u32 = CARRIED + 4;
+    pub(super) const CARRIED: u32 = REPORTED + 5;
+    pub(super) const NEXT: u32 = CARRIED + 5;
     pub(super) const SINCE: u32 = NEXT + 1;
     pub(super) const TIMES: u32 = SINCE + 1;
     /// A word that says that there is a count, and the count.
     pub(super) const BEFORE_QOS: u32 = TIMES + 2;
     /// There is a machine; what of it is small.
-    pub(super) const MACHINE: u32 = BEFORE_QOS + 5;
+    pub(super) const MACHINE: u32 = BEFORE_QOS + 6;
     pub(super) const THRESHOLD: u32 = MACHINE + 1;
     pub(super) const AGAIN: u32 = THRESHOLD + 3;
     pub(super) const QUOTA: u32 = AGAIN + 3;
     /// Threshold, again, quota; measured, running, period, validity, monitoring.
-    pub(super) const CLOCK: u32 = QUOTA + 3;
+    /// Threshold, again, quota.
+    pub(super) const EVENTS: u32 = QUOTA + 3;
+    pub(super) const CLOCK: u32 = EVENTS + 3;
     pub(super) const HEARD: u32 = CLOCK + 8;
     pub(super) const ACTIVE: u32 = HEARD + 3;
     pub(super) const TRAFFIC: u32 = ACTIVE + 3;
@@ -112,7 +134,9 @@ mod place {
     pub(super) const SEEN: u32 = TRAFFIC + 3;
     pub(super) const WATERMARKS: u32 = SEEN + 2;
     pub(super) const LIMIT: u32 = WATERMARKS + 3;
-    pub(super) const END: u32 = LIMIT + 3;
+    /// Watermark and limit of the counter of events, of which only the sum is one.
+    pub(super) const EVENTS_TOLD: u32 = LIMIT + 3;
+    pub(super) const END: u32 = EVENTS_TOLD + 2;
 }
 
 const _: () = assert!(place::END < u64::BITS && 1 + place::END as usize <= MOST_WORDS);
@@ -224,8 +248,9 @@ impl Writer {
             ul_octets,
             dl_packets,
             dl_octets,
+            events,
         } = count;
-        let words = [ul_packets, ul_octets, dl_packets, dl_octets];
+        let words = [ul_packets, ul_octets, dl_packets, dl_octets, events];
         for (place, word) in (place..).zip(words) {
             self.number(place, word);
         }
@@ -244,15 +269,17 @@ impl Writer {
     }
 
     fn acting(&mut self, Acting { machine, told }: &Acting) {
-        let limit = told.and_then(|bounds| bounds.limit);
-        self.put(place::MACHINE, small(machine, told.is_some(), limit));
+        let (limit, event_limit) = told.map_or((None, None), |(octets, events)| (octets.limit, events.limit));
+        self.put(place::MACHINE, small(machine, told.is_some(), (limit, event_limit)));
         self.machine(machine);
-        if let Some(Bounds { watermarks, .. }) = told {
+        if let Some((Bounds { watermarks, .. }, _)) = told {
             self.three(place::WATERMARKS, of_volumes(*watermarks));
         }
         if let Some(limit) = limit {
             self.three(place::LIMIT, of_volumes(limit.octets));
         }
+        self.option(place::EVENTS_TOLD, told.and_then(|(_, events)| events.watermarks.total));
+        self.option(place::EVENTS_TOLD + 1, event_limit.and_then(|limit| limit.octets.total));
     }
 
     fn machine(&mut self, machine: &Machine) {
@@ -263,6 +290,9 @@ impl Writer {
             time_threshold,
             time_again,
             time_quota,
+            event_threshold,
+            event_again,
+            event_quota,
             measured,
             running,
             period,
@@ -281,6 +311,7 @@ impl Writer {
         self.three(place::THRESHOLD, of_volume(volume_threshold));
         self.three(place::AGAIN, of_volume(volume_again));
         self.three(place::QUOTA, of_volume(volume_quota));
+        self.three(place::EVENTS, [*event_threshold, *event_again, *event_quota]);
         let nanos = |nanos: Option<i64>| nanos.map(|nanos| nanos as u64);
         let moment = |at: Option<Moment>| at.map(|at| at.0 as u64);
         let clock = [
@@ -349,7 +380,7 @@ impl Reader<'_> {
     }
 
     fn count(&mut self, place: u32) -> UrrCount {
-        if self.there & places(place, 4) == 0 {
+        if self.there & places(place, 5) == 0 {
             return UrrCount::default();
         }
         UrrCount {
@@ -357,6 +388,7 @@ impl Reader<'_> {
             ul_octets: self.number(place + 1),
             dl_packets: self.number(place + 2),
             dl_octets: self.number(place + 3),
+            events: self.number(place + 4),
         }
     }
 
@@ -384,6 +416,7 @@ impl Reader<'_> {
         self.volume(place::THRESHOLD, &mut machine.volume_threshold);
         self.volume(place::AGAIN, &mut machine.volume_again);
         self.volume(place::QUOTA, &mut machine.volume_quota);
+        [machine.event_threshold, machine.event_again, machine.event_quota] = self.three(place::EVENTS);
         if self.there & TIMES_OF_MACHINE != 0 {
             self.clock(machine);
         }
@@ -396,7 +429,16 @@ impl Reader<'_> {
                 octets: to_volumes(octets),
                 action,
             });
-            *told = Some(Bounds { watermarks, limit });
+            let [watermark, stop] = [place::EVENTS_TOLD, place::EVENTS_TOLD + 1].map(|place| self.take(place));
+            let event_limit = action((small >> EVENT_ACTION) as u8).map(|action| CounterLimit {
+                octets: of_total(stop),
+                action,
+            });
+            let events = Bounds {
+                watermarks: of_total(watermark),
+                limit: event_limit,
+            };
+            *told = Some((Bounds { watermarks, limit }, events));
         }
     }
 
@@ -429,13 +471,18 @@ const STARTED: u64 = 1;
 const IDLE: u64 = 1 << 1;
 const TOLD: u64 = 1 << 2;
 const ACTION: u32 = 8;
+const EVENT_ACTION: u32 = 12;
 const EXHAUSTED: u32 = 16;
 const TRAFFIC: u32 = 24;
 const PENDING: u32 = 32;
 
 /// What of a machine, and of what its counter was told, takes a few bits.
-fn small(machine: &Machine, is_told: bool, limit: Option<CounterLimit>) -> u64 {
-    let action = limit.map_or(0, |limit| number_of(limit.action));
+fn small(
+    machine: &Machine,
+    is_told: bool,
+    (octets, events): (Option<CounterLimit>, Option<CounterLimit>),
+) -> u64 {
+    let [action, event_action] = [octets, events].map(|limit| limit.map_or(0, |limit| number_of(limit.action)));
     let flags = [
         (machine.started, STARTED),
         (machine.is_idle, IDLE),
@@ -444,12 +491,13 @@ fn small(machine: &Machine, is_told: bool, limit: Option<CounterLimit>) -> u64 {
     let flags = flags.iter().filter(|(is_set, _)| *is_set);
     flags.fold(0, |all, (_, flag)| all | flag)
         | u64::from(action) << ACTION
+        | u64::from(event_action) << EVENT_ACTION
         | u64::from(machine.exhausted.0) << EXHAUSTED
         | u64::from(split(machine.traffic).0) << TRAFFIC
         | u64::from(machine.pending.0) << PENDING
 }
 
-/// A number from 1 on.
+/// A number from 1 on, of 4 bits.
 fn number_of(action: LimitAction) -> u8 {
     match action {
         LimitAction::Event => 1,
@@ -461,7 +509,7 @@ fn number_of(action: LimitAction) -> u8 {
 fn action(number: u8) -> Option<LimitAction> {
     [LimitAction::Event, LimitAction::Drop, LimitAction::Trap]
         .into_iter()
-        .find(|action| number_of(*action) == number)
+        .find(|action| number_of(*action) == number & 0xf)
 }
 
 fn split(traffic: Traffic) -> (u8, Option<Heard>) {
@@ -500,6 +548,14 @@ fn of_volumes(volumes: Volumes) -> [Option<u64>; 3] {
     [volumes.total, volumes.uplink, volumes.downlink]
 }
 
+/// As bounds of events are: of both directions together.
+fn of_total(total: Option<u64>) -> Volumes {
+    Volumes {
+        total,
+        ..Volumes::NONE
+    }
+}
+
 fn to_volumes([total, uplink, downlink]: [Option<u64>; 3]) -> Volumes {
     Volumes {
         total,
@@ -518,7 +574,7 @@ mod tests {
     /// Words that are there or not: nothing, the least, the greatest, anything.
     fn words() -> impl Strategy<Value = Vec<(bool, u64)>> {
         let word = prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()];
-        prop::collection::vec((any::<bool>(), word), 80)
+        prop::collection::vec((any::<bool>(), word), 90)
     }
 
     /// Makes something of words.
@@ -558,6 +614,7 @@ mod tests {
                 ul_octets: self.number(),
                 dl_packets: self.number(),
                 dl_octets: self.number(),
+                events: self.number(),
             }
         }
 
@@ -585,6 +642,16 @@ mod tests {
             Bounds { watermarks, limit }
         }
 
+        fn event_bounds(&mut self) -> Bounds {
+            let (watermark, stop) = (self.option(), self.option());
+            let limit = action((self.number() % 4) as u8).map(|action| CounterLimit {
+                octets: of_total(stop),
+                action,
+            });
+            let watermarks = of_total(watermark);
+            Bounds { watermarks, limit }
+        }
+
         fn machine(&mut self) -> Machine {
             Machine {
                 volume_threshold: to_volume(self.three()),
@@ -593,6 +660,9 @@ mod tests {
                 time_threshold: self.nanos(),
                 time_again: self.nanos(),
                 time_quota: self.nanos(),
+                event_threshold: self.option(),
+                event_again: self.option(),
+                event_quota: self.option(),
                 measured: self.nanos().unwrap_or_default(),
                 running: self.at(),
                 started: self.is_there(),
@@ -620,7 +690,7 @@ mod tests {
                 before_qos: self.is_there().then(|| self.count()),
                 acting: self.is_there().then(|| Acting {
                     machine: self.machine(),
-                    told: self.is_there().then(|| self.bounds()),
+                    told: self.is_there().then(|| (self.bounds(), self.event_bounds())),
                 }),
             }
         }

@@ -7,9 +7,10 @@
 //! Accounts lie packed in the book ([`Packed`]): what is done with one is done with it taken out, and put back.
 
 use flow::{Bounds, Nanos, PacketTimes, Reached, UrrCount};
+use rules::image::Counter;
 use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
 
-use crate::account::{Account, Acting, Packed};
+use crate::account::{Account, Acting, Packed, bounds_of};
 use crate::by_urr::ByUrr;
 use crate::count::{combine, is_null, sum};
 use crate::machine::{Machine, Renewed};
@@ -41,6 +42,32 @@ pub struct Counted<'a> {
     pub urr: &'a Urr,
     /// What its slot has counted.
     pub count: UrrCount,
+}
+
+/// The bounds of counters by their slots: of each URR that of octets, then of each that has one that of events.
+fn by_slot(urrs: &[Urr], bounds: Vec<(Bounds, Bounds)>) -> Vec<Bounds> {
+    let events = urrs.iter().zip(&bounds).filter(|(urr, _)| urr.counts_events());
+    let events: Vec<Bounds> = events.map(|(_, (_, events))| *events).collect();
+    bounds
+        .into_iter()
+        .map(|(octets, _)| octets)
+        .chain(events)
+        .collect()
+}
+
+/// Each URR with the bounds of its counter of octets and of that of events, of bounds by slot; none where there are none.
+fn by_urr<'a>(
+    urrs: &'a [Urr],
+    bounds: &'a [Bounds],
+) -> impl Iterator<Item = (&'a Urr, Option<(Bounds, Bounds)>)> {
+    let mut events = bounds.iter().skip(urrs.len()).copied();
+    urrs.iter().zip(0..).map(move |(urr, slot)| {
+        let of_events = match urr.counts_events() {
+            true => events.next().unwrap_or_default(),
+            false => Bounds::NONE,
+        };
+        (urr, bounds.get::<usize>(slot).map(|octets| (*octets, of_events)))
+    })
 }
 
 /// The accounts of one session.
@@ -106,8 +133,7 @@ impl UsageBook {
     pub fn follow_told(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)], bounds: &[Bounds]) {
         let (now, setting) = (Moment::from(now), self.setting);
         self.accounts.reserve(urrs.len());
-        let bounds = bounds.iter().copied().map(Some).chain(std::iter::repeat(None));
-        for (urr, bounds) in urrs.iter().zip(bounds) {
+        for (urr, bounds) in by_urr(urrs, bounds) {
             let follow = |account: &mut Account| {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
                 follow_one(account, urr, new.map(|(_, what)| *what), now, setting);
@@ -340,8 +366,8 @@ impl UsageBook {
             return Vec::new();
         }
         let bounds = |urr: &Urr| self.account(urr.id).map(|account| account.bounds(urr));
-        let all = urrs.iter().map(|urr| bounds(urr).unwrap_or(Bounds::NONE));
-        all.collect()
+        let all = urrs.iter().map(|urr| bounds(urr).unwrap_or_default());
+        by_slot(urrs, all.collect())
     }
 
     /// The bounds that [`follow`](Self::follow) would lead to.
@@ -349,15 +375,14 @@ impl UsageBook {
         if !urrs.iter().any(Machine::is_needed) {
             return Vec::new();
         }
-        urrs.iter()
-            .map(|urr| self.preview_one(now.into(), urr, renewed))
-            .collect()
+        let bounds = urrs.iter().map(|urr| self.preview_one(now.into(), urr, renewed));
+        by_slot(urrs, bounds.collect())
     }
 
-    /// The same of one counter, without an account that is thrown away.
-    fn preview_one(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> Bounds {
+    /// The same of one URR, without an account that is thrown away.
+    fn preview_one(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> (Bounds, Bounds) {
         if !Machine::is_needed(urr) {
-            return Bounds::NONE;
+            return (Bounds::NONE, Bounds::NONE);
         }
         let account = self.account(urr.id);
         let known = account
@@ -373,17 +398,23 @@ impl UsageBook {
                 machine
             }
         };
-        machine.bounds(urr, reported, carried)
+        let (mut reported, mut carried) = (reported, carried);
+        if !urr.counts_events() {
+            (reported.events, carried.events) = (0, 0);
+        }
+        bounds_of(&machine, urr, (reported, carried))
     }
 
     /// The worker was told these bounds of `urrs`, by slot.
     pub fn told(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
-        for (urr, bounds) in urrs.iter().zip(bounds) {
-            self.tell(urr.id, *bounds);
+        for (urr, bounds) in by_urr(urrs, bounds) {
+            if let Some(bounds) = bounds {
+                self.tell(urr.id, bounds);
+            }
         }
     }
 
-    fn tell(&mut self, urr: UrrId, bounds: Bounds) {
+    fn tell(&mut self, urr: UrrId, bounds: (Bounds, Bounds)) {
         self.change(urr, |account| {
             if let Some(acting) = &mut account.acting {
                 acting.told = Some(bounds);
@@ -393,7 +424,7 @@ impl UsageBook {
 
     /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
     /// last, or if all are to be set again. They count as told then.
-    pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(UrrId, Bounds)> {
+    pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
         let bounds = |urr: &Urr| {
             let account = self.account(urr.id)?;
             let told = account.acting.as_ref()?.told;
@@ -403,12 +434,16 @@ impl UsageBook {
         if !again && urrs.iter().all(is_told) {
             return Vec::new();
         }
-        let wanted = |urr: &Urr| bounds(urr).map(|(_, wanted)| (urr.id, wanted));
-        let wanted: Vec<(UrrId, Bounds)> = urrs.iter().filter_map(wanted).collect();
-        for (urr, bounds) in &wanted {
+        let wanted = |urr: &Urr| bounds(urr).map(|(_, wanted)| (urr.id, urr.counts_events(), wanted));
+        let wanted: Vec<_> = urrs.iter().filter_map(wanted).collect();
+        for (urr, _, bounds) in &wanted {
             self.tell(*urr, *bounds);
         }
-        wanted
+        let counters = |(urr, counts_events, (octets, events)): (UrrId, bool, (Bounds, Bounds))| {
+            let events = counts_events.then_some((Counter::Events(urr), events));
+            core::iter::once((Counter::Volume(urr), octets)).chain(events)
+        };
+        wanted.into_iter().flat_map(counters).collect()
     }
 
     /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops
@@ -510,6 +545,9 @@ fn follow_one(account: &mut Account, urr: &Urr, renewed: Option<Renewed>, now: M
     if !urr.measures_before_qos() {
         account.before_qos = None;
     }
+    if !urr.counts_events() {
+        account.forget_events();
+    }
     if !Machine::is_needed(urr) {
         account.acting = None;
         return;
@@ -538,7 +576,11 @@ fn report(
         }
         return account.tell(urr, triggers, now);
     }
-    let used = account.used(count);
+    let mut used = account.used(count);
+    let all_events = used.events;
+    if let Some(machine) = account.machine_mut() {
+        used.events = machine.told_events(used, triggers);
+    }
     let measures = urr.method.contains(MeasurementMethod::DURAT);
     let machine = account.machine_mut();
     let duration = machine.filter(|_| measures).map(|machine| machine.seconds(now));
@@ -563,7 +605,10 @@ fn report(
         information: None,
     };
     account.reported = count;
-    account.carried = UrrCount::default();
+    account.carried = UrrCount {
+        events: all_events - used.events,
+        ..UrrCount::default()
+    };
     account.next = report.next_sequence();
     account.since = now;
     report
@@ -576,15 +621,18 @@ fn is_linked(urr: &Urr, cause: UrrId) -> bool {
 
 /// The bounds of a session's counters at a worker that has it for a while beside another one, where its counters begin
 /// at 0: of what the limits allow, the other, which has `counted` so much, has kept half.
-pub fn share_limits(urrs: &[UrrId], bounds: &mut [Bounds], counted: &[(UrrId, UrrCount)]) {
-    for (urr, bounds) in urrs.iter().zip(bounds) {
-        let count = counted.iter().find(|(id, _)| id == urr).map(|(_, count)| *count);
-        let count = count.unwrap_or_default();
-        let [total, uplink, downlink] = [
-            count.ul_octets.saturating_add(count.dl_octets),
-            count.ul_octets,
-            count.dl_octets,
-        ];
+pub fn share_limits(counters: &[Counter], bounds: &mut [Bounds], counted: &[(UrrId, UrrCount)]) {
+    for (counter, bounds) in counters.iter().zip(bounds) {
+        let count = counted.iter().find(|(id, _)| *id == counter.urr());
+        let count = count.map(|(_, count)| *count).unwrap_or_default();
+        let [total, uplink, downlink] = match counter {
+            Counter::Volume(_) => [
+                count.ul_octets.saturating_add(count.dl_octets),
+                count.ul_octets,
+                count.dl_octets,
+            ],
+            Counter::Events(_) => [count.events, 0, 0],
+        };
         let rest = |limit: Option<u64>, used: u64| {
             limit.map(|limit| {
                 let left = limit.saturating_sub(used);
@@ -606,134 +654,4 @@ fn of<'a>(urrs: &'a [Urr], counted: &[(UrrId, UrrCount)], id: UrrId) -> Option<C
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const URR: UrrId = UrrId(1);
-
-    static VOLUME: Urr = Urr::volume(URR);
-
-    fn counted(packets: u64) -> Counted<'static> {
-        Counted {
-            urr: &VOLUME,
-            count: count(packets),
-        }
-    }
-
-    fn count(packets: u64) -> UrrCount {
-        UrrCount {
-            ul_packets: packets,
-            ul_octets: packets * 100,
-            ..UrrCount::default()
-        }
-    }
-
-    fn book(now: u64) -> UsageBook {
-        let mut book = UsageBook::default();
-        book.follow(Nanos::from_secs(now), &[Urr::volume(URR)], &[]);
-        book
-    }
-
-    #[test]
-    fn each_packet_is_reported_once_and_reports_are_numbered() {
-        let mut book = book(1);
-        let first = book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
-        let last = book.report(Nanos::from_secs(3), counted(7), UsageTriggers::TERMR);
-        assert_eq!(
-            (first.sequence, first.count, first.start),
-            (0, count(5), Nanos::from_secs(1).into())
-        );
-        assert_eq!(
-            (last.sequence, last.count, last.start),
-            (1, count(2), Nanos::from_secs(2).into())
-        );
-    }
-
-    #[test]
-    fn what_a_lost_slot_counted_is_carried_into_the_next_report() {
-        let mut book = book(0);
-        book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
-        book.carry(URR, count(9));
-        let report = book.report(Nanos::ZERO, counted(1), UsageTriggers::TERMR);
-        assert_eq!(report.count, count(4 + 1));
-    }
-
-    #[test]
-    fn an_account_goes_on_where_its_checkpoint_stands() {
-        let mut book = book(1);
-        book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
-        let checkpoints = book.checkpoints(&[(URR, count(9))]);
-        let mut second = UsageBook::resuming(&checkpoints, Setting::default());
-        second.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
-        let report = second.report(Nanos::ZERO, counted(3), UsageTriggers::TERMR);
-        assert_eq!((report.sequence, report.count), (1, count(4 + 3)));
-        assert_eq!(report.start, Nanos::from_secs(2).into());
-    }
-
-    #[test]
-    fn a_urr_that_is_created_anew_starts_anew() {
-        let mut book = book(0);
-        book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
-        book.follow(Nanos::ZERO, &[], &[]);
-        book.follow(Nanos::from_secs(9), &[Urr::volume(URR)], &[]);
-        let report = book.report(Nanos::from_secs(9), counted(1), UsageTriggers::TERMR);
-        assert_eq!(
-            (report.sequence, report.count, report.start),
-            (0, count(1), Nanos::from_secs(9).into())
-        );
-        assert!(is_null(UrrCount::default()) && !is_null(report.count));
-    }
-
-    #[test]
-    fn usage_before_qos_has_a_report_and_a_number_of_its_own() {
-        let mut urr = Urr::volume(URR);
-        urr.information = MeasurementInformation::MBQE;
-        let counted = |packets| Counted {
-            urr: &urr,
-            count: count(packets),
-        };
-        let mut book = UsageBook::default();
-        book.follow(Nanos::ZERO, std::slice::from_ref(&urr), &[]);
-        book.add_before_qos(&[(URR, count(2)), (UrrId(9), count(1))]);
-        book.add_before_qos(&[(URR, count(1))]);
-        assert_eq!(book.checkpoints(&[])[0].before_qos, Some(count(3)));
-        let mut first = book.report(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
-        let parts: Vec<_> = first
-            .parts()
-            .map(|part| (part.sequence, part.count, part.information))
-            .collect();
-        assert_eq!(
-            parts,
-            [
-                (0, count(2), Some(UsageInformation::UAE)),
-                (1, count(3), Some(UsageInformation::UBE))
-            ]
-        );
-        book.add_before_qos(&[(URR, count(4))]);
-        let next = book.report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
-        let next = next.expect("something came");
-        assert_eq!((next.sequence, next.next_sequence()), (2, 4));
-        // Two that follow each other are one, and the numbers of the second are given again.
-        assert!(first.absorb(&next));
-        book.recall(&next);
-        assert_eq!((first.count, first.before_qos), (count(2), Some(count(7))));
-        assert!(
-            book.report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO)
-                .is_none()
-        );
-        let last = book.report(Nanos::ZERO, counted(2), UsageTriggers::TERMR);
-        assert_eq!((last.sequence, last.before_qos), (2, Some(UrrCount::default())));
-        // Who asks no more is told no more.
-        book.add_before_qos(&[(URR, count(1))]);
-        book.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
-        let plain = Counted {
-            urr: &VOLUME,
-            count: count(2),
-        };
-        let plain = book.report(Nanos::ZERO, plain, UsageTriggers::TERMR);
-        assert_eq!(
-            (plain.before_qos, plain.sequence, plain.next_sequence()),
-            (None, 4, 5)
-        );
-    }
-}
+mod tests;

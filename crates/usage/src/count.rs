@@ -4,7 +4,7 @@ use flow::UrrCount;
 
 /// Whether nothing was counted.
 pub(crate) fn is_null(count: UrrCount) -> bool {
-    count.ul_packets == 0 && count.dl_packets == 0
+    count.ul_packets == 0 && count.dl_packets == 0 && count.events == 0
 }
 
 /// Two counts together.
@@ -22,5 +22,6 @@ pub(crate) fn combine(a: UrrCount, b: UrrCount, op: fn(u64, u64) -> u64) -> UrrC
         ul_octets: op(a.ul_octets, b.ul_octets),
         dl_packets: op(a.dl_packets, b.dl_packets),
         dl_octets: op(a.dl_octets, b.dl_octets),
+        events: op(a.events, b.events),
     }
 }

@@ -14,6 +14,15 @@ pub(crate) const NANOS: i64 = 1_000_000_000;
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
 const FAR_AWAY: u64 = (1 << 56) - 2;
 
+/// Reports for these reasons alone leave events beyond a threshold to the next.
+const COUNTS_ON: UsageTriggers = UsageTriggers(
+    UsageTriggers::EVETH.0
+        | UsageTriggers::VOLTH.0
+        | UsageTriggers::TIMTH.0
+        | UsageTriggers::PERIO.0
+        | UsageTriggers::LIUSA.0,
+);
+
 /// What is used up: no packet of it passes any more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Exhausted(pub u8);
@@ -29,6 +38,8 @@ impl Exhausted {
     pub const TIME: u8 = 1 << 3;
     /// All quotas, by the Quota Holding Time or the Quota Validity Time.
     pub const VOID: u8 = 1 << 4;
+    /// The event quota.
+    pub const EVENTS: u8 = 1 << 5;
 
     const VOLUME: u8 = Self::TOTAL | Self::UPLINK | Self::DOWNLINK;
     const STOPS_TIME: u8 = Self::TIME | Self::VOID;
@@ -49,6 +60,10 @@ pub struct Renewed {
     pub time_threshold: bool,
     /// The Time Quota.
     pub time_quota: bool,
+    /// The Event Threshold.
+    pub event_threshold: bool,
+    /// The Event Quota.
+    pub event_quota: bool,
     /// The Measurement Period.
     pub period: bool,
     /// The Quota Holding Time.
@@ -68,6 +83,8 @@ impl Renewed {
         volume_quota: true,
         time_threshold: true,
         time_quota: true,
+        event_threshold: true,
+        event_quota: true,
         period: true,
         holding: true,
         validity: true,
@@ -76,7 +93,7 @@ impl Renewed {
     };
 
     const fn any_quota(self) -> bool {
-        self.volume_quota || self.time_quota
+        self.volume_quota || self.time_quota || self.event_quota
     }
 }
 
@@ -170,6 +187,12 @@ pub struct Machine {
     pub time_again: Option<i64>,
     /// Measured time until the quota is used up.
     pub time_quota: Option<i64>,
+    /// Events until the next report.
+    pub event_threshold: Option<u64>,
+    /// Events between reports.
+    pub event_again: Option<u64>,
+    /// Events until the quota is used up.
+    pub event_quota: Option<u64>,
     /// The time measured since the last report, until `running`.
     pub measured: i64,
     /// Since when the time runs, if it does.
@@ -211,6 +234,8 @@ impl Machine {
             || urr.time_threshold.is_some()
             || urr.time_quota.is_some()
             || urr.measurement_period.is_some()
+            || terms.event_threshold.is_some()
+            || terms.event_quota.is_some()
             || terms.quota_holding_time.is_some()
             || terms.quota_validity_time.is_some()
             || terms.dropped_dl_threshold.is_some()
@@ -234,6 +259,13 @@ impl Machine {
         if what.time_threshold {
             self.time_again = time(urr.time_threshold);
             self.time_threshold = self.time_again;
+        }
+        if what.event_threshold {
+            self.event_again = terms.event_threshold.map(u64::from);
+            self.event_threshold = self.event_again;
+        }
+        if what.event_quota {
+            self.grant_events(terms.event_quota.map(u64::from));
         }
         if what.volume_quota {
             self.grant_volume(volume(urr.volume_quota.as_deref()));
@@ -270,13 +302,21 @@ impl Machine {
     /// A quota of nothing is used up from the start.
     fn grant_volume(&mut self, quota: Volume) {
         self.volume_quota = quota;
-        self.exhausted.0 &= Exhausted::TIME;
+        self.exhausted.0 &= Exhausted::TIME | Exhausted::EVENTS;
         self.exhausted.0 |= reached(quota, [0; 3]);
+    }
+
+    fn grant_events(&mut self, quota: Option<u64>) {
+        self.event_quota = quota;
+        self.exhausted.0 &= Exhausted::VOLUME | Exhausted::TIME;
+        if quota == Some(0) {
+            self.exhausted.0 |= Exhausted::EVENTS;
+        }
     }
 
     fn grant_time(&mut self, quota: Option<i64>) {
         self.time_quota = quota;
-        self.exhausted.0 &= Exhausted::VOLUME;
+        self.exhausted.0 &= Exhausted::VOLUME | Exhausted::EVENTS;
         if quota == Some(0) {
             self.exhausted.0 |= Exhausted::TIME;
         }
@@ -363,6 +403,17 @@ impl Machine {
             self.exhausted.0 |= spent;
             due |= asked(urr, ReportingTriggers::VOLQU, UsageTriggers::VOLQU);
         }
+        if self
+            .event_threshold
+            .is_some_and(|left| left > 0 && used.events >= left)
+        {
+            due |= asked(urr, ReportingTriggers::EVETH, UsageTriggers::EVETH);
+        }
+        let has_events = !self.exhausted.has(Exhausted::EVENTS);
+        if has_events && self.event_quota.is_some_and(|left| used.events >= left) {
+            self.exhausted.0 |= Exhausted::EVENTS;
+            due |= asked(urr, ReportingTriggers::EVEQU, UsageTriggers::EVEQU);
+        }
         let count = packets(used);
         due |= self.listen(urr, count, now);
         due |= self.watch(urr, (count, told), (now, setting));
@@ -448,6 +499,12 @@ impl Machine {
             if let Some(quota) = then.time_quota {
                 self.grant_time(Some(nanos(quota)));
             }
+            if let Some(threshold) = then.event_threshold.map(u64::from) {
+                (self.event_threshold, self.event_again) = (Some(threshold), Some(threshold));
+            }
+            if let Some(quota) = then.event_quota {
+                self.grant_events(Some(quota.into()));
+            }
         }
         self.monitoring = next_monitoring(urr, now, clock_unix);
         self.run(urr, now);
@@ -477,6 +534,14 @@ impl Machine {
         self.pending = UsageTriggers(self.pending.0 & !triggers.0);
     }
 
+    /// The events among `used` that a report for these reasons tells of: it says that as many came as its threshold is,
+    /// where nothing but thresholds and periods calls for it; the others are those of the next.
+    pub(crate) fn told_events(&self, used: UrrCount, triggers: UsageTriggers) -> u64 {
+        let by_threshold = triggers.contains(UsageTriggers::EVETH) && triggers.0 & !COUNTS_ON.0 == 0;
+        let left = self.event_threshold.filter(|_| by_threshold);
+        left.map_or(used.events, |left| left.min(used.events))
+    }
+
     /// A report of `used` and `seconds` is made for these reasons: thresholds start again if one was among them, else
     /// they have so much less to go; quotas have so much less (TS 29.244 §5.2.2.3.1).
     pub(crate) fn reported(
@@ -490,14 +555,18 @@ impl Machine {
         self.running = self.running.map(|_| now);
         self.pending = UsageTriggers::default();
         let less = |left: Option<i64>| left.map(|left| left.saturating_sub(time));
-        if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH) {
+        let fewer = |left: Option<u64>| left.map(|left| left.saturating_sub(used.events));
+        if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH | UsageTriggers::EVETH) {
             self.volume_threshold = self.volume_again;
             self.time_threshold = self.time_again;
+            self.event_threshold = self.event_again;
         } else {
             self.volume_threshold = subtract(self.volume_threshold, used);
             self.time_threshold = less(self.time_threshold);
+            self.event_threshold = fewer(self.event_threshold);
         }
         self.volume_quota = subtract(self.volume_quota, used);
+        self.event_quota = fewer(self.event_quota);
         self.time_quota = less(self.time_quota);
         (self.packets, self.seen) = (0, 0);
         let silences = [&mut self.heard, &mut self.active].into_iter().flatten();
@@ -547,11 +616,41 @@ impl Machine {
             watermarks,
             limit: (!stop.is_none()).then_some(CounterLimit {
                 octets: stop,
-                action: match self.traffic.is_awaited() && urr.triggers.contains(ReportingTriggers::START) {
-                    true => LimitAction::Trap,
-                    false => LimitAction::Drop,
-                },
+                action: self.stop_action(urr),
             }),
+        }
+    }
+
+    /// The same of the counter of events.
+    pub(crate) fn event_bounds(&self, urr: &Urr, reported: UrrCount, carried: UrrCount) -> Bounds {
+        let place = |left: u64| {
+            left.saturating_add(reported.events)
+                .saturating_sub(carried.events)
+        };
+        let asks = urr.triggers.contains(ReportingTriggers::EVETH);
+        let watermark = self.event_threshold.filter(|left| *left > 0 && asks).map(place);
+        let stop = match self.exhausted.has(Exhausted::EVENTS) {
+            true => Some(0),
+            false => self.event_quota.map(place),
+        };
+        let far = stop.is_none().then_some(FAR_AWAY);
+        Bounds {
+            watermarks: Volumes {
+                total: watermark.or(far),
+                ..Volumes::NONE
+            },
+            limit: stop.map(|events| CounterLimit {
+                octets: Volumes::of_total(events),
+                action: self.stop_action(urr),
+            }),
+        }
+    }
+
+    /// What becomes of packets that a quota stops: where their start is to be told of, the first is told of.
+    fn stop_action(&self, urr: &Urr) -> LimitAction {
+        match self.traffic.is_awaited() && urr.triggers.contains(ReportingTriggers::START) {
+            true => LimitAction::Trap,
+            false => LimitAction::Drop,
         }
     }
 

@@ -133,6 +133,11 @@ impl UsageInformation {
     /// Before QoS enforcement.
     pub const UBE: Self = Self(1 << 3);
 
+    /// Whether every flag of `flags` is set.
+    pub const fn contains(self, flags: Self) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
     /// The flags of both.
     #[must_use]
     pub const fn with(self, flags: Self) -> Self {
@@ -155,7 +160,7 @@ pub struct UsageReport {
     pub sequence: u32,
     /// Why.
     pub triggers: UsageTriggers,
-    /// What was counted: octets of inner IP packets, and packets.
+    /// What was counted: octets of inner IP packets, packets, and events.
     pub count: UrrCount,
     /// What came before QoS enforcement, where that is told beside (MBQE): as a report of its own, with the next
     /// number.
@@ -220,6 +225,8 @@ impl UsageReport {
         let follows = next.urr == self.urr
             && next.triggers == self.triggers
             && next.method == self.method
+            // Each of them is as many events as the threshold is.
+            && !next.triggers.contains(UsageTriggers::EVETH)
             && next.information.is_none()
             && self.information.is_none()
             && next.before_qos.is_some() == self.before_qos.is_some()

@@ -7,6 +7,7 @@ use flow::{
     BlockImage, BlockRef, Blocks, Bounds, Direction, Nanos, ReplaceMap, Second, SessionIndex, UrrCount,
 };
 use proptest::prelude::*;
+use rules::image::Counter;
 use rules::model::{
     MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrTerms, Volume,
 };
@@ -15,8 +16,13 @@ use usage::{Moment, Renewed, Setting, UsageBook, UsageReport, UsageTriggers};
 /// What happens.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A packet that counts in these URRs.
-    Packet { urrs: u8, downlink: bool, octets: u16 },
+    /// A packet that counts in these URRs, an event where they count those.
+    Packet {
+        urrs: u8,
+        downlink: bool,
+        octets: u16,
+        event: bool,
+    },
     /// Seconds pass.
     Wait(u8),
     /// The control plane asks for all.
@@ -27,6 +33,8 @@ enum Step {
         threshold: Option<Volume>,
         quota: Option<Volume>,
         time_quota: Option<u8>,
+        event_threshold: Option<u32>,
+        event_quota: Option<u32>,
     },
     /// The block is replaced, with all counts.
     Replace,
@@ -63,13 +71,17 @@ fn urr(id: u32) -> impl Strategy<Value = Urr> {
         any::<bool>(),
     );
     let linked = prop::option::weighted(0.3, 0..URRS as u32);
-    (volumes, times, more, any::<u32>(), linked).prop_map(
-        move |((threshold, quota), times, (period, validity, durat, at_once), triggers, linked)| {
-            let measured = if durat {
-                MeasurementMethod(3)
-            } else {
-                MeasurementMethod::VOLUM
-            };
+    let events = prop::option::weighted(0.4, (prop::option::of(1..9_u32), prop::option::of(0..20_u32)));
+    (volumes, times, more, any::<u32>(), (linked, events)).prop_map(
+        move |((threshold, quota), times, (period, validity, durat, at_once), triggers, (linked, events))| {
+            let mut measured = MeasurementMethod::VOLUM;
+            if durat {
+                measured.0 |= MeasurementMethod::DURAT.0;
+            }
+            if events.is_some() {
+                measured.0 |= MeasurementMethod::EVENT.0;
+            }
+            let (event_threshold, event_quota) = events.unwrap_or_default();
             let information = if at_once {
                 MeasurementInformation::ISTM
             } else {
@@ -77,6 +89,8 @@ fn urr(id: u32) -> impl Strategy<Value = Urr> {
             };
             let terms = UrrTerms {
                 quota_validity_time: validity,
+                event_threshold,
+                event_quota,
                 linked: linked.map(UrrId).into_iter().collect(),
                 ..UrrTerms::NONE
             };
@@ -98,12 +112,20 @@ fn urr(id: u32) -> impl Strategy<Value = Urr> {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        20 => (1_u8..8, any::<bool>(), 20_u16..9000)
-            .prop_map(|(urrs, downlink, octets)| Step::Packet { urrs, downlink, octets }),
+        20 => (1_u8..8, any::<bool>(), 20_u16..9000, any::<bool>())
+            .prop_map(|(urrs, downlink, octets, event)| Step::Packet { urrs, downlink, octets, event }),
         4 => (1_u8..12).prop_map(Step::Wait),
         1 => Just(Step::Query),
-        2 => (0..URRS as u8, prop::option::of(volume()), prop::option::of(volume()), prop::option::of(1_u8..40))
-            .prop_map(|(urr, threshold, quota, time_quota)| Step::Grant { urr, threshold, quota, time_quota }),
+        2 => (0..URRS as u8, [prop::option::of(volume()), prop::option::of(volume())], prop::option::of(1_u8..40),
+            [prop::option::of(1..9_u32), prop::option::of(0..20_u32)])
+            .prop_map(|(urr, [threshold, quota], time_quota, [event_threshold, event_quota])| Step::Grant {
+                urr,
+                threshold,
+                quota,
+                time_quota,
+                event_threshold,
+                event_quota,
+            }),
         1 => Just(Step::Replace),
         1 => Just(Step::Move),
         1 => Just(Step::Transfer),
@@ -144,20 +166,38 @@ impl Engine {
         Nanos::from_secs(self.now)
     }
 
-    fn image(bounds: Vec<Bounds>) -> BlockImage {
+    /// The URRs that count events by the slots of those counters, behind those of all.
+    fn event_slots(&self) -> Vec<(u8, usize)> {
+        let urrs = self.urrs.iter().enumerate();
+        let counting = urrs
+            .filter(|(_, urr)| urr.counts_events())
+            .map(|(place, _)| place);
+        (URRS as u8..).zip(counting).collect()
+    }
+
+    /// The counters of events of these URRs.
+    fn events_of(&self, urrs: u8) -> u64 {
+        let slots = self.event_slots().into_iter();
+        slots
+            .filter(|(_, urr)| urrs >> urr & 1 == 1)
+            .fold(0, |mask, (slot, _)| mask | 1 << slot)
+    }
+
+    fn image(&self, bounds: Vec<Bounds>) -> BlockImage {
         BlockImage {
-            urrs: URRS as u8,
+            urrs: (URRS + self.event_slots().len()) as u8,
+            units: self.events_of(u8::MAX),
             bounds,
             ..BlockImage::default()
         }
     }
 
     fn install(&mut self, bounds: Vec<Bounds>) {
-        let installed = self
-            .blocks
-            .install(SessionIndex(0), &Self::image(bounds))
-            .unwrap();
+        let installed = self.blocks.install(SessionIndex(0), &self.image(bounds)).unwrap();
         (self.block, self.generation) = (installed.block, installed.generation);
+        for (slot, _) in self.event_slots() {
+            self.blocks.look_at_bounds(self.block, slot);
+        }
     }
 
     /// What the worker answers to a query: times once.
@@ -169,13 +209,20 @@ impl Engine {
         }
         let block = self.blocks.get(self.block).unwrap();
         let slots = (0..).zip(&self.urrs);
-        slots
+        let mut counts: Vec<_> = slots
             .map(|(slot, urr)| (urr.id, block.urr(slot).unwrap()))
-            .collect()
+            .collect();
+        for (slot, urr) in self.event_slots() {
+            let events = block.urr(slot).unwrap();
+            counts[urr].1.events = events.ul_octets + events.dl_octets;
+        }
+        counts
     }
 
     /// Whether it was counted.
-    fn packet(&mut self, urrs: u8, downlink: bool, octets: u16) -> bool {
+    fn packet(&mut self, urrs: u8, downlink: bool, octets: u16, event: bool) -> bool {
+        let events = self.events_of(urrs);
+        let all = u64::from(urrs) | events;
         let direction = if downlink {
             Direction::Downlink
         } else {
@@ -186,13 +233,14 @@ impl Engine {
             .blocks
             .live_at(self.block, self.generation, direction)
             .unwrap();
-        if live.is_stopped(urrs.into()) {
-            if live.knock(urrs.into()) {
-                self.reached(urrs.into());
+        if live.is_stopped(all) {
+            if live.knock(all) {
+                self.reached(all);
             }
             return false;
         }
-        let counted = live.count(urrs.into(), octets.into(), second);
+        let counting = if event { all } else { urrs.into() };
+        let counted = live.count_with_units(counting, octets.into(), second);
         if counted.action.is_some() {
             live.knock(counted.limits);
         }
@@ -205,10 +253,12 @@ impl Engine {
     fn reached(&mut self, slots: u64) {
         let counts = self.counts();
         let block = self.blocks.get(self.block).unwrap();
-        let due = (0..URRS).filter(|slot| slots >> slot & 1 == 1);
-        let told: Vec<_> = due
-            .map(|slot| (self.urrs[slot].id, block.reached(slot as u8)))
-            .collect();
+        let is_due = |slot: &u8| slots >> slot & 1 == 1;
+        let due = (0..URRS as u8).filter(is_due);
+        let octets = due.map(|slot| (self.urrs[usize::from(slot)].id, block.reached(slot)));
+        let due = self.event_slots().into_iter().filter(|(slot, _)| is_due(slot));
+        let events = due.map(|(slot, urr)| (self.urrs[urr].id, block.reached(slot).of_events()));
+        let told: Vec<_> = octets.chain(events).collect();
         let reports = self.book.settle(self.now(), &self.urrs, &counts, &told);
         self.reports.extend(reports);
         self.tell(false);
@@ -218,8 +268,13 @@ impl Engine {
     fn tell(&mut self, again: bool) {
         let told = self.book.untold(&self.urrs, again);
         let mut reached = 0_u64;
-        for (id, bounds) in told {
-            let slot = self.urrs.iter().position(|urr| urr.id == id).unwrap() as u8;
+        for (counter, bounds) in told {
+            let urr = self.urrs.iter().position(|urr| urr.id == counter.urr()).unwrap();
+            let event_slots = self.event_slots();
+            let slot = match counter {
+                Counter::Volume(_) => urr as u8,
+                Counter::Events(_) => event_slots.iter().find(|(_, of)| *of == urr).unwrap().0,
+            };
             assert!(self.blocks.set_bounds(self.block, slot, &bounds));
             let found = self.blocks.look_at_bounds(self.block, slot);
             reached |= u64::from(!found.is_nothing()) << slot;
@@ -271,7 +326,7 @@ impl Engine {
     }
 
     fn replace(&mut self, bounds: Vec<Bounds>) {
-        let image = Self::image(bounds);
+        let image = self.image(bounds);
         let installed = self
             .blocks
             .replace(self.block, &image, &ReplaceMap::SAME, flow::Flows::Keep);
@@ -301,8 +356,8 @@ impl Engine {
     }
 }
 
-/// A packet that was counted: uplink, octets, and in which second.
-type Packet = (bool, u64, u64);
+/// A packet that was counted: uplink, octets, in which second, and whether it was an event.
+type Packet = (bool, u64, u64, bool);
 
 /// One URR as the model knows it.
 struct Model {
@@ -317,6 +372,11 @@ struct Model {
     report_seconds: u64,
     time_threshold_from: u64,
     time_quota_from: u64,
+    /// Events, likewise: those reported, those at which the threshold and the quota started.
+    report_events: u64,
+    event_threshold_from: u64,
+    event_quota_from: u64,
+    events_spent: bool,
     started: bool,
     spent: [bool; 3],
     time_spent: bool,
@@ -339,6 +399,10 @@ impl Model {
             report_seconds: 0,
             time_threshold_from: 0,
             time_quota_from: 0,
+            report_events: 0,
+            event_threshold_from: 0,
+            event_quota_from: 0,
+            events_spent: urr.terms().event_quota == Some(0),
             started: urr.information.contains(MeasurementInformation::ISTM),
             spent: [false; 3],
             time_spent: false,
@@ -355,7 +419,7 @@ impl Model {
         let of = |wanted: fn(bool) -> bool| {
             log.iter()
                 .filter(|(up, ..)| wanted(*up))
-                .map(|(_, octets, _)| octets)
+                .map(|(_, octets, ..)| octets)
                 .sum()
         };
         [of(|_| true), of(|up| up), of(|up| !up)]
@@ -370,11 +434,15 @@ impl Model {
     }
 
     fn stops(&self, up: bool) -> bool {
-        self.spent[0] || self.spent[if up { 1 } else { 2 }] || self.time_spent || self.void
+        self.spent[0]
+            || self.spent[if up { 1 } else { 2 }]
+            || self.time_spent
+            || self.events_spent
+            || self.void
     }
 
     /// Which parts of the quota a packet does not fit into.
-    fn refuses(&self, (up, octets, _): Packet) -> Vec<usize> {
+    fn refuses(&self, (up, octets, ..): Packet) -> Vec<usize> {
         let used = Self::sums(&self.log[self.quota_from..]);
         let quota = Self::bounds(self.urr.volume_quota.as_deref());
         [0, if up { 1 } else { 2 }]
@@ -398,7 +466,7 @@ impl Model {
 
     /// What volumes make due.
     fn volumes(&mut self) -> UsageTriggers {
-        let mut due = UsageTriggers::default();
+        let mut due = self.event_bounds();
         let reached = |used: [u64; 3], bounds: [Option<u64>; 3], kind: usize| {
             bounds[kind].is_some_and(|bound| used[kind] >= bound)
         };
@@ -415,6 +483,36 @@ impl Model {
                 if self.has(ReportingTriggers::VOLQU) {
                     due |= UsageTriggers::VOLQU;
                 }
+            }
+        }
+        due
+    }
+
+    fn events(&self) -> u64 {
+        let counts = self.urr.counts_events();
+        self.log.iter().filter(|(.., event)| *event && counts).count() as u64
+    }
+
+    /// Events until the threshold, from the last report.
+    fn event_threshold_left(&self) -> Option<u64> {
+        let threshold = self.urr.terms().event_threshold?;
+        Some(u64::from(threshold) - (self.report_events - self.event_threshold_from))
+    }
+
+    /// What events make due.
+    fn event_bounds(&mut self) -> UsageTriggers {
+        let mut due = UsageTriggers::default();
+        let unreported = self.events() - self.report_events;
+        let has_threshold = self.has(ReportingTriggers::EVETH);
+        if has_threshold && self.event_threshold_left().is_some_and(|left| unreported >= left) {
+            due |= UsageTriggers::EVETH;
+        }
+        let used = self.events() - self.event_quota_from;
+        let quota = self.urr.terms().event_quota.map(u64::from);
+        if quota.is_some_and(|quota| used >= quota) && !self.events_spent {
+            self.events_spent = true;
+            if self.has(ReportingTriggers::EVEQU) {
+                due |= UsageTriggers::EVEQU;
             }
         }
         due
@@ -485,24 +583,38 @@ impl Model {
                 triggers,
                 octets: [0; 3],
                 packets: 0,
+                events: 0,
                 seconds: None,
                 times: None,
             };
         }
         let (octets, seconds) = self.unreported();
+        // A threshold alone is told of as so many events, whatever has come.
+        let by_threshold = UsageTriggers::EVETH
+            | UsageTriggers::VOLTH
+            | UsageTriggers::TIMTH
+            | UsageTriggers::PERIO
+            | UsageTriggers::LIUSA;
+        let mut events = self.events() - self.report_events;
+        if triggers.contains(UsageTriggers::EVETH) && by_threshold.contains(triggers) {
+            events = events.min(self.event_threshold_left().unwrap_or(events));
+        }
         let told = Told {
             urr: self.urr.id,
             sequence: self.sequence,
             triggers,
             octets,
             packets: (self.log.len() - self.report_from) as u64,
+            events,
             seconds: self.measures_time().then_some(seconds),
             times: self.times_of_packets(),
         };
         self.sequence += 1;
         self.report_from = self.log.len();
         self.report_seconds = self.seconds;
-        if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH) {
+        self.report_events += events;
+        if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH | UsageTriggers::EVETH) {
+            self.event_threshold_from = self.report_events;
             self.threshold_from = self.log.len();
             self.time_threshold_from = self.seconds;
         }
@@ -522,7 +634,14 @@ impl Model {
             self.time_quota_from = self.report_seconds;
             (self.time_spent, self.void) = (false, false);
         }
-        if renewed.volume_quota || renewed.time_quota {
+        if renewed.event_threshold {
+            self.event_threshold_from = self.report_events;
+        }
+        if renewed.event_quota {
+            self.event_quota_from = self.report_events;
+            (self.events_spent, self.void) = (self.urr.terms().event_quota == Some(0), false);
+        }
+        if renewed.volume_quota || renewed.time_quota || renewed.event_quota {
             let validity = self.urr.terms().quota_validity_time;
             self.valid_until = validity.map(|seconds| now + u64::from(seconds));
         }
@@ -537,6 +656,7 @@ struct Told {
     triggers: UsageTriggers,
     octets: [u64; 3],
     packets: u64,
+    events: u64,
     seconds: Option<u64>,
     times: Option<(Moment, Moment)>,
 }
@@ -554,6 +674,7 @@ impl From<&UsageReport> for Told {
                 count.dl_octets,
             ],
             packets: count.ul_packets + count.dl_packets,
+            events: count.events,
             seconds: report.duration.map(|seconds| seconds.0.into()),
             times: report.first.zip(report.last),
         }
@@ -567,8 +688,8 @@ struct Reference {
 }
 
 impl Reference {
-    fn packet(&mut self, urrs: u8, up: bool, octets: u64) -> bool {
-        let packet = (up, octets, self.now);
+    fn packet(&mut self, urrs: u8, up: bool, octets: u64, event: bool) -> bool {
+        let packet = (up, octets, self.now, event);
         let concerned = |slot: &usize| urrs >> slot & 1 == 1;
         let slots: Vec<usize> = (0..URRS).filter(concerned).collect();
         let mut due = vec![UsageTriggers::default(); URRS];
@@ -632,7 +753,8 @@ impl Reference {
     fn query(&mut self) {
         let asked = |model: &Model| {
             let (octets, seconds) = model.unreported();
-            if octets[0] == 0 && (seconds == 0 || !model.measures_time()) {
+            let events = model.events() - model.report_events;
+            if octets[0] == 0 && events == 0 && (seconds == 0 || !model.measures_time()) {
                 UsageTriggers::default()
             } else {
                 UsageTriggers::IMMER
@@ -662,7 +784,12 @@ impl Reference {
     }
 }
 
-fn granted(old: &Urr, threshold: Option<Volume>, quota: Option<Volume>, time: Option<u8>) -> (Urr, Renewed) {
+fn granted(
+    old: &Urr,
+    (threshold, quota): (Option<Volume>, Option<Volume>),
+    time: Option<u8>,
+    events: [Option<u32>; 2],
+) -> (Urr, Renewed) {
     let mut new = old.clone();
     let mut renewed = Renewed::default();
     if let Some(threshold) = threshold {
@@ -677,6 +804,12 @@ fn granted(old: &Urr, threshold: Option<Volume>, quota: Option<Volume>, time: Op
         new.time_quota = Some(time.into());
         renewed.time_quota = true;
     }
+    let [threshold, quota] = events.map(|bound| bound.filter(|_| old.counts_events()));
+    let mut terms = old.terms().clone();
+    terms.event_threshold = threshold.or(terms.event_threshold);
+    terms.event_quota = quota.or(terms.event_quota);
+    (renewed.event_threshold, renewed.event_quota) = (threshold.is_some(), quota.is_some());
+    new.terms = Some(Box::new(terms));
     (new, renewed)
 }
 
@@ -687,7 +820,7 @@ fn sorted(mut told: Vec<Told>) -> Vec<Told> {
 
 /// A grant that the usage since the last report has reached already calls for reports at once, by the model too.
 fn after_grant(reference: &mut Reference) {
-    for _ in 0..9 {
+    for _ in 0..200 {
         let now = reference.now;
         let urrs = reference.urrs.iter_mut();
         let due: Vec<_> = urrs.map(|model| model.volumes() | model.times(now)).collect();
@@ -716,9 +849,9 @@ proptest! {
         };
         for step in steps {
             match step.clone() {
-                Step::Packet { urrs, downlink, octets } => {
-                    let counted = engine.packet(urrs, downlink, octets);
-                    let expected = reference.packet(urrs, !downlink, octets.into());
+                Step::Packet { urrs, downlink, octets, event } => {
+                    let counted = engine.packet(urrs, downlink, octets, event);
+                    let expected = reference.packet(urrs, !downlink, octets.into(), event);
                     prop_assert_eq!(counted, expected, "{:?}", step);
                 }
                 Step::Wait(seconds) => for _ in 0..seconds {
@@ -729,9 +862,10 @@ proptest! {
                     engine.query();
                     reference.query();
                 }
-                Step::Grant { urr, threshold, quota, time_quota } => {
+                Step::Grant { urr, threshold, quota, time_quota, event_threshold, event_quota } => {
                     let at = usize::from(urr);
-                    let (new, renewed) = granted(&engine.urrs[at], threshold, quota, time_quota);
+                    let events = [event_threshold, event_quota];
+                    let (new, renewed) = granted(&engine.urrs[at], (threshold, quota), time_quota, events);
                     engine.grant(at, new.clone(), renewed);
                     let now = reference.now;
                     reference.urrs[at].grant(&new, renewed, now);
@@ -753,6 +887,7 @@ proptest! {
             let (octets, _) = model.unreported();
             let count = checkpoint.count;
             prop_assert_eq!([count.ul_octets + count.dl_octets, count.ul_octets, count.dl_octets], octets);
+            prop_assert_eq!(count.events, model.events() - model.report_events);
             prop_assert_eq!(checkpoint.times, model.times_of_packets());
         }
     }

@@ -127,6 +127,62 @@ fn usage_before_and_after_a_monitoring_time_is_told_apart_and_what_is_subsequent
 }
 
 #[test]
+fn a_monitoring_time_brings_other_bounds_of_events() {
+    let terms = UrrTerms {
+        event_threshold: Some(10),
+        event_quota: Some(50),
+        monitoring_time: Some(UnixSeconds(STARTED + 10)),
+        subsequent: Subsequent {
+            event_threshold: Some(3),
+            event_quota: Some(4),
+            ..Subsequent::default()
+        },
+        ..UrrTerms::NONE
+    };
+    let triggers = ReportingTriggers(ReportingTriggers::EVETH.0 | ReportingTriggers::EVEQU.0);
+    let urr = Urr {
+        method: MeasurementMethod::EVENT,
+        triggers,
+        terms: Some(Box::new(terms)),
+        ..Urr::volume(ID)
+    };
+    let mut book = UsageBook::new(Setting {
+        clock_unix: STARTED,
+        silence: SILENCE,
+    });
+    let urrs = [urr];
+    book.follow(Nanos::ZERO, &urrs, &[]);
+    let mut settle = |seconds: u64, events: u64| {
+        let count = UrrCount {
+            ul_packets: events,
+            ul_octets: 60 * events,
+            events,
+            ..UrrCount::default()
+        };
+        let now = Nanos::from_secs(seconds);
+        book.tick(now, &urrs);
+        let reports = book.settle(now, &urrs, &[(ID, count)], &[]);
+        let told = reports.into_iter();
+        told.map(|one| (one.triggers, one.count.events, one.information))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(settle(5, 9), []);
+    let monitoring = UsageTriggers::MONIT;
+    assert_eq!(
+        settle(10, 9),
+        [
+            (monitoring, 9, Some(UsageInformation::BEF)),
+            (monitoring, 0, Some(UsageInformation::AFT))
+        ]
+    );
+    assert_eq!(settle(11, 11), []);
+    // The threshold is three from then on, the quota four.
+    assert_eq!(settle(12, 12), [(UsageTriggers::EVETH, 3, None)]);
+    assert_eq!(settle(13, 13), [(UsageTriggers::EVEQU, 1, None)]);
+    assert_eq!(settle(14, 13), []);
+}
+
+#[test]
 fn time_stands_still_while_nothing_comes() {
     let terms = UrrTerms {
         inactivity_detection_time: Some(4),

@@ -172,7 +172,11 @@ impl Act<'_> {
         (place, keys): (usize, &Keys),
     ) -> Result<Fate, DropReason> {
         self.count_before_qos(buf, descriptor);
-        let Some(port) = self.plan::<true>(descriptor, (place, keys))? else {
+        let planned = match self.counts_events(&descriptor.verdict) {
+            true => None,
+            false => self.plan::<true>(descriptor, (place, keys))?,
+        };
+        let Some(port) = planned else {
             return self.uncommon(buf, descriptor, (place, keys));
         };
         let plan = &mut self.plans[place % BURST];
@@ -200,6 +204,15 @@ impl Act<'_> {
                 self.ways.second,
             );
         }
+    }
+
+    /// Whether events are counted among the packets of a verdict.
+    fn counts_events(&mut self, verdict: &Verdict) -> bool {
+        live(self.blocks, verdict).is_ok_and(|block| {
+            let image = || self.images.at(block.session());
+            block.has_before_qos(verdict.urrs)
+                && image().is_some_and(|image| image.event_mask() & verdict.urrs != 0)
+        })
     }
 
     /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one

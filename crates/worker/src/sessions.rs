@@ -12,7 +12,7 @@ use flow::{
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
-use rules::image::{MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Counter, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
@@ -323,10 +323,13 @@ impl Sessions {
         Ok(usage)
     }
 
-    /// When the packets of the URR in a slot came, since that was asked last.
+    /// When the packets came of the URR that a counter is of, since that was asked last.
     pub fn take_times(&mut self, session: SessionIndex, place: u8) -> Option<PacketTimes> {
-        let block = self.at(session)?.installed.block;
-        self.blocks.take_times(block, place)
+        let slot = self.at(session)?;
+        let of_events = slot.image.event_slots().find(|(event, _)| *event == place);
+        let block = slot.installed.block;
+        self.blocks
+            .take_times(block, of_events.map_or(place, |(_, urr)| urr))
     }
 
     /// What a session's URRs have counted.
@@ -444,6 +447,10 @@ impl Sessions {
         }
         let spent = std::mem::take(&mut image.block);
         self.add_keys(&image);
+        // A quota of no events stops packets that are none, too, which no counter would find.
+        for (slot, _) in image.event_slots() {
+            self.blocks.look_at_bounds(installed.block, slot);
+        }
         let place = image.session.index();
         self.slots[place] = Some(Slot::new(image, installed, Account::default()));
         self.count += 1;
@@ -508,7 +515,7 @@ impl Sessions {
         let session = image.session;
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
-        let urrs = image.urr_ids.len() as u8;
+        let urrs = (image.urr_ids.len() + image.events.urrs.len()) as u8;
         let old = self.slots[session.index()].replace(Slot::new(image, installed, account));
         // What is reached under other bounds is found at once, too.
         for slot in 0..urrs {
@@ -530,13 +537,12 @@ impl Sessions {
     }
 
     /// Sets bounds of a session's counters; what they have reached already is found at once.
-    fn bound(&mut self, session: SessionIndex, bounds: &[(UrrId, Bounds)]) -> Result<(), ApplyError> {
+    fn bound(&mut self, session: SessionIndex, bounds: &[(Counter, Bounds)]) -> Result<(), ApplyError> {
         let slot = self.slots.get(session.index()).and_then(Option::as_ref);
         let slot = slot.ok_or(ApplyError::NotFound)?;
         let block = slot.installed.block;
-        for (urr, bounds) in bounds {
-            let place = slot.image.urr_ids.iter().position(|id| id == urr);
-            if let Some(place) = place.map(|place| place as u8)
+        for (counter, bounds) in bounds {
+            if let Some(place) = slot.image.slot_of(*counter)
                 && self.blocks.set_bounds(block, place, bounds)
             {
                 self.blocks.look_at_bounds(block, place);
@@ -545,14 +551,20 @@ impl Sessions {
         Ok(())
     }
 
-    /// The first URR of a session, from this slot on, that has reached something: its slot, and its count.
+    /// The first counter of a URR of a session, from this slot on, that has reached something: its slot, and the URR's
+    /// count.
     pub fn reached(&self, session: SessionIndex, from: u8) -> Option<(u8, (UrrId, UrrCount), Reached)> {
         let slot = self.at(session)?;
         let block = self.blocks.get(slot.installed.block)?;
-        let urrs = (0..).zip(&slot.image.urr_ids).skip(from.into());
-        let mut reached = urrs.map(|(place, urr)| (place, *urr, block.reached(place)));
+        let image = &slot.image;
+        let urrs = (0..).zip(&image.urr_ids);
+        let urrs = urrs.map(|(place, _)| (place, place, block.reached(place)));
+        let events = image.event_slots();
+        let events = events.map(|(place, urr)| (place, urr, block.reached(place).of_events()));
+        let mut reached = urrs.chain(events).skip(from.into());
         let (place, urr, reached) = reached.find(|(.., reached)| !reached.is_nothing())?;
-        Some((place, (urr, block.urr(place).unwrap_or_default()), reached))
+        let id = image.urr_ids.get(usize::from(urr))?;
+        Some((place, (*id, count_of(image, &block, urr)), reached))
     }
 
     fn remove(
@@ -593,14 +605,14 @@ impl Sessions {
         let Some(block) = self.blocks.get(slot.installed.block) else {
             return Vec::new();
         };
-        let count = |block: &SessionBlock<'_>, place: usize| block.urr(place as u8).unwrap_or_default();
         let ids = slot
             .image
             .urr_ids
             .iter()
             .enumerate()
             .filter(|(place, _)| wanted(*place as u8));
-        ids.map(|(place, id)| (*id, count(&block, place))).collect()
+        ids.map(|(place, id)| (*id, count_of(&slot.image, &block, place as u8)))
+            .collect()
     }
 
     /// When the packets came of the URR slots that `wanted` names.
@@ -694,6 +706,17 @@ impl Sessions {
     }
 }
 
+/// What the URR in a slot has counted, with the events.
+fn count_of(image: &SessionImage, block: &SessionBlock<'_>, urr: u8) -> UrrCount {
+    let mut events = image.event_slots();
+    let events = events.find(|(_, of)| *of == urr);
+    let events = events.and_then(|(slot, _)| block.urr(slot)).unwrap_or_default();
+    UrrCount {
+        events: events.ul_octets.wrapping_add(events.dl_octets),
+        ..block.urr(urr).unwrap_or_default()
+    }
+}
+
 /// Counts and meters that go on: those of the URRs and QERs that are in both images, but for the URRs that are new
 /// under an old number.
 fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
@@ -702,9 +725,10 @@ fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
         let packets = image.packet_slots().map(|(_, qer)| (qer, true));
         qers.chain(packets).collect::<Vec<_>>()
     };
-    let both = ReplaceMap::by_ids(&old.urr_ids, &new.urr_ids).with_qers(&qers(old), &qers(new));
-    let slots = (0..).zip(&new.urr_ids);
-    let fresh = slots.filter(|(_, urr)| new.fresh_urrs.contains(urr));
+    let (old_urrs, new_urrs) = (old.counters(), new.counters());
+    let both = ReplaceMap::by_ids(&old_urrs, &new_urrs).with_qers(&qers(old), &qers(new));
+    let slots = (0..).zip(&new_urrs);
+    let fresh = slots.filter(|(_, counter)| new.fresh_urrs.contains(&counter.urr()));
     fresh.fold(both, |map, (slot, _)| map.without_urr(slot))
 }
 

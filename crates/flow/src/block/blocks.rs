@@ -6,6 +6,7 @@ use super::allocator::LineAllocator;
 use super::carry::Carried;
 use super::contents::Contents;
 use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward};
+use super::tally::RARE_PER_LINE;
 use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, bounds, meter_lines};
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
 use crate::meter::SharedId;
@@ -360,6 +361,11 @@ impl Blocks {
             face.stopped = face.before_qos();
         }
         lines[counts.rare_at()..].fill(Line::ZERO);
+        for slot in (0..usize::from(counts.urrs())).filter(|slot| image.units >> slot & 1 == 1) {
+            if let Some(line) = lines.get_mut(counts.rare_at() + slot / RARE_PER_LINE) {
+                line.rare_mut()[slot % RARE_PER_LINE].count_units();
+            }
+        }
         if counts.is_bounded() {
             for slot in 0..counts.urrs() {
                 let bounds = image.bounds.get(usize::from(slot)).unwrap_or(&Bounds::NONE);

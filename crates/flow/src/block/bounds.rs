@@ -85,7 +85,7 @@ impl Bounds {
 pub struct Reached {
     /// A watermark.
     pub watermark: bool,
-    /// The limits: bit 0 both directions together, bit 1 uplink, bit 2 downlink.
+    /// The limits: bit 0 both directions together, bit 1 uplink, bit 2 downlink; bit 3 that of events.
     pub limits: u8,
     /// A packet came that a limit with [`LimitAction::Trap`] has stopped.
     pub knocked: bool,
@@ -102,6 +102,15 @@ impl Reached {
     /// Whether it has reached nothing.
     pub const fn is_nothing(self) -> bool {
         !self.watermark && self.limits == 0 && !self.knocked
+    }
+
+    /// The same, of a counter of events.
+    #[must_use]
+    pub const fn of_events(self) -> Self {
+        Self {
+            limits: (self.limits & 1) << 3,
+            ..self
+        }
     }
 
     /// What both have reached together.

@@ -85,6 +85,7 @@ impl Counter {
                 ul_octets: ul.octets,
                 dl_packets: dl.packets,
                 dl_octets: dl.octets,
+                events: 0,
             },
             first: Nanos(self.first),
             last: Nanos(self.last),

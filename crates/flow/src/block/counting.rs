@@ -22,6 +22,29 @@ impl LiveBlock<'_> {
         self.count_in(before, octets, second)
     }
 
+    /// As [`count`](Self::count), where some of the counters may count one for each packet: for packets that pay for a
+    /// look at each.
+    #[cold]
+    pub fn count_with_units(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+        let urrs = urrs & below(self.face().after_qos);
+        let mut all = 0;
+        for slot in slots(urrs) {
+            let amount = self.amount(slot, octets);
+            let tally = Line::tallies_mut(self.objects).get_mut(slot * 2 + self.direction as usize);
+            all |= tally.map_or(0, |tally| tally.add(amount, second));
+        }
+        match bounds::says_look(all) {
+            true => self.look(urrs, octets, second),
+            false => Counted::PASSED,
+        }
+    }
+
+    /// Whether one of these URRs counts before QoS, or a packet that counts in it is to be looked at for another reason.
+    #[inline]
+    pub fn has_before_qos(&self, urrs: u64) -> bool {
+        self.face().before_qos() & urrs != 0
+    }
+
     /// Whether the gate of one of these QERs is closed for packets of this direction, or one of these URRs has stopped
     /// for them or counts before QoS: packets of which that is not so, most of all, pay for one look.
     #[inline(always)]
@@ -168,8 +191,16 @@ impl LiveBlock<'_> {
         self.other.face_mut().stopped |= u64::from(there) << slot;
     }
 
+    /// What a packet of so many octets is in a counter.
+    fn amount(&self, slot: usize, octets: u64) -> u64 {
+        let at = self.face().counts.rare_at() - FACES + slot / RARE_PER_LINE;
+        let line = self.objects.get(at);
+        line.map_or(octets, |line| line.rare()[slot % RARE_PER_LINE].amount(octets))
+    }
+
     /// Takes back one packet from the URR in `slot`, which has counted one.
     fn take_back(&mut self, slot: usize, octets: u64) {
+        let octets = self.amount(slot, octets);
         let direction = self.direction as usize;
         let tally = Line::tallies_mut(self.objects).get_mut(slot * 2 + direction);
         if tally.is_some_and(|tally| tally.take_back(octets))
@@ -243,6 +274,7 @@ impl Blocks {
                 Direction::Downlink => (sum.dl_packets, sum.dl_octets),
             };
             if packets != 0 {
+                // One that counts packets has as many.
                 live.take_back(slot, octets.min(sum));
                 any = true;
             }
@@ -376,7 +408,8 @@ impl Blocks {
         }
         let at = counts.rare_at() + place / RARE_PER_LINE;
         if let Some([line]) = self.lines_mut(block, at..at + 1) {
-            line.rare_mut()[place % RARE_PER_LINE] = tallied.rare;
+            let rare = &mut line.rare_mut()[place % RARE_PER_LINE];
+            *rare = tallied.rare.counting_like(rare);
         }
     }
 }

@@ -54,6 +54,9 @@ pub struct BlockImage {
     pub urrs: u8,
     /// How many of them count before QoS: those in the last slots.
     pub before_qos: u8,
+    /// The slots that count one for each packet, and not its octets: bit n is slot n. Their packets are to be counted
+    /// with [`LiveBlock::count_with_units`].
+    pub units: u64,
     /// Watermarks and limit of each URR; URRs beyond the end have none.
     pub bounds: Vec<Bounds>,
     /// The slots of the forwards that most uplink and most downlink packets use. They are kept on the line that such
@@ -112,4 +115,6 @@ pub struct UrrCount {
     pub dl_packets: u64,
     /// Downlink octets.
     pub dl_octets: u64,
+    /// Events among the packets of both directions, of a URR that counts them: of another counter than the rest.
+    pub events: u64,
 }

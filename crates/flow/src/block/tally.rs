@@ -115,8 +115,9 @@ impl Tally {
 pub(super) struct Rare {
     /// The number of the second of the first packet since times were taken, or 0.
     first: u32,
-    /// Leaves the top bit of the line's first word clear.
-    unused: u32,
+    /// 1 for a counter that counts one for each packet, and not its octets; else 0. Leaves the top bit of the line's
+    /// first word clear.
+    unit: u32,
     /// The packets of each direction in units of 2^32.
     packets: [u32; 2],
 }
@@ -132,6 +133,25 @@ impl Rare {
         if runs_over && let Some(packets) = self.packets.get_mut(direction) {
             *packets = packets.wrapping_add(1);
         }
+    }
+
+    /// Has the counter count one for each packet.
+    pub(super) fn count_units(&mut self) {
+        self.unit = 1;
+    }
+
+    /// What a packet of so many octets is in it.
+    pub(super) const fn amount(&self, octets: u64) -> u64 {
+        match self.unit {
+            0 => octets,
+            _ => 1,
+        }
+    }
+
+    /// Keeps what is counted.
+    pub(super) const fn counting_like(mut self, other: &Self) -> Self {
+        self.unit = other.unit;
+        self
     }
 
     pub(super) fn run_under(&mut self, direction: usize) {
@@ -157,6 +177,7 @@ impl Tallied {
             ul_octets: uplink.octets,
             dl_packets: downlink.packets(self.rare.packets[1]),
             dl_octets: downlink.octets,
+            events: 0,
         }
     }
 

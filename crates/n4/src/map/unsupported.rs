@@ -4,9 +4,7 @@
 //! docs/compliance/ts29244-ies.md tells what is refused from what is done, IE by IE.
 
 use pfcp::group::{CreateBar, CreateQer, CreateUrr, UpdateBar, UpdateQer, UpdateUrr};
-use pfcp::ie::{
-    DlFlowLevelMarking, MeasurementMethod, MtEdtControlInformation, QerIndications, ReportingTriggers,
-};
+use pfcp::ie::{DlFlowLevelMarking, MtEdtControlInformation, QerIndications, ReportingTriggers};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{Edit, IeType};
 use rules::model::{BarId, QerId, UrrId};
@@ -14,12 +12,10 @@ use rules::model::{BarId, QerId, UrrId};
 use super::request::refuse;
 use crate::cause::Reject;
 
-/// Reports that are not made: of ended envelopes, MAC addresses, events, multicast groups, and inactivity.
-const TRIGGERS: [ReportingTriggers; 6] = [
+/// Reports that are not made: of ended envelopes, MAC addresses, multicast groups, and inactivity.
+const TRIGGERS: [ReportingTriggers; 4] = [
     ReportingTriggers::ENVCL,
     ReportingTriggers::MACAR,
-    ReportingTriggers::EVETH,
-    ReportingTriggers::EVEQU,
     ReportingTriggers::IPMJL,
     ReportingTriggers::UPINT,
 ];
@@ -71,15 +67,9 @@ pub(super) fn create_urr(urr: &CreateUrr<'_>) -> Result<(), Reject> {
         Reject::rule(UrrId(urr.urr_id.0)),
         &[
             (
-                urr.measurement_method.contains(MeasurementMethod::EVENT),
-                IeType::MEASUREMENT_METHOD,
-            ),
-            (
                 is_triggered_otherwise(urr.reporting_triggers),
                 IeType::REPORTING_TRIGGERS,
             ),
-            (urr.event_threshold.is_some(), IeType::EVENT_THRESHOLD),
-            (urr.event_quota.is_some(), IeType::EVENT_QUOTA),
             (urr.time_quota_mechanism.is_some(), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (
@@ -96,20 +86,13 @@ pub(super) fn create_urr(urr: &CreateUrr<'_>) -> Result<(), Reject> {
 }
 
 pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
-    let method = urr.measurement_method;
     refuse_rule(
         Reject::rule(UrrId(urr.urr_id.0)),
         &[
             (
-                method.is_some_and(|method| method.contains(MeasurementMethod::EVENT)),
-                IeType::MEASUREMENT_METHOD,
-            ),
-            (
                 urr.reporting_triggers.is_some_and(is_triggered_otherwise),
                 IeType::REPORTING_TRIGGERS,
             ),
-            (sets(urr.event_threshold), IeType::EVENT_THRESHOLD),
-            (sets(urr.event_quota), IeType::EVENT_QUOTA),
             (sets(urr.time_quota_mechanism), IeType::TIME_QUOTA_MECHANISM),
             (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (

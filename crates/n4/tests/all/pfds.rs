@@ -4,6 +4,7 @@
 use crate::support;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pfcp::IeType;
@@ -276,6 +277,119 @@ fn many_sessions_follow_in_turn() {
         assert_eq!(application.flows[..], [TO_OTHER.parse().unwrap()]);
     }
     assert_eq!(world.n4.counters().stale_applications, 0);
+}
+
+/// A URR of events that reports every second one, and its PDRs.
+fn counts_events(pdrs: &[u16]) -> Vec<Octets> {
+    let eveth_evequ = [0, 0x30, 0];
+    let threshold = ie(149, 2u32.to_be_bytes());
+    let urr = create_urr(&[urr_id(7), method(4), triggers(&eveth_evequ), threshold]);
+    let pdrs = pdrs.iter().map(|id| update_pdr(&[pdr_id(*id), urr_id(7)]));
+    std::iter::once(urr).chain(pdrs).collect()
+}
+
+/// With events of video, if they are configured.
+fn with_events(configured: bool) -> (World, u64) {
+    let network = Arc::unwrap_or_clone(fleet::network());
+    let logic = rules::network::EventLogic::TCP_CONNECTION;
+    let events = configured.then(|| (b"video".as_slice().into(), logic));
+    let network = network.with_events(events.into_iter().collect()).unwrap();
+    let mut world = World::with_network(World::config(2), Arc::new(network));
+    world.associate();
+    let video = application("video", &[flow(TO_VIDEO)]);
+    world.provision(&[video]).assert_accepted();
+    let seid = world.ask(50, Some(0), &session(1, UE)).up_seid();
+    (world, seid)
+}
+
+#[test]
+fn events_are_counted_of_applications_that_have_some_and_of_nothing_else() {
+    let urr = Some(FailedRuleId::Urr(pfcp::ie::UrrId(7)));
+    let refused = because(REFUSED, Some(IeType::MEASUREMENT_METHOD));
+    for (configured, pdrs) in [(true, &[1, 3][..]), (false, &[1])] {
+        let (mut world, seid) = with_events(configured);
+        let before = world.only_session().rules().clone();
+        let reply = world.ask(52, Some(seid), &counts_events(pdrs));
+        assert_eq!((reply.verdict(), reply.failed_rule()), (refused, urr));
+        assert_eq!(world.only_session().rules(), &before);
+    }
+    let (mut world, seid) = with_events(true);
+    world
+        .ask(52, Some(seid), &counts_events(&[1, 2]))
+        .assert_accepted();
+    // It would have events of what no application is.
+    let without = update_pdr(&[pdr_id(3), urr_id(7)]);
+    let reply = world.ask(52, Some(seid), &[without]);
+    assert_eq!((reply.verdict(), reply.failed_rule()), (refused, urr));
+    // Bounds of what it does not measure, and of nothing.
+    for (wrong, offending) in [
+        (
+            ie(31, [&[1][..], &9u64.to_be_bytes()].concat()),
+            IeType::VOLUME_THRESHOLD,
+        ),
+        (ie(149, 0u32.to_be_bytes()), IeType::EVENT_THRESHOLD),
+    ] {
+        let reply = world.ask(52, Some(seid), &[group(13, &[urr_id(7), wrong])]);
+        assert_eq!(reply.verdict(), because(REFUSED, Some(offending)));
+    }
+}
+
+#[test]
+fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
+    let (mut world, seid) = with_events(true);
+    world
+        .ask(52, Some(seid), &counts_events(&[1, 2]))
+        .assert_accepted();
+    let index = world.only_session().index();
+    let five = flow::UrrCount {
+        ul_packets: 9,
+        ul_octets: 900,
+        events: 5,
+        ..flow::UrrCount::default()
+    };
+    let urr = rules::model::UrrId(7);
+    world.fleet.count(index, urr, five);
+    let reached = |limits| flow::Reached {
+        watermark: true,
+        limits,
+        ..flow::Reached::NOTHING
+    };
+    // The worker tells it once more under each new bounds, until they are not reached.
+    let mut reports = Vec::new();
+    for _ in 0..2 {
+        let now = world.now;
+        world
+            .n4
+            .handle_counter_reached(now, index, (urr, five), reached(0));
+        for sent in world.run() {
+            let Message::SessionReportRequest(request) = sent.message() else {
+                panic!("{:?}", sent.message())
+            };
+            for one in request.usage_report.iter() {
+                assert_eq!(one.usage_report_trigger, UsageReportTrigger::EVETH);
+                assert_eq!((one.volume_measurement, one.duration_measurement), (None, None));
+                reports.push((one.ur_seqn.0, one.event_time_stamp.iter().count()));
+            }
+            let accepted = message(57, Some(0), sent.header().sequence.get(), &[ie(19, [1])]);
+            assert!(world.send(smf(), &accepted).is_empty());
+        }
+        world.pass(Duration::from_secs(2));
+    }
+    assert_eq!(reports, [(0, 1), (1, 1)], "of two events each");
+    // One is left, and a quota of one is used up with it.
+    let quota = group(13, &[urr_id(7), ie(148, 1u32.to_be_bytes())]);
+    world.ask(52, Some(seid), &[quota]).assert_accepted();
+    let now = world.now;
+    world
+        .n4
+        .handle_counter_reached(now, index, (urr, five), reached(8));
+    let sent = world.run();
+    let Message::SessionReportRequest(request) = sent[0].message() else {
+        panic!("{:?}", sent[0].message())
+    };
+    let one = request.usage_report.first().unwrap();
+    assert_eq!(one.usage_report_trigger, UsageReportTrigger::EVEQU);
+    assert_eq!((one.ur_seqn.0, one.event_time_stamp.iter().count()), (2, 1));
 }
 
 #[test]

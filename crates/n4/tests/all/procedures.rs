@@ -70,6 +70,7 @@ fn a_session_is_established_modified_and_deleted() {
             ul_octets: 200,
             dl_packets: 1,
             dl_octets: 50,
+            events: 0,
         },
     );
     let reply = world.ask(54, Some(seid), &[]);
@@ -586,6 +587,7 @@ fn usage_is_reported_on_demand_with_the_reference_of_the_query() {
             ul_octets: 60,
             dl_packets: 0,
             dl_octets: 0,
+            events: 0,
         },
     );
     let reply = world.ask(

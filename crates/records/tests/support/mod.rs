@@ -287,6 +287,7 @@ pub fn usage(number: u64) -> Entry {
         start_ms: 1_700_000_000_000,
         end_ms: 1_700_000_010_500,
         duration_s: None,
+        events: None,
         first_packet_ms: None,
         last_packet_ms: None,
     }))

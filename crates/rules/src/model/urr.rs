@@ -427,6 +427,11 @@ impl Urr {
         self.terms().dropped_dl_threshold.filter(|_| asks)
     }
 
+    /// Whether it counts events of applications.
+    pub const fn counts_events(&self) -> bool {
+        self.method.contains(MeasurementMethod::EVENT)
+    }
+
     /// Whether its usage before QoS enforcement is told beside that after it: of octets alone (TS 29.244 §5.2.2.3.1).
     pub const fn measures_before_qos(&self) -> bool {
         self.method.contains(MeasurementMethod::VOLUM)

@@ -47,7 +47,9 @@ pub fn any_network() -> impl Strategy<Value = Network> {
             instance.dscp = marks.map(|(flows, first)| table_of(flows, first));
             instance.mirror = mirror;
         }
-        let network = Network::new(instances).and_then(|network| network.with_policies(policies()));
+        let network = Network::new(instances)
+            .and_then(|network| network.with_policies(policies()))
+            .and_then(|network| network.with_events(super::events()));
         network.expect("a network without contradictions")
     })
 }

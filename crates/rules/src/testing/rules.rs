@@ -7,13 +7,14 @@ use packet::{Ppi, Qfi, Teid};
 use proptest::prelude::*;
 
 use super::packets::TEIDS;
-use super::{GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
+use super::{EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
     Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
     FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
-    OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr,
-    PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules,
-    SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
+    MeasurementMethod, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates,
+    Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter,
+    SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms,
+    UrrTermsUpdate, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
@@ -109,7 +110,7 @@ fn any_route() -> impl Strategy<Value = IpPrefix> {
 pub(super) fn any_application() -> impl Strategy<Value = Application> {
     let flows = prop::collection::vec(prop::sample::select(&DESCRIPTIONS[..]), 0..3);
     flows.prop_map(|flows| Application {
-        id: (*b"app").into(),
+        id: EVENTFUL.into(),
         flows: flows
             .iter()
             .map(|text| text.parse().expect("a description"))
@@ -360,10 +361,23 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
     let timer = prop_oneof![3 => Just(0), 1 => 1..100_u32];
     let urrs = prop::collection::vec(any_plain_urr(), URRS as usize);
     (pdrs, fars, qers, timer, urrs).prop_map(|(pdrs, fars, qers, seconds, urrs)| {
+        let pdrs = pdrs.into_iter().map(|pdr| with_events(pdr, &urrs)).collect();
         let mut rules = assemble(pdrs, fars, qers, urrs);
         rules.set_inactivity_timer(seconds);
         rules
     })
+}
+
+/// The PDR as one whose packets may count in URRs that count events: of an application, which most packets are of.
+fn with_events(mut pdr: Pdr, urrs: &[Urr]) -> Pdr {
+    let counts_events = |id: &UrrId| urrs.get(id.0 as usize).is_some_and(Urr::counts_events);
+    if pdr.pdi.application.is_none() && pdr.urrs.iter().any(counts_events) {
+        pdr.pdi.application = Some(Application {
+            id: EVENTFUL.into(),
+            flows: ["permit out ip from any to any".parse().expect("a description")].into(),
+        });
+    }
+    pdr
 }
 
 /// What a quota stops, and where that goes: to one of the FARs.
@@ -386,8 +400,13 @@ fn any_plain_urr() -> impl Strategy<Value = Urr> {
         3 => Just(MeasurementInformation::default()),
         1 => Just(MeasurementInformation::MBQE)
     ];
-    (terms, information).prop_map(|(terms, information)| Urr {
+    let method = prop_oneof![
+        3 => Just(MeasurementMethod::VOLUM),
+        1 => Just(MeasurementMethod(MeasurementMethod::VOLUM.0 | MeasurementMethod::EVENT.0))
+    ];
+    (terms, information, method).prop_map(|(terms, information, method)| Urr {
         information,
+        method,
         terms: terms.filter(|terms| *terms != UrrTerms::NONE).map(Box::new),
         ..Urr::volume(UrrId(0))
     })

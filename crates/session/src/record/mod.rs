@@ -244,8 +244,8 @@ impl From<EditError> for RecordError {
     }
 }
 
-/// A count as it is written.
-type Octets = [u64; 4];
+/// A count as it is written: of uplink packets and octets, of downlink packets and octets, and events.
+type Octets = ([u64; 4], u64);
 
 fn octets(count: UrrCount) -> Octets {
     let UrrCount {
@@ -253,15 +253,17 @@ fn octets(count: UrrCount) -> Octets {
         ul_octets,
         dl_packets,
         dl_octets,
+        events,
     } = count;
-    [ul_packets, ul_octets, dl_packets, dl_octets]
+    ([ul_packets, ul_octets, dl_packets, dl_octets], events)
 }
 
-fn count([ul_packets, ul_octets, dl_packets, dl_octets]: Octets) -> UrrCount {
+fn count(([ul_packets, ul_octets, dl_packets, dl_octets], events): Octets) -> UrrCount {
     UrrCount {
         ul_packets,
         ul_octets,
         dl_packets,
         dl_octets,
+        events,
     }
 }

@@ -361,12 +361,16 @@ fn a_record_of_another_network_names_the_instance() {
 }
 
 fn any_pending() -> impl Strategy<Value = PendingReports> {
-    let count = any::<[u64; 4]>().prop_map(|[ul_packets, ul_octets, dl_packets, dl_octets]| UrrCount {
-        ul_packets,
-        ul_octets,
-        dl_packets,
-        dl_octets,
-    });
+    let count =
+        any::<[u64; 5]>().prop_map(
+            |[ul_packets, ul_octets, dl_packets, dl_octets, events]| UrrCount {
+                ul_packets,
+                ul_octets,
+                dl_packets,
+                dl_octets,
+                events,
+            },
+        );
     let why = prop_oneof![Just(UsageTriggers::TERMR), Just(UsageTriggers::IMMER)];
     let times = any::<(u32, u32)>().prop_map(|(a, b)| [Moment(a.into()), Moment(-i64::from(b))]);
     let usage = (

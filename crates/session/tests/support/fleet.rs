@@ -8,7 +8,7 @@ use flow::{
     AdjacencyId, Bucket, ContentUsage, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId,
 };
 use rules::compile::Adjacencies;
-use rules::image::{Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Counter, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::UrrId;
 use rules::network::{Instance, Network, Roles, Route};
 use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
@@ -56,7 +56,7 @@ pub struct Worker {
     /// Generations seen: a Replace that touches no flow keeps the number.
     pub generations: Vec<u32>,
     /// Bounds of counters that were set on live sessions.
-    pub bounds: Vec<(SessionIndex, Vec<(UrrId, flow::Bounds)>)>,
+    pub bounds: Vec<(SessionIndex, Vec<(Counter, flow::Bounds)>)>,
 }
 
 /// All workers of the node.
@@ -125,6 +125,7 @@ impl Fleet {
         slot.ul_octets += count.ul_octets;
         slot.dl_packets += count.dl_packets;
         slot.dl_octets += count.dl_octets;
+        slot.events += count.events;
     }
 
     /// What the worker that has the session says is left of its packet rates.

@@ -212,6 +212,9 @@ pub struct Urr {
     /// What was counted since the last report; absent where the worker does not have the session just now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub since_last_report: Option<Counts>,
+    /// Events among these packets, of a URR that counts them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub events: Option<u64>,
     /// When that measurement began (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub since: Option<String>,
@@ -230,6 +233,12 @@ pub struct Urr {
     /// Seconds after which to stop.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub time_quota: Option<u32>,
+    /// Events after which to report.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub event_threshold: Option<u32>,
+    /// Events after which to stop.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub event_quota: Option<u32>,
 }
 
 /// What was counted of a content of predefined rules (a PCC rule, an application), since the last record of it.

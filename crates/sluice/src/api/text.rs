@@ -432,11 +432,12 @@ impl Volume {
     }
 }
 
-/// A bound on volume and time.
-fn bound(volume: Option<Volume>, seconds: Option<u32>) -> String {
+/// A bound on volume, time and events.
+fn bound(volume: Option<Volume>, seconds: Option<u32>, events: Option<u32>) -> String {
     let volume = volume.map(|volume| volume.words());
     let seconds = seconds.map(|seconds| format!("{} s", grouped(seconds.into())));
-    list(volume.into_iter().chain(seconds))
+    let events = events.map(|events| format!("{} events", grouped(events.into())));
+    list(volume.into_iter().chain(seconds).chain(events))
 }
 
 impl Urr {
@@ -447,15 +448,18 @@ impl Urr {
         };
         [
             self.id.to_string(),
-            list(&self.measures),
+            self.events.map_or_else(
+                || list(&self.measures),
+                |events| format!("{} ({} events)", list(&self.measures), grouped(events)),
+            ),
             count(|counts| counts.uplink_packets),
             count(|counts| counts.uplink_octets),
             count(|counts| counts.downlink_packets),
             count(|counts| counts.downlink_octets),
             self.since.clone().unwrap_or("?".into()),
             self.next_ur_seqn.map_or("?".into(), |number| number.to_string()),
-            bound(self.volume_threshold, self.time_threshold),
-            bound(self.volume_quota, self.time_quota),
+            bound(self.volume_threshold, self.time_threshold, self.event_threshold),
+            bound(self.volume_quota, self.time_quota, self.event_quota),
         ]
     }
 }
@@ -521,11 +525,12 @@ mod tests {
             uplink,
             downlink: None,
         };
-        assert_eq!(bound(None, None), "-");
+        assert_eq!(bound(None, None, None), "-");
         assert_eq!(
-            bound(Some(volume(Some(1_000), None)), Some(60)),
+            bound(Some(volume(Some(1_000), None)), Some(60), None),
             "1,000 octets, 60 s"
         );
-        assert_eq!(bound(Some(volume(None, Some(5))), None), "5 up");
+        assert_eq!(bound(Some(volume(None, Some(5))), None, None), "5 up");
+        assert_eq!(bound(None, Some(60), Some(3)), "60 s, 3 events");
     }
 }

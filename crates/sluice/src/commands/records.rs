@@ -364,6 +364,7 @@ mod tests {
             start_ms: 0,
             end_ms: 5_000,
             duration_s: None,
+            events: None,
             first_packet_ms: None,
             last_packet_ms: None,
         }))

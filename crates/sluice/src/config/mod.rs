@@ -7,6 +7,7 @@
 
 mod bounded;
 mod error;
+mod events;
 mod flows;
 mod gtpu;
 mod instance;
@@ -27,6 +28,7 @@ use serde::Deserialize;
 
 pub use bounded::Bounded;
 pub use error::ConfigError;
+pub use events::{EventConfig, EventLogicConfig};
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
 pub use instance::{DscpConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
@@ -95,6 +97,9 @@ pub struct Config {
     /// Rates that the sessions of a slice or a data network share.
     #[serde(default)]
     pub policers: Vec<PolicerConfig>,
+    /// What is counted as an event of an application, by URRs that count events.
+    #[serde(default)]
+    pub events: Vec<EventConfig>,
     /// Rules that SMFs activate by name or by number; with any rulebase, ADPDP is announced.
     #[serde(default)]
     pub predefined: PredefinedConfig,
@@ -120,6 +125,7 @@ impl Config {
             .and_then(|()| pools::check(&config))
             .and_then(|()| policy::check(&config))
             .and_then(|()| policer::check(&config))
+            .and_then(|()| events::check(&config))
             .and_then(|()| predefined::check(&config))
             .and_then(|()| records::check(&config));
         checked.map_err(|fault| fault.at(file, text))?;

@@ -38,7 +38,8 @@ impl Config {
         let instances = instances.map(|(place, instance)| self.instance(place, instance));
         Network::new(instances.collect())?
             .with_policies(self.policies())?
-            .with_policers(self.policers())
+            .with_policers(self.policers())?
+            .with_events(self.event_logic())
     }
 
     fn instance(&self, place: usize, instance: &InstanceConfig) -> Instance {

@@ -1,5 +1,7 @@
 //! Every mistake a person can make gets its file, line, field, value and bound.
 
+use rules::network::EventLogic;
+
 use super::{Config, Driver, WhenFull};
 
 const GOOD: &str = "\
@@ -192,6 +194,33 @@ fn usage_records_have_a_directory_and_bounds() {
     ] {
         let text = refusal(&with(section));
         assert!(text.contains("line 14") && text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn events_are_of_one_application_each() {
+    let with = |events: &str| format!("{GOOD}events: [{events}]\n");
+    let good = with(
+        "{application: web, detect: [tcp_connection, dns_request]}, {application: all, detect: [packet]}",
+    );
+    let network = Config::parse(&good, "sluice.yaml").unwrap().network().unwrap();
+    let both = EventLogic::TCP_CONNECTION.with(EventLogic::DNS_REQUEST);
+    assert_eq!(network.events(b"web"), Some(both));
+    assert_eq!(network.events(b"all"), Some(EventLogic::PACKET));
+    assert_eq!(network.events(b"other"), None);
+    for (events, words) in [
+        ("{application: '', detect: [packet]}", "no character"),
+        ("{application: a, detect: []}", "names none of packet"),
+        (
+            "{application: a, detect: [packet]}, {application: a, detect: [packet]}",
+            "twice",
+        ),
+        ("{application: a, detect: [wish]}", "wish"),
+    ] {
+        let error = Config::parse(&with(events), "sluice.yaml")
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(words), "{error}");
     }
 }
 

@@ -9,7 +9,7 @@ use flow::ContentUsage;
 use n4::UsageEntry;
 use records::{Content, EndCause, Entry, SNssai, Seid, SessionEnd, Subject, Usage, Volumes};
 use rules::Predefined;
-use rules::model::SessionRules;
+use rules::model::{MeasurementMethod, SessionRules};
 use rules::network::Network;
 use session::{LedgerEntry, LedgerEvent, Moment, Subscriber, UsageReport};
 
@@ -102,6 +102,10 @@ fn usage(subject: Subject, report: &UsageReport, clock: u64) -> Usage {
         start_ms: milliseconds(report.start, clock),
         end_ms: milliseconds(report.end, clock),
         duration_s: report.duration.map(|seconds| seconds.0.into()),
+        events: report
+            .method
+            .contains(MeasurementMethod::EVENT)
+            .then_some(report.count.events),
         first_packet_ms: report.first.map(|first| milliseconds(first, clock)),
         last_packet_ms: report.last.map(|last| milliseconds(last, clock)),
     }

@@ -3,8 +3,8 @@
 
 use pfcp::group::CreatedPdr;
 use pfcp::ie::{
-    Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, UsageInformation, UsageReportTrigger,
-    VolumeMeasurement,
+    Cause, FTeid, FailedRuleId, OffendingIe, PacketRateStatus, TimeStamp, UsageInformation,
+    UsageReportTrigger, VolumeMeasurement,
 };
 use pfcp::message::Message;
 use pfcp::{Frames, Header};
@@ -51,6 +51,7 @@ pub fn read(datagram: &[u8], chosen: &mut Chosen) -> Result<Answer, Fault> {
     match message {
         Message::AssociationSetupResponse(said) => answer.cause(said.cause),
         Message::AssociationReleaseResponse(said) => answer.cause(said.cause),
+        Message::PfdManagementResponse(said) => answer.cause(said.cause),
         Message::SessionEstablishmentResponse(said) => {
             answer.cause(said.cause);
             answer.refused(said.offending_ie, said.failed_rule_id);
@@ -154,7 +155,9 @@ fn usage_report(
     volume: Option<VolumeMeasurement>,
     part: Option<UsageInformation>,
 ) -> Value {
-    const TRIGGERS: [(&str, UsageReportTrigger); 3] = [
+    const TRIGGERS: [(&str, UsageReportTrigger); 5] = [
+        ("EVETH", UsageReportTrigger::EVETH),
+        ("EVEQU", UsageReportTrigger::EVEQU),
         ("VOLQU", UsageReportTrigger::VOLQU),
         ("IMMER", UsageReportTrigger::IMMER),
         ("TERMR", UsageReportTrigger::TERMR),
@@ -169,6 +172,15 @@ fn usage_report(
     });
     if let (Some(part), Some(shown)) = (part, shown.as_object_mut()) {
         shown.insert("usage_information".into(), json!(format!("{part:?}")));
+    }
+    shown
+}
+
+/// A report with the seconds since 1970 of its events, if it has any.
+fn with_events(mut shown: Value, events: impl Iterator<Item = u64>) -> Value {
+    let events: Vec<_> = events.collect();
+    if let (false, Some(shown)) = (events.is_empty(), shown.as_object_mut()) {
+        shown.insert("event_time_stamp".into(), events.into());
     }
     shown
 }
@@ -191,12 +203,13 @@ pub fn request(datagram: &[u8]) -> Result<(Value, Header), Fault> {
                 .usage_report
                 .iter()
                 .map(|report| {
-                    usage_report(
+                    let shown = usage_report(
                         (report.urr_id.0, report.ur_seqn.0),
                         report.usage_report_trigger,
                         report.volume_measurement,
                         report.usage_information,
-                    )
+                    );
+                    with_events(shown, report.event_time_stamp.iter().map(TimeStamp::unix))
                 })
                 .collect();
             if let (false, Some(shown)) = (usage.is_empty(), shown.as_object_mut()) {

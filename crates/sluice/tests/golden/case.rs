@@ -17,7 +17,8 @@ use crate::world::{World, stations};
 /// The SMF that a request is from where the script does not say.
 const SMF: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const ACCEPTED: u64 = 1;
-const REQUESTS: [(&str, u8); 5] = [
+const REQUESTS: [(&str, u8); 6] = [
+    ("pfd_management_request", 3),
     ("association_setup_request", 5),
     ("association_release_request", 9),
     ("session_establishment_request", 50),

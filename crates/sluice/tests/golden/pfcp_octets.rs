@@ -26,7 +26,8 @@ const INTERFACES: Form = Form::Code(&["Access", "Core", "SGi-LAN", "CP-function"
 const ACTIONS: Form = Form::Flags(&["DROP", "FORW", "BUFF", "NOCP", "DUPL"], 1);
 const TRIGGERS: Form = Form::Flags(
     &[
-        "PERIO", "VOLTH", "TIMTH", "QUHTI", "START", "STOPT", "DROTH", "LIUSA", "VOLQU",
+        "PERIO", "VOLTH", "TIMTH", "QUHTI", "START", "STOPT", "DROTH", "LIUSA", "VOLQU", "TIMQU", "ENVCL",
+        "MACAR", "EVETH", "EVEQU",
     ],
     3,
 );
@@ -53,6 +54,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("f_teid", 21, Form::Made(f_teid)),
     ("network_instance", 22, Form::Text),
     ("sdf_filter", 23, Form::Made(sdf_filter)),
+    ("application_id", 24, Form::Text),
     ("gate_status", 25, Form::Made(gate_status)),
     ("mbr", 26, Form::Made(bit_rate)),
     ("gbr", 27, Form::Made(bit_rate)),
@@ -71,7 +73,10 @@ const IES: &[(&str, u16, Form)] = &[
     ),
     ("pdr_id", 56, Form::Number(2)),
     ("cp_f_seid", 57, Form::Made(f_seid)),
+    ("application_ids_pfds", 58, Form::Group),
+    ("pfd_context", 59, Form::Group),
     ("node_id", 60, Form::Made(node_id)),
+    ("pfd_contents", 61, Form::Made(flow_of_application)),
     (
         "measurement_method",
         62,
@@ -100,6 +105,8 @@ const IES: &[(&str, u16, Form)] = &[
     ("user_plane_inactivity_timer", 117, Form::Number(4)),
     ("rqi", 123, Form::Number(1)),
     ("qfi", 124, Form::Number(1)),
+    ("event_quota", 148, Form::Number(4)),
+    ("event_threshold", 149, Form::Number(4)),
     ("paging_policy_indicator", 158, Form::Number(1)),
     ("source_interface_type", 160, Form::Number(1)),
     ("packet_rate_status", 193, Form::Made(packet_rate_status)),
@@ -207,6 +214,12 @@ fn redirect_information(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
 fn forwarding_policy(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     let identifier = value::text(name, value)?.as_bytes();
     Ok([&[identifier.len() as u8], identifier].concat())
+}
+
+/// A Flow Description as text (TS 29.244 §8.2.39).
+fn flow_of_application(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let flow = value::text(name, value)?.as_bytes();
+    Ok([&[1, 0], &(flow.len() as u16).to_be_bytes()[..], flow].concat())
 }
 
 /// `{seid, ipv4}` (TS 29.244 §8.2.37).

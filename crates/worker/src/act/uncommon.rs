@@ -9,7 +9,7 @@ use packet::gtpu::{Ies, MessageType};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::PacketView;
-use rules::image::QuotaAction;
+use rules::image::{QuotaAction, SessionImage};
 use transport::Adjacency;
 
 use super::{Act, check_size, live, pass_meters};
@@ -71,6 +71,7 @@ impl<'a> Act<'a> {
         if block.is_stopped(verdict.urrs) {
             self.heed_quotas(buf, descriptor, at, (&mut verdict, extension), acting)?;
         }
+        self.detect_events(buf, descriptor, &mut verdict)?;
         if let Some(fate) = self.end_by_far(descriptor, &verdict, place)? {
             return Ok(Some(fate));
         }
@@ -88,7 +89,7 @@ impl<'a> Act<'a> {
         let found = self.find(buf, descriptor, at, (&verdict, extension), (routed, colour));
         if found.is_ok() {
             let mut block = live(self.blocks, &verdict)?;
-            if !self.ways.count(&mut block, &verdict, octets) {
+            if !self.ways.count_with_events(&mut block, &verdict, octets) {
                 self.come_again(&verdict, octets);
                 return Ok(None);
             }
@@ -123,6 +124,7 @@ impl<'a> Act<'a> {
         let image = self.images.at(block.session());
         let image = image.filter(|image| !image.quota_actions.is_empty());
         let image = image.ok_or(dropped)?;
+        let (stopped, counters) = whole_urrs(image, stopped);
         let tuple = known_tuple(buf, descriptor, at)?;
         let packet = PacketView {
             side: descriptor.side,
@@ -137,7 +139,7 @@ impl<'a> Act<'a> {
                 substitute = substitute.or(Some((urr, forward)));
             }
         }
-        verdict.urrs &= !stopped;
+        verdict.urrs &= !counters;
         descriptor.verdict.urrs = verdict.urrs;
         if let Some((urr, forward)) = substitute
             && acting.is_none_or(|before| urr < before)
@@ -153,6 +155,36 @@ impl<'a> Act<'a> {
             if let Some(defect) = descriptor.defect.filter(|_| leads_out) {
                 return Err(defect);
             }
+        }
+        Ok(())
+    }
+
+    /// Leaves of the counters of events those that a packet counts in: all, or none if it is no event (TS 29.244
+    /// §5.2.2.2.1).
+    fn detect_events<B: PacketBuf>(
+        &mut self,
+        buf: &B,
+        descriptor: &mut Descriptor,
+        verdict: &mut Verdict,
+    ) -> Result<(), DropReason> {
+        let block = live(self.blocks, verdict)?;
+        if !block.has_before_qos(verdict.urrs) {
+            return Ok(());
+        }
+        let image = self.images.at(block.session());
+        let mask = image.map_or(0, SessionImage::event_mask);
+        let Some(image) = image.filter(|_| verdict.urrs & mask != 0) else {
+            return Ok(());
+        };
+        let tuple = descriptor.tuple(buf.data())?;
+        let packet = buf.data().get(usize::from(descriptor.offset)..);
+        if !image
+            .events
+            .of(verdict.pdr)
+            .detects(&tuple, packet.unwrap_or_default())
+        {
+            verdict.urrs &= !mask;
+            descriptor.verdict.urrs = verdict.urrs;
         }
         Ok(())
     }
@@ -352,6 +384,25 @@ impl<'a> Act<'a> {
         self.ways.stats.relayed += 1;
         Ok(adjacency.port())
     }
+}
+
+/// The slots of the URRs of which one of these counters has stopped, and all counters of those URRs.
+fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
+    let bit = |slot: u8| 1u64 << (slot & 63);
+    let own = stopped & !image.event_mask();
+    let urrs = image
+        .event_slots()
+        .fold(own, |urrs, (slot, urr)| match stopped & bit(slot) {
+            0 => urrs,
+            _ => urrs | bit(urr),
+        });
+    let counters = image
+        .event_slots()
+        .fold(urrs, |all, (slot, urr)| match urrs & bit(urr) {
+            0 => all,
+            _ => all | bit(slot),
+        });
+    (urrs, counters)
 }
 
 /// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that it

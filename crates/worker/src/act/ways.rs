@@ -118,14 +118,28 @@ impl<'a> Ways<'a> {
         }
     }
 
-    /// Counts a packet; one that a limit does not allow goes no further.
+    /// The same of a packet whose URRs may count it as an event.
+    #[cold]
+    pub(super) fn count_with_events(
+        &mut self,
+        block: &mut LiveBlock<'_>,
+        verdict: &Verdict,
+        octets: usize,
+    ) -> bool {
+        match block.count_with_units(verdict.urrs, octets as u64, self.second) {
+            Counted::PASSED => true,
+            counted => self.reached(block, counted),
+        }
+    }
+
+    /// Counts a packet, as an event too; one that a limit does not allow goes no further.
     pub(crate) fn count_or_drop(
         &mut self,
         block: &mut LiveBlock<'_>,
         verdict: &Verdict,
         octets: usize,
     ) -> Result<(), DropReason> {
-        match self.count(block, verdict, octets) {
+        match self.count_with_events(block, verdict, octets) {
             true => Ok(()),
             false => Err(self.stopped(block, verdict.urrs)),
         }

@@ -366,7 +366,9 @@ impl<I: Io> Worker<I> {
         };
         let image = &slot.image;
         for action in image.quota_actions.iter() {
-            let is_stopped = |direction| block.stopped(direction) >> action.urr & 1 == 1;
+            let events = image.event_slots().filter(|(_, urr)| *urr == action.urr);
+            let counters = events.fold(1u64 << action.urr, |all, (slot, _)| all | 1 << slot);
+            let is_stopped = |direction| block.stopped(direction) & counters != 0;
             let waiting = action.forward.and_then(|forward| image.buffering(forward));
             if let Some(Buffering { far, .. }) = waiting
                 && !Direction::BOTH.into_iter().all(is_stopped)

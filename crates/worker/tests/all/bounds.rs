@@ -108,7 +108,10 @@ fn new_bounds_let_a_live_session_go_on_and_touch_no_flow() {
     let mut world = bounded(bounds(10_000, 100));
     assert!(send(&mut world) && !send(&mut world));
     let stale = world.workers[0].stats().stale;
-    let change = SessionChange::Bound(SESSION, vec![(URR, bounds(150, 300)), (UrrId(9), Bounds::NONE)]);
+    let change = SessionChange::Bound(
+        SESSION,
+        vec![(URR.into(), bounds(150, 300)), (UrrId(9).into(), Bounds::NONE)],
+    );
     assert_eq!(world.apply(0, change), Ok(None));
     told(&mut world);
     assert!(send(&mut world) && send(&mut world) && !send(&mut world));
@@ -116,7 +119,7 @@ fn new_bounds_let_a_live_session_go_on_and_touch_no_flow() {
     assert_eq!(world.workers[0].stats().stale, stale);
     // What is beyond its bounds already is told, and stops, without a packet.
     told(&mut world);
-    let change = SessionChange::Bound(SESSION, vec![(URR, bounds(250, 0))]);
+    let change = SessionChange::Bound(SESSION, vec![(URR.into(), bounds(250, 0))]);
     assert_eq!(world.apply(0, change), Ok(None));
     world.poll();
     let reached = Reached {
@@ -200,7 +203,7 @@ fn the_first_packet_that_a_trap_stops_is_told_once_whether_it_exceeds_or_comes_l
         assert!(!send(&mut world));
         assert_eq!(told(&mut world), []);
         // The same limit once more: the next packet is told, too.
-        let again = SessionChange::Bound(SESSION, vec![(URR, trap(limit))]);
+        let again = SessionChange::Bound(SESSION, vec![(URR.into(), trap(limit))]);
         assert_eq!(world.apply(0, again), Ok(None));
         world.poll();
         told(&mut world);

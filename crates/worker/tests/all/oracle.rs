@@ -16,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Counter, Farewell, SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{
     Billed, Counted, Duplicate, Outcome, Policers, Quotas, Verdict, interpret, interpret_exhausted,
 };
@@ -217,7 +217,7 @@ impl Trial {
                     mirror,
                 } => {
                     copies.extend(mirror.map(|port| (port, bytes.clone())));
-                    self.count_all(verdict.counted);
+                    self.count_all(verdict.counted, &verdict.events);
                     self.bill(verdict.billed);
                     break Ok((egress, next_hop, bytes));
                 }
@@ -231,7 +231,7 @@ impl Trial {
                     if lap == MAX_LAPS {
                         break Err(DropReason::RecirculationLimit);
                     }
-                    self.count_all(verdict.counted);
+                    self.count_all(verdict.counted, &verdict.events);
                     self.bill(verdict.billed);
                     (ingress, packet, lap) = (again, bytes, lap + 1);
                     is_answer |= answers;
@@ -273,8 +273,9 @@ impl Trial {
         let ids = self.image.urr_ids.iter().enumerate();
         let named = ids.filter(|(slot, _)| slots >> slot & 1 == 1);
         self.exhausted = named.map(|(_, id)| *id).collect();
-        let bounds = |id: &UrrId| (*id, bounds_of(*id, &self.exhausted));
-        let bounds = self.image.urr_ids.iter().map(bounds).collect();
+        let counters = self.image.counters();
+        let bounds = bounds_of(&counters, &self.exhausted);
+        let bounds = counters.into_iter().zip(bounds).collect();
         self.world
             .apply(0, SessionChange::Bound(self.image.session, bounds))
             .expect("it is there");
@@ -291,7 +292,10 @@ impl Trial {
         }
     }
 
-    fn count_all(&mut self, all: Vec<Counted>) {
+    fn count_all(&mut self, all: Vec<Counted>, events: &[UrrId]) {
+        for urr in events {
+            self.counts.entry(*urr).or_default().events += 1;
+        }
         for counted in all {
             let count = self.counts.entry(counted.urr).or_default();
             add(count, counted.direction, counted.octets);
@@ -340,6 +344,14 @@ impl Trial {
             .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
             .expect("there is room");
         let gone = |id: &UrrId| !image.urr_ids.contains(id);
+        // Where events are not counted any more, none are.
+        let counts_events = |urr: &&rules::model::Urr| urr.counts_events();
+        let counting: Vec<_> = rules
+            .urrs()
+            .iter()
+            .filter(counts_events)
+            .map(|urr| urr.id)
+            .collect();
         let expected: BTreeMap<_, _> = self
             .image
             .urr_ids
@@ -351,6 +363,9 @@ impl Trial {
         self.tell_before_qos(last.as_ref());
         assert_eq!(counters(last), expected);
         self.counts.retain(|id, _| !gone(id));
+        for (id, count) in &mut self.counts {
+            count.events *= u64::from(counting.contains(id));
+        }
         self.policers.change(&rules);
         (self.rules, self.image) = (rules, image);
     }
@@ -387,19 +402,27 @@ impl Trial {
 
 /// An image whose counters stop at nothing, but for those of URRs whose quotas are used up.
 fn bounded(mut image: Box<SessionImage>, exhausted: &[UrrId]) -> Box<SessionImage> {
-    let ids = image.urr_ids.iter();
-    image.block.made().bounds = ids.map(|id| bounds_of(*id, exhausted)).collect();
+    let counters = image.counters();
+    image.block.made().bounds = bounds_of(&counters, exhausted);
     image
 }
 
-fn bounds_of(id: UrrId, exhausted: &[UrrId]) -> Bounds {
-    Bounds {
+/// The bounds of these counters. Of a URR that counts events and whose quotas are used up, it is that of events, if it is
+/// the only one.
+fn bounds_of(counters: &[Counter], exhausted: &[UrrId]) -> Vec<Bounds> {
+    let is_exhausted = |counter: &Counter| {
+        let urr = counter.urr();
+        let by_events = exhausted.len() == 1 && counters.contains(&Counter::Events(urr));
+        exhausted.contains(&urr) && (by_events == matches!(counter, Counter::Events(_)))
+    };
+    let bounds = |counter: &Counter| Bounds {
         watermarks: Volumes::of_total(1 << 50),
-        limit: exhausted.contains(&id).then_some(CounterLimit {
+        limit: is_exhausted(counter).then_some(CounterLimit {
             octets: Volumes::of_total(0),
             action: LimitAction::Drop,
         }),
-    }
+    };
+    counters.iter().map(bounds).collect()
 }
 
 fn add(count: &mut UrrCount, direction: Direction, of: u64) {
@@ -521,6 +544,7 @@ fn random_worlds_reach_every_way() {
         (runnable_rules(), any_network(), vec(any_sent(), count), steps).new_tree(&mut runner)
     };
     let (mut sums, mut yellow, mut substituted, mut before_qos) = (Sums::default(), 0, 0, 0);
+    let (mut events, mut no_events) = (0, 0);
     for _ in 0..600 {
         let (rules, network, packets, steps) = draw(40).expect("they are drawn without conditions").current();
         let Some(mut trial) = Trial::start(rules, network, false) else {
@@ -531,12 +555,18 @@ fn random_worlds_reach_every_way() {
         sums.add(trial.world.workers[0].stats());
         yellow += trial.yellow;
         substituted += trial.substituted;
+        let counting = trial.rules.urrs().iter().filter(|urr| urr.counts_events());
+        for count in counting.map(|urr| trial.count(urr.id)) {
+            events += count.events;
+            no_events += count.ul_packets + count.dl_packets - count.events;
+        }
         before_qos += trial
             .before_qos
             .values()
             .map(|count| count.ul_packets + count.dl_packets)
             .sum::<u64>();
     }
+    assert!(events > 50 && no_events > 50, "{events} {no_events}");
     assert!(substituted > 50 && before_qos > 500, "{substituted} {before_qos}");
     assert!(sums.mirrored > 200 && yellow > 5, "{yellow} {sums:?}");
     assert!(sums.recirculated > 100 && sums.duplicated > 500, "{sums:?}");

@@ -75,7 +75,7 @@ impl Case {
     }
 
     fn grant(&mut self, octets: u64) {
-        let change = SessionChange::Bound(self.image.session, vec![(URR, quota(octets))]);
+        let change = SessionChange::Bound(self.image.session, vec![(URR.into(), quota(octets))]);
         self.world.apply(0, change).expect("it is there");
         self.world.poll();
     }
@@ -198,7 +198,7 @@ fn of_two_quotas_the_first_urrs_far_acts_also_on_the_packet_that_uses_up_the_oth
             rules.update_pdr(both).expect("it is there");
         }
     });
-    let bounds = vec![(SECOND, quota(octets + 1))];
+    let bounds = vec![(SECOND.into(), quota(octets + 1))];
     let change = SessionChange::Bound(case.image.session, bounds);
     case.world.apply(0, change).expect("it is there");
     // Nothing fits the first; the second packet does not fit the second either.

@@ -179,6 +179,7 @@ fn what_is_redirected_counts_up_and_what_is_answered_down() {
         ul_octets: 40,
         dl_packets: 1,
         dl_octets: 44,
+        events: 0,
     };
     assert_eq!(count, expected);
 }

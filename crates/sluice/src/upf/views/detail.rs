@@ -138,12 +138,17 @@ impl Control {
             id: urr.id.0,
             measures: words::methods(urr.method),
             since_last_report: checkpoint.map(|one| counts(one.count)),
+            events: checkpoint
+                .filter(|_| urr.counts_events())
+                .map(|one| one.count.events),
             since: checkpoint.map(|one| self.date(one.since)),
             next_ur_seqn: checkpoint.map(|one| one.next),
             volume_threshold: urr.volume_threshold.as_deref().map(volume),
             volume_quota: urr.volume_quota.as_deref().map(volume),
             time_threshold: urr.time_threshold,
             time_quota: urr.time_quota,
+            event_threshold: urr.terms().event_threshold,
+            event_quota: urr.terms().event_quota,
         }
     }
 }
