@@ -22,7 +22,7 @@ use crate::image::{
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface, Urr,
+    SourceInterface,
 };
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
@@ -145,6 +145,7 @@ pub fn compile(
         next_hops: next_hops.held,
         told: told(rules),
         dropped: dropped(rules),
+        awaits_pause: rules.is_charging(),
         packets: Vec::new(),
     })
 }
@@ -222,8 +223,7 @@ fn told(rules: &SessionRules) -> Vec<Told> {
 
 /// The URRs that are to tell of dropped downlink packets.
 fn dropped(rules: &SessionRules) -> Vec<Dropped> {
-    let asking = |urr: &Urr| Some(Dropped::new(urr.id, urr.dropped_threshold()?));
-    rules.urrs().iter().filter_map(asking).collect()
+    rules.urrs().iter().filter_map(Dropped::of).collect()
 }
 
 fn all<'a, R, T>(

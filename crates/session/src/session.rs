@@ -239,6 +239,8 @@ pub(crate) enum WaitingRequest {
     },
     Delete,
     Export(Export),
+    /// Charging is to be paused: of our own, so nobody waits for the outcome.
+    Pause,
 }
 
 #[derive(Debug)]

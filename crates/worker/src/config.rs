@@ -74,8 +74,9 @@ pub struct WorkerConfig {
     /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0
     /// for none.
     pub redirects: (u32, u32),
-    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, and of them those of one
-    /// session. Default 10,000 and 20: a handover makes a few for each tunnel. 0 for none.
+    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, or are told to Control, or
+    /// sent to nodes upstream; and of them those of one session. Default 10,000 and 20: a handover makes a few for each
+    /// tunnel. 0 for none.
     pub relays: (u32, u32),
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,
