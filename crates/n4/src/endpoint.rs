@@ -6,7 +6,7 @@
 
 use flow::{Bucket, Nanos, OpId, WorkerId};
 use pfcp::message::{Body, Message};
-use pfcp::{Frame, Frames, Header, HeaderError, MessageType, SequenceNumber};
+use pfcp::{Frame, Frames, Header, HeaderError, Interfaces, MessageType, SequenceNumber};
 use rules::compile::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
@@ -267,6 +267,11 @@ impl Endpoint {
     /// The association with this number, for views.
     pub fn association(&self, id: AssociationId) -> Option<&Association> {
         self.associations.get(id)
+    }
+
+    /// The reference points that an association's peer speaks over, for views.
+    pub fn interfaces_of(&self, association: &Association) -> Interfaces {
+        self.config.interfaces_of(association.peer.ip())
     }
 
     /// Whether requests from this address can be those of a peer.

@@ -14,9 +14,9 @@ use crate::config::Config;
 /// go in one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR); packets are
 /// told beside octets (MNOP), quotas lose their validity (VTIME); packets are counted against packet rates (CIOT);
 /// applications are known by the flow descriptions of PFDs (PFDM, PFDE); what a used-up quota stops may go another way
-/// (QUOAC), or its own if it is exempt (QUASF); HTTP is redirected to URLs (TREU); packets go to the CP function to
-/// wait there, and come back (BUCP).
-const ALWAYS: [Features; 23] = [
+/// (QUOAC), or its own if it is exempt (QUASF); charging is paused, and nodes upstream are told to (NSPOC); HTTP is
+/// redirected to URLs (TREU); packets go to the CP function to wait there, and come back (BUCP).
+const ALWAYS: [Features; 24] = [
     Features::BUCP,
     Features::FTUP,
     Features::EMPU,
@@ -37,6 +37,7 @@ const ALWAYS: [Features; 23] = [
     Features::CIOT,
     Features::QUOAC,
     Features::QUASF,
+    Features::NSPOC,
     Features::PFDM,
     Features::PFDE,
     Features::TREU,
@@ -136,6 +137,7 @@ mod tests {
             (Features::DLBD, true, true, false),
             (Features::TREU, true, false, true),
             (Features::SSET, true, false, false),
+            (Features::NSPOC, true, true, true),
         ] {
             assert_eq!(has(Interfaces::N4, feature), on_n4, "{feature:?}");
             assert_eq!(has(Interfaces::SXA, feature), on_sxa, "{feature:?}");
@@ -164,7 +166,7 @@ mod tests {
         let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
         let usage = Features::MNOP | Features::VTIME | Features::CIOT | Features::TREU | Features::BUCP;
-        let quotas = Features::QUOAC | Features::QUASF;
+        let quotas = Features::QUOAC | Features::QUASF | Features::NSPOC;
         let all = mandatory | downlink | sessions | sets | node | usage | quotas;
         assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {

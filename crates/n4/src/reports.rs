@@ -727,6 +727,13 @@ impl Endpoint {
         self.settle(now);
     }
 
+    /// A session's worker tells that the node downstream has started a Pause of Charging (TS 29.244 §5.30).
+    pub fn handle_pause_of_charging(&mut self, now: Nanos, session: SessionIndex) {
+        let ticket = self.new_ticket();
+        self.sessions.pause_charging(now, ticket, session);
+        self.settle(now);
+    }
+
     /// A session's worker tells that downlink packets of a URR were dropped as many as its threshold says
     /// (TS 29.244 §5.2.2.2.1).
     pub fn handle_dropped_reached(&mut self, now: Nanos, session: SessionIndex, urr: UrrId) {

@@ -155,6 +155,8 @@ drop_reasons! {
         "Of End Markers and Tunnel Status the session, or the worker, has passed on those of this second.";
     EndMarkerReported, "end_marker_reported", "TS 29.244 §5.2.2.5",
         "It is an End Marker whose reception the control plane wants to hear of, which ends here.";
+    PauseOfChargingHeeded, "pause_of_charging_heeded", "TS 29.244 §5.30",
+        "It is a Tunnel Status that pauses the charging of its session, which ends here.";
     MissingQfi, "missing_qfi", "TS 29.244 §8.2.89",
         "The tunnel needs a QFI and no QER gives one.";
     MeterRed, "meter_red", "TS 29.244 §8.2.8",

@@ -1,6 +1,8 @@
 //! What depends on the interface that a message came over, which a codec cannot know by itself: presence rules, and
 //! which IEs have a place there at all (column "Appl." of the tables of TS 29.244 §7.5).
 
+use core::fmt;
+
 use crate::error::Error;
 use crate::group::{
     AdditionalMonitoringTime, CreateFar, CreatePdr, CreateQer, CreateTrafficEndpoint, CreateUrr,
@@ -56,6 +58,18 @@ impl Interfaces {
     /// Whether one of them is among `others`.
     pub const fn meets(self, others: Self) -> bool {
         self.0 & others.0 != 0
+    }
+}
+
+impl fmt::Display for Interfaces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = [(Self::N4, "n4"), (Self::SXA, "sxa"), (Self::SXB, "sxb")];
+        let mut names = of
+            .into_iter()
+            .filter(|(one, _)| self.meets(*one))
+            .map(|(_, name)| name);
+        f.write_str(names.next().unwrap_or_default())?;
+        names.try_for_each(|name| write!(f, ", {name}"))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::image::{
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface, Urr,
+    SourceInterface,
 };
 use crate::network::multipath::{GroupId, Spread};
 use crate::network::{InstanceId, LocalId, Network, VrfId};
@@ -161,6 +161,7 @@ pub fn compile(
         next_hops: next_hops.held,
         told: told(rules).into(),
         dropped: dropped(rules).into(),
+        awaits_pause: rules.is_charging(),
         packets: Seldom::NONE,
     })
 }
@@ -238,8 +239,7 @@ fn told(rules: &SessionRules) -> Vec<Told> {
 
 /// The URRs that are to tell of dropped downlink packets.
 fn dropped(rules: &SessionRules) -> Vec<Dropped> {
-    let asking = |urr: &Urr| Some(Dropped::new(urr.id, urr.dropped_threshold()?));
-    rules.urrs().iter().filter_map(asking).collect()
+    rules.urrs().iter().filter_map(Dropped::of).collect()
 }
 
 fn all<'a, R, T>(

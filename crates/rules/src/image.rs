@@ -16,7 +16,7 @@ use crate::classifier::{Classifier, Exemption};
 use crate::compile::Hold;
 use crate::model::{
     ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, PdrId, QerId, Redirect, RuleRef,
-    SdfFilterId, SessionRules, UrrId, Verb,
+    SdfFilterId, SessionRules, Urr, UrrId, Verb,
 };
 use crate::network::{EventLogic, InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -130,6 +130,9 @@ pub struct SessionImage {
     pub told: Seldom<Vec<Told>>,
     /// What is dropped of each URR that is to tell of that. The worker that has the image writes it.
     pub dropped: Seldom<Vec<Dropped>>,
+    /// Whether a URR counts which a Pause of Charging is for, and Control was not told of one (TS 29.244 §5.30). The
+    /// worker that has the image writes it.
+    pub awaits_pause: bool,
     /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
     /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
     pub packets: Seldom<Vec<PacketsLeft>>,
@@ -211,6 +214,10 @@ pub struct Dropped {
     pub urr: UrrId,
     /// When it tells.
     pub threshold: DroppedDlThreshold,
+    /// Whether it tells Control (DROTH).
+    pub reports: bool,
+    /// Whether it tells the nodes upstream to pause charging (SSPOC).
+    pub sends_pause: bool,
     /// Packets.
     pub packets: u64,
     /// Their octets, of inner IP packets.
@@ -218,18 +225,35 @@ pub struct Dropped {
 }
 
 impl Dropped {
-    /// None yet.
-    pub const fn new(urr: UrrId, threshold: DroppedDlThreshold) -> Self {
-        Self {
-            urr,
+    /// None yet, of a URR that is to tell of them.
+    pub fn of(urr: &Urr) -> Option<Self> {
+        let threshold = urr.dropped_threshold()?;
+        Some(Self {
+            urr: urr.id,
             threshold,
+            reports: urr.reports_dropped(),
+            sends_pause: urr.sends_pause(),
             packets: 0,
             octets: 0,
+        })
+    }
+
+    /// What is counted, for who goes on with it.
+    pub const fn count(&self) -> DroppedCount {
+        DroppedCount {
+            urr: self.urr,
+            packets: self.packets,
+            octets: self.octets,
         }
     }
 
+    fn go_on(&mut self, count: DroppedCount) {
+        self.packets = self.packets.saturating_add(count.packets);
+        self.octets = self.octets.saturating_add(count.octets);
+    }
+
     /// One packet more.
-    pub fn count(&mut self, octets: u16) {
+    pub fn add(&mut self, octets: u16) {
         self.packets = self.packets.saturating_add(1);
         self.octets = self.octets.saturating_add(octets.into());
     }
@@ -244,6 +268,17 @@ impl Dropped {
     pub fn start_again(&mut self) {
         (self.packets, self.octets) = (0, 0);
     }
+}
+
+/// How much was dropped of a URR since it told of that, where the session goes on in another worker.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DroppedCount {
+    /// The URR.
+    pub urr: UrrId,
+    /// Packets.
+    pub packets: u64,
+    /// Their octets, of inner IP packets.
+    pub octets: u64,
 }
 
 /// How the worker tells that a session is inactive: no packet counts in a counter that is nobody's URR.
@@ -329,9 +364,25 @@ impl SessionImage {
         let dropped = self.dropped.there().into_iter().flatten();
         for one in dropped.filter(|one| !fresh.contains(&one.urr)) {
             if let Some(old) = older.dropped.iter().find(|old| old.urr == one.urr) {
-                (one.packets, one.octets) = (old.packets, old.octets);
+                one.go_on(old.count());
             }
         }
+    }
+
+    /// Goes on with what another worker counted of dropped packets.
+    pub fn go_on_with(&mut self, counts: &[DroppedCount]) {
+        for count in counts {
+            let mut dropped = self.dropped.there().into_iter().flatten();
+            if let Some(one) = dropped.find(|one| one.urr == count.urr) {
+                one.go_on(*count);
+            }
+        }
+    }
+
+    /// What is dropped of URRs that tell of it, and not told yet.
+    pub fn dropped_counts(&self) -> impl Iterator<Item = DroppedCount> + '_ {
+        let counts = self.dropped.iter().map(Dropped::count);
+        counts.filter(|count| (count.packets, count.octets) != (0, 0))
     }
 
     fn remember_told(&mut self, older: &Self) {
@@ -544,6 +595,8 @@ pub struct UsageSnapshot {
     pub contents: Vec<ContentUsage>,
     /// What is left of each packet rate, or what was taken away of it for the worker that the session goes to.
     pub packets: Vec<PacketsLeft>,
+    /// After a Remove: what was dropped of URRs that tell of it, and not told yet.
+    pub dropped: Vec<DroppedCount>,
 }
 
 /// Rules that cannot be compiled: the rule to name in a Failed Rule ID, and why.

@@ -366,6 +366,9 @@ impl<'a> Session<'a> {
         }
         // Of which predefined rule it is nobody can say, so those of the PDR itself.
         let own = own_pdr.unwrap_or(pdr);
+        if self.heeds_pause(tunnel, own) && !matches!(self.way(pdr), Ok(Way::Tunnel(_))) {
+            return Err(DropReason::PauseOfChargingHeeded);
+        }
         if self.qers(own).any(|qer| gate_closed(qer, direction(own))) {
             return Err(DropReason::GateClosed);
         }
@@ -380,6 +383,14 @@ impl<'a> Session<'a> {
         }
         let extensions = build::kept_extensions(tunnel, !deletes_psc(pdr));
         self.leave_in(&next, tunnel.message_type, (&extensions, None), tunnel.payload)
+    }
+
+    /// Whether a message pauses charging (TS 29.244 §5.30): a Tunnel Status that says so, of the node downstream.
+    fn heeds_pause(self, tunnel: &Tunnelled<'_>, pdr: &Pdr) -> bool {
+        tunnel.message_type == MessageType::TUNNEL_STATUS
+            && direction(pdr) == Direction::Uplink
+            && self.rules.heeds_pause()
+            && Ies::new(tunnel.payload).start_pause_of_charging()
     }
 
     fn qers<'p>(self, pdr: &'p Pdr) -> impl Iterator<Item = &'a Qer> + use<'a, 'p> {

@@ -100,6 +100,15 @@ pub enum Query {
     All(Vec<UrrId>),
 }
 
+/// What becomes of charging (NSPOC, TS 29.244 §5.30).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Charging {
+    /// All URRs that a Pause of Charging is for stop (SUMPC).
+    Paused,
+    /// They go on, whatever stopped them (RUMUC).
+    Resumed,
+}
+
 /// The changes of one request. They are made in the order of the fields: removals, creations, updates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
@@ -145,6 +154,8 @@ pub struct Changes {
     pub query_packets: Vec<QerId>,
     /// What is left of the packet rates of QERs above from the beginning (Packet Rate Status, TS 29.244 §5.4.15.2).
     pub packets: Vec<PacketsLeft>,
+    /// What becomes of charging, when all above is done.
+    pub charging: Option<Charging>,
 }
 
 impl Changes {
@@ -223,6 +234,9 @@ impl Changes {
         }
         rules.forget_unused_filters();
         rules.instantiate(predefined);
+        if let Some(charging) = self.charging {
+            rules.pause_charging(charging == Charging::Paused);
+        }
         Ok(())
     }
 

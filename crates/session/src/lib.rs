@@ -40,7 +40,7 @@ mod tunnels;
 mod views;
 
 pub use addresses::UeAddress;
-pub use changes::{Assigned, Changes, Choose, ChooseUeIp, Query, Recipient};
+pub use changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Query, Recipient};
 pub use correlations::SharedRate;
 pub use effect::{AssociationId, CpFSeid, Done, Effect, Outcome, Seid, Ticket, WorkerFault};
 pub use keyed::{Keyed, keyed};

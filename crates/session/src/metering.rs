@@ -14,9 +14,10 @@ use rules::seldom::{Nothing, Seldom};
 use std::sync::Arc;
 use usage::{Renewed, UsageBook, UsageReport, UsageTriggers};
 
-use crate::effect::{Effect, Seid, WorkerFault};
+use crate::changes::{Changes, Charging};
+use crate::effect::{Effect, Seid, Ticket, WorkerFault};
 use crate::progress::Role;
-use crate::session::{Phase, Session, State, Work};
+use crate::session::{Phase, Session, State, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
 
 /// What is under way for a session's book.
@@ -122,7 +123,7 @@ impl Sessions {
             return;
         };
         let rule = session.live.rules.urr(urr);
-        let is_asked = rule.is_some_and(|urr| urr.dropped_threshold().is_some());
+        let is_asked = rule.is_some_and(|urr| urr.reports_dropped() && urr.dropped_threshold().is_some());
         if is_asked && session.usage.dropped(urr) {
             self.look(index);
         }
@@ -144,6 +145,36 @@ impl Sessions {
             }
         }
         self.tell_ended(index);
+    }
+
+    /// The node downstream has told the start of a Pause of Charging: what it is for stops, once nothing else is under
+    /// way in the session (TS 29.244 §5.30). Nobody hears of the outcome; it has no deadline, since it is not told
+    /// again.
+    pub fn pause_charging(&mut self, now: Nanos, ticket: Ticket, index: SessionIndex) {
+        let Some(session) = self.session_mut(index).filter(|session| !session.is_dying()) else {
+            return;
+        };
+        let last = session.waiting.back().map(|waiting| &waiting.request);
+        if !matches!(last, Some(WaitingRequest::Pause)) {
+            let request = WaitingRequest::Pause;
+            session.waiting.push_back(Waiting { ticket, request });
+        }
+        self.next_request(now, index);
+    }
+
+    /// Pauses charging, if there is any.
+    pub(crate) fn begin_pause(&mut self, now: Nanos, index: SessionIndex, ticket: Ticket) {
+        let is_charging = |session: &mut Session| session.live.rules.is_charging();
+        if !self.session_mut(index).is_some_and(is_charging) {
+            return;
+        }
+        let mut changes = Changes {
+            charging: Some(Charging::Paused),
+            ..Changes::default()
+        };
+        if let Err(refusal) = self.begin_modify(now, index, ticket, None, &mut changes) {
+            self.refuse(ticket, refusal);
+        }
     }
 
     /// Asks for the counts that End Markers are reported with, as soon as they can be had.

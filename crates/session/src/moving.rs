@@ -15,7 +15,9 @@
 //! same time for a moment, so they may leave in another order than they came in.
 
 use flow::{Bucket, Nanos, SessionIndex, WorkerId};
-use rules::image::{Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{
+    DroppedCount, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
+};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -282,15 +284,18 @@ impl Sessions {
         }
     }
 
-    /// The only worker that has a session gets the whole of its meters, and what the other had left of packet rates.
-    fn make_whole(&mut self, index: SessionIndex, packets: Vec<PacketsLeft>) {
+    /// The only worker that has a session gets the whole of its meters, what the other had left of packet rates, and
+    /// what it had counted of dropped packets.
+    fn make_whole(&mut self, index: SessionIndex, packets: Vec<PacketsLeft>, dropped: &[DroppedCount]) {
         let worker = self.moving.as_deref().map(|moving| moving.to);
         // What is live has been compiled before, and keeps its next hops: there is an image.
         if let (Some(worker), Some(mut image)) = (
             worker,
-            self.image_of(index).filter(|image| image.is_shared_knowingly()),
+            self.image_of(index)
+                .filter(|image| image.is_shared_knowingly() || !dropped.is_empty()),
         ) {
             image.packets = packets.into();
+            image.go_on_with(dropped);
             self.share_meters(worker, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
@@ -507,6 +512,8 @@ impl Sessions {
             Ok(left) => left.as_ref().map(|left| left.packets.clone()).unwrap_or_default(),
             Err(_) => lent,
         };
+        let left = result.as_ref().ok().and_then(Option::as_ref);
+        let dropped = left.map(|left| left.dropped.clone()).unwrap_or_default();
         if is_undone {
             session.add(result);
         } else {
@@ -514,7 +521,7 @@ impl Sessions {
         }
         let (association, charged) = (session.payer, session.holding().of_one_worker());
         self.shares.remove(association, from, charged);
-        self.make_whole(index, packets);
+        self.make_whole(index, packets, &dropped);
         self.follow_usage(now, index, true);
         self.next_request(now, index);
     }

@@ -262,6 +262,8 @@ pub(crate) enum WaitingRequest {
     },
     Delete,
     Export(Export),
+    /// Charging is to be paused: of our own, so nobody waits for the outcome.
+    Pause,
 }
 
 /// What control has of one session. There are very many: what few have, or for a moment, is behind a pointer.

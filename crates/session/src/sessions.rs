@@ -398,10 +398,11 @@ impl Sessions {
                 }
             }
             WaitingRequest::Supersede { changes, cp } => self.supersede(now, index, ticket, cp, *changes),
+            WaitingRequest::Pause => self.begin_pause(now, index, ticket),
         }
     }
 
-    fn begin_modify(
+    pub(crate) fn begin_modify(
         &mut self,
         now: Nanos,
         index: SessionIndex,

@@ -116,9 +116,10 @@ impl Sessions {
                 WaitingRequest::Supersede { changes, cp } => {
                     self.establish(now, ticket, association, cp, *changes)
                 }
-                WaitingRequest::Modify { .. } | WaitingRequest::Delete | WaitingRequest::Export(_) => {
-                    self.refuse(ticket, Refusal::NotFound)
-                }
+                WaitingRequest::Modify { .. }
+                | WaitingRequest::Delete
+                | WaitingRequest::Export(_)
+                | WaitingRequest::Pause => self.refuse(ticket, Refusal::NotFound),
             }
         }
     }

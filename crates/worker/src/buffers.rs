@@ -43,8 +43,28 @@ const SHARE_OF_PACKETS: usize = 4;
 /// Whose queue it is.
 pub(crate) type Owner = (SessionIndex, FarId);
 
-/// The service data flow of a packet (TS 29.244 §5.28.1), and its octets from the inner IP header on.
-pub(crate) type Flow = (SessionIndex, PdrId, u16);
+/// The service data flow of a packet (TS 29.244 §5.28.1), and what its drop counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub session: SessionIndex,
+    pub pdr: PdrId,
+    /// Its octets from the inner IP header on.
+    pub octets: u16,
+    /// The URRs that it would count in: bit n is slot n of the session's block in this generation.
+    pub urrs: u64,
+    /// That generation.
+    pub generation: u32,
+}
+
+impl Flow {
+    const NONE: Self = Self {
+        session: SessionIndex(0),
+        pdr: PdrId(0),
+        octets: 0,
+        urrs: 0,
+        generation: 0,
+    };
+}
 
 /// An owner as a key.
 fn key((session, far): Owner) -> [u32; 2] {
@@ -88,7 +108,7 @@ impl Expected {
         queue: u32::MAX,
         most: 0,
         otherwise: DropReason::FarBuffer,
-        flow: (SessionIndex(0), PdrId(0), 0),
+        flow: Flow::NONE,
     };
 }
 
@@ -170,13 +190,13 @@ impl<B: PacketBuf> Buffers<B> {
         packets < most && (is_plenty || usize::from(packets) * 2 <= free)
     }
 
-    /// The packet of `pdr`, of so many octets, at `place` of the burst is to wait for `owner`, whose queue may hold
-    /// `most` packets if that is fewer than any may. Whether it is the first one of this QoS flow; false, too, where
-    /// there is no room for one more queue.
+    /// The packet of `flow` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
+    /// is fewer than any may. Whether it is the first one of this QoS flow; false, too, where there is no room for one
+    /// more queue.
     pub fn expect(
         &mut self,
         place: usize,
-        (owner, pdr): (Owner, (PdrId, u16)),
+        (owner, flow): (Owner, Flow),
         most: Option<u16>,
         qfi: u8,
         now: Nanos,
@@ -187,7 +207,7 @@ impl<B: PacketBuf> Buffers<B> {
             queue: queue.unwrap_or(u32::MAX),
             most,
             otherwise: DropReason::FarBuffer,
-            flow: (owner.0, pdr.0, pdr.1),
+            flow,
         };
         match queue.and_then(|queue| self.queue_mut(queue)) {
             Some(queue) => {
@@ -204,7 +224,7 @@ impl<B: PacketBuf> Buffers<B> {
     pub fn park(
         &mut self,
         place: usize,
-        (owner, pdr): (Owner, (PdrId, u16)),
+        (owner, flow): (Owner, Flow),
         (hop, is_named): (NextHop, bool),
         now: Nanos,
     ) -> bool {
@@ -227,7 +247,7 @@ impl<B: PacketBuf> Buffers<B> {
             queue,
             most,
             otherwise: DropReason::NoNeighbour,
-            flow: (owner.0, pdr.0, pdr.1),
+            flow,
         };
         // One that waits for Control has nothing to wait for here: the next change settles it.
         let Some(parked) = self.queue_mut(queue).and_then(|queue| queue.parked.as_mut()) else {
@@ -502,11 +522,17 @@ mod tests {
         }
     }
 
-    const PDR: (PdrId, u16) = (PdrId(2), 100);
+    const FLOW: Flow = Flow {
+        session: SessionIndex(7),
+        pdr: PdrId(2),
+        octets: 100,
+        urrs: 5,
+        generation: 3,
+    };
 
     fn ended(take: impl FnMut() -> Option<(VecBuf, Flow)>) -> Vec<u8> {
         let all = std::iter::from_fn(take);
-        all.inspect(|(_, flow)| assert_eq!(*flow, (SessionIndex(7), PDR.0, PDR.1)))
+        all.inspect(|(_, flow)| assert_eq!(*flow, FLOW))
             .map(|(packet, _)| packet.data()[0])
             .collect()
     }
@@ -523,7 +549,7 @@ mod tests {
         let mut buffers = Buffers::new(limits);
         let store = |buffers: &mut Buffers<VecBuf>, session: u32| {
             let owner = (SessionIndex(session), FarId(1));
-            buffers.expect(0, (owner, PDR), None, 0, Nanos(0));
+            buffers.expect(0, (owner, FLOW), None, 0, Nanos(0));
             let may = buffers.may_store(0);
             let is_stored = buffers.store(0, VecBuf::new(&[0; 90]), Nanos(0)).is_ok();
             assert_eq!(may, is_stored);
@@ -579,7 +605,7 @@ mod tests {
                         let waiting: Vec<usize> = model.values().flat_map(|(queue, _)| queue).map(|(_, octets)| *octets).collect();
                         let is_first = !model.contains_key(&far);
                         let has_queue = !is_first || model.len() < LIMITS.queues;
-                        prop_assert_eq!(buffers.expect(3, (owner(far), PDR), most, 9, now), is_first && has_queue);
+                        prop_assert_eq!(buffers.expect(3, (owner(far), FLOW), most, 9, now), is_first && has_queue);
                         if has_queue {
                             model.entry(far).or_insert((VecDeque::new(), now));
                         }
@@ -602,7 +628,7 @@ mod tests {
                         let all = octets_waiting.clone().count();
                         let all_octets: usize = octets_waiting.sum();
                         let has_queue = model.contains_key(&far) || model.len() < LIMITS.queues;
-                        prop_assert_eq!(buffers.park(4, (owner(far), PDR), (hop, true), now), has_queue);
+                        prop_assert_eq!(buffers.park(4, (owner(far), FLOW), (hop, true), now), has_queue);
                         if has_queue {
                             model.entry(far).or_insert((VecDeque::new(), now + NEXT_HOP_TIMEOUT));
                             let awaited = hops.entry(far).or_insert(Some(hop));
@@ -685,7 +711,7 @@ mod tests {
         let mut buffers: Buffers<VecBuf> = Buffers::new(LIMITS);
         let owner = (SessionIndex(1), FarId(1));
         let expect =
-            |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, (owner, PDR), None, qfi, Nanos(0));
+            |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, (owner, FLOW), None, qfi, Nanos(0));
         assert_eq!(
             [5, 5, 9, 5, 0].map(|qfi| expect(&mut buffers, qfi)),
             [true, false, true, false, true]

@@ -77,8 +77,9 @@ pub struct WorkerConfig {
     /// ICMP errors a second about user packets that do not go on, and of them those about packets of one session.
     /// Default 10,000 and 20: a trace of a path asks for three at once. 0 for none.
     pub icmp_errors: (u32, u32),
-    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, and of them those of one
-    /// session. Default 10,000 and 20: a handover makes a few for each tunnel. 0 for none.
+    /// End Markers and Tunnel Status messages a second that go on from tunnel to tunnel, or are told to Control, or
+    /// sent to nodes upstream; and of them those of one session. Default 10,000 and 20: a handover makes a few for each
+    /// tunnel. 0 for none.
     pub relays: (u32, u32),
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,

@@ -295,6 +295,12 @@ pub enum Event {
         /// The PDR.
         pdr: PdrId,
     },
+    /// The node downstream has told the start of a Pause of Charging in a tunnel of a session that has URRs for which
+    /// that is meant, and which count (TS 29.244 §5.30). Told once, until the session changes.
+    PauseOfCharging {
+        /// The session.
+        session: SessionIndex,
+    },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {
         /// The peer.

@@ -18,6 +18,7 @@ use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
 
 use crate::allowance::Paced;
+use crate::descriptor::Verdict;
 use crate::fair::Served;
 use crate::inactivity::Watches;
 use crate::map::{FixedMap, tunnel_key};
@@ -87,10 +88,23 @@ pub(crate) struct Sessions {
 }
 
 /// The sessions, for who changes their blocks.
-#[derive(Clone, Copy)]
-pub(crate) struct Images<'a>(&'a [Option<Slot>]);
+pub(crate) struct Images<'a>(&'a mut [Option<Slot>]);
 
 impl Images<'_> {
+    /// Notes that Control is told of a Pause of Charging of this session: false if it was, or does not want to hear of
+    /// it.
+    pub fn begin_pause(&mut self, session: SessionIndex) -> bool {
+        let slot = self.0.get_mut(session.index()).and_then(Option::as_mut);
+        slot.is_some_and(|slot| std::mem::take(&mut slot.image.awaits_pause))
+    }
+
+    /// Control could not be told: the next message is as the first.
+    pub fn forget_pause(&mut self, session: SessionIndex) {
+        if let Some(slot) = self.0.get_mut(session.index()).and_then(Option::as_mut) {
+            slot.image.awaits_pause = true;
+        }
+    }
+
     /// What Control compiled for the session with this index.
     pub fn at(&self, session: SessionIndex) -> Option<&SessionImage> {
         let slot = self.0.get(session.index())?.as_ref()?;
@@ -155,10 +169,15 @@ impl Sessions {
         Some(&mut *slot.image)
     }
 
+    /// The session that a packet with this verdict is of.
+    pub fn of(&self, verdict: &Verdict) -> Option<SessionIndex> {
+        self.blocks.get(verdict.block).map(|block| block.session())
+    }
+
     /// The blocks to be changed, and what Control compiled.
     #[inline]
     pub fn split(&mut self) -> (&mut Blocks, Images<'_>) {
-        (&mut self.blocks, Images(&self.slots))
+        (&mut self.blocks, Images(&mut self.slots))
     }
 
     /// All sessions, in the order of their indexes.
@@ -530,8 +549,9 @@ impl Sessions {
         let Some(slot) = self.slots.get(session.index()).and_then(Option::as_ref) else {
             return Default::default();
         };
-        let (block, urrs) = (slot.installed.block, slot.image.urr_ids.len() as u8);
-        (0..urrs).for_each(|slot| self.blocks.halve_limit(block, slot));
+        let counters = (slot.image.urr_ids.len() + slot.image.events.urrs.len()) as u8;
+        let block = slot.installed.block;
+        (0..counters).for_each(|slot| self.blocks.halve_limit(block, slot));
         let counters = self.at(session).map(|slot| self.counters(slot, |_| true));
         (counters.unwrap_or_default(), self.halve_packets(session))
     }
@@ -582,6 +602,7 @@ impl Sessions {
         self.blocks.remove(slot.installed.block);
         self.revoked += slot.account.flows as usize;
         let image = slot.into_image();
+        let dropped = image.dropped_counts().collect();
         self.count -= 1;
         for key in &image.tunnels {
             self.tunnels.remove(&tunnel_key(*key));
@@ -596,6 +617,7 @@ impl Sessions {
             before_qos,
             contents,
             packets,
+            dropped,
         };
         Some((told(last), image))
     }
@@ -760,7 +782,8 @@ fn told(usage: UsageSnapshot) -> Option<UsageSnapshot> {
     let is_nothing = usage.counters.is_empty()
         && usage.before_qos.is_empty()
         && usage.contents.is_empty()
-        && usage.packets.is_empty();
+        && usage.packets.is_empty()
+        && usage.dropped.is_empty();
     (!is_nothing).then_some(usage)
 }
 

@@ -465,7 +465,7 @@ impl<I: Io> Worker<I> {
         if self.act(packets, now) {
             self.expect_buffered(packets, now);
             self.expect_neighbours(packets, now);
-            self.tell_of_dropped();
+            self.tell_of_dropped(now);
             self.redirect_wanted(packets, now);
             self.tell_senders(now);
         }
@@ -491,7 +491,7 @@ impl<I: Io> Worker<I> {
         );
         self.count_waiting();
         if self.buffers.has_refused() {
-            self.tell_of_refused();
+            self.tell_of_refused(now);
         }
         if !self.mirrors.is_empty() {
             self.mirrors
@@ -584,7 +584,7 @@ impl<I: Io> Worker<I> {
         }
         if self.buffers.len() > 0 {
             self.buffers.sweep(now);
-            self.give_up_buffered(false);
+            self.give_up_buffered(false, now);
         }
         if self.late_markers.has_any() {
             self.give_up_markers(now);

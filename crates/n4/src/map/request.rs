@@ -8,7 +8,7 @@ use pfcp::{IeType, Repeated, Restrict};
 use rules::image::Farewell;
 use rules::model::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
 use rules::network::{Roles, SNssai};
-use session::{Changes, Query};
+use session::{Changes, Charging, Query};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -41,15 +41,10 @@ pub(crate) fn establishment(
             IeType::L2TP_SESSION_INFORMATION,
         ),
         (request.pdn_type.is_some_and(is_not_ip), IeType::PDN_TYPE),
-        (
-            request
-                .pfcpsereq_flags
-                .is_some_and(|flags| flags.contains(PfcpSeReqFlags::SUMPC)),
-            IeType::PFCPSEREQ_FLAGS,
-        ),
     ];
     refuse(&unsupported)?;
     unsupported::establishment(request)?;
+    let asks = |flag| request.pfcpsereq_flags.is_some_and(|flags| flags.contains(flag));
     let mut changes = Changes {
         create_urrs: collect(&request.create_urr, context, |urr| usage::create(urr, context))?,
         create_qers: collect(&request.create_qer, context, far::create_qer)?,
@@ -60,9 +55,8 @@ pub(crate) fn establishment(
             .map(far::create_bar)
             .collect::<Result<_, _>>()?,
         inactivity_timer: request.user_plane_inactivity_timer.map(|timer| timer.0),
-        restores: request
-            .pfcpsereq_flags
-            .is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI)),
+        restores: asks(PfcpSeReqFlags::RESTI),
+        charging: asks(PfcpSeReqFlags::SUMPC).then_some(Charging::Paused),
         subscriber: subscriber::of(request).map(Arc::new),
         ..Changes::default()
     };
@@ -128,14 +122,11 @@ pub(crate) fn modification(
             !request.tsc_management_information.is_empty(),
             IeType::TSC_MANAGEMENT_INFORMATION_SESSION_MODIFICATION,
         ),
-        (
-            request.pfcpsmreq_flags.is_some_and(pauses_charging),
-            IeType::PFCPSMREQ_FLAGS,
-        ),
     ];
     refuse(&unsupported)?;
     unsupported::modification(request)?;
     let mut changes = removals(request);
+    changes.charging = charging(request)?;
     changes.farewell = farewell(request);
     changes.query = query(request);
     let queried = request.query_packet_rate_status.iter();
@@ -319,9 +310,16 @@ fn add_wishes(changes: &mut Changes, wishes: Wishes) {
     changes.choose_ue_ip.extend(wishes.ue_ip);
 }
 
-/// Pause of Charging for all URRs that are for it (NSPOC, TS 29.244 §5.30); one URR is paused by Inactive Measurement.
-fn pauses_charging(flags: PfcpSmReqFlags) -> bool {
-    flags.contains(PfcpSmReqFlags::SUMPC) || flags.contains(PfcpSmReqFlags::RUMUC)
+/// Whether all URRs that are for it stop or go on for a Pause of Charging (SUMPC, RUMUC, TS 29.244 §5.30). Both at once
+/// are neither.
+fn charging(request: &SessionModificationRequest<'_>) -> Result<Option<Charging>, Reject> {
+    let asks = |flag| request.pfcpsmreq_flags.is_some_and(|flags| flags.contains(flag));
+    match (asks(PfcpSmReqFlags::SUMPC), asks(PfcpSmReqFlags::RUMUC)) {
+        (true, true) => Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::PFCPSMREQ_FLAGS)),
+        (true, false) => Ok(Some(Charging::Paused)),
+        (false, true) => Ok(Some(Charging::Resumed)),
+        (false, false) => Ok(None),
+    }
 }
 
 fn is_not_ip(pdn_type: PdnType) -> bool {

@@ -33,7 +33,10 @@ pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, R
     let made = Urr {
         id: UrrId(urr.urr_id.0),
         method: MeasurementMethod(urr.measurement_method.0),
-        information: urr.measurement_information.map(information).unwrap_or_default(),
+        information: urr
+            .measurement_information
+            .map(|sent| information(sent).sent_to(None))
+            .unwrap_or_default(),
         triggers: ReportingTriggers(urr.reporting_triggers.bits()),
         measurement_period: urr.measurement_period.map(|seconds| seconds.0),
         volume_threshold: urr.volume_threshold.map(volume).map(Box::new),

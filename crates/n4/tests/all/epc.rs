@@ -5,7 +5,7 @@ use crate::support;
 
 use pfcp::IeType;
 use pfcp::ie::{Cause, FailedRuleId, QerId};
-use rules::model::{self, Precedence, UrrId};
+use rules::model::{self, Precedence};
 
 use support::wire::*;
 use support::*;
@@ -86,28 +86,107 @@ fn marking_of_downlink_flows_by_dscp_is_refused() {
     world.ask(52, Some(seid), &[marks_no_more]).assert_accepted();
 }
 
+/// Which of the session's URRs are paused, in the order of their numbers.
+fn paused(world: &World) -> Vec<bool> {
+    let session = world.only_session();
+    let urrs = session.rules().urrs().iter();
+    urrs.map(model::Urr::is_paused).collect()
+}
+
+fn measure(urr: u32, flags: u8) -> Octets {
+    group(13, &[urr_id(urr), ie(100, [flags])])
+}
+
+fn create_pausable(urr: u32, flags: u8) -> Octets {
+    group(
+        6,
+        &[urr_id(urr), ie(62, [2]), triggers(&[0, 0, 0]), ie(100, [flags])],
+    )
+}
+
 #[test]
-fn a_urr_is_paused_alone_and_not_with_all_that_are_for_charging() {
+fn a_urr_is_paused_alone() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    for (flags, expected) in [(2, true), (0x12, true), (0x10, false), (2, true), (0, false)] {
+        world.ask(52, Some(seid), &[measure(1, flags)]).assert_accepted();
+        assert_eq!(paused(&world), [expected]);
+    }
+}
+
+/// TS 29.244 §5.30: SUMPC and RUMUC for all that have ASPOC, CIAM with INAM for one.
+#[test]
+fn charging_is_paused_for_all_that_are_for_it_and_for_one() {
     let mut world = World::associated();
     let mut session = plain_session(1, UE);
-    session.push(ie(186, [2]));
+    session.push(create_pausable(2, 0x40));
+    session.push(create_pausable(3, 0xc2));
+    // Without CIAM a rule for charging begins with measuring, whatever INAM says.
+    session.push(create_pausable(4, 0x42));
+    let seid = world.ask(50, Some(0), &session).up_seid();
+    assert_eq!(paused(&world), [false, false, true, false]);
+    let mut modify = |ies: &[Octets], expected: [bool; 4]| {
+        world.ask(52, Some(seid), ies).assert_accepted();
+        assert_eq!(paused(&world), expected, "{ies:?}");
+    };
+    let (stop, resume) = (ie(49, [0x08]), ie(49, [0x10]));
+    modify(std::slice::from_ref(&stop), [false, true, true, true]);
+    modify(&[measure(2, 0x40)], [false, true, true, true]);
+    modify(&[measure(2, 0xc0)], [false, false, true, true]);
+    modify(&[measure(2, 0x42)], [false, false, true, true]);
+    modify(&[measure(2, 0xc2)], [false, true, true, true]);
+    modify(std::slice::from_ref(&resume), [false; 4]);
+    // The flags of the request have the last word; one that is for charging no more does as INAM says.
+    modify(&[stop.clone(), measure(2, 0xc0)], [false, true, true, true]);
+    modify(&[measure(2, 0x02), resume.clone()], [false, true, false, false]);
+    modify(&[measure(1, 0x02), stop.clone()], [true, true, true, true]);
+    modify(&[resume, measure(3, 0xc2)], [true, true, false, false]);
+    let both = world.ask(52, Some(seid), &[ie(49, [0x18])]).verdict();
     assert_eq!(
-        world.ask(50, Some(0), &session).verdict(),
-        because(Cause::SERVICE_NOT_SUPPORTED, Some(IeType::PFCPSEREQ_FLAGS))
+        both,
+        because(Cause::MANDATORY_IE_INCORRECT, Some(IeType::PFCPSMREQ_FLAGS))
     );
-    let seid = world.establish(1, UE);
-    let paused = |world: &World| world.only_session().rules().urr(UrrId(1)).unwrap().is_paused();
-    for flags in [0x08, 0x10] {
-        let reply = world.ask(52, Some(seid), &[ie(49, [flags])]);
-        assert_eq!(
-            reply.verdict(),
-            because(Cause::SERVICE_NOT_SUPPORTED, Some(IeType::PFCPSMREQ_FLAGS))
-        );
+    assert_eq!(paused(&world), [true, true, false, false]);
+}
+
+#[test]
+fn a_session_is_set_up_with_charging_paused() {
+    let mut world = World::associated();
+    let mut session = plain_session(1, UE);
+    session.extend([create_pausable(2, 0x40), create_pausable(3, 0xc0), ie(186, [2])]);
+    let seid = world.ask(50, Some(0), &session).up_seid();
+    assert_eq!(paused(&world), [false, true, true]);
+    // A rule that comes later measures from the beginning.
+    world
+        .ask(52, Some(seid), &[create_pausable(4, 0x40)])
+        .assert_accepted();
+    assert_eq!(paused(&world), [false, true, true, false]);
+}
+
+/// A worker tells of a Tunnel Status: all that are for charging stop, no report comes, and counts are kept.
+#[test]
+fn the_node_downstream_pauses_charging() {
+    let mut world = World::associated();
+    let mut session = plain_session(1, UE);
+    session.push(create_pausable(2, 0x40));
+    let seid = world.ask(50, Some(0), &session).up_seid();
+    let index = world.only_session().index();
+    for _ in 0..2 {
+        world.n4.handle_pause_of_charging(world.now, index);
+        assert!(world.run().is_empty());
+        assert_eq!(paused(&world), [false, true]);
     }
-    assert!(!paused(&world));
-    let measure = |flags: u8| group(13, &[urr_id(1), ie(100, [flags])]);
-    for (flags, expected) in [(2, true), (0x12, true), (0x10, false), (2, true), (0, false)] {
-        world.ask(52, Some(seid), &[measure(flags)]).assert_accepted();
-        assert_eq!(paused(&world), expected);
-    }
+    world.ask(52, Some(seid), &[ie(49, [0x10])]).assert_accepted();
+    assert_eq!(paused(&world), [false, false]);
+    // It comes while a request is under way, and has effect behind it.
+    let sequence = world.next_sequence();
+    let request = message(52, Some(seid), sequence, &[ie(49, [0x10])]);
+    world.n4.handle_datagram(world.now, smf(), upf(), &request);
+    world.n4.handle_pause_of_charging(world.now, index);
+    world.n4.handle_pause_of_charging(world.now, index);
+    world.run();
+    assert_eq!(paused(&world), [false, true]);
+    world.ask(54, Some(seid), &[]).assert_accepted();
+    world.n4.handle_pause_of_charging(world.now, index);
+    world.assert_clean();
 }

@@ -165,3 +165,18 @@ fn packets_are_duplicated_over_sxa_and_sxb_alone() {
         assert_eq!(world.only_session().rules().fars().len(), 2);
     }
 }
+
+#[test]
+fn an_operator_sees_which_interfaces_a_peer_speaks_over() {
+    for (interfaces, shown) in [
+        (Interfaces::N4, "n4"),
+        (Interfaces::SXA, "sxa"),
+        (Interfaces::SXA_SXB, "sxa, sxb"),
+        (Interfaces::ANY, "n4, sxa, sxb"),
+    ] {
+        let world = speaking(interfaces);
+        let association = world.n4.associations().next().unwrap();
+        let told = world.n4.interfaces_of(association);
+        assert_eq!((told, told.to_string().as_str()), (interfaces, shown));
+    }
+}

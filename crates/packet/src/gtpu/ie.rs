@@ -23,7 +23,7 @@ impl IeType {
     pub const PEER_ADDRESS: Self = Self(133);
     /// Extension Header Type List (§8.5).
     pub const EXTENSION_HEADER_TYPE_LIST: Self = Self(141);
-    /// GTP-U Tunnel Status Information.
+    /// GTP-U Tunnel Status Information (§8.7).
     pub const TUNNEL_STATUS_INFORMATION: Self = Self(230);
     /// Recovery Time Stamp.
     pub const RECOVERY_TIME_STAMP: Self = Self(231);
@@ -60,6 +60,9 @@ pub enum Ie<'a> {
     Other(IeType, &'a [u8]),
 }
 
+/// Start Pause of Charging, in the GTP-U Tunnel Status Information (TS 29.281 §8.7).
+const SPOC: u8 = 1;
+
 /// A Private Extension (TS 29.281 §8.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PrivateExtension<'a> {
@@ -94,6 +97,20 @@ impl<'a> Ies<'a> {
                     Ok(Ie::PrivateExtension(_) | Ie::Other(IeType(IeType::FIRST_OPEN..), _))
                 )
             })
+    }
+
+    /// The elements of a Tunnel Status that starts a Pause of Charging (TS 29.281 §7.3.3, §8.7).
+    pub const START_PAUSE_OF_CHARGING: [u8; 4] = [IeType::TUNNEL_STATUS_INFORMATION.0, 0, 1, SPOC];
+
+    /// Whether these elements, of a Tunnel Status message, tell the start of a Pause of Charging (SPOC, TS 29.281
+    /// §8.7). The first of their kind counts.
+    pub fn start_pause_of_charging(mut self) -> bool {
+        let status = self.find_map(|ie| match ie {
+            Ok(Ie::Other(IeType::TUNNEL_STATUS_INFORMATION, value)) => Some(value),
+            _ => None,
+        });
+        let flags = status.and_then(|value| value.first());
+        flags.is_some_and(|flags| flags & SPOC != 0)
     }
 
     fn take(&mut self) -> Option<Ie<'a>> {
@@ -283,6 +300,27 @@ mod tests {
                 [Err(DropReason::BadGtpuIe)]
             );
             assert_eq!(ie.write(&mut out[..short]), None);
+        }
+    }
+
+    #[test]
+    fn a_pause_of_charging_is_told_by_the_first_tunnel_status_information() {
+        let starts = |octets: &[u8]| Ies::new(octets).start_pause_of_charging();
+        assert!(starts(&Ies::START_PAUSE_OF_CHARGING));
+        assert!(Ies::new(&Ies::START_PAUSE_OF_CHARGING).may_be_relayed());
+        // Spare bits and octets are of later releases.
+        assert!(starts(&[230, 0, 2, 0xff, 7]));
+        assert!(starts(&[255, 0, 2, 0, 9, 230, 0, 1, 1]));
+        let others: [&[u8]; 6] = [
+            &[],
+            &[230, 0, 0],
+            &[230, 0, 1, 0xfe],
+            &[230, 0, 9, 1],
+            &[231, 0, 1, 1],
+            &[230, 0, 1, 0, 230, 0, 1, 1],
+        ];
+        for other in others {
+            assert!(!starts(other), "{other:?}");
         }
     }
 

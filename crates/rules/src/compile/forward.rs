@@ -9,8 +9,8 @@ use smallvec::SmallVec;
 use super::{NextHops, is_plain};
 use crate::image::CompileFault;
 use crate::model::{
-    ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind,
-    SessionRules, SourceInterface, UrrId, Verb,
+    ApplyAction, DestinationInterface, Far, ForwardingParameters, OuterHeaderCreation, OuterHeaderKind, Pdr,
+    SessionRules, SourceInterface, Verb,
 };
 use crate::network::multipath::{NextHop, Spread};
 use crate::network::{ForwardingPolicy, Instance, Network, Roles};
@@ -142,13 +142,16 @@ fn is_uplink(far: &Far, to: DestinationInterface, rules: &SessionRules) -> bool 
 
 /// Whether a URR is to tell of the packets that a FAR drops.
 fn counts_dropped(far: &Far, rules: &SessionRules) -> bool {
-    let tells = |id: &UrrId| {
+    let urrs = rules.urrs().iter();
+    let mut telling = urrs.filter(|urr| urr.dropped_threshold().is_some());
+    let drops = |pdr: &&Pdr| pdr.may_follow(far.id);
+    telling.any(|urr| {
         rules
-            .urr(*id)
-            .is_some_and(|urr| urr.dropped_threshold().is_some())
-    };
-    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.may_follow(far.id));
-    pdrs.any(|pdr| pdr.urrs.iter().any(tells))
+            .pdrs()
+            .iter()
+            .filter(drops)
+            .any(|pdr| pdr.may_count_in(urr.id))
+    })
 }
 
 fn drop_because(flags: ForwardFlags) -> Forward {

@@ -391,6 +391,9 @@ fn check_against(image: &SessionImage, verdict: &Verdict) -> Result<(), TestCase
         }
         // What goes from tunnel to tunnel is looked at before its way is.
         Outcome::Dropped(DropReason::BadGtpuIe) => {}
+        Outcome::Dropped(DropReason::PauseOfChargingHeeded) => {
+            prop_assert!(image.rules.heeds_pause() && forward.kind != ForwardKind::Tunnel)
+        }
         Outcome::Dropped(DropReason::NotRedirected) => {
             prop_assert!(image.redirect(decision.forward).is_some())
         }

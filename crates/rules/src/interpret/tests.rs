@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::model::{
     ApplyAction, DestinationInterface, Edit, FTeid, FarId, FarUpdate, ForwardingParameters,
-    ForwardingParametersUpdate, Gate, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval,
-    Pdi, PdiUpdate, PdrUpdate, QerId, QerUpdate, SdfFilter, UeIpAddress,
+    ForwardingParametersUpdate, Gate, MeasurementInformation, OuterHeader, OuterHeaderCreation,
+    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrUpdate, QerId, QerUpdate, SdfFilter, UeIpAddress,
 };
 use crate::testing::{
     self, GNB, N3, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6, UserPacket, any_rules, any_sent,
@@ -518,6 +518,40 @@ fn end_markers_and_tunnel_status_keep_their_type() {
         let verdict = interpret(&session(), &network, N3, &packet);
         assert_eq!(dropped(&verdict), Some(DropReason::UnsupportedGtpuMessage));
     }
+}
+
+/// TS 29.244 §5.30, NOTE 3: where the session leaves the tunnels, a pause of charging is heeded and goes no further.
+#[test]
+fn a_pause_of_charging_ends_at_the_anchor_that_heeds_it() {
+    let network = testing::network();
+    let pausable = |mut rules: SessionRules| {
+        let information = MeasurementInformation::ASPOC;
+        let urr = Urr::volume(UrrId(7));
+        rules.create_urr(Urr { information, ..urr }).unwrap();
+        rules
+    };
+    let pause: &[u8] = &[230, 0, 1, 1];
+    let n3 = |kind, elements| tunnelled(N3_ADDRESS, 0x1001, kind, None, &[], elements);
+    let reason = |rules: &SessionRules, at, packet: &[u8]| dropped(&interpret(rules, &network, at, packet));
+    let (heeded, other) = (
+        Some(DropReason::PauseOfChargingHeeded),
+        Some(DropReason::UnsupportedGtpuMessage),
+    );
+    let anchor = pausable(session());
+    assert_eq!(reason(&anchor, N3, &n3(253, pause)), heeded);
+    assert_eq!(reason(&session(), N3, &n3(253, pause)), other);
+    assert_eq!(reason(&anchor, N3, &n3(253, &[230, 0, 1, 2])), other);
+    assert_eq!(reason(&anchor, N3, &n3(253, &[])), other);
+    assert_eq!(reason(&anchor, N3, &n3(254, pause)), other);
+    // Between tunnels it goes on, and what comes from upstream is none of a downstream node.
+    let relaying = pausable(relay(false));
+    let (bytes, egress, _) = forwarded(interpret(&relaying, &network, N3, &n3(253, pause)));
+    assert_eq!(
+        (egress, hex(&bytes[28..])),
+        (N9, "30fd0004000030 01".replace(' ', "") + "e6000101")
+    );
+    let down = tunnelled(N9_ADDRESS, 0x1002, 253, None, &[], pause);
+    assert_eq!(forwarded(interpret(&relaying, &network, N9, &down)).1, N3);
 }
 
 #[test]

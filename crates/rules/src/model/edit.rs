@@ -462,7 +462,7 @@ pub struct UrrUpdate {
     pub id: UrrId,
     /// Measurement Method.
     pub method: Option<MeasurementMethod>,
-    /// Measurement Information.
+    /// Measurement Information, as it is sent.
     pub information: Option<MeasurementInformation>,
     /// Reporting Triggers.
     pub triggers: Option<ReportingTriggers>,
@@ -528,7 +528,8 @@ impl UrrUpdate {
 
     pub(super) fn apply(self, urr: &mut Urr) {
         replace(&mut urr.method, self.method);
-        replace(&mut urr.information, self.information);
+        let information = self.information.map(|sent| sent.sent_to(Some(urr.information)));
+        replace(&mut urr.information, information);
         replace(&mut urr.triggers, self.triggers);
         self.measurement_period.apply(&mut urr.measurement_period);
         self.volume_threshold.apply(&mut urr.volume_threshold);

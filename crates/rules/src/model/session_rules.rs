@@ -407,6 +407,24 @@ impl SessionRules {
         asked.map(|urr| urr.id).filter(|urr| pdr.urrs.contains(urr))
     }
 
+    /// Whether a Pause of Charging is for any of its URRs (TS 29.244 §5.30).
+    pub fn heeds_pause(&self) -> bool {
+        self.urrs.iter().any(Urr::heeds_pause)
+    }
+
+    /// Whether a URR counts that does not while charging is paused.
+    pub fn is_charging(&self) -> bool {
+        self.urrs.iter().any(|urr| urr.heeds_pause() && !urr.is_paused())
+    }
+
+    /// Stops the measurement of all URRs that a Pause of Charging is for, or resumes it, whatever stopped it (TS 29.244
+    /// §5.30, NOTE 4).
+    pub fn pause_charging(&mut self, is_paused: bool) {
+        for urr in self.urrs.iter_mut().filter(|urr| urr.heeds_pause()) {
+            urr.set_paused(is_paused);
+        }
+    }
+
     /// The URR with this id.
     pub fn urr(&self, id: UrrId) -> Option<&Urr> {
         find(&self.urrs, id)

@@ -531,3 +531,55 @@ fn what_a_urr_names_goes_when_it_is_removed() {
     let terms = rules.urr(UrrId(3)).unwrap().terms();
     assert_eq!((&terms.linked[..], terms.quota_action), (&[UrrId(1)][..], None));
 }
+
+/// TS 29.244 §5.30, §8.2.68.
+#[test]
+fn a_rule_for_pause_of_charging_is_stopped_by_control_of_inactive_measurement_alone() {
+    let of = |flags: u8| MeasurementInformation(flags);
+    let (inactive, pausable, control) = (2, 0x40, 0x80);
+    for (before, sent, holds) in [
+        (None, inactive, inactive),
+        (None, inactive | control, inactive),
+        (None, pausable | inactive, pausable),
+        (None, pausable | control, pausable),
+        (None, pausable | control | inactive, pausable | inactive),
+        (Some(pausable), pausable | inactive, pausable),
+        (Some(pausable | inactive), pausable, pausable | inactive),
+        (
+            Some(pausable | inactive),
+            pausable | 0x11,
+            pausable | inactive | 0x11,
+        ),
+        (Some(pausable | inactive), pausable | control, pausable),
+        (Some(pausable), pausable | control | inactive, pausable | inactive),
+        // One that becomes one is as it was.
+        (Some(inactive), pausable, pausable | inactive),
+        // One that is none any more obeys at once, and CIAM says nothing there (NOTE 5).
+        (Some(pausable | inactive), 0, 0),
+        (Some(pausable), inactive | control, inactive),
+    ] {
+        assert_eq!(
+            of(sent).sent_to(before.map(of)),
+            of(holds),
+            "{before:?} {sent:#x}"
+        );
+    }
+}
+
+#[test]
+fn charging_stops_and_goes_on_for_all_rules_that_it_is_for() {
+    let mut rules = session();
+    for (id, flags) in [(5, 0x40), (6, 0x42), (7, 2), (8, 0)] {
+        let information = MeasurementInformation(flags);
+        let urr = Urr::volume(UrrId(id));
+        rules.create_urr(Urr { information, ..urr }).unwrap();
+    }
+    let paused = |rules: &SessionRules| [5, 6, 7, 8].map(|id| rules.urr(UrrId(id)).unwrap().is_paused());
+    assert!(rules.heeds_pause() && rules.is_charging());
+    rules.pause_charging(true);
+    assert_eq!(paused(&rules), [true, true, true, false]);
+    assert!(rules.heeds_pause() && !rules.is_charging());
+    rules.pause_charging(false);
+    assert_eq!(paused(&rules), [false, false, true, false]);
+    assert!(!session().heeds_pause());
+}

@@ -100,6 +100,27 @@ impl MeasurementInformation {
     pub const fn contains(self, flags: Self) -> bool {
         self.0 & flags.0 == flags.0
     }
+
+    /// What holds when these flags are sent for a rule of which `before` held, `None` for one that is created: whether
+    /// a rule for Pause of Charging is inactive is said by INAM only together with CIAM, and else stays as it is (TS
+    /// 29.244 §5.30, §8.2.68). CIAM itself is of the message alone.
+    #[must_use]
+    pub fn sent_to(self, before: Option<Self>) -> Self {
+        let is_inactive = match self.contains(Self::ASPOC) && !self.contains(Self::CIAM) {
+            true => before.is_some_and(|before| before.contains(Self::INAM)),
+            false => self.contains(Self::INAM),
+        };
+        Self(self.0 & !Self::CIAM.0).inactive(is_inactive)
+    }
+
+    /// The same with or without INAM.
+    #[must_use]
+    const fn inactive(self, is_inactive: bool) -> Self {
+        match is_inactive {
+            true => Self(self.0 | Self::INAM.0),
+            false => Self(self.0 & !Self::INAM.0),
+        }
+    }
 }
 
 /// A date in whole seconds since 1970.
@@ -421,9 +442,9 @@ impl Urr {
     }
 
     /// How many dropped downlink packets are to be told of, if it asks for that and is not paused (TS 29.244
-    /// §5.2.2.2.1).
+    /// §5.2.2.2.1): to the control plane, or to the nodes upstream.
     pub fn dropped_threshold(&self) -> Option<DroppedDlThreshold> {
-        let asks = self.triggers.contains(ReportingTriggers::DROTH) && !self.is_paused();
+        let asks = (self.reports_dropped() || self.sends_pause()) && !self.is_paused();
         self.terms().dropped_dl_threshold.filter(|_| asks)
     }
 
@@ -432,14 +453,34 @@ impl Urr {
         self.method.contains(MeasurementMethod::EVENT)
     }
 
+    /// Whether dropped downlink packets are reported to the control plane (DROTH).
+    pub const fn reports_dropped(&self) -> bool {
+        self.triggers.contains(ReportingTriggers::DROTH)
+    }
+
+    /// Whether nodes upstream are told to pause charging when as many downlink packets are dropped as its threshold
+    /// says (SSPOC, TS 29.244 §5.30).
+    pub const fn sends_pause(&self) -> bool {
+        self.information.contains(MeasurementInformation::SSPOC)
+    }
+
+    /// Whether it is one for which charging is paused (ASPOC, TS 29.244 §5.30).
+    pub const fn heeds_pause(&self) -> bool {
+        self.information.contains(MeasurementInformation::ASPOC)
+    }
+
     /// Whether its usage before QoS enforcement is told beside that after it: of octets alone (TS 29.244 §5.2.2.3.1).
     pub const fn measures_before_qos(&self) -> bool {
         self.method.contains(MeasurementMethod::VOLUM)
             && self.information.contains(MeasurementInformation::MBQE)
     }
 
-    /// Whether the control plane has paused it: Inactive Measurement (TS 29.244 §5.2.2.2.1).
+    /// Whether it is paused: Inactive Measurement (TS 29.244 §5.2.2.2.1), or a Pause of Charging (§5.30).
     pub const fn is_paused(&self) -> bool {
         self.information.contains(MeasurementInformation::INAM)
+    }
+
+    pub(super) const fn set_paused(&mut self, is_paused: bool) {
+        self.information = self.information.inactive(is_paused);
     }
 }

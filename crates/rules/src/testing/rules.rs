@@ -393,12 +393,13 @@ fn any_quota_terms() -> impl Strategy<Value = UrrTerms> {
     })
 }
 
-/// A URR that counts octets, some before QoS enforcement, too.
+/// A URR that counts octets, some before QoS enforcement, too, and some until charging is paused.
 fn any_plain_urr() -> impl Strategy<Value = Urr> {
     let terms = prop::option::of(any_quota_terms());
     let information = prop_oneof![
         3 => Just(MeasurementInformation::default()),
-        1 => Just(MeasurementInformation::MBQE)
+        1 => Just(MeasurementInformation::MBQE),
+        1 => Just(MeasurementInformation::ASPOC),
     ];
     let method = prop_oneof![
         3 => Just(MeasurementMethod::VOLUM),

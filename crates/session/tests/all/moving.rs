@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
-use rules::image::{MeterShare, PacketsLeft};
+use rules::image::{DroppedCount, MeterShare, PacketsLeft};
 use rules::model::{
-    BitRates, BitsPerSecond, FarUpdate, MeasurementInformation, PacketRates, QerId, UrrId, UrrUpdate,
+    BitRates, BitsPerSecond, DroppedDlThreshold, FarUpdate, MeasurementInformation, PacketRates, QerId,
+    ReportingTriggers, UrrId, UrrTerms, UrrUpdate,
 };
 use session::*;
 
@@ -156,6 +157,36 @@ fn what_was_given_away_comes_back_when_the_new_owner_has_no_room() {
     assert_eq!(finish(&mut world), Err(MoveFault::NoResources));
     assert_eq!(image_packets(&world, OLD), [packets_left(3)]);
     assert_eq!(shares(&world)[0], Some(MeterShare::Whole));
+}
+
+#[test]
+fn what_the_old_owner_counted_of_dropped_packets_goes_to_the_new_one() {
+    let (mut world, _) = world(0);
+    let mut changes = chosen_session(ue_in(bucket(), 0));
+    let threshold = DroppedDlThreshold {
+        packets: Some(9),
+        octets: None,
+    };
+    changes.create_urrs[0].triggers = ReportingTriggers::DROTH;
+    changes.create_urrs[0].terms = Some(Box::new(UrrTerms {
+        dropped_dl_threshold: Some(threshold),
+        ..UrrTerms::NONE
+    }));
+    let seid = world.establish(1, changes).unwrap().seid;
+    let index = world.sessions.session(seid).unwrap().index();
+    let count = DroppedCount {
+        urr: UrrId(1),
+        packets: 4,
+        octets: 400,
+    };
+    world.fleet.worker(OLD).dropped.insert(index, vec![count]);
+    begin(&mut world, NEW);
+    assert_eq!(finish(&mut world), Ok(1));
+    let image = &world.fleet.workers[NEW.index()].sessions[&index];
+    assert_eq!(image.dropped_counts().collect::<Vec<_>>(), [count]);
+    assert_eq!(image.meter_share, MeterShare::Whole);
+    world.delete(seid).unwrap();
+    world.assert_clean();
 }
 
 /// Packets that the deletion of a session reports.

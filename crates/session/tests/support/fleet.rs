@@ -8,7 +8,9 @@ use flow::{
     AdjacencyId, Bucket, ContentUsage, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId,
 };
 use rules::compile::Adjacencies;
-use rules::image::{Counter, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{
+    Counter, DroppedCount, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
+};
 use rules::model::UrrId;
 use rules::network::{Instance, Network, Roles, Route};
 use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
@@ -35,6 +37,8 @@ pub struct Worker {
     pub before_qos: Vec<(SessionIndex, (UrrId, UrrCount))>,
     /// What it says is left of packet rates.
     pub packets: BTreeMap<SessionIndex, Vec<PacketsLeft>>,
+    /// What it has counted of dropped packets.
+    pub dropped: BTreeMap<SessionIndex, Vec<DroppedCount>>,
     pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
     pub steering: BTreeMap<SteerKey, Bucket>,
     /// The owners of buckets that have moved.
@@ -276,6 +280,7 @@ impl Worker {
                     before_qos: self.take_before_qos(index),
                     contents: self.contents.remove(&index).unwrap_or_default(),
                     packets: self.packets.remove(&index).unwrap_or_default(),
+                    dropped: self.dropped.remove(&index).unwrap_or_default(),
                 };
                 self.sessions
                     .remove(&index)

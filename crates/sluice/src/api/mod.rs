@@ -56,6 +56,10 @@ pub struct Association {
     /// The SMF set that the peer belongs to.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub set: Option<String>,
+    /// The reference points that the peer speaks over, as it is configured: of n4, sxa and sxb; absent where it is not.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "sxa, sxb")]
+    pub interface: Option<String>,
     /// Whether it answered the last heartbeat.
     pub reachable: bool,
     /// When the association was set up (RFC 3339).

@@ -77,6 +77,7 @@ impl AssociationList {
             "node",
             "peer",
             "here",
+            "interface",
             "heartbeat",
             ">sessions",
             ">tunnels",
@@ -93,11 +94,12 @@ impl AssociationList {
 }
 
 impl Association {
-    fn cells(&self) -> [String; 8] {
+    fn cells(&self) -> [String; 9] {
         [
             self.node.clone(),
             self.peer.clone(),
             self.local.clone(),
+            self.interface.clone().unwrap_or_else(|| "any".into()),
             if self.reachable { "answered" } else { "silent" }.into(),
             grouped(self.sessions as u64),
             grouped(self.tunnels as u64),

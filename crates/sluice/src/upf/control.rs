@@ -352,6 +352,7 @@ impl Control {
             Event::Inactive { session } => self.inactive(now, session),
             Event::EndMarker { session, pdr } => self.endpoint.handle_end_marker(now, session, pdr),
             Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
+            Event::PauseOfCharging { session } => self.endpoint.handle_pause_of_charging(now, session),
             Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
             Event::EchoResponse {
                 peer,

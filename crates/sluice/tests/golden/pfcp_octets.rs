@@ -69,7 +69,7 @@ const IES: &[(&str, u16, Form)] = &[
     (
         "pfcpsmreq_flags",
         49,
-        Form::Flags(&["DROBU", "SNDEM", "QAURR"], 1),
+        Form::Flags(&["DROBU", "SNDEM", "QAURR", "SUMPC", "RUMUC"], 1),
     ),
     ("pdr_id", 56, Form::Number(2)),
     ("cp_f_seid", 57, Form::Made(f_seid)),
@@ -82,6 +82,7 @@ const IES: &[(&str, u16, Form)] = &[
         62,
         Form::Flags(&["DURAT", "VOLUM", "EVENT"], 1),
     ),
+    ("dropped_dl_traffic_threshold", 72, Form::Made(dropped)),
     ("volume_quota", 73, Form::Made(volume)),
     ("query_urr", 77, Form::Group),
     ("urr_id", 81, Form::Number(4)),
@@ -95,7 +96,10 @@ const IES: &[(&str, u16, Form)] = &[
     (
         "measurement_information",
         100,
-        Form::Flags(&["MBQE", "INAM", "RADI", "ISTM", "MNOP"], 1),
+        Form::Flags(
+            &["MBQE", "INAM", "RADI", "ISTM", "MNOP", "SSPOC", "ASPOC", "CIAM"],
+            1,
+        ),
     ),
     ("update_duplicating_parameters", 105, Form::Group),
     ("activate_predefined_rules", 106, Form::Text),
@@ -201,6 +205,20 @@ fn f_teid(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     octets.extend(teid.to_be_bytes());
     octets.extend(ipv4.iter().flat_map(|address| address.octets()));
     octets.extend(ipv6.iter().flat_map(|address| address.octets()));
+    Ok(octets)
+}
+
+/// `{packets, octets}` (TS 29.244 §8.2.49).
+fn dropped(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let mut taker = Taker::new(name, value::fields(name, value)?);
+    let mut octets = vec![0];
+    for (bit, field) in [(1, "packets"), (2, "octets")] {
+        if let Some(number) = taker.maybe(field, value::number)? {
+            octets[0] |= bit;
+            octets.extend(number.to_be_bytes());
+        }
+    }
+    taker.done()?;
     Ok(octets)
 }
 

@@ -180,6 +180,10 @@ impl Upf {
                     .counter_reached(self.now, session, (urr, count), times, reached);
             }
             Event::Content { session, usage } => self.sessions.content_counted(session, usage),
+            Event::PauseOfCharging { session } => {
+                let ticket = self.ticket();
+                self.sessions.pause_charging(self.now, ticket, session);
+            }
             // Before the next hops were told.
             Event::Resolve { .. } | Event::Neighbour { .. } => {}
             other => panic!("{other:?}"),

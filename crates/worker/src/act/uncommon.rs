@@ -3,7 +3,7 @@
 use flow::meter::Colour;
 use flow::{
     Direction, ExtensionId, FlowFlags, Forward, ForwardFlags, ForwardKind, LiveBlock, OuterAddresses,
-    PackedForward, PortId,
+    PackedForward, PortId, SessionIndex,
 };
 use packet::gtpu::{Ies, MessageType};
 use packet::rewrite::Rewrite;
@@ -13,6 +13,7 @@ use rules::image::{QuotaAction, SessionImage};
 use transport::Adjacency;
 
 use super::{Act, check_size, live, pass_meters};
+use crate::Event;
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Notes, Verdict};
 use crate::encap::{self, Added, Chain, Cut, Hop, Optional};
@@ -326,7 +327,7 @@ impl<'a> Act<'a> {
 
     /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second
     /// and of a form that they have: no session forwards for others by them. An End Marker that is to be told of ends
-    /// here.
+    /// here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
     #[cold]
     pub(super) fn relay<B: PacketBuf>(
         &mut self,
@@ -347,6 +348,17 @@ impl<'a> Act<'a> {
                 DropReason::RelayLimit
             });
         }
+        let session = block.session();
+        let pauses = tunnel.message_type == MessageType::TUNNEL_STATUS
+            && verdict.direction() == Direction::Uplink
+            && starts_pause(buf, descriptor);
+        if pauses {
+            let is_heeded = self.heed_pause(session)?;
+            if is_heeded && forward.kind() != ForwardKind::Tunnel {
+                return Err(DropReason::PauseOfChargingHeeded);
+            }
+        }
+        let block = live(self.blocks, verdict)?;
         // It starts no traffic: nobody is told of it where no quota is left.
         if block.is_closed(verdict.qers) {
             return Err(DropReason::GateClosed);
@@ -375,7 +387,7 @@ impl<'a> Act<'a> {
             message_type: tunnel.message_type,
             cut,
         };
-        if !self.relays.take(block.session(), self.ways.now) {
+        if !self.relays.take(session, self.ways.now) {
             return Err(DropReason::RelayLimit);
         }
         message.put_on(buf, optional, self.chain, || {
@@ -405,6 +417,37 @@ fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
     (urrs, counters)
 }
 
+impl Act<'_> {
+    /// The node downstream tells the start of a Pause of Charging (TS 29.244 §5.30). Whether the session has URRs for
+    /// which that is meant; then Control is told, once, where they count.
+    fn heed_pause(&mut self, session: SessionIndex) -> Result<bool, DropReason> {
+        if self.images.begin_pause(session) {
+            if !self.relays.take(session, self.ways.now) {
+                self.images.forget_pause(session);
+                return Err(DropReason::RelayLimit);
+            }
+            let event = Event::PauseOfCharging { session };
+            if !self.ways.notices.tell(self.ways.stats, event) {
+                self.images.forget_pause(session);
+            }
+        }
+        let image = self.images.at(session);
+        Ok(image.is_some_and(|image| image.rules.heeds_pause()))
+    }
+}
+
+/// Whether a Tunnel Status tells the start of a Pause of Charging.
+fn starts_pause<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> bool {
+    elements(buf, descriptor).is_some_and(Ies::start_pause_of_charging)
+}
+
+/// The information elements of a signalling message.
+fn elements<'b, B: PacketBuf>(buf: &'b B, descriptor: &Descriptor) -> Option<Ies<'b>> {
+    let start = usize::from(descriptor.offset);
+    let elements = buf.data().get(start..start + usize::from(descriptor.octets));
+    elements.map(Ies::new)
+}
+
 /// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that it
 /// redirects.
 fn is_exempt(action: &QuotaAction, block: &LiveBlock<'_>, packet: &PacketView<'_>, is_answer: bool) -> bool {
@@ -432,9 +475,7 @@ fn known_tuple<B: PacketBuf>(
 
 /// Whether a signalling message has what such a message may have.
 fn check_elements<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> Result<(), DropReason> {
-    let start = usize::from(descriptor.offset);
-    let elements = buf.data().get(start..start + usize::from(descriptor.octets));
-    let fit = elements.is_some_and(|elements| Ies::new(elements).may_be_relayed());
+    let fit = elements(buf, descriptor).is_some_and(Ies::may_be_relayed);
     fit.then_some(()).ok_or(DropReason::BadGtpuIe)
 }
 

@@ -8,27 +8,54 @@ use flow::{
     AdjacencyId, Direction, ExtensionId, Forward, ForwardKind, LiveBlock, Nanos, OpId, PackedForward, PortId,
     SessionIndex,
 };
-use packet::gtpu::MessageType;
+use packet::gtpu::{Ies, MessageType};
 use packet::{DropReason, PacketBuf, Qfi};
+use rules::SessionRules;
 use rules::image::{Buffering, DataStatus, Farewell, SessionChange, SessionImage};
-use rules::model::{FarId, Pdr, SourceInterface};
+use rules::model::{DestinationInterface, Far, FarId, Pdr, PdrId, SourceInterface, UrrId};
 use transport::AdjacencyChange;
 
 use crate::act::NextHop;
 use crate::buffers::Flow;
-use crate::descriptor::{Fate, Kind};
+use crate::descriptor::{Fate, Kind, Verdict};
 use crate::encap::{Cut, Hop, Message, Optional};
 use crate::io::Io;
 use crate::{Event, Worker, act};
 
-/// End Markers that wait for their next hops. More are dropped.
+/// Messages of our own that wait for their next hops. More are dropped.
 const MARKERS: usize = 256;
-/// How long an End Marker waits for its next hop.
+/// How long such a message waits for its next hop.
 const MARKER_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// The End Markers whose next hops are not known yet: the forwards that they go by, and until when. They come after all
-/// that a change let go on its new way, so nothing has to wait behind them.
-pub(super) struct LateMarkers(VecDeque<(Forward, Nanos)>);
+/// A message of our own in a tunnel.
+#[derive(Clone, Copy)]
+enum Signal {
+    /// An End Marker (TS 29.281 §7.3.2).
+    EndMarker,
+    /// A Tunnel Status that starts a Pause of Charging (§7.3.3).
+    StartPause,
+}
+
+impl Signal {
+    const fn message_type(self) -> MessageType {
+        match self {
+            Self::EndMarker => MessageType::END_MARKER,
+            Self::StartPause => MessageType::TUNNEL_STATUS,
+        }
+    }
+
+    /// Its information elements.
+    const fn elements(self) -> &'static [u8] {
+        match self {
+            Self::EndMarker => &[],
+            Self::StartPause => &Ies::START_PAUSE_OF_CHARGING,
+        }
+    }
+}
+
+/// The messages whose next hops are not known yet: the forwards that they go by, and until when. End Markers come after
+/// all that a change let go on its new way, so nothing has to wait behind them.
+pub(super) struct LateMarkers(VecDeque<(Forward, Signal, Nanos)>);
 
 impl LateMarkers {
     /// None yet.
@@ -65,8 +92,8 @@ impl<I: Io> Worker<I> {
         let Buffering { far, notifies, most } = image.buffering(verdict.forward)?;
         let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
         let is_downlink = verdict.direction() == Direction::Downlink;
+        let packet = flow(session, pdr, descriptor.octets, &verdict);
         let flow = qfi.map_or(0, Qfi::get);
-        let packet = (pdr, descriptor.octets);
         let is_first = self
             .buffers
             .expect(place, ((session, far), packet), most, flow, now);
@@ -99,25 +126,19 @@ impl<I: Io> Worker<I> {
     /// Tells Control of the packets of this burst that FARs drop which tell of it.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_of_dropped(&mut self) {
+    pub(super) fn tell_of_dropped(&mut self, now: Nanos) {
         for number in 0..self.discarded.len() {
             let place = usize::from(self.discarded[number]);
-            let (verdict, _) = self
-                .flows
-                .extended()
-                .whole(&self.descriptors[place].verdict, place);
-            let session = self
-                .sessions
-                .blocks
-                .get(verdict.block)
-                .map(|block| block.session());
-            let image = session.and_then(|session| Some((session, &self.sessions.at(session)?.image)));
-            let flow = image.and_then(|(session, image)| {
-                let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
-                Some((session, pdr, self.descriptors[place].octets))
+            let descriptor = &self.descriptors[place];
+            let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+            let session = self.sessions.of(&verdict);
+            let found = session.and_then(|session| {
+                let rules = &self.sessions.at(session)?.image.rules;
+                let pdr = rules.pdrs().get(usize::from(verdict.pdr))?.id;
+                Some(flow(session, pdr, descriptor.octets, &verdict))
             });
-            if let Some(flow) = flow {
-                self.lose(flow);
+            if let Some(flow) = found {
+                self.lose(flow, now);
             }
         }
         self.discarded.clear();
@@ -126,54 +147,91 @@ impl<I: Io> Worker<I> {
     /// Tells Control of the packets of this burst for which there was no room.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_of_refused(&mut self) {
+    pub(super) fn tell_of_refused(&mut self, now: Nanos) {
         while let Some(flow) = self.buffers.take_refused() {
-            self.lose(flow);
+            self.lose(flow, now);
         }
     }
 
     /// A packet of this flow is dropped by its FAR, or waited in vain: Control is told if it asks for it.
     #[cold]
-    fn lose(&mut self, flow: Flow) {
-        self.tell_status(flow, DataStatus::Discarded);
-        self.count_dropped(flow);
+    fn lose(&mut self, flow: Flow, now: Nanos) {
+        self.tell_status(&flow, DataStatus::Discarded);
+        self.count_dropped(&flow, now);
     }
 
-    /// Counts a downlink packet that is dropped in its URRs that are to tell of that.
+    /// Counts a downlink packet that is dropped in its URRs that are to tell of that: those of its PDR, and those of
+    /// the predefined rule that it was of, if the rules are still those by which that is known.
     #[cold]
-    fn count_dropped(&mut self, (session, id, octets): Flow) {
-        let Some(image) = self.sessions.image_mut(session) else {
+    fn count_dropped(&mut self, flow: &Flow, now: Nanos) {
+        let Some(slot) = self.sessions.at(flow.session) else {
             return;
         };
-        if image.dropped.is_empty() {
+        if slot.image.dropped.is_empty() {
             return;
         }
-        let mut pdrs = image.rules.pdrs().iter();
-        let is_downlink = |pdr: &&Pdr| pdr.id == id && pdr.pdi.source_interface != SourceInterface::Access;
+        let block = self.sessions.blocks.get(slot.installed.block);
+        let is_known = block.is_some_and(|block| block.generation() == flow.generation);
+        let counted = if is_known { flow.urrs } else { 0 };
+        let Some(image) = self.sessions.image_mut(flow.session) else {
+            return;
+        };
+        let SessionImage { rules, dropped, .. } = image;
+        let mut pdrs = rules.pdrs().iter();
+        let is_downlink =
+            |pdr: &&Pdr| pdr.id == flow.pdr && pdr.pdi.source_interface != SourceInterface::Access;
         let Some(pdr) = pdrs.find(is_downlink) else {
             return;
         };
-        let dropped = image.dropped.there().into_iter().flatten();
-        for one in dropped.filter(|one| pdr.urrs.contains(&one.urr)) {
-            one.count(octets);
+        let counts = |urr: UrrId| {
+            let slot = rules.urrs().iter().position(|one| one.id == urr);
+            pdr.urrs.contains(&urr) || slot.is_some_and(|slot| counted >> slot & 1 == 1)
+        };
+        let dropped = dropped.there().into_iter().flatten();
+        for one in dropped.filter(|one| counts(one.urr)) {
+            one.add(flow.octets);
         }
-        self.tell_dropped(session);
+        self.tell_dropped(flow.session, now);
     }
 
-    /// Tells Control of thresholds of dropped packets that are reached. What it cannot be told now is told with the
-    /// next packet.
-    fn tell_dropped(&mut self, session: SessionIndex) {
+    /// Tells Control of thresholds of dropped packets that are reached, and nodes upstream where they are to pause
+    /// charging then. What Control cannot be told now is told with the next packet.
+    fn tell_dropped(&mut self, session: SessionIndex, now: Nanos) {
         let Some(image) = self.sessions.image_mut(session) else {
             return;
         };
+        let mut sends_pause = false;
         let dropped = image.dropped.there().into_iter().flatten();
         for one in dropped.filter(|one| one.is_reached()) {
             let event = Event::DroppedReached {
                 session,
                 urr: one.urr,
             };
-            if self.notices.tell(&mut self.stats, event) {
+            if !one.reports || self.notices.tell(&mut self.stats, event) {
                 one.start_again();
+                sends_pause |= one.sends_pause;
+            }
+        }
+        if sends_pause {
+            self.send_pause(session, now);
+        }
+    }
+
+    /// Tells the nodes upstream of a session to pause charging (TS 29.244 §5.30), so many times a second as any message
+    /// of a tunnel goes on.
+    #[cold]
+    fn send_pause(&mut self, session: SessionIndex, now: Nanos) {
+        let tunnels = self.tunnels(session, leads_upstream);
+        if tunnels.is_empty() {
+            return;
+        }
+        if !self.relays.take(session, now) {
+            self.stats.originated += 1;
+            return self.stats.drop(DropReason::RelayLimit);
+        }
+        for forward in tunnels {
+            if let Some((port, buf)) = self.signal(&forward, Signal::StartPause, now) {
+                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
             }
         }
     }
@@ -181,7 +239,8 @@ impl<I: Io> Worker<I> {
     /// Tells Control what became of a packet of this flow, if it asks for it and the packet is the first.
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_status(&mut self, (session, id, _): Flow, status: DataStatus) {
+    pub(super) fn tell_status(&mut self, flow: &Flow, status: DataStatus) {
+        let (session, id) = (flow.session, flow.pdr);
         let Some(image) = self.sessions.image_mut(session) else {
             return;
         };
@@ -257,12 +316,11 @@ impl<I: Io> Worker<I> {
         let rules = &self.sessions.at(session)?.image.rules;
         let far = rules.fars().get(usize::from(verdict.forward))?.id;
         let pdr = rules.pdrs().get(usize::from(verdict.pdr))?.id;
-        if !self.buffers.park(
-            place,
-            ((session, far), (pdr, descriptor.octets)),
-            (hop, is_named),
-            now,
-        ) {
+        let packet = flow(session, pdr, descriptor.octets, &verdict);
+        if !self
+            .buffers
+            .park(place, ((session, far), packet), (hop, is_named), now)
+        {
             return None;
         }
         if descriptor.kind != Kind::Relayed {
@@ -291,27 +349,27 @@ impl<I: Io> Worker<I> {
             return;
         }
         for _ in 0..self.late_markers.0.len() {
-            let Some((forward, until)) = self.late_markers.0.pop_front() else {
+            let Some((forward, signal, until)) = self.late_markers.0.pop_front() else {
                 return;
             };
             if forward.adjacency != change.id {
-                self.late_markers.0.push_back((forward, until));
+                self.late_markers.0.push_back((forward, signal, until));
             } else if is_gone {
                 self.lose_marker();
-            } else if let Some((port, buf)) = self.end_marker(&forward, now) {
+            } else if let Some((port, buf)) = self.signal(&forward, signal, now) {
                 self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
             }
         }
     }
 
-    /// Drops End Markers that have waited for too long.
+    /// Drops messages of our own that have waited for too long.
     #[cold]
     pub(super) fn give_up_markers(&mut self, now: Nanos) {
         while self
             .late_markers
             .0
             .front()
-            .is_some_and(|(_, until)| *until <= now)
+            .is_some_and(|(.., until)| *until <= now)
         {
             self.late_markers.0.pop_front();
             self.lose_marker();
@@ -340,9 +398,9 @@ impl<I: Io> Worker<I> {
         if applied.outcome.is_ok() {
             self.send_end_markers(markers);
             if let Some(old) = &applied.retired {
-                self.settle_buffered(old, &farewell);
+                self.settle_buffered(old, &farewell, now);
             }
-            self.tell_dropped(session);
+            self.tell_dropped(session, now);
             if sets_bounds {
                 self.release_granted(session);
             }
@@ -381,7 +439,7 @@ impl<I: Io> Worker<I> {
 
     /// What waits for a FAR that buffers no longer, or for a next hop, goes on, unless it is to be thrown away; what
     /// waits for one of a session that has moved goes to the worker that it has moved to.
-    fn settle_buffered(&mut self, old: &SessionImage, farewell: &Farewell) {
+    fn settle_buffered(&mut self, old: &SessionImage, farewell: &Farewell, now: Nanos) {
         let discards = farewell.discards_buffered;
         let new = self.sessions.at(old.session).map(|slot| &slot.image);
         let has_moved = new.is_none() && self.steering.of_bucket(old.bucket) != self.config.id;
@@ -410,22 +468,22 @@ impl<I: Io> Worker<I> {
                 None => self.buffers.discard(owner),
             }
         }
-        self.give_up_buffered(farewell.tells_discarded);
+        self.give_up_buffered(farewell.tells_discarded, now);
     }
 
     /// Drops and counts buffered packets that will never go on. Control is told of those that have waited for too long,
     /// and if it `tells` so of those that were thrown away, where FARs ask for it.
-    pub(super) fn give_up_buffered(&mut self, tells: bool) {
+    pub(super) fn give_up_buffered(&mut self, tells: bool, now: Nanos) {
         while let Some((packet, flow)) = self.buffers.take_discarded() {
             self.give_up_packet(packet, DropReason::BufferDiscarded);
             if tells {
-                self.tell_status(flow, DataStatus::Discarded);
+                self.tell_status(&flow, DataStatus::Discarded);
             }
-            self.count_dropped(flow);
+            self.count_dropped(&flow, now);
         }
         while let Some((packet, flow)) = self.buffers.take_expired() {
             self.give_up_packet(packet, DropReason::BufferExpired);
-            self.lose(flow);
+            self.lose(flow, now);
         }
         self.count_waiting();
     }
@@ -437,30 +495,39 @@ impl<I: Io> Worker<I> {
 
     /// An End Marker for each of the tunnels that these FARs send into now (TS 29.281 §7.3.2), made but not sent.
     fn end_markers(&mut self, session: SessionIndex, fars: &[FarId], now: Nanos) -> Vec<(PortId, I::Buf)> {
-        let mut tunnels: Vec<Forward> = Vec::new();
-        if let Some(slot) = self.sessions.at(session) {
-            let all = slot.image.rules.fars();
-            let places = fars
-                .iter()
-                .filter_map(|id| all.iter().position(|far| far.id == *id));
-            let block = self.sessions.blocks.get(slot.installed.block);
-            let forwards = places.filter_map(|place| Some(block.as_ref()?.forward(place as u8)));
-            for forward in forwards.filter(|forward| forward.kind == ForwardKind::Tunnel) {
-                if !tunnels.contains(&forward) {
-                    tunnels.push(forward);
-                }
-            }
-        }
-        tunnels
-            .iter()
-            .filter_map(|forward| self.end_marker(forward, now))
+        let tunnels = self.tunnels(session, |far, _| fars.contains(&far.id));
+        let markers = tunnels.iter();
+        markers
+            .filter_map(|forward| self.signal(forward, Signal::EndMarker, now))
             .collect()
     }
 
-    /// An End Marker; `None` for one that waits or is lost.
-    fn end_marker(&mut self, forward: &Forward, now: Nanos) -> Option<(PortId, I::Buf)> {
+    /// The tunnels that those FARs of a session which are `wanted` send into now, each once.
+    fn tunnels(&self, session: SessionIndex, wanted: impl Fn(&Far, &SessionRules) -> bool) -> Vec<Forward> {
+        let mut tunnels: Vec<Forward> = Vec::new();
+        let Some(slot) = self.sessions.at(session) else {
+            return tunnels;
+        };
+        let Some(block) = self.sessions.blocks.get(slot.installed.block) else {
+            return tunnels;
+        };
+        let rules = &slot.image.rules;
+        let fars = rules.fars().iter().zip(0..);
+        for (_, place) in fars.filter(|(far, _)| wanted(far, rules)) {
+            let forward = block.forward(place);
+            if forward.kind == ForwardKind::Tunnel && !tunnels.contains(&forward) {
+                tunnels.push(forward);
+            }
+        }
+        tunnels
+    }
+
+    /// A message of our own; `None` for one that waits or is lost.
+    fn signal(&mut self, forward: &Forward, signal: Signal, now: Nanos) -> Option<(PortId, I::Buf)> {
         if self.adjacencies.resolved(forward.adjacency).is_none() && self.late_markers.0.len() < MARKERS {
-            self.late_markers.0.push_back((*forward, now + MARKER_TIMEOUT));
+            self.late_markers
+                .0
+                .push_back((*forward, signal, now + MARKER_TIMEOUT));
             return None;
         }
         self.stats.originated += 1;
@@ -468,19 +535,21 @@ impl<I: Io> Worker<I> {
             (None, _) => Err(DropReason::NoNeighbour),
             (_, None) => Err(DropReason::NoBuffer),
             (Some(adjacency), Some(mut buf)) => {
+                let elements = signal.elements();
                 let message = Message {
                     forward: &PackedForward::from(forward),
                     adjacency,
-                    message_type: MessageType::END_MARKER,
+                    message_type: signal.message_type(),
                     cut: Cut {
                         offset: 0,
-                        octets: 0,
+                        octets: elements.len(),
                         hop: Hop::None,
                     },
                 };
                 let addresses = || act::addresses_v6(forward);
-                let done = message.put_on(&mut buf, Optional::None, &self.chain, addresses);
-                done.map(|()| (adjacency.port(), buf))
+                fill(&mut buf, elements)
+                    .and_then(|()| message.put_on(&mut buf, Optional::None, &self.chain, addresses))
+                    .map(|()| (adjacency.port(), buf))
             }
         };
         made.map_err(|reason| self.stats.drop(reason)).ok()
@@ -491,4 +560,31 @@ impl<I: Io> Worker<I> {
             self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
         }
     }
+}
+
+/// A packet of a PDR as what its drop would count as.
+fn flow(session: SessionIndex, pdr: PdrId, octets: u16, verdict: &Verdict) -> Flow {
+    Flow {
+        session,
+        pdr,
+        octets,
+        urrs: verdict.urrs,
+        generation: verdict.generation,
+    }
+}
+
+/// Whether a FAR sends packets of the UE on to the next node (N9, S5/S8-U).
+fn leads_upstream(far: &Far, rules: &SessionRules) -> bool {
+    let is_uplink = |pdr: &Pdr| pdr.pdi.source_interface == SourceInterface::Access;
+    let mut pdrs = rules.pdrs().iter();
+    far.forwarding
+        .is_some_and(|to| to.destination == DestinationInterface::Core)
+        && pdrs.any(|pdr| is_uplink(pdr) && pdr.may_follow(far.id))
+}
+
+/// Puts octets into a buffer that has none.
+fn fill<B: PacketBuf>(buf: &mut B, octets: &[u8]) -> Result<(), DropReason> {
+    let room = buf.append(octets.len()).ok_or(DropReason::NoBuffer)?;
+    room.copy_from_slice(octets);
+    Ok(())
 }

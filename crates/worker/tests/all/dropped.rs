@@ -2,17 +2,23 @@
 
 use crate::common;
 
+use std::net::Ipv4Addr;
+
+use flow::OpId;
 use packet::DropReason;
-use rules::SessionRules;
-use rules::image::{Farewell, SessionImage};
+use rules::image::{DroppedCount, Farewell, SessionChange, SessionImage};
 use rules::model::{
-    ApplyAction, DroppedDlThreshold, PdrId, PdrUpdate, ReportingTriggers, Urr, UrrId, UrrTerms,
+    ApplyAction, DroppedDlThreshold, PdrId, PdrUpdate, Precedence, ReportingTriggers, SdfFilter, Urr, UrrId,
+    UrrTerms,
 };
-use worker::Event;
+use rules::predefined::PredefinedRule;
+use rules::testing::{UE, UserPacket};
+use rules::{Predefined, SessionRules};
+use worker::{Command, Event};
 
 use common::World;
 use common::buffering::{BUFF, Case, LIMITS, numbered};
-use common::one_session::{events, uplink};
+use common::one_session::{REMOTE, events, uplink};
 
 const PDR: PdrId = PdrId(2);
 
@@ -143,4 +149,140 @@ fn octets_of_dropped_packets_are_those_of_inner_ip() {
         told_dropped(&mut case.world)
     });
     assert_eq!(told, [0, 1, 0, 1]);
+}
+
+const PREDEFINED: UrrId = UrrId(0x8000_0001);
+
+/// Rules whose downlink PDR activates a predefined rule for packets from one host, with a URR of its own that tells of
+/// so many dropped packets.
+fn of_predefined_rule(rules: &SessionRules, packets: u64) -> SessionRules {
+    let terms = UrrTerms {
+        dropped_dl_threshold: Some(DroppedDlThreshold {
+            packets: Some(packets),
+            octets: None,
+        }),
+        ..UrrTerms::NONE
+    };
+    let urr = Urr {
+        triggers: ReportingTriggers::DROTH,
+        terms: Some(Box::new(terms)),
+        ..Urr::volume(PREDEFINED)
+    };
+    let mut predefined = Predefined::new([], [], [urr]).expect("the number is one of predefined rules");
+    let rule = |precedence, host: Option<&str>, urrs| PredefinedRule {
+        precedence: Precedence(precedence),
+        filters: host
+            .into_iter()
+            .map(|host| SdfFilter {
+                flow_description: format!("permit out ip from {host} to assigned").parse().ok(),
+                ..SdfFilter::default()
+            })
+            .collect(),
+        far: None,
+        qers: Vec::new(),
+        urrs,
+        content: None,
+    };
+    let host = REMOTE.to_string();
+    let both = vec![rule(1, Some(&host), vec![PREDEFINED]), rule(2, None, vec![])];
+    predefined.add(b"base", both).expect("all is there");
+    let mut rules = rules.clone();
+    let update = PdrUpdate {
+        activate: predefined.rulebase(b"base").cloned().into_iter().collect(),
+        ..PdrUpdate::new(PDR)
+    };
+    rules.update_pdr(update).expect("it is there");
+    rules.instantiate(&predefined);
+    rules
+}
+
+/// How often Control was told of the predefined rule's URR.
+fn told_predefined(world: &mut World) -> usize {
+    let is_told = |event: &Event| matches!(event, Event::DroppedReached { urr, .. } if *urr == PREDEFINED);
+    events(world).iter().filter(|event| is_told(event)).count()
+}
+
+#[test]
+fn dropped_packets_of_predefined_rules_count_in_their_urrs() {
+    let other = || UserPacket::udp(Ipv4Addr::new(192, 0, 2, 99), UE, 53, 1000).bytes();
+    let mut case = Case::new(LIMITS, ApplyAction::DROP);
+    case.change(Farewell::default(), |rules| *rules = of_predefined_rule(rules, 2));
+    let told = |case: &mut Case, packet: &[u8]| {
+        case.world.send(1, packet);
+        told_predefined(&mut case.world)
+    };
+    // Those of another rule of the same PDR are not of this one.
+    let sent = [numbered(0), other(), numbered(1), numbered(2), other()];
+    assert_eq!(sent.map(|packet| told(&mut case, &packet)), [0, 0, 1, 0, 0]);
+    assert_eq!(told(&mut case, &numbered(3)), 1);
+    // What waits: for what there is no room, and what has waited for too long.
+    case.set(BUFF);
+    let waiting = (0..8)
+        .map(|number| told(&mut case, &numbered(number)))
+        .sum::<usize>();
+    assert_eq!(waiting, 0);
+    assert_eq!([8, 9].map(|number| told(&mut case, &numbered(number))), [0, 1]);
+    case.world.now = case.world.now + LIMITS.timeout;
+    (0..3).for_each(|_| case.world.poll());
+    assert_eq!(case.dropped(DropReason::BufferExpired), 8);
+    assert_eq!(told_predefined(&mut case.world), 4);
+    case.world.assert_conserved();
+}
+
+/// A session's move: what its old worker counted goes on at the new one, which is the same here.
+#[test]
+fn what_was_counted_of_dropped_packets_goes_along_to_another_worker() {
+    let mut case = Case::new(LIMITS, ApplyAction::DROP);
+    case.change(Farewell::default(), |rules| {
+        *rules = telling_of_dropped(rules, Some(5), None)
+    });
+    let octets = numbered(0).len() as u64;
+    (0..3).for_each(|number| drop(case.world.send(1, &numbered(number))));
+    let session = case.image.session;
+    let removed = |case: &mut Case| {
+        let last = case.world.apply(0, SessionChange::Remove(session));
+        last.expect("it was there")
+            .expect("something was counted")
+            .dropped
+    };
+    let count = DroppedCount {
+        urr: UrrId(9),
+        packets: 3,
+        octets: octets * 3,
+    };
+    assert_eq!(removed(&mut case), [count]);
+    let install = SessionChange::Install(case.image.clone());
+    case.world.apply(0, install).expect("it is new there");
+    let mut image = case.image.clone();
+    image.go_on_with(&[count]);
+    let change = SessionChange::Replace(image, Farewell::default());
+    case.world.apply(0, change).expect("it is there");
+    assert_eq!(removed(&mut case), [count]);
+}
+
+/// Two workers that have counted together what the threshold says: that is told when one goes on for both.
+#[test]
+fn a_threshold_that_two_workers_reach_together_is_told() {
+    let mut case = Case::new(LIMITS, ApplyAction::DROP);
+    case.change(Farewell::default(), |rules| {
+        *rules = telling_of_dropped(rules, Some(5), None)
+    });
+    (0..3).for_each(|number| drop(case.world.send(1, &numbered(number))));
+    assert_eq!(told_dropped(&mut case.world), 0);
+    let mut image = case.image.clone();
+    image.go_on_with(&[DroppedCount {
+        urr: UrrId(9),
+        packets: 2,
+        octets: 100,
+    }]);
+    let command = Command::Session {
+        op: OpId(901),
+        change: SessionChange::Replace(image, Farewell::default()),
+    };
+    case.world.controls[0]
+        .commands
+        .push(command)
+        .expect("there is room");
+    case.world.poll();
+    assert_eq!(told_dropped(&mut case.world), 1);
 }

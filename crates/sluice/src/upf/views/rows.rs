@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, UNIX_EPOCH};
 
+use n4::Interfaces;
 use session::{Moment, SessionView};
 
 use super::super::control::Control;
@@ -11,12 +12,14 @@ use crate::api::{self, Association, SessionRow, SessionState};
 impl Control {
     pub(super) fn association_row(&self, association: &n4::Association) -> Association {
         let sessions = self.endpoint.sessions();
+        let interfaces = self.endpoint.interfaces_of(association);
         Association {
             node: association.node.to_string(),
             peer: association.peer.to_string(),
             local: association.local.to_string(),
             others: association.others.iter().map(ToString::to_string).collect(),
             set: association.set.as_deref().map(set_name),
+            interface: (interfaces != Interfaces::ANY).then(|| interfaces.to_string()),
             reachable: association.reachable,
             since: self.date(association.since.into()),
             recovery: association.recovery.0,
