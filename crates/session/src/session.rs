@@ -2,6 +2,7 @@
 
 use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
+use rules::Classifier;
 use rules::image::{Farewell, PacketsLeft, SessionImage};
 use rules::model::{CorrelationId, FTeid, QerId, SessionRules, UrrId};
 use std::collections::VecDeque;
@@ -26,6 +27,8 @@ use usage::{Renewed, UrrCheckpoint, UsageBook, UsageTriggers};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Live {
     pub(crate) rules: Arc<SessionRules>,
+    /// What was made of their PDRs.
+    pub(crate) classifier: Classifier,
     pub(crate) tunnels: Vec<Tunnel>,
     /// What plain packets reach the session by, and the leases.
     pub(crate) addresses: Vec<UeAddress>,
@@ -39,7 +42,7 @@ pub(crate) struct Live {
 impl Live {
     /// What `image` runs, with those of `leases` that its rules still name.
     pub(crate) fn of(image: &SessionImage, mut leases: Vec<UeAddress>) -> Live {
-        let mut addresses = image.ue_addresses.clone();
+        let mut addresses = image.ue_addresses.to_vec();
         if !leases.is_empty() {
             let named = image.rules.ue_ip_prefixes();
             leases.retain(|(_, lease)| named.binary_search(lease).is_ok());
@@ -58,7 +61,8 @@ impl Live {
         Live {
             paths,
             rules: Arc::clone(&image.rules),
-            tunnels: image.tunnels.clone(),
+            classifier: image.classifier.clone(),
+            tunnels: image.tunnels.to_vec(),
             addresses,
             leases,
             generation: image.classification_generation,
