@@ -6,7 +6,8 @@
 //! the IP version that every key has, are a correct flow key, and no narrower one is needed.
 //!
 //! Control makes a [`Classifier`] and a worker uses it for the first packets of flows; it holds no state. All that is
-//! the session's own is in one piece of memory (`packed`); rulebases that its PDRs activate are shared (`rulebase`).
+//! the session's own is in one piece of memory (`packed`), which control keeps a hold of, so that a change that leaves it
+//! as it is need not make it anew; rulebases that its PDRs activate are shared (`rulebase`).
 
 mod exemption;
 mod filter;
@@ -16,6 +17,7 @@ mod reads;
 mod rulebase;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use flow::{KeyFields, prefetch};
 use packet::{IpTuple, Qfi, Teid};
@@ -84,21 +86,24 @@ pub struct Classifier(Form);
 #[derive(Clone, PartialEq, Debug)]
 enum Form {
     /// The session's own, in one piece.
-    Alone(Box<[u64]>),
+    Alone(Arc<[u64]>),
     /// The same, and the PDRs that activate rulebases.
-    WithRulebases(Box<(Box<[u64]>, Hosts)>),
+    WithRulebases(Arc<(Arc<[u64]>, Hosts)>),
 }
 
-const _: () = assert!(size_of::<Classifier>() == size_of::<Box<[u64]>>());
+const _: () = assert!(size_of::<Classifier>() == size_of::<Arc<[u64]>>());
 
 impl Default for Classifier {
     /// Of no PDRs.
     fn default() -> Self {
-        Self(Form::Alone(Box::default()))
+        Self(Form::Alone(Arc::default()))
     }
 }
 
 type Tunnel = (LocalId, Teid);
+
+/// The tunnels of one F-TEID.
+pub(crate) type Ends = SmallVec<[Tunnel; 2]>;
 
 /// A set of source interfaces: bit n is value n.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -149,14 +154,15 @@ impl Classifier {
             let rule = RuleRef::Pdr(pdr.id);
             move |reason| CompileError { rule, reason }
         };
-        let mut pdrs: SmallVec<[_; 8]> = SmallVec::with_capacity(rules.pdrs().len());
-        for (pdr, decision) in rules.pdrs().iter().zip(decisions) {
+        let mut ends: SmallVec<[Ends; 8]> = SmallVec::with_capacity(rules.pdrs().len());
+        for pdr in rules.pdrs() {
             let own = pdr.pdi.f_teid.map(|own| tunnels(own, network)).transpose();
-            pdrs.push((pdr, decision, own.map_err(failed(pdr))?));
+            ends.push(own.map_err(failed(pdr))?.unwrap_or_default());
         }
+        let mut pdrs: SmallVec<[_; 8]> = rules.pdrs().iter().zip(decisions).zip(&ends).collect();
         // Stable: of equal precedences, the PDR that was created first is tried first.
-        pdrs.sort_by_key(|(pdr, ..)| pdr.precedence);
-        let Some(&(first, ..)) = pdrs.first() else {
+        pdrs.sort_by_key(|((pdr, _), _)| pdr.precedence);
+        let Some(&((first, _), _)) = pdrs.first() else {
             return Ok(Self::default());
         };
         let prefixes = rules.ue_prefixes();
@@ -165,17 +171,33 @@ impl Classifier {
         let mut builder = Builder::new(&prefixes, has_long, pdrs.len()).map_err(too_many)?;
         let own = pdrs
             .iter()
-            .map(|(pdr, _, tunnels)| (pdr.pdi.source_interface, tunnels.as_deref().unwrap_or_default()));
+            .map(|((pdr, _), ends)| (pdr.pdi.source_interface, ends.as_slice()));
         builder.own_tunnels(own_tunnels(own)).map_err(too_many)?;
-        for (pdr, decision, tunnels) in &pdrs {
-            add(&mut builder, (pdr, decision), tunnels.as_deref(), rules, network).map_err(failed(pdr))?;
+        for &((pdr, decision), ends) in &pdrs {
+            add(&mut builder, (pdr, decision), ends, rules, network).map_err(failed(pdr))?;
         }
         let (words, hosts) = (builder.pack(), Hosts::new(rules, !prefixes.is_empty())?);
         Ok(Self(if hosts.is_empty() {
             Form::Alone(words)
         } else {
-            Form::WithRulebases(Box::new((words, hosts)))
+            Form::WithRulebases(Arc::new((words, hosts)))
         }))
+    }
+
+    /// Whether it is the same piece of memory.
+    #[cfg(test)]
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self.words(), other.words())
+    }
+
+    /// Whether it was made of these `decisions`, and of no rulebase: of PDRs, definitions of filters and a network that
+    /// are still the same, it is still right then.
+    pub(crate) fn is_of(&self, decisions: &[Decision]) -> bool {
+        self.hosts().is_none()
+            && View::of(self.words()).rules.len() == decisions.len()
+            && self
+                .decisions()
+                .all(|own| decisions.get(usize::from(own.pdr)) == Some(&own))
     }
 
     /// The PDR of a packet that belongs to this session, the one with the lowest precedence value of those that
@@ -241,7 +263,7 @@ impl Classifier {
 fn add(
     builder: &mut Builder,
     (pdr, decision): (&Pdr, &Decision),
-    tunnels: Option<&[Tunnel]>,
+    ends: &[Tunnel],
     rules: &SessionRules,
     network: &Network,
 ) -> Result<(), CompileFault> {
@@ -254,10 +276,13 @@ fn add(
     let flows = application
         .map(|application| flows(builder, application))
         .transpose()?;
-    let prefixes: SmallVec<[IpPrefix; 4]> = pdi.ue_prefixes().collect();
+    let mut prefixes = SmallVec::<[IpPrefix; 4]>::with_capacity(pdi.ue_prefix_count());
+    for prefix in pdi.ue_prefixes() {
+        prefixes.push(prefix);
+    }
     let wanted = Wanted {
         interface: pdi.source_interface,
-        tunnels,
+        tunnels: pdi.f_teid.map(|_| ends),
         vrf: vrf(pdi, network)?,
         qfis: pdi.qfis.iter().fold(0, |qfis, qfi| qfis | 1 << qfi.get()),
         ue: builder.prefixes(&prefixes)?,
@@ -290,7 +315,7 @@ fn interfaces(view: &View<'_>, side: Side) -> Interfaces {
 }
 
 /// Each tunnel once, with the interfaces of the PDRs that name it.
-fn own_tunnels<'a>(pdrs: impl Iterator<Item = (SourceInterface, &'a [Tunnel])>) -> Vec<OwnTunnel> {
+fn own_tunnels<'a>(pdrs: impl Iterator<Item = (SourceInterface, &'a [Tunnel])>) -> SmallVec<[OwnTunnel; 4]> {
     let mut all: SmallVec<[(Tunnel, Interfaces); 4]> = SmallVec::new();
     for (interface, tunnels) in pdrs {
         for &tunnel in tunnels {
@@ -369,12 +394,15 @@ impl From<TooMany> for CompileFault {
 }
 
 /// The tunnels of an F-TEID: one for each of its addresses.
-pub(crate) fn tunnels(f_teid: FTeid, network: &Network) -> Result<SmallVec<[Tunnel; 2]>, CompileFault> {
+pub(crate) fn tunnels(f_teid: FTeid, network: &Network) -> Result<Ends, CompileFault> {
     let own = |address| match network.local(address) {
         Some((instance, local)) if network.ends_tunnels(instance) => Ok((local, f_teid.teid)),
         _ => Err(CompileFault::NotLocal(address)),
     };
-    let tunnels: SmallVec<[Tunnel; 2]> = f_teid.addresses().map(own).collect::<Result<_, _>>()?;
+    let mut tunnels = Ends::new();
+    for address in f_teid.addresses() {
+        tunnels.push(own(address)?);
+    }
     if tunnels.is_empty() || f_teid.teid == Teid::ZERO {
         return Err(CompileFault::FTeidIncomplete);
     }

@@ -72,7 +72,7 @@ impl Hold {
 /// The next hops of one image.
 struct NextHops<'a> {
     adjacencies: &'a dyn Adjacencies,
-    held: Vec<Hold>,
+    held: SmallVec<[Hold; 2]>,
 }
 
 impl NextHops<'_> {
@@ -89,6 +89,15 @@ impl NextHops<'_> {
     }
 }
 
+/// What was compiled of a session before, of which some may be right still.
+#[derive(Clone, Copy, Debug)]
+pub struct Before<'a> {
+    /// The rules.
+    pub rules: &'a SessionRules,
+    /// What was made of their PDRs, with the same network.
+    pub classifier: &'a Classifier,
+}
+
 /// Compiles a session's rules. Who calls it fills in what the rules do not say: the image's `session`, `seid` and
 /// `bucket`, the meters of correlated QERs ([`share_rates`](SessionImage::share_rates)), and its
 /// `classification_generation`, which [`is_classified_like`](SessionImage::is_classified_like) tells whether to change.
@@ -100,15 +109,33 @@ pub fn compile(
     network: &Network,
     adjacencies: &dyn Adjacencies,
 ) -> Result<SessionImage, CompileError> {
+    let nothing = Before {
+        rules: &SessionRules::new(),
+        classifier: &Classifier::default(),
+    };
+    compile_after(nothing, rules, network, adjacencies)
+}
+
+/// The same of rules that were made of others by some change, in less time: the image is the same.
+///
+/// # Errors
+/// As of [`compile`].
+pub fn compile_after(
+    before: Before<'_>,
+    rules: &Arc<SessionRules>,
+    network: &Network,
+    adjacencies: &dyn Adjacencies,
+) -> Result<SessionImage, CompileError> {
     check_qers(rules)?;
     check_urrs(rules)?;
-    let (decisions, classifier) = classify(rules, network)?;
+    let (decisions, classifier) = classify(before, rules, network)?;
     let mut next_hops = NextHops {
         adjacencies,
-        held: Vec::new(),
+        held: SmallVec::new(),
     };
     let mut copies = Vec::new();
-    let forwards = all(rules.fars(), |(slot, far)| {
+    let mut forwards = Vec::with_capacity(rules.fars().len());
+    for (slot, far) in rules.fars().iter().enumerate() {
         let failed = |reason| CompileError {
             rule: far.id.into(),
             reason,
@@ -119,8 +146,8 @@ pub fn compile(
             let mirror = forward.mirror.replace(Forward::COPIES);
             copies.push((slot as u8, Copies { mirror, duplicate }));
         }
-        Ok(forward)
-    })?;
+        forwards.push(forward);
+    }
     let quota_actions = quota_actions(rules)?;
     let events = events(rules, network)?;
     let block = BlockImage {
@@ -166,20 +193,27 @@ pub fn compile(
     })
 }
 
-/// The classifier alone of what [`compile`] makes.
-///
-/// # Errors
-/// As of [`compile`]; FARs that cannot be run are not found.
-pub fn classifier(rules: &SessionRules, network: &Network) -> Result<Classifier, CompileError> {
-    classify(rules, network).map(|(_, classifier)| classifier)
-}
+/// What each PDR leads to, by its slot.
+type Decisions = SmallVec<[Decision; 8]>;
 
-fn classify(rules: &SessionRules, network: &Network) -> Result<(Vec<Decision>, Classifier), CompileError> {
+fn classify(
+    before: Before<'_>,
+    rules: &SessionRules,
+    network: &Network,
+) -> Result<(Decisions, Classifier), CompileError> {
     check_limits(rules)?;
     check_identity(rules)?;
     let common = Common::of(rules);
-    let decisions = all(rules.pdrs(), |(slot, pdr)| decision(slot, pdr, rules, &common))?;
-    let classifier = Classifier::new(rules, &decisions, network)?;
+    let mut decisions = Decisions::with_capacity(rules.pdrs().len());
+    for (slot, pdr) in rules.pdrs().iter().enumerate() {
+        decisions.push(decision(slot, pdr, rules, &common)?);
+    }
+    let is_same = rules.shares_rest_with(before.rules) && before.classifier.is_of(&decisions);
+    let classifier = if is_same {
+        before.classifier.clone()
+    } else {
+        Classifier::new(rules, &decisions, network)?
+    };
     Ok((decisions, classifier))
 }
 
@@ -202,30 +236,7 @@ impl Common {
 
 /// Whether any PDR names an address of the UE.
 fn knows_ue(rules: &SessionRules) -> bool {
-    let mut prefixes = rules.pdrs().iter().flat_map(|pdr| pdr.pdi.ue_prefixes());
-    prefixes.next().is_some()
-}
-
-/// Whether every decision still holds that was made by the `older` rules of `image`'s session, so that it gets their
-/// generation and no flow is touched ([`SessionImage::is_classified_like`]). What most changes leave as it is, PDRs, is
-/// not compiled once more to be compared.
-pub fn is_classified_like(image: &SessionImage, older: &SessionRules, network: &Network) -> bool {
-    let rules = &image.rules;
-    let is_own = |pdr: &Pdr| pdr.rulebases.is_empty();
-    let detects_alike = rules.pdrs() == older.pdrs()
-        && rules.pdrs().iter().all(is_own)
-        && rules.shared_filters().eq(older.shared_filters());
-    if detects_alike {
-        let (before, now) = (Common::of(older), Common::of(rules));
-        let mut pdrs = rules.pdrs().iter().zip(older.pdrs()).enumerate();
-        return image.keeps_slots(older)
-            && pdrs.all(|(slot, (pdr, old))| {
-                let new = decision(slot, pdr, rules, &now);
-                new.is_ok() && new == decision(slot, old, older, &before)
-            });
-    }
-    let before = classifier(older, network);
-    before.is_ok_and(|before| image.is_classified_like(older, &before))
+    rules.pdrs().iter().any(|pdr| pdr.pdi.ue_prefix_count() > 0)
 }
 
 /// Room for what is told of delivery statuses, if any FAR asks for it.
@@ -242,13 +253,6 @@ fn dropped(rules: &SessionRules) -> Vec<Dropped> {
     rules.urrs().iter().filter_map(Dropped::of).collect()
 }
 
-fn all<'a, R, T>(
-    rules: &'a [R],
-    one: impl FnMut((usize, &'a R)) -> Result<T, CompileError>,
-) -> Result<Vec<T>, CompileError> {
-    rules.iter().enumerate().map(one).collect()
-}
-
 fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
     limit(rules.pdrs(), MAX_PDRS, |pdr| pdr.id.into())?;
     limit(rules.fars(), BlockImage::MAX_FORWARDS, |far| far.id.into())?;
@@ -263,14 +267,11 @@ fn check_limits(rules: &SessionRules) -> Result<(), CompileError> {
 
 fn limit_prefixes(rules: &SessionRules) -> Result<(), CompileError> {
     let max = MAX_UE_PREFIXES;
-    let named: usize = rules.pdrs().iter().map(|pdr| pdr.pdi.ue_prefixes().count()).sum();
+    let named: usize = rules.pdrs().iter().map(|pdr| pdr.pdi.ue_prefix_count()).sum();
     if named <= max || rules.ue_prefixes().len() <= max {
         return Ok(());
     }
-    let most = rules
-        .pdrs()
-        .iter()
-        .max_by_key(|pdr| pdr.pdi.ue_prefixes().count());
+    let most = rules.pdrs().iter().max_by_key(|pdr| pdr.pdi.ue_prefix_count());
     Err(CompileError {
         rule: most.map_or(PdrId(0), |pdr| pdr.id).into(),
         reason: CompileFault::TooMany { max: max as u16 },
@@ -292,7 +293,7 @@ fn limit<R>(rules: &[R], max: usize, id: impl Fn(&R) -> RuleRef) -> Result<(), C
 
 /// PDRs are there, and none of them tells the session: no packet could ever reach it (TS 29.244 §5.2.1).
 fn check_identity(rules: &SessionRules) -> Result<(), CompileError> {
-    let tells = |pdr: &Pdr| pdr.pdi.f_teid.is_some() || pdr.pdi.ue_prefixes().next().is_some();
+    let tells = |pdr: &Pdr| pdr.pdi.f_teid.is_some() || pdr.pdi.ue_prefix_count() > 0;
     match rules.pdrs().first() {
         Some(first) if !rules.pdrs().iter().any(tells) => Err(CompileError {
             rule: first.id.into(),
@@ -489,7 +490,9 @@ fn all_meters(rules: &SessionRules) -> Vec<[Option<MeterSpec>; 2]> {
         Some(_) => [Some(MeterSpec::Shared(SharedId::NONE)); 2],
         None => meters(qer),
     });
-    own.chain(packets).collect()
+    let mut all = Vec::with_capacity(rules.qers().len() + rules.packet_rated().count());
+    all.extend(own.chain(packets));
+    all
 }
 
 /// The slots of the packet rates of these QERs.
@@ -541,8 +544,8 @@ fn tunnels(
     rules: &SessionRules,
     classifier: &Classifier,
     network: &Network,
-) -> Result<Vec<(LocalId, Teid)>, CompileError> {
-    let mut all: Vec<(LocalId, Teid)> = classifier.tunnels().collect();
+) -> Result<SmallVec<[(LocalId, Teid); 2]>, CompileError> {
+    let mut all: SmallVec<[(LocalId, Teid); 2]> = classifier.tunnels().collect();
     for endpoint in rules.endpoints() {
         let failed = |reason| CompileError {
             rule: endpoint.id.into(),
@@ -561,16 +564,22 @@ fn tunnels(
 /// The addresses that plain packets reach the session by: those of PDRs for the data network's side. Where no such
 /// PDR names its network instance, they are valid in the address space of every instance towards a data network that
 /// comes first there.
-fn ue_addresses(rules: &SessionRules, network: &Network) -> Vec<(VrfId, IpPrefix)> {
-    let mut addresses: Vec<(VrfId, IpPrefix)> = Vec::new();
+fn ue_addresses(rules: &SessionRules, network: &Network) -> SmallVec<[(VrfId, IpPrefix); 1]> {
+    let mut addresses = SmallVec::new();
     for pdr in rules
         .pdrs()
         .iter()
         .filter(|pdr| pdr.pdi.f_teid.is_none() && is_plain(pdr))
     {
-        let vrf = plain_instance(pdr.pdi.instance, network).map(|instance| instance.vrf);
-        let prefixes = pdr.pdi.ue_prefixes();
-        addresses.extend(prefixes.filter_map(|prefix| Some((vrf?, prefix))));
+        let Some(instance) = plain_instance(pdr.pdi.instance, network) else {
+            continue;
+        };
+        for prefix in pdr.pdi.ue_prefixes() {
+            let address = (instance.vrf, prefix);
+            if addresses.last() != Some(&address) {
+                addresses.push(address);
+            }
+        }
     }
     addresses.sort_unstable();
     addresses.dedup();

@@ -11,12 +11,13 @@ use flow::meter::{MeterSpec, PacketState, SharedId};
 use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
 pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
 use packet::Teid;
+use smallvec::SmallVec;
 
 use crate::classifier::{Classifier, Exemption};
 use crate::compile::Hold;
 use crate::model::{
     ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, PdrId, QerId, Redirect, RuleRef,
-    SdfFilterId, SessionRules, Urr, UrrId, Verb,
+    SdfFilterId, SessionRules, Urr, UrrId, UrrIds, Verb,
 };
 use crate::network::{EventLogic, InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -97,7 +98,7 @@ pub struct SessionImage {
     /// The block: forwards by FAR slot, marks and gates by QER slot.
     pub block: Seldom<BlockImage>,
     /// The URR of each counter slot; behind them are those of [`events`](Self::events).
-    pub urr_ids: Vec<UrrId>,
+    pub urr_ids: UrrIds,
     /// Where and what events are counted.
     pub events: Seldom<EventCounters>,
     /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
@@ -108,9 +109,9 @@ pub struct SessionImage {
     /// one.
     pub content_rest: Option<u8>,
     /// The tunnels that lead to the session, each once.
-    pub tunnels: Vec<(LocalId, Teid)>,
+    pub tunnels: SmallVec<[(LocalId, Teid); 2]>,
     /// The UE's addresses that plain packets reach the session by, each once.
-    pub ue_addresses: Vec<(VrfId, IpPrefix)>,
+    pub ue_addresses: SmallVec<[(VrfId, IpPrefix); 1]>,
     /// Another number than the image before means that decisions made by that one are no longer valid: the PDRs,
     /// or what they refer to, changed. The same number means that no flow needs to be touched.
     pub classification_generation: u32,
@@ -121,7 +122,7 @@ pub struct SessionImage {
     /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
     pub redirects: Seldom<Vec<(u8, Redirect)>>,
     /// Keeps the next hops that forwards lead over.
-    pub next_hops: Vec<Hold>,
+    pub next_hops: SmallVec<[Hold; 2]>,
     /// What becomes of packets that a used-up quota does not allow, where they are not dropped: by the slot of the URR,
     /// in rising order.
     pub quota_actions: Seldom<Vec<QuotaAction>>,

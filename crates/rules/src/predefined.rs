@@ -208,7 +208,20 @@ impl Predefined {
 
     /// Whether nothing is predefined.
     pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+        let Self {
+            fars,
+            qers,
+            urrs,
+            rulebases,
+            contents,
+            names,
+        } = self;
+        fars.is_empty()
+            && qers.is_empty()
+            && urrs.is_empty()
+            && rulebases.is_empty()
+            && contents.is_empty()
+            && names.is_empty()
     }
 
     /// The rulebase with this name.

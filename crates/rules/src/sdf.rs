@@ -12,6 +12,8 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::IpAddr;
 
+use smallvec::SmallVec;
+
 use crate::prefix::IpPrefix;
 
 /// The most ports and ranges that one side may list.
@@ -78,20 +80,23 @@ impl PortRange {
     }
 }
 
+/// The ports and ranges that one side lists: a few lie in the description itself.
+pub type PortRanges = SmallVec<[PortRange; 4]>;
+
 /// One side of a description.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// Its addresses.
     pub address: Address,
     /// Its ports, at most [`MAX_PORT_RANGES`] entries; empty is every port, and packets without ports.
-    pub ports: Vec<PortRange>,
+    pub ports: PortRanges,
 }
 
 impl Endpoint {
     /// Every address and port.
     pub const ANY: Self = Self {
         address: Address::Any,
-        ports: Vec::new(),
+        ports: PortRanges::new_const(),
     };
 }
 
@@ -306,7 +311,7 @@ impl<'a> Parser<'a> {
     }
 
     /// The port list, if the next word starts like one.
-    fn ports(&mut self) -> Result<Vec<PortRange>, SdfError> {
+    fn ports(&mut self) -> Result<PortRanges, SdfError> {
         let before = self.at;
         match self.next_word() {
             Some(word)
@@ -319,7 +324,7 @@ impl<'a> Parser<'a> {
             }
             _ => {
                 self.at = before;
-                Ok(Vec::new())
+                Ok(PortRanges::new())
             }
         }
     }
@@ -386,8 +391,8 @@ fn address(word: Word<'_>) -> Result<Address, SdfError> {
     prefix.map(Address::Prefix).ok_or(bad_len)
 }
 
-fn ports(word: Word<'_>) -> Result<Vec<PortRange>, SdfError> {
-    let mut ranges = Vec::new();
+fn ports(word: Word<'_>) -> Result<PortRanges, SdfError> {
+    let mut ranges = PortRanges::new();
     let mut at = word.at;
     for item in word.text.split(|&octet| octet == b',') {
         let item = Word { text: item, at };

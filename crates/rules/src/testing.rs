@@ -23,8 +23,8 @@ pub use self::urrs::any_urr;
 use crate::compile::Adjacencies;
 use crate::model::{
     ApplyAction, DestinationInterface, FTeid, Far, FarId, ForwardingParameters, OuterHeader,
-    OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence, Qer, QerId, SessionRules,
-    SourceInterface, UeIpAddress, Urr, UrrId,
+    OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence, Qer, QerId, QerIds, SessionRules,
+    SourceInterface, UeIpAddress, Urr, UrrId, UrrIds,
 };
 use crate::network::multipath::{GroupId, PATHS};
 use crate::network::{EventLogic, Hairpin, Instance, InstanceId, Network, PortId, Roles, Route, VrfId};
@@ -176,8 +176,8 @@ pub fn pdr(id: u16, precedence: u32, pdi: Pdi, far: u32) -> Pdr {
         pdi,
         outer_header_removal: None,
         far: Some(FarId(far)),
-        qers: Vec::new(),
-        urrs: Vec::new(),
+        qers: QerIds::new(),
+        urrs: UrrIds::new(),
         rulebases: Box::default(),
     }
 }
@@ -200,7 +200,7 @@ pub fn pdu_session(teid: u32, gnb: OuterHeaderCreation) -> SessionRules {
     let mut uplink = Pdi::new(SourceInterface::Access);
     uplink.f_teid = Some(f_teid(teid));
     let mut downlink = Pdi::new(SourceInterface::Core);
-    downlink.ue_ip = vec![ue_ip()];
+    downlink.ue_ip = vec![ue_ip()].into();
     let mut to_gnb = ForwardingParameters::new(DestinationInterface::Access);
     to_gnb.outer_header_creation = Some(gnb);
     let removal = OuterHeaderRemoval {
@@ -211,7 +211,9 @@ pub fn pdu_session(teid: u32, gnb: OuterHeaderCreation) -> SessionRules {
     let mut made = Vec::new();
     for (id, pdi, removal) in [(1, uplink, Some(removal)), (2, downlink, None)] {
         let mut pdr = pdr(id, 255, pdi, id.into());
-        (pdr.outer_header_removal, pdr.qers, pdr.urrs) = (removal, vec![QerId(1)], vec![UrrId(1)]);
+        pdr.outer_header_removal = removal;
+        pdr.qers.push(QerId(1));
+        pdr.urrs.push(UrrId(1));
         made.push(rules.create_pdr(pdr));
     }
     made.push(rules.create_far(forward(1, ForwardingParameters::new(DestinationInterface::Core))));

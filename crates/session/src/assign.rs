@@ -6,7 +6,7 @@
 //! or Traffic Endpoint has; the one IPv4 address of a PDU session (TS 23.501 §5.8.2.2) is given once.
 
 use flow::{Bucket, InstanceId, SessionIndex};
-use rules::model::{SessionRules, UeIpAddress};
+use rules::model::{SessionRules, UeIpAddress, UeIpAddresses};
 use rules::prefix::IpPrefix;
 use std::net::IpAddr;
 
@@ -174,7 +174,7 @@ fn ue_ip_of(rules: &SessionRules, of: Recipient) -> &[UeIpAddress] {
 }
 
 /// Where the addresses of what the request creates are.
-fn created(changes: &mut Changes, of: Recipient) -> Option<&mut Vec<UeIpAddress>> {
+fn created(changes: &mut Changes, of: Recipient) -> Option<&mut UeIpAddresses> {
     match of {
         Recipient::Pdr(id) => {
             let mut pdrs = changes.create_pdrs.iter_mut();

@@ -1,7 +1,7 @@
 //! From a request to a compiled change: everything that can be refused is refused here, before a worker hears of it.
 
 use flow::{Bucket, SessionIndex};
-use rules::compile::{self, compile};
+use rules::compile::{Before, compile, compile_after};
 use rules::image::SessionImage;
 use rules::model::{CorrelationId, Edit, FTeid, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId};
 use std::net::IpAddr;
@@ -236,7 +236,11 @@ impl Sessions {
         let mut rules = SessionRules::clone(&live.rules);
         let packets = std::mem::take(&mut changes.packets);
         changes.make(&mut rules, &self.config.predefined)?;
-        let mut image = self.compile(Arc::new(rules))?;
+        let before = Before {
+            rules: &live.rules,
+            classifier: &live.classifier,
+        };
+        let mut image = compile_after(before, &Arc::new(rules), &self.network, &*self.adjacencies)?;
         let parties = (subject.owner, subject.association, true);
         self.correlate(index, parties, &image.rules, joined)?;
         image.share_rates(|correlation| self.correlations.meter(index, correlation));
@@ -248,7 +252,7 @@ impl Sessions {
             (None, Some((_, teid))) => flow::bucket::of_teid(teid.0),
             (None, None) => Bucket::of_rss_hash(self.random.next_u32()),
         };
-        let alike = compile::is_classified_like(&image, &live.rules, &self.network);
+        let alike = image.is_classified_like(&live.rules, &live.classifier);
         image.classification_generation = live.generation.wrapping_add(u32::from(!alike));
         Ok(Box::new(image))
     }

@@ -2,6 +2,7 @@
 
 use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
+use rules::Classifier;
 use rules::image::{Farewell, PacketsLeft, SessionImage};
 use rules::model::{CorrelationId, FTeid, QerId, SessionRules, UrrId};
 use rules::seldom::Seldom;
@@ -27,6 +28,8 @@ use usage::{Renewed, UrrCheckpoint, UsageBook, UsageTriggers};
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
     pub(crate) rules: Arc<SessionRules>,
+    /// What was made of their PDRs.
+    pub(crate) classifier: Classifier,
     pub(crate) tunnels: Box<[Tunnel]>,
     /// What plain packets reach the session by, and the leases.
     pub(crate) addresses: Box<[UeAddress]>,
@@ -55,7 +58,7 @@ impl Default for Live {
 impl Live {
     /// What `image` runs, with those of `leases` that its rules still name.
     pub(crate) fn of(image: &SessionImage, mut leases: Vec<UeAddress>) -> Live {
-        let mut addresses = image.ue_addresses.clone();
+        let mut addresses = image.ue_addresses.to_vec();
         if !leases.is_empty() {
             let named = image.rules.ue_ip_prefixes();
             leases.retain(|(_, lease)| named.binary_search(lease).is_ok());
@@ -74,6 +77,7 @@ impl Live {
         Live {
             paths: paths.into(),
             rules: Arc::clone(&image.rules),
+            classifier: image.classifier.clone(),
             tunnels: image.tunnels.as_slice().into(),
             addresses: addresses.into(),
             leases: leases.into(),

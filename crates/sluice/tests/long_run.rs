@@ -189,7 +189,7 @@ fn establishment(ue: &Ue, number: usize, dice: &mut Dice) -> Changes {
         for kind in 0..KINDS {
             let mut pdr = like.clone();
             pdr.id = pdr_of(direction, kind);
-            pdr.urrs = ids(ue.counts_in[direction][kind]);
+            pdr.urrs = ids(ue.counts_in[direction][kind]).into();
             match direction {
                 0 => pdr.pdi.f_teid = Some(f_teid(teid(number))),
                 _ => pdr.pdi.ue_ip.iter_mut().for_each(|ip| {

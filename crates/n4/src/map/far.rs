@@ -41,7 +41,7 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
             .map(|sent| forwarding_parameters(sent, reject, context))
             .transpose()?,
         duplicating: duplicating
-            .map(|sent| duplicating_parameters(&sent, reject, context))
+            .map(|sent| duplicating_parameters(&sent, reject, context).map(Box::new))
             .transpose()?,
         redirect: sent
             .and_then(|sent| sent.redirect_information)

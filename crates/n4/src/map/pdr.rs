@@ -130,7 +130,12 @@ pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUp
 
 /// A list in an update: all its members, none if it came with a null length, `None` if it did not come.
 pub(super) fn list<T, U>(sent: &Repeated<'_, T>, members: impl Iterator<Item = U>) -> Option<Vec<U>> {
-    (!sent.is_empty() || sent.removes_all()).then(|| members.collect())
+    came(sent).then(|| members.collect())
+}
+
+/// Whether a list came, if only with a null length.
+pub(super) const fn came<T>(sent: &Repeated<'_, T>) -> bool {
+    !sent.is_empty() || sent.removes_all()
 }
 
 fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pdi<'_>) -> PdiUpdate {

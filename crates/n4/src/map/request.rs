@@ -1,12 +1,12 @@
 //! Whole requests (TS 29.244 Tables 7.5.2.1-1 and 7.5.4.1-1).
 
 use flow::meter::SharedId;
-use pfcp::group::{CreatePdr, CreateTrafficEndpoint};
+use pfcp::group::{CreatePdr, CreateQer, CreateTrafficEndpoint};
 use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated, Restrict};
-use rules::image::Farewell;
-use rules::model::{BarId, FarId, PdrId, QerId, TrafficEndpointId, UrrId};
+use rules::image::{Farewell, PacketsLeft};
+use rules::model::{BarId, FarId, FarUpdate, PdrId, Qer, QerId, TrafficEndpointId, UrrId};
 use rules::network::{Roles, SNssai};
 use session::{Changes, Charging, Query};
 use std::collections::BTreeMap;
@@ -45,10 +45,12 @@ pub(crate) fn establishment(
     refuse(&unsupported)?;
     unsupported::establishment(request)?;
     let asks = |flag| request.pfcpsereq_flags.is_some_and(|flags| flags.contains(flag));
+    let create_urrs = collect(&request.create_urr, context, |urr| usage::create(urr, context))?;
+    let (create_qers, packets) = create_qers(&request.create_qer, context)?;
     let mut changes = Changes {
-        create_urrs: collect(&request.create_urr, context, |urr| usage::create(urr, context))?,
-        create_qers: collect(&request.create_qer, context, far::create_qer)?,
-        packets: packets::left(&request.create_qer, context)?,
+        create_urrs,
+        create_qers,
+        packets,
         create_bars: request
             .create_bar
             .iter()
@@ -127,7 +129,6 @@ pub(crate) fn modification(
     unsupported::modification(request)?;
     let mut changes = removals(request);
     changes.charging = charging(request)?;
-    changes.farewell = farewell(request);
     changes.query = query(request);
     let queried = request.query_packet_rate_status.iter();
     changes.query_packets = queried.map(|query| QerId(query.qer_id.0)).collect();
@@ -140,7 +141,7 @@ pub(crate) fn modification(
         context,
     )?;
     create_pdrs(&mut changes, &request.create_pdr, context)?;
-    changes.update_fars = collect(&request.update_far, context, |far| far::update(far, context))?;
+    (changes.update_fars, changes.farewell) = update_fars(request, context)?;
     for updated in &request.update_pdr {
         let (update, wishes) = pdr::update(&context.peer.own(&updated), context)?;
         changes.update_pdrs.push(update);
@@ -197,8 +198,7 @@ fn create_and_update(
     context: Context<'_>,
 ) -> Result<(), Reject> {
     changes.create_urrs = collect(&request.create_urr, context, |urr| usage::create(urr, context))?;
-    changes.create_qers = collect(&request.create_qer, context, far::create_qer)?;
-    changes.packets = packets::left(&request.create_qer, context)?;
+    (changes.create_qers, changes.packets) = create_qers(&request.create_qer, context)?;
     changes.update_urrs = collect(&request.update_urr, context, |urr| usage::update(urr, context))?;
     changes.update_qers = collect(&request.update_qer, context, far::update_qer)?;
     let created = request.create_bar.iter().map(far::create_bar);
@@ -208,18 +208,26 @@ fn create_and_update(
     Ok(())
 }
 
-/// The rules of a list, up to the first that is refused: no more room than they take, since sessions keep them, and
-/// read where they are decoded, since they are large.
+/// Each rule of a list, without what has no place on the peer's reference points.
 fn collect<'a, S: Ie<'a> + Restrict + Copy, R>(
     sent: &Repeated<'a, S>,
     context: Context<'_>,
+    mut map: impl FnMut(&S) -> Result<R, Reject>,
+) -> Result<Vec<R>, Reject> {
+    collect_sent(sent, |one| map(&context.peer.own(one)))
+}
+
+/// The rules of a list as they came, up to the first that is refused: no more room than they take, since sessions keep
+/// them, and read where they are decoded, once, since they are large.
+fn collect_sent<'a, S: Ie<'a> + Copy, R>(
+    sent: &Repeated<'a, S>,
     mut map: impl FnMut(&S) -> Result<R, Reject>,
 ) -> Result<Vec<R>, Reject> {
     let mut all = Vec::with_capacity(sent.len());
     let mut refused = None;
     sent.visit(|one| {
         if refused.is_none() {
-            match map(&context.peer.own(one)) {
+            match map(one) {
                 Ok(one) => all.push(one),
                 Err(reject) => refused = Some(reject),
             }
@@ -228,20 +236,46 @@ fn collect<'a, S: Ie<'a> + Restrict + Copy, R>(
     refused.map_or(Ok(all), Err)
 }
 
-/// SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters, or for all FARs of
-/// the request.
-fn farewell(request: &SessionModificationRequest<'_>) -> Farewell {
+/// QERs, and what is left of the packet rates of those that say it.
+fn create_qers<'a>(
+    sent: &Repeated<'a, CreateQer<'a>>,
+    context: Context<'_>,
+) -> Result<(Vec<Qer>, Vec<PacketsLeft>), Reject> {
+    let mut has_status = false;
+    let created = collect_sent(sent, |one| {
+        has_status |= one.packet_rate_status.is_some();
+        far::create_qer(&context.peer.own(one))
+    })?;
+    let left = if has_status {
+        packets::left(sent, context)?
+    } else {
+        Vec::new()
+    };
+    Ok((created, left))
+}
+
+/// Updated FARs, with SNDEM and DROBU (TS 29.244 §5.3.2, §8.2.31): SMFs set the first in Update Forwarding Parameters,
+/// or for all FARs of the request.
+fn update_fars(
+    request: &SessionModificationRequest<'_>,
+    context: Context<'_>,
+) -> Result<(Vec<FarUpdate>, Farewell), Reject> {
     let asks = |flags: Option<PfcpSmReqFlags>, flag| flags.is_some_and(|flags| flags.contains(flag));
     let of_all = asks(request.pfcpsmreq_flags, PfcpSmReqFlags::SNDEM);
-    let marked = request.update_far.iter().filter(|far| {
+    let mut end_markers = Vec::new();
+    let updates = collect_sent(&request.update_far, |far| {
         let forwarding = far.update_forwarding_parameters.as_ref();
-        forwarding.is_some_and(|sent| of_all || asks(sent.pfcpsmreq_flags, PfcpSmReqFlags::SNDEM))
-    });
-    Farewell {
-        end_markers: marked.map(|far| FarId(far.far_id.0)).collect(),
+        if forwarding.is_some_and(|sent| of_all || asks(sent.pfcpsmreq_flags, PfcpSmReqFlags::SNDEM)) {
+            end_markers.push(FarId(far.far_id.0));
+        }
+        far::update(&context.peer.own(far), context)
+    })?;
+    let farewell = Farewell {
+        end_markers,
         discards_buffered: asks(request.pfcpsmreq_flags, PfcpSmReqFlags::DROBU),
         tells_discarded: false,
-    }
+    };
+    Ok((updates, farewell))
 }
 
 fn query(request: &SessionModificationRequest<'_>) -> Query {

@@ -3,18 +3,19 @@
 
 use pfcp::ie::{self, Cause, UeIpAddressPoolIdentity};
 use pfcp::{IeType, Repeated};
-use rules::model::{FramedRoutesUpdate, UeIpAddress};
+use rules::model::{FramedRoutesUpdate, UeIpAddress, UeIpAddresses};
 use rules::prefix::IpPrefix;
 use session::{ChooseUeIp, PoolId, Recipient};
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::Context;
+use super::pdr::came;
 use crate::cause::Reject;
 
 /// Addresses that were given, and what the user plane is to choose.
 #[derive(Default)]
 pub(super) struct UeIps {
-    pub(super) given: Vec<UeIpAddress>,
+    pub(super) given: UeIpAddresses,
     pub(super) chosen: Vec<ChooseUeIp>,
 }
 
@@ -40,8 +41,6 @@ pub(super) fn ue_ips(
             });
         }
         if ue.ipv4.is_some() || ue.ipv6.is_some() || !(ue.choose_v4 || ue.choose_v6) {
-            // One for most rules, of which there are very many.
-            all.given.reserve_exact(1);
             all.given.push(UeIpAddress {
                 ipv4: ue.ipv4,
                 ipv6: ue.ipv6.map(|address| (address, length.unwrap_or(64))),
@@ -100,6 +99,9 @@ pub(super) fn framed_routes(
     ipv6: &Repeated<'_, ie::FramedIpv6Route<'_>>,
     reject: Reject,
 ) -> Result<FramedRoutesUpdate, Reject> {
+    if !came(ipv4) && !came(ipv6) {
+        return Ok(FramedRoutesUpdate::default());
+    }
     let v4 = ipv4
         .iter()
         .map(|route| framed_route(route.0).ok_or(reject.offends(IeType::FRAMED_ROUTE)));

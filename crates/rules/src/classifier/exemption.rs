@@ -4,6 +4,8 @@
 //! It is asked for each packet that a quota stops, and for no other: no flow's entry knows of it. So the filters are
 //! tried one by one, and there are [few](crate::compile::MAX_EXEMPT_FLOWS).
 
+use std::sync::Arc;
+
 use flow::Direction;
 
 use super::packed::{Builder, Span, View};
@@ -15,7 +17,7 @@ use crate::model::{SessionRules, Urr};
 /// The filters of one URR.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Exemption {
-    patterns: Box<[u64]>,
+    patterns: Arc<[u64]>,
     filters: Span,
 }
 

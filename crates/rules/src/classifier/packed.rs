@@ -5,9 +5,11 @@
 //! All is of fixed size, in the order of matching; what several rules have alike is there once. A [`Span`] names a run
 //! of records. [`Builder`] writes it, [`View`] reads it; nothing else knows the layout.
 
+use std::sync::Arc;
+
 use flow::{ContentId, Direction};
 use packet::Teid;
-use smallvec::SmallVec;
+use smallvec::{Array, SmallVec};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{Interfaces, Tunnel};
@@ -370,14 +372,14 @@ struct Ports {
 /// More records than a [`Span`] can name.
 pub(super) struct TooMany;
 
-/// Gathers the records.
+/// Gathers the records: those of a usual session on the stack.
 #[derive(Default)]
 pub(super) struct Builder {
-    rules: Vec<Rule>,
-    filters: Vec<Filter>,
-    tunnels: Vec<OwnTunnel>,
-    prefixes: Vec<Prefix>,
-    ports: Vec<Ports>,
+    rules: SmallVec<[Rule; 4]>,
+    filters: SmallVec<[Filter; 4]>,
+    tunnels: SmallVec<[OwnTunnel; 4]>,
+    prefixes: SmallVec<[Prefix; 4]>,
+    ports: SmallVec<[Ports; 8]>,
     own_tunnels: u16,
     own_prefixes: u16,
     has_long: bool,
@@ -387,7 +389,10 @@ pub(super) struct Builder {
 const LOOKED_BACK: usize = 256;
 
 /// `items` among `records`: where they are already, or added at the end.
-fn place<T: Copy + PartialEq>(records: &mut Vec<T>, items: &[T]) -> Result<Span, TooMany> {
+fn place<A: Array>(records: &mut SmallVec<A>, items: &[A::Item]) -> Result<Span, TooMany>
+where
+    A::Item: Copy + PartialEq,
+{
     if items.is_empty() {
         return Ok(Span::default());
     }
@@ -411,18 +416,18 @@ impl Builder {
     /// With the session's UE addresses, one of which may be longer than what a key's ADDRESS holds.
     /// There will be so many rules.
     pub(super) fn new(prefixes: &[IpPrefix], has_long: bool, rules: usize) -> Result<Self, TooMany> {
-        let prefixes: Vec<Prefix> = prefixes.iter().copied().map(Prefix::new).collect();
+        let prefixes: SmallVec<[Prefix; 4]> = prefixes.iter().copied().map(Prefix::new).collect();
         Ok(Self {
             own_prefixes: u16::try_from(prefixes.len()).map_err(|_| TooMany)?,
             prefixes,
             has_long,
-            rules: Vec::with_capacity(rules),
+            rules: SmallVec::with_capacity(rules),
             ..Self::default()
         })
     }
 
     /// The session's tunnels, each once. To be told before the rules.
-    pub(super) fn own_tunnels(&mut self, tunnels: Vec<OwnTunnel>) -> Result<(), TooMany> {
+    pub(super) fn own_tunnels(&mut self, tunnels: SmallVec<[OwnTunnel; 4]>) -> Result<(), TooMany> {
         self.own_tunnels = u16::try_from(tunnels.len()).map_err(|_| TooMany)?;
         self.tunnels = tunnels;
         Ok(())
@@ -472,7 +477,7 @@ impl Builder {
     }
 
     /// All of it in one piece.
-    pub(super) fn pack(&self) -> Box<[u64]> {
+    pub(super) fn pack(&self) -> Arc<[u64]> {
         let head = Head {
             rules: self.rules.len() as u16,
             filters: self.filters.len() as u16,
@@ -485,15 +490,16 @@ impl Builder {
         };
         let parts = [
             head.as_bytes(),
-            self.rules.as_bytes(),
-            self.filters.as_bytes(),
-            self.tunnels.as_bytes(),
-            self.prefixes.as_bytes(),
-            self.ports.as_bytes(),
+            self.rules.as_slice().as_bytes(),
+            self.filters.as_slice().as_bytes(),
+            self.tunnels.as_slice().as_bytes(),
+            self.prefixes.as_slice().as_bytes(),
+            self.ports.as_slice().as_bytes(),
         ];
         let octets: usize = parts.iter().map(|part| part.len()).sum();
-        let mut words = vec![0; octets.div_ceil(size_of::<u64>())].into_boxed_slice();
-        let mut rest = words.as_mut_bytes();
+        let mut words: Arc<[u64]> = std::iter::repeat_n(0, octets.div_ceil(size_of::<u64>())).collect();
+        // It is nobody else's yet.
+        let mut rest = Arc::make_mut(&mut words).as_mut_bytes();
         for part in parts {
             let (here, behind) = rest.split_at_mut(part.len());
             here.copy_from_slice(part);

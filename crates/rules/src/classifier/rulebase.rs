@@ -32,7 +32,7 @@ pub(crate) struct Matcher {
     /// In the order of matching.
     entries: Box<[Entry]>,
     /// The filters, prefixes and ports.
-    patterns: Box<[u64]>,
+    patterns: Arc<[u64]>,
     /// What the rules name, each once. Its place here is its number in an [`Entry`].
     fars: Box<[FarId]>,
     qers: Box<[QerId]>,

@@ -186,7 +186,7 @@ fn a_filter_before_the_match_narrows_the_key_and_one_behind_does_not() {
     for (precedence, key) in [(10, KeyFields::TUPLE), (1000, KeyFields::ADDRESS)] {
         let mut rules = session();
         let mut pdi = Pdi::new(SourceInterface::Core);
-        pdi.ue_ip = vec![testing::ue_ip()];
+        pdi.ue_ip = vec![testing::ue_ip()].into();
         pdi.sdf_filters = vec![filter("permit out 6 from any 80 to assigned")];
         rules.create_pdr(testing::pdr(7, precedence, pdi, 2)).unwrap();
         let dl = plain(&UserPacket::udp(remote(), testing::UE, 53, 4000));
@@ -312,7 +312,7 @@ fn a_filter_id_stands_for_its_definition_wherever_that_is() {
 fn of_equal_precedences_the_older_wins() {
     let mut rules = session();
     let mut pdi = Pdi::new(SourceInterface::Core);
-    pdi.ue_ip = vec![testing::ue_ip()];
+    pdi.ue_ip = vec![testing::ue_ip()].into();
     rules.create_pdr(testing::pdr(7, 255, pdi, 2)).unwrap();
     let dl = plain(&UserPacket::udp(remote(), testing::UE, 53, 4000));
     assert_eq!(found(&rules, &dl).map(|(slot, _)| slot), Some(1));
@@ -324,7 +324,7 @@ fn signalling_finds_its_tunnel_whatever_the_filters() {
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(testing::f_teid(0x1001));
     pdi.sdf_filters = vec![filter("permit out 6 from any to assigned")];
-    pdi.qfis = vec![Qfi::from_low_bits(5)];
+    pdi.qfis = vec![Qfi::from_low_bits(5)].into();
     rules.create_pdr(testing::pdr(7, 10, pdi, 1)).unwrap();
     let classifier = image(rules, &testing::network()).unwrap().classifier;
     let local = LocalId(0);

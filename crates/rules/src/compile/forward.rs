@@ -96,7 +96,7 @@ pub(super) fn duplicate(
     if !far.action.contains(ApplyAction::DUPL) {
         return Ok(None);
     }
-    let parameters = far.duplicating.ok_or(CompileFault::NoDuplicate)?;
+    let parameters = *far.duplicating.as_deref().ok_or(CompileFault::NoDuplicate)?;
     let egress = Egress {
         parameters,
         rules,
@@ -121,19 +121,20 @@ fn is_of_cp_function(far: &Far, rules: &SessionRules) -> bool {
     let to_nodes = |to: ForwardingParameters| {
         to.destination == DestinationInterface::Access && to.outer_header_creation.is_none()
     };
+    if !far.forwarding.is_some_and(to_nodes) {
+        return false;
+    }
     let mut pdrs = rules.users(far.id).peekable();
-    far.forwarding.is_some_and(to_nodes)
-        && pdrs.peek().is_some()
-        && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
+    pdrs.peek().is_some() && pdrs.all(|pdr| pdr.pdi.source_interface == SourceInterface::CpFunction)
 }
 
 /// Whether a FAR's packets are on their way from the UE, as the PDU Session Container says. To the CP function go those
 /// of the UE, and those for it that are buffered there (TS 29.244 §5.3.3.2).
 fn is_uplink(far: &Far, to: DestinationInterface, rules: &SessionRules) -> bool {
-    let mut pdrs = rules.users(far.id);
     match to {
         DestinationInterface::Access => false,
         DestinationInterface::CpFunction => {
+            let mut pdrs = rules.users(far.id);
             pdrs.any(|pdr| pdr.pdi.source_interface == SourceInterface::Access)
         }
         _ => true,

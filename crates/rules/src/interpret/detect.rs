@@ -67,8 +67,8 @@ impl<'a> Session<'a> {
         let rule = rules.filter(describes).min_by_key(|rule| rule.precedence)?;
         let mut pdr = pdr.clone();
         pdr.far = pdr.far.or(rule.far);
-        pdr.qers.extend(&rule.qers);
-        pdr.urrs.extend(&rule.urrs);
+        pdr.qers.extend_from_slice(&rule.qers);
+        pdr.urrs.extend_from_slice(&rule.urrs);
         Some((Cow::Owned(pdr), rule.content.as_ref()))
     }
 

@@ -111,6 +111,8 @@ impl Session<'_> {
         let far = pdr.far.and_then(|id| self.rules.far(id))?;
         let wanted = far
             .duplicating
+            .as_deref()
+            .copied()
             .filter(|_| far.action.contains(ApplyAction::DUPL))?;
         let Ok(Way::Tunnel(tunnel)) = self.way_of(wanted) else {
             return None;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use packet::{Ppi, Qfi};
+use smallvec::{Array, SmallVec};
 
 use super::application::Application;
 use super::endpoint::FramedRoutesUpdate;
@@ -64,6 +65,11 @@ pub(super) fn replace<T>(field: &mut T, sent: Option<T>) {
     }
 }
 
+/// The same of a list.
+pub(super) fn replace_list<A: Array>(field: &mut SmallVec<A>, sent: Option<Vec<A::Item>>) {
+    replace(field, sent.map(SmallVec::from_vec));
+}
+
 /// The PDI of an Update PDR, as received: `None` or `Keep` for IEs that are absent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PdiUpdate {
@@ -106,11 +112,11 @@ impl PdiUpdate {
         }
         self.f_teid.apply(&mut pdi.f_teid);
         self.instance.apply(&mut pdi.instance);
-        replace(&mut pdi.ue_ip, self.ue_ip);
+        replace_list(&mut pdi.ue_ip, self.ue_ip);
         self.framed_routes.apply(&mut pdi.framed_routes);
         replace(&mut pdi.sdf_filters, self.sdf_filters);
         self.application.apply(&mut pdi.application);
-        replace(&mut pdi.qfis, self.qfis);
+        replace_list(&mut pdi.qfis, self.qfis);
     }
 }
 
@@ -161,8 +167,8 @@ impl PdrUpdate {
             update.apply(&mut pdr.pdi);
         }
         Edit::from(self.far).apply(&mut pdr.far);
-        replace(&mut pdr.qers, self.qers);
-        replace(&mut pdr.urrs, self.urrs);
+        replace_list(&mut pdr.qers, self.qers);
+        replace_list(&mut pdr.urrs, self.urrs);
     }
 
     fn apply_rulebases(&self, pdr: &mut Pdr) {
@@ -242,15 +248,19 @@ impl FarUpdate {
 
     pub(super) fn apply(self, far: &mut Far) {
         replace(&mut far.action, self.action);
-        for (edit, parameters) in [
-            (self.forwarding, &mut far.forwarding),
-            (self.duplicating, &mut far.duplicating),
-        ] {
-            match edit {
-                Edit::Keep => {}
-                Edit::Set(update) => update.apply(parameters),
-                Edit::Clear => *parameters = None,
+        match self.forwarding {
+            Edit::Keep => {}
+            Edit::Set(update) => update.apply(&mut far.forwarding),
+            Edit::Clear => far.forwarding = None,
+        }
+        match self.duplicating {
+            Edit::Keep => {}
+            Edit::Set(update) => {
+                let mut parameters = far.duplicating.as_deref().copied();
+                update.apply(&mut parameters);
+                far.duplicating = parameters.map(Box::new);
             }
+            Edit::Clear => far.duplicating = None,
         }
         self.redirect.apply(&mut far.redirect);
         self.bar.apply(&mut far.bar);

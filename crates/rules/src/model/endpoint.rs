@@ -5,9 +5,9 @@
 
 use packet::Qfi;
 
-use super::edit::{Edit, replace};
+use super::edit::{Edit, replace_list};
 use super::ids::TrafficEndpointId;
-use super::pdr::{FTeid, Pdi, UeIpAddress};
+use super::pdr::{FTeid, Pdi, Qfis, UeIpAddress, UeIpAddresses};
 use crate::network::InstanceId;
 use crate::prefix::IpPrefix;
 
@@ -21,11 +21,11 @@ pub struct TrafficEndpoint {
     /// The network instance that packets come from.
     pub instance: Option<InstanceId>,
     /// The UE's addresses.
-    pub ue_ip: Vec<UeIpAddress>,
+    pub ue_ip: UeIpAddresses,
     /// The networks behind the UE.
     pub framed_routes: Vec<IpPrefix>,
     /// QoS flows; where there are any, the PDIs that name the endpoint have none of their own.
-    pub qfis: Vec<Qfi>,
+    pub qfis: Qfis,
 }
 
 impl TrafficEndpoint {
@@ -35,9 +35,9 @@ impl TrafficEndpoint {
             id,
             f_teid: None,
             instance: None,
-            ue_ip: Vec::new(),
+            ue_ip: UeIpAddresses::new_const(),
             framed_routes: Vec::new(),
-            qfis: Vec::new(),
+            qfis: Qfis::new_const(),
         }
     }
 
@@ -89,9 +89,9 @@ impl TrafficEndpointUpdate {
     pub(super) fn apply(self, endpoint: &mut TrafficEndpoint) {
         self.f_teid.apply(&mut endpoint.f_teid);
         self.instance.apply(&mut endpoint.instance);
-        replace(&mut endpoint.ue_ip, self.ue_ip);
+        replace_list(&mut endpoint.ue_ip, self.ue_ip);
         self.framed_routes.apply(&mut endpoint.framed_routes);
-        replace(&mut endpoint.qfis, self.qfis);
+        replace_list(&mut endpoint.qfis, self.qfis);
     }
 }
 

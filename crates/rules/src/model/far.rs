@@ -249,8 +249,8 @@ pub struct Far {
     /// Where to; kept while the action is another than FORW.
     pub forwarding: Option<ForwardingParameters>,
     /// Where a copy goes with DUPL (TS 29.244 Table 7.5.2.3-3); kept while the action is without. It names no network
-    /// instance.
-    pub duplicating: Option<ForwardingParameters>,
+    /// instance. Few have it.
+    pub duplicating: Option<Box<ForwardingParameters>>,
     /// With FORW: packets are not forwarded, but redirected.
     pub redirect: Option<Redirect>,
     /// How to buffer.

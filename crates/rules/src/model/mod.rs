@@ -10,6 +10,7 @@ mod far;
 mod ids;
 mod pdr;
 mod qer;
+mod rest;
 mod session_rules;
 mod urr;
 
@@ -25,8 +26,8 @@ pub use far::{
 };
 pub use ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 pub use pdr::{
-    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface,
-    TosTrafficClass, UeIpAddress,
+    FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, QerIds, Qfis, SdfFilter, SourceInterface,
+    TosTrafficClass, UeIpAddress, UeIpAddresses, UrrIds,
 };
 pub use qer::{BitRates, BitsPerSecond, Gate, PacketRates, Qer};
 pub use session_rules::{EditError, EditFault, InactivityTimer, SessionRules};

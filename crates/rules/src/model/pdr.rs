@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use packet::{Qfi, Teid};
+use smallvec::SmallVec;
 
 use super::application::Application;
 use super::ids::{FarId, PdrId, QerId, SdfFilterId, TrafficEndpointId, UrrId};
@@ -80,6 +81,19 @@ impl FTeid {
             .chain(self.ipv6.map(IpAddr::V6))
     }
 }
+
+/// The UE's addresses in one rule. Most rules have one; it lies in the rule itself, as short lists of rules all do: there
+/// are very many sessions, and what lies elsewhere is allocated, copied and freed with each.
+pub type UeIpAddresses = SmallVec<[UeIpAddress; 1]>;
+
+/// The QoS flows of one rule.
+pub type Qfis = SmallVec<[Qfi; 16]>;
+
+/// The QERs of one rule.
+pub type QerIds = SmallVec<[QerId; 4]>;
+
+/// The URRs of one rule.
+pub type UrrIds = SmallVec<[UrrId; 4]>;
 
 /// A UE's address (TS 29.244 §8.2.62), already allocated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -158,7 +172,7 @@ pub struct Pdi {
     /// The network instance that a packet without a tunnel comes from; a tunnel's is its local address's.
     pub instance: Option<InstanceId>,
     /// The UE's addresses: source of a packet from Access, destination of any other.
-    pub ue_ip: Vec<UeIpAddress>,
+    pub ue_ip: UeIpAddresses,
     /// The networks behind the UE (Framed-Route, Framed-IPv6-Route, TS 29.244 §5.16): beside its addresses, any of all.
     pub framed_routes: Vec<IpPrefix>,
     /// Patterns over the user packet.
@@ -166,7 +180,7 @@ pub struct Pdi {
     /// The application that the packet is of.
     pub application: Option<Application>,
     /// QoS flows, as the PDU Session Container of the received packet names them.
-    pub qfis: Vec<Qfi>,
+    pub qfis: Qfis,
 }
 
 impl Pdi {
@@ -177,12 +191,18 @@ impl Pdi {
             endpoint: None,
             f_teid: None,
             instance: None,
-            ue_ip: Vec::new(),
+            ue_ip: UeIpAddresses::new_const(),
             framed_routes: Vec::new(),
             sdf_filters: Vec::new(),
             application: None,
-            qfis: Vec::new(),
+            qfis: Qfis::new_const(),
         }
+    }
+
+    /// How many [`ue_prefixes`](Self::ue_prefixes) there are.
+    pub fn ue_prefix_count(&self) -> usize {
+        let of = |ue: &UeIpAddress| usize::from(ue.ipv4.is_some()) + usize::from(ue.ipv6.is_some());
+        self.ue_ip.iter().map(of).sum::<usize>() + self.framed_routes.len()
     }
 
     /// All its UE addresses as prefixes, and the networks behind the UE (TS 29.244 Table 7.5.2.2-2, NOTE 5: either
@@ -267,9 +287,9 @@ pub struct Pdr {
     /// What happens to the packet.
     pub far: Option<FarId>,
     /// The QoS rules that the packet must pass, all of them.
-    pub qers: Vec<QerId>,
+    pub qers: QerIds,
     /// The usage rules that the packet counts in, all of them.
-    pub urrs: Vec<UrrId>,
+    pub urrs: UrrIds,
     /// The rulebases that it activates, each once, in the order of their activation (TS 29.244 §5.19). With any, it
     /// detects what one of their rules describes, too; that rule's QERs and URRs are beside its own, and that rule's
     /// FAR is there where it has none itself.

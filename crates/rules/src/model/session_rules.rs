@@ -6,7 +6,7 @@
 
 use core::fmt;
 use core::num::NonZeroU32;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use flow::ContentId;
 use flow::meter::SharedId;
@@ -18,6 +18,7 @@ use super::far::{Bar, Far};
 use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, RuleRef, SdfFilterId, TrafficEndpointId, UrrId};
 use super::pdr::{FTeid, Pdr, SdfFilter, SourceInterface, UeIpAddress};
 use super::qer::{PacketRates, Qer};
+use super::rest::{Others, Rest};
 use super::urr::{Bound, ReportingTriggers, Urr};
 use crate::predefined::Predefined;
 use crate::prefix::IpPrefix;
@@ -25,14 +26,8 @@ use crate::prefix::IpPrefix;
 /// The rules of one session, in the order of their creation; each kind has unique ids.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SessionRules {
-    pdrs: Vec<Pdr>,
     fars: Vec<Far>,
-    qers: Vec<Qer>,
-    urrs: Vec<Urr>,
-    bars: Vec<Bar>,
-    endpoints: Vec<TrafficEndpoint>,
-    /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
-    shared_filters: BTreeMap<SdfFilterId, SdfFilter>,
+    rest: Rest,
     policers: SharedId,
     inactivity_timer: Option<InactivityTimer>,
 }
@@ -193,17 +188,33 @@ fn definitions(filters: &[SdfFilter]) -> Vec<(SdfFilterId, SdfFilter)> {
         .collect()
 }
 
-/// Takes those instances of predefined rules out of `rules` that are not among `used`, and adds those that are missing.
-fn keep_used<R: Rule>(
-    rules: &mut Vec<R>,
-    used: impl Iterator<Item = R::Id>,
-    predefined: impl Fn(R::Id) -> Option<R>,
-) {
-    let used: BTreeSet<R::Id> = used.collect();
-    rules.retain(|rule| used.contains(&rule.id()) || predefined(rule.id()).is_none());
-    let missing = used.into_iter().filter(|id| find(rules, *id).is_none());
-    let instances: Vec<R> = missing.filter_map(predefined).collect();
-    rules.extend(instances);
+/// What is to become of instances of predefined rules: those that go, and those that come.
+struct Instances<R: Rule> {
+    surplus: Vec<R::Id>,
+    missing: Vec<R>,
+}
+
+impl<R: Rule> Instances<R> {
+    /// Of those among `rules` that are not `used`, and of those that are used and not there.
+    fn of(rules: &[R], used: impl Iterator<Item = R::Id>, predefined: impl Fn(R::Id) -> Option<R>) -> Self {
+        let used: BTreeSet<R::Id> = used.collect();
+        let unused = rules.iter().map(Rule::id).filter(|id| !used.contains(id));
+        let surplus = unused.filter(|id| predefined(*id).is_some()).collect();
+        let missing = used.into_iter().filter(|id| find(rules, *id).is_none());
+        Self {
+            surplus,
+            missing: missing.filter_map(predefined).collect(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.surplus.is_empty() && self.missing.is_empty()
+    }
+
+    fn make(self, rules: &mut Vec<R>) {
+        rules.retain(|rule| !self.surplus.contains(&rule.id()));
+        rules.extend(self.missing);
+    }
 }
 
 /// Copies into `pdr` what its Traffic Endpoint says, if it names one.
@@ -225,6 +236,12 @@ impl SessionRules {
         Self::default()
     }
 
+    /// Whether these and `other` are known to differ in FARs, policers and the inactivity timer alone: the one was made
+    /// of the other without a change of anything else.
+    pub(crate) fn shares_rest_with(&self, other: &Self) -> bool {
+        self.rest.is_shared_with(&other.rest)
+    }
+
     /// The policers of the slice and the data network that the session belongs to.
     pub const fn policers(&self) -> SharedId {
         self.policers
@@ -237,7 +254,7 @@ impl SessionRules {
 
     /// The PDRs. A PDR's place here is its *slot*.
     pub fn pdrs(&self) -> &[Pdr] {
-        &self.pdrs
+        &self.rest.pdrs
     }
 
     /// The FARs. A FAR's place here is its *slot*.
@@ -273,7 +290,8 @@ impl SessionRules {
 
     /// The QERs with packet rates, in the order of their slots.
     pub fn packet_rated(&self) -> impl Iterator<Item = (QerId, PacketRates)> + '_ {
-        self.qers
+        self.rest
+            .qers
             .iter()
             .filter_map(|qer| Some((qer.id, qer.packet_rates?)))
     }
@@ -281,27 +299,27 @@ impl SessionRules {
     /// The slot of a QER's packet rates, behind those of all QERs.
     pub fn packet_slot(&self, id: QerId) -> Option<usize> {
         let place = self.packet_rated().position(|(qer, _)| qer == id)?;
-        Some(self.qers.len() + place)
+        Some(self.rest.qers.len() + place)
     }
 
     /// The QERs. A QER's place here is its *slot*.
     pub fn qers(&self) -> &[Qer] {
-        &self.qers
+        &self.rest.qers
     }
 
     /// The URRs. A URR's place here is its *slot*.
     pub fn urrs(&self) -> &[Urr] {
-        &self.urrs
+        &self.rest.urrs
     }
 
     /// The BARs.
     pub fn bars(&self) -> &[Bar] {
-        &self.bars
+        &self.rest.bars
     }
 
     /// The Traffic Endpoints.
     pub fn endpoints(&self) -> &[TrafficEndpoint] {
-        &self.endpoints
+        &self.rest.endpoints
     }
 
     /// The User Plane Inactivity Timer, if there is one.
@@ -318,14 +336,14 @@ impl SessionRules {
 
     /// Whether packets that a PDR detects may be billed as this content.
     pub fn bills(&self, content: ContentId) -> bool {
-        let mut rulebases = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
+        let mut rulebases = self.rest.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
         rulebases.any(|rulebase| rulebase.contents().binary_search(&content).is_ok())
     }
 
     /// The counter slot behind those of URRs and of the inactivity timer, for contents that have no counter; `None`
     /// where no rulebase that a PDR activates is of any content.
     pub fn content_rest(&self) -> Option<u8> {
-        let mut rulebases = self.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
+        let mut rulebases = self.rest.pdrs.iter().flat_map(|pdr| &pdr.rulebases);
         let bills = rulebases.any(|rulebase| !rulebase.contents().is_empty());
         let slot = self.urr_counters() + usize::from(self.inactivity_timer.is_some());
         u8::try_from(slot).ok().filter(|_| bills)
@@ -333,14 +351,14 @@ impl SessionRules {
 
     /// The counter slots behind those of the URRs, where events count: of each URR that counts them.
     pub fn event_slots(&self) -> impl Iterator<Item = (u8, UrrId)> + '_ {
-        let slots = (self.urrs.len()..).map(|slot| slot.min(u8::MAX.into()) as u8);
-        let counting = self.urrs.iter().filter(|urr| urr.counts_events());
+        let slots = (self.rest.urrs.len()..).map(|slot| slot.min(u8::MAX.into()) as u8);
+        let counting = self.rest.urrs.iter().filter(|urr| urr.counts_events());
         slots.zip(counting.map(|urr| urr.id))
     }
 
     /// How many counter slots are of URRs: one each, and another one each of those that count events.
     pub fn urr_counters(&self) -> usize {
-        self.urrs.len() + self.event_slots().count()
+        self.rest.urrs.len() + self.event_slots().count()
     }
 
     /// The last counter slot, if any URR counts events: it counts before QoS enforcement for nobody, and has a worker
@@ -358,7 +376,7 @@ impl SessionRules {
     /// The counter slots behind all others, where packets count before QoS enforcement: of each URR that tells of it.
     pub fn before_qos_slots(&self) -> impl Iterator<Item = (u8, UrrId)> + '_ {
         let first = self.first_before_qos();
-        let measuring = self.urrs.iter().filter(|urr| urr.measures_before_qos());
+        let measuring = self.rest.urrs.iter().filter(|urr| urr.measures_before_qos());
         let slots = (first..).map(|slot| slot.min(u8::MAX.into()) as u8);
         slots.zip(measuring.map(|urr| urr.id))
     }
@@ -370,7 +388,7 @@ impl SessionRules {
         let mut before = self.before_qos_slots();
         let mut events = self.event_slots();
         let event_mark = self.event_mark().map_or(0, bit);
-        let slots = self.urrs.iter().enumerate().map(|(slot, urr)| {
+        let slots = self.rest.urrs.iter().enumerate().map(|(slot, urr)| {
             let own = bit(slot);
             let event = match urr.counts_events() {
                 true => events.next().map_or(0, |(slot, _)| bit(slot.into())) | event_mark,
@@ -387,7 +405,7 @@ impl SessionRules {
 
     /// The PDR with this id.
     pub fn pdr(&self, id: PdrId) -> Option<&Pdr> {
-        find(&self.pdrs, id)
+        find(&self.rest.pdrs, id)
     }
 
     /// The FAR with this id.
@@ -397,7 +415,7 @@ impl SessionRules {
 
     /// The QER with this id.
     pub fn qer(&self, id: QerId) -> Option<&Qer> {
-        find(&self.qers, id)
+        find(&self.rest.qers, id)
     }
 
     /// The URRs of a PDR that are to tell of End Markers (TS 29.244 §5.2.2.5).
@@ -409,71 +427,80 @@ impl SessionRules {
 
     /// Whether a Pause of Charging is for any of its URRs (TS 29.244 §5.30).
     pub fn heeds_pause(&self) -> bool {
-        self.urrs.iter().any(Urr::heeds_pause)
+        self.rest.urrs.iter().any(Urr::heeds_pause)
     }
 
     /// Whether a URR counts that does not while charging is paused.
     pub fn is_charging(&self) -> bool {
-        self.urrs.iter().any(|urr| urr.heeds_pause() && !urr.is_paused())
+        self.rest.urrs.iter().any(|urr| urr.heeds_pause() && !urr.is_paused())
     }
 
     /// Stops the measurement of all URRs that a Pause of Charging is for, or resumes it, whatever stopped it (TS 29.244
     /// §5.30, NOTE 4).
     pub fn pause_charging(&mut self, is_paused: bool) {
-        for urr in self.urrs.iter_mut().filter(|urr| urr.heeds_pause()) {
+        for urr in self.rest.urrs.iter_mut().filter(|urr| urr.heeds_pause()) {
             urr.set_paused(is_paused);
         }
     }
 
     /// The URR with this id.
     pub fn urr(&self, id: UrrId) -> Option<&Urr> {
-        find(&self.urrs, id)
+        find(&self.rest.urrs, id)
     }
 
     /// The BAR with this id.
     pub fn bar(&self, id: BarId) -> Option<&Bar> {
-        find(&self.bars, id)
+        find(&self.rest.bars, id)
     }
 
     /// The Traffic Endpoint with this id.
     pub fn endpoint(&self, id: TrafficEndpointId) -> Option<&TrafficEndpoint> {
-        find(&self.endpoints, id)
+        find(&self.rest.endpoints, id)
     }
 
     /// The filter that `filter` stands for: itself, or the definition shared under its id. `None` when it has only
     /// an id, and nothing has defined that.
     pub fn resolve<'a>(&'a self, filter: &'a SdfFilter) -> Option<&'a SdfFilter> {
         match filter.filter_id {
-            Some(id) => self.shared_filters.get(&id),
+            Some(id) => self.rest.shared_filters.get(&id),
             None => Some(filter),
         }
     }
 
     /// The definitions of SDF filters that PDRs use by id, in the order of their ids.
     pub fn shared_filters(&self) -> impl Iterator<Item = &SdfFilter> {
-        self.shared_filters.values()
+        self.rest.shared_filters.values()
     }
 
     /// The PDRs whose packets a FAR may be applied to: as their own, or since a quota is used up.
     pub fn users(&self, far: FarId) -> impl Iterator<Item = &Pdr> + Clone {
-        let acting = self.urrs.iter();
+        let acting = self.rest.urrs.iter();
         let acting = acting.filter(move |urr| urr.terms().quota_action == Some(far));
         let acting: SmallVec<[UrrId; 4]> = acting.map(|urr| urr.id).collect();
         let substitutes = move |pdr: &Pdr| acting.iter().any(|urr| pdr.may_count_in(*urr));
-        let pdrs = self.pdrs.iter();
+        let pdrs = self.rest.pdrs.iter();
         pdrs.filter(move |pdr| pdr.may_follow(far) || substitutes(pdr))
     }
 
     /// The F-TEIDs of PDRs and Traffic Endpoints.
     pub fn f_teids(&self) -> impl Iterator<Item = FTeid> + '_ {
-        let endpoints = self.endpoints.iter().filter_map(|endpoint| endpoint.f_teid);
-        self.pdrs.iter().filter_map(|pdr| pdr.pdi.f_teid).chain(endpoints)
+        let endpoints = self.rest.endpoints.iter().filter_map(|endpoint| endpoint.f_teid);
+        self.rest
+            .pdrs
+            .iter()
+            .filter_map(|pdr| pdr.pdi.f_teid)
+            .chain(endpoints)
     }
 
     /// The UE IP Addresses of PDRs and Traffic Endpoints, without framed routes, sorted, each once.
     pub fn ue_ip_prefixes(&self) -> Vec<IpPrefix> {
-        let endpoints = self.endpoints.iter().flat_map(|endpoint| &endpoint.ue_ip);
-        let all = self.pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_ip).chain(endpoints);
+        let endpoints = self.rest.endpoints.iter().flat_map(|endpoint| &endpoint.ue_ip);
+        let all = self
+            .rest
+            .pdrs
+            .iter()
+            .flat_map(|pdr| &pdr.pdi.ue_ip)
+            .chain(endpoints);
         let mut prefixes: Vec<IpPrefix> = all.flat_map(UeIpAddress::prefixes).collect();
         prefixes.sort_unstable();
         prefixes.dedup();
@@ -481,8 +508,16 @@ impl SessionRules {
     }
 
     /// The session's UE addresses and framed routes, from all PDRs, sorted, each once.
-    pub fn ue_prefixes(&self) -> Vec<IpPrefix> {
-        let mut prefixes: Vec<IpPrefix> = self.pdrs.iter().flat_map(|pdr| pdr.pdi.ue_prefixes()).collect();
+    pub fn ue_prefixes(&self) -> SmallVec<[IpPrefix; 4]> {
+        let mut prefixes = SmallVec::new();
+        for pdr in &self.rest.pdrs {
+            for prefix in pdr.pdi.ue_prefixes() {
+                // The usual one is everywhere the same.
+                if prefixes.last() != Some(&prefix) {
+                    prefixes.push(prefix);
+                }
+            }
+        }
         prefixes.sort_unstable();
         prefixes.dedup();
         prefixes
@@ -493,19 +528,27 @@ impl SessionRules {
     /// # Errors
     /// [`EditFault::Exists`] when the id is taken; so for every `create_`. [`EditFault::NoEndpoint`].
     pub fn create_pdr(&mut self, mut pdr: Pdr) -> Result<(), EditError> {
-        fill(&self.endpoints, &mut pdr)?;
+        fill(&self.rest.endpoints, &mut pdr)?;
         let filters = definitions(&pdr.pdi.sdf_filters);
-        create(&mut self.pdrs, pdr)?;
-        self.shared_filters.extend(filters);
+        create(&mut self.rest.pdrs, pdr)?;
+        self.rest.shared_filters.extend(filters);
         Ok(())
     }
 
     /// Adds several PDRs, as [`create_pdr`](Self::create_pdr) does one; after an error the rules are to be thrown away.
     pub fn create_pdrs(&mut self, pdrs: Vec<Pdr>) -> Result<(), EditError> {
-        let (endpoints, shared) = (&self.endpoints, &mut self.shared_filters);
-        create_all(&mut self.pdrs, pdrs, |pdr| {
+        if pdrs.is_empty() {
+            return Ok(());
+        }
+        let Others {
+            pdrs: own,
+            endpoints,
+            shared_filters,
+            ..
+        } = &mut *self.rest;
+        create_all(own, pdrs, |pdr| {
             fill(endpoints, pdr)?;
-            shared.extend(definitions(&pdr.pdi.sdf_filters));
+            shared_filters.extend(definitions(&pdr.pdi.sdf_filters));
             Ok(())
         })
     }
@@ -517,15 +560,25 @@ impl SessionRules {
 
     /// Adds several QERs.
     pub fn create_qers(&mut self, qers: Vec<Qer>) -> Result<(), EditError> {
-        create_all(&mut self.qers, qers, |_| Ok(()))
+        if qers.is_empty() {
+            return Ok(());
+        }
+        create_all(&mut self.rest.qers, qers, |_| Ok(()))
     }
 
     /// Adds several URRs, as [`create_urr`](Self::create_urr) does one.
     pub fn create_urrs(&mut self, urrs: Vec<Urr>) -> Result<(), EditError> {
-        let shared = &mut self.shared_filters;
-        create_all(&mut self.urrs, urrs, |urr| {
+        if urrs.is_empty() {
+            return Ok(());
+        }
+        let Others {
+            urrs: own,
+            shared_filters,
+            ..
+        } = &mut *self.rest;
+        create_all(own, urrs, |urr| {
             check_urr(urr)?;
-            shared.extend(definitions(&urr.terms().exempt_filters));
+            shared_filters.extend(definitions(&urr.terms().exempt_filters));
             Ok(())
         })
     }
@@ -537,7 +590,7 @@ impl SessionRules {
 
     /// Adds a QER (Create QER).
     pub fn create_qer(&mut self, qer: Qer) -> Result<(), EditError> {
-        create(&mut self.qers, qer)
+        create(&mut self.rest.qers, qer)
     }
 
     /// Adds a URR (Create URR).
@@ -547,19 +600,19 @@ impl SessionRules {
     pub fn create_urr(&mut self, urr: Urr) -> Result<(), EditError> {
         check_urr(&urr)?;
         let filters = definitions(&urr.terms().exempt_filters);
-        create(&mut self.urrs, urr)?;
-        self.shared_filters.extend(filters);
+        create(&mut self.rest.urrs, urr)?;
+        self.rest.shared_filters.extend(filters);
         Ok(())
     }
 
     /// Adds a BAR (Create BAR).
     pub fn create_bar(&mut self, bar: Bar) -> Result<(), EditError> {
-        create(&mut self.bars, bar)
+        create(&mut self.rest.bars, bar)
     }
 
     /// Adds a Traffic Endpoint (Create Traffic Endpoint).
     pub fn create_endpoint(&mut self, endpoint: TrafficEndpoint) -> Result<(), EditError> {
-        create(&mut self.endpoints, endpoint)
+        create(&mut self.rest.endpoints, endpoint)
     }
 
     /// Changes a PDR (Update PDR).
@@ -575,11 +628,17 @@ impl SessionRules {
             .map(definitions)
             .unwrap_or_default();
         let (id, renames) = (change.id, change.pdi.as_ref().is_some_and(PdiUpdate::is_whole));
-        update(&mut self.pdrs, id, |pdr| change.apply(pdr))?;
-        if let Some(pdr) = self.pdrs.iter_mut().find(|pdr| renames && pdr.id == id) {
-            fill(&self.endpoints, pdr)?;
+        update(&mut self.rest.pdrs, id, |pdr| change.apply(pdr))?;
+        let Others {
+            pdrs,
+            endpoints,
+            shared_filters,
+            ..
+        } = &mut *self.rest;
+        if let Some(pdr) = pdrs.iter_mut().find(|pdr| renames && pdr.id == id) {
+            fill(endpoints, pdr)?;
         }
-        self.shared_filters.extend(filters);
+        shared_filters.extend(filters);
         Ok(())
     }
 
@@ -590,7 +649,7 @@ impl SessionRules {
 
     /// Changes a QER (Update QER).
     pub fn update_qer(&mut self, change: QerUpdate) -> Result<(), EditError> {
-        update(&mut self.qers, change.id, |qer| change.apply(qer))
+        update(&mut self.rest.qers, change.id, |qer| change.apply(qer))
     }
 
     /// Changes a URR (Update URR).
@@ -598,7 +657,7 @@ impl SessionRules {
     /// # Errors
     /// Also [`EditFault::Unmeasured`] and [`EditFault::NoMonitoringTime`].
     pub fn update_urr(&mut self, change: UrrUpdate) -> Result<(), EditError> {
-        if let Some(urr) = find(&self.urrs, change.id) {
+        if let Some(urr) = find(&self.rest.urrs, change.id) {
             change.check(urr).map_err(|fault| EditError {
                 rule: change.id.into(),
                 fault,
@@ -609,23 +668,24 @@ impl SessionRules {
             .as_deref()
             .and_then(|terms| terms.exempt_filters.as_deref());
         let filters = definitions(exempt.unwrap_or_default());
-        update(&mut self.urrs, change.id, |urr| change.apply(urr))?;
-        self.shared_filters.extend(filters);
+        update(&mut self.rest.urrs, change.id, |urr| change.apply(urr))?;
+        self.rest.shared_filters.extend(filters);
         Ok(())
     }
 
     /// Changes a BAR (Update BAR).
     pub fn update_bar(&mut self, change: BarUpdate) -> Result<(), EditError> {
-        update(&mut self.bars, change.id, |bar| change.apply(bar))
+        update(&mut self.rest.bars, change.id, |bar| change.apply(bar))
     }
 
     /// Changes a Traffic Endpoint, and with it all PDRs that name it (Update Traffic Endpoint).
     pub fn update_endpoint(&mut self, change: TrafficEndpointUpdate) -> Result<(), EditError> {
         let id = change.id;
         let before = self.endpoint(id).cloned();
-        update(&mut self.endpoints, id, |endpoint| change.apply(endpoint))?;
-        if let Some(endpoint) = find(&self.endpoints, id) {
-            let named = self.pdrs.iter_mut().filter(|pdr| pdr.pdi.endpoint == Some(id));
+        let Others { pdrs, endpoints, .. } = &mut *self.rest;
+        update(endpoints, id, |endpoint| change.apply(endpoint))?;
+        if let Some(endpoint) = find(endpoints, id) {
+            let named = pdrs.iter_mut().filter(|pdr| pdr.pdi.endpoint == Some(id));
             named.for_each(|pdr| endpoint.fill(&mut pdr.pdi, before.as_ref()));
         }
         Ok(())
@@ -633,7 +693,7 @@ impl SessionRules {
 
     /// Takes a PDR out (Remove PDR).
     pub fn remove_pdr(&mut self, id: PdrId) -> Result<Pdr, EditError> {
-        remove(&mut self.pdrs, id)
+        remove(&mut self.rest.pdrs, id)
     }
 
     /// Takes a FAR out (Remove FAR). A PDR that still names it makes the rules fail to compile; but a predefined one
@@ -641,11 +701,14 @@ impl SessionRules {
     /// action it was has none any more (Table 7.5.2.4-1, NOTE 3).
     pub fn remove_far(&mut self, id: FarId) -> Result<Far, EditError> {
         let removed = remove(&mut self.fars, id)?;
-        for urr in &mut self.urrs {
-            urr.forget_quota_action(id);
+        let acts = |urr: &Urr| urr.terms().quota_action == Some(id);
+        if self.rest.urrs.iter().any(acts) {
+            for urr in &mut self.rest.urrs {
+                urr.forget_quota_action(id);
+            }
         }
         if RuleRef::Far(id).is_predefined() {
-            for pdr in &mut self.pdrs {
+            for pdr in &mut self.rest.pdrs {
                 pdr.far = pdr.far.filter(|&named| named != id);
             }
         }
@@ -654,28 +717,28 @@ impl SessionRules {
 
     /// Takes a QER out, and off the PDRs that name it (Remove QER).
     pub fn remove_qer(&mut self, id: QerId) -> Result<Qer, EditError> {
-        let removed = remove(&mut self.qers, id)?;
-        for pdr in &mut self.pdrs {
-            pdr.qers.retain(|&named| named != id);
+        let removed = remove(&mut self.rest.qers, id)?;
+        for pdr in &mut self.rest.pdrs {
+            pdr.qers.retain(|named| *named != id);
         }
         Ok(removed)
     }
 
     /// Takes a URR out, and off the PDRs that name it and the URRs that are linked to it (Remove URR).
     pub fn remove_urr(&mut self, id: UrrId) -> Result<Urr, EditError> {
-        let removed = remove(&mut self.urrs, id)?;
-        for urr in &mut self.urrs {
+        let removed = remove(&mut self.rest.urrs, id)?;
+        for urr in &mut self.rest.urrs {
             urr.unlink(id);
         }
-        for pdr in &mut self.pdrs {
-            pdr.urrs.retain(|&named| named != id);
+        for pdr in &mut self.rest.pdrs {
+            pdr.urrs.retain(|named| *named != id);
         }
         Ok(removed)
     }
 
     /// Takes a BAR out, and off the FARs that name it (Remove BAR).
     pub fn remove_bar(&mut self, id: BarId) -> Result<Bar, EditError> {
-        let removed = remove(&mut self.bars, id)?;
+        let removed = remove(&mut self.rest.bars, id)?;
         for far in &mut self.fars {
             far.bar = far.bar.filter(|&named| named != id);
         }
@@ -684,8 +747,8 @@ impl SessionRules {
 
     /// Takes a Traffic Endpoint out, and all PDRs that name it (Remove Traffic Endpoint, TS 29.244 §5.2.1A.2).
     pub fn remove_endpoint(&mut self, id: TrafficEndpointId) -> Result<TrafficEndpoint, EditError> {
-        let removed = remove(&mut self.endpoints, id)?;
-        self.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
+        let removed = remove(&mut self.rest.endpoints, id)?;
+        self.rest.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
         Ok(removed)
     }
 
@@ -696,7 +759,7 @@ impl SessionRules {
         if predefined.is_empty() {
             return;
         }
-        let pdrs = &self.pdrs;
+        let pdrs = &self.rest.pdrs;
         let fars = pdrs.iter().flat_map(|pdr| {
             let rulebases = pdr.rulebases.iter().filter(|_| pdr.far.is_none());
             pdr.far
@@ -711,25 +774,40 @@ impl SessionRules {
             let rulebases = pdr.rulebases.iter().flat_map(|rulebase| rulebase.urrs());
             pdr.urrs.iter().chain(rulebases).copied()
         });
-        keep_used(&mut self.fars, fars, |id| predefined.far(id).cloned());
-        keep_used(&mut self.qers, qers, |id| predefined.qer(id).copied());
-        keep_used(&mut self.urrs, urrs, |id| predefined.urr(id).cloned());
+        let fars = Instances::of(&self.fars, fars, |id| predefined.far(id).cloned());
+        let qers = Instances::of(&self.rest.qers, qers, |id| predefined.qer(id).copied());
+        let urrs = Instances::of(&self.rest.urrs, urrs, |id| predefined.urr(id).cloned());
+        fars.make(&mut self.fars);
+        if !qers.is_empty() {
+            qers.make(&mut self.rest.qers);
+        }
+        if !urrs.is_empty() {
+            urrs.make(&mut self.rest.urrs);
+        }
     }
 
     /// Notes the definitions among `filters`; the latest one of an id is everyone's.
     pub fn share_filters(&mut self, filters: &[SdfFilter]) {
-        self.shared_filters.extend(definitions(filters));
+        let shared = definitions(filters);
+        if !shared.is_empty() {
+            self.rest.shared_filters.extend(shared);
+        }
     }
 
     /// Forgets the definitions of filters that neither a PDR nor what a quota exempts uses (TS 29.244 §8.2.5). To be
     /// called when rules have been removed, and when all edits of a request are made: it looks at all filters.
     pub fn forget_unused_filters(&mut self) {
-        let filters = self.pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
-        let exempt = self.urrs.iter().flat_map(|urr| &urr.terms().exempt_filters);
+        if self.rest.shared_filters.is_empty() {
+            return;
+        }
+        let filters = self.rest.pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
+        let exempt = self.rest.urrs.iter().flat_map(|urr| &urr.terms().exempt_filters);
         let used: BTreeSet<SdfFilterId> = filters
             .chain(exempt)
             .filter_map(|filter| filter.filter_id)
             .collect();
-        self.shared_filters.retain(|id, _| used.contains(id));
+        if !self.rest.shared_filters.keys().all(|id| used.contains(id)) {
+            self.rest.shared_filters.retain(|id, _| used.contains(id));
+        }
     }
 }

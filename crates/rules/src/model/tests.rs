@@ -4,6 +4,7 @@ use packet::{Qfi, Teid};
 
 use super::*;
 use crate::network::InstanceId;
+use crate::predefined::Predefined;
 use crate::testing::{self, GNB};
 
 fn session() -> SessionRules {
@@ -43,6 +44,56 @@ fn a_rule_that_exists_is_not_created_again() {
     assert_eq!(rules.create_urr(before.urrs()[0].clone()), exists(UrrId(1)));
     assert_eq!(rules.create_bar(BAR), exists(BarId(1)));
     assert_eq!(rules, before);
+}
+
+#[test]
+fn copies_share_all_but_fars_until_something_of_it_changes() {
+    let rules = session();
+    let mut copy = rules.clone();
+    let stops = FarUpdate {
+        action: Some(ApplyAction::DROP),
+        ..FarUpdate::new(FarId(1))
+    };
+    copy.update_far(stops).unwrap();
+    copy.remove_far(FarId(2)).unwrap();
+    copy.create_far(testing::forward(
+        9,
+        ForwardingParameters::new(DestinationInterface::Core),
+    ))
+    .unwrap();
+    copy.set_inactivity_timer(60);
+    // What a request that names nothing else comes to.
+    copy.create_qers(Vec::new()).unwrap();
+    copy.create_urrs(Vec::new()).unwrap();
+    copy.create_pdrs(Vec::new()).unwrap();
+    copy.share_filters(&[]);
+    copy.forget_unused_filters();
+    copy.instantiate(&Predefined::default());
+    assert!(copy.shares_rest_with(&rules));
+    assert_ne!(copy, rules);
+    for change in [
+        |rules: &mut SessionRules| rules.remove_pdr(PdrId(1)).map(drop),
+        |rules: &mut SessionRules| rules.update_qer(QerUpdate::new(QerId(1))),
+        |rules: &mut SessionRules| rules.remove_urr(UrrId(1)).map(drop),
+        |rules: &mut SessionRules| rules.create_bar(BAR),
+        |rules: &mut SessionRules| rules.create_endpoint(TrafficEndpoint::new(TrafficEndpointId(1))),
+    ] {
+        let mut changed = copy.clone();
+        change(&mut changed).unwrap();
+        assert!(!changed.shares_rest_with(&rules));
+        assert_eq!(rules, session(), "what the copy was made of");
+    }
+}
+
+#[test]
+fn rules_that_share_nothing_are_equal_if_they_say_the_same() {
+    let (rules, again) = (session(), session());
+    assert!(!rules.shares_rest_with(&again));
+    assert_eq!(rules, again);
+    let mut emptied = SessionRules::new();
+    emptied.create_bar(BAR).unwrap();
+    emptied.remove_bar(BAR.id).unwrap();
+    assert_eq!(emptied, SessionRules::new());
 }
 
 #[test]
@@ -305,7 +356,7 @@ fn endpoint() -> TrafficEndpoint {
     TrafficEndpoint {
         f_teid: Some(testing::f_teid(0x3003)),
         instance: Some(InstanceId(0)),
-        ue_ip: vec![testing::ue_ip()],
+        ue_ip: vec![testing::ue_ip()].into(),
         framed_routes: vec!["10.60.0.0/16".parse().unwrap()],
         ..TrafficEndpoint::new(ENDPOINT)
     }
@@ -314,7 +365,7 @@ fn endpoint() -> TrafficEndpoint {
 fn of_endpoint(id: u16) -> Pdr {
     let pdi = Pdi {
         endpoint: Some(ENDPOINT),
-        qfis: vec![Qfi::from_low_bits(5)],
+        qfis: vec![Qfi::from_low_bits(5)].into(),
         ..Pdi::new(SourceInterface::Access)
     };
     testing::pdr(id, 1, pdi, 1)
@@ -364,7 +415,7 @@ fn pdrs_look_for_what_their_endpoint_says_and_follow_it() {
         assert_eq!((now.f_teid, now.instance), (Some(testing::f_teid(0x3004)), None));
         assert_eq!(
             (now.ue_ip, now.qfis),
-            (endpoint().ue_ip, vec![Qfi::from_low_bits(6)])
+            (endpoint().ue_ip, vec![Qfi::from_low_bits(6)].into())
         );
         assert_eq!(now.framed_routes.len(), 2);
     }

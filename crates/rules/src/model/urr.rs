@@ -365,8 +365,8 @@ impl Urr {
     fn bounds(&self) -> Bounds {
         let terms = self.terms();
         let times = terms.additional_monitoring_times.iter().map(|time| &time.then);
-        let later: Vec<&Subsequent> = times.chain([&terms.subsequent]).collect();
-        let any = |is_there: fn(&Subsequent) -> bool| later.iter().any(|then| is_there(then));
+        let later = times.chain([&terms.subsequent]);
+        let any = |is_there: fn(&Subsequent) -> bool| later.clone().any(is_there);
         Bounds {
             volume: [
                 self.volume_threshold.is_some(),

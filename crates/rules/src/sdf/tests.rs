@@ -154,8 +154,10 @@ fn prefix((address, len): (IpAddr, u8)) -> Address {
 
 fn any_endpoint() -> impl Strategy<Value = Endpoint> {
     let range = (any::<u16>(), any::<u16>()).prop_map(|(a, b)| PortRange::new(a.min(b), a.max(b)).unwrap());
-    (any_address(), prop::collection::vec(range, 0..4))
-        .prop_map(|(address, ports)| Endpoint { address, ports })
+    (any_address(), prop::collection::vec(range, 0..4)).prop_map(|(address, ports)| Endpoint {
+        address,
+        ports: ports.into(),
+    })
 }
 
 fn any_description() -> impl Strategy<Value = FlowDescription> {

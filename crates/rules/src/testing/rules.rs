@@ -136,10 +136,10 @@ fn any_pdi() -> impl Strategy<Value = Pdi> {
             f_teid: f_teid
                 .filter(|f_teid| source_interface != SourceInterface::Core || f_teid.teid.0 % 2 == 0),
             instance,
-            ue_ip,
+            ue_ip: ue_ip.into(),
             sdf_filters: filters.0,
             application: filters.1,
-            qfis,
+            qfis: qfis.into(),
         },
     )
 }
@@ -248,7 +248,7 @@ pub(super) fn any_far() -> impl Strategy<Value = Far> {
                 action
             },
             forwarding,
-            duplicating,
+            duplicating: duplicating.map(Box::new),
             redirect: redirect.and_then(|url| Redirect::new(url.as_bytes())),
             bar,
         })
@@ -644,7 +644,7 @@ fn whole_far(far: &Far) -> FarUpdate {
         id: far.id,
         action: Some(far.action),
         forwarding: far.forwarding.map_or(Edit::Clear, whole),
-        duplicating: far.duplicating.map_or(Edit::Clear, whole),
+        duplicating: far.duplicating.as_deref().copied().map_or(Edit::Clear, whole),
         bar: far.bar.map_or(Edit::Clear, Edit::Set),
     }
 }

@@ -215,7 +215,7 @@ fn usage_is_reported_once_at_query_removal_dissociation_and_deletion() {
     let mut world = World::new(1);
     let mut changes = chosen_session(UE);
     changes.create_urrs = (1..=3).map(|id| Urr::volume(UrrId(id))).collect();
-    changes.create_pdrs[0].urrs = vec![UrrId(1), UrrId(2), UrrId(3)];
+    changes.create_pdrs[0].urrs = vec![UrrId(1), UrrId(2), UrrId(3)].into();
     let done = world.establish(1, changes).unwrap();
     let index = world.sessions.session(done.seid).unwrap().index();
     let count =

@@ -86,7 +86,7 @@ fn all_that_a_request_chooses_is_one_address_in_one_bucket() {
     assert!(prefix("10.45.0.0/16").contains(v4.into()) && prefix("2001:db8:1000::/36").contains(v6.into()));
     let session = world.sessions.session(done.seid).unwrap();
     assert_eq!((len, session.bucket()), (64, home(v4)));
-    assert_eq!(session.rules().pdr(DL).unwrap().pdi.ue_ip, [first.address]);
+    assert_eq!(session.rules().pdr(DL).unwrap().pdi.ue_ip[..], [first.address]);
     let pool = world.sessions.pool_usage(PoolId(0));
     assert_eq!((pool.0, world.sessions.count().addresses), (2, 2));
     for worker in &world.fleet.workers {
@@ -198,7 +198,7 @@ fn an_update_gets_another_prefix_and_keeps_its_ipv4_address() {
             .pdr(DL)
             .unwrap()
             .pdi
-            .ue_ip,
+            .ue_ip[..],
         addresses
     );
     assert_eq!(world.sessions.pool_usage(PoolId(0)).0, 3);
@@ -227,7 +227,7 @@ fn a_later_request_may_name_the_address_that_the_session_has() {
         .unwrap();
     let address = done.assigned[0].address;
     let mut again = pdr(PdrId(3), SourceInterface::Core, FarId(2));
-    again.pdi.ue_ip = vec![address];
+    again.pdi.ue_ip = vec![address].into();
     let changes = Changes {
         create_pdrs: vec![again],
         ..Changes::default()
@@ -256,7 +256,7 @@ fn a_restored_session_has_the_address_of_the_pool_again() {
         let mut changes = session_to_address(true, None, INTERNET);
         changes.choose_ue_ip.clear();
         for pdr in &mut changes.create_pdrs {
-            pdr.pdi.ue_ip = vec![own];
+            pdr.pdi.ue_ip = vec![own].into();
         }
         Changes { restores, ..changes }
     };
@@ -308,7 +308,7 @@ fn an_endpoint_is_given_addresses_too() {
             .pdr(DL)
             .unwrap()
             .pdi
-            .ue_ip,
+            .ue_ip[..],
         [address]
     );
     world.delete(done.seid).unwrap();

@@ -161,13 +161,13 @@ pub fn session(ue: Ipv4Addr) -> Changes {
         is_destination: true,
     };
     let mut uplink = pdr(UL, SourceInterface::Access, FarId(1));
-    uplink.pdi.ue_ip = vec![ue];
+    uplink.pdi.ue_ip = vec![ue].into();
     uplink.outer_header_removal = Some(OuterHeaderRemoval {
         header: OuterHeader::GtpuUdpIp,
         deletes_psc: false,
     });
     let mut downlink = pdr(DL, SourceInterface::Core, FarId(2));
-    downlink.pdi.ue_ip = vec![ue];
+    downlink.pdi.ue_ip = vec![ue].into();
     Changes {
         create_pdrs: vec![uplink, downlink],
         create_fars: vec![
@@ -207,8 +207,8 @@ pub fn pdr(id: PdrId, source: SourceInterface, far: FarId) -> Pdr {
         pdi: Pdi::new(source),
         outer_header_removal: None,
         far: Some(far),
-        qers: vec![QerId(1)],
-        urrs: vec![UrrId(1)],
+        qers: vec![QerId(1)].into(),
+        urrs: vec![UrrId(1)].into(),
         rulebases: Box::default(),
     }
 }

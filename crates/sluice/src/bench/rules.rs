@@ -7,7 +7,7 @@ use rules::SessionRules;
 use rules::model::{
     ApplyAction, BitRates, BitsPerSecond, DestinationInterface, EditError, FTeid, Far, FarId,
     ForwardingParameters, OuterHeader, OuterHeaderCreation, OuterHeaderRemoval, Pdi, Pdr, PdrId, Precedence,
-    Qer, QerId, SdfFilter, SourceInterface, UeIpAddress, Urr, UrrId,
+    Qer, QerId, QerIds, SdfFilter, SourceInterface, UeIpAddress, Urr, UrrId,
 };
 
 use super::model::{AMPLE_RATE, LIMITED_BEARERS, LIMITED_RATE, Model, qfi, server_port};
@@ -111,7 +111,8 @@ fn downlink(model: &Model, bearer: u8, identity: Identity) -> Pdr {
         ipv4: Some(identity.ue),
         ipv6: None,
         is_destination: true,
-    }];
+    }]
+    .into();
     // The default bearer, the first, takes what no other does.
     if bearer > 0 {
         let description = format!("permit out 17 from any {} to assigned", server_port(bearer));
@@ -129,7 +130,7 @@ fn pdr(
     (way, pdi, far): (u16, Pdi, FarId),
     removal: Option<OuterHeaderRemoval>,
 ) -> Pdr {
-    let mut qers = vec![QerId(bearer.into())];
+    let mut qers: QerIds = vec![QerId(bearer.into())].into();
     qers.extend(model.policy.session_qer.then_some(QerId(WHOLE_SESSION)));
     let urrs = [UrrId(bearer.into()), UrrId(WHOLE_SESSION)];
     Pdr {
@@ -139,7 +140,7 @@ fn pdr(
         outer_header_removal: removal,
         far: Some(far),
         qers,
-        urrs: urrs[..usize::from(model.policy.urrs.min(2))].to_vec(),
+        urrs: urrs[..usize::from(model.policy.urrs.min(2))].into(),
         rulebases: Box::default(),
     }
 }

@@ -54,7 +54,7 @@ fn rules(place: usize, own: Option<u64>, common: u64) -> SessionRules {
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(f_teid(TEID + place as u32));
     let mut uplink = pdr(1, 10, pdi, 1);
-    uplink.qers = vec![alone, together];
+    uplink.qers = vec![alone, together].into();
     rules.create_pdr(uplink).expect("it is new");
     rules
 }

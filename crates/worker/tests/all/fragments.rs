@@ -51,10 +51,10 @@ fn rules() -> SessionRules {
         pdi.sdf_filters = vec![filter(&format!("permit out 17 from any {port} to assigned"))];
         match interface {
             SourceInterface::Access => pdi.f_teid = Some(f_teid(TEID)),
-            _ => pdi.ue_ip = vec![ue_ip()],
+            _ => pdi.ue_ip = vec![ue_ip()].into(),
         }
         let mut pdr = pdr(id, 10 + u32::from(id), pdi, far);
-        (pdr.qers, pdr.urrs) = (vec![QerId(1)], vec![UrrId(2)]);
+        (pdr.qers, pdr.urrs) = (vec![QerId(1)].into(), vec![UrrId(2)].into());
         rules.create_pdr(pdr).expect("it is new");
     }
     rules

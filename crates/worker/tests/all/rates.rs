@@ -82,7 +82,7 @@ fn with_own_flow(qers: &[Qer], own: Qer) -> SessionRules {
         }];
         match interface {
             SourceInterface::Access => pdi.f_teid = Some(f_teid(TEID)),
-            _ => pdi.ue_ip = vec![ue_ip()],
+            _ => pdi.ue_ip = vec![ue_ip()].into(),
         }
         let mut pdr = pdr(id, 10, pdi, far);
         pdr.qers = std::iter::once(own.id)
@@ -276,7 +276,7 @@ fn correlated(teid: u32) -> SessionRules {
     let mut pdi = Pdi::new(SourceInterface::Access);
     pdi.f_teid = Some(f_teid(teid));
     let mut uplink = pdr(1, 10, pdi, 1);
-    uplink.qers = vec![QerId(1)];
+    uplink.qers = vec![QerId(1)].into();
     rules.create_pdr(uplink).expect("it is new");
     rules
 }

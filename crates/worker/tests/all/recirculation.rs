@@ -43,7 +43,7 @@ fn session(up: (Pdi, ForwardingParameters), down: (Pdi, ForwardingParameters)) -
     let mut done = vec![rules.create_urr(Urr::volume(UrrId(1)))];
     for (id, (pdi, forwarding)) in [(1, up), (2, down)] {
         let mut pdr = testing::pdr(id, 255, pdi, id.into());
-        pdr.urrs = vec![UrrId(1)];
+        pdr.urrs = vec![UrrId(1)].into();
         done.push(rules.create_pdr(pdr));
         done.push(rules.create_far(testing::forward(id.into(), forwarding)));
     }
@@ -68,7 +68,8 @@ fn for_ue(ue: Ipv4Addr) -> Pdi {
         ipv4: Some(ue),
         ipv6: None,
         is_destination: true,
-    }];
+    }]
+    .into();
     pdi
 }
 
@@ -304,7 +305,7 @@ fn duplicates_go_round_so_often_and_no_more() {
     rules.remove_far(FarId(2)).expect("it is there");
     let far = Far {
         action: ApplyAction::DROP.with(ApplyAction::DUPL),
-        duplicating: Some(into()),
+        duplicating: Some(Box::new(into())),
         ..testing::forward(2, into())
     };
     rules.create_far(far).expect("it is free");

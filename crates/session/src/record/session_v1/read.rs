@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
             id: model::FarId(far.id),
             action: model::ApplyAction(far.action),
             forwarding: read(&far.forwarding)?,
-            duplicating: read(&far.duplicating)?,
+            duplicating: read(&far.duplicating)?.map(Box::new),
             redirect: far.redirect.as_deref().map(redirect).transpose()?,
             bar: far.bar.map(model::BarId),
         })
@@ -314,7 +314,7 @@ fn qfi(value: u8) -> Result<Qfi> {
     Qfi::new(value).ok_or(bad("QFI"))
 }
 
-fn qfis(values: &[u8]) -> Result<Vec<Qfi>> {
+fn qfis(values: &[u8]) -> Result<model::Qfis> {
     values.iter().copied().map(qfi).collect()
 }
 
@@ -363,7 +363,7 @@ fn f_teid(f_teid: &FTeid) -> model::FTeid {
 }
 
 /// Any length is one: the model takes one above 128 for 128.
-fn ue_ips(all: &[UeIp]) -> Vec<model::UeIpAddress> {
+fn ue_ips(all: &[UeIp]) -> model::UeIpAddresses {
     let one = |ue: &UeIp| model::UeIpAddress {
         ipv4: ue.ipv4,
         ipv6: ue.ipv6,

@@ -310,8 +310,8 @@ fn update_pdr(pdr: &mut Pdr, update: PdrUpdate) {
         update_pdi(&mut pdr.pdi, pdi);
     }
     pdr.far = update.far.or(pdr.far);
-    pdr.qers = update.qers.unwrap_or(std::mem::take(&mut pdr.qers));
-    pdr.urrs = update.urrs.unwrap_or(std::mem::take(&mut pdr.urrs));
+    pdr.qers = update.qers.map_or(std::mem::take(&mut pdr.qers), Into::into);
+    pdr.urrs = update.urrs.map_or(std::mem::take(&mut pdr.urrs), Into::into);
 }
 
 /// A PDI that can stand for itself replaces the other (TS 29.244 Table 7.5.4.2-1); one that names neither tunnel nor
@@ -322,7 +322,7 @@ fn update_pdi(pdi: &mut Pdi, update: PdiUpdate) {
     }
     pdi.source_interface = update.source_interface.unwrap_or(pdi.source_interface);
     set(&mut pdi.f_teid, update.f_teid);
-    pdi.ue_ip = update.ue_ip.unwrap_or(std::mem::take(&mut pdi.ue_ip));
+    pdi.ue_ip = update.ue_ip.map_or(std::mem::take(&mut pdi.ue_ip), Into::into);
     pdi.sdf_filters = update.sdf_filters.unwrap_or(std::mem::take(&mut pdi.sdf_filters));
 }
 

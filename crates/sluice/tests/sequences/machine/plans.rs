@@ -80,8 +80,8 @@ fn pdr(id: u16, precedence: u32, pdi: Pdi, far: u32) -> Pdr {
         outer_header_removal: (pdi.source_interface == SourceInterface::Access).then_some(REMOVAL),
         pdi,
         far: Some(FarId(far)),
-        qers: vec![QerId(1)],
-        urrs: vec![UrrId(1)],
+        qers: vec![QerId(1)].into(),
+        urrs: vec![UrrId(1)].into(),
         rulebases: Box::default(),
     }
 }
@@ -120,9 +120,9 @@ struct Parts {
 impl Parts {
     fn new(place: Place) -> Self {
         let mut up = Pdi::new(SourceInterface::Access);
-        up.ue_ip = vec![place.ue_ip(false)];
+        up.ue_ip = vec![place.ue_ip(false)].into();
         let mut down = Pdi::new(SourceInterface::Core);
-        down.ue_ip = vec![place.ue_ip(true)];
+        down.ue_ip = vec![place.ue_ip(true)].into();
         let chosen = Wish {
             f_teid: Some(None),
             ..Wish::NONE
@@ -169,7 +169,8 @@ pub fn establishment(place: Place, shape: Shape) -> Vec<Op> {
                 ue_v6: with_v6,
                 ..Wish::NONE
             };
-            (parts.up.0.pdi.ue_ip, parts.down.0.pdi.ue_ip) = (Vec::new(), Vec::new());
+            parts.up.0.pdi.ue_ip.clear();
+            parts.down.0.pdi.ue_ip.clear();
             parts.up.1 = Wish {
                 f_teid: Some(None),
                 ..wish
@@ -201,7 +202,7 @@ pub fn establishment(place: Place, shape: Shape) -> Vec<Op> {
                 ..place
             };
             let ue = other.ue_ip(true);
-            parts.down.0.pdi.ue_ip = vec![ue];
+            parts.down.0.pdi.ue_ip = vec![ue].into();
         }
         Shape::UnknownInstance => more.push(Op::Bad(wire::create_far(&[
             wire::far_id(9),
@@ -227,9 +228,9 @@ pub fn establishment(place: Place, shape: Shape) -> Vec<Op> {
 fn endpoints(place: Place, parts: &mut Parts) -> Vec<Op> {
     let tunnel = TrafficEndpoint::new(TrafficEndpointId(1));
     let mut ue = TrafficEndpoint::new(TrafficEndpointId(2));
-    ue.ue_ip = vec![place.ue_ip(true)];
-    (parts.up.0.pdi.endpoint, parts.up.0.pdi.ue_ip) = (Some(tunnel.id), Vec::new());
-    (parts.down.0.pdi.endpoint, parts.down.0.pdi.ue_ip) = (Some(ue.id), Vec::new());
+    ue.ue_ip = vec![place.ue_ip(true)].into();
+    (parts.up.0.pdi.endpoint, parts.up.0.pdi.ue_ip) = (Some(tunnel.id), Default::default());
+    (parts.down.0.pdi.endpoint, parts.down.0.pdi.ue_ip) = (Some(ue.id), Default::default());
     let wish = std::mem::take(&mut parts.up.1);
     vec![
         Op::CreateEndpoint(tunnel, wish),
@@ -409,7 +410,7 @@ fn created_pdr(place: Place, id: PdrId, how: u8) -> Op {
         SourceInterface::Core
     };
     let mut pdi = Pdi::new(source);
-    pdi.ue_ip = vec![place.ue_ip(!is_up)];
+    pdi.ue_ip = vec![place.ue_ip(!is_up)].into();
     pdi.sdf_filters = vec![filter(how >> 1)];
     let wish = Wish {
         f_teid: is_up.then_some((how & 8 != 0).then_some(7)),
@@ -417,7 +418,7 @@ fn created_pdr(place: Place, id: PdrId, how: u8) -> Op {
     };
     let far = if is_up { 1 } else { 2 };
     let created = Pdr {
-        qers: Vec::new(),
+        qers: Default::default(),
         ..pdr(id.0, 50 + u32::from(how), pdi, far)
     };
     Op::CreatePdr(created, wish)

@@ -663,13 +663,13 @@ impl World {
 /// The UE addresses that a request names.
 fn addresses_in(ops: &[Op]) -> Vec<IpPrefix> {
     let named = ops.iter().flat_map(|op| match op {
-        Op::CreatePdr(pdr, _) => pdr.pdi.ue_ip.clone(),
+        Op::CreatePdr(pdr, _) => pdr.pdi.ue_ip.to_vec(),
         Op::UpdatePdr(update) => update
             .pdi
             .as_ref()
             .and_then(|pdi| pdi.ue_ip.clone())
             .unwrap_or_default(),
-        Op::CreateEndpoint(endpoint, _) => endpoint.ue_ip.clone(),
+        Op::CreateEndpoint(endpoint, _) => endpoint.ue_ip.to_vec(),
         _ => Vec::new(),
     });
     named.flat_map(|ue| prefixes(&ue)).collect()

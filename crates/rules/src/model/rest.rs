@@ -1,0 +1,69 @@
+//! All of a session's rules but its FARs, which copies of the rules have in common.
+//!
+//! Most requests that change a session, those of handovers and of UEs that fall idle or wake, change its FARs alone: a
+//! copy of the rules has the rest in common with them, until one of both changes it.
+
+use core::ops::{Deref, DerefMut};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::endpoint::TrafficEndpoint;
+use super::far::Bar;
+use super::ids::SdfFilterId;
+use super::pdr::{Pdr, SdfFilter};
+use super::qer::Qer;
+use super::urr::Urr;
+
+/// What is not of FARs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rest(Option<Arc<Others>>);
+
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Others {
+    pub(super) pdrs: Vec<Pdr>,
+    pub(super) qers: Vec<Qer>,
+    pub(super) urrs: Vec<Urr>,
+    pub(super) bars: Vec<Bar>,
+    pub(super) endpoints: Vec<TrafficEndpoint>,
+    /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
+    pub(super) shared_filters: BTreeMap<SdfFilterId, SdfFilter>,
+}
+
+static NO_OTHERS: Others = Others {
+    pdrs: Vec::new(),
+    qers: Vec::new(),
+    urrs: Vec::new(),
+    bars: Vec::new(),
+    endpoints: Vec::new(),
+    shared_filters: BTreeMap::new(),
+};
+
+impl Rest {
+    /// Whether it is the same piece of memory.
+    pub(super) fn is_shared_with(&self, other: &Self) -> bool {
+        std::ptr::eq(&raw const **self, &raw const **other)
+    }
+}
+
+impl Deref for Rest {
+    type Target = Others;
+
+    fn deref(&self) -> &Others {
+        self.0.as_deref().unwrap_or(&NO_OTHERS)
+    }
+}
+
+impl DerefMut for Rest {
+    /// To change it; what others have in common with it is copied first. Who may not change anything should not ask.
+    fn deref_mut(&mut self) -> &mut Others {
+        Arc::make_mut(self.0.get_or_insert_default())
+    }
+}
+
+impl PartialEq for Rest {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_shared_with(other) || **self == **other
+    }
+}
+
+impl Eq for Rest {}
