@@ -241,7 +241,11 @@ impl Act<'_> {
         let id = self.ways.next_hop(&block, &forward, destination)?;
         let adjacency = self.ways.adjacent(id)?;
         check_size(outer + octets, adjacency.mtu())?;
-        if !self.ways.count(&mut block, verdict, octets) {
+        let is_counted = match UNUSUAL {
+            false => self.ways.count_unhalted(&mut block, verdict, octets),
+            true => self.ways.count(&mut block, verdict, octets),
+        };
+        if !is_counted {
             self.come_again(verdict, octets);
             return Ok(None);
         }
@@ -338,9 +342,6 @@ fn pass_meters(
     now: Nanos,
     shared: &mut SharedMeters,
 ) -> Result<Colour, DropReason> {
-    if !block.is_metered() {
-        return Ok(Colour::Green);
-    }
     let passed = block.meter(verdict.qers, &Offer::new(octets as u32, now), shared);
     passed.map_err(|_| DropReason::MeterRed)
 }

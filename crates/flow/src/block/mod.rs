@@ -100,3 +100,13 @@ pub struct UrrCount {
     /// Downlink octets.
     pub dl_octets: u64,
 }
+
+impl UrrCount {
+    /// The octets of one direction.
+    pub(crate) const fn octets(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Uplink => self.ul_octets,
+            Direction::Downlink => self.dl_octets,
+        }
+    }
+}
