@@ -2,6 +2,9 @@
 //!
 //! So many bursts of uplink, then of downlink, over sessions in random order from a fixed seed. The port makes
 //! headers up in recycled buffers. Nothing is timed and nothing printed but what was forwarded.
+//!
+//! Sessions have a QER without a rate and a URR; with the argument `full` the QER has a rate, with `bare` there is no
+//! URR. The difference of these two is what a rate and a counter cost.
 
 mod common;
 
@@ -11,6 +14,8 @@ use std::sync::Arc;
 
 use flow::{Nanos, PortId, Seed, WorkerId, prefetch};
 use packet::{DropReason, PacketBuf};
+use rules::SessionRules;
+use rules::model::{BitRates, BitsPerSecond, Edit, PdrId, PdrUpdate, QerId, QerUpdate};
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
 use worker::{BURST, Batch, ControlLink, Ingress, Io, Worker, WorkerConfig, link};
 
@@ -241,7 +246,40 @@ fn traffic() -> [Traffic; 2] {
     both
 }
 
-fn worker(five_tuple: bool) -> (Worker<SelfFed>, ControlLink) {
+/// What sessions have besides PDRs and FARs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Policy {
+    Usual,
+    Full,
+    Bare,
+}
+
+impl Policy {
+    fn of_arguments() -> Self {
+        match std::env::args().nth(1).as_deref() {
+            None => Self::Usual,
+            Some("full") => Self::Full,
+            Some("bare") => Self::Bare,
+            Some(other) => panic!("full, bare, or nothing, but not {other}"),
+        }
+    }
+
+    fn put_into(self, rules: &mut SessionRules) {
+        if self == Self::Full {
+            let rate = BitsPerSecond(100_000_000_000);
+            let mut change = QerUpdate::new(QerId(1));
+            change.mbr = Edit::Set(BitRates { ul: rate, dl: rate });
+            rules.update_qer(change).expect("it is there");
+        }
+        for pdr in [1, 2].map(PdrId).into_iter().filter(|_| self == Self::Bare) {
+            let mut change = PdrUpdate::new(pdr);
+            change.urrs = Some(Vec::new());
+            rules.update_pdr(change).expect("it is there");
+        }
+    }
+}
+
+fn worker(five_tuple: bool, policy: Policy) -> (Worker<SelfFed>, ControlLink) {
     let network = Arc::new(testing::network());
     let mut io = SelfFed::new(4);
     let [uplink, downlink] = traffic();
@@ -254,15 +292,17 @@ fn worker(five_tuple: bool) -> (Worker<SelfFed>, ControlLink) {
     let mut worker = Worker::new(config, io, end).expect("there is memory");
     common::meet_next_hops(&mut control, &network);
     for session in 0..SESSIONS {
-        let rules = rules_of(session, teid(session), ue(session), None);
+        let mut rules = rules_of(session, teid(session), ue(session), None);
+        policy.put_into(&mut rules);
         common::install(&mut worker, &mut control, &network, session, rules);
     }
     (worker, control)
 }
 
 fn main() {
+    let policy = Policy::of_arguments();
     for five_tuple in [false, true] {
-        let (mut worker, _control) = worker(five_tuple);
+        let (mut worker, _control) = worker(five_tuple, policy);
         for port in [0, 1] {
             worker.io_mut().active = port;
             (0..BURSTS).for_each(|_| {

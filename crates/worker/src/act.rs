@@ -255,7 +255,11 @@ impl Act<'_> {
         let id = self.ways.next_hop(&block, &forward, between)?;
         let adjacency = self.ways.adjacent(id)?;
         self.ways.check_size(place, (outer, octets), adjacency.mtu())?;
-        if !self.ways.count(&mut block, verdict, octets) {
+        let is_counted = match UNUSUAL {
+            false => self.ways.count_unhalted(&mut block, verdict, octets),
+            true => self.ways.count(&mut block, verdict, octets),
+        };
+        if !is_counted {
             self.come_again(verdict, octets);
             return Ok(None);
         }
@@ -352,9 +356,6 @@ fn pass_meters(
     now: Nanos,
     shared: &mut SharedMeters,
 ) -> Result<Colour, DropReason> {
-    if !block.is_metered() {
-        return Ok(Colour::Green);
-    }
     let passed = block.meter(verdict.qers, &Offer::new(octets as u32, now), shared);
     passed.map_err(|_| DropReason::MeterRed)
 }

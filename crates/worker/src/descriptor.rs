@@ -99,7 +99,7 @@ pub(crate) struct Verdict {
     pub forward: u8,
     pub marking: u8,
     pub flags: FlowFlags,
-    /// Where the meters of its QERs start, in lines of the block; 0: they have none.
+    /// As [`FlowEntry::meters`]; 0: its QERs have none.
     pub meters: u8,
     /// The session's content counter that it counts in, too; 0: none.
     pub content: u16,

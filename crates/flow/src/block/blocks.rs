@@ -5,12 +5,17 @@ use core::fmt;
 use super::allocator::LineAllocator;
 use super::carry::Carried;
 use super::contents::Contents;
-use super::lines::{Counts, FACES, Face, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward};
+use super::lines::{
+    Counts, Face, HEAD, Line, MARKS_PER_LINE, NEAR_MARKS, NEAR_URRS, PackedForward, Purse, face_at, purse_at,
+};
 use super::tally::RARE_PER_LINE;
 use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, bounds, meter_lines};
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
 use crate::meter::SharedId;
 use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, prefetch};
+
+// `Blocks::prefetch` compares both with the same number.
+const _: () = assert!(HEAD == 1 << NEAR_URRS);
 
 /// The bit that every generation has, and no first word of a line that is not a live face.
 const ALIVE: u32 = 1 << 31;
@@ -233,7 +238,7 @@ impl Blocks {
     /// Whether a flow entry that names this block and generation is valid.
     #[inline(always)]
     pub fn is_live(&self, block: BlockRef, generation: u32, direction: Direction) -> bool {
-        let line = (block.0 as usize).wrapping_add(direction as usize);
+        let line = (block.0 as usize).wrapping_add(face_at(direction));
         let face = self.lines.get(line).map(Line::face);
         face.is_some_and(|face| face.generation == generation && generation != 0)
     }
@@ -242,22 +247,35 @@ impl Blocks {
     #[inline(always)]
     pub fn prefetch<K>(&self, entry: &FlowEntry<K>) {
         let first = entry.block.0 as usize;
-        prefetch::nth(&self.lines, first + entry.direction() as usize);
-        if entry.urrs != 0 {
-            prefetch::nth_to_write(
-                &self.lines,
-                first + FACES + entry.urrs.trailing_zeros() as usize / 2,
-            );
+        let direction = entry.direction();
+        prefetch::nth(&self.lines, first + face_at(direction));
+        let written = entry.urrs | u64::from(entry.meters);
+        if written != 0 {
+            prefetch::nth_to_write(&self.lines, first + purse_at(direction));
+            // Slots of URRs and numbers of lines: what is in purses is below.
+            if written >= HEAD as u64 {
+                self.prefetch_further(first, entry.urrs, entry.meters);
+            }
         }
-        if entry.meters != 0 {
-            prefetch::nth_to_write(&self.lines, first + usize::from(entry.meters));
+    }
+
+    /// Asks for the lines of counters and meters that are not in purses.
+    #[inline(always)]
+    fn prefetch_further(&self, first: usize, urrs: u64, meters: u8) {
+        let further = urrs >> NEAR_URRS;
+        if further != 0 {
+            let line = Counts::COUNTERS_AT + further.trailing_zeros() as usize / 2;
+            prefetch::nth_to_write(&self.lines, first + line);
+        }
+        if usize::from(meters) >= HEAD {
+            prefetch::nth_to_write(&self.lines, first + usize::from(meters));
         }
     }
 
     /// As [`SessionBlock::meters_hint`], from the line that packets of the direction need anyway; 0 without a block.
     #[inline]
     pub fn meters_hint(&self, block: BlockRef, qers: u64, direction: Direction) -> u8 {
-        let line = (block.0 as usize).wrapping_add(direction as usize);
+        let line = (block.0 as usize).wrapping_add(face_at(direction));
         let face = self.lines.get(line).map(Line::face);
         face.map_or(0, |face| face.counts.meters_hint(qers, direction))
     }
@@ -265,7 +283,7 @@ impl Blocks {
     /// Asks for the line of a block that packets of a direction begin with.
     #[inline]
     pub fn prefetch_face(&self, block: BlockRef, direction: Direction) {
-        prefetch::nth(&self.lines, (block.0 as usize).wrapping_add(direction as usize));
+        prefetch::nth(&self.lines, (block.0 as usize).wrapping_add(face_at(direction)));
     }
 
     /// Asks for another line of the block that `entry` names.
@@ -340,7 +358,10 @@ impl Blocks {
     ) {
         let first = block.0 as usize;
         let lines = &mut self.lines[first..first + counts.lines()];
-        lines[FACES..counts.meters_at()].fill(Line::ZERO);
+        lines[..counts.meters_at()].fill(Line::ZERO);
+        for direction in Direction::BOTH {
+            *lines[purse_at(direction)].purse_mut() = Purse::NEW;
+        }
         meter_lines::write(lines, counts, image);
         let (forwards, marks) = lines[counts.forwards_at()..].split_at_mut(usize::from(counts.forwards));
         for (line, forward) in forwards.iter_mut().zip(&image.forwards) {
@@ -350,15 +371,14 @@ impl Blocks {
             *line = Line::of_marks(chunk);
         }
         for direction in Direction::BOTH {
-            let face = lines[direction as usize].face_mut();
+            let face = lines[face_at(direction)].face_mut();
             *face = Face {
                 session: session.0,
                 generation,
                 counts,
                 ..face_of(image, direction)
             };
-            let face = lines[direction as usize].face_mut();
-            face.stopped = face.before_qos();
+            face.stopped = face.never_after_qos();
         }
         lines[counts.rare_at()..].fill(Line::ZERO);
         for slot in (0..usize::from(counts.urrs())).filter(|slot| image.units >> slot & 1 == 1) {
@@ -402,7 +422,7 @@ impl Blocks {
 
     fn face_mut(&mut self, block: BlockRef, direction: Direction) -> Option<&mut Face> {
         self.lines
-            .get_mut(block.0 as usize + direction as usize)
+            .get_mut(block.0 as usize + face_at(direction))
             .map(Line::face_mut)
     }
 
@@ -451,7 +471,65 @@ fn face_of(image: &BlockImage, direction: Direction) -> Face {
 
 #[cfg(test)]
 mod tests {
+    use zerocopy::IntoBytes;
+
     use super::*;
+    use crate::meter::{MeterSpec, Offer, Rate, SharedMeters};
+    use crate::{Counted, Nanos, Second};
+
+    /// The lines of a block, counted from its start, that a downlink packet of `qers` and `urrs` writes which is not
+    /// the first of its second.
+    fn written(image: &BlockImage, qers: u64, urrs: u64) -> Vec<usize> {
+        let mut blocks = Blocks::new(1, Blocks::TYPICAL_LINES).unwrap();
+        let Installed { block, generation } = blocks.install(SessionIndex(0), image).unwrap();
+        let mut shared = SharedMeters::new(0);
+        let mut pass = |blocks: &mut Blocks, now| {
+            let mut live = blocks.live_at(block, generation, Direction::Downlink).unwrap();
+            assert!(live.meter(qers, &Offer::new(1000, now), &mut shared).is_ok());
+            assert_eq!(live.count(urrs, 1000, Second::of(now)), Counted::PASSED);
+        };
+        pass(&mut blocks, Nanos(5));
+        let octets = |blocks: &Blocks| blocks.lines.iter().map(|line| line.as_bytes().to_vec()).collect();
+        let before: Vec<_> = octets(&blocks);
+        pass(&mut blocks, Nanos(6));
+        let after: Vec<_> = octets(&blocks);
+        let start = block.0 as usize;
+        (start..before.len())
+            .filter(|&line| before[line] != after[line])
+            .map(|line| line - start)
+            .collect()
+    }
+
+    #[test]
+    fn a_packet_with_a_meter_and_two_counters_writes_the_line_beside_its_face() {
+        let meter = MeterSpec::Single {
+            rate: Rate::from_kbit(1000),
+            burst: 1 << 20,
+        };
+        let purse = purse_at(Direction::Downlink);
+        assert_eq!(purse, face_at(Direction::Downlink) + 1);
+        for (meters, urrs, [of_qers, of_urrs], want) in [
+            (1, 1, [0b1, 0b1], vec![purse]),
+            (1, 2, [0b1, 0b11], vec![purse]),
+            (1, 0, [0b11, 0], vec![purse]),
+            (0, 2, [0b1, 0b10], vec![purse]),
+            (0, 2, [0b1, 0], vec![]),
+            (2, 2, [0b11, 0b11], vec![purse, 4]),
+            (3, 3, [0b101, 0b101], vec![purse, 4, 6]),
+            (3, 3, [0b110, 0b110], vec![purse, 4, 6]),
+        ] {
+            let image = BlockImage {
+                meters: vec![[Some(meter); 2]; meters],
+                urrs,
+                ..BlockImage::default()
+            };
+            assert_eq!(
+                written(&image, of_qers, of_urrs),
+                want,
+                "{meters} meters, {urrs} URRs"
+            );
+        }
+    }
 
     #[test]
     fn generations_start_over_without_meeting_zero() {

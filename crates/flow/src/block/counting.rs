@@ -1,9 +1,9 @@
 //! The counters under one packet, and what control does to them.
 
 use super::bounds::{self, BoundsLine, Counted, LimitAction, Reached};
-use super::lines::{FACES, Line};
+use super::lines::{Counts, Line, NEAR_URRS, tally_at};
 use super::live::below;
-use super::tally::{PacketTimes, RARE_PER_LINE, Rare, Second, Tallied};
+use super::tally::{Added, PacketTimes, RARE_PER_LINE, Rare, Second, Tallied, Tally};
 use super::{BlockRef, Blocks, Bounds, LiveBlock};
 use crate::{Direction, UrrCount};
 
@@ -12,6 +12,12 @@ impl LiveBlock<'_> {
     #[inline(always)]
     pub fn count(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
         self.count_in(urrs & below(self.face().after_qos), octets, second)
+    }
+
+    /// The same for a packet that is not [halted](Self::is_halted): then all of its URRs count after QoS.
+    #[inline(always)]
+    pub fn count_unhalted(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+        self.count_in(urrs, octets, second)
     }
 
     /// The same in those that count before QoS.
@@ -27,26 +33,31 @@ impl LiveBlock<'_> {
     #[cold]
     pub fn count_with_units(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
         let urrs = urrs & below(self.face().after_qos);
-        let mut all = 0;
+        let direction = self.direction;
+        let mut added = Added::default();
         for slot in slots(urrs) {
             let amount = self.amount(slot, octets);
-            let tally = Line::tallies_mut(self.objects).get_mut(slot * 2 + self.direction as usize);
-            all |= tally.map_or(0, |tally| tally.add(amount, second));
+            if let Some(tally) = self.tally_mut(slot, direction) {
+                added = added.with(tally.add(amount, second));
+            }
         }
-        match bounds::says_look(all) {
-            true => self.look(urrs, octets, second),
-            false => Counted::PASSED,
+        if bounds::says_look(added.octets) {
+            return self.reborrow().look(urrs, octets, second);
         }
+        if added.is_late != 0 {
+            self.reborrow().note(urrs, second);
+        }
+        Counted::PASSED
     }
 
     /// Whether one of these URRs counts before QoS, or a packet that counts in it is to be looked at for another reason.
     #[inline]
     pub fn has_before_qos(&self, urrs: u64) -> bool {
-        self.face().before_qos() & urrs != 0
+        self.face().never_after_qos() & urrs != 0
     }
 
     /// Whether the gate of one of these QERs is closed for packets of this direction, or one of these URRs has stopped
-    /// for them or counts before QoS: packets of which that is not so, most of all, pay for one look.
+    /// for them or does not count after QoS: packets of which that is not so, most of all, pay for one look.
     #[inline(always)]
     pub fn is_halted(&self, qers: u64, urrs: u64) -> bool {
         let face = self.face();
@@ -87,44 +98,67 @@ impl LiveBlock<'_> {
 
     #[inline(always)]
     fn count_in(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
-        let tallies = Line::tallies_mut(self.objects);
-        let mut left = urrs;
-        let mut all = 0;
-        while left != 0 {
-            let slot = left.trailing_zeros() as usize;
-            if let Some(tally) = tallies.get_mut(slot * 2 + self.direction as usize) {
-                all |= tally.add(octets, second);
-            }
-            left &= left - 1;
+        let mut added = Added::default();
+        if urrs & 1 != 0 {
+            added = self.purse_mut().tallies[0].add(octets, second);
+        } else if urrs == 0 {
+            return Counted::PASSED;
         }
-        if bounds::says_look(all) {
-            return self.look(urrs, octets, second);
+        if urrs > 1 {
+            added = added.with(self.reborrow().count_further(urrs, octets, second));
+        }
+        if bounds::says_look(added.octets) {
+            return self.reborrow().look(urrs, octets, second);
+        }
+        if added.is_late != 0 {
+            self.reborrow().note(urrs, second);
         }
         Counted::PASSED
     }
 
-    /// Takes note of the second in which a packet was counted.
-    fn note(&mut self, urrs: u64, second: Second) {
+    /// Counts in all but the first URR.
+    #[inline(never)]
+    fn count_further(mut self, urrs: u64, octets: u64, second: Second) -> Added {
+        let mut added = Added::default();
+        if urrs & 2 != 0 {
+            added = self.purse_mut().tallies[1].add(octets, second);
+        }
         let direction = self.direction as usize;
+        let tallies = Line::all_tallies_mut(self.objects);
+        let mut left = urrs >> NEAR_URRS;
+        while left != 0 {
+            if let Some(tally) = tallies.get_mut(left.trailing_zeros() as usize * 2 + direction) {
+                added = added.with(tally.add(octets, second));
+            }
+            left &= left - 1;
+        }
+        added
+    }
+
+    /// Takes note of the second in which a packet was counted.
+    #[cold]
+    #[inline(never)]
+    fn note(mut self, urrs: u64, second: Second) {
+        self.note_in(urrs, second);
+    }
+
+    fn note_in(&mut self, urrs: u64, second: Second) {
+        let direction = self.direction;
         for slot in slots(urrs) {
-            let tally = Line::tallies_mut(self.objects).get_mut(slot * 2 + direction);
+            let tally = self.tally_mut(slot, direction);
             let noted = tally.map_or((false, false), |tally| tally.note(second));
             if noted != (false, false)
                 && let Some(rare) = self.rare_mut(slot)
             {
-                rare.note(direction, second, noted);
+                rare.note(direction as usize, second, noted);
             }
         }
     }
 
-    /// A counter may have reached something with the packet that was just counted, or it is the first of a second.
+    /// A counter may have reached something with the packet that was just counted.
     #[cold]
     #[inline(never)]
-    fn look(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
-        if !self.says_look(urrs) {
-            self.note(urrs, second);
-            return Counted::PASSED;
-        }
+    fn look(mut self, urrs: u64, octets: u64, second: Second) -> Counted {
         let exceeded = self.exceeded(urrs);
         if exceeded != 0 {
             let action = self.stop_action(exceeded);
@@ -138,7 +172,7 @@ impl LiveBlock<'_> {
                 limits: exceeded,
             };
         }
-        self.note(urrs, second);
+        self.note_in(urrs, second);
         let mut counted = Counted::PASSED;
         for slot in slots(urrs) {
             let raw = self.raw(slot);
@@ -156,15 +190,6 @@ impl LiveBlock<'_> {
             self.arm(slot);
         }
         counted
-    }
-
-    /// Whether one of these counters has come so far up that something may be due.
-    fn says_look(&self, urrs: u64) -> bool {
-        let direction = self.direction as usize;
-        let tally = |slot: usize| Some(self.objects.get(slot / 2)?.counters().0[slot % 2][direction]);
-        slots(urrs)
-            .filter_map(tally)
-            .any(|tally| bounds::says_look(tally.octets()))
     }
 
     /// The URRs whose limit does not allow what has just been counted; they are stopped.
@@ -185,28 +210,27 @@ impl LiveBlock<'_> {
     }
 
     fn stop(&mut self, slot: usize, stops: bounds::Stops) {
-        let [here, there] =
-            [self.direction, self.direction.reverse()].map(|direction| stops[direction as usize]);
-        self.face.face_mut().stopped |= u64::from(here) << slot;
-        self.other.face_mut().stopped |= u64::from(there) << slot;
+        for direction in Direction::BOTH {
+            self.face_mut(direction).stopped |= u64::from(stops[direction as usize]) << slot;
+        }
     }
 
     /// What a packet of so many octets is in a counter.
     fn amount(&self, slot: usize, octets: u64) -> u64 {
-        let at = self.face().counts.rare_at() - FACES + slot / RARE_PER_LINE;
-        let line = self.objects.get(at);
+        let at = self.face().counts.rare_at() + slot / RARE_PER_LINE;
+        let line = self.line(at);
         line.map_or(octets, |line| line.rare()[slot % RARE_PER_LINE].amount(octets))
     }
 
     /// Takes back one packet from the URR in `slot`, which has counted one.
     fn take_back(&mut self, slot: usize, octets: u64) {
         let octets = self.amount(slot, octets);
-        let direction = self.direction as usize;
-        let tally = Line::tallies_mut(self.objects).get_mut(slot * 2 + direction);
+        let direction = self.direction;
+        let tally = self.tally_mut(slot, direction);
         if tally.is_some_and(|tally| tally.take_back(octets))
             && let Some(rare) = self.rare_mut(slot)
         {
-            rare.run_under(direction);
+            rare.run_under(direction as usize);
         }
     }
 
@@ -215,38 +239,59 @@ impl LiveBlock<'_> {
         let armed = self
             .bounds_mut(slot)
             .map(|bounds| bounds.arm(bounds.counted(raw)));
-        if let (Some(armed), Some(line)) = (armed, self.objects.get_mut(slot / 2)) {
-            Tallied::set_octets(&mut line.counters_mut().0[slot % 2], armed);
+        let Some(armed) = armed else { return };
+        for direction in Direction::BOTH {
+            if let Some(tally) = self.tally_mut(slot, direction) {
+                tally.set_octets(armed.octets(direction));
+            }
         }
     }
 
     fn raw(&self, slot: usize) -> UrrCount {
-        let tallied = || {
-            let at = self.face().counts.rare_at() - FACES + slot / RARE_PER_LINE;
-            Some(Tallied {
-                tallies: self.objects.get(slot / 2)?.counters().0[slot % 2],
-                rare: self.objects.get(at)?.rare()[slot % RARE_PER_LINE],
-            })
-        };
-        tallied().unwrap_or_default().count()
+        let tallied = Tallied::read(self.face().counts, slot, |at| self.line(at));
+        tallied.unwrap_or_default().count()
+    }
+
+    fn tally_mut(&mut self, slot: usize, direction: Direction) -> Option<&mut Tally> {
+        let (at, place) = tally_at(slot, direction);
+        self.line_mut(at)?.tallies_mut().get_mut(place)
     }
 
     fn rare_mut(&mut self, slot: usize) -> Option<&mut Rare> {
-        let at = self.face().counts.rare_at() - FACES + slot / RARE_PER_LINE;
-        let line = self.objects.get_mut(at)?;
-        line.rare_mut().get_mut(slot % RARE_PER_LINE)
+        let at = self.face().counts.rare_at() + slot / RARE_PER_LINE;
+        self.line_mut(at)?.rare_mut().get_mut(slot % RARE_PER_LINE)
     }
 
     fn bounds(&self, slot: usize) -> Option<&BoundsLine> {
         let counts = self.face().counts;
-        let line = self.objects.get(counts.bounds_at() - FACES + slot);
+        let line = self.line(counts.bounds_at() + slot);
         line.filter(|_| counts.is_bounded()).map(Line::bounds)
     }
 
     fn bounds_mut(&mut self, slot: usize) -> Option<&mut BoundsLine> {
         let counts = self.face().counts;
-        let line = self.objects.get_mut(counts.bounds_at() - FACES + slot);
+        let line = self.line_mut(counts.bounds_at() + slot);
         line.filter(|_| counts.is_bounded()).map(Line::bounds_mut)
+    }
+}
+
+impl Tallied {
+    /// What the counters of the URR in `slot` say, out of a block's lines.
+    pub(super) fn read<'a>(
+        counts: Counts,
+        slot: usize,
+        line: impl Fn(usize) -> Option<&'a Line>,
+    ) -> Option<Self> {
+        let tally = |direction| {
+            let (at, place) = tally_at(slot, direction);
+            line(at)?.tallies().get(place).copied()
+        };
+        let [uplink, downlink] = Direction::BOTH.map(tally);
+        let rare = line(counts.rare_at() + slot / RARE_PER_LINE)?.rare()[slot % RARE_PER_LINE];
+        Some(Self {
+            tallies: [uplink?, downlink?],
+            rare,
+        })
     }
 }
 
@@ -292,7 +337,7 @@ impl Blocks {
         };
         self.write_bounds(block, slot, &BoundsLine::of(bounds), count);
         self.change_faces(block, |face, _| {
-            face.stopped = face.stopped & !(1 << slot) | face.before_qos()
+            face.stopped = face.stopped & !(1 << slot) | face.never_after_qos()
         })
     }
 
@@ -346,7 +391,7 @@ impl Blocks {
     /// limit says. Tells whether there is such a block.
     pub fn set_stopped(&mut self, block: BlockRef, stopped_ul: u64, stopped_dl: u64) -> bool {
         self.change_faces(block, |face, direction| {
-            face.stopped = [stopped_ul, stopped_dl][direction as usize] | face.before_qos();
+            face.stopped = [stopped_ul, stopped_dl][direction as usize] | face.never_after_qos();
         })
     }
 
@@ -387,10 +432,10 @@ impl Blocks {
         if let Some([line]) = self.lines_mut(block, at..at + 1) {
             *line.bounds_mut() = bounds;
         }
-        let place = usize::from(slot);
-        let at = FACES + place / 2;
-        if let Some([line]) = self.lines_mut(block, at..at + 1) {
-            Tallied::set_octets(&mut line.counters_mut().0[place % 2], armed);
+        for direction in Direction::BOTH {
+            if let Some(tally) = self.tally_mut(block, slot, direction) {
+                tally.set_octets(armed.octets(direction));
+            }
         }
     }
 
@@ -401,20 +446,33 @@ impl Blocks {
         if slot >= counts.urrs() {
             return;
         }
-        let place = usize::from(slot);
-        let at = FACES + place / 2;
-        if let Some([line]) = self.lines_mut(block, at..at + 1) {
-            line.counters_mut().0[place % 2] = tallied.tallies;
+        for (direction, tally) in Direction::BOTH.into_iter().zip(tallied.tallies) {
+            if let Some(place) = self.tally_mut(block, slot, direction) {
+                *place = tally;
+            }
         }
+        let place = usize::from(slot);
         let at = counts.rare_at() + place / RARE_PER_LINE;
         if let Some([line]) = self.lines_mut(block, at..at + 1) {
             let rare = &mut line.rare_mut()[place % RARE_PER_LINE];
             *rare = tallied.rare.counting_like(rare);
         }
     }
+
+    fn tally_mut(&mut self, block: BlockRef, slot: u8, direction: Direction) -> Option<&mut Tally> {
+        let (at, place) = tally_at(slot.into(), direction);
+        self.lines_mut(block, at..at + 1)?
+            .first_mut()?
+            .tallies_mut()
+            .get_mut(place)
+    }
 }
 
 /// The slots in a mask.
-fn slots(mask: u64) -> impl Iterator<Item = usize> {
-    (0..64).filter(move |slot| mask >> slot & 1 == 1)
+fn slots(mut mask: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let slot = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (slot < u64::BITS).then_some(slot as usize)
+    })
 }

@@ -2,9 +2,12 @@
 //!
 //! ```text
 //! line 0        face of uplink     generation, closed gates, near forward, first marks
-//! line 1        face of downlink   the same for the other direction
-//! counters      2 URRs a line      uplink and downlink packets and octets
-//! meters        2 or 1 a line      those of uplink, then those of downlink (see docs/adr/0004)
+//! line 1        purse of uplink    meter of the first QER, counters of the first 2 URRs
+//! line 2        face of downlink   the same for the other direction
+//! line 3        purse of downlink
+//! counters      2 URRs a line      uplink and downlink packets and octets, from the third URR on
+//! meters        2 or 1 a line      those of uplink, then those of downlink (see docs/adr/0004): from the second QER
+//!                                  on where there are 2 a line, else all
 //! forwards      1 a line
 //! further marks 32 a line          only where the faces do not hold all
 //! bounds        1 URR a line       only where a URR of the block has watermarks or a limit
@@ -13,6 +16,9 @@
 //!
 //! In every kind of line but a live face, bit 63 of the first word is clear; every generation has that bit. So a
 //! reference to a face that is gone cannot take what lies there now for a face.
+//!
+//! A block begins at a line of even number. So face and purse of a direction are a pair of 128 octets, which many
+//! processors fetch together: a packet with a meter and two counters needs no more than this pair of its block.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, transmute, transmute_mut, transmute_ref};
 
@@ -22,7 +28,8 @@ use super::live::below;
 use super::tally::{RARE_PER_LINE, Rare, Tally};
 use crate::meter::{Meter, Single};
 use crate::{
-    AdjacencyId, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, PortId, Template,
+    AdjacencyId, Direction, Forward, ForwardFlags, ForwardKind, InstanceId, Mark, OuterAddresses, PortId,
+    Template,
 };
 
 // `Face::generation` is the upper half of the line's first word only then.
@@ -49,19 +56,25 @@ impl Line {
         transmute_mut!(&mut self.0)
     }
 
+    /// The counters in a line, of a purse from the third on.
     #[inline(always)]
-    pub(super) fn counters(&self) -> &Counters {
+    pub(super) fn tallies(&self) -> &[Tally; TALLIES_PER_LINE] {
         transmute_ref!(&self.0)
     }
 
     #[inline(always)]
-    pub(super) fn counters_mut(&mut self) -> &mut Counters {
+    pub(super) fn tallies_mut(&mut self) -> &mut [Tally; TALLIES_PER_LINE] {
         transmute_mut!(&mut self.0)
     }
 
-    /// The counters in all these lines: two for each slot, by direction.
     #[inline(always)]
-    pub(super) fn tallies_mut(lines: &mut [Self]) -> &mut [Tally] {
+    pub(super) fn purse_mut(&mut self) -> &mut Purse {
+        transmute_mut!(&mut self.0)
+    }
+
+    /// The counters in all these lines.
+    #[inline(always)]
+    pub(super) fn all_tallies_mut(lines: &mut [Self]) -> &mut [Tally] {
         transmute_mut!(lines)
     }
 
@@ -171,10 +184,30 @@ pub(super) struct Counts {
 }
 
 impl Face {
-    /// The slots that count before QoS.
-    pub(super) const fn before_qos(&self) -> u64 {
-        below(self.counts.urrs()) & !below(self.after_qos)
+    /// The slots that do not count after QoS: those that count before it, and all that are none.
+    pub(super) const fn never_after_qos(&self) -> u64 {
+        !below(self.after_qos)
     }
+}
+
+/// What usual packets of one direction write, where they have a meter or count.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub(super) struct Purse {
+    /// Of the QER in slot 0. Unused where meters have a line each.
+    pub(super) meter: Single,
+    /// Of the URRs in the first slots.
+    pub(super) tallies: [Tally; NEAR_URRS],
+}
+
+const _: () = assert!(size_of::<Purse>() == 64 && core::mem::offset_of!(Purse, tallies) == 32);
+
+impl Purse {
+    /// No meter, and nothing counted.
+    pub(super) const NEW: Self = Self {
+        meter: Single::UNLIMITED,
+        tallies: [Tally::NONE; NEAR_URRS],
+    };
 }
 
 const FLAG: u8 = 0x80;
@@ -183,8 +216,24 @@ const FLAG: u8 = 0x80;
 pub(super) const NEAR_MARKS: usize = 4;
 /// Marks in one of the lines that hold all of them where the faces do not.
 pub(super) const MARKS_PER_LINE: usize = 32;
-/// Lines of both faces.
-pub(super) const FACES: usize = 2;
+/// Counters in a line.
+pub(super) const TALLIES_PER_LINE: usize = 4;
+/// URRs whose counters are in purses.
+pub(super) const NEAR_URRS: usize = 2;
+/// Lines of faces and purses.
+pub(super) const HEAD: usize = 4;
+
+/// The line of a direction's face, from the block's start.
+#[inline(always)]
+pub(super) const fn face_at(direction: Direction) -> usize {
+    2 * direction as usize
+}
+
+/// The line of a direction's purse.
+#[inline(always)]
+pub(super) const fn purse_at(direction: Direction) -> usize {
+    face_at(direction) + 1
+}
 
 impl Counts {
     /// `None` when the image breaks a bound.
@@ -226,29 +275,31 @@ impl Counts {
         self.meters & !FLAG
     }
 
+    /// Whether only the QER in slot 0 has room for meters, in the purses.
+    #[inline(always)]
+    pub(super) const fn has_one_meter(self) -> bool {
+        self.meters == 1
+    }
+
     /// Whether meters have a line each.
     #[inline(always)]
     pub(super) const fn is_wide(self) -> bool {
         self.meters & FLAG != 0
     }
 
-    /// Lines of the meters of one direction.
-    #[inline(always)]
-    pub(super) const fn meter_lines_each(self) -> usize {
-        let slots = self.meter_slots() as usize;
-        if self.is_wide() { slots } else { slots.div_ceil(2) }
-    }
+    /// Where the counters start that are not in purses, in lines from the block's start.
+    pub(super) const COUNTERS_AT: usize = HEAD;
 
-    /// Where the meters start, in lines from the block's start.
+    /// Where the meters start that are not in purses.
     #[inline(always)]
     pub(super) const fn meters_at(self) -> usize {
-        FACES + (self.urrs() as usize).div_ceil(2)
+        Self::COUNTERS_AT + (self.urrs() as usize).saturating_sub(NEAR_URRS).div_ceil(2)
     }
 
     /// Where the forwards start.
     #[inline(always)]
     pub(super) const fn forwards_at(self) -> usize {
-        self.meters_at() + 2 * self.meter_lines_each()
+        self.meters_at() + self.meter_lines()
     }
 
     /// Where the further marks start.
@@ -284,10 +335,19 @@ impl Counts {
     }
 }
 
-/// The counters of two URRs: what packets write.
-#[derive(Clone, Copy, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
-#[repr(C)]
-pub(super) struct Counters(pub(super) [[Tally; 2]; 2]);
+/// The line of a URR's counter in one direction, from the block's start, and the place there.
+pub(super) const fn tally_at(slot: usize, direction: Direction) -> (usize, usize) {
+    match slot.checked_sub(NEAR_URRS) {
+        None => (purse_at(direction), TALLIES_PER_LINE - NEAR_URRS + slot),
+        Some(further) => {
+            let place = further * 2 + direction as usize;
+            (
+                Counts::COUNTERS_AT + place / TALLIES_PER_LINE,
+                place % TALLIES_PER_LINE,
+            )
+        }
+    }
+}
 
 /// What the two forms of a forward have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -657,8 +717,8 @@ mod tests {
         let counts = Counts {
             forwards: 3,
             marks: 5,
-            urrs: 3,
-            meters: 1,
+            urrs: 5,
+            meters: 3,
         };
         let starts = |counts: Counts| {
             [
@@ -670,21 +730,27 @@ mod tests {
                 counts.lines(),
             ]
         };
-        assert_eq!(starts(counts), [4, 6, 9, 10, 10, 11]);
-        assert_eq!(Counts { marks: 4, ..counts }.lines(), 10);
+        assert_eq!(starts(counts), [6, 8, 11, 12, 12, 14]);
+        assert_eq!(Counts { marks: 4, ..counts }.lines(), 13);
+        let near = Counts {
+            urrs: 2,
+            meters: 1,
+            ..counts
+        };
+        assert_eq!(starts(near), [4, 4, 7, 8, 8, 9]);
         let bounded = Counts {
             urrs: 3 | FLAG,
             meters: 5 | FLAG,
             ..counts
         };
-        assert_eq!(starts(bounded), [4, 14, 17, 18, 21, 22]);
+        assert_eq!(starts(bounded), [5, 15, 18, 19, 22, 23]);
         let most = Counts {
             forwards: 250,
             marks: 64,
             urrs: 64 | FLAG,
             meters: 64 | FLAG,
         };
-        assert_eq!(most.lines(), 2 + 32 + 128 + 250 + 2 + 64 + 16);
+        assert_eq!(most.lines(), 4 + 31 + 128 + 250 + 2 + 64 + 16);
     }
 
     #[test]
@@ -698,6 +764,8 @@ mod tests {
         };
         let mut line = Line::ZERO;
         *line.meter_mut() = Meter::new(deepest);
+        assert_eq!(line.0[0] >> 63, 0);
+        *line.purse_mut() = Purse::NEW;
         assert_eq!(line.0[0] >> 63, 0);
         for octets in [0, 1, u64::MAX] {
             let bounds = Bounds {

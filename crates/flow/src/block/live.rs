@@ -1,14 +1,16 @@
 //! A session block as its packets use it.
 
-use super::lines::{Counts, FACES, Face, ForwardLine, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward};
+use super::lines::{
+    Counts, Face, ForwardLine, HEAD, Line, MARKS_PER_LINE, NEAR_MARKS, PackedForward, Purse, face_at,
+    purse_at,
+};
 use crate::{Direction, Forward, Mark, SessionIndex};
 
 /// A block under one packet, whose flow entry was found valid.
 pub struct LiveBlock<'a> {
-    /// That of `direction`, and the other one.
-    pub(super) face: &'a mut Line,
-    pub(super) other: &'a mut Line,
-    /// The lines after both faces, up to the slab's end.
+    /// Faces and purses.
+    pub(super) head: &'a mut [Line; HEAD],
+    /// The lines after them, up to the slab's end.
     pub(super) objects: &'a mut [Line],
     pub(super) direction: Direction,
 }
@@ -17,24 +19,52 @@ impl<'a> LiveBlock<'a> {
     /// `None` unless a block of this generation starts with `lines`.
     #[inline(always)]
     pub(super) fn new(lines: &'a mut [Line], generation: u32, direction: Direction) -> Option<Self> {
-        let (faces, objects) = lines.split_first_chunk_mut::<FACES>()?;
-        let [uplink, downlink] = faces;
-        let (face, other) = match direction {
-            Direction::Uplink => (uplink, downlink),
-            Direction::Downlink => (downlink, uplink),
-        };
+        let (head, objects) = lines.split_first_chunk_mut::<HEAD>()?;
         let live = Self {
-            face,
-            other,
+            head,
             objects,
             direction,
         };
         (live.face().generation == generation && generation != 0).then_some(live)
     }
 
+    /// The same, for what is called seldom: so the original need not lie in memory.
+    #[inline(always)]
+    pub(super) fn reborrow(&mut self) -> LiveBlock<'_> {
+        LiveBlock {
+            head: self.head,
+            objects: self.objects,
+            direction: self.direction,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn face(&self) -> &Face {
-        self.face.face()
+        self.head[face_at(self.direction)].face()
+    }
+
+    pub(super) fn face_mut(&mut self, direction: Direction) -> &mut Face {
+        self.head[face_at(direction)].face_mut()
+    }
+
+    #[inline(always)]
+    pub(super) fn purse_mut(&mut self) -> &mut Purse {
+        self.head[purse_at(self.direction)].purse_mut()
+    }
+
+    /// A line by its number, counted from the block's start.
+    pub(super) fn line(&self, at: usize) -> Option<&Line> {
+        match at.checked_sub(HEAD) {
+            Some(at) => self.objects.get(at),
+            None => self.head.get(at),
+        }
+    }
+
+    pub(super) fn line_mut(&mut self, at: usize) -> Option<&mut Line> {
+        match at.checked_sub(HEAD) {
+            Some(at) => self.objects.get_mut(at),
+            None => self.head.get_mut(at),
+        }
     }
 
     /// Which way its packets go.
@@ -68,15 +98,8 @@ impl<'a> LiveBlock<'a> {
         if slot == self.face().near_slot {
             self.face().near
         } else {
-            self.far_forward(slot)
+            far_forward(self.face(), self.objects, slot)
         }
-    }
-
-    /// As `forward`, from the forward's own line.
-    #[cold]
-    fn far_forward(&self, slot: u8) -> PackedForward {
-        far_line(self.face(), self.objects, slot)
-            .map_or_else(|| PackedForward::from(&Forward::DROP), ForwardLine::packed)
     }
 
     /// The forward in `slot` with all that is to be known of it, from its own line; [`Forward::DROP`] where there is
@@ -102,11 +125,17 @@ pub(super) const fn below(count: u8) -> u64 {
     }
 }
 
+/// A forward that is not near, from its own line.
+#[cold]
+fn far_forward(face: &Face, objects: &[Line], slot: u8) -> PackedForward {
+    far_line(face, objects, slot).map_or_else(|| PackedForward::from(&Forward::DROP), ForwardLine::packed)
+}
+
 pub(super) fn far_line<'a>(face: &Face, objects: &'a [Line], slot: u8) -> Option<&'a ForwardLine> {
     if slot >= face.counts.forwards {
         return None;
     }
-    let line = face.counts.forwards_at() - FACES + usize::from(slot);
+    let line = face.counts.forwards_at() - HEAD + usize::from(slot);
     objects.get(line).map(Line::forward)
 }
 
@@ -124,7 +153,7 @@ pub(super) fn mark(face: &Face, objects: &[Line], slot: u8) -> Mark {
 
 #[cold]
 fn far_mark(counts: Counts, objects: &[Line], slot: usize) -> Mark {
-    let line = counts.marks_at() - FACES + slot / MARKS_PER_LINE;
+    let line = counts.marks_at() - HEAD + slot / MARKS_PER_LINE;
     objects.get(line).map_or(Mark::NONE, |line| {
         Mark::from_bits(line.marks()[slot % MARKS_PER_LINE])
     })

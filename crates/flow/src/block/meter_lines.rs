@@ -1,72 +1,106 @@
-//! Where the meters of a block lie: one for each QER slot up to the last that has any, two a line, the lines of one
-//! direction together. If any of them has three colours, all of the block have a line each.
+//! Where the meters of a block lie: one for each QER slot up to the last that has any; the first in the purse of its
+//! direction, the others two a line, the lines of one direction together. If any of them has three colours, all of the
+//! block have a line each.
 
-use super::lines::{Counts, Line};
+use super::lines::{Counts, Line, purse_at};
 use super::{BlockImage, BlockRef, Blocks, SessionBlock};
-use crate::meter::{Meter, MeterSpec, MeterState, PacketState};
+use crate::meter::{Meter, MeterSpec, MeterState, PacketState, Single};
 use crate::{Direction, FlowEntry, Nanos};
 
+/// Where a meter is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// This line, from the block's start, has no other.
+    Whole(usize),
+    /// Half of the line: 0 is the lower one. That of a purse is the lower one, too.
+    Half(usize, usize),
+}
+
+impl Place {
+    const fn line(self) -> usize {
+        match self {
+            Self::Whole(line) | Self::Half(line, _) => line,
+        }
+    }
+}
+
 impl Counts {
-    /// The lines of a direction's meters, counted from the block's start.
+    /// Meters of one direction that are not in its purse.
     #[inline(always)]
-    pub(super) const fn meter_lines(self, direction: Direction) -> core::ops::Range<usize> {
-        let start = self.meters_at() + direction as usize * self.meter_lines_each();
-        start..start + self.meter_lines_each()
+    pub(super) const fn further_meters(self) -> usize {
+        let slots = self.meter_slots() as usize;
+        if self.is_wide() {
+            slots
+        } else {
+            slots.saturating_sub(1)
+        }
     }
 
-    /// The line of the first meter of these QERs, from the block's start; 0: they have none.
+    /// The lines of those of both directions.
+    #[inline(always)]
+    pub(super) const fn meter_lines(self) -> usize {
+        // Two meters a line, of two directions: as many as one direction has.
+        self.further_meters() * if self.is_wide() { 2 } else { 1 }
+    }
+
+    /// Where the meter of the QER in `slot` lies, which is one of the slots that have room for them.
+    const fn meter_place(self, slot: usize, direction: Direction) -> Place {
+        let before = direction as usize * self.further_meters();
+        match slot.checked_sub(1) {
+            _ if self.is_wide() => Place::Whole(self.meters_at() + before + slot),
+            None => Place::Half(purse_at(direction), 0),
+            Some(further) => {
+                let half = before + further;
+                Place::Half(self.meters_at() + half / 2, half % 2)
+            }
+        }
+    }
+
+    /// The line of the first meter of these QERs that is not in a purse, from the block's start; that of the purse if
+    /// there is no other; 0: they have none.
     #[inline]
     pub(super) fn meters_hint(self, qers: u64, direction: Direction) -> u8 {
-        let slot = qers.trailing_zeros() as usize;
-        if slot >= usize::from(self.meter_slots()) {
+        let first = qers.trailing_zeros() as usize;
+        let further = (qers & !1).trailing_zeros() as usize;
+        let slots = usize::from(self.meter_slots());
+        let slot = if further < slots && !self.is_wide() {
+            further
+        } else {
+            first
+        };
+        if slot >= slots {
             return 0;
         }
-        let line = if self.is_wide() { slot } else { slot / 2 };
-        (self.meter_lines(direction).start + line) as u8
+        self.meter_place(slot, direction).line() as u8
     }
 }
 
-/// The meter in a slot of a direction's lines.
-pub(super) fn load(lines: &[Line], is_wide: bool, slot: usize) -> Option<Meter> {
-    if is_wide {
-        return lines.get(slot).map(|line| *line.meter());
+/// Writes all meters of an image, full, and unlimited ones where it has none.
+pub(super) fn write(lines: &mut [Line], counts: Counts, image: &BlockImage) {
+    // A line may hold one more than there are slots for.
+    let start = counts.meters_at();
+    if !counts.is_wide()
+        && let Some(lines) = lines.get_mut(start..start + counts.meter_lines())
+    {
+        Line::all_singles_mut(lines).fill(Single::UNLIMITED);
     }
-    let pair = lines.get(slot / 2)?.singles();
-    Some(Meter::of_single(pair[slot % 2]))
+    for direction in Direction::BOTH {
+        for slot in 0..usize::from(counts.meter_slots()) {
+            let spec = image.meters.get(slot).and_then(|specs| specs[direction as usize]);
+            let meter = spec.map_or(Meter::UNLIMITED, Meter::new);
+            store(lines, counts.meter_place(slot, direction), &meter);
+        }
+    }
 }
 
-/// Writes the meter in a slot; tells whether it fits there.
-pub(super) fn store(lines: &mut [Line], is_wide: bool, slot: usize, meter: &Meter) -> bool {
-    let line = lines.get_mut(if is_wide { slot } else { slot / 2 });
-    match (line, meter.as_single()) {
-        (Some(line), _) if is_wide => *line.meter_mut() = *meter,
-        (Some(line), Some(single)) => line.singles_mut()[slot % 2] = single,
+/// Writes a meter into a block's lines; tells whether it fits there.
+fn store(lines: &mut [Line], place: Place, meter: &Meter) -> bool {
+    match (place, lines.get_mut(place.line()), meter.as_single()) {
+        (Place::Whole(_), Some(line), _) => *line.meter_mut() = *meter,
+        (Place::Half(_, half), Some(line), Some(single)) => line.singles_mut()[half] = single,
         _ => return false,
     }
     true
-}
-
-/// Writes all meters of an image, full.
-pub(super) fn write(lines: &mut [Line], counts: Counts, image: &BlockImage) {
-    for direction in Direction::BOTH {
-        let Some(lines) = lines.get_mut(counts.meter_lines(direction)) else {
-            return;
-        };
-        let places = if counts.is_wide() {
-            lines.len()
-        } else {
-            lines.len() * 2
-        };
-        for slot in 0..places {
-            let spec = image.meters.get(slot).and_then(|specs| specs[direction as usize]);
-            store(
-                lines,
-                counts.is_wide(),
-                slot,
-                &spec.map_or(Meter::UNLIMITED, Meter::new),
-            );
-        }
-    }
 }
 
 impl SessionBlock<'_> {
@@ -82,8 +116,14 @@ impl SessionBlock<'_> {
     }
 
     pub(super) fn any_meter(&self, slot: usize, direction: Direction) -> Option<Meter> {
-        let lines = self.lines(self.counts().meter_lines(direction))?;
-        load(lines, self.counts().is_wide(), slot)
+        let counts = self.counts();
+        if slot >= usize::from(counts.meter_slots()) {
+            return None;
+        }
+        match counts.meter_place(slot, direction) {
+            Place::Whole(line) => self.line(line).map(|line| *line.meter()),
+            Place::Half(line, half) => self.line(line).map(|line| Meter::of_single(line.singles()[half])),
+        }
     }
 
     /// Which QERs have meters in a direction: bit n is slot n. A packet may offer itself to fewer than these.
@@ -93,7 +133,8 @@ impl SessionBlock<'_> {
         slots.filter(is_metered).fold(0, |mask, slot| mask | 1 << slot)
     }
 
-    /// What flow entries of these QERs and this direction hold in `meters`: the line of the first of them.
+    /// What flow entries of these QERs and this direction hold in `meters`: the line of the first of them that is not
+    /// in the line that all packets write, or else that line.
     pub fn meters_hint(&self, qers: u64, direction: Direction) -> u8 {
         self.counts().meters_hint(qers, direction)
     }
@@ -211,10 +252,13 @@ impl Blocks {
         if slot >= counts.meter_slots() {
             return false;
         }
-        let Some(lines) = self.lines_mut(block, counts.meter_lines(direction)) else {
+        let old = self
+            .get(block)
+            .and_then(|block| block.any_meter(slot.into(), direction));
+        let Some(lines) = self.lines_mut(block, 0..counts.forwards_at()) else {
             return false;
         };
-        let old = load(lines, counts.is_wide(), slot.into());
-        old.is_some_and(|old| store(lines, counts.is_wide(), slot.into(), &change(&old)))
+        let place = counts.meter_place(slot.into(), direction);
+        old.is_some_and(|old| store(lines, place, &change(&old)))
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! They are charged at once and get it back if one of them has too little: that is rare, and comes to the same.
 
+use core::hint::cold_path;
+
 use super::LiveBlock;
-use super::lines::{FACES, Line};
-use crate::meter::{Colour, Offer, SharedId, SharedMeters, cost_of};
+use super::lines::{HEAD, Line};
+use crate::meter::{Colour, Offer, SharedId, SharedMeters, Single, cost_of};
 
 /// Which meter a packet did not pass; the first of them, when there are several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,17 +27,42 @@ impl LiveBlock<'_> {
     /// Which meter says red.
     #[inline(always)]
     pub fn meter(&mut self, qers: u64, offer: &Offer, shared: &mut SharedMeters) -> Result<Colour, Red> {
-        let (now, cost) = (offer.now.0, cost_of(offer.octets));
-        let shared_id = SharedId(self.face().shared);
-        let mut all = shared.charge(shared_id, self.direction, now, cost);
-        if self.face().counts.is_wide() {
-            return self.meter_wide(qers, offer, shared, all >= 0);
+        let face = self.face();
+        if face.shared != 0 || !face.counts.has_one_meter() {
+            return match face.shared == 0 && face.counts.meter_slots() == 0 {
+                true => Ok(Colour::Green),
+                false => self.reborrow().meter_several(qers, *offer, shared),
+            };
         }
-        let meters = Line::all_singles_mut(self.meter_lines());
-        let mut left = qers;
+        if qers & 1 != 0 {
+            let (meter, cost) = (&mut self.purse_mut().meter, cost_of(offer.octets));
+            if meter.charge(offer.now.0, cost) < 0 {
+                cold_path();
+                meter.put_back(cost);
+                return Err(Red::Qer(0));
+            }
+        }
+        Ok(Colour::Green)
+    }
+
+    /// As `meter`, for packets that may have to pass several meters.
+    #[inline(never)]
+    fn meter_several(mut self, qers: u64, offer: Offer, shared: &mut SharedMeters) -> Result<Colour, Red> {
+        let (now, cost) = (offer.now.0, cost_of(offer.octets));
+        let (counts, shared_id) = (self.face().counts, SharedId(self.face().shared));
+        let mut all = shared.charge(shared_id, self.direction, now, cost);
+        if counts.is_wide() {
+            return self.meter_wide(qers, &offer, shared, all >= 0);
+        }
+        if qers & 1 != 0 && counts.meter_slots() != 0 {
+            all |= self.purse_mut().meter.charge(now, cost);
+        }
+        let meters = self.further_singles();
+        let mut left = qers >> 1;
         while left != 0 {
-            let slot = left.trailing_zeros() as usize;
-            let Some(meter) = meters.get_mut(slot) else { break };
+            let Some(meter) = meters.get_mut(left.trailing_zeros() as usize) else {
+                break;
+            };
             all |= meter.charge(now, cost);
             left &= left - 1;
         }
@@ -52,12 +79,12 @@ impl LiveBlock<'_> {
     pub fn unmeter(&mut self, qers: u64, octets: u32, shared: &mut SharedMeters) {
         let cost = cost_of(octets);
         if !self.face().counts.is_wide() {
-            self.put_back(qers, cost, shared);
+            self.reborrow().put_back(qers, cost, shared);
             return;
         }
         let direction = self.direction;
         shared.put_back(SharedId(self.face().shared), direction, cost);
-        let lines = self.meter_lines();
+        let lines = self.wide_lines();
         let mut left = qers;
         while let Some(line) = lines.get_mut(left.trailing_zeros() as usize) {
             let meter = line.meter_mut();
@@ -69,28 +96,42 @@ impl LiveBlock<'_> {
         }
     }
 
-    /// The lines of this direction's meters.
+    /// This direction's meters that are not in its purse, of a block that has two a line: the first is of slot 1.
     #[inline(always)]
-    fn meter_lines(&mut self) -> &mut [Line] {
+    fn further_singles(&mut self) -> &mut [Single] {
         let counts = self.face().counts;
-        let start = counts.meter_lines(self.direction).start - FACES;
-        self.objects
-            .get_mut(start..start + counts.meter_lines_each())
+        let (lines, meters) = (counts.meter_lines(), counts.further_meters());
+        let first = self.direction as usize * meters;
+        let start = counts.meters_at() - HEAD;
+        let lines = self.objects.get_mut(start..start + lines).unwrap_or_default();
+        Line::all_singles_mut(lines)
+            .get_mut(first..first + meters)
             .unwrap_or_default()
+    }
+
+    /// The lines of this direction's meters, of a block where they have a line each.
+    fn wide_lines(&mut self) -> &mut [Line] {
+        let counts = self.face().counts;
+        let meters = counts.further_meters();
+        let start = counts.meters_at() - HEAD + self.direction as usize * meters;
+        self.objects.get_mut(start..start + meters).unwrap_or_default()
     }
 
     /// Gives back what all meters of a packet were charged, and tells which had too little.
     #[cold]
     #[inline(never)]
-    fn put_back(&mut self, qers: u64, cost: u64, shared: &mut SharedMeters) -> Red {
+    fn put_back(mut self, qers: u64, cost: u64, shared: &mut SharedMeters) -> Red {
         let shared_id = SharedId(self.face().shared);
         let short = shared.put_back(shared_id, self.direction, cost);
-        let meters = Line::all_singles_mut(self.meter_lines());
         let mut first = None;
-        let mut left = qers;
+        if qers & 1 != 0 && self.face().counts.meter_slots() != 0 && self.purse_mut().meter.put_back(cost) {
+            first = Some(Red::Qer(0));
+        }
+        let meters = self.further_singles();
+        let mut left = qers >> 1;
         while let Some(meter) = meters.get_mut(left.trailing_zeros() as usize) {
             if meter.put_back(cost) {
-                first = first.or(Some(Red::Qer(left.trailing_zeros() as u8)));
+                first = first.or(Some(Red::Qer(left.trailing_zeros() as u8 + 1)));
             }
             left &= left - 1;
         }
@@ -100,14 +141,14 @@ impl LiveBlock<'_> {
     /// As `meter`, where meters have a line each; the shared ones are charged already.
     #[inline(never)]
     fn meter_wide(
-        &mut self,
+        mut self,
         qers: u64,
         offer: &Offer,
         shared: &mut SharedMeters,
         shared_pass: bool,
     ) -> Result<Colour, Red> {
         let (shared_id, direction) = (SharedId(self.face().shared), self.direction);
-        let lines = self.meter_lines();
+        let lines = self.wide_lines();
         let cost = cost_of(offer.octets);
         // The slots that gave each colour.
         let mut slots = [0; 3];

@@ -118,3 +118,13 @@ pub struct UrrCount {
     /// Events among the packets of both directions, of a URR that counts them: of another counter than the rest.
     pub events: u64,
 }
+
+impl UrrCount {
+    /// The octets of one direction.
+    pub(crate) const fn octets(&self, direction: Direction) -> u64 {
+        match direction {
+            Direction::Uplink => self.ul_octets,
+            Direction::Downlink => self.dl_octets,
+        }
+    }
+}

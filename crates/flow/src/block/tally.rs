@@ -4,11 +4,9 @@
 //! that it is, no more. The first packet of a second writes it; the first since times were taken, and one in 2^32,
 //! writes beside the counters what is rare, too ([`Rare`]).
 
-use core::hint::cold_path;
-
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::{Nanos, UrrCount};
+use crate::{Direction, Nanos, UrrCount};
 
 const NANOS: u64 = 1_000_000_000;
 
@@ -43,6 +41,24 @@ pub struct PacketTimes {
     pub last: Nanos,
 }
 
+/// What counters say when a packet was counted; of several of them, all bits together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Added {
+    pub(super) octets: u64,
+    /// Not 0: [`Tally::note`] is to follow.
+    pub(super) is_late: u32,
+}
+
+impl Added {
+    #[inline(always)]
+    pub(super) const fn with(self, other: Self) -> Self {
+        Self {
+            octets: self.octets | other.octets,
+            is_late: self.is_late | other.is_late,
+        }
+    }
+}
+
 /// A counter: what packets write.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -54,25 +70,25 @@ pub(super) struct Tally {
 }
 
 impl Tally {
+    /// Nothing was counted.
+    pub(super) const NONE: Self = Self { word: 0, octets: 0 };
+
     const PACKETS: u64 = (1 << 32) - 1;
     const RUN_OVER: u64 = 1 << 32;
 
-    /// One packet more. Gives the octets; with the top bit, which octets may have too, if [`note`](Self::note) is to
-    /// follow.
+    /// One packet more.
     #[inline(always)]
-    pub(super) fn add(&mut self, octets: u64, second: Second) -> u64 {
+    pub(super) fn add(&mut self, octets: u64, second: Second) -> Added {
         self.word = self.word.wrapping_add(1);
         self.octets = self.octets.wrapping_add(octets);
-        if (self.word >> 32) as u32 == second.0 {
-            self.octets
-        } else {
-            cold_path();
-            self.octets | 1 << 63
+        Added {
+            octets: self.octets,
+            is_late: (self.word >> 32) as u32 ^ second.0,
         }
     }
 
-    pub(super) const fn octets(self) -> u64 {
-        self.octets
+    pub(super) const fn set_octets(&mut self, octets: u64) {
+        self.octets = octets;
     }
 
     /// One packet less of those that were counted. Whether the rest of its number is to be one less, too.
@@ -181,15 +197,11 @@ impl Tallied {
         }
     }
 
-    /// Writes the octets of such counts.
-    pub(super) fn set_octets(tallies: &mut [Tally; 2], count: UrrCount) {
-        let [uplink, downlink] = tallies;
-        (uplink.octets, downlink.octets) = (count.ul_octets, count.dl_octets);
-    }
-
     /// The same with these octets.
     pub(super) fn with_octets(mut self, count: UrrCount) -> Self {
-        Self::set_octets(&mut self.tallies, count);
+        for direction in Direction::BOTH {
+            self.tallies[direction as usize].octets = count.octets(direction);
+        }
         self
     }
 
@@ -211,8 +223,6 @@ impl Tallied {
 mod tests {
     use super::*;
 
-    const LATE: u64 = 1 << 63;
-
     fn second(number: u64) -> Second {
         Second::of(Nanos::from_secs(number))
     }
@@ -220,14 +230,16 @@ mod tests {
     #[test]
     fn only_the_first_packet_of_a_second_is_to_be_noted() {
         let mut tally = Tally::default();
-        assert_eq!(tally.add(10, second(0)), 10 | LATE);
+        let added =
+            |octets, is_late| move |added: Added| added.octets == octets && (added.is_late != 0) == is_late;
+        assert!(added(10, true)(tally.add(10, second(0))));
         assert_eq!(tally.note(second(0)), (true, false));
-        assert_eq!(tally.add(10, second(0)), 20);
-        assert_eq!(tally.add(10, second(1)), 30 | LATE);
+        assert!(added(20, false)(tally.add(10, second(0))));
+        assert!(added(30, true)(tally.add(10, second(1))));
         assert_eq!(tally.note(second(1)), (false, false));
         assert_eq!((tally.packets(0), tally.octets), (3, 30));
         let end = Second::of(Nanos((u64::from(u32::MAX >> 1) - 1) * NANOS));
-        assert_eq!(tally.add(10, end), 40 | LATE);
+        assert!(added(40, true)(tally.add(10, end)));
         tally.note(end);
         assert_eq!(beginning(tally.second()), Nanos(((1 << 31) - 2) * NANOS));
     }
@@ -238,7 +250,7 @@ mod tests {
         let [tally, _] = &mut tallied.tallies;
         tally.note(second(7));
         tally.word |= Tally::PACKETS;
-        assert_eq!(tally.add(1, second(7)), 1 | LATE);
+        assert_ne!(tally.add(1, second(7)).is_late, 0);
         let noted = tally.note(second(7));
         assert_eq!(noted, (false, true));
         tallied.rare.note(0, second(7), noted);

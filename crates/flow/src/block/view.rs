@@ -1,63 +1,75 @@
 //! A session block as control's queries read it.
 
 use super::bounds::{BoundsLine, Reached};
-use super::lines::{Counts, FACES, Face, ForwardLine, Line};
+use super::lines::{Counts, Face, ForwardLine, HEAD, Line, face_at};
 use super::live::{far_line, mark};
-use super::tally::{PacketTimes, RARE_PER_LINE, Tallied};
+use super::tally::{PacketTimes, Tallied};
 use crate::meter::SharedId;
 use crate::{Direction, Forward, Mark, SessionIndex, UrrCount};
 
 /// A block to read.
 #[derive(Clone, Copy)]
 pub struct SessionBlock<'a> {
-    faces: [&'a Face; FACES],
+    /// Faces and purses.
+    head: &'a [Line; HEAD],
+    /// The lines after them.
     objects: &'a [Line],
 }
 
 impl<'a> SessionBlock<'a> {
     /// `None` unless a live block starts with `lines`.
     pub(super) fn new(lines: &'a [Line]) -> Option<Self> {
-        let ([uplink, downlink], objects) = lines.split_first_chunk()?;
-        let faces = [uplink.face(), downlink.face()];
-        let is_live = faces[0].generation != 0
-            && faces[0].generation == faces[1].generation
-            && faces[0].generation >> 31 == 1;
-        is_live.then_some(Self { faces, objects })
+        let (head, objects) = lines.split_first_chunk()?;
+        let block = Self { head, objects };
+        let [uplink, downlink] = Direction::BOTH.map(|direction| block.face(direction).generation);
+        (uplink != 0 && uplink == downlink && uplink >> 31 == 1).then_some(block)
     }
 
-    /// Some of the lines, counted from the block's start.
-    pub(super) fn lines(&self, range: core::ops::Range<usize>) -> Option<&'a [Line]> {
-        self.objects.get(range.start - FACES..range.end - FACES)
+    fn face(&self, direction: Direction) -> &'a Face {
+        self.head[face_at(direction)].face()
+    }
+
+    /// The face of uplink, for what both faces say.
+    fn any_face(&self) -> &'a Face {
+        self.face(Direction::Uplink)
+    }
+
+    /// A line by its number, counted from the block's start.
+    pub(super) fn line(&self, at: usize) -> Option<&'a Line> {
+        match at.checked_sub(HEAD) {
+            Some(at) => self.objects.get(at),
+            None => self.head.get(at),
+        }
     }
 
     pub(super) fn counts(&self) -> Counts {
-        self.faces[0].counts
+        self.any_face().counts
     }
 
     /// The session.
     pub fn session(&self) -> SessionIndex {
-        SessionIndex(self.faces[0].session)
+        SessionIndex(self.any_face().session)
     }
 
     /// The generation that valid flow entries hold.
     pub fn generation(&self) -> u32 {
-        self.faces[0].generation
+        self.any_face().generation
     }
 
     /// The closed gates of a direction: bit n is the QER in slot n.
     pub fn closed(&self, direction: Direction) -> u64 {
-        self.faces[direction as usize].closed
+        self.face(direction).closed
     }
 
     /// The URRs that stopped in a direction: bit n is slot n.
     pub fn stopped(&self, direction: Direction) -> u64 {
-        let face = self.faces[direction as usize];
-        face.stopped & !face.before_qos()
+        let face = self.face(direction);
+        face.stopped & !face.never_after_qos()
     }
 
     /// The meter that the session shares with others.
     pub fn shared(&self) -> SharedId {
-        SharedId(self.faces[0].shared)
+        SharedId(self.any_face().shared)
     }
 
     /// How many forwards there are.
@@ -72,12 +84,12 @@ impl<'a> SessionBlock<'a> {
 
     /// The forward in `slot`, which may be any number; [`Forward::DROP`] where there is none.
     pub fn forward(&self, slot: u8) -> Forward {
-        far_line(self.faces[0], self.objects, slot).map_or(Forward::DROP, ForwardLine::forward)
+        far_line(self.any_face(), self.objects, slot).map_or(Forward::DROP, ForwardLine::forward)
     }
 
     /// The mark of the QER in `slot`; [`Mark::NONE`] where there is none.
     pub fn mark(&self, slot: u8) -> Mark {
-        mark(self.faces[0], self.objects, slot)
+        mark(self.any_face(), self.objects, slot)
     }
 
     /// What the URR in `slot` has counted since it was installed.
@@ -92,12 +104,10 @@ impl<'a> SessionBlock<'a> {
 
     /// What the counters of a URR say, who may be ahead.
     pub(super) fn tallied(&self, slot: u8) -> Option<Tallied> {
-        let place = (slot < self.urrs()).then_some(usize::from(slot))?;
-        let rare = self.counts().rare_at() - FACES + place / RARE_PER_LINE;
-        Some(Tallied {
-            tallies: self.objects.get(place / 2)?.counters().0[place % 2],
-            rare: self.objects.get(rare)?.rare()[place % RARE_PER_LINE],
-        })
+        if slot >= self.urrs() {
+            return None;
+        }
+        Tallied::read(self.counts(), slot.into(), |at| self.line(at))
     }
 
     fn counted(&self, slot: u8, raw: UrrCount) -> UrrCount {
@@ -114,10 +124,7 @@ impl<'a> SessionBlock<'a> {
     pub(super) fn bounds_line(&self, slot: u8) -> Option<&'a BoundsLine> {
         let counts = self.counts();
         let has_any = counts.is_bounded() && slot < counts.urrs();
-        let at = counts.bounds_at() + usize::from(slot);
-        has_any
-            .then(|| self.lines(at..at + 1))??
-            .first()
-            .map(Line::bounds)
+        let line = self.line(counts.bounds_at() + usize::from(slot));
+        line.filter(|_| has_any).map(Line::bounds)
     }
 }

@@ -112,10 +112,20 @@ impl<'a> Ways<'a> {
     /// Counts a packet, unless that is more than a limit allows. Whether it was counted.
     #[inline(always)]
     pub(crate) fn count(&mut self, block: &mut LiveBlock<'_>, verdict: &Verdict, octets: usize) -> bool {
-        match block.count(verdict.urrs, octets as u64, self.second) {
-            Counted::PASSED => true,
-            counted => self.reached(block, counted),
-        }
+        let counted = block.count(verdict.urrs, octets as u64, self.second);
+        counted == Counted::PASSED || self.reached(block.session(), counted)
+    }
+
+    /// The same for a packet that nothing [halts](LiveBlock::is_halted).
+    #[inline(always)]
+    pub(super) fn count_unhalted(
+        &mut self,
+        block: &mut LiveBlock<'_>,
+        verdict: &Verdict,
+        octets: usize,
+    ) -> bool {
+        let counted = block.count_unhalted(verdict.urrs, octets as u64, self.second);
+        counted == Counted::PASSED || self.reached(block.session(), counted)
     }
 
     /// The same of a packet whose URRs may count it as an event.
@@ -218,8 +228,8 @@ impl<'a> Ways<'a> {
 
     /// Control is told that a packet's counters have reached something. Whether the packet was counted.
     #[cold]
-    fn reached(&mut self, block: &LiveBlock<'_>, counted: Counted) -> bool {
-        self.notices.counters_reached(block.session());
+    fn reached(&mut self, session: SessionIndex, counted: Counted) -> bool {
+        self.notices.counters_reached(session);
         counted.action.is_none()
     }
 
