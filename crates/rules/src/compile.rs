@@ -22,7 +22,7 @@ use crate::image::{
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface,
+    SourceInterface, Urr,
 };
 use crate::network::multipath::{GroupId, Spread};
 use crate::network::{InstanceId, LocalId, Network, VrfId};

@@ -190,6 +190,7 @@ impl Changes {
             query: _,
             query_packets: _,
             packets,
+            charging,
         } = self;
         let removes_none = remove_pdrs.is_empty()
             && remove_fars.is_empty()
@@ -215,7 +216,8 @@ impl Changes {
             && !restores
             && subscriber.is_none()
             && *farewell == Farewell::default()
-            && packets.is_empty();
+            && packets.is_empty()
+            && charging.is_none();
         removes_none && creates_none && updates_none && chooses_none && says_nothing
     }
 

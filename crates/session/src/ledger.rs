@@ -123,6 +123,7 @@ impl Nothing for Entered {
             ul_octets: 0,
             dl_packets: 0,
             dl_octets: 0,
+            events: 0,
         },
     };
 }

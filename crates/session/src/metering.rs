@@ -157,7 +157,7 @@ impl Sessions {
         let last = session.waiting.back().map(|waiting| &waiting.request);
         if !matches!(last, Some(WaitingRequest::Pause)) {
             let request = WaitingRequest::Pause;
-            session.waiting.push_back(Waiting { ticket, request });
+            session.waiting.made().push_back(Waiting { ticket, request });
         }
         self.next_request(now, index);
     }

@@ -46,6 +46,7 @@ impl Default for Live {
         static NO_RULES: LazyLock<Arc<SessionRules>> = LazyLock::new(Arc::default);
         Live {
             rules: Arc::clone(&NO_RULES),
+            classifier: Classifier::default(),
             tunnels: Box::default(),
             addresses: Box::default(),
             leases: Box::default(),
@@ -297,7 +298,7 @@ pub(crate) struct Session {
     pub(crate) waiting: Seldom<VecDeque<Waiting>>,
 }
 
-const _: () = assert!(size_of::<Session>() <= 320, "there are very many");
+const _: () = assert!(size_of::<Session>() <= 336, "there are very many");
 
 impl Session {
     pub(crate) fn is_dying(&self) -> bool {

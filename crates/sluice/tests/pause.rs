@@ -101,7 +101,7 @@ fn establishment() -> Changes {
     let mut pdrs = rules.pdrs().to_vec();
     pdrs[0].pdi.f_teid = Some(f_teid(TEID));
     for pdr in &mut pdrs {
-        pdr.urrs = vec![CHARGED, OTHER];
+        pdr.urrs = vec![CHARGED, OTHER].into();
     }
     let charged = Urr {
         information: MeasurementInformation::ASPOC,

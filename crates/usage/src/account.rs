@@ -270,7 +270,10 @@ impl Writer {
 
     fn acting(&mut self, Acting { machine, told }: &Acting) {
         let (limit, event_limit) = told.map_or((None, None), |(octets, events)| (octets.limit, events.limit));
-        self.put(place::MACHINE, small(machine, told.is_some(), (limit, event_limit)));
+        self.put(
+            place::MACHINE,
+            small(machine, told.is_some(), (limit, event_limit)),
+        );
         self.machine(machine);
         if let Some((Bounds { watermarks, .. }, _)) = told {
             self.three(place::WATERMARKS, of_volumes(*watermarks));
@@ -278,8 +281,14 @@ impl Writer {
         if let Some(limit) = limit {
             self.three(place::LIMIT, of_volumes(limit.octets));
         }
-        self.option(place::EVENTS_TOLD, told.and_then(|(_, events)| events.watermarks.total));
-        self.option(place::EVENTS_TOLD + 1, event_limit.and_then(|limit| limit.octets.total));
+        self.option(
+            place::EVENTS_TOLD,
+            told.and_then(|(_, events)| events.watermarks.total),
+        );
+        self.option(
+            place::EVENTS_TOLD + 1,
+            event_limit.and_then(|limit| limit.octets.total),
+        );
     }
 
     fn machine(&mut self, machine: &Machine) {
@@ -429,7 +438,8 @@ impl Reader<'_> {
                 octets: to_volumes(octets),
                 action,
             });
-            let [watermark, stop] = [place::EVENTS_TOLD, place::EVENTS_TOLD + 1].map(|place| self.take(place));
+            let [watermark, stop] =
+                [place::EVENTS_TOLD, place::EVENTS_TOLD + 1].map(|place| self.take(place));
             let event_limit = action((small >> EVENT_ACTION) as u8).map(|action| CounterLimit {
                 octets: of_total(stop),
                 action,
@@ -482,7 +492,8 @@ fn small(
     is_told: bool,
     (octets, events): (Option<CounterLimit>, Option<CounterLimit>),
 ) -> u64 {
-    let [action, event_action] = [octets, events].map(|limit| limit.map_or(0, |limit| number_of(limit.action)));
+    let [action, event_action] =
+        [octets, events].map(|limit| limit.map_or(0, |limit| number_of(limit.action)));
     let flags = [
         (machine.started, STARTED),
         (machine.is_idle, IDLE),
@@ -745,7 +756,7 @@ mod tests {
             since: Moment(1),
             acting: Some(Acting {
                 machine,
-                told: Some(told),
+                told: Some((told, Bounds::NONE)),
             }),
             ..Account::default()
         };

@@ -75,6 +75,7 @@ impl BlockImage {
         closed_dl: 0,
         urrs: 0,
         before_qos: 0,
+        units: 0,
         bounds: Vec::new(),
         near: [0; 2],
     };

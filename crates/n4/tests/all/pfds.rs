@@ -360,7 +360,7 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
         let now = world.now;
         world
             .n4
-            .handle_counter_reached(now, index, (urr, five), reached(0));
+            .handle_counter_reached(now, index, (urr, five), None, reached(0));
         for sent in world.run() {
             let Message::SessionReportRequest(request) = sent.message() else {
                 panic!("{:?}", sent.message())
@@ -382,7 +382,7 @@ fn each_threshold_of_events_has_a_report_with_a_time_and_no_volume() {
     let now = world.now;
     world
         .n4
-        .handle_counter_reached(now, index, (urr, five), reached(8));
+        .handle_counter_reached(now, index, (urr, five), None, reached(8));
     let sent = world.run();
     let Message::SessionReportRequest(request) = sent[0].message() else {
         panic!("{:?}", sent[0].message())

@@ -432,7 +432,10 @@ impl SessionRules {
 
     /// Whether a URR counts that does not while charging is paused.
     pub fn is_charging(&self) -> bool {
-        self.rest.urrs.iter().any(|urr| urr.heeds_pause() && !urr.is_paused())
+        self.rest
+            .urrs
+            .iter()
+            .any(|urr| urr.heeds_pause() && !urr.is_paused())
     }
 
     /// Stops the measurement of all URRs that a Pause of Charging is for, or resumes it, whatever stopped it (TS 29.244

@@ -138,7 +138,7 @@ impl<'a> Ways<'a> {
     ) -> bool {
         match block.count_with_units(verdict.urrs, octets as u64, self.second) {
             Counted::PASSED => true,
-            counted => self.reached(block, counted),
+            counted => self.reached(block.session(), counted),
         }
     }
 

@@ -100,7 +100,7 @@ fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_g
     let cases: [(Edit, bool); 3] = [
         (|_| {}, true),
         (|image| image.seid += 100, false),
-        (|image| image.fresh_urrs = vec![UrrId(9)], false),
+        (|image| image.fresh_urrs = vec![UrrId(9)].into(), false),
     ];
     for (edit, goes_on) in cases {
         let mut case = Case::new(LIMITS, ApplyAction::DROP);
@@ -130,7 +130,7 @@ fn a_threshold_below_what_is_counted_is_told_without_a_packet() {
     (0..2).for_each(|number| drop(case.world.send(1, &numbered(number))));
     assert_eq!(told_dropped(&mut case.world), 0);
     let mut image = case.image.clone();
-    image.dropped[0].threshold.packets = Some(2);
+    image.dropped.made()[0].threshold.packets = Some(2);
     case.replace(image, Farewell::default());
     assert_eq!(told_dropped(&mut case.world), 1);
     case.world.send(1, &numbered(2));

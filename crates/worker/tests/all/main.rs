@@ -14,6 +14,7 @@ mod inactivity;
 mod oracle;
 mod oracle_nat;
 mod packets;
+mod pause;
 mod quotas;
 mod rates;
 mod recirculation;

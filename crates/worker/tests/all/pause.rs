@@ -1,7 +1,7 @@
 //! Pause of Charging over GTP-U (NSPOC, TS 29.244 §5.30): what of the node downstream is heeded and told to Control,
 //! and what the nodes upstream are told when downlink packets are dropped.
 
-mod common;
+use crate::common;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
