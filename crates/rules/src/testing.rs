@@ -46,6 +46,9 @@ pub const N9_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 9, 1);
 pub const GNB: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 7);
 /// The identifier of an application with events: connections of TCP, and requests of DNS.
 pub const EVENTFUL: [u8; 3] = *b"app";
+
+/// An application of which every packet is an event.
+pub const ALL_EVENTS: [u8; 3] = *b"all";
 /// A UE.
 pub const UE: Ipv4Addr = Ipv4Addr::new(10, 45, 0, 2);
 /// The same UE's IPv6 prefix, a /64.
@@ -94,10 +97,10 @@ pub fn network() -> Network {
     network.expect("a network without contradictions")
 }
 
-/// The events of [`EVENTFUL`].
+/// The events of [`EVENTFUL`] and [`ALL_EVENTS`].
 fn events() -> Vec<(Box<[u8]>, EventLogic)> {
     let logic = EventLogic::TCP_CONNECTION.with(EventLogic::DNS_REQUEST);
-    vec![(EVENTFUL.into(), logic)]
+    vec![(EVENTFUL.into(), logic), (ALL_EVENTS.into(), EventLogic::PACKET)]
 }
 
 fn instance(

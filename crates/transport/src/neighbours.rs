@@ -43,8 +43,9 @@ pub struct NeighboursConfig {
     pub reachable: Duration,
     /// How long an unreachable neighbour is left alone. Default 5 s.
     pub hold: Duration,
-    /// How long the answer of a router that routes lead through is believed, and the time between questions to it:
-    /// `2 * attempts` without an answer, and its paths go to others. Default 1 s.
+    /// How long the answer of a router that routes lead through is believed. Then it is asked again, every
+    /// [`retry`](Self::retry) or as often as this; `2 * attempts` without an answer, and its paths go to others. Default
+    /// 1 s.
     pub router_check: Duration,
     /// Entries, static and gateways included. Default 16,384.
     pub capacity: usize,
@@ -482,9 +483,9 @@ impl Neighbours {
         } = self.config;
         match entry.wanted {
             WantedBy::Configuration => Pace {
-                retry: router_check,
+                retry: retry.min(router_check),
                 reachable: router_check,
-                hold: router_check,
+                hold: hold.min(router_check),
             },
             WantedBy::Rules | WantedBy::Traffic => Pace {
                 retry,

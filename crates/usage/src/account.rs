@@ -71,6 +71,14 @@ impl Account {
         }
     }
 
+    /// The counter of events may have begun anew where nobody told: it went and came again with a change that was
+    /// taken back.
+    pub(crate) fn notice(&mut self, count: UrrCount) {
+        if count.events < self.reported.events {
+            self.reported.events = 0;
+        }
+    }
+
     /// There is no counter of events any more: what it had and was not told is not measured.
     pub(crate) fn forget_events(&mut self) {
         (self.reported.events, self.carried.events) = (0, 0);

@@ -44,6 +44,10 @@ pub struct Counted<'a> {
     pub count: UrrCount,
 }
 
+/// Reports of one URR that one look at its events may bring, beside the first: a threshold far below what waits is
+/// reported once more with the next event.
+const MOST_AT_ONCE: usize = 16;
+
 /// The bounds of counters by their slots: of each URR that of octets, then of each that has one that of events.
 fn by_slot(urrs: &[Urr], bounds: Vec<(Bounds, Bounds)>) -> Vec<Bounds> {
     let events = urrs.iter().zip(&bounds).filter(|(urr, _)| urr.counts_events());
@@ -228,8 +232,38 @@ impl UsageBook {
         self.report_all(now, urrs, counted, &due)
     }
 
-    /// Draws the consequences of these counts, and of what counters have `told` beside. Gives the reports that are due.
+    /// Draws the consequences of these counts, and of what counters have `told` beside. Gives the reports that are due:
+    /// of events, of which a report has as many as the threshold is, perhaps several.
     pub fn settle(
+        &mut self,
+        now: Nanos,
+        urrs: &[Urr],
+        counted: &[(UrrId, UrrCount)],
+        told: &[(UrrId, Reached)],
+    ) -> Vec<UsageReport> {
+        let mut reports = self.settle_once(now, urrs, counted, told);
+        for _ in 0..MOST_AT_ONCE {
+            if !self.has_events_due(urrs, counted) {
+                break;
+            }
+            reports.extend(self.settle_once(now, urrs, counted, &[]));
+        }
+        reports
+    }
+
+    /// Whether more events wait than a threshold is.
+    fn has_events_due(&self, urrs: &[Urr], counted: &[(UrrId, UrrCount)]) -> bool {
+        let counting = urrs.iter().filter(|urr| urr.counts_events());
+        let mut counted = counting.filter_map(|urr| of(urrs, counted, urr.id));
+        counted.any(|Counted { urr, count }| {
+            self.account(urr.id).is_some_and(|account| {
+                let machine = account.acting.as_ref().map(|acting| &acting.machine);
+                machine.is_some_and(|machine| machine.has_events_due(urr, account.used(count)))
+            })
+        })
+    }
+
+    fn settle_once(
         &mut self,
         now: Nanos,
         urrs: &[Urr],
@@ -259,6 +293,7 @@ impl UsageBook {
     ) -> UsageTriggers {
         let setting = self.setting;
         let settle = |account: &mut Account| {
+            account.notice(count);
             let used = account.used(count);
             let machine = account.machine_mut()?;
             Some(machine.settle(urr, (used, told), (now.into(), setting)))
@@ -529,6 +564,7 @@ impl UsageBook {
     /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.
     pub fn carry(&mut self, urr: UrrId, counted: UrrCount) {
         self.change(urr, |account| {
+            account.notice(counted);
             account.carried = account.used(counted);
             account.reported = UrrCount::default();
         });
@@ -576,6 +612,7 @@ fn report(
         }
         return account.tell(urr, triggers, now);
     }
+    account.notice(count);
     let mut used = account.used(count);
     let all_events = used.events;
     if let Some(machine) = account.machine_mut() {

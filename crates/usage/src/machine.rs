@@ -252,6 +252,10 @@ impl Machine {
     /// A request has given these terms anew. What is measured counts against the new ones (TS 29.244 §5.2.2.3.1).
     pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment, setting: Setting) {
         let terms = urr.terms();
+        if !urr.counts_events() {
+            (self.event_threshold, self.event_again, self.event_quota) = (None, None, None);
+            self.exhausted.0 &= !Exhausted::EVENTS;
+        }
         if what.volume_threshold {
             self.volume_again = volume(urr.volume_threshold.as_deref());
             self.volume_threshold = self.volume_again;
@@ -403,11 +407,8 @@ impl Machine {
             self.exhausted.0 |= spent;
             due |= asked(urr, ReportingTriggers::VOLQU, UsageTriggers::VOLQU);
         }
-        if self
-            .event_threshold
-            .is_some_and(|left| left > 0 && used.events >= left)
-        {
-            due |= asked(urr, ReportingTriggers::EVETH, UsageTriggers::EVETH);
+        if self.has_events_due(urr, used) {
+            due |= UsageTriggers::EVETH;
         }
         let has_events = !self.exhausted.has(Exhausted::EVENTS);
         if has_events && self.event_quota.is_some_and(|left| used.events >= left) {
@@ -532,6 +533,12 @@ impl Machine {
     /// A report that measures nothing is made for these reasons.
     pub(crate) fn told(&mut self, triggers: UsageTriggers) {
         self.pending = UsageTriggers(self.pending.0 & !triggers.0);
+    }
+
+    /// Whether there are as many events among `used` as the threshold is, and that is to be reported.
+    pub(crate) fn has_events_due(&self, urr: &Urr, used: UrrCount) -> bool {
+        let is_reached = |left: u64| left > 0 && used.events >= left;
+        self.event_threshold.is_some_and(is_reached) && urr.triggers.contains(ReportingTriggers::EVETH)
     }
 
     /// The events among `used` that a report for these reasons tells of: it says that as many came as its threshold is,

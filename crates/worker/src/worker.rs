@@ -467,12 +467,14 @@ impl<I: Io> Worker<I> {
             self.expect_neighbours(packets, now);
             self.tell_of_dropped(now);
             self.redirect_wanted(packets, now);
-            self.tell_senders(now);
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
         if !self.mirrors.wanted.is_empty() {
             self.copy_wanted();
+        }
+        if !self.undelivered.is_empty() {
+            self.tell_senders(now);
         }
         let descriptors = &self.descriptors[..packets];
         let blocks = &mut self.sessions.blocks;

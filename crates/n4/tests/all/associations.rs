@@ -38,6 +38,7 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::TREU)
     .union(UpFunctionFeatures::QUOAC)
     .union(UpFunctionFeatures::QUASF)
+    .union(UpFunctionFeatures::NSPOC)
     .union(UpFunctionFeatures::BUCP);
 
 #[test]

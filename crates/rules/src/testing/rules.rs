@@ -7,7 +7,7 @@ use packet::{Ppi, Qfi, Teid};
 use proptest::prelude::*;
 
 use super::packets::TEIDS;
-use super::{EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
+use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
     Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
     FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
@@ -372,8 +372,9 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
 fn with_events(mut pdr: Pdr, urrs: &[Urr]) -> Pdr {
     let counts_events = |id: &UrrId| urrs.get(id.0 as usize).is_some_and(Urr::counts_events);
     if pdr.pdi.application.is_none() && pdr.urrs.iter().any(counts_events) {
+        let id = if pdr.id.0 % 2 == 0 { EVENTFUL } else { ALL_EVENTS };
         pdr.pdi.application = Some(Application {
-            id: EVENTFUL.into(),
+            id: id.into(),
             flows: ["permit out ip from any to any".parse().expect("a description")].into(),
         });
     }
@@ -402,7 +403,7 @@ fn any_plain_urr() -> impl Strategy<Value = Urr> {
         1 => Just(MeasurementInformation::ASPOC),
     ];
     let method = prop_oneof![
-        3 => Just(MeasurementMethod::VOLUM),
+        1 => Just(MeasurementMethod::VOLUM),
         1 => Just(MeasurementMethod(MeasurementMethod::VOLUM.0 | MeasurementMethod::EVENT.0))
     ];
     (terms, information, method).prop_map(|(terms, information, method)| Urr {

@@ -141,6 +141,12 @@ impl Prefix {
 }
 
 impl Prefix {
+    /// The broadcast address of the link, if it has one (RFC 922 §7, RFC 3021 §2.1).
+    pub(super) fn broadcast(self) -> Option<IpAddr> {
+        let (address, length) = self.ipv4().filter(|(_, length)| *length <= 30)?;
+        Some((address | Ipv4Addr::from_bits(u32::MAX >> length)).into())
+    }
+
     pub(super) fn ipv4(self) -> Option<(Ipv4Addr, u8)> {
         match self.address {
             IpAddr::V4(address) => Some((address, self.length)),

@@ -369,6 +369,16 @@ fn check_next_hop(
     {
         return Err(Fault::new(via, format!("via: {} is our own address", via.value)));
     }
+    if instance
+        .addresses
+        .iter()
+        .any(|address| address.value.broadcast() == Some(via.value))
+    {
+        return Err(Fault::new(
+            via,
+            format!("via: {} is the broadcast address of the link", via.value),
+        ));
+    }
     if !instance
         .addresses
         .iter()

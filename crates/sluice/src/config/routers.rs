@@ -14,7 +14,8 @@ use super::{Bounded, InstanceConfig, Role, RouteConfig};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoutersConfig {
-    /// Milliseconds between two questions by ARP or ND; six without an answer, and what can goes by others; 1000.
+    /// Milliseconds from an answer by ARP or ND to the next question; six without an answer, a second apart or less, and
+    /// what can goes by others; 1000.
     #[serde(default = "RoutersConfig::default_check")]
     pub check_ms: Bounded<100, 60_000>,
 }
@@ -24,7 +25,7 @@ impl RoutersConfig {
         Bounded::new(1000)
     }
 
-    /// The time between two questions.
+    /// The time from an answer to the next question.
     #[must_use]
     pub const fn check(&self) -> Duration {
         Duration::from_millis(self.check_ms.value())

@@ -757,6 +757,11 @@ fn routes_to_one_prefix_share_packets_where_they_can() {
         &format!("mac: '02:00:00:00:00:fe'}}{many}]"),
     ));
     assert!(many.contains("0.0.0.0/0: more than 16 routes in VRF 0"), "{many}");
+    let broadcast = mistake("via: 10.200.0.254", "via: 10.200.0.255");
+    assert!(
+        broadcast.contains("10.200.0.255 is the broadcast address of the link"),
+        "{broadcast}"
+    );
     let slow = refusal(&format!("{GOOD}routers: {{check_ms: 99}}\n"));
     assert!(slow.contains("99") && slow.contains("100"), "{slow}");
 }

@@ -478,7 +478,7 @@ fn prepare(now: Nanos, neighbours: &SharedNeighbours, network: &Network, fixed: 
         // There is room: capacity is far above what a configuration can name.
         let _ = neighbours.add_static(neighbour.instance, neighbour.address, neighbour.mac);
     }
-    let _ = neighbours.balance(now, network.groups());
+    neighbours.balance(now, network.groups());
     for (instance, gateway) in Routes::new(network).gateways() {
         if neighbours.find(instance, gateway).is_none() {
             let _ = neighbours.pin(now, instance, gateway);

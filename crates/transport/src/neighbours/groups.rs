@@ -4,7 +4,7 @@
 use flow::{AdjacencyId, Nanos};
 use rules::network::multipath::{self, GroupId, PATHS, next_of};
 
-use super::{AdjacencyChange, NeighbourError, Neighbours, adjacency};
+use super::{AdjacencyChange, Neighbours, adjacency};
 use crate::adjacencies::Paths;
 
 /// All groups, by [`GroupId`].
@@ -30,23 +30,18 @@ impl Groups {
 }
 
 impl Neighbours {
-    /// Takes in all groups, in the order of their ids, and asks for their routers from now on.
-    ///
-    /// # Errors
-    /// [`NeighbourError`].
-    pub fn balance(&mut self, now: Nanos, groups: &[multipath::Group]) -> Result<(), NeighbourError> {
+    /// Takes in all groups, in the order of their ids, and asks for their routers from now on. One that cannot be a
+    /// neighbour, or that there is no room for, has no paths.
+    pub fn balance(&mut self, now: Nanos, groups: &[multipath::Group]) {
         for group in groups {
-            let routers = group
-                .iter()
-                .map(|&(instance, address)| self.pin(now, instance, address));
-            let routers = routers.collect::<Result<_, _>>()?;
+            let pin = |&(instance, address): &_| self.pin(now, instance, address).ok();
+            let routers: Vec<AdjacencyId> = group.iter().filter_map(pin).collect();
             self.groups.all.push(Group {
-                routers,
+                routers: routers.into(),
                 paths: [None; PATHS as usize],
             });
             self.publish_paths(self.groups.all.len() - 1, None);
         }
-        Ok(())
     }
 
     /// The slot of a path; `None` without that group.
@@ -148,7 +143,7 @@ mod tests {
             };
             let mut table = Neighbours::new(config, vec![interface]);
             let group = [router(2), router(3)];
-            table.balance(Nanos(0), &[group.into()]).expect("there is room");
+            table.balance(Nanos(0), &[group.into()]);
             let known = BTreeMap::new();
             Self {
                 table,

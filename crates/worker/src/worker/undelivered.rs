@@ -82,7 +82,9 @@ impl<I: Io> Worker<I> {
         let (descriptor, bytes) = (&self.descriptors[place], self.burst[place].data());
         let tuple = descriptor.tuple(bytes).ok()?;
         let start = usize::from(descriptor.offset);
-        let packet = bytes.get(start..start + usize::from(descriptor.octets))?;
+        // As much of it as lies in one piece: no more is quoted than that has.
+        let end = (start + usize::from(descriptor.octets)).min(bytes.len());
+        let packet = bytes.get(start..end)?;
         let (source, error) = match (tuple.addrs, mtu) {
             (Addrs::V4 { .. }, None) => (home.ipv4?.into(), IcmpError::TTL_EXPIRED_V4),
             (Addrs::V6 { .. }, None) => (home.ipv6?.into(), IcmpError::HOP_LIMIT_EXPIRED_V6),
