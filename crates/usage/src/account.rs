@@ -147,7 +147,7 @@ mod place {
     pub(super) const END: u32 = EVENTS_TOLD + 2;
 }
 
-const _: () = assert!(place::END < u64::BITS && 1 + place::END as usize <= MOST_WORDS);
+const _: () = assert!(place::END < u64::BITS && (place::END as usize) < MOST_WORDS);
 
 /// The words at so many places from `first` on.
 const fn places(first: u32, count: u32) -> u64 {

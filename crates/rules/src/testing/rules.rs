@@ -372,7 +372,10 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
 fn with_events(mut pdr: Pdr, urrs: &[Urr]) -> Pdr {
     let counts_events = |id: &UrrId| urrs.get(id.0 as usize).is_some_and(Urr::counts_events);
     if pdr.pdi.application.is_none() && pdr.urrs.iter().any(counts_events) {
-        let id = if pdr.precedence.0 % 2 == 0 { EVENTFUL } else { ALL_EVENTS };
+        let id = match pdr.precedence.0.is_multiple_of(2) {
+            true => EVENTFUL,
+            false => ALL_EVENTS,
+        };
         pdr.pdi.application = Some(Application {
             id: id.into(),
             flows: ["permit out ip from any to any".parse().expect("a description")].into(),
