@@ -382,8 +382,8 @@ fn changes_of(edited: Edited) -> Changes {
             changes.create_pdrs = vec![added];
         }
         Edited::RemovePdr(id) => changes.remove_pdrs = vec![PdrId(u16::from(id))],
-        Edited::Urr(id, true) => changes.create_urrs = vec![Urr::volume(UrrId(u32::from(id)))].into(),
-        Edited::Urr(id, false) => changes.remove_urrs = vec![UrrId(u32::from(id))].into(),
+        Edited::Urr(id, true) => changes.create_urrs = vec![Urr::volume(UrrId(u32::from(id)))],
+        Edited::Urr(id, false) => changes.remove_urrs = vec![UrrId(u32::from(id))],
         Edited::Query => changes.query = Query::All(Vec::new()),
         Edited::Rename => {}
         Edited::Nonsense => changes.remove_fars = vec![FarId(1)],
