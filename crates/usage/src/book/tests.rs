@@ -127,3 +127,47 @@ fn usage_before_qos_has_a_report_and_a_number_of_its_own() {
         (None, 4, 5)
     );
 }
+
+#[test]
+fn events_that_are_counted_anew_do_not_run_under() {
+    let terms = rules::model::UrrTerms {
+        event_threshold: Some(10),
+        event_quota: Some(100),
+        ..rules::model::UrrTerms::NONE
+    };
+    let urr = Urr {
+        method: MeasurementMethod(MeasurementMethod::VOLUM.0 | MeasurementMethod::EVENT.0),
+        triggers: ReportingTriggers::EVETH,
+        terms: Some(Box::new(terms)),
+        ..Urr::volume(URR)
+    };
+    let mut book = UsageBook::default();
+    book.follow(Nanos::ZERO, std::slice::from_ref(&urr), &[]);
+    let counted = |packets: u64, events: u64| {
+        let count = UrrCount {
+            events,
+            ..count(packets)
+        };
+        [(URR, count)]
+    };
+    let urrs = std::slice::from_ref(&urr);
+    let reports = book.settle(Nanos::ZERO, urrs, &counted(20, 10), &[]);
+    assert_eq!(
+        reports
+            .iter()
+            .map(|report| report.count.events)
+            .collect::<Vec<_>>(),
+        [10]
+    );
+    // A change took the counter of events away and was taken back: it is there again, and nothing in it.
+    assert_eq!(book.settle(Nanos::ZERO, urrs, &counted(21, 0), &[]), []);
+    assert_eq!(book.settle(Nanos::ZERO, urrs, &counted(22, 9), &[]), []);
+    let reports = book.settle(Nanos::ZERO, urrs, &counted(23, 10), &[]);
+    assert_eq!(
+        reports
+            .iter()
+            .map(|report| report.count.events)
+            .collect::<Vec<_>>(),
+        [10]
+    );
+}
