@@ -4,7 +4,6 @@
 
 use flow::Nanos;
 use pfcp::Repeated;
-use pfcp::group::UsageReportSessionReport;
 use pfcp::ie::{AdditionalUsageReportsInformation, CpFunctionFeatures, PfcpSrReqFlags, ReportType};
 use pfcp::message::SessionReportRequest;
 use session::{AssociationId, CpFSeid, UsageReport};
@@ -12,7 +11,7 @@ use session::{AssociationId, CpFSeid, UsageReport};
 use crate::endpoint::Endpoint;
 use crate::reports::MOST_USAGE_SENT;
 use crate::requests::Purpose;
-use crate::usage::{event, session_report};
+use crate::usage::{dated, session_report};
 
 /// What goes into a response, and what follows on it.
 pub(crate) fn split(usage: &[UsageReport]) -> (&[UsageReport], &[UsageReport]) {
@@ -48,16 +47,8 @@ impl Endpoint {
         let clock = self.config.clock_unix;
         let mut parts = following.chunks(MOST_USAGE_SENT).peekable();
         while let Some(part) = parts.next() {
-            let usage = part.iter().flat_map(UsageReport::parts);
-            let usage: Vec<_> = usage.collect();
-            let stamps: Vec<_> = usage.iter().map(|one| event(one, clock)).collect();
-            let usage = usage.iter().zip(&stamps);
-            let usage: Vec<_> = usage
-                .map(|(one, stamp)| UsageReportSessionReport {
-                    event_time_stamp: Repeated::new(stamp.as_slice()),
-                    ..session_report(one, clock, None)
-                })
-                .collect();
+            let usage = dated(part, clock);
+            let usage: Vec<_> = usage.iter().map(|one| session_report(one, clock, None)).collect();
             let mut report = SessionReportRequest::new(ReportType::USAR);
             report.usage_report = Repeated::new(&usage);
             report.pfcpsrreq_flags = parts.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);

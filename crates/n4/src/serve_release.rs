@@ -7,7 +7,6 @@
 //! association ends as if it had released it. Meanwhile no session is begun.
 
 use flow::Nanos;
-use pfcp::group::UsageReportSessionReport;
 use pfcp::ie::{
     CpFunctionFeatures, FSeid, GracefulReleasePeriod, PfcpAssociationReleaseRequest, PfcpAuReqFlags,
     PfcpSrReqFlags, ReportType,
@@ -23,7 +22,7 @@ use crate::reports::MOST_USAGE_SENT;
 use crate::requests::Purpose;
 use crate::serve_session::last_status;
 use crate::sets::Route;
-use crate::usage::{event, final_report};
+use crate::usage::{dated, final_report};
 
 /// What an Association Update Request of ours says.
 #[derive(Clone, Copy, Debug)]
@@ -198,16 +197,8 @@ impl Endpoint {
         last: Option<&[PacketRateStatus]>,
     ) {
         let clock = self.config.clock_unix;
-        let usage = usage.iter().flat_map(UsageReport::parts);
-        let usage: Vec<_> = usage.collect();
-        let stamps: Vec<_> = usage.iter().map(|one| event(one, clock)).collect();
-        let usage = usage.iter().zip(&stamps);
-        let usage: Vec<_> = usage
-            .map(|(one, stamp)| UsageReportSessionReport {
-                event_time_stamp: Repeated::new(stamp.as_slice()),
-                ..final_report(one, clock)
-            })
-            .collect();
+        let usage = dated(usage, clock);
+        let usage: Vec<_> = usage.iter().map(|one| final_report(one, clock)).collect();
         let kind = if usage.is_empty() {
             ReportType::UISR
         } else {

@@ -15,7 +15,7 @@ use crate::reports::Events;
 use crate::requests::Purpose;
 use crate::serve_session::{address_of, v4, v6};
 use crate::sets::Route;
-use crate::usage::{application, detected, event, session_report};
+use crate::usage::{Dated, application, dated, detected, session_report};
 
 impl Endpoint {
     /// Sends the reports whose turn has come.
@@ -65,17 +65,16 @@ impl Endpoint {
         let services: Vec<_> = events.downlink.iter().map(service).collect();
         let remotes: Vec<_> = events.errors.iter().map(remote).collect();
         let rules = self.sessions.session(seid).map(|session| session.rules());
-        let of = |one| rules.and_then(|rules| application(one, rules));
-        let applications: Vec<_> = events.usage.iter().map(of).collect();
-        let stamps: Vec<_> = events.usage.iter().map(|one| event(one, clock)).collect();
-        let usage = events.usage.iter().zip(applications.iter().zip(&stamps));
+        let of = |one: &Dated| rules.and_then(|rules| application(&one.usage, rules));
+        let parts = dated(&events.usage, clock);
+        let applications: Vec<_> = parts.iter().map(of).collect();
+        let reports = events.usage.iter();
+        let queries = reports.flat_map(|one| one.parts().map(|_| events.query(one)));
+        let usage = parts.iter().zip(applications.iter().zip(queries));
         let usage: Vec<_> = usage
-            .flat_map(|(one, (application, stamp))| {
-                one.parts().map(move |part| UsageReportSessionReport {
-                    application_detection_information: detected(application),
-                    event_time_stamp: Repeated::new(stamp.as_slice()),
-                    ..session_report(&part, clock, events.query(one))
-                })
+            .map(|(one, (application, query))| UsageReportSessionReport {
+                application_detection_information: detected(application),
+                ..session_report(one, clock, query)
             })
             .collect();
         let mut report = SessionReportRequest::new(report_type);

@@ -1,6 +1,7 @@
 //! Usage reports in their three forms: in a modification response, a deletion response, and a report
 //! (TS 29.244 §7.5.5.2, §7.5.7.2, §7.5.8.3).
 
+use pfcp::Repeated;
 use pfcp::group::{
     ApplicationDetectionInformation, UsageReportSessionDeletion, UsageReportSessionModification,
     UsageReportSessionReport,
@@ -47,8 +48,28 @@ fn duration(usage: &UsageReport) -> Option<DurationMeasurement> {
     seconds.map(|seconds| DurationMeasurement(seconds.0))
 }
 
+/// A report, and what its form in a Session Report Request points to.
+pub(crate) struct Dated {
+    pub(crate) usage: UsageReport,
+    /// When the event came that it is made for.
+    event: Option<TimeStamp>,
+}
+
+impl Dated {
+    fn new(usage: UsageReport, clock: u64) -> Self {
+        let event = event(&usage, clock);
+        Self { usage, event }
+    }
+}
+
+/// The parts of reports, in their order.
+pub(crate) fn dated<'a>(usage: impl IntoIterator<Item = &'a UsageReport>, clock: u64) -> Vec<Dated> {
+    let parts = usage.into_iter().flat_map(UsageReport::parts);
+    parts.map(|part| Dated::new(part, clock)).collect()
+}
+
 /// When the event came that a report is made for: the report is made as soon as it is known.
-pub(crate) fn event(usage: &UsageReport, clock: u64) -> Option<TimeStamp> {
+fn event(usage: &UsageReport, clock: u64) -> Option<TimeStamp> {
     let triggers = UsageTriggers::EVETH.with(UsageTriggers::EVEQU);
     let is_for_one = usage.triggers.intersects(triggers) && usage.count.events > 0;
     is_for_one.then(|| TimeStamp::from_unix(unix(clock, usage.end)))
@@ -100,21 +121,24 @@ pub(crate) fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSes
 }
 
 /// For the last Session Report Request of a session that ends at our side.
-pub(crate) fn final_report(usage: &UsageReport, clock: u64) -> UsageReportSessionReport<'static> {
-    let mut usage = *usage;
-    if usage.triggers.contains(UsageTriggers::TERMR) {
-        usage.triggers = UsageTriggers(usage.triggers.0 & !UsageTriggers::TERMR.0) | UsageTriggers::TEBUR;
+pub(crate) fn final_report(one: &Dated, clock: u64) -> UsageReportSessionReport<'_> {
+    let mut report = session_report(one, clock, None);
+    let triggers = one.usage.triggers;
+    if triggers.contains(UsageTriggers::TERMR) {
+        let others = UsageTriggers(triggers.0 & !UsageTriggers::TERMR.0);
+        report.usage_report_trigger = trigger(others | UsageTriggers::TEBUR);
     }
-    session_report(&usage, clock, None)
+    report
 }
 
 /// For a Session Report Request; `reference` is that of the query that it goes on to answer.
 pub(crate) fn session_report(
-    usage: &UsageReport,
+    one: &Dated,
     clock: u64,
     reference: Option<QueryUrrReference>,
-) -> UsageReportSessionReport<'static> {
-    let mut report = filled!(UsageReportSessionReport, usage, clock);
+) -> UsageReportSessionReport<'_> {
+    let mut report = filled!(UsageReportSessionReport, &one.usage, clock);
+    report.event_time_stamp = Repeated::new(one.event.as_slice());
     report.query_urr_reference = reference;
     report
 }
@@ -181,7 +205,8 @@ mod tests {
     #[test]
     fn a_report_has_the_octets_the_seconds_and_the_times() {
         let triggers = UsageTriggers::VOLTH | UsageTriggers::QUVTI;
-        let report = session_report(&usage(3, triggers), CLOCK, Some(QueryUrrReference(5)));
+        let one = Dated::new(usage(3, triggers), CLOCK);
+        let report = session_report(&one, CLOCK, Some(QueryUrrReference(5)));
         assert_eq!((report.urr_id, report.ur_seqn), (UrrId(7), UrSeqn(3)));
         assert_eq!(report.usage_report_trigger, Trigger::VOLTH | Trigger::QUVTI);
         assert_eq!(report.usage_report_trigger.octets(), 3);
@@ -195,6 +220,7 @@ mod tests {
             tells_packets: true,
             ..usage(2, triggers)
         };
+        let counted = Dated::new(counted, CLOCK);
         let volume = session_report(&counted, CLOCK, None).volume_measurement.unwrap();
         assert_eq!(
             (
@@ -224,23 +250,43 @@ mod tests {
         let time = deletion_report(&usage(1, UsageTriggers::TERMR), CLOCK);
         assert_eq!(time.volume_measurement, None);
         assert!(time.duration_measurement.is_some());
-        let start = session_report(&usage(3, UsageTriggers::START), CLOCK, None);
+        let start = Dated::new(usage(3, UsageTriggers::START), CLOCK);
+        let start = session_report(&start, CLOCK, None);
         assert_eq!(
             (start.volume_measurement, start.duration_measurement),
             (None, None)
         );
         assert_eq!((start.start_time, start.end_time), (None, None));
         let both = UsageTriggers::START | UsageTriggers::PERIO;
-        let both = session_report(&usage(3, both), CLOCK, None);
+        let both = Dated::new(usage(3, both), CLOCK);
+        let both = session_report(&both, CLOCK, None);
         assert!(both.volume_measurement.is_some() && both.start_time.is_some());
     }
 
     #[test]
     fn the_user_plane_that_ends_a_session_says_so() {
-        let report = final_report(&usage(2, UsageTriggers::TERMR | UsageTriggers::LIUSA), CLOCK);
-        assert_eq!(report.usage_report_trigger, Trigger::TEBUR | Trigger::LIUSA);
-        let report = final_report(&usage(2, UsageTriggers::VOLTH), CLOCK);
-        assert_eq!(report.usage_report_trigger, Trigger::VOLTH);
+        let trigger = |triggers| {
+            let one = Dated::new(usage(2, triggers), CLOCK);
+            final_report(&one, CLOCK).usage_report_trigger
+        };
+        let last = trigger(UsageTriggers::TERMR | UsageTriggers::LIUSA);
+        assert_eq!(last, Trigger::TEBUR | Trigger::LIUSA);
+        assert_eq!(trigger(UsageTriggers::VOLTH), Trigger::VOLTH);
+    }
+
+    #[test]
+    fn the_part_that_has_the_events_says_when_one_came() {
+        let report = UsageReport {
+            before_qos: Some(UrrCount::default()),
+            ..usage(6, UsageTriggers::EVETH)
+        };
+        let parts = dated([&report], CLOCK);
+        let stamps = parts
+            .iter()
+            .map(|one| session_report(one, CLOCK, None).event_time_stamp.len());
+        assert_eq!(stamps.collect::<Vec<_>>(), [1, 0]);
+        let other = dated([&usage(6, UsageTriggers::VOLTH)], CLOCK);
+        assert!(session_report(&other[0], CLOCK, None).event_time_stamp.is_empty());
     }
 
     #[test]

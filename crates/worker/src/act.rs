@@ -89,7 +89,7 @@ impl Plan {
 
 impl Act<'_> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
-    /// told of, or redirected, or its sender told.
+    /// told of, or redirected.
     #[inline(never)]
     pub fn act<B: PacketBuf + Ingress>(
         &mut self,
@@ -121,8 +121,7 @@ impl Act<'_> {
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
         self.rewrite(burst, descriptors);
-        let tells = !self.discarded.is_empty() || !self.ways.undelivered.is_empty();
-        buffers || tells || !self.ways.missing.is_empty()
+        buffers || !self.ways.missing.is_empty() || !self.discarded.is_empty()
     }
 
     /// Puts into each packet's buffer what its plan says.

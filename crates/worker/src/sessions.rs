@@ -534,10 +534,10 @@ impl Sessions {
         let session = image.session;
         let account = self.carried(session, installed);
         self.change_keys(session, &image);
-        let urrs = (image.urr_ids.len() + image.events.urrs.len()) as u8;
+        let counters = image.rules.urr_counters() as u8;
         let old = self.slots[session.index()].replace(Slot::new(image, installed, account));
         // What is reached under other bounds is found at once, too.
-        for slot in 0..urrs {
+        for slot in 0..counters {
             self.blocks.look_at_bounds(installed.block, slot);
         }
         old.map(Slot::into_image)
@@ -549,7 +549,7 @@ impl Sessions {
         let Some(slot) = self.slots.get(session.index()).and_then(Option::as_ref) else {
             return Default::default();
         };
-        let counters = (slot.image.urr_ids.len() + slot.image.events.urrs.len()) as u8;
+        let counters = slot.image.rules.urr_counters() as u8;
         let block = slot.installed.block;
         (0..counters).for_each(|slot| self.blocks.halve_limit(block, slot));
         let counters = self.at(session).map(|slot| self.counters(slot, |_| true));

@@ -4,6 +4,7 @@
 //! into what a worker runs. Nothing here knows the wire, a worker or a packet.
 
 mod application;
+mod counters;
 mod edit;
 mod endpoint;
 mod far;

@@ -168,13 +168,11 @@ impl<'a> Act<'a> {
         descriptor: &mut Descriptor,
         verdict: &mut Verdict,
     ) -> Result<(), DropReason> {
-        let block = live(self.blocks, verdict)?;
-        if !block.has_before_qos(verdict.urrs) {
+        if !self.counts_events(verdict) {
             return Ok(());
         }
-        let image = self.images.at(block.session());
-        let mask = image.map_or(0, SessionImage::event_mask);
-        let Some(image) = image.filter(|_| verdict.urrs & mask != 0) else {
+        let session = live(self.blocks, verdict)?.session();
+        let Some(image) = self.images.at(session) else {
             return Ok(());
         };
         let tuple = descriptor.tuple(buf.data())?;
@@ -184,7 +182,7 @@ impl<'a> Act<'a> {
             .of(verdict.pdr)
             .detects(&tuple, packet.unwrap_or_default())
         {
-            verdict.urrs &= !mask;
+            verdict.urrs &= !image.event_mask();
             descriptor.verdict.urrs = verdict.urrs;
         }
         Ok(())

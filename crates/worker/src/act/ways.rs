@@ -136,10 +136,8 @@ impl<'a> Ways<'a> {
         verdict: &Verdict,
         octets: usize,
     ) -> bool {
-        match block.count_with_units(verdict.urrs, octets as u64, self.second) {
-            Counted::PASSED => true,
-            counted => self.reached(block.session(), counted),
-        }
+        let counted = block.count_with_units(verdict.urrs, octets as u64, self.second);
+        counted == Counted::PASSED || self.reached(block.session(), counted)
     }
 
     /// Counts a packet, as an event too; one that a limit does not allow goes no further.

@@ -1,0 +1,227 @@
+//! What is tested: the book over a worker's real counters.
+
+use super::*;
+
+/// The book and a worker's block, together as control and worker are, but at once.
+pub struct Engine {
+    pub now: u64,
+    pub urrs: Vec<Urr>,
+    pub book: UsageBook,
+    pub blocks: Blocks,
+    pub block: BlockRef,
+    pub generation: u32,
+    pub reports: Vec<UsageReport>,
+}
+
+impl Engine {
+    pub fn new(urrs: &[Urr]) -> Self {
+        let book = UsageBook::new(SETTING);
+        let mut engine = Self {
+            now: 0,
+            urrs: urrs.to_vec(),
+            blocks: Blocks::new(4, 32).unwrap(),
+            block: BlockRef(0),
+            generation: 0,
+            reports: Vec::new(),
+            book,
+        };
+        let bounds = engine.book.preview(engine.now(), urrs, &[]);
+        engine.install(bounds.clone());
+        engine.book.follow(engine.now(), urrs, &[]);
+        engine.book.told(urrs, &bounds);
+        engine
+    }
+
+    pub fn now(&self) -> Nanos {
+        Nanos::from_secs(self.now)
+    }
+
+    /// The URRs that count events by the slots of those counters, behind those of all.
+    pub fn event_slots(&self) -> Vec<(u8, usize)> {
+        let urrs = self.urrs.iter().enumerate();
+        let counting = urrs
+            .filter(|(_, urr)| urr.counts_events())
+            .map(|(place, _)| place);
+        (URRS as u8..).zip(counting).collect()
+    }
+
+    /// The counters of events of these URRs.
+    pub fn events_of(&self, urrs: u8) -> u64 {
+        let slots = self.event_slots().into_iter();
+        slots
+            .filter(|(_, urr)| urrs >> urr & 1 == 1)
+            .fold(0, |mask, (slot, _)| mask | 1 << slot)
+    }
+
+    pub fn image(&self, bounds: Vec<Bounds>) -> BlockImage {
+        BlockImage {
+            urrs: (URRS + self.event_slots().len()) as u8,
+            units: self.events_of(u8::MAX),
+            bounds,
+            ..BlockImage::default()
+        }
+    }
+
+    pub fn install(&mut self, bounds: Vec<Bounds>) {
+        let installed = self.blocks.install(SessionIndex(0), &self.image(bounds)).unwrap();
+        (self.block, self.generation) = (installed.block, installed.generation);
+        for (slot, _) in self.event_slots() {
+            self.blocks.look_at_bounds(self.block, slot);
+        }
+    }
+
+    /// What the worker answers to a query: times once.
+    pub fn counts(&mut self) -> Vec<(UrrId, UrrCount)> {
+        for (slot, urr) in (0..).zip(&self.urrs) {
+            if let Some(times) = self.blocks.take_times(self.block, slot) {
+                self.book.heard(urr.id, times);
+            }
+        }
+        let block = self.blocks.get(self.block).unwrap();
+        let slots = (0..).zip(&self.urrs);
+        let mut counts: Vec<_> = slots
+            .map(|(slot, urr)| (urr.id, block.urr(slot).unwrap()))
+            .collect();
+        for (slot, urr) in self.event_slots() {
+            let events = block.urr(slot).unwrap();
+            counts[urr].1.events = events.ul_octets + events.dl_octets;
+        }
+        counts
+    }
+
+    /// Whether it was counted.
+    pub fn packet(&mut self, urrs: u8, downlink: bool, octets: u16, event: bool) -> bool {
+        let events = self.events_of(urrs);
+        let all = u64::from(urrs) | events;
+        let direction = if downlink {
+            Direction::Downlink
+        } else {
+            Direction::Uplink
+        };
+        let second = Second::of(self.now());
+        let mut live = self
+            .blocks
+            .live_at(self.block, self.generation, direction)
+            .unwrap();
+        if live.is_stopped(all) {
+            if live.knock(all) {
+                self.reached(all);
+            }
+            return false;
+        }
+        let counting = if event { all } else { urrs.into() };
+        let counted = live.count_with_units(counting, octets.into(), second);
+        if counted.action.is_some() {
+            live.knock(counted.limits);
+        }
+        if counted.watermarks | counted.limits != 0 {
+            self.reached(counted.watermarks | counted.limits);
+        }
+        counted.action.is_none()
+    }
+
+    pub fn reached(&mut self, slots: u64) {
+        let counts = self.counts();
+        let block = self.blocks.get(self.block).unwrap();
+        let is_due = |slot: &u8| slots >> slot & 1 == 1;
+        let due = (0..URRS as u8).filter(is_due);
+        let octets = due.map(|slot| (self.urrs[usize::from(slot)].id, block.reached(slot)));
+        let due = self.event_slots().into_iter().filter(|(slot, _)| is_due(slot));
+        let events = due.map(|(slot, urr)| (self.urrs[urr].id, block.reached(slot).of_events()));
+        let told: Vec<_> = octets.chain(events).collect();
+        let reports = self.book.settle(self.now(), &self.urrs, &counts, &told);
+        self.reports.extend(reports);
+        self.tell(false);
+    }
+
+    /// Sets the bounds that are not as they were told, until nothing is reached by that.
+    pub fn tell(&mut self, again: bool) {
+        let told = self.book.untold(&self.urrs, again);
+        let mut reached = 0_u64;
+        for (counter, bounds) in told {
+            let urr = self.urrs.iter().position(|urr| urr.id == counter.urr()).unwrap();
+            let event_slots = self.event_slots();
+            let slot = match counter {
+                Counter::Volume(_) => urr as u8,
+                Counter::Events(_) => event_slots.iter().find(|(_, of)| *of == urr).unwrap().0,
+            };
+            assert!(self.blocks.set_bounds(self.block, slot, &bounds));
+            let found = self.blocks.look_at_bounds(self.block, slot);
+            reached |= u64::from(!found.is_nothing()) << slot;
+        }
+        if reached != 0 {
+            self.reached(reached);
+        }
+    }
+
+    pub fn second(&mut self) {
+        self.now += 1;
+        self.expire();
+    }
+
+    /// Does what the book wants done by now.
+    pub fn expire(&mut self) {
+        if self.book.deadline(&self.urrs).is_some_and(|at| at <= self.now()) {
+            self.book.tick(self.now(), &self.urrs);
+            self.tell(false);
+            let counts = self.counts();
+            let reports = self.book.settle(self.now(), &self.urrs, &counts, &[]);
+            self.reports.extend(reports);
+            self.tell(false);
+        }
+    }
+
+    pub fn query(&mut self) {
+        let asked: Vec<_> = self
+            .urrs
+            .iter()
+            .map(|urr| (urr.id, UsageTriggers::IMMER))
+            .collect();
+        let counts = self.counts();
+        let reports = self.book.query(self.now(), &self.urrs, &counts, &asked);
+        self.reports.extend(reports);
+        self.tell(false);
+    }
+
+    pub fn grant(&mut self, at: usize, new: Urr, renewed: Renewed) {
+        let id = new.id;
+        self.urrs[at] = new;
+        let (now, urrs) = (self.now(), self.urrs.clone());
+        let bounds = self.book.preview(now, &urrs, &[(id, renewed)]);
+        self.replace(bounds.clone());
+        self.book.follow(now, &urrs, &[(id, renewed)]);
+        self.book.told(&urrs, &bounds);
+        self.tell(true);
+        self.expire();
+    }
+
+    pub fn replace(&mut self, bounds: Vec<Bounds>) {
+        let image = self.image(bounds);
+        let installed = self
+            .blocks
+            .replace(self.block, &image, &ReplaceMap::SAME, flow::Flows::Keep);
+        let installed = installed.unwrap();
+        (self.block, self.generation) = (installed.block, installed.generation);
+    }
+
+    pub fn move_away(&mut self) {
+        let last = self.counts();
+        self.blocks.remove(self.block);
+        for (urr, count) in last {
+            self.book.carry(urr, count);
+        }
+        self.install(self.book.bounds(&self.urrs));
+        self.tell(true);
+    }
+
+    pub fn transfer(&mut self) {
+        let counts = self.counts();
+        let checkpoints = self.book.checkpoints(&counts);
+        self.blocks.remove(self.block);
+        self.book = UsageBook::resuming(&checkpoints, SETTING);
+        let (now, urrs) = (self.now(), self.urrs.clone());
+        self.install(self.book.preview(now, &urrs, &[]));
+        self.book.follow(now, &urrs, &[]);
+        self.tell(true);
+    }
+}

@@ -1,0 +1,445 @@
+//! What it is held to: every packet in a list, that is added up anew.
+
+use super::*;
+
+/// A packet that was counted: uplink, octets, in which second, and whether it was an event.
+pub type Packet = (bool, u64, u64, bool);
+
+/// One URR as the model knows it.
+pub struct Model {
+    pub urr: Urr,
+    pub log: Vec<Packet>,
+    /// Where in the log the last report was, thresholds started, quotas started.
+    pub report_from: usize,
+    pub threshold_from: usize,
+    pub quota_from: usize,
+    /// The seconds in which time was measured, likewise.
+    pub seconds: u64,
+    pub report_seconds: u64,
+    pub time_threshold_from: u64,
+    pub time_quota_from: u64,
+    /// Events, likewise: those reported, those at which the threshold and the quota started.
+    pub report_events: u64,
+    pub event_threshold_from: u64,
+    pub event_quota_from: u64,
+    pub events_spent: bool,
+    pub started: bool,
+    pub spent: [bool; 3],
+    pub time_spent: bool,
+    pub void: bool,
+    /// The next packet is a start of traffic.
+    pub awaited: bool,
+    pub next_period: Option<u64>,
+    pub valid_until: Option<u64>,
+    pub sequence: u32,
+}
+
+impl Model {
+    pub fn new(urr: &Urr) -> Self {
+        Self {
+            log: Vec::new(),
+            report_from: 0,
+            threshold_from: 0,
+            quota_from: 0,
+            seconds: 0,
+            report_seconds: 0,
+            time_threshold_from: 0,
+            time_quota_from: 0,
+            report_events: 0,
+            event_threshold_from: 0,
+            event_quota_from: 0,
+            events_spent: urr.terms().event_quota == Some(0),
+            started: urr.information.contains(MeasurementInformation::ISTM),
+            spent: [false; 3],
+            time_spent: false,
+            void: false,
+            awaited: true,
+            next_period: urr.measurement_period.map(u64::from),
+            valid_until: urr.terms().quota_validity_time.map(u64::from),
+            sequence: 0,
+            urr: urr.clone(),
+        }
+    }
+
+    pub fn sums(log: &[Packet]) -> [u64; 3] {
+        let of = |wanted: fn(bool) -> bool| {
+            log.iter()
+                .filter(|(up, ..)| wanted(*up))
+                .map(|(_, octets, ..)| octets)
+                .sum()
+        };
+        [of(|_| true), of(|up| up), of(|up| !up)]
+    }
+
+    pub fn bounds(volume: Option<&Volume>) -> [Option<u64>; 3] {
+        volume.map_or([None; 3], |volume| [volume.total, volume.uplink, volume.downlink])
+    }
+
+    pub fn has(&self, trigger: ReportingTriggers) -> bool {
+        self.urr.triggers.contains(trigger)
+    }
+
+    pub fn stops(&self, up: bool) -> bool {
+        self.spent[0]
+            || self.spent[if up { 1 } else { 2 }]
+            || self.time_spent
+            || self.events_spent
+            || self.void
+    }
+
+    /// Which parts of the quota a packet does not fit into.
+    pub fn refuses(&self, (up, octets, ..): Packet) -> Vec<usize> {
+        let used = Self::sums(&self.log[self.quota_from..]);
+        let quota = Self::bounds(self.urr.volume_quota.as_deref());
+        [0, if up { 1 } else { 2 }]
+            .into_iter()
+            .filter(|kind| quota[*kind].is_some_and(|most| used[*kind] + octets > most))
+            .collect()
+    }
+
+    pub fn count(&mut self, packet: Packet) {
+        self.log.push(packet);
+    }
+
+    /// A packet has come, be it counted or not.
+    pub fn comes(&mut self) -> UsageTriggers {
+        let starts = std::mem::take(&mut self.awaited) && self.has(ReportingTriggers::START);
+        match starts {
+            true => UsageTriggers::START,
+            false => UsageTriggers::default(),
+        }
+    }
+
+    /// What volumes make due.
+    pub fn volumes(&mut self) -> UsageTriggers {
+        let mut due = self.event_bounds();
+        let reached = |used: [u64; 3], bounds: [Option<u64>; 3], kind: usize| {
+            bounds[kind].is_some_and(|bound| used[kind] >= bound)
+        };
+        let used = Self::sums(&self.log[self.threshold_from..]);
+        let bounds = Self::bounds(self.urr.volume_threshold.as_deref());
+        if (0..3).any(|kind| reached(used, bounds, kind)) && self.has(ReportingTriggers::VOLTH) {
+            due |= UsageTriggers::VOLTH;
+        }
+        let used = Self::sums(&self.log[self.quota_from..]);
+        let bounds = Self::bounds(self.urr.volume_quota.as_deref());
+        for kind in 0..3 {
+            if reached(used, bounds, kind) && !self.spent[kind] {
+                self.spent[kind] = true;
+                if self.has(ReportingTriggers::VOLQU) {
+                    due |= UsageTriggers::VOLQU;
+                }
+            }
+        }
+        due
+    }
+
+    pub fn events(&self) -> u64 {
+        let counts = self.urr.counts_events();
+        self.log.iter().filter(|(.., event)| *event && counts).count() as u64
+    }
+
+    /// Events until the threshold, from the last report.
+    pub fn event_threshold_left(&self) -> Option<u64> {
+        let threshold = self.urr.terms().event_threshold?;
+        Some(u64::from(threshold) - (self.report_events - self.event_threshold_from))
+    }
+
+    /// What events make due.
+    pub fn event_bounds(&mut self) -> UsageTriggers {
+        let mut due = UsageTriggers::default();
+        let unreported = self.events() - self.report_events;
+        let has_threshold = self.has(ReportingTriggers::EVETH);
+        if has_threshold && self.event_threshold_left().is_some_and(|left| unreported >= left) {
+            due |= UsageTriggers::EVETH;
+        }
+        let used = self.events() - self.event_quota_from;
+        let quota = self.urr.terms().event_quota.map(u64::from);
+        if quota.is_some_and(|quota| used >= quota) && !self.events_spent {
+            self.events_spent = true;
+            if self.has(ReportingTriggers::EVEQU) {
+                due |= UsageTriggers::EVEQU;
+            }
+        }
+        due
+    }
+
+    pub fn measures_time(&self) -> bool {
+        self.urr.method.contains(MeasurementMethod::DURAT)
+    }
+
+    /// What a second makes due.
+    pub fn second(&mut self, now: u64) -> UsageTriggers {
+        if self.started && self.measures_time() && !self.time_spent && !self.void {
+            self.seconds += 1;
+        }
+        self.times(now)
+    }
+
+    /// What the time makes due.
+    pub fn times(&mut self, now: u64) -> UsageTriggers {
+        let mut due = UsageTriggers::default();
+        if let Some(threshold) = self.urr.time_threshold
+            && self.seconds - self.time_threshold_from >= u64::from(threshold)
+            && self.has(ReportingTriggers::TIMTH)
+        {
+            due |= UsageTriggers::TIMTH;
+        }
+        if let Some(quota) = self.urr.time_quota
+            && !self.time_spent
+            && self.seconds - self.time_quota_from >= u64::from(quota)
+        {
+            self.time_spent = true;
+            if self.has(ReportingTriggers::TIMQU) {
+                due |= UsageTriggers::TIMQU;
+            }
+        }
+        if self.valid_until == Some(now) {
+            (self.void, self.valid_until, self.awaited) = (true, None, true);
+            if self.has(ReportingTriggers::QUVTI) {
+                due |= UsageTriggers::QUVTI;
+            }
+        }
+        if self.next_period == Some(now) {
+            self.next_period = self.urr.measurement_period.map(|period| now + u64::from(period));
+            if self.has(ReportingTriggers::PERIO) {
+                due |= UsageTriggers::PERIO;
+            }
+        }
+        due
+    }
+
+    pub fn unreported(&self) -> ([u64; 3], u64) {
+        let seconds = self.seconds - self.report_seconds;
+        (Self::sums(&self.log[self.report_from..]), seconds)
+    }
+
+    pub fn times_of_packets(&self) -> Option<(Moment, Moment)> {
+        let at = |packet: &Packet| Moment::from(Nanos::from_secs(packet.2));
+        let log = &self.log[self.report_from..];
+        Some((at(log.first()?), at(log.last()?)))
+    }
+
+    pub fn report(&mut self, triggers: UsageTriggers) -> Told {
+        if triggers == UsageTriggers::START {
+            self.sequence += 1;
+            return Told {
+                urr: self.urr.id,
+                sequence: self.sequence - 1,
+                triggers,
+                octets: [0; 3],
+                packets: 0,
+                events: 0,
+                seconds: None,
+                times: None,
+            };
+        }
+        let (octets, seconds) = self.unreported();
+        // A threshold alone is told of as so many events, whatever has come.
+        let by_threshold = UsageTriggers::EVETH
+            | UsageTriggers::VOLTH
+            | UsageTriggers::TIMTH
+            | UsageTriggers::PERIO
+            | UsageTriggers::LIUSA;
+        let mut events = self.events() - self.report_events;
+        if triggers.contains(UsageTriggers::EVETH) && by_threshold.contains(triggers) {
+            events = events.min(self.event_threshold_left().unwrap_or(events));
+        }
+        let told = Told {
+            urr: self.urr.id,
+            sequence: self.sequence,
+            triggers,
+            octets,
+            packets: (self.log.len() - self.report_from) as u64,
+            events,
+            seconds: self.measures_time().then_some(seconds),
+            times: self.times_of_packets(),
+        };
+        self.sequence += 1;
+        self.report_from = self.log.len();
+        self.report_seconds = self.seconds;
+        self.report_events += events;
+        if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH | UsageTriggers::EVETH) {
+            self.event_threshold_from = self.report_events;
+            self.threshold_from = self.log.len();
+            self.time_threshold_from = self.seconds;
+        }
+        told
+    }
+
+    pub fn grant(&mut self, new: &Urr, renewed: Renewed, now: u64) {
+        self.urr = new.clone();
+        if renewed.volume_threshold {
+            self.threshold_from = self.report_from;
+        }
+        if renewed.volume_quota {
+            self.quota_from = self.report_from;
+            (self.spent, self.void) = ([false; 3], false);
+        }
+        if renewed.time_quota {
+            self.time_quota_from = self.report_seconds;
+            (self.time_spent, self.void) = (false, false);
+        }
+        if renewed.event_threshold {
+            self.event_threshold_from = self.report_events;
+        }
+        if renewed.event_quota {
+            self.event_quota_from = self.report_events;
+            (self.events_spent, self.void) = (self.urr.terms().event_quota == Some(0), false);
+        }
+        if renewed.volume_quota || renewed.time_quota || renewed.event_quota {
+            let validity = self.urr.terms().quota_validity_time;
+            self.valid_until = validity.map(|seconds| now + u64::from(seconds));
+        }
+    }
+}
+
+/// What is compared of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    pub urr: UrrId,
+    pub sequence: u32,
+    pub triggers: UsageTriggers,
+    pub octets: [u64; 3],
+    pub packets: u64,
+    pub events: u64,
+    pub seconds: Option<u64>,
+    pub times: Option<(Moment, Moment)>,
+}
+
+impl From<&UsageReport> for Told {
+    fn from(report: &UsageReport) -> Told {
+        let count = report.count;
+        Told {
+            urr: report.urr,
+            sequence: report.sequence,
+            triggers: report.triggers,
+            octets: [
+                count.ul_octets + count.dl_octets,
+                count.ul_octets,
+                count.dl_octets,
+            ],
+            packets: count.ul_packets + count.dl_packets,
+            events: count.events,
+            seconds: report.duration.map(|seconds| seconds.0.into()),
+            times: report.first.zip(report.last),
+        }
+    }
+}
+
+pub struct Reference {
+    pub now: u64,
+    pub urrs: Vec<Model>,
+    pub told: Vec<Told>,
+}
+
+impl Reference {
+    pub fn packet(&mut self, urrs: u8, up: bool, octets: u64, event: bool) -> bool {
+        let packet = (up, octets, self.now, event);
+        let concerned = |slot: &usize| urrs >> slot & 1 == 1;
+        let slots: Vec<usize> = (0..URRS).filter(concerned).collect();
+        let mut due = vec![UsageTriggers::default(); URRS];
+        if slots.iter().any(|slot| self.urrs[*slot].stops(up)) {
+            for slot in slots {
+                if self.urrs[slot].stops(up) {
+                    due[slot] |= self.urrs[slot].comes();
+                }
+            }
+            self.report(due);
+            return false;
+        }
+        let mut fits = true;
+        for slot in &slots {
+            for kind in self.urrs[*slot].refuses(packet) {
+                fits = false;
+                self.urrs[*slot].spent[kind] = true;
+                if self.urrs[*slot].has(ReportingTriggers::VOLQU) {
+                    due[*slot] |= UsageTriggers::VOLQU;
+                }
+                due[*slot] |= self.urrs[*slot].comes();
+            }
+        }
+        for slot in slots.iter().filter(|_| fits) {
+            let model = &mut self.urrs[*slot];
+            model.count(packet);
+            model.started = true;
+            due[*slot] |= model.comes();
+            due[*slot] |= model.volumes();
+        }
+        self.report(due);
+        fits
+    }
+
+    pub fn second(&mut self) {
+        self.now += 1;
+        let now = self.now;
+        let due = self.urrs.iter_mut().map(|model| model.second(now)).collect();
+        self.report(due);
+    }
+
+    /// Reports what is due, and what is linked to that.
+    pub fn report(&mut self, mut due: Vec<UsageTriggers>) {
+        let mut done = [false; URRS];
+        while let Some(cause) = (0..URRS).find(|slot| !due[*slot].is_empty() && !done[*slot]) {
+            done[cause] = true;
+            let id = self.urrs[cause].urr.id;
+            for (model, due) in self.urrs.iter().zip(&mut due) {
+                if model.has(ReportingTriggers::LIUSA) && model.urr.terms().linked.contains(&id) {
+                    *due |= UsageTriggers::LIUSA;
+                }
+            }
+        }
+        for (model, triggers) in self.urrs.iter_mut().zip(due) {
+            if !triggers.is_empty() {
+                self.told.push(model.report(triggers));
+            }
+        }
+    }
+
+    pub fn query(&mut self) {
+        let asked = |model: &Model| {
+            let (octets, seconds) = model.unreported();
+            let events = model.events() - model.report_events;
+            if octets[0] == 0 && events == 0 && (seconds == 0 || !model.measures_time()) {
+                UsageTriggers::default()
+            } else {
+                UsageTriggers::IMMER
+            }
+        };
+        let due: Vec<_> = self.urrs.iter().map(asked).collect();
+        let before: Vec<bool> = due.iter().map(|triggers| triggers.is_empty()).collect();
+        // All are asked, so the links say why once more, and bring none that has nothing to report.
+        let mut linked = due.clone();
+        for (slot, model) in self.urrs.iter().enumerate() {
+            let is_linked = model.has(ReportingTriggers::LIUSA)
+                && model
+                    .urr
+                    .terms()
+                    .linked
+                    .iter()
+                    .any(|id| self.urrs.iter().any(|one| one.urr.id == *id));
+            if is_linked && !before[slot] {
+                linked[slot] |= UsageTriggers::LIUSA;
+            }
+        }
+        for (model, triggers) in self.urrs.iter_mut().zip(linked) {
+            if !triggers.is_empty() {
+                self.told.push(model.report(triggers));
+            }
+        }
+    }
+}
+
+/// A grant that the usage since the last report has reached already calls for reports at once, by the model too.
+pub fn after_grant(reference: &mut Reference) {
+    for _ in 0..200 {
+        let now = reference.now;
+        let urrs = reference.urrs.iter_mut();
+        let due: Vec<_> = urrs.map(|model| model.volumes() | model.times(now)).collect();
+        if due.iter().all(|triggers| triggers.is_empty()) {
+            return;
+        }
+        reference.report(due);
+    }
+    panic!("the model never comes to rest");
+}
