@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from lab import LINKS, OAI_LINKS, ROUTERS_CONFIGURATION, SMFS_CONFIGURATION, Lab
+from lab import HOST_CONFIGURATION, LINKS, OAI_LINKS, ROUTERS_CONFIGURATION, SMFS_CONFIGURATION, Lab
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
 
@@ -64,6 +64,13 @@ def packet_lab(request):
 def router_lab(request):
     """A laboratory with two routers that the test plays."""
     lab = Lab(os.environ["SLUICE"], "af_packet", configuration=ROUTERS_CONFIGURATION)
+    yield from serve(request, lab, lab.associate)
+
+
+@pytest.fixture(scope="module")
+def host_lab(request):
+    """A laboratory whose UPF has a network stack of its own on both links."""
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=HOST_CONFIGURATION)
     yield from serve(request, lab, lab.associate)
 
 

@@ -59,6 +59,10 @@ ROUTERS_CONFIGURATION = CONFIGURATION.replace("      - {{to: 0.0.0.0/0, via: {dn
       - {{to: 0.0.0.0/0, via: 10.200.0.252}}
 """) + "routers: {{check_ms: 100}}\n"
 
+# The UPF's own network stack is on both links, too.
+HOST_CONFIGURATION = CONFIGURATION.replace("addresses: [{n3}/24]", "addresses: [{n3}/24], host: {{interface: host-n3}}") \
+    .replace("""{n6_6}/64"]\n""", """{n6_6}/64"]\n    host: {{interface: host-n6}}\n""")
+
 # For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
 SMFS_CONFIGURATION = CONFIGURATION.replace("release_wait_s: 0", "release_wait_s: 0, accept_cp_f_teids: true").replace(
     "[n3]", "[n3, n4u]").replace("instances:", """\
@@ -187,7 +191,7 @@ class Lab:
             # A veth leaves checksums to a NIC that is not there.
             here.run(f"ethtool -K {link} tx off gro off gso off tso off")
             self.upf.run(f"ethtool -K {there} tx off gro off gso off tso off")
-            self.upf.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
+            self.upf.run(f"sysctl -qw net.ipv6.conf.{there}.disable_ipv6=1")
             here.run(f"ip link set {link} up")
             self.upf.run(f"ip link set {there} up")
         # Answers that the kernel cuts in pieces are cut before they are captured, not behind.

@@ -170,6 +170,12 @@ drop_reasons! {
         "The burst's budget for new flows is used up.";
     StaleBudget, "stale_budget", "local policy",
         "The burst's budget for flows whose rules changed is used up.";
+    Overload, "overload", "local policy",
+        "Packets come in faster than they can be worked on, and as many wait as may.";
+    HostRate, "host_rate", "local policy",
+        "The packet is for the host's own network stack, and its network instance has had those of this second.";
+    HostQueueFull, "host_queue_full", "local policy",
+        "The packet is for the host's own network stack, whose queue is full.";
     FragmentsFull, "fragments_full", "local policy",
         "The packet is a fragment that came before its first one, and there is no room to wait.";
     FragmentTimeout, "fragment_timeout", "RFC 791 §3.2, RFC 8200 §4.5",

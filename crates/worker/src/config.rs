@@ -7,7 +7,7 @@ use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 
-use crate::{Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes};
+use crate::{Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes};
 
 /// How one worker is to work. Everything is fixed from its start.
 #[derive(Clone, Debug)]
@@ -81,6 +81,14 @@ pub struct WorkerConfig {
     /// sent to nodes upstream; and of them those of one session. Default 10,000 and 20: a handover makes a few for each
     /// tunnel. 0 for none.
     pub relays: (u32, u32),
+    /// What goes to the host's own network stack, by instance; those beyond have none. Default: none.
+    pub host: Vec<Option<HostRates>>,
+    /// DSCPs of packets that may not wait behind others when there are more than can be worked on, by instance: bit n is
+    /// DSCP n. What keeps links, neighbours and paths alive never waits. Default: none.
+    pub urgent_dscps: Vec<u64>,
+    /// Packets of each port that may wait when more come in than can be worked on; 0: nobody looks ahead, and the port's
+    /// own queue overflows. Default 0.
+    pub backlog: usize,
     /// The secret of the hash functions. Must be random outside tests.
     pub seed: Seed,
 }
@@ -129,6 +137,9 @@ impl WorkerConfig {
             redirects: (10_000, 100),
             icmp_errors: (10_000, 20),
             relays: (10_000, 20),
+            host: Vec::new(),
+            urgent_dscps: Vec::new(),
+            backlog: 0,
             seed,
         }
     }

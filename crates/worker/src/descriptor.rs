@@ -14,7 +14,7 @@ use packet::tuple::proto;
 use packet::{DropReason, Fragment, GtpuFrame, IpTuple, tcp};
 use rules::classifier::{Key, Side, tuple_of_v4, tuple_of_v6, whole_key};
 
-use crate::BURST;
+use crate::{BURST, Urgency};
 
 /// What becomes of a packet. A stage acts on those that are `Open`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub(crate) enum Fate {
     HandOver(WorkerId),
     /// Sent.
     Send(PortId),
+    /// To the host's own network stack.
+    Host(Urgency),
     /// Kept until the first fragment of its datagram comes; it belongs to this session.
     Hold(SessionIndex),
     /// Kept until its FAR says otherwise.
@@ -48,6 +50,8 @@ pub(crate) enum Kind {
     Host,
     /// IP for a group that we might listen to.
     Group,
+    /// What is neither ARP nor IP, for the host's own network stack.
+    Foreign,
     /// GTP-U path management and the like, for ourselves.
     Signalling,
     /// A user packet in a tunnel.

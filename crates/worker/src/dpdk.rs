@@ -8,7 +8,7 @@ use dpdk::{Burst, Consumer, Eal, Error, Mbuf, Mempool, MultiProducer, RxQueue, T
 use flow::{PortId, WorkerId};
 use packet::PacketBuf;
 
-use crate::{Batch, Ingress, Io};
+use crate::{Batch, Ingress, Io, Urgency};
 
 /// An mbuf as the packet path uses it.
 pub struct DpdkBuf(Mbuf);
@@ -103,7 +103,16 @@ pub struct DpdkIo {
     inbox: Option<Consumer>,
     /// By worker.
     inboxes: Vec<MultiProducer>,
+    host: Option<HostEnd>,
     burst: Burst,
+}
+
+/// A worker's ends of the queues to and from the host's own network stack.
+pub struct HostEnd {
+    /// By [`Urgency`].
+    pub to: [MultiProducer; 2],
+    /// What the host sends, if it is for this worker to do.
+    pub from: Option<Consumer>,
 }
 
 impl DpdkIo {
@@ -120,8 +129,16 @@ impl DpdkIo {
             pool,
             inbox,
             inboxes,
+            host: None,
             burst: Burst::new(),
         }
+    }
+
+    /// The same, with a host's network stack.
+    #[must_use]
+    pub fn with_host(mut self, host: HostEnd) -> Self {
+        self.host = Some(host);
+        self
     }
 
     /// Moves what was received to `out`; both have the same room.
@@ -189,6 +206,23 @@ impl Io for DpdkIo {
             return;
         };
         inbox.dequeue(&mut self.burst);
+        self.deliver(out, None);
+    }
+
+    fn to_host(&mut self, urgency: Urgency, out: &mut Batch<DpdkBuf>) {
+        self.collect(out);
+        if let Some(host) = &self.host {
+            host.to[urgency as usize].enqueue(&mut self.burst);
+        }
+        self.give_back(out);
+    }
+
+    fn from_host(&mut self, out: &mut Batch<DpdkBuf>) {
+        let from = self.host.as_mut().and_then(|host| host.from.as_mut());
+        let Some(from) = from.filter(|_| out.is_empty()) else {
+            return;
+        };
+        from.dequeue(&mut self.burst);
         self.deliver(out, None);
     }
 

@@ -1,7 +1,12 @@
-//! Packets for ourselves: ARP, Neighbour Discovery, ICMP echo, GTP-U path management.
+//! Packets for ourselves: ARP, Neighbour Discovery, ICMP echo, GTP-U path management; and what the host's own network
+//! stack is to have.
 //!
 //! Answered in the packet's own buffer where that is possible; what they tell goes to Control as an event. Any
 //! worker answers for all of our addresses. Not fast, and not allowed to be slow: no allocation, no unbounded work.
+//!
+//! Where an instance has a host's network stack, it gets what nobody here has a use for, and the answers of neighbours,
+//! which it has asked as we have. It gets nothing of UEs: what comes in again, since a rule sent it to an address of
+//! our own, is not from the link.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -14,11 +19,13 @@ use transport::replies;
 
 use crate::answer::{Frame, Message};
 use crate::descriptor::{Descriptor, Fate, Kind};
+use crate::host::Hosts;
 use crate::notices::Notices;
 use crate::parse::read_again;
 use crate::places::{Place, Places};
 use crate::stats::Stats;
-use crate::{Event, Ingress};
+use crate::urgent::is_urgent;
+use crate::{Event, Ingress, Urgency};
 
 /// The first octet of ICMPv6 discovery messages lies here in the message.
 const TYPE: usize = 0;
@@ -28,7 +35,17 @@ pub(crate) struct Exceptions<'a> {
     pub places: &'a Places,
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
+    pub hosts: &'a mut Hosts,
     pub now: Nanos,
+}
+
+/// What has become of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// It is the answer to itself now.
+    Answered,
+    /// It has told what it had to tell.
+    Heard,
 }
 
 impl Exceptions<'_> {
@@ -39,18 +56,50 @@ impl Exceptions<'_> {
                 continue;
             }
             descriptor.fate = match self.one(buf, descriptor) {
-                Ok(true) => {
+                Ok(Done::Answered) => {
                     self.stats.answered += 1;
                     Fate::Send(buf.ingress())
                 }
-                Ok(false) => Fate::Consumed,
+                Ok(Done::Heard) if is_discovery(descriptor.kind) => {
+                    self.for_host(buf, descriptor).unwrap_or(Fate::Consumed)
+                }
+                Ok(Done::Heard) => Fate::Consumed,
+                Err(DropReason::NotForUs) => {
+                    let fate = self.for_host(buf, descriptor);
+                    fate.unwrap_or(Fate::Drop(DropReason::NotForUs))
+                }
                 Err(reason) => Fate::Drop(reason),
             };
         }
     }
 
-    /// Whether the packet is now the answer to itself.
-    fn one<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<bool, DropReason> {
+    /// What becomes of a packet that nobody here has a use for any more, where the host's own network stack may have
+    /// one.
+    #[cold]
+    fn for_host<B: PacketBuf + Ingress>(&mut self, buf: &B, descriptor: &Descriptor) -> Option<Fate> {
+        let place = self.places.at(descriptor.instance).filter(|place| place.host)?;
+        if buf.ingress().lap() > 0 || descriptor.kind == Kind::Signalling {
+            return None;
+        }
+        if matches!(descriptor.kind, Kind::Host | Kind::Group) {
+            let source = descriptor.tuple(buf.data()).ok()?.addrs.src();
+            if !place.may_answer(source) {
+                return Some(Fate::Drop(DropReason::MartianSource));
+            }
+        }
+        let urgency = match is_urgent(self.places, buf) {
+            true => Urgency::Urgent,
+            false => Urgency::Usual,
+        };
+        let has_one = self.hosts.take(descriptor.instance, urgency, self.now);
+        Some(match has_one {
+            true => Fate::Host(urgency),
+            false => Fate::Drop(DropReason::HostRate),
+        })
+    }
+
+    /// What the packet is to ourselves.
+    fn one<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<Done, DropReason> {
         let places = self.places;
         let place = places
             .at(descriptor.instance)
@@ -70,11 +119,13 @@ impl Exceptions<'_> {
                 let local = descriptor.local.ok_or(DropReason::NotForUs)?;
                 self.signalling(buf, place, &read_again(buf)?, local)
             }
-            Kind::None | Kind::Tunnelled | Kind::Relayed | Kind::Plain => Err(DropReason::NotForUs),
+            Kind::None | Kind::Foreign | Kind::Tunnelled | Kind::Relayed | Kind::Plain => {
+                Err(DropReason::NotForUs)
+            }
         }
     }
 
-    fn sighted(&mut self, place: &Place, outcome: replies::Outcome) -> bool {
+    fn sighted(&mut self, place: &Place, outcome: replies::Outcome) -> Done {
         if let Some(seen) = outcome.sighting {
             let (address, mac, how) = (seen.address, seen.mac, seen.how);
             let event = Event::Neighbour {
@@ -85,7 +136,10 @@ impl Exceptions<'_> {
             };
             self.notices.tell(self.stats, event);
         }
-        outcome.answer
+        match outcome.answer {
+            true => Done::Answered,
+            false => Done::Heard,
+        }
     }
 
     /// IP for one of our addresses, or for a group.
@@ -96,7 +150,7 @@ impl Exceptions<'_> {
         l3: usize,
         tuple: &IpTuple,
         local: Option<LocalId>,
-    ) -> Result<bool, DropReason> {
+    ) -> Result<Done, DropReason> {
         let l4 = l3 + usize::from(tuple.l4_offset);
         if !is_icmp(tuple) {
             return Err(DropReason::NotForUs);
@@ -113,8 +167,12 @@ impl Exceptions<'_> {
             }
             _ if local.is_none() => Err(DropReason::NotForUs),
             _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
-            IpAddr::V4(_) => replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
-            IpAddr::V6(_) => replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| true),
+            IpAddr::V4(_) => {
+                replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
+            }
+            IpAddr::V6(_) => {
+                replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
+            }
         }
     }
 
@@ -125,7 +183,7 @@ impl Exceptions<'_> {
         place: &Place,
         gtpu: &GtpuFrame,
         local: LocalId,
-    ) -> Result<bool, DropReason> {
+    ) -> Result<Done, DropReason> {
         let peer = gtpu.outer.addrs.src();
         if !place.may_answer(peer) {
             return Err(DropReason::MartianSource);
@@ -138,7 +196,7 @@ impl Exceptions<'_> {
             MessageType::ECHO_REQUEST => {
                 let mac = place.interface.mac;
                 let frame = Frame::back(buf.data(), gtpu, mac, Message::EchoResponse)?;
-                frame.put_into(buf).map(|()| true)
+                frame.put_into(buf).map(|()| Done::Answered)
             }
             MessageType::ECHO_RESPONSE => {
                 let sequence = gtpu.sequence.unwrap_or(0);
@@ -150,7 +208,7 @@ impl Exceptions<'_> {
                         sequence,
                     },
                 );
-                Ok(false)
+                Ok(Done::Heard)
             }
             MessageType::ERROR_INDICATION => {
                 let message = ErrorIndication::read(&gtpu.message(buf.data())?)?;
@@ -160,12 +218,17 @@ impl Exceptions<'_> {
                 }
                 let teid = message.teid;
                 self.notices.tell_error(self.stats, (peer, teid), self.now);
-                Ok(false)
+                Ok(Done::Heard)
             }
-            MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(false),
+            MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(Done::Heard),
             _ => Err(DropReason::UnsupportedGtpuMessage),
         }
     }
+}
+
+/// Whether packets of this kind that have an effect tell of neighbours.
+fn is_discovery(kind: Kind) -> bool {
+    matches!(kind, Kind::Arp | Kind::Host | Kind::Group)
 }
 
 /// Whether an IP packet is an ICMP message of its family.

@@ -14,6 +14,21 @@ pub trait Ingress {
     fn set_ingress(&mut self, port: PortId);
 }
 
+/// Which of the two queues to the host's own network stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Urgency {
+    /// What may wait.
+    Usual,
+    /// What keeps links and neighbours alive.
+    Urgent,
+}
+
+impl Urgency {
+    /// Both, in the order of their numbers.
+    pub const ALL: [Self; 2] = [Self::Usual, Self::Urgent];
+}
+
 /// One worker's queues: one of each port, its inbox, and the inboxes of the others.
 ///
 /// Nothing blocks. What cannot be sent stays in the caller's batch, so that the caller counts it.
@@ -41,6 +56,18 @@ pub trait Io {
 
     /// Packets in the own inbox. They come out in the order in which they were put in.
     fn inbox_len(&self) -> usize;
+
+    /// Puts packets into a queue to the host's own network stack. Those that found no room stay in `out`; all, where no
+    /// host takes any.
+    fn to_host(&mut self, urgency: Urgency, out: &mut Batch<Self::Buf>) {
+        let _ = (urgency, out);
+    }
+
+    /// Takes frames that the host's own network stack sends, as many as `out` has room for; the ingress of each is the
+    /// port that it leaves by.
+    fn from_host(&mut self, out: &mut Batch<Self::Buf>) {
+        let _ = out;
+    }
 
     /// Frees packets that go no further. Better for a pool than one by one.
     fn free(&mut self, out: &mut Batch<Self::Buf>) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flow::{PortId, WorkerId};
 use packet::{PacketBuf, VecBuf};
 
-use crate::{Batch, Ingress, Io};
+use crate::{Batch, Ingress, Io, Urgency};
 
 /// A packet in a vector, with the port it came in by.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,6 +162,10 @@ pub struct Wires {
     to: Vec<Vec<Queue>>,
     /// By port: what all workers send.
     from: Vec<Queue>,
+    /// By [`Urgency`]: what all workers give to the host's own network stack.
+    to_host: [Queue; 2],
+    /// What the host sends, by the first worker.
+    from_host: Queue,
 }
 
 impl Wires {
@@ -171,12 +175,16 @@ impl Wires {
         let wires = Self {
             to: (0..workers).map(|_| queues(ports)).collect(),
             from: queues(ports),
+            to_host: [Queue::new(depth), Queue::new(depth)],
+            from_host: Queue::new(depth),
         };
         let inboxes = queues(workers);
         let io = |worker: usize| MemIo {
             rx: wires.to[worker].clone(),
             tx: wires.from.clone(),
             inboxes: inboxes.clone(),
+            to_host: wires.to_host.clone(),
+            from_host: (worker == 0).then(|| wires.from_host.clone()),
             worker,
             pool: Vec::with_capacity(depth),
         };
@@ -199,6 +207,16 @@ impl Wires {
     pub fn from(&self, port: PortId) -> &Queue {
         &self.from[port.index()]
     }
+
+    /// The queue of what the workers gave to the host's own network stack.
+    pub fn to_host(&self, urgency: Urgency) -> &Queue {
+        &self.to_host[urgency as usize]
+    }
+
+    /// The queue of what the host sends: its packets' ingress is the port that they leave by.
+    pub fn from_host(&self) -> &Queue {
+        &self.from_host
+    }
 }
 
 /// One worker's ends of the [`Wires`].
@@ -206,6 +224,8 @@ pub struct MemIo {
     rx: Vec<Queue>,
     tx: Vec<Queue>,
     inboxes: Vec<Queue>,
+    to_host: [Queue; 2],
+    from_host: Option<Queue>,
     worker: usize,
     /// Freed buffers, for [`Io::alloc`].
     pool: Vec<MemBuf>,
@@ -247,6 +267,16 @@ impl Io for MemIo {
 
     fn inbox(&mut self, out: &mut Batch<MemBuf>) {
         if let Some(queue) = self.inboxes.get(self.worker) {
+            queue.give_to(out);
+        }
+    }
+
+    fn to_host(&mut self, urgency: Urgency, out: &mut Batch<MemBuf>) {
+        self.to_host[urgency as usize].take_from(out);
+    }
+
+    fn from_host(&mut self, out: &mut Batch<MemBuf>) {
+        if let Some(queue) = &self.from_host {
             queue.give_to(out);
         }
     }

@@ -6,7 +6,7 @@
 use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};
 use packet::gtpu::{MessageType, Unknown};
-use packet::{DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, usual};
+use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, usual};
 use rules::classifier::Side;
 
 use crate::Ingress;
@@ -84,9 +84,39 @@ fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut To<'_>) -> Re
             (to.descriptor.kind, to.descriptor.offset) = (Kind::Arp, l2.len);
             Ok(())
         }
+        _ if place.host && (ours || is_to_group(bytes)) => read_for_host(buf, &l2, to),
         ether_type::ARP | ether_type::IPV4 | ether_type::IPV6 => Err(DropReason::NotForUs),
         _ => Err(DropReason::UnknownEtherType),
     }
+}
+
+/// What only the host's own network stack may have a use for: IPv4 for a group on the link (routing protocols), and
+/// what is no IP. Broadcasts are not for it.
+#[cold]
+#[inline(never)]
+fn read_for_host<B: PacketBuf>(buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
+    if l2.ether_type == ether_type::IPV4 {
+        let ip = IpFrame::parse_v4(buf.data(), buf.len(), l2)?;
+        if !matches!(
+            ip.tuple.addrs,
+            Addrs::V4 {
+                dst: [224, 0, 0, _],
+                ..
+            }
+        ) {
+            return Err(DropReason::NotForUs);
+        }
+        keep(to, Kind::Group, &ip);
+    } else if is_broadcast(buf.data()) {
+        return Err(DropReason::UnknownEtherType);
+    } else {
+        (to.descriptor.kind, to.descriptor.offset) = (Kind::Foreign, l2.len);
+    }
+    Ok(())
+}
+
+fn is_broadcast(bytes: &[u8]) -> bool {
+    bytes.first_chunk() == Some(&[0xff; 6])
 }
 
 fn is_to(bytes: &[u8], mac: MacAddr) -> bool {

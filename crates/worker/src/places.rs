@@ -10,6 +10,8 @@ use packet::{Addrs, MacAddr, VlanId};
 use rules::network::{DscpTable, Instance, Network, Roles};
 use transport::Interface;
 
+use crate::host::HostRates;
+
 /// One of our addresses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Local {
@@ -27,6 +29,10 @@ pub(crate) struct Place {
     pub plain: bool,
     /// GTP-U peers are here.
     pub tunnels: bool,
+    /// The host's own network stack gets what is for it.
+    pub host: bool,
+    /// DSCPs of packets that may not wait behind others: bit n is DSCP n.
+    pub urgent_dscps: u64,
     /// How what rules send here is marked, where they do not say it.
     pub dscp: Option<Box<DscpTable>>,
     /// Our addresses that packets may be addressed to: those of the whole VRF.
@@ -48,7 +54,7 @@ impl Place {
     pub fn local(&self, addrs: &Addrs) -> Option<Local> {
         match addrs {
             Addrs::V4 { dst, .. } => self.local_v4(*dst),
-            Addrs::V6 { dst, .. } => find(&self.locals_v6, dst),
+            Addrs::V6 { dst, .. } => self.local_v6(*dst),
         }
     }
 
@@ -63,11 +69,17 @@ impl Place {
         find(&self.locals_v4, &address)
     }
 
+    /// Which of our addresses this is.
+    #[inline(always)]
+    pub fn local_v6(&self, address: [u8; 16]) -> Option<Local> {
+        find(&self.locals_v6, &address)
+    }
+
     /// Whether the address is one of ours.
     fn owns(&self, address: IpAddr) -> bool {
         match address {
             IpAddr::V4(address) => self.local_v4(address.octets()).is_some(),
-            IpAddr::V6(address) => find(&self.locals_v6, &address.octets()).is_some(),
+            IpAddr::V6(address) => self.local_v6(address.octets()).is_some(),
         }
     }
 
@@ -93,6 +105,8 @@ impl Places {
                 vrf: instance.vrf,
                 plain: instance.roles.intersects(Roles::N6),
                 tunnels: instance.roles.intersects(Roles::GTPU),
+                host: false,
+                urgent_dscps: 0,
                 dscp: instance.dscp.clone().map(Box::new),
                 locals_v4: Vec::new(),
                 locals_v6: Vec::new(),
@@ -112,6 +126,17 @@ impl Places {
         };
         let ports = (0..macs.len()).map(on).collect();
         Self { instances, ports }
+    }
+
+    /// The same, of which these, by instance, have a host's network stack, and these DSCPs may not wait.
+    pub fn with_host(mut self, rates: &[Option<HostRates>], urgent_dscps: &[u64]) -> Self {
+        for (place, rates) in self.instances.iter_mut().zip(rates) {
+            place.host = rates.is_some();
+        }
+        for (place, dscps) in self.instances.iter_mut().zip(urgent_dscps) {
+            place.urgent_dscps = *dscps;
+        }
+        self
     }
 
     /// Where a frame with these tags came in.

@@ -1,7 +1,7 @@
 //! What a worker counts. Plain numbers that only ever grow (and wrap after centuries); the worker owns and writes
 //! them, whoever polls it reads them between polls.
 
-use flow::Direction;
+use flow::{Direction, PortId};
 use packet::DropReason;
 
 /// Packets and octets.
@@ -104,9 +104,9 @@ pub struct StageStats {
 
 /// Everything a worker counts.
 ///
-/// Each packet is accounted once: what came in (`rx`, `inbox`, `originated`) is what went out (`tx`, `handed_over`),
-/// was dropped (`drops`), consumed (`consumed`) or is held until another comes (`held`), but for what the worker still
-/// holds between two polls.
+/// Each packet is accounted once: what came in (`rx`, `inbox`, `originated`, `from_host`) is what went out (`tx`,
+/// `handed_over`, `to_host`), was dropped (`drops`), consumed (`consumed`) or is held until another comes or its turn
+/// (`held`), but for what the worker still holds between two polls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stats {
     /// By port.
@@ -127,6 +127,10 @@ pub struct Stats {
     pub originated: u64,
     /// Packets answered in the same buffer: ARP, ND, ICMP echo, GTP-U echo. They count in `tx`, too.
     pub answered: u64,
+    /// Packets given to the host's own network stack.
+    pub to_host: u64,
+    /// Frames of the host's own network stack, which are sent as they are.
+    pub from_host: u64,
     /// Packets that found their flow entry.
     pub hits: u64,
     /// Packets that found no flow entry, and which can have one.
@@ -159,8 +163,13 @@ pub struct Stats {
     pub aged: u64,
     /// Flow entries removed because no packet could use them any more and they were many.
     pub reaped: u64,
-    /// Packets that wait now: fragments for their first one, packets of FARs that buffer.
+    /// Packets that wait now: fragments for their first one, packets of FARs that buffer, packets that came in faster
+    /// than they could be worked on (`backlog`).
     pub held: u64,
+    /// Packets that wait now because they came in faster than they could be worked on.
+    pub backlog: u64,
+    /// Packets that went before those that wait: ARP and ND, GTP-U echo, routing protocols and the like.
+    pub urgent: u64,
     /// Packets that were kept, since their FAR buffers or nobody knows yet where its next hop is: those that went on
     /// (`flushed`), were dropped (`buffer_discarded`, `buffer_expired`) or wait (`buffered`). A packet that goes on may
     /// have to wait once more, and counts again then.
@@ -202,6 +211,8 @@ impl Stats {
             consumed: 0,
             originated: 0,
             answered: 0,
+            to_host: 0,
+            from_host: 0,
             hits: 0,
             misses: 0,
             stale: 0,
@@ -219,6 +230,8 @@ impl Stats {
             aged: 0,
             reaped: 0,
             held: 0,
+            backlog: 0,
+            urgent: 0,
             stored: 0,
             flushed: 0,
             buffered: 0,
@@ -264,18 +277,27 @@ impl Stats {
             }};
         }
         named! {
-            inbox handed_over consumed originated answered hits
+            inbox handed_over consumed originated answered to_host from_host hits
             misses stale bypassed relayed installed not_installed over_session_flows
             over_session_rate over_rate contents_together revalidated revalidations_put_off closed aged
-            reaped held stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost icmp_errors recirculated fragments_unnoted events_lost exceptions_lost
+            reaped held backlog urgent stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost icmp_errors recirculated fragments_unnoted events_lost exceptions_lost
         }
     }
 
     /// Packets that came in and are neither out, dropped, consumed nor known to be held: none, between two polls.
     pub fn unaccounted(&self) -> i64 {
-        let entered = self.rx() + self.inbox + self.originated;
-        let left = self.tx() + self.handed_over + self.consumed + self.held + self.drops.iter().sum::<u64>();
+        let entered = self.rx() + self.inbox + self.originated + self.from_host;
+        let sent = self.tx() + self.handed_over + self.to_host;
+        let left = sent + self.consumed + self.held + self.drops.iter().sum::<u64>();
         entered.wrapping_sub(left) as i64
+    }
+
+    /// Notes packets that a port has received.
+    pub(crate) fn received(&mut self, port: PortId, packets: u64, octets: u64) {
+        if let Some(stats) = self.ports.get_mut(port.index()) {
+            stats.rx.packets += packets;
+            stats.rx.octets += octets;
+        }
     }
 
     #[inline]

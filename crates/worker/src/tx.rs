@@ -14,7 +14,7 @@ use crate::batch::Batch;
 use crate::buffers::Buffers;
 use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::fragments::Fragments;
-use crate::io::{Ingress, Io};
+use crate::io::{Ingress, Io, Urgency};
 use crate::stats::Stats;
 
 /// How often a packet may go round. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three laps.
@@ -28,6 +28,8 @@ pub(crate) struct Outgoing<B> {
     ports: Vec<Batch<B>>,
     /// By worker.
     workers: Vec<Batch<B>>,
+    /// By [`Urgency`].
+    host: [Batch<B>; 2],
     /// What comes in again. A burst fits; it is taken before the next.
     round: Batch<B>,
     free: Batch<B>,
@@ -51,6 +53,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         Self {
             ports: batches(ports),
             workers: batches(workers),
+            host: [Batch::new(), Batch::new()],
             round: Batch::new(),
             free: Batch::new(),
             full: vec![false; ports],
@@ -93,6 +96,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                     sent.credit(blocks, port, lost);
                 }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
+                Fate::Host(urgency) => self.to_host(io, stats, urgency, buf),
                 Fate::Consumed => {
                     stats.consumed += 1;
                     self.free(io, buf);
@@ -244,6 +248,28 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         let _ = batch.push(buf);
     }
 
+    #[cold]
+    fn to_host<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, urgency: Urgency, buf: B) {
+        let Err(buf) = self.host[urgency as usize].push(buf) else {
+            return;
+        };
+        self.flush_host(io, stats);
+        let _ = self.host[urgency as usize].push(buf);
+    }
+
+    /// Gives what waits to the host's own network stack, what is urgent first.
+    fn flush_host<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats) {
+        for urgency in Urgency::ALL.into_iter().rev() {
+            let batch = &mut self.host[urgency as usize];
+            let packets = batch.len();
+            if packets > 0 {
+                io.to_host(urgency, batch);
+                stats.to_host += (packets - batch.len()) as u64;
+                drop_rest(io, stats, batch, &mut self.free, DropReason::HostQueueFull);
+            }
+        }
+    }
+
     fn free<I: Io<Buf = B>>(&mut self, io: &mut I, buf: B) {
         if let Err(buf) = self.free.push(buf) {
             io.free(&mut self.free);
@@ -318,6 +344,9 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             .filter(|(_, batch)| !batch.is_empty())
         {
             give(io, stats, WorkerId(worker as u16), batch, &mut self.free);
+        }
+        if self.host.iter().any(|batch| !batch.is_empty()) {
+            self.flush_host(io, stats);
         }
         if !self.free.is_empty() {
             io.free(&mut self.free);

@@ -28,6 +28,7 @@ use crate::encap::Chain;
 use crate::exception::Exceptions;
 use crate::flows::Flows;
 use crate::fragments::Fragments;
+use crate::host::Hosts;
 use crate::inactivity::Found;
 use crate::io::{Ingress, Io};
 use crate::lookup::lookup;
@@ -36,6 +37,7 @@ use crate::notices::Notices;
 use crate::parse::{parse, read_again};
 use crate::places::Places;
 use crate::sessions::Sessions;
+use crate::sift::Sift;
 use crate::slow::{self, SlowPath};
 use crate::stats::{Stage, Stats};
 use crate::steer::steer;
@@ -57,6 +59,8 @@ pub struct Worker<I: Io> {
     notices: Notices,
     drains: Drains,
     places: Places,
+    hosts: Hosts,
+    sift: Sift<I::Buf>,
     steering: Steering,
     /// An exception has found no room since the last fence.
     exceptions_lost: bool,
@@ -98,6 +102,10 @@ pub struct Worker<I: Io> {
 #[derive(Clone, Copy)]
 enum Source {
     Port(PortId),
+    /// It may not wait behind what came in before it.
+    Urgent,
+    /// It has waited for its turn.
+    Backlog(PortId),
     /// Other workers handed it over.
     Inbox,
     /// It has been received, and waited for its first fragment.
@@ -111,7 +119,7 @@ enum Source {
 /// What one poll did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PollReport {
-    /// Packets taken from ports and the inbox.
+    /// Packets taken from ports, the inbox and the host.
     pub rx: u64,
     /// Packets sent by ports.
     pub tx: u64,
@@ -150,7 +158,9 @@ impl<I: Io> Worker<I> {
             commands: link.commands,
             notices: Notices::new(link.events, config.max_sessions),
             drains: Drains::new(),
-            places: Places::new(&config.network, &config.macs),
+            places: Places::new(&config.network, &config.macs).with_host(&config.host, &config.urgent_dscps),
+            hosts: Hosts::new(&config.host),
+            sift: Sift::new(io.ports(), config.backlog),
             steering: Steering::new(config.workers, exceptions),
             exceptions_lost: false,
             adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
@@ -192,13 +202,16 @@ impl<I: Io> Worker<I> {
 
     /// Applies waiting commands, then takes what waits in the inbox, bounded, and one burst from each port all the way.
     pub fn poll(&mut self, now: Nanos) -> PollReport {
-        let (rx, tx) = (self.stats.rx() + self.stats.inbox, self.stats.tx());
+        let (rx, tx) = (self.entered(), self.stats.tx());
         let commands = self.apply_commands(now);
         self.release(now);
         self.empty_inbox(now);
         self.drains.answer(&mut self.notices, &mut self.stats);
+        if self.hosts.has_any() {
+            self.send_for_host();
+        }
         for port in 0..self.io.ports() {
-            self.receive(Source::Port(PortId(port as u16)), now);
+            self.receive_from(PortId(port as u16), now);
             self.release(now);
         }
         self.tidy(now);
@@ -208,10 +221,14 @@ impl<I: Io> Worker<I> {
         }
         self.outgoing.flush(&mut self.io, &mut self.stats);
         PollReport {
-            rx: self.stats.rx() + self.stats.inbox - rx,
+            rx: self.entered() - rx,
             tx: self.stats.tx() - tx,
             commands,
         }
+    }
+
+    fn entered(&self) -> u64 {
+        self.stats.rx() + self.stats.inbox + self.stats.from_host
     }
 
     /// What it has counted since its start.
@@ -283,11 +300,53 @@ impl<I: Io> Worker<I> {
         self.flows.dead()
     }
 
-    /// One burst from where it comes, all the way.
-    fn receive(&mut self, source: Source, now: Nanos) {
+    /// One burst from a port. If that was full there may be more than can be worked on: then what may not wait goes
+    /// first, and the rest in turn.
+    #[inline]
+    fn receive_from(&mut self, port: PortId, now: Nanos) {
+        let has_waiting = self.sift.has_waiting(port);
+        if has_waiting || (self.receive(Source::Port(port), now) == BURST && self.sift.is_on()) {
+            self.look_ahead(port, has_waiting, now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn look_ahead(&mut self, port: PortId, has_waiting: bool, now: Nanos) {
+        let mut clock = cycles::now();
+        let packets = self
+            .sift
+            .look_ahead(&mut self.io, &mut self.stats, &self.places, port);
+        self.lap(Stage::Rx, packets, &mut clock);
+        if self.sift.has_urgent() {
+            self.release(now);
+            self.receive(Source::Urgent, now);
+        }
+        if has_waiting {
+            self.release(now);
+            self.receive(Source::Backlog(port), now);
+        }
+        self.count_waiting();
+    }
+
+    /// Sends what the host's own network stack sends: frames as they are.
+    #[cold]
+    fn send_for_host(&mut self) {
+        self.io.from_host(&mut self.burst);
+        for buf in self.burst.drain() {
+            self.stats.from_host += 1;
+            let port = buf.ingress();
+            self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+        }
+    }
+
+    /// One burst from where it comes, all the way. Gives how many packets that were.
+    fn receive(&mut self, source: Source, now: Nanos) -> usize {
         let mut clock = cycles::now();
         match source {
             Source::Port(port) => self.io.rx(port, &mut self.burst),
+            Source::Urgent => self.sift.take_urgent(&mut self.burst),
+            Source::Backlog(port) => self.sift.take_waiting(&mut self.stats, port, &mut self.burst),
             Source::Inbox => self.io.inbox(&mut self.burst),
             Source::Held => self.fragments.take_ready(&mut self.burst),
             Source::Flushed => self.buffers.take_flushed(&mut self.burst),
@@ -295,7 +354,7 @@ impl<I: Io> Worker<I> {
         }
         let packets = self.burst.len();
         if packets == 0 {
-            return;
+            return 0;
         }
         self.count_received(source);
         self.lap(Stage::Rx, packets, &mut clock);
@@ -364,6 +423,7 @@ impl<I: Io> Worker<I> {
         }
         self.lap(Stage::Tx, packets, &mut clock);
         self.slow.share.earn(clock.wrapping_sub(begun));
+        packets
     }
 
     fn look_at_fragments(&mut self, packets: usize, now: Nanos) {
@@ -426,7 +486,7 @@ impl<I: Io> Worker<I> {
 
     fn count_waiting(&mut self) {
         self.stats.buffered = self.buffers.len() as u64;
-        self.stats.held = self.fragments.len() as u64 + self.stats.buffered;
+        self.stats.held = self.fragments.len() as u64 + self.stats.buffered + self.stats.backlog;
     }
 
     /// Small steps of what is to be done now and then: aging, and fragments that waited too long.
@@ -489,13 +549,11 @@ impl<I: Io> Worker<I> {
         let packets = self.burst.len() as u64;
         match source {
             Source::Port(port) => {
-                if let Some(stats) = self.stats.ports.get_mut(port.index()) {
-                    stats.rx.packets += packets;
-                    stats.rx.octets += self.burst.iter().map(|buf| buf.len() as u64).sum::<u64>();
-                }
+                let octets = self.burst.iter().map(|buf| buf.len() as u64).sum();
+                self.stats.received(port, packets, octets);
             }
             Source::Inbox => self.stats.inbox += packets,
-            Source::Held | Source::Round => {}
+            Source::Held | Source::Round | Source::Urgent | Source::Backlog(_) => {}
             Source::Flushed => self.stats.flushed += packets,
         }
     }
@@ -527,6 +585,7 @@ impl<I: Io> Worker<I> {
                 places: &self.places,
                 notices: &mut self.notices,
                 stats: &mut self.stats,
+                hosts: &mut self.hosts,
                 now,
             };
             exceptions.handle(&mut self.burst, descriptors);

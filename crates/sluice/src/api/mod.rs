@@ -20,7 +20,7 @@ pub use detail::{
 };
 pub use numbers::{BadNumber, read_seid, read_teid, seid, teid};
 pub use records::{RecordsState, RecordsStatus};
-pub use runtime::{Runtime, StageRuntime, WorkerRuntime};
+pub use runtime::{HostLink, Runtime, StageRuntime, WorkerRuntime};
 
 /// The most rows of one page.
 pub const LONGEST_PAGE: usize = 500;

@@ -14,6 +14,24 @@ use crate::view::drops;
 pub struct Runtime {
     /// In the order of their numbers.
     pub workers: Vec<WorkerRuntime>,
+    /// The interfaces of the host's own network stack, in the order of their instances.
+    #[serde(default)]
+    pub hosts: Vec<HostLink>,
+}
+
+/// An interface of the host's own network stack on an instance's link, since the start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HostLink {
+    /// The network instance.
+    pub instance: String,
+    /// The interface's name.
+    pub interface: String,
+    /// Packets that the host got.
+    pub to_host: u64,
+    /// Frames that the host sent.
+    pub from_host: u64,
+    /// Of both, those that found no room.
+    pub lost: u64,
 }
 
 /// One worker since its start.
@@ -62,13 +80,34 @@ impl Runtime {
             workers: workers
                 .map(|(number, stats)| WorkerRuntime::of(number, stats))
                 .collect(),
+            hosts: Vec::new(),
         }
+    }
+
+    /// The same, with these interfaces.
+    #[must_use]
+    pub fn with_hosts(self, hosts: Vec<HostLink>) -> Self {
+        Self { hosts, ..self }
     }
 
     /// As tables for people. Counts of zero are left out.
     #[must_use]
     pub fn text(&self) -> String {
-        self.workers.iter().map(WorkerRuntime::text).collect()
+        let workers: String = self.workers.iter().map(WorkerRuntime::text).collect();
+        if self.hosts.is_empty() {
+            return workers;
+        }
+        let mut hosts = Table::new(["instance", "interface", ">to host", ">from host", ">lost"]);
+        for host in &self.hosts {
+            hosts.row([
+                host.instance.clone(),
+                host.interface.clone(),
+                host.to_host.to_string(),
+                host.from_host.to_string(),
+                host.lost.to_string(),
+            ]);
+        }
+        format!("{workers}host\n{}", hosts.text("  "))
     }
 }
 

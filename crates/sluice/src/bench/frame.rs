@@ -122,6 +122,13 @@ impl Template {
     }
 }
 
+/// The link layer of a frame that comes in by N3.
+#[must_use]
+pub fn link_header() -> [u8; LINK] {
+    let template = Template::new(Direction::Uplink, 0);
+    std::array::from_fn(|at| template.headers[at])
+}
+
 /// Writes the source address and checksum of the IPv4 header at `at`.
 #[inline(always)]
 fn put_address(frame: &mut [u8; HEADERS], at: usize, source: [u8; 4], base: u32) {

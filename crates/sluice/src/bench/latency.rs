@@ -5,11 +5,15 @@ use serde::Serialize;
 
 use super::model::Model;
 use super::progress::Progress;
-use super::twocore::{Bench, Device, HEADROOM, Trial, on_second_core};
+use super::twocore::{Bench, Device, Echoed, HEADROOM, Trial, on_second_core};
 use super::world::BenchError;
 
 /// Loads of the sweep, per cent of the greatest rate without loss.
 const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];
+/// What the daemon lets wait of each port by default.
+const BACKLOG: usize = 1_024;
+/// Echo Requests a second beside an overload: as many gNBs ask in a minute as 16 bits have numbers.
+const ECHOES: f64 = 1_000.0;
 /// The search ends when the bounds are this close, of the greatest rate.
 const RESOLUTION: f64 = 0.02;
 
@@ -51,6 +55,27 @@ impl DeviceLatency {
     }
 }
 
+/// A worker that is offered more than it can do, with Echo Requests among it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Overload {
+    /// Packets of a port that may wait; 0: the worker does not look ahead.
+    pub backlog: usize,
+    /// Packets a second that came back when as many were offered as the generator can make.
+    pub capacity: f64,
+    /// The trial, at twice that rate or at what the generator can make.
+    pub trial: Trial,
+    /// The Echo Requests beside it.
+    pub echoed: Echoed,
+}
+
+impl Overload {
+    /// What was offered, over what the worker can do.
+    #[must_use]
+    pub fn factor(&self) -> f64 {
+        self.trial.rate / self.capacity.max(1.0)
+    }
+}
+
 /// A worker and bare forwarding, at the same rates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Latencies {
@@ -66,6 +91,8 @@ pub struct Latencies {
     pub worker: DeviceLatency,
     /// Bare forwarding at the worker's rates.
     pub plain: DeviceLatency,
+    /// The worker with too much to do: with what the daemon lets wait by default, and without.
+    pub overload: Vec<Overload>,
 }
 
 impl Latencies {
@@ -83,7 +110,10 @@ impl Latencies {
             let worker = device(eal, Device::Worker, model, (seconds, None), progress)?;
             let rate = Some(worker.zero_loss_rate);
             let plain = device(eal, Device::Plain, model, (seconds, rate), progress)?;
+            let overload = [BACKLOG, 0].map(|backlog| overload(eal, (model, backlog), seconds, progress));
+            let overload = overload.into_iter().collect::<Result<_, _>>()?;
             Ok(Self {
+                overload,
                 flows: model.flows(),
                 sessions: model.sessions,
                 sizes: model.sizes,
@@ -110,6 +140,28 @@ impl Latencies {
     }
 }
 
+fn overload(
+    eal: &'static Eal,
+    (model, backlog): (Model, usize),
+    seconds: f64,
+    progress: &Progress,
+) -> Result<Overload, BenchError> {
+    let mut bench = Bench::start(eal, Device::Worker, (model, backlog), progress)?;
+    bench.introduce_flows();
+    let most = bench.most;
+    let first = bench.trial(most, seconds)?;
+    let capacity = first.received as f64 / seconds;
+    let rate = most.min(2.0 * capacity);
+    let (trial, echoed) = bench.trial_with_echoes((rate, ECHOES), seconds)?;
+    bench.end()?;
+    Ok(Overload {
+        backlog,
+        capacity,
+        trial,
+        echoed,
+    })
+}
+
 fn device(
     eal: &'static Eal,
     device: Device,
@@ -117,7 +169,7 @@ fn device(
     (seconds, rate): (f64, Option<f64>),
     progress: &Progress,
 ) -> Result<DeviceLatency, BenchError> {
-    let mut bench = Bench::start(eal, device, model, progress)?;
+    let mut bench = Bench::start(eal, device, (model, 0), progress)?;
     if device == Device::Worker {
         bench.introduce_flows();
     }

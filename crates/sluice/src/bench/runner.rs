@@ -417,6 +417,9 @@ impl Runner<'_> {
                 self.progress.print(latency_line(name, point));
             }
         }
+        for overload in &latency.overload {
+            self.progress.print(overload_line(overload));
+        }
         self.results.latency = Some(latency);
         Ok(())
     }
@@ -460,6 +463,23 @@ fn latency_line(name: &str, point: &super::latency::Point) -> String {
         us(delays.p50),
         us(delays.p99),
         us(delays.p999)
+    )
+}
+
+/// What became of Echo Requests among too many packets, in a line.
+fn overload_line(overload: &super::latency::Overload) -> String {
+    let ms = |nanos: u64| nanos as f64 / 1e6;
+    let echoed = overload.echoed;
+    format!(
+        "  {:.1} times what the worker can do, {} may wait: forwards {:.2} of {:.2} Mpps, answers {} of {} echoes, p50 {:.3} ms  p99.9 {:.3}",
+        overload.factor(),
+        overload.backlog,
+        overload.trial.received as f64 / overload.trial.generator.wall_nanos.max(1) as f64 * 1e3,
+        overload.trial.rate / 1e6,
+        echoed.answered,
+        echoed.asked,
+        ms(echoed.delays.p50),
+        ms(echoed.delays.p999)
     )
 }
 

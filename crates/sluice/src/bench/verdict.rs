@@ -3,6 +3,7 @@
 use packet::DropReason;
 use worker::Stage;
 
+use super::latency::Overload;
 use super::model::Model;
 use super::pfcp::HALF_RATE;
 use super::results::{Point, Results};
@@ -275,11 +276,28 @@ fn t8(results: &Results) -> Option<Target> {
         "us",
         3.0 * us(plain),
     );
-    let target = Target::of_parts("T8", "latency added, two cores", vec![middle, tail])?;
+    let mut parts = vec![middle, tail];
+    parts.extend(latency.overload.first().map(t8_echo));
+    let target = Target::of_parts("T8", "latency added, two cores", parts)?;
     Some(
         target
             .but_if(void.is_some(), void.unwrap_or_default())
             .but_if(latency.flows < 8_388_608, SMALL),
+    )
+}
+
+fn t8_echo(overload: &Overload) -> Target {
+    Target::at_most(
+        "T8.echo",
+        "p99.9 of GTP-U echo among twice as many packets as the worker can do",
+        overload.echoed.delays.p999 as f64 / 1e6,
+        "ms",
+        1.0,
+    )
+    .but_if(overload.factor() < 1.9, "the generator makes too few")
+    .but_if(
+        overload.echoed.answered * 1_000 < overload.echoed.asked * 999,
+        "not all are answered",
     )
 }
 

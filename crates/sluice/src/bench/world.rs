@@ -82,6 +82,8 @@ pub struct Setting {
     pub worker: (u16, u16),
     /// Stages count their time.
     pub stage_clock: bool,
+    /// Packets of a port that may wait when there are more than can be worked on.
+    pub backlog: usize,
 }
 
 impl Setting {
@@ -93,6 +95,7 @@ impl Setting {
             room: model.entries(),
             worker: (0, 1),
             stage_clock: true,
+            backlog: 0,
         }
     }
 
@@ -108,6 +111,7 @@ impl Setting {
         config.shared_meters = self.model.policy.slices;
         config.force_five_tuple = self.model.force_five_tuple;
         config.stage_clock = self.stage_clock;
+        config.backlog = self.backlog;
         // What the daemon has by default.
         config.slow_share_percent = 20;
         config

@@ -118,6 +118,14 @@ fn explain_instance(text: &mut String, instance: &InstanceConfig) {
         instance.port.value,
         addresses.join(", ")
     );
+    if let Some(host) = &instance.host {
+        let addresses = if host.addresses { "with" } else { "without" };
+        let _ = writeln!(
+            text,
+            "           the host is there by {}, {addresses} these addresses",
+            host.interface.value
+        );
+    }
     for route in &instance.routes {
         let mac = route
             .mac

@@ -8,7 +8,7 @@ use rules::network::Roles;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-use super::Bounded;
+use super::{Bounded, HostConfig};
 
 /// One network instance.
 #[derive(Debug, Deserialize)]
@@ -37,6 +37,12 @@ pub struct InstanceConfig {
     /// The port that gets a copy of each user packet that rules send here, as it leaves; none.
     #[serde(default)]
     pub mirror: Option<Spanned<String>>,
+    /// The host's own network stack on this link; none.
+    #[serde(default)]
+    pub host: Option<HostConfig>,
+    /// DSCPs of packets that come in here and may not wait behind others when more come than can be worked on; none.
+    #[serde(default)]
+    pub urgent_dscp: Vec<Bounded<0, 63>>,
     /// What becomes of packets from UE to UE; router.
     #[serde(default)]
     pub hairpin: HairpinConfig,
@@ -147,14 +153,14 @@ impl Prefix {
         Some((address | Ipv4Addr::from_bits(u32::MAX >> length)).into())
     }
 
-    pub(super) fn ipv4(self) -> Option<(Ipv4Addr, u8)> {
+    pub(crate) fn ipv4(self) -> Option<(Ipv4Addr, u8)> {
         match self.address {
             IpAddr::V4(address) => Some((address, self.length)),
             IpAddr::V6(_) => None,
         }
     }
 
-    pub(super) fn ipv6(self) -> Option<(Ipv6Addr, u8)> {
+    pub(crate) fn ipv6(self) -> Option<(Ipv6Addr, u8)> {
         match self.address {
             IpAddr::V4(_) => None,
             IpAddr::V6(address) => Some((address, self.length)),

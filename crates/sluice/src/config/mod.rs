@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod flows;
 mod gtpu;
+mod host;
 mod instance;
 mod n4;
 mod network;
@@ -31,6 +32,7 @@ pub use error::ConfigError;
 pub use events::{EventConfig, EventLogicConfig};
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
+pub use host::HostConfig;
 pub use instance::{DscpConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
 pub use network::StaticNeighbour;
@@ -122,6 +124,7 @@ impl Config {
     pub fn parse(text: &str, file: &str) -> Result<Self, ConfigError> {
         let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
         let checked = network::check(&config)
+            .and_then(|()| host::check(&config))
             .and_then(|()| pools::check(&config))
             .and_then(|()| policy::check(&config))
             .and_then(|()| policer::check(&config))

@@ -170,7 +170,7 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
 }
 
 /// The kernel's bound on interface names (IFNAMSIZ), and what would break a DPDK device argument.
-fn interface_fault(interface: &str) -> Option<String> {
+pub(super) fn interface_fault(interface: &str) -> Option<String> {
     if !(1..=15).contains(&interface.len()) {
         return Some(format!(
             "interface: `{interface}` has {} characters, 1 to 15 are possible",

@@ -26,6 +26,10 @@ pub struct WorkersConfig {
     /// wait; 100 leaves only the limits of each burst; 20.
     #[serde(default = "WorkersConfig::default_slow_path_share")]
     pub slow_path_share_percent: Bounded<1, 100>,
+    /// Packets of each port and worker that may wait when more come in than can be worked on, so that what keeps links
+    /// and paths alive goes before them; at most a quarter of `dpdk.buffers` together. 0: nobody looks ahead; 1,024.
+    #[serde(default = "WorkersConfig::default_backlog")]
+    pub backlog: Bounded<0, 65_536>,
     /// Microseconds that a worker without packets sleeps between polls; 0 never sleeps, for the least latency; 50.
     #[serde(default = "WorkersConfig::default_idle_sleep")]
     pub idle_sleep_us: Bounded<0, 1_000>,
@@ -63,6 +67,9 @@ impl WorkersConfig {
     const fn default_slow_path_share() -> Bounded<1, 100> {
         Bounded::new(20)
     }
+    const fn default_backlog() -> Bounded<0, 65_536> {
+        Bounded::new(1_024)
+    }
     const fn default_idle_sleep() -> Bounded<0, 1_000> {
         Bounded::new(50)
     }
@@ -76,6 +83,7 @@ impl Default for WorkersConfig {
             force_five_tuple: false,
             slow_path_per_burst: SlowPathConfig::default(),
             slow_path_share_percent: Self::default_slow_path_share(),
+            backlog: Self::default_backlog(),
             idle_sleep_us: Self::default_idle_sleep(),
             rebalance: None,
         }

@@ -2,6 +2,7 @@
 //! they drive is in [`crate::upf`].
 
 mod control_loop;
+mod host;
 mod memory;
 mod records;
 pub mod rest;
@@ -10,6 +11,7 @@ mod sockets;
 mod threads;
 
 pub use control_loop::ControlLoop;
+pub use host::{HostPath, HostView};
 pub use memory::keep_memory_ahead;
 pub use records::{Feed, RecordsThread, RecordsView};
 pub use rest::{ClientError, default_path, get};

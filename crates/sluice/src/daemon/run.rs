@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use dpdk::Eal;
 use packet::redirect::Secret;
 use records::{Directory, Recovered, Spool};
 use session::{Moved, Random};
 use tracing::{debug, error, info, warn};
+use worker::dpdk::HostEnd;
 use worker::{Stats, Worker};
 
 use super::control_loop::ControlLoop;
+use super::host::{HostPath, HostView};
 use super::memory::keep_memory_ahead;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
@@ -49,13 +52,15 @@ impl std::error::Error for RunError {}
 /// # Errors
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
 pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
-    let addresses = config.n4.addresses.iter().map(|address| address.value);
-    let peers = config.n4.peers.iter().map(|peers| peers.value.prefix).collect();
-    let sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
     // Before DPDK, which may leave this thread on one core.
     keep_memory_ahead(config.limits.sessions.size());
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
+    // Before the sockets: their addresses may be on its interfaces.
+    let host = open_host(eal, config, &ports)?;
+    let addresses = config.n4.addresses.iter().map(|address| address.value);
+    let peers = config.n4.peers.iter().map(|peers| peers.value.prefix).collect();
+    let sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers) = build(config, &clock, &ports)?;
     let recording = config.records.as_ref().map(open_records).transpose()?;
@@ -63,7 +68,13 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::new();
+    let (host, mut host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
+    let mut host_ends = host_ends.drain(..);
     for (place, ((worker_config, link), io)) in workers.into_iter().zip(ios).enumerate() {
+        let io = match host_ends.next() {
+            Some(end) => io.with_host(end),
+            None => io,
+        };
         let worker = Worker::new(worker_config, io, link).map_err(RunError::of)?;
         let pace = Pace {
             core: config.workers.cores.get(place).map(|core| core.value() as u32),
@@ -83,7 +94,10 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
         control.keep_records(config.node.id.0.to_string(), Box::new(feed));
         (Some(thread), Some(view))
     });
-    let _rest = open_rest_socket(config, (inquiry, view), &threads);
+    let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
+    let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
+    let host = host.transpose().map_err(RunError::of)?;
+    let _rest = open_rest_socket(config, (inquiry, view, hosts), &threads);
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -116,6 +130,10 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
         .map(WorkerThread::join)
         .collect::<Result<_, _>>()
         .map_err(RunError::of)?;
+    if let Some(host) = host {
+        host.join()
+            .map_err(|_| RunError("the host's thread panicked".into()))?;
+    }
     if let Some(lost) = records.map(RecordsThread::end).filter(|lost| *lost > 0) {
         error!(lost, "usage records: the disk took these no more");
     }
@@ -170,10 +188,23 @@ fn tell_recovery(found: &Recovered) {
     }
 }
 
+/// The host's own network stack on the links of the instances that have one.
+fn open_host(
+    eal: &'static Eal,
+    config: &Config,
+    ports: &Ports,
+) -> Result<Option<(HostPath, Vec<HostEnd>)>, RunError> {
+    if !config.has_hosts() {
+        return Ok(None);
+    }
+    let opened = HostPath::open(eal, config, &ports.macs(), ports.pool.clone());
+    opened.map(Some).map_err(RunError::of)
+}
+
 /// The operator's API. Without it the daemon runs all the same.
 fn open_rest_socket(
     config: &Config,
-    (inquiry, records): (Inquiry, Option<RecordsView>),
+    (inquiry, records, hosts): (Inquiry, Option<RecordsView>, HostView),
     threads: &[WorkerThread],
 ) -> Option<RestSocket> {
     let path = config.control.socket.clone().or_else(default_path)?;
@@ -183,7 +214,9 @@ fn open_rest_socket(
         .as_deref()
         .map_or(Ok(Access::Owner), Access::group);
     let workers = threads.iter().map(|thread| thread.published().clone()).collect();
-    let service = Service::new(inquiry, workers).with_records(records);
+    let service = Service::new(inquiry, workers)
+        .with_records(records)
+        .with_hosts(hosts);
     access
         .and_then(|access| RestSocket::open(&path, access, service))
         .inspect_err(|error| warn!("nothing for `sluice show` at {}: {error}", path.display()))

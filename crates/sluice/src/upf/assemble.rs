@@ -11,7 +11,7 @@ use transport::Interface;
 use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
 
 use super::{Balancer, Bound, Control, ControlConfig};
-use crate::config::{Config, EchoConfig, UnknownInstance};
+use crate::config::{Bounded, Config, EchoConfig, HostConfig, UnknownInstance};
 
 /// Commands and events that each worker's link holds.
 const LINK_DEPTH: usize = 4_096;
@@ -117,7 +117,23 @@ fn worker_config(
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
     worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
     worker.force_five_tuple = config.workers.force_five_tuple;
+    let hosts = config.instances.iter().map(|instance| instance.host.as_ref());
+    worker.host = hosts.map(|host| host.map(HostConfig::rates)).collect();
+    let dscps = config.instances.iter().map(|instance| &instance.urgent_dscp);
+    let bits = |dscps: &Vec<Bounded<0, 63>>| dscps.iter().fold(0, |bits, dscp| bits | 1_u64 << dscp.value());
+    worker.urgent_dscps = dscps.map(bits).collect();
+    worker.backlog = backlog(config);
     worker
+}
+
+/// How many packets of each port may wait in each worker: all together take no more than a quarter of the buffers.
+fn backlog(config: &Config) -> usize {
+    let queues = config.workers.count.size() * config.ports.len().max(1);
+    config
+        .workers
+        .backlog
+        .size()
+        .min(config.dpdk.buffers.size() / 4 / queues)
 }
 
 /// One worker's share of a total, with a quarter and 64 on top where there are several.

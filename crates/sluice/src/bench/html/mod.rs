@@ -435,10 +435,20 @@ fn latency(results: &Results) -> Result<String, BenchError> {
     } else {
         ""
     };
-    let note = format!(
+    let mut note = format!(
         "<p>Greatest rate without loss: {} Mpps{bound}.</p>",
         short(latency.worker.zero_loss_rate / 1e6)
     );
+    for overload in &latency.overload {
+        note += &format!(
+            "<p>At {:.1} times what the worker can do, with {} packets of a port that may wait, {} of {} GTP-U echoes are answered, p99.9 in {:.3} ms.</p>",
+            overload.factor(),
+            overload.backlog,
+            overload.echoed.answered,
+            overload.echoed.asked,
+            overload.echoed.delays.p999 as f64 / 1e6
+        );
+    }
     let body = pair(
         Axis::linear("load, % of the greatest rate without loss"),
         Axis::log("us"),

@@ -16,6 +16,7 @@ use super::super::load::Load;
 use super::super::model::Model;
 use super::super::rules::Identity;
 use super::super::world::BenchError;
+use super::echo::{Echoed, Echoes};
 
 /// Packets that are made before the others are looked at.
 const TURN: usize = 32;
@@ -128,6 +129,7 @@ pub struct Generator {
     load: Load,
     came: Burst,
     histogram: Histogram<u64>,
+    echoes: Option<Echoes>,
 }
 
 impl Generator {
@@ -163,6 +165,7 @@ impl Generator {
             pool,
             came: Burst::new(),
             histogram,
+            echoes: None,
         })
     }
 
@@ -194,11 +197,40 @@ impl Generator {
                 self.flush(direction, &mut trial);
                 self.receive(device, direction, &mut trial);
             }
+            self.ask(now);
         }
         self.drain(device, &mut trial);
         trial.generator = moment.elapsed();
         trial.delays = Delays::of(&self.histogram);
         trial
+    }
+
+    /// The same with so many Echo Requests a second beside it.
+    ///
+    /// # Errors
+    /// None.
+    pub fn trial_with_echoes(
+        &mut self,
+        device: Device,
+        (rate, echo_rate): (f64, f64),
+        seconds: f64,
+    ) -> Result<(Trial, Echoed), BenchError> {
+        self.echoes = Some(Echoes::new(echo_rate)?);
+        let trial = self.trial(device, rate, seconds);
+        let echoed = self.echoes.take().map(Echoes::end).unwrap_or_default();
+        Ok((trial, echoed))
+    }
+
+    /// Sends an Echo Request, if one is due.
+    fn ask(&mut self, now: u64) {
+        let Some(echoes) = &mut self.echoes else { return };
+        let Some(frame) = echoes.next(now) else { return };
+        let wire = &mut self.wires[Direction::Uplink as usize];
+        let mbuf = self.pool.alloc_with(&frame);
+        let is_made = mbuf.is_some_and(|mbuf| wire.waiting.push(mbuf).is_ok());
+        let is_sent = is_made && wire.to.enqueue(&mut wire.waiting) > 0;
+        wire.waiting.clear();
+        echoes.echoed.refused += u64::from(!is_sent);
     }
 
     /// Each flow once, at the pace of the device, so that it knows all flows.
@@ -291,6 +323,11 @@ impl Generator {
         let (now, at) = (cycles::now(), device.stamp(direction));
         trial.received += self.came.len() as u64;
         for mbuf in self.came.iter() {
+            let echoes = self.echoes.as_mut().filter(|_| direction == Direction::Downlink);
+            if echoes.is_some_and(|echoes| echoes.hear(mbuf.data(), now)) {
+                trial.received -= 1;
+                continue;
+            }
             let stamp = mbuf.data().get(at..).and_then(|rest| rest.first_chunk());
             let due = stamp.map_or(now, |octets| u64::from_be_bytes(*octets));
             let delay = nanos(now.saturating_sub(due)) as u64;

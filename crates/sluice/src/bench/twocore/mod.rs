@@ -4,6 +4,7 @@
 //! be, when others took more than a two-hundredth of either thread's time, when the generator was late with more than
 //! a hundredth of the packets, or when it could not have made half as many packets again.
 
+mod echo;
 mod generator;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,6 +17,7 @@ use dpdk::{
 use worker::Stats;
 use worker::dpdk::DpdkIo;
 
+pub use self::echo::Echoed;
 use self::generator::Generator;
 pub use self::generator::{Delays, Device, Trial};
 use super::clock::{Moment, Passed};
@@ -75,19 +77,24 @@ fn ports(eal: &Eal, pool: &Mempool) -> Result<([Port; 2], Queues, [MemoryPeer; 2
 }
 
 impl Bench {
-    /// A worker with the sessions of `model`, or bare forwarding of the same frames.
+    /// A worker with the sessions of `model`, where `backlog` packets of a port may wait, or bare forwarding of the same
+    /// frames.
     ///
     /// # Errors
     /// DPDK's, memory, or rules that do not compile.
     pub fn start(
         eal: &'static Eal,
         device: Device,
-        model: Model,
+        (model, backlog): (Model, usize),
         progress: &Progress,
     ) -> Result<Self, BenchError> {
         let pool = Mempool::new(eal, PoolConfig::with_buffers(BUFFERS)).map_err(BenchError::of)?;
         let (ports, queues, peers) = ports(eal, &pool)?;
-        let bare = Bare::new(&Setting::new(model))?;
+        let setting = Setting {
+            backlog,
+            ..Setting::new(model)
+        };
+        let bare = Bare::new(&setting)?;
         let mut generator = Generator::new(model, bare.identities(), peers, pool.clone())?;
         let most = generator.most(eal, 0.25)?;
         let (asks, questions) = channel();
@@ -129,6 +136,21 @@ impl Bench {
         let mut trial = self.generator.trial(self.device, rate, seconds);
         trial.device = self.time()?;
         Ok(trial)
+    }
+
+    /// One trial of a worker with so many Echo Requests a second beside it.
+    ///
+    /// # Errors
+    /// When the device's thread is gone.
+    pub fn trial_with_echoes(
+        &mut self,
+        rates: (f64, f64),
+        seconds: f64,
+    ) -> Result<(Trial, Echoed), BenchError> {
+        self.time()?;
+        let (mut trial, echoed) = self.generator.trial_with_echoes(self.device, rates, seconds)?;
+        trial.device = self.time()?;
+        Ok((trial, echoed))
     }
 
     /// Why a trial says nothing; `None` when it does.

@@ -11,6 +11,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::super::host::HostView;
 use super::super::records::RecordsView;
 use super::super::threads::Published;
 use super::desk::Inquiry;
@@ -24,6 +25,7 @@ pub struct Service {
     inquiry: Inquiry,
     workers: Arc<[Published]>,
     records: Option<RecordsView>,
+    hosts: HostView,
 }
 
 impl Service {
@@ -34,7 +36,15 @@ impl Service {
             inquiry,
             workers: workers.into(),
             records: None,
+            hosts: HostView::default(),
         }
+    }
+
+    /// The same, with the interfaces of the host's own network stack.
+    #[must_use]
+    pub fn with_hosts(mut self, hosts: HostView) -> Self {
+        self.hosts = hosts;
+        self
     }
 
     /// The same, with what there is to say of usage records.
@@ -101,7 +111,7 @@ fn pairs(asked: Asked) -> Result<Pairs, Problem> {
 #[utoipa::path(get, path = "/v1/runtime", responses((status = 200, body = Runtime)))]
 async fn runtime(State(service): State<Service>) -> Json<Runtime> {
     let stats: Vec<_> = service.workers.iter().map(Published::read).collect();
-    Json(Runtime::of(&stats))
+    Json(Runtime::of(&stats).with_hosts(service.hosts.read()))
 }
 
 /// PFCP associations, a page at a time.

@@ -1,0 +1,192 @@
+//! More packets than a worker takes in a poll: what may not wait goes first, the rest in turn.
+
+use flow::{PortId, WorkerId};
+use packet::DropReason;
+use packet::gtpu::MessageType;
+use proptest::prelude::*;
+use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, tunnelled};
+use worker::BURST;
+use worker::mem::MemBuf;
+
+use crate::common::one_session::{REMOTE, TEID, fix_lengths, session};
+use crate::common::{World, frame};
+
+const N3: PortId = PortId(0);
+const N6: PortId = PortId(1);
+
+fn world(backlog: usize) -> World {
+    let mut world = World::with(testing::network(), 1, |config| {
+        config.backlog = backlog;
+        // Expedited forwarding.
+        config.urgent_dscps = vec![1 << 46];
+    });
+    world.install(1, session());
+    world
+}
+
+/// The `n`th user packet in its tunnel.
+fn user(n: u16) -> Vec<u8> {
+    let inner = UserPacket::udp(UE, REMOTE, 1_000 + n, 53).bytes();
+    tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &inner)
+}
+
+fn echo() -> Vec<u8> {
+    let mut packet = tunnelled(N3_ADDRESS, 0, 1, None, &[], &[]);
+    packet.splice(28.., [0x32, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 0]);
+    fix_lengths(&mut packet);
+    packet
+}
+
+fn push(world: &World, packet: &[u8]) {
+    let queue = world.wires.to(WorkerId(0), N3);
+    queue
+        .push(MemBuf::new(&frame(N3.0, packet)))
+        .expect("there is room on the wire");
+}
+
+/// What goes out in one poll: the numbers of user packets, and how many echo responses.
+fn poll(world: &mut World) -> (Vec<u16>, usize) {
+    world.poll();
+    let out = world.take();
+    let number = |frame: &[u8]| u16::from_be_bytes([frame[34], frame[35]]).wrapping_sub(1_000);
+    let users = out.iter().filter(|(port, _)| *port == N6);
+    let echoes = out
+        .iter()
+        .filter(|(port, frame)| *port == N3 && frame.get(43) == Some(&MessageType::ECHO_RESPONSE.0));
+    (users.map(|(_, frame)| number(frame)).collect(), echoes.count())
+}
+
+#[test]
+fn an_echo_behind_a_thousand_packets_does_not_wait_for_them() {
+    let mut world = world(512);
+    (0..1_000).for_each(|n| push(&world, &user(n)));
+    push(&world, &echo());
+    let (mut users, mut before) = (Vec::new(), None);
+    for _ in 0..20 {
+        let (some, echoes) = poll(&mut world);
+        if echoes > 0 {
+            assert_eq!(before, None, "one answer");
+            before = Some(users.len());
+        }
+        users.extend(some);
+        world.assert_conserved();
+    }
+    let before = before.expect("it is answered");
+    assert!(before <= 4 * BURST, "after {before} packets");
+    assert!(users.is_sorted(), "the others keep their order");
+    let dropped = world.workers[0].stats().dropped(DropReason::Overload) as usize;
+    assert_eq!(users.len() + dropped, 1_000);
+    assert!(dropped > 0 && dropped <= 1_000 - 512, "{dropped}");
+}
+
+#[test]
+fn nothing_is_lost_that_may_wait() {
+    let mut world = world(1_024);
+    (0..900).for_each(|n| push(&world, &user(n)));
+    let users: Vec<_> = (0..20).flat_map(|_| poll(&mut world).0).collect();
+    assert_eq!(users, (0..900).collect::<Vec<_>>());
+    let stats = world.workers[0].stats();
+    assert_eq!((stats.backlog, stats.held, stats.rx()), (0, 0, 900));
+}
+
+#[test]
+fn an_end_marker_stays_behind_the_packets_before_it() {
+    let mut world = world(1_024);
+    (0..200).for_each(|n| push(&world, &user(n)));
+    push(&world, &tunnelled(N3_ADDRESS, TEID, 254, None, &[], &[]));
+    push(&world, &echo());
+    world.poll();
+    let stats = world.workers[0].stats();
+    assert_eq!(
+        (stats.urgent, stats.backlog),
+        (1, 137),
+        "the echo alone goes first"
+    );
+}
+
+#[test]
+fn the_operator_says_whose_dscp_goes_first() {
+    let mut world = world(1_024);
+    (0..200).for_each(|n| push(&world, &user(n)));
+    let mut marked = user(777);
+    marked[1] = 46 << 2;
+    marked[10..12].fill(0);
+    let sum = packet::checksum::of(&marked[..20]);
+    marked[10..12].copy_from_slice(&sum.to_be_bytes());
+    push(&world, &marked);
+    let (users, _) = poll(&mut world);
+    assert_eq!(users.last(), Some(&777));
+    assert_eq!(users.len(), BURST + 1);
+}
+
+#[test]
+fn without_room_to_wait_nobody_looks_ahead() {
+    let mut world = world(0);
+    (0..200).for_each(|n| push(&world, &user(n)));
+    push(&world, &echo());
+    let (users, echoes) = poll(&mut world);
+    assert_eq!((users.len(), echoes), (BURST, 0));
+    let stats = world.workers[0].stats();
+    assert_eq!((stats.urgent, stats.rx()), (0, BURST as u64));
+}
+
+#[test]
+fn what_looks_urgent_and_is_for_users_waits() {
+    let mut world = world(1_024);
+    // In the tunnel: what a UE sends says nothing of itself.
+    let inner = UserPacket::udp(UE, GNB, 3_784, 3_784).bytes();
+    let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &inner);
+    (0..100).for_each(|n| push(&world, &user(n)));
+    push(&world, &packet);
+    world.poll();
+    let queue = world.wires.to(WorkerId(0), N6);
+    // On N6: a port of a UE's is none of ours.
+    let to_ue = UserPacket::udp(REMOTE, UE, 8_805, 8_805).bytes();
+    for _ in 0..100 {
+        queue
+            .push(MemBuf::new(&frame(N6.0, &to_ue)))
+            .expect("there is room on the wire");
+    }
+    world.poll();
+    assert_eq!(world.workers[0].stats().urgent, 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever comes in bursts of whatever length: each packet is forwarded once or counted as dropped, in order, and
+    /// each echo is answered.
+    #[test]
+    fn each_packet_is_there_once_and_in_order(
+        backlog in 0_usize..300,
+        rounds in prop::collection::vec((0_u16..400, 0_usize..3, 1_usize..4), 1..8),
+    ) {
+        let mut world = world(backlog);
+        let (mut sent, mut echoes_sent) = (0, 0);
+        let (mut users, mut echoes) = (Vec::new(), 0);
+        for (packets, asked, polls) in rounds {
+            let room = 1_024 - world.wires.to(WorkerId(0), N3).len();
+            let packets = usize::from(packets).min(room.saturating_sub(asked)) as u16;
+            (sent..sent + packets).for_each(|n| push(&world, &user(n)));
+            (0..asked.min(room)).for_each(|_| push(&world, &echo()));
+            sent += packets;
+            echoes_sent += asked.min(room);
+            for _ in 0..polls {
+                let (some, answers) = poll(&mut world);
+                users.extend(some);
+                echoes += answers;
+                prop_assert_eq!(world.workers[0].stats().unaccounted(), 0);
+            }
+        }
+        for _ in 0..60 {
+            let (some, answers) = poll(&mut world);
+            users.extend(some);
+            echoes += answers;
+        }
+        prop_assert!(users.windows(2).all(|pair| pair[0] < pair[1]));
+        let stats = world.workers[0].stats();
+        let dropped = stats.dropped(DropReason::Overload) as usize;
+        prop_assert_eq!(users.len() + dropped, usize::from(sent));
+        prop_assert_eq!((echoes, stats.backlog), (echoes_sent, 0));
+    }
+}
