@@ -299,6 +299,44 @@ fn ues_reach_each_other_as_configured() {
 }
 
 #[test]
+fn a_host_is_on_a_link_by_an_interface_of_its_own() {
+    let from = "    vlan: 200\n";
+    let with = |host: &str| GOOD.replace(from, &format!("{from}    host: {{{host}}}\n"));
+    let config = Config::parse(&with("interface: sluice-n6"), "sluice.yaml").unwrap();
+    assert!(config.has_hosts() && config.instances[0].host.is_none());
+    let host = config.instances[1].host.as_ref().unwrap();
+    let rates = host.rates();
+    assert_eq!(
+        (host.addresses, rates.urgent, rates.usual),
+        (true, 10_000, 10_000)
+    );
+    let other = with("interface: sluice-n6, addresses: false, urgent_pps: 5, usual_pps: 7");
+    let config = Config::parse(&other, "sluice.yaml").unwrap();
+    let host = config.instances[1].host.as_ref().unwrap();
+    assert_eq!(
+        (host.addresses, host.rates().urgent, host.rates().usual),
+        (false, 5, 7)
+    );
+    let twice = with("interface: one").replace("port: ran,", "port: ran, host: {interface: one},");
+    let kernel = with("interface: ran0").replace("{memory: {}}", "{af_packet: {interface: ran0}}");
+    for (text, words) in [
+        (
+            with("interface: much-too-long-a-name"),
+            "has 21 characters, 1 to 15 are possible",
+        ),
+        (with("interface: a/b"), "contains `/`"),
+        (with("interface: one, usual_pps: 0"), "0 is outside 1..=10000000"),
+        (twice, "host: interface: `one` is another's"),
+        (kernel, "host: interface: `ran0` is another's"),
+    ] {
+        let told = refusal(&text);
+        assert!(told.contains("line ") && told.contains(words), "{told}");
+    }
+    let told = refusal(&with("interface: a b"));
+    assert!(told.contains("instance `internet`: host: interface"), "{told}");
+}
+
+#[test]
 fn an_unknown_field_is_named_with_its_line() {
     let text = mistake("n4: {addresses", "n4: {adresses");
     assert!(
