@@ -31,7 +31,7 @@ mod table;
 pub use block::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentUsage, Counted, CounterLimit, Flows, Installed,
     LimitAction, LiveBlock, PackedForward, PacketTimes, Reached, Red, ReplaceMap, Second, SessionBlock,
-    UrrCount, Volumes,
+    UrrCount, Volumes, Weight,
 };
 pub use bucket::{BUCKETS, Bucket};
 pub use entry::{FlowEntry, FlowFlags};

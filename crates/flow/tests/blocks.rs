@@ -128,6 +128,7 @@ fn image() -> impl Strategy<Value = BlockImage> {
                 urrs,
                 before_qos,
                 units: 0,
+                weights: Vec::new(),
                 bounds,
                 near,
             }

@@ -2,7 +2,7 @@
 
 use flow::{
     BlockImage, BlockRef, Blocks, Bounds, Counted, CounterLimit, Direction, Flows, LimitAction, LiveBlock,
-    Nanos, ReplaceMap, Second, SessionIndex, UrrCount, Volumes,
+    Nanos, ReplaceMap, Second, SessionIndex, UrrCount, Volumes, Weight,
 };
 use proptest::prelude::*;
 
@@ -205,6 +205,37 @@ fn a_packet_lost_later_is_taken_back_where_it_counted() {
         1,
         "the watermark is where it was"
     );
+}
+
+#[test]
+fn a_counter_by_weight_counts_what_all_slots_of_a_packet_weigh() {
+    // Two that count octets, and what both weigh for: at most 8000.
+    let mut world = World::new(&[watermark(100_000), watermark(100_000), limit_of(8000)]);
+    let weight = |(slot, times)| Weight { slot, of: 2, times };
+    world.image.urrs = 5;
+    world.image.before_qos = 2;
+    world.image.weights = [(3, 1), (4, 5)].map(weight).to_vec();
+    world.replace(&ReplaceMap::NONE);
+    let second = Second::of(Nanos::ZERO);
+    let count = |world: &mut World, urrs| world.live(UP).count_with_units(urrs, 500, second);
+    let octets = |world: &World| [0, 1, 2].map(|slot| world.octets(slot)[0]);
+    assert_eq!(count(&mut world, 0b01101), Counted::PASSED);
+    assert_eq!(count(&mut world, 0b10110), Counted::PASSED);
+    assert_eq!(count(&mut world, 0b11111), Counted::PASSED);
+    assert_eq!(octets(&world), [1000, 1000, 500 + 2500 + 3000]);
+    assert!(world.live(UP).has_before_qos(0b10110) && !world.live(UP).has_before_qos(0b00110));
+    // One is lost, and what is counted goes on where the block is another.
+    let flow::Installed { block, generation } = world.installed;
+    assert!(world.blocks.uncount(block, generation, 0b10110, UP, 500));
+    assert_eq!(octets(&world), [1000, 500, 3500]);
+    world.image.forwards = vec![flow::Forward::DROP; 9];
+    world.replace(&ReplaceMap::SAME);
+    assert_eq!(count(&mut world, 0b11111), Counted::PASSED);
+    // What does not fit counts nowhere.
+    let counted = count(&mut world, 0b10110);
+    assert_eq!((counted.action, counted.limits), (Some(LimitAction::Drop), 0b100));
+    assert_eq!(octets(&world), [1500, 1000, 6500]);
+    assert!(world.live(DOWN).is_stopped(0b00100) && !world.live(UP).is_stopped(0b00011));
 }
 
 #[test]

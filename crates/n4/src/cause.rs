@@ -3,7 +3,7 @@
 use pfcp::ie::{Cause, FailedRuleId};
 use pfcp::{IeType, ie};
 use rules::image::CompileFault;
-use rules::model::{Bound, EditFault, MeasurementMethod, RuleRef};
+use rules::model::{Bound, EditFault, MeasurementMethod, PoolFault, RuleRef};
 use session::{Refusal, RuleFault};
 
 /// A rejection, ready to be put into a response (TS 29.244 §7.6, §8.2.1).
@@ -126,6 +126,14 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
             .offends(IeType::OUTER_HEADER_CREATION),
         CompileFault::NoLinkedUrr(_) => rejected.offends(IeType::LINKED_URR_ID),
         CompileFault::NoQuotaAction(_) => rejected.offends(IeType::FAR_ID),
+        CompileFault::Pool(fault) => rejected.offends(match fault {
+            PoolFault::NoUrr(_) | PoolFault::Twice(_) | PoolFault::Nested(_) => IeType::AGGREGATED_URRS,
+            PoolFault::Uneven(_) => IeType::MULTIPLIER,
+            PoolFault::Method => IeType::MEASUREMENT_METHOD,
+            PoolFault::Information => IeType::MEASUREMENT_INFORMATION,
+            PoolFault::Triggers => IeType::REPORTING_TRIGGERS,
+            PoolFault::Inactivity => IeType::INACTIVITY_DETECTION_TIME,
+        }),
         CompileFault::NoEvents(_) => rejected.offends(IeType::MEASUREMENT_METHOD),
         CompileFault::TwoMarks => rejected.offends(IeType::DL_FLOW_LEVEL_MARKING),
         CompileFault::GbrAboveMbr => rejected.offends(IeType::GBR),

@@ -13,7 +13,7 @@ use flow::meter::{MeterSpec, Rate, SharedId};
 use packet::Teid;
 use smallvec::SmallVec;
 
-use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex};
+use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex, Weight};
 
 use crate::classifier::{self, Classifier, Exemption};
 use crate::image::{
@@ -21,8 +21,8 @@ use crate::image::{
     QuotaAction, SessionImage, Told,
 };
 use crate::model::{
-    ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, Qer, QerId, Redirect, RuleRef, SessionRules,
-    SourceInterface, Urr,
+    ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, PoolSlots, Qer, QerId, Redirect, RuleRef,
+    SessionRules, SourceInterface, Urr,
 };
 use crate::network::multipath::{GroupId, Spread};
 use crate::network::{InstanceId, LocalId, Network, VrfId};
@@ -150,6 +150,7 @@ pub fn compile_after(
     }
     let quota_actions = quota_actions(rules)?;
     let events = events(rules, network)?;
+    let pools = rules.pools();
     let block = BlockImage {
         near: near(rules, &decisions),
         forwards,
@@ -158,8 +159,11 @@ pub fn compile_after(
         closed_ul: gates(rules.qers(), |qer| qer.gate_ul),
         closed_dl: gates(rules.qers(), |qer| qer.gate_dl),
         urrs: (rules.urrs().len() + own_counters(rules)) as u8,
-        before_qos: (rules.before_qos_slots().count() + usize::from(rules.event_mark().is_some())) as u8,
+        before_qos: (rules.before_qos_slots().count()
+            + usize::from(rules.event_mark().is_some())
+            + weights(&pools).count()) as u8,
         units: mask(rules.event_slots().map(|(slot, _)| slot.into())),
+        weights: weights(&pools).collect(),
         shared: rules.policers(),
         ..BlockImage::default()
     };
@@ -172,6 +176,7 @@ pub fn compile_after(
         block: block.into(),
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
         events: events.into(),
+        pools: pools.into(),
         fresh_urrs: Seldom::NONE,
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
@@ -391,6 +396,9 @@ fn check_urrs(rules: &SessionRules) -> Result<(), CompileError> {
         if let Some(missing) = terms.quota_action.filter(|far| rules.far(*far).is_none()) {
             return Err(failed(CompileFault::NoQuotaAction(missing)));
         }
+        if let Some(fault) = urr.pool_fault(rules) {
+            return Err(failed(CompileFault::Pool(fault)));
+        }
     }
     Ok(())
 }
@@ -458,7 +466,20 @@ fn events(rules: &SessionRules, network: &Network) -> Result<EventCounters, Comp
 fn own_counters(rules: &SessionRules) -> usize {
     let own = usize::from(rules.inactivity_timer().is_some()) + usize::from(rules.content_rest().is_some());
     let events = rules.event_slots().count() + usize::from(rules.event_mark().is_some());
-    own + events + rules.before_qos_slots().count()
+    own + events + rules.before_qos_slots().count() + weights(&rules.pools()).count()
+}
+
+/// How much packets of members count in the counters of their pools, where they do not all count alike.
+fn weights(pools: &[PoolSlots]) -> impl Iterator<Item = Weight> + '_ {
+    let weight = |pool: &PoolSlots, (_, times, slot): (u8, u16, Option<u8>)| {
+        let of = pool.pool;
+        slot.map(|slot| Weight { slot, of, times })
+    };
+    pools.iter().flat_map(move |pool| {
+        pool.members
+            .iter()
+            .filter_map(move |member| weight(pool, *member))
+    })
 }
 
 /// The slot behind those of URRs, where all packets count of a session that has an inactivity timer.

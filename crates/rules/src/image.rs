@@ -16,8 +16,8 @@ use smallvec::SmallVec;
 use crate::classifier::{Classifier, Exemption};
 use crate::compile::Hold;
 use crate::model::{
-    ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, PdrId, QerId, Redirect, RuleRef,
-    SdfFilterId, SessionRules, Urr, UrrId, UrrIds, Verb,
+    ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, PdrId, PoolFault, PoolSlots,
+    QerId, Redirect, RuleRef, SdfFilterId, SessionRules, Urr, UrrId, UrrIds, Verb,
 };
 use crate::network::{EventLogic, InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
@@ -101,6 +101,8 @@ pub struct SessionImage {
     pub urr_ids: UrrIds,
     /// Where and what events are counted.
     pub events: Seldom<EventCounters>,
+    /// The counters of credit pools.
+    pub pools: Seldom<Vec<PoolSlots>>,
     /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
     pub fresh_urrs: Seldom<Vec<UrrId>>,
     /// The session's inactivity timer, and the counter slot that it is told by.
@@ -426,6 +428,19 @@ impl SessionImage {
             .fold(0, |mask, (slot, _)| mask | 1 << (slot & 63))
     }
 
+    /// The slots of credit pools whose packets count by weight: bit n is slot n.
+    pub fn weighted_mask(&self) -> u64 {
+        let weighted = self.pools.iter().filter(|pool| pool.is_weighted());
+        weighted.fold(0, |mask, pool| mask | 1 << (pool.pool & 63))
+    }
+
+    /// These counters without those of credit pools of which they have no member.
+    #[must_use]
+    pub fn without_empty_pools(&self, counters: u64) -> u64 {
+        let empty = self.pools.iter().filter(|pool| pool.shares() & counters == 0);
+        empty.fold(counters, |left, pool| left & !(1 << (pool.pool & 63)))
+    }
+
     /// The counters of its URRs, by slot.
     pub fn counters(&self) -> Vec<Counter> {
         let own = self.urr_ids.iter().copied().map(Counter::Volume);
@@ -620,6 +635,8 @@ pub enum CompileFault {
     NoLinkedUrr(UrrId),
     /// A URR's FAR ID for Quota Action names a FAR that does not exist.
     NoQuotaAction(FarId),
+    /// A credit pool asks for what it cannot have.
+    Pool(PoolFault),
     /// A URR counts events, and a PDR that names it looks for no application of which any are configured.
     NoEvents(PdrId),
     /// URRs exempt more flows from their quotas than `max` in all.
@@ -689,6 +706,7 @@ impl fmt::Display for CompileFault {
             Self::Missing(rule) => write!(f, "names {rule}, which does not exist"),
             Self::NoLinkedUrr(urr) => write!(f, "is linked to URR {urr}, which does not exist"),
             Self::NoQuotaAction(far) => write!(f, "has FAR {far} for Quota Action, which does not exist"),
+            Self::Pool(fault) => write!(f, "is a credit pool {fault}"),
             Self::NoEvents(pdr) => write!(
                 f,
                 "counts events, and {pdr} looks for no application of which events are configured"

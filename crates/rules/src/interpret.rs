@@ -29,7 +29,7 @@ use self::arrival::{Arrival, Tunnelled};
 use self::egress::{Treatment, Way};
 pub use self::police::Policers;
 pub use self::quotas::Quotas;
-use crate::model::{Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
+use crate::model::{MeasurementMethod, Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
 use crate::predefined::Content;
 
@@ -108,7 +108,8 @@ impl Outcome {
 pub struct Counted {
     /// The rule.
     pub urr: UrrId,
-    /// The length of the user's IP packet as received.
+    /// The length of the user's IP packet as received; in a credit pool times the multipliers of those of its members
+    /// that it counts in, in units of [`Urr::unit`].
     pub octets: u64,
     /// Uplink if the PDR's source interface is Access.
     pub direction: Direction,
@@ -333,6 +334,17 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Whether packets of a PDR may count in a URR: it names it, or one of its members that is not paused.
+    fn may_count_in(self, pdr: &Pdr, urr: &Urr) -> bool {
+        match urr.pool() {
+            None => pdr.urrs.contains(&urr.id),
+            Some(members) => members.iter().any(|one| {
+                let member = self.rules.urr(one.urr).filter(|member| !member.is_paused());
+                member.is_some() && pdr.urrs.contains(&one.urr)
+            }),
+        }
+    }
+
     /// The PDR's URRs that a packet counts in, of those that are `wanted`.
     fn counts_in(
         self,
@@ -340,11 +352,32 @@ impl<'a> Session<'a> {
         (octets, direction): (u64, Direction),
         wanted: fn(&Urr) -> bool,
     ) -> Vec<Counted> {
-        let counts = |urr: &&Urr| pdr.urrs.contains(&urr.id) && !urr.is_paused() && wanted(urr);
-        let urrs = self.rules.urrs().iter().filter(counts);
+        let is_open = |urr: &Urr| urr.pool().is_none() || !self.quotas.exhausted.contains(&urr.id);
+        let counts =
+            |urr: &Urr| self.may_count_in(pdr, urr) && !urr.is_paused() && is_open(urr) && wanted(urr);
+        let in_pool = |pool: &Urr| {
+            let members = pool.pool().unwrap_or_default().iter();
+            let members = members.filter_map(|one| Some((self.rules.urr(one.urr)?, one.multiplier)));
+            let members = members.filter(|(urr, _)| pdr.urrs.contains(&urr.id) && !urr.is_paused());
+            let weights =
+                members.map(
+                    |(urr, multiplier)| match urr.method.contains(MeasurementMethod::VOLUM) {
+                        true => multiplier.billionths() / pool.unit(),
+                        false => 0,
+                    },
+                );
+            octets * weights.sum::<u64>()
+        };
+        let urrs = self.rules.urrs().iter().filter(|urr| counts(urr));
         urrs.map(|urr| Counted {
             urr: urr.id,
-            octets,
+            octets: match urr
+                .pool()
+                .filter(|_| urr.method.contains(MeasurementMethod::VOLUM))
+            {
+                Some(_) => in_pool(urr),
+                None => octets,
+            },
             direction,
         })
         .collect()

@@ -7,7 +7,7 @@ use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Remote, Ticket};
 use crate::ledger::{EndCause, Will};
 use crate::packets::PacketRateStatus;
-use crate::progress::Role;
+use crate::progress::{Role, rescaled};
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
 use crate::session::{Change, Dying, Live, RollingBack, Session, State, Work};
@@ -97,8 +97,11 @@ impl Sessions {
         };
         session.carry_counts(&ended.unwrap_or_default());
         session.live.generation = prepared.live.generation.wrapping_add(1);
+        let mut units = rescaled(&session.live.rules, &prepared.live.rules);
+        units.retain(|(urr, _)| !prepared.fresh.contains(urr));
         session.state = State::RollingBack(Box::new(RollingBack {
             id,
+            units,
             claimed: prepared.claimed,
             addresses: prepared.addresses,
         }));

@@ -76,6 +76,9 @@ fn dissociated(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<(UrrId,
     let both = live
         .urrs()
         .filter(|urr| next.urr(*urr).is_some() && !fresh.contains(urr));
+    // A credit pool counts what its members count, whatever PDRs name it.
+    let is_pool = |urr| next.urr(urr).is_some_and(|urr| urr.pool().is_some());
+    let both = both.filter(|urr| !is_pool(*urr));
     let lost = both.filter(|urr| used(&live.rules, *urr) && !used(next, *urr));
     lost.map(|urr| (urr, UsageTriggers::TERMR)).collect()
 }

@@ -5,7 +5,8 @@
 
 use flow::{Bounds, Nanos, OpId, SessionIndex, UrrCount, WorkerId};
 use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
-use rules::model::UrrId;
+use rules::model::{SessionRules, UrrId};
+use std::sync::Arc;
 
 use crate::effect::{Done, Effect, Ticket, WorkerFault};
 use crate::ledger::EndCause;
@@ -191,7 +192,11 @@ impl Sessions {
                 self.finish_if_complete(now, index, op.change);
             }
             State::RollingBack(back) if back.id == op.change && op.role == Role::Replace => match result {
-                Ok(_) => self.rolled_back(now, index),
+                Ok(left) => {
+                    let units = std::mem::take(&mut back.units);
+                    session.add_rescaled(&units, left);
+                    self.rolled_back(now, index);
+                }
                 Err(_) => self.kill(index, EndCause::Fault),
             },
             State::Dying(dying) if dying.id == op.change => {
@@ -268,13 +273,22 @@ impl Sessions {
                 let reports = self.make_reports(index, |session| {
                     session.reports_of(now, &prepared, &counted, &ended)
                 });
+                if let Some(session) = self.session_mut(index) {
+                    session.carry_rescaled(&prepared, &ended);
+                }
                 self.commit(now, index, ticket, *prepared, (reports, left, bounds));
             }
             Work::Supersede(prepared, seid) => {
                 let all: Vec<_> = counted.iter().chain(&ended).copied().collect();
                 self.enter_superseded(now, index, &all);
                 let subscriber = prepared.subscriber.clone();
-                self.take_over(now, index, seid, (&counted, subscriber));
+                let before = self
+                    .session_mut(index)
+                    .map(|session| Arc::clone(&session.live.rules));
+                let anew = before.map_or_else(Vec::new, |before| rescaled(&before, &prepared.live.rules));
+                let goes_on = |(urr, _): &(UrrId, UrrCount)| anew.iter().all(|(pool, _)| pool != urr);
+                let inherited: Vec<_> = counted.into_iter().filter(goes_on).collect();
+                self.take_over(now, index, seid, (&inherited, subscriber));
                 self.commit(now, index, ticket, *prepared, (Vec::new(), left, bounds));
             }
             Work::Export(how) => {
@@ -448,6 +462,26 @@ impl Session {
         }
     }
 
+    /// Keeps what credit pools counted whose counters count in other units from now on (their multipliers have changed).
+    fn carry_rescaled(&mut self, prepared: &Prepared, ended: &[(UrrId, UrrCount)]) {
+        let pools = rescaled(&self.live.rules, &prepared.live.rules);
+        for (urr, count) in ended {
+            if pools.iter().any(|(pool, _)| pool == urr) && !prepared.fresh.contains(urr) {
+                self.usage.carry(*urr, *count);
+            }
+        }
+    }
+
+    /// Keeps what credit pools counted in these units, of a change that was taken back.
+    fn add_rescaled(&mut self, units: &[(UrrId, u64)], left: Option<UsageSnapshot>) {
+        let counters = left.map(|usage| usage.counters).unwrap_or_default();
+        for (urr, count) in counters {
+            if let Some((_, unit)) = units.iter().find(|(pool, _)| *pool == urr) {
+                self.usage.add_in(urr, count, *unit);
+            }
+        }
+    }
+
     /// Keeps what URRs counted in another worker than the one whose count the book follows.
     pub(crate) fn add(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let counters = result.ok().flatten().map(|usage| usage.counters);
@@ -469,6 +503,16 @@ impl Session {
             self.usage.carry(*urr, *count);
         }
     }
+}
+
+/// The URRs of both whose counters count in other units in `next`, and in which.
+pub(crate) fn rescaled(live: &SessionRules, next: &SessionRules) -> Vec<(UrrId, u64)> {
+    let both = live
+        .urrs()
+        .iter()
+        .filter_map(|old| Some((old, next.urr(old.id)?)));
+    let changed = both.filter(|(old, new)| old.unit() != new.unit());
+    changed.map(|(_, new)| (new.id, new.unit())).collect()
 }
 
 fn refusal(fault: WorkerFault) -> Refusal {

@@ -221,6 +221,8 @@ pub(crate) enum State {
 #[derive(Debug)]
 pub(crate) struct RollingBack {
     pub(crate) id: u64,
+    /// The credit pools that counted in other units meanwhile, and in which.
+    pub(crate) units: Vec<(UrrId, u64)>,
     pub(crate) claimed: Vec<Tunnel>,
     pub(crate) addresses: Vec<UeAddress>,
 }

@@ -1,7 +1,7 @@
 //! The account of one URR, and how it is kept: there are very many, and most say little.
 
 use flow::{Bounds, CounterLimit, LimitAction, PacketTimes, UrrCount, Volumes};
-use rules::model::{Urr, Volume};
+use rules::model::{Multiplier, Urr, Volume};
 
 use crate::count::{difference, sum};
 use crate::machine::{Exhausted, Heard, Machine, Traffic};
@@ -10,6 +10,10 @@ use crate::{Moment, UsageReport, UsageTriggers};
 /// One URR's account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
+    /// What an octet in these counts is, in billionths of one of usage ([`Urr::unit`]); 0 is one.
+    pub(crate) unit: u64,
+    /// What is left of what was reported in whole octets: uplink and downlink, in billionths of one.
+    pub(crate) rest: [u64; 2],
     /// The part of the worker's count that was reported.
     pub(crate) reported: UrrCount,
     /// Counted in a worker's slot that is gone, and not reported.
@@ -46,8 +50,74 @@ impl Account {
         self.times = Some((earliest.min(first), latest.max(last)));
     }
 
-    pub(crate) fn used(&self, count: UrrCount) -> UrrCount {
+    /// What was used since the last report, as counters count it.
+    pub(crate) fn raw(&self, count: UrrCount) -> UrrCount {
         sum(difference(count, self.reported), self.carried)
+    }
+
+    /// The same in octets.
+    pub(crate) fn used(&self, count: UrrCount) -> Used {
+        Used::of(self.raw(count), self.unit(), self.rest)
+    }
+
+    pub(crate) fn unit(&self) -> u64 {
+        if self.unit == 0 {
+            Multiplier::ONE
+        } else {
+            self.unit
+        }
+    }
+
+    /// Counts are in another unit from now on; all of the counter so far is carried.
+    pub(crate) fn set_unit(&mut self, unit: u64) {
+        if unit == self.unit() {
+            return;
+        }
+        let carried = [self.carried.ul_octets, self.carried.dl_octets];
+        self.carried = UrrCount {
+            ul_octets: 0,
+            dl_octets: 0,
+            ..self.carried
+        };
+        let before = self.unit();
+        self.unit = if unit == Multiplier::ONE { 0 } else { unit };
+        self.add_octets(carried, before);
+    }
+
+    /// So many octets more of a counter that counts in this unit.
+    pub(crate) fn add_octets(&mut self, [uplink, downlink]: [u64; 2], unit: u64) {
+        let own = u128::from(self.unit());
+        let carried = [&mut self.carried.ul_octets, &mut self.carried.dl_octets];
+        for ((octets, carried), rest) in [uplink, downlink].into_iter().zip(carried).zip(&mut self.rest) {
+            let all = u128::from(octets) * u128::from(unit) + u128::from(*rest);
+            *carried = carried.wrapping_add((all / own) as u64);
+            *rest = (all % own) as u64;
+        }
+    }
+
+    /// Where a counter of this unit stands.
+    pub(crate) fn standing(&self, unit: u64) -> Standing {
+        let mut standing = Standing {
+            reported: self.reported,
+            carried: self.carried,
+            unit,
+            rest: self.rest.map(i128::from),
+        };
+        if unit != self.unit() {
+            // It begins anew, and what the one before has counted is taken off the bounds where that is known.
+            let parts = |count: UrrCount| [count.ul_octets, count.dl_octets].map(i128::from);
+            let [reported, carried] = [parts(self.reported), parts(self.carried)];
+            for (place, rest) in standing.rest.iter_mut().enumerate() {
+                *rest += (carried[place] - reported[place]) * i128::from(self.unit());
+            }
+            let without = |count: UrrCount| UrrCount {
+                ul_octets: 0,
+                dl_octets: 0,
+                ..count
+            };
+            (standing.reported, standing.carried) = (without(self.reported), without(self.carried));
+        }
+        standing
     }
 
     /// A report of no usage: of a moment.
@@ -88,7 +158,7 @@ impl Account {
     pub(crate) fn bounds(&self, urr: &Urr) -> (Bounds, Bounds) {
         let acting = self.acting.as_ref();
         acting.map_or((Bounds::NONE, Bounds::NONE), |acting| {
-            bounds_of(&acting.machine, urr, (self.reported, self.carried))
+            bounds_of(&acting.machine, urr, &self.standing(urr.unit()))
         })
     }
 
@@ -97,16 +167,91 @@ impl Account {
     }
 }
 
-/// What a machine wants of the counter of octets and of that of events, where so much was reported and carried.
-pub(crate) fn bounds_of(
-    machine: &Machine,
-    urr: &Urr,
-    (reported, carried): (UrrCount, UrrCount),
-) -> (Bounds, Bounds) {
+/// What a machine wants of the counter of octets and of that of events, which stand so.
+pub(crate) fn bounds_of(machine: &Machine, urr: &Urr, standing: &Standing) -> (Bounds, Bounds) {
     (
-        machine.bounds(urr, reported, carried),
-        machine.event_bounds(urr, reported, carried),
+        machine.bounds(urr, standing),
+        machine.event_bounds(urr, standing.reported, standing.carried),
     )
+}
+
+/// What was used since the last report.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Used {
+    /// Octets that are whole, packets and events.
+    pub(crate) count: UrrCount,
+    /// The octets of both directions together, whole: it may be one more than those of each.
+    pub(crate) total: u64,
+    /// The octets of the counter itself.
+    pub(crate) raw: u64,
+    /// What is not whole, in billionths.
+    pub(crate) rest: [u64; 2],
+}
+
+impl Used {
+    fn of(raw: UrrCount, unit: u64, rest: [u64; 2]) -> Self {
+        let octets = raw.ul_octets.wrapping_add(raw.dl_octets);
+        let mut used = Self {
+            count: raw,
+            total: octets,
+            raw: octets,
+            rest,
+        };
+        if unit == Multiplier::ONE && rest == [0; 2] {
+            return used;
+        }
+        let one = u128::from(Multiplier::ONE);
+        let all = |octets: u64, rest: u64| u128::from(octets) * u128::from(unit) + u128::from(rest);
+        let all = [all(raw.ul_octets, rest[0]), all(raw.dl_octets, rest[1])];
+        let whole = |billionths: u128| u64::try_from(billionths / one).unwrap_or(u64::MAX);
+        (used.count.ul_octets, used.count.dl_octets) = (whole(all[0]), whole(all[1]));
+        used.total = whole(all[0] + all[1]);
+        used.rest = all.map(|billionths| (billionths % one) as u64);
+        used
+    }
+}
+
+/// What of a counter was reported, what others have counted, and what an octet in it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) reported: UrrCount,
+    pub(crate) carried: UrrCount,
+    pub(crate) unit: u64,
+    /// Used beside, in billionths.
+    pub(crate) rest: [i128; 2],
+}
+
+impl Standing {
+    /// Where the counter is when so many octets more are reached: of both directions, of uplink, of downlink.
+    pub(crate) fn reach(&self, octets: u64, kind: usize) -> u64 {
+        self.place(self.units(octets, kind, self.unit - 1), kind)
+    }
+
+    /// Where it is when no more fits into so many octets.
+    pub(crate) fn fill(&self, octets: u64, kind: usize) -> u64 {
+        self.place(self.units(octets, kind, 0), kind)
+    }
+
+    /// So much further than at the last report.
+    pub(crate) fn place(&self, further: u64, kind: usize) -> u64 {
+        let of = |count: UrrCount| {
+            let all = count.ul_octets.wrapping_add(count.dl_octets);
+            [all, count.ul_octets, count.dl_octets][kind]
+        };
+        further
+            .saturating_add(of(self.reported))
+            .saturating_sub(of(self.carried))
+    }
+
+    fn units(&self, octets: u64, kind: usize, more: u64) -> u64 {
+        let [uplink, downlink] = self.rest;
+        let rest = [uplink + downlink, uplink, downlink][kind];
+        if self.unit == Multiplier::ONE && rest == 0 {
+            return octets;
+        }
+        let left = i128::from(octets) * i128::from(Multiplier::ONE) - rest + i128::from(more);
+        u64::try_from(left.max(0) / i128::from(self.unit)).unwrap_or(u64::MAX)
+    }
 }
 
 /// An account as it is kept: a word that says which of its words there are, and those. What is nothing takes no room:
@@ -115,7 +260,7 @@ pub(crate) fn bounds_of(
 pub(crate) struct Packed(Box<[u64]>);
 
 /// Words of an account that says everything, and the one before them.
-const MOST_WORDS: usize = 1 + 60;
+const MOST_WORDS: usize = 1 + 64;
 
 /// Where the words of an account stand among all. The words of one kind follow each other.
 mod place {
@@ -126,16 +271,18 @@ mod place {
     pub(super) const TIMES: u32 = SINCE + 1;
     /// A word that says that there is a count, and the count.
     pub(super) const BEFORE_QOS: u32 = TIMES + 2;
+    /// What an octet is, and what is left of each direction.
+    pub(super) const UNIT: u32 = BEFORE_QOS + 6;
     /// There is a machine; what of it is small.
-    pub(super) const MACHINE: u32 = BEFORE_QOS + 6;
+    pub(super) const MACHINE: u32 = UNIT + 3;
     pub(super) const THRESHOLD: u32 = MACHINE + 1;
     pub(super) const AGAIN: u32 = THRESHOLD + 3;
     pub(super) const QUOTA: u32 = AGAIN + 3;
-    /// Threshold, again, quota; measured, running, period, validity, monitoring.
     /// Threshold, again, quota.
     pub(super) const EVENTS: u32 = QUOTA + 3;
+    /// Threshold, again, quota; measured, running, period, validity, monitoring, rate.
     pub(super) const CLOCK: u32 = EVENTS + 3;
-    pub(super) const HEARD: u32 = CLOCK + 8;
+    pub(super) const HEARD: u32 = CLOCK + 9;
     pub(super) const ACTIVE: u32 = HEARD + 3;
     pub(super) const TRAFFIC: u32 = ACTIVE + 3;
     /// Packets and octets.
@@ -147,7 +294,7 @@ mod place {
     pub(super) const END: u32 = EVENTS_TOLD + 2;
 }
 
-const _: () = assert!(place::END < u64::BITS && (place::END as usize) < MOST_WORDS);
+const _: () = assert!(place::END <= u64::BITS && (place::END as usize) < MOST_WORDS);
 
 /// The words at so many places from `first` on.
 const fn places(first: u32, count: u32) -> u64 {
@@ -216,6 +363,9 @@ impl Writer {
             writer.put(place::BEFORE_QOS, 0);
             writer.count(place::BEFORE_QOS + 1, count);
         }
+        writer.number(place::UNIT, account.unit);
+        writer.number(place::UNIT + 1, account.rest[0]);
+        writer.number(place::UNIT + 2, account.rest[1]);
         if let Some(acting) = &account.acting {
             writer.acting(acting);
         }
@@ -311,6 +461,7 @@ impl Writer {
             event_again,
             event_quota,
             measured,
+            rate,
             running,
             period,
             validity,
@@ -340,6 +491,7 @@ impl Writer {
             moment(*period),
             moment(*validity),
             moment(*monitoring),
+            Some(*rate).filter(|rate| *rate != 0),
         ];
         for (place, word) in (place::CLOCK..).zip(clock) {
             self.option(place, word);
@@ -362,6 +514,8 @@ impl Reader<'_> {
     /// Fills in what there is: most of an account is not.
     fn account(mut self) -> Account {
         let mut account = Account {
+            unit: 0,
+            rest: [0; 2],
             reported: self.count(place::REPORTED),
             carried: self.count(place::CARRIED),
             next: self.number(place::NEXT) as u32,
@@ -372,6 +526,10 @@ impl Reader<'_> {
         };
         if self.take(place::BEFORE_QOS).is_some() {
             account.before_qos = Some(self.count(place::BEFORE_QOS + 1));
+        }
+        if self.there & places(place::UNIT, 3) != 0 {
+            account.unit = self.number(place::UNIT);
+            account.rest = [self.number(place::UNIT + 1), self.number(place::UNIT + 2)];
         }
         if let Some(small) = self.take(place::MACHINE) {
             self.fill(account.acting.insert(Acting::default()), small);
@@ -476,6 +634,7 @@ impl Reader<'_> {
         machine.period = nanos(5).map(Moment);
         machine.validity = nanos(6).map(Moment);
         machine.monitoring = nanos(7).map(Moment);
+        machine.rate = nanos(8).unwrap_or(0) as u64;
         machine.heard = self.heard(place::HEARD);
         machine.active = self.heard(place::ACTIVE);
     }
@@ -593,7 +752,7 @@ mod tests {
     /// Words that are there or not: nothing, the least, the greatest, anything.
     fn words() -> impl Strategy<Value = Vec<(bool, u64)>> {
         let word = prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()];
-        prop::collection::vec((any::<bool>(), word), 90)
+        prop::collection::vec((any::<bool>(), word), 100)
     }
 
     /// Makes something of words.
@@ -683,6 +842,7 @@ mod tests {
                 event_again: self.option(),
                 event_quota: self.option(),
                 measured: self.nanos().unwrap_or_default(),
+                rate: self.number(),
                 running: self.at(),
                 started: self.is_there(),
                 exhausted: Exhausted(self.number() as u8),
@@ -701,6 +861,8 @@ mod tests {
 
         fn account(&mut self) -> Account {
             Account {
+                unit: self.number(),
+                rest: [self.number(), self.number()],
                 reported: self.count(),
                 carried: self.count(),
                 next: self.number() as u32,

@@ -8,7 +8,7 @@
 
 use flow::{Bounds, Nanos, PacketTimes, Reached, UrrCount};
 use rules::image::Counter;
-use rules::model::{MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId};
+use rules::model::{MeasurementInformation, MeasurementMethod, Multiplier, ReportingTriggers, Urr, UrrId};
 
 use crate::account::{Account, Acting, Packed, bounds_of};
 use crate::by_urr::ByUrr;
@@ -25,14 +25,30 @@ pub struct UrrCheckpoint {
     pub next: u32,
     /// When the measurement under way began.
     pub since: Moment,
-    /// What was counted since then.
+    /// What was counted since then, as the counter counts it.
     pub count: UrrCount,
+    /// What an octet in the count is, in billionths of one of usage ([`Urr::unit`]).
+    pub unit: u64,
+    /// What is left of what was reported in whole octets: uplink and downlink, in billionths of one.
+    pub rest: [u64; 2],
     /// When the first and the last packet of that came, as far as it is known.
     pub times: Option<(Moment, Moment)>,
     /// What came before QoS enforcement since then, of a URR that tells of it.
     pub before_qos: Option<UrrCount>,
     /// How far its thresholds, quotas and times are, if it has any.
     pub machine: Option<Machine>,
+}
+
+impl UrrCheckpoint {
+    /// What was used since then, in whole octets.
+    pub fn used(&self) -> UrrCount {
+        let account = Account {
+            unit: self.unit,
+            rest: self.rest,
+            ..Account::default()
+        };
+        account.used(self.count).count
+    }
 }
 
 /// A worker's count of one URR, since its slot began.
@@ -161,6 +177,7 @@ impl UsageBook {
         }
         self.accounts
             .retain(|known| urrs.iter().any(|urr| urr.id == known));
+        self.pace_pools(now, urrs);
     }
 
     /// Closes the accounts of these URRs, whose slots have ended: one of the same number is another one.
@@ -200,7 +217,7 @@ impl UsageBook {
         self.account(urr.id).is_none_or(|account| {
             let seconds = |acting: &Acting| acting.machine.seconds(now.into());
             let measured = account.acting.as_ref().map_or(Seconds(0), seconds);
-            is_null(account.used(count)) && account.before_qos.is_none() && measured == Seconds(0)
+            is_null(account.raw(count)) && account.before_qos.is_none() && measured == Seconds(0)
         })
     }
 
@@ -216,7 +233,7 @@ impl UsageBook {
         let mut due = Vec::new();
         for (id, why) in asked {
             if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.settle_one(now, counted, Reached::NOTHING);
+                let triggers = self.settle_one(now, urrs, counted, Reached::NOTHING);
                 due.push((*id, triggers | *why));
             }
         }
@@ -258,7 +275,7 @@ impl UsageBook {
         counted.any(|Counted { urr, count }| {
             self.account(urr.id).is_some_and(|account| {
                 let machine = account.acting.as_ref().map(|acting| &acting.machine);
-                machine.is_some_and(|machine| machine.has_events_due(urr, account.used(count)))
+                machine.is_some_and(|machine| machine.has_events_due(urr, account.raw(count)))
             })
         })
     }
@@ -275,7 +292,7 @@ impl UsageBook {
             let told = told.iter().filter(|(urr, _)| urr == id);
             let told = told.fold(Reached::NOTHING, |all, (_, one)| all.with(*one));
             if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.settle_one(now, counted, told);
+                let triggers = self.settle_one(now, urrs, counted, told);
                 if !triggers.is_empty() {
                     due.push((*id, triggers));
                 }
@@ -288,17 +305,56 @@ impl UsageBook {
     fn settle_one(
         &mut self,
         now: Nanos,
+        urrs: &[Urr],
         Counted { urr, count }: Counted<'_>,
         told: Reached,
     ) -> UsageTriggers {
-        let setting = self.setting;
+        let (now, setting) = (Moment::from(now), self.setting);
         let settle = |account: &mut Account| {
             account.notice(count);
             let used = account.used(count);
             let machine = account.machine_mut()?;
-            Some(machine.settle(urr, (used, told), (now.into(), setting)))
+            let measured = machine.measured_at(now);
+            let triggers = machine.settle(urr, (used, told), (now, setting));
+            Some((triggers, machine.measured_at(now).saturating_sub(measured)))
         };
-        self.change(urr.id, settle).flatten().unwrap_or_default()
+        let Some((triggers, more)) = self.change(urr.id, settle).flatten() else {
+            return UsageTriggers::default();
+        };
+        self.correct_pools(urrs, urr.id, more);
+        self.pace_pools(now, urrs);
+        triggers
+    }
+
+    /// The measured time of a member turns out to be so much more, or less, in its pools, too.
+    fn correct_pools(&mut self, urrs: &[Urr], member: UrrId, more: i64) {
+        if more == 0 {
+            return;
+        }
+        for pool in urrs {
+            let members = pool.pool().unwrap_or_default().iter();
+            for one in members.filter(|one| one.urr == member) {
+                self.change_machine(pool.id, |machine| machine.correct(more, one.multiplier));
+            }
+        }
+    }
+
+    /// The time of each credit pool runs as fast as the times of its members together (TS 29.244 §5.2.2.3.2).
+    fn pace_pools(&mut self, now: Moment, urrs: &[Urr]) {
+        for pool in urrs {
+            let Some(members) = pool.pool().filter(|_| measures_time(pool)) else {
+                continue;
+            };
+            let runs = |urr: UrrId| {
+                let acting = self.account(urr).and_then(|account| account.acting);
+                acting.is_some_and(|acting| acting.machine.running.is_some())
+            };
+            let running = members.iter().filter(|one| runs(one.urr));
+            let rate = running.fold(0, |rate: u64, one| {
+                rate.saturating_add(one.multiplier.billionths())
+            });
+            self.change_machine(pool.id, |machine| machine.run_at(pool, rate, now));
+        }
     }
 
     /// Adds the URRs that report because one of `due` does (TS 29.244 §5.2.2.4), each once.
@@ -316,7 +372,7 @@ impl UsageBook {
                 if let Some((_, triggers)) = due.iter_mut().find(|(id, _)| *id == urr.id) {
                     *triggers |= UsageTriggers::LIUSA;
                 } else if let Some(counted) = of(urrs, counted, urr.id) {
-                    let triggers = self.settle_one(now, counted, Reached::NOTHING);
+                    let triggers = self.settle_one(now, urrs, counted, Reached::NOTHING);
                     due.push((urr.id, triggers | UsageTriggers::LIUSA));
                 }
             }
@@ -367,6 +423,7 @@ impl UsageBook {
         for urr in urrs {
             self.change_machine(urr.id, |machine| machine.tick(urr, now.into()));
         }
+        self.pace_pools(now.into(), urrs);
     }
 
     /// Downlink packets of a URR were dropped, as many as its threshold says: a report is due. Whether it is one that
@@ -420,10 +477,8 @@ impl UsageBook {
             return (Bounds::NONE, Bounds::NONE);
         }
         let account = self.account(urr.id);
-        let known = account
-            .as_ref()
-            .map(|account| (account.reported, account.carried));
-        let (reported, carried) = known.unwrap_or_default();
+        let known = account.as_ref().map(|account| account.standing(urr.unit()));
+        let mut standing = known.unwrap_or_else(|| Account::default().standing(urr.unit()));
         let machine = match account.and_then(|account| account.acting) {
             None => Machine::begin(urr, now, self.setting),
             Some(Acting { mut machine, .. }) => {
@@ -433,11 +488,10 @@ impl UsageBook {
                 machine
             }
         };
-        let (mut reported, mut carried) = (reported, carried);
         if !urr.counts_events() {
-            (reported.events, carried.events) = (0, 0);
+            (standing.reported.events, standing.carried.events) = (0, 0);
         }
-        bounds_of(&machine, urr, (reported, carried))
+        bounds_of(&machine, urr, &standing)
     }
 
     /// The worker was told these bounds of `urrs`, by slot.
@@ -534,7 +588,9 @@ impl UsageBook {
                 urr,
                 next: account.next,
                 since: account.since,
-                count: account.used(count),
+                count: account.raw(count),
+                unit: account.unit(),
+                rest: account.rest,
                 times: account.times,
                 before_qos: account.before_qos,
                 machine: account.acting.map(|acting| acting.machine),
@@ -546,6 +602,8 @@ impl UsageBook {
     /// Accounts that go on from `checkpoints` with slots that count from 0.
     pub fn resuming(checkpoints: &[UrrCheckpoint], setting: Setting) -> UsageBook {
         let account = |one: &UrrCheckpoint| Account {
+            unit: if one.unit == Multiplier::ONE { 0 } else { one.unit },
+            rest: one.rest,
             reported: UrrCount::default(),
             carried: one.count,
             next: one.next,
@@ -565,7 +623,7 @@ impl UsageBook {
     pub fn carry(&mut self, urr: UrrId, counted: UrrCount) {
         self.change(urr, |account| {
             account.notice(counted);
-            account.carried = account.used(counted);
+            account.carried = account.raw(counted);
             account.reported = UrrCount::default();
         });
     }
@@ -574,12 +632,32 @@ impl UsageBook {
     pub fn add(&mut self, urr: UrrId, counted: UrrCount) {
         self.change(urr, |account| account.carried = sum(account.carried, counted));
     }
+
+    /// The same of a slot that counted in other units ([`Urr::unit`]).
+    pub fn add_in(&mut self, urr: UrrId, counted: UrrCount, unit: u64) {
+        self.change(urr, |account| {
+            let others = UrrCount {
+                ul_octets: 0,
+                dl_octets: 0,
+                ..counted
+            };
+            account.carried = sum(account.carried, others);
+            account.add_octets([counted.ul_octets, counted.dl_octets], unit);
+        });
+    }
 }
 
 /// What a request means for one account: the terms of its URR that it gives anew, if it names it.
 fn follow_one(account: &mut Account, urr: &Urr, renewed: Option<Renewed>, now: Moment, setting: Setting) {
     if !urr.measures_before_qos() {
         account.before_qos = None;
+    }
+    if account.unit() != urr.unit() {
+        account.set_unit(urr.unit());
+        let carried = account.carried;
+        if let Some(machine) = account.machine_mut() {
+            machine.seen = carried.ul_octets.saturating_add(carried.dl_octets);
+        }
     }
     if !urr.counts_events() {
         account.forget_events();
@@ -613,14 +691,16 @@ fn report(
         return account.tell(urr, triggers, now);
     }
     account.notice(count);
-    let mut used = account.used(count);
+    let all = account.used(count);
+    let mut used = all.count;
     let all_events = used.events;
     if let Some(machine) = account.machine_mut() {
         used.events = machine.told_events(used, triggers);
     }
-    let measures = urr.method.contains(MeasurementMethod::DURAT);
     let machine = account.machine_mut();
-    let duration = machine.filter(|_| measures).map(|machine| machine.seconds(now));
+    let duration = machine
+        .filter(|_| measures_time(urr))
+        .map(|machine| machine.seconds(now));
     if let Some(machine) = account.machine_mut() {
         machine.reported((used, duration.unwrap_or_default()), triggers, now);
     }
@@ -641,6 +721,7 @@ fn report(
         last: times.map(|(_, last)| last),
         information: None,
     };
+    account.rest = all.rest;
     account.reported = count;
     account.carried = UrrCount {
         events: all_events - used.events,
@@ -649,6 +730,10 @@ fn report(
     account.next = report.next_sequence();
     account.since = now;
     report
+}
+
+fn measures_time(urr: &Urr) -> bool {
+    urr.method.contains(MeasurementMethod::DURAT)
 }
 
 /// Whether `urr` reports when `cause` does.

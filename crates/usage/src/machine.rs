@@ -5,14 +5,16 @@
 
 use flow::{Bounds, CounterLimit, LimitAction, Reached, UrrCount, Volumes};
 use rules::model::{
-    MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers, UnixSeconds, Urr, Volume,
+    MeasurementInformation, MeasurementMethod, MonitoringTime, Multiplier, ReportingTriggers, UnixSeconds,
+    Urr, Volume,
 };
 
+use crate::account::{Standing, Used};
 use crate::{Moment, Seconds, Setting, UsageTriggers};
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
-const FAR_AWAY: u64 = (1 << 56) - 2;
+const FAR_AWAY: u64 = (1 << 60) - 2;
 
 /// Reports for these reasons alone leave events beyond a threshold to the next.
 const COUNTS_ON: UsageTriggers = UsageTriggers(
@@ -195,6 +197,9 @@ pub struct Machine {
     pub event_quota: Option<u64>,
     /// The time measured since the last report, until `running`.
     pub measured: i64,
+    /// How fast the time of a credit pool runs, in billionths: the multipliers of the members whose times run. 0: of
+    /// another one, as time does.
+    pub rate: u64,
     /// Since when the time runs, if it does.
     pub running: Option<Moment>,
     /// Whether time metering has begun: with the first packet, or at once (ISTM).
@@ -328,6 +333,15 @@ impl Machine {
 
     /// Lets the time run, or stand still.
     pub(crate) fn run(&mut self, urr: &Urr, now: Moment) {
+        if urr.pool().is_some() {
+            // Its members' times are its own, and say when it runs.
+            let rate = self.running.map_or(0, |_| self.rate);
+            return self.run_at(urr, rate, now);
+        }
+        if self.rate != 0 {
+            self.measured = self.measured_at(now);
+            (self.rate, self.running) = (0, None);
+        }
         let runs = self.started
             && urr.method.contains(MeasurementMethod::DURAT)
             && !urr.is_paused()
@@ -344,14 +358,53 @@ impl Machine {
         }
     }
 
-    fn measured_at(&self, now: Moment) -> i64 {
+    /// Lets the time of a credit pool run so many billionths as fast as time does; not while it is paused, or its quotas
+    /// have ended.
+    pub(crate) fn run_at(&mut self, urr: &Urr, rate: u64, now: Moment) {
+        let stops = urr.is_paused()
+            || !urr.method.contains(MeasurementMethod::DURAT)
+            || self.exhausted.has(Exhausted::STOPS_TIME);
+        let rate = if stops { 0 } else { rate };
+        if rate != self.rate || self.running.is_some() != (rate != 0) {
+            self.measured = self.measured_at(now);
+            (self.rate, self.running) = (rate, (rate != 0).then_some(now));
+        }
+        self.active = None;
+    }
+
+    /// A member of a credit pool turns out to have measured so much more, or less.
+    pub(crate) fn correct(&mut self, nanos: i64, multiplier: Multiplier) {
+        if self.running.is_some() {
+            self.measured = self
+                .measured
+                .saturating_add(times(nanos, multiplier.billionths()));
+        }
+    }
+
+    /// The time measured since the last report, nanoseconds.
+    pub(crate) fn measured_at(&self, now: Moment) -> i64 {
         let running = self.running.map_or(0, |since| now.since(since).max(0));
+        let running = match self.rate {
+            0 => running,
+            rate => times(running, rate),
+        };
         self.measured.saturating_add(running)
+    }
+
+    /// How long it takes until so much more is measured.
+    fn takes(&self, nanos: i64) -> i64 {
+        match self.rate {
+            0 => nanos,
+            rate => {
+                let billionths = i128::from(nanos) * i128::from(Multiplier::ONE) + i128::from(rate - 1);
+                i64::try_from(billionths / i128::from(rate)).unwrap_or(i64::MAX)
+            }
+        }
     }
 
     /// The whole seconds measured since the last report.
     pub(crate) fn seconds(&self, now: Moment) -> Seconds {
-        Seconds(u32::try_from(self.measured_at(now) / NANOS).unwrap_or(u32::MAX))
+        Seconds(u32::try_from(self.measured_at(now).max(0) / NANOS).unwrap_or(u32::MAX))
     }
 
     /// What the time makes due without a look at the counts; quotas that it ends are used up at once.
@@ -387,24 +440,25 @@ impl Machine {
     pub(crate) fn settle(
         &mut self,
         urr: &Urr,
-        (used, told): (UrrCount, Reached),
+        (spent, told): (Used, Reached),
         (now, setting): (Moment, Setting),
     ) -> UsageTriggers {
+        let used = spent.count;
         // While all stops for another reason, the limit of both directions is 0 and says nothing of the quota.
         let says_nothing = match self.exhausted.has(Exhausted::STOPS_TIME) {
             true => Exhausted::TOTAL,
             false => 0,
         };
         self.tick(urr, now);
-        let octets = octets(used);
+        let octets = [spent.total, used.ul_octets, used.dl_octets];
         let mut due = UsageTriggers::default();
         if reached(without_zero(self.volume_threshold), octets) != 0 {
             due |= asked(urr, ReportingTriggers::VOLTH, UsageTriggers::VOLTH);
         }
         let stopped = told.limits & there(self.volume_quota) & !says_nothing;
-        let spent = (reached(self.volume_quota, octets) | stopped) & !self.exhausted.0;
-        if spent != 0 {
-            self.exhausted.0 |= spent;
+        let gone = (reached(self.volume_quota, octets) | stopped) & !self.exhausted.0;
+        if gone != 0 {
+            self.exhausted.0 |= gone;
             due |= asked(urr, ReportingTriggers::VOLQU, UsageTriggers::VOLQU);
         }
         if self.has_events_due(urr, used) {
@@ -420,7 +474,7 @@ impl Machine {
         due |= self.watch(urr, (count, told), (now, setting));
         self.rest(urr, count, now);
         self.started |= count > 0;
-        (self.packets, self.seen) = (count, octets[0]);
+        (self.packets, self.seen) = (count, spent.raw);
         self.run(urr, now);
         if self.monitoring.is_some_and(|at| at <= now) {
             due |= UsageTriggers::MONIT;
@@ -582,14 +636,10 @@ impl Machine {
         }
     }
 
-    /// Where the worker's counter is to tell and to stop, if what has been `reported` of it does not count any more and
-    /// what was `carried` from others does.
-    pub(crate) fn bounds(&self, urr: &Urr, reported: UrrCount, carried: UrrCount) -> Bounds {
-        let [base, ahead] = [octets(reported), octets(carried)];
-        let at = |volume: Volume| {
-            let place = |left: Option<u64>, kind: usize| {
-                left.map(|left| left.saturating_add(base[kind]).saturating_sub(ahead[kind]))
-            };
+    /// Where the worker's counter is to tell and to stop, which stands so.
+    pub(crate) fn bounds(&self, urr: &Urr, standing: &Standing) -> Bounds {
+        let at = |volume: Volume, place: fn(&Standing, u64, usize) -> u64| {
+            let place = |left: Option<u64>, kind| left.map(|left| place(standing, left, kind));
             Volumes {
                 total: place(volume.total, 0),
                 uplink: place(volume.uplink, 1),
@@ -598,14 +648,16 @@ impl Machine {
         };
         let mut watermarks = Volumes::NONE;
         if urr.triggers.contains(ReportingTriggers::VOLTH) {
-            watermarks = at(without_zero(self.volume_threshold));
+            watermarks = at(without_zero(self.volume_threshold), Standing::reach);
         }
-        let waits = (!self.started || self.is_idle) && urr.method.contains(MeasurementMethod::DURAT);
+        let waits = (!self.started || self.is_idle)
+            && urr.method.contains(MeasurementMethod::DURAT)
+            && urr.pool().is_none();
         if (waits || self.traffic.is_awaited()) && !urr.is_paused() {
-            let first = base[0].saturating_add(self.seen + 1).saturating_sub(ahead[0]);
+            let first = standing.place(self.seen + 1, 0);
             watermarks.total = Some(watermarks.total.map_or(first, |total| total.min(first)));
         }
-        let mut stop = at(self.volume_quota);
+        let mut stop = at(self.volume_quota, Standing::fill);
         let gone = self.exhausted;
         if gone.has(Exhausted::TOTAL | Exhausted::STOPS_TIME) {
             stop.total = Some(0);
@@ -670,7 +722,8 @@ impl Machine {
         ];
         let left = left.into_iter().flatten().min();
         let time = self.running.zip(left);
-        let time = time.map(|(since, left)| since.after(left.saturating_sub(self.measured).max(0)));
+        let time =
+            time.map(|(since, left)| since.after(self.takes(left.saturating_sub(self.measured).max(0))));
         let holding = self.heard.zip(urr.terms().quota_holding_time.map(nanos));
         let activity = self.active.zip(inactivity(urr));
         let traffic = match self.traffic {
@@ -710,6 +763,12 @@ fn asked(urr: &Urr, wanted: ReportingTriggers, trigger: UsageTriggers) -> UsageT
 /// Whether it is to tell when traffic starts or stops.
 fn tells_traffic(urr: &Urr) -> bool {
     urr.triggers.contains(ReportingTriggers::START) || urr.triggers.contains(ReportingTriggers::STOPT)
+}
+
+/// So many nanoseconds, times so many billionths.
+fn times(nanos: i64, billionths: u64) -> i64 {
+    let product = i128::from(nanos) * i128::from(billionths);
+    i64::try_from(product.div_euclid(i128::from(Multiplier::ONE))).unwrap_or(i64::MAX)
 }
 
 fn nanos(seconds: u32) -> i64 {

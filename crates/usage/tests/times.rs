@@ -281,3 +281,98 @@ proptest! {
         prop_assert_eq!(next, None);
     }
 }
+
+/// Two members of a pool, whose time counts twice and half; the first stands still when no packet comes for 5 seconds.
+fn timed_pool(threshold: Option<u32>) -> [Urr; 3] {
+    let durat = |id, inactivity| Urr {
+        method: MeasurementMethod::DURAT,
+        terms: Some(Box::new(UrrTerms {
+            inactivity_detection_time: inactivity,
+            ..UrrTerms::NONE
+        })),
+        ..Urr::volume(UrrId(id))
+    };
+    let member = |(urr, digits, exponent)| Aggregated {
+        urr: UrrId(urr),
+        multiplier: Multiplier::new(digits, exponent).unwrap(),
+    };
+    let pool = Urr {
+        method: MeasurementMethod::DURAT,
+        triggers: ReportingTriggers::TIMTH,
+        time_threshold: threshold,
+        terms: Some(Box::new(UrrTerms {
+            pool: Some([(1, 2, 0), (2, 5, -1)].map(member).to_vec()),
+            ..UrrTerms::NONE
+        })),
+        ..Urr::volume(UrrId(3))
+    };
+    [durat(1, Some(5)), durat(2, None), pool]
+}
+
+#[test]
+fn the_time_of_a_pool_is_the_weighted_sum_of_its_members_times() {
+    let urrs = timed_pool(None);
+    let mut book = UsageBook::new(Setting::default());
+    book.follow(Nanos::ZERO, &urrs, &[]);
+    let at = Nanos::from_secs;
+    let counts = |first, second| {
+        let pool = (UrrId(3), octets(first + second));
+        [(UrrId(1), octets(first)), (UrrId(2), octets(second)), pool]
+    };
+    let settle = |book: &mut UsageBook, now, first, second| {
+        let reports = book.settle(at(now), &urrs, &counts(first, second), &[]);
+        assert_eq!(reports, []);
+    };
+    // The first runs from second 1 on, the other from 4 on.
+    settle(&mut book, 1, 100, 0);
+    settle(&mut book, 4, 100, 100);
+    // That the first stands still since second 6 is seen in second 8.
+    settle(&mut book, 8, 100, 100);
+    settle(&mut book, 10, 100, 100);
+    let asked = [(UrrId(3), UsageTriggers::IMMER)];
+    let reports = book.query(at(10), &urrs, &counts(100, 100), &asked);
+    let seconds: Vec<_> = reports.iter().map(|report| report.duration).collect();
+    // 5 seconds twice, and 6 seconds half.
+    assert_eq!(seconds, [Some(Seconds(13))]);
+    // It goes on from there, in another process, too.
+    let checkpoints = book.checkpoints(&counts(100, 100));
+    let mut book = UsageBook::resuming(&checkpoints, Setting::default());
+    book.follow(at(10), &urrs, &[]);
+    let none = [1, 2, 3].map(|urr| (UrrId(urr), UrrCount::default()));
+    let reports = book.query(at(13), &urrs, &none, &asked);
+    assert_eq!(reports[0].duration, Some(Seconds(1)), "and a half is left");
+    let reports = book.query(at(14), &urrs, &none, &asked);
+    assert_eq!(reports[0].duration, Some(Seconds(1)));
+}
+
+#[test]
+fn the_time_threshold_of_a_pool_is_due_when_its_members_reach_it() {
+    let urrs = timed_pool(Some(9));
+    let mut book = UsageBook::new(Setting::default());
+    book.follow(Nanos::ZERO, &urrs, &[]);
+    assert_eq!(book.deadline(&urrs), None);
+    let counts = [(UrrId(1), UrrCount::default()), (UrrId(2), octets(100))];
+    assert_eq!(book.settle(Nanos::ZERO, &urrs, &counts, &[]), []);
+    assert_eq!(
+        book.deadline(&urrs),
+        Some(Nanos::from_secs(18)),
+        "at half the pace"
+    );
+    let counts = [(UrrId(1), octets(100)), (UrrId(2), octets(100))];
+    assert_eq!(book.settle(Nanos::from_secs(8), &urrs, &counts, &[]), []);
+    // 4 are measured, and 5 are at two and a half times the pace.
+    assert_eq!(
+        book.deadline(&urrs),
+        Some(Nanos::from_secs(9)),
+        "a look at the first"
+    );
+    let counts = [1, 2, 3].map(|urr| (UrrId(urr), octets(100)));
+    assert_eq!(book.settle(Nanos::from_secs(9), &urrs, &counts, &[]), []);
+    book.tick(Nanos::from_secs(10), &urrs);
+    let reports = book.settle(Nanos::from_secs(10), &urrs, &counts, &[]);
+    let told: Vec<_> = reports
+        .iter()
+        .map(|report| (report.urr, report.triggers, report.duration))
+        .collect();
+    assert_eq!(told, [(UrrId(3), UsageTriggers::TIMTH, Some(Seconds(9)))]);
+}

@@ -16,6 +16,7 @@ use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{AdjacencyId, Blocks, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward, PortId};
 use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
+use rules::image::SessionImage;
 
 pub(crate) use self::uncommon::addresses_v6;
 use self::ways::check_size;
@@ -171,7 +172,7 @@ impl Act<'_> {
         (place, keys): (usize, &Keys),
     ) -> Result<Fate, DropReason> {
         self.count_before_qos(buf, descriptor);
-        let planned = match self.counts_events(&descriptor.verdict) {
+        let planned = match self.counts_by_look(&descriptor.verdict) {
             true => None,
             false => self.plan::<true>(descriptor, (place, keys))?,
         };
@@ -205,12 +206,22 @@ impl Act<'_> {
         }
     }
 
+    /// Whether events are counted among the packets of a verdict, or packets by their weight.
+    fn counts_by_look(&mut self, verdict: &Verdict) -> bool {
+        self.counts_in(verdict, |image| image.event_mask() | image.weighted_mask())
+    }
+
     /// Whether events are counted among the packets of a verdict.
     fn counts_events(&mut self, verdict: &Verdict) -> bool {
+        self.counts_in(verdict, SessionImage::event_mask)
+    }
+
+    /// Whether packets of a verdict count in one of these counters, which have them looked at.
+    fn counts_in(&mut self, verdict: &Verdict, counters: impl Fn(&SessionImage) -> u64) -> bool {
         live(self.blocks, verdict).is_ok_and(|block| {
             let image = || self.images.at(block.session());
             block.has_before_qos(verdict.urrs)
-                && image().is_some_and(|image| image.event_mask() & verdict.urrs != 0)
+                && image().is_some_and(|image| counters(image) & verdict.urrs != 0)
         })
     }
 

@@ -13,7 +13,7 @@ use flow::{
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
 use rules::image::{Counter, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
-use rules::model::UrrId;
+use rules::model::{Urr, UrrId};
 use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
 
@@ -492,6 +492,9 @@ impl Sessions {
         let joins = image.meter_share == MeterShare::Whole && slot.image.meter_share != MeterShare::Whole;
         let is_same_session = slot.image.seid == image.seid;
         let block = slot.installed.block;
+        if is_same_session {
+            self.lower_bounds(slot, &mut image);
+        }
         // What is not carried starts from zero, as does what is told once.
         let mut usage = UsageSnapshot {
             session: image.session,
@@ -518,6 +521,31 @@ impl Sessions {
             outcome: Ok(told(usage)),
             retired,
             spent,
+        }
+    }
+
+    /// The bounds of credit pools whose counters begin anew, in other units, are as if they went on: what they have
+    /// counted is taken off.
+    fn lower_bounds(&self, slot: &Slot, image: &mut SessionImage) {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return;
+        };
+        let old = &slot.image;
+        for (place, urr) in (0..).zip(image.rules.urrs()) {
+            let before = old.rules.urr(urr.id).map_or(urr.unit(), Urr::unit);
+            if before == urr.unit() || image.fresh_urrs.contains(&urr.id) {
+                continue;
+            }
+            let counted = old
+                .slot_of(Counter::Volume(urr.id))
+                .and_then(|slot| block.urr(slot));
+            let bounds = image
+                .block
+                .there()
+                .and_then(|block| block.bounds.get_mut::<usize>(place));
+            if let (Some(counted), Some(bounds)) = (counted, bounds) {
+                *bounds = bounds.lowered(counted, (before, urr.unit()));
+            }
         }
     }
 
@@ -740,7 +768,7 @@ fn count_of(image: &SessionImage, block: &SessionBlock<'_>, urr: u8) -> UrrCount
 }
 
 /// Counts and meters that go on: those of the URRs and QERs that are in both images, but for the URRs that are new
-/// under an old number.
+/// under an old number, and for credit pools whose counters count in other units now.
 fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     let qers = |image: &SessionImage| {
         let qers = image.rules.qers().iter().map(|qer| (qer.id, false));
@@ -750,7 +778,9 @@ fn carried(old: &SessionImage, new: &SessionImage) -> ReplaceMap {
     let (old_urrs, new_urrs) = (old.counters(), new.counters());
     let both = ReplaceMap::by_ids(&old_urrs, &new_urrs).with_qers(&qers(old), &qers(new));
     let slots = (0..).zip(&new_urrs);
-    let fresh = slots.filter(|(_, counter)| new.fresh_urrs.contains(&counter.urr()));
+    let unit = |image: &SessionImage, urr| image.rules.urr(urr).map(Urr::unit);
+    let is_fresh = |urr| new.fresh_urrs.contains(&urr) || unit(old, urr) != unit(new, urr);
+    let fresh = slots.filter(|(_, counter)| is_fresh(counter.urr()));
     fresh.fold(both, |map, (slot, _)| map.without_urr(slot))
 }
 

@@ -8,8 +8,8 @@ use super::contents::Contents;
 use super::lines::{
     Counts, Face, HEAD, Line, MARKS_PER_LINE, NEAR_MARKS, NEAR_URRS, PackedForward, Purse, face_at, purse_at,
 };
-use super::tally::RARE_PER_LINE;
-use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, bounds, meter_lines};
+use super::tally::{RARE_PER_LINE, Rare};
+use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, Weight, bounds, meter_lines};
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
 use crate::meter::SharedId;
 use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, prefetch};
@@ -385,6 +385,20 @@ impl Blocks {
             if let Some(line) = lines.get_mut(counts.rare_at() + slot / RARE_PER_LINE) {
                 line.rare_mut()[slot % RARE_PER_LINE].count_units();
             }
+        }
+        let mut rare = |slot: u8, change: fn(&mut Rare, Weight), weight: Weight| {
+            let slot = usize::from(slot);
+            if let Some(line) = lines.get_mut(counts.rare_at() + slot / RARE_PER_LINE) {
+                change(&mut line.rare_mut()[slot % RARE_PER_LINE], weight);
+            }
+        };
+        for weight in &image.weights {
+            rare(weight.of, |rare, _| rare.count_weights(), *weight);
+            rare(
+                weight.slot,
+                |rare, weight| rare.weigh(weight.of, weight.times),
+                *weight,
+            );
         }
         if counts.is_bounded() {
             for slot in 0..counts.urrs() {

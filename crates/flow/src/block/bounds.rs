@@ -78,6 +78,31 @@ impl Bounds {
         watermarks: Volumes::NONE,
         limit: None,
     };
+
+    /// The same of a counter that begins anew and counts in units of `to`, where they are of one that has `counted` so
+    /// much in units of `from`, and never more than there would be.
+    #[must_use]
+    pub fn lowered(&self, counted: UrrCount, (from, to): (u64, u64)) -> Self {
+        let spent = |volume: Volumes| {
+            let [ul, dl] = [counted.ul_octets, counted.dl_octets];
+            let less = |bound: Option<u64>, octets: u64| {
+                let units = (u128::from(octets) * u128::from(from)).div_ceil(u128::from(to.max(1)));
+                bound.map(|bound| bound.saturating_sub(u64::try_from(units).unwrap_or(u64::MAX)))
+            };
+            Volumes {
+                total: less(volume.total, ul.saturating_add(dl)),
+                uplink: less(volume.uplink, ul),
+                downlink: less(volume.downlink, dl),
+            }
+        };
+        Self {
+            watermarks: spent(self.watermarks),
+            limit: self.limit.map(|limit| CounterLimit {
+                octets: spent(limit.octets),
+                ..limit
+            }),
+        }
+    }
 }
 
 /// What a counter has reached, of what was set for it.
@@ -145,9 +170,9 @@ impl Counted {
 }
 
 /// The low bits of a word are octets; all ones: no bound.
-const OCTETS: u64 = (1 << 56) - 1;
+const OCTETS: u64 = (1 << 60) - 1;
 /// A limit's action, from 0 in the order of `LimitAction`.
-const ACTION_SHIFT: u32 = 56;
+const ACTION_SHIFT: u32 = 60;
 /// The bound has been reached, and told.
 const RAISED: u64 = 1 << 63;
 /// In the first limit: a packet that it stops has come, and that was told.

@@ -31,18 +31,18 @@ impl LiveBlock<'_> {
     /// As [`count`](Self::count), where some of the counters may count one for each packet: for packets that pay for a
     /// look at each.
     #[cold]
-    pub fn count_with_units(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
-        let urrs = urrs & below(self.face().after_qos);
+    pub fn count_with_units(&mut self, all: u64, octets: u64, second: Second) -> Counted {
+        let urrs = all & below(self.face().after_qos);
         let direction = self.direction;
         let mut added = Added::default();
         for slot in slots(urrs) {
-            let amount = self.amount(slot, octets);
+            let amount = self.amount(slot, all, octets);
             if let Some(tally) = self.tally_mut(slot, direction) {
                 added = added.with(tally.add(amount, second));
             }
         }
         if bounds::says_look(added.octets) {
-            return self.reborrow().look(urrs, octets, second);
+            return self.reborrow().look((urrs, all), octets, second);
         }
         if added.is_late != 0 {
             self.reborrow().note(urrs, second);
@@ -108,7 +108,7 @@ impl LiveBlock<'_> {
             added = added.with(self.reborrow().count_further(urrs, octets, second));
         }
         if bounds::says_look(added.octets) {
-            return self.reborrow().look(urrs, octets, second);
+            return self.reborrow().look((urrs, urrs), octets, second);
         }
         if added.is_late != 0 {
             self.reborrow().note(urrs, second);
@@ -155,15 +155,16 @@ impl LiveBlock<'_> {
         }
     }
 
-    /// A counter may have reached something with the packet that was just counted.
+    /// A counter may have reached something with the packet that was just counted in `urrs`, of `all` that it is of.
     #[cold]
     #[inline(never)]
-    fn look(mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+    fn look(mut self, (urrs, all): (u64, u64), octets: u64, second: Second) -> Counted {
         let exceeded = self.exceeded(urrs);
         if exceeded != 0 {
             let action = self.stop_action(exceeded);
             for slot in slots(urrs) {
-                self.take_back(slot, octets);
+                let amount = self.amount(slot, all, octets);
+                self.take_back(slot, amount);
                 self.arm(slot);
             }
             return Counted {
@@ -215,16 +216,26 @@ impl LiveBlock<'_> {
         }
     }
 
-    /// What a packet of so many octets is in a counter.
-    fn amount(&self, slot: usize, octets: u64) -> u64 {
-        let at = self.face().counts.rare_at() + slot / RARE_PER_LINE;
-        let line = self.line(at);
-        line.map_or(octets, |line| line.rare()[slot % RARE_PER_LINE].amount(octets))
+    /// What a packet of so many octets is in a counter, if it is of all of these.
+    fn amount(&self, slot: usize, all: u64, octets: u64) -> u64 {
+        let Some(rare) = self.rare(slot) else {
+            return octets;
+        };
+        if !rare.is_weighted() {
+            return rare.amount(octets);
+        }
+        let before = all & below(self.face().counts.urrs()) & !below(self.face().after_qos);
+        let times = slots(before).filter_map(|other| Some(self.rare(other)?.times(slot)));
+        octets * times.sum::<u64>()
     }
 
-    /// Takes back one packet from the URR in `slot`, which has counted one.
+    fn rare(&self, slot: usize) -> Option<&Rare> {
+        let at = self.face().counts.rare_at() + slot / RARE_PER_LINE;
+        self.line(at)?.rare().get(slot % RARE_PER_LINE)
+    }
+
+    /// Takes back one packet from the URR in `slot`, which has counted one as so much.
     fn take_back(&mut self, slot: usize, octets: u64) {
-        let octets = self.amount(slot, octets);
         let direction = self.direction;
         let tally = self.tally_mut(slot, direction);
         if tally.is_some_and(|tally| tally.take_back(octets))
@@ -319,8 +330,8 @@ impl Blocks {
                 Direction::Downlink => (sum.dl_packets, sum.dl_octets),
             };
             if packets != 0 {
-                // One that counts packets has as many.
-                live.take_back(slot, octets.min(sum));
+                let amount = live.amount(slot, urrs, octets);
+                live.take_back(slot, amount.min(sum));
                 any = true;
             }
         }

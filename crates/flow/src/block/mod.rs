@@ -57,11 +57,26 @@ pub struct BlockImage {
     /// The slots that count one for each packet, and not its octets: bit n is slot n. Their packets are to be counted
     /// with [`LiveBlock::count_with_units`].
     pub units: u64,
+    /// How much packets of one slot count in another; slots that others weigh for are to be counted with
+    /// [`LiveBlock::count_with_units`], too.
+    pub weights: Vec<Weight>,
     /// Watermarks and limit of each URR; URRs beyond the end have none.
     pub bounds: Vec<Bounds>,
     /// The slots of the forwards that most uplink and most downlink packets use. They are kept on the line that such
     /// a packet reads anyway; a wrong or missing slot costs a cache line and nothing else.
     pub near: [u8; 2],
+}
+
+/// A packet in `slot` counts with so many times its octets in the slot `of`, once for all slots that say so together.
+/// What is of weight is one of the slots that count before QoS, for nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight {
+    /// The slot that says so: at most one `of` for each.
+    pub slot: u8,
+    /// The slot whose octets are weighed.
+    pub of: u8,
+    /// How many times.
+    pub times: u16,
 }
 
 impl BlockImage {
@@ -76,6 +91,7 @@ impl BlockImage {
         urrs: 0,
         before_qos: 0,
         units: 0,
+        weights: Vec::new(),
         bounds: Vec::new(),
         near: [0; 2],
     };
@@ -94,6 +110,10 @@ impl BlockImage {
             && usize::from(self.urrs) <= Self::MAX_URRS
             && self.bounds.len() <= usize::from(self.urrs)
             && self.before_qos <= self.urrs
+            && self
+                .weights
+                .iter()
+                .all(|weight| weight.slot.max(weight.of) < self.urrs)
     }
 
     /// The closed gates of one direction.

@@ -131,8 +131,9 @@ impl Tally {
 pub(super) struct Rare {
     /// The number of the second of the first packet since times were taken, or 0.
     first: u32,
-    /// 1 for a counter that counts one for each packet, and not its octets; else 0. Leaves the top bit of the line's
-    /// first word clear.
+    /// What a packet is in the counter: 0 its octets, 1 one, `WEIGHTED` its octets by weight; else the weight of what is
+    /// counted in it for another one: the slot of that, and how many times. Leaves the top bit of the line's first
+    /// word clear.
     unit: u32,
     /// The packets of each direction in units of 2^32.
     packets: [u32; 2],
@@ -140,6 +141,10 @@ pub(super) struct Rare {
 
 /// URRs with what is rare in one line.
 pub(super) const RARE_PER_LINE: usize = 4;
+
+const WEIGHTED: u32 = 2;
+/// A bit of a weight.
+const WEIGHS: u32 = 1 << 30;
 
 impl Rare {
     pub(super) fn note(&mut self, direction: usize, second: Second, (is_first, runs_over): (bool, bool)) {
@@ -156,11 +161,34 @@ impl Rare {
         self.unit = 1;
     }
 
-    /// What a packet of so many octets is in it.
+    /// Has the counter count octets by weight.
+    pub(super) fn count_weights(&mut self) {
+        self.unit = WEIGHTED;
+    }
+
+    /// Has packets count so many times in the counter in slot `of`.
+    pub(super) fn weigh(&mut self, of: u8, times: u16) {
+        self.unit = WEIGHS | u32::from(of) << 16 | u32::from(times);
+    }
+
+    /// How many times a packet in it counts in the slot `of`.
+    pub(super) const fn times(&self, of: usize) -> u64 {
+        match self.unit & WEIGHS != 0 && self.unit >> 16 & 0xff == of as u32 {
+            true => (self.unit & 0xffff) as u64,
+            false => 0,
+        }
+    }
+
+    /// Whether octets count in it by weight.
+    pub(super) const fn is_weighted(&self) -> bool {
+        self.unit == WEIGHTED
+    }
+
+    /// What a packet of so many octets is in it, where no weight matters.
     pub(super) const fn amount(&self, octets: u64) -> u64 {
         match self.unit {
-            0 => octets,
-            _ => 1,
+            1 => 1,
+            _ => octets,
         }
     }
 

@@ -71,7 +71,6 @@ pub(super) fn create_urr(urr: &CreateUrr<'_>) -> Result<(), Reject> {
                 IeType::REPORTING_TRIGGERS,
             ),
             (urr.time_quota_mechanism.is_some(), IeType::TIME_QUOTA_MECHANISM),
-            (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (
                 urr.ethernet_inactivity_timer.is_some(),
                 IeType::ETHERNET_INACTIVITY_TIMER,
@@ -94,7 +93,6 @@ pub(super) fn update_urr(urr: &UpdateUrr<'_>) -> Result<(), Reject> {
                 IeType::REPORTING_TRIGGERS,
             ),
             (sets(urr.time_quota_mechanism), IeType::TIME_QUOTA_MECHANISM),
-            (!urr.aggregated_urrs.is_empty(), IeType::AGGREGATED_URRS),
             (
                 sets(urr.ethernet_inactivity_timer),
                 IeType::ETHERNET_INACTIVITY_TIMER,

@@ -5,13 +5,13 @@
 //! triggers without the IE that they are about, since free5GC sends PERIO and VOLTH whatever is configured: they call
 //! for nothing.
 
-use pfcp::group::{AdditionalMonitoringTime, CreateUrr, UpdateUrr};
+use pfcp::group::{AdditionalMonitoringTime, AggregatedUrrs, CreateUrr, UpdateUrr};
 use pfcp::ie::{self, Cause};
 use pfcp::{IeType, Repeated};
 use rules::model::{
-    Application, DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod, MonitoringTime,
-    ReportingTriggers, SdfFilter, Subsequent, SubsequentUpdate, UnixSeconds, Urr, UrrId, UrrTerms,
-    UrrTermsUpdate, UrrUpdate, Volume,
+    Aggregated, Application, DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod,
+    MonitoringTime, Multiplier, ReportingTriggers, SdfFilter, Subsequent, SubsequentUpdate, UnixSeconds, Urr,
+    UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate, Volume,
 };
 
 use super::pdr::sdf_filters;
@@ -28,6 +28,9 @@ pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, R
     let terms = UrrTerms {
         exempt_applications: exempt_applications(applications.iter(), context, reject)?,
         exempt_filters: exempt_filters(filters, reject)?,
+        pool: (!urr.aggregated_urrs.is_empty())
+            .then(|| pool(&urr.aggregated_urrs, reject))
+            .transpose()?,
         ..terms(urr, context)
     };
     let made = Urr {
@@ -65,6 +68,11 @@ pub(super) fn update(urr: &UpdateUrr<'_>, context: Context<'_>) -> Result<UrrUpd
         exempt_filters: names_filters
             .then(|| exempt_filters(filters, reject))
             .transpose()?,
+        pool: match urr.aggregated_urrs.removes_all() {
+            true => rules::model::Edit::Clear,
+            false if urr.aggregated_urrs.is_empty() => rules::model::Edit::Keep,
+            false => rules::model::Edit::Set(pool(&urr.aggregated_urrs, reject)?),
+        },
         ..terms_update(urr, context)
     };
     let made = UrrUpdate {
@@ -126,6 +134,7 @@ fn terms(urr: &CreateUrr<'_>, context: Context<'_>) -> UrrTerms {
     terms!((UrrTerms, Subsequent), (given, given_some), urr, context.now, {
         additional_monitoring_times: times.map(|time| monitoring_time(&context.peer.own(&time))).collect(),
         linked: urr.linked_urr_id.iter().map(|linked| UrrId(linked.0)).collect(),
+        pool: None,
         exempt_applications: Vec::new(),
         exempt_filters: Vec::new(),
     })
@@ -139,9 +148,21 @@ fn terms_update(urr: &UpdateUrr<'_>, context: Context<'_>) -> UrrTermsUpdate {
             .then(|| times.iter().map(|time| monitoring_time(&context.peer.own(&time))).collect()),
         linked: (!linked.is_empty() || linked.removes_all())
             .then(|| linked.iter().map(|linked| UrrId(linked.0)).collect()),
+        pool: rules::model::Edit::Keep,
         exempt_applications: None,
         exempt_filters: None,
     })
+}
+
+/// The members of a credit pool. A multiplier must be positive, and a whole number of billionths of 64 bits.
+fn pool(sent: &Repeated<'_, AggregatedUrrs<'_>>, reject: Reject) -> Result<Vec<Aggregated>, Reject> {
+    let member = |one: AggregatedUrrs<'_>| {
+        let ie::Multiplier { digits, exponent } = one.multiplier;
+        let multiplier = Multiplier::new(digits, exponent).ok_or(reject.offends(IeType::MULTIPLIER))?;
+        let urr = UrrId(one.aggregated_urr_id.0);
+        Ok(Aggregated { urr, multiplier })
+    };
+    sent.iter().map(member).collect()
 }
 
 /// The applications whose packets a quota does not stop: those that are known.

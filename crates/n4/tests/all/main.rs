@@ -18,6 +18,7 @@ mod node_reports;
 mod peers;
 mod pfds;
 mod policers;
+mod pools;
 mod predefined;
 mod procedures;
 mod releases;

@@ -10,9 +10,10 @@ use super::*;
 use crate::image::SourceCheck;
 use crate::interpret::{Outcome, Verdict, interpret};
 use crate::model::{
-    ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate, ForwardingParameters,
-    ForwardingParametersUpdate, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi,
-    PdiUpdate, PdrId, PdrUpdate, Qer, QerUpdate, TosTrafficClass, Urr, UrrId, UrrTerms,
+    Aggregated, ApplyAction, Bar, BarId, DestinationInterface, Edit, FTeid, Far, FarId, FarUpdate,
+    ForwardingParameters, ForwardingParametersUpdate, Multiplier, OuterHeader, OuterHeaderCreation,
+    OuterHeaderKind, OuterHeaderRemoval, Pdi, PdiUpdate, PdrId, PdrUpdate, PoolFault, Qer, QerUpdate,
+    TosTrafficClass, Urr, UrrId, UrrTerms,
 };
 use crate::testing::{
     self, GNB, N3, N6, N9, NumberedHops, OTHER_N6, any_edit, any_rules, any_sent, runnable_rules,

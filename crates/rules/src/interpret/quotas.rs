@@ -21,7 +21,7 @@ impl<'a> Session<'a> {
     /// The PDR's URRs whose quotas are used up.
     pub(super) fn spent<'p>(self, pdr: &'p Pdr) -> impl Iterator<Item = &'a Urr> + use<'a, 'p> {
         let is_spent = move |urr: &&Urr| {
-            pdr.urrs.contains(&urr.id) && !urr.is_paused() && self.quotas.exhausted.contains(&urr.id)
+            self.may_count_in(pdr, urr) && !urr.is_paused() && self.quotas.exhausted.contains(&urr.id)
         };
         self.rules.urrs().iter().filter(is_spent)
     }

@@ -1,10 +1,11 @@
 //! The counter slots that a session's rules ask for, in this order: of each URR, of events, of inactivity, of content that
-//! has no counter of its own, of what comes before QoS enforcement, and a mark.
+//! has no counter of its own, of what comes before QoS enforcement, a mark, and the weights of members in credit pools.
 
 use flow::ContentId;
 use smallvec::SmallVec;
 
 use super::ids::UrrId;
+use super::pool::PoolSlots;
 use super::session_rules::SessionRules;
 
 impl SessionRules {
@@ -42,6 +43,19 @@ impl SessionRules {
         counts.then(|| self.first_before_qos() + self.before_qos_slots().count())
     }
 
+    /// The counters of credit pools. The slots that say how much the members of one count are the last ones.
+    pub fn pools(&self) -> Vec<PoolSlots> {
+        match self.urrs().iter().any(|urr| urr.pool().is_some()) {
+            true => self.pools_from(self.first_weight()),
+            false => Vec::new(),
+        }
+    }
+
+    fn first_weight(&self) -> usize {
+        let marks = usize::from(self.event_mark().is_some());
+        self.first_before_qos() + self.before_qos_slots().count() + marks
+    }
+
     fn first_before_qos(&self) -> usize {
         let own = usize::from(self.inactivity_timer().is_some()) + usize::from(self.content_rest().is_some());
         self.urr_counters() + own
@@ -74,6 +88,20 @@ impl SessionRules {
             };
             if urr.is_paused() { 0 } else { own | event | before }
         });
-        slots.collect()
+        let mut slots = slots.collect();
+        for pool in self.pools() {
+            count_in_pool(&mut slots, &pool);
+        }
+        slots
+    }
+}
+
+/// Has packets of a pool's members count in the pool, too, and no others.
+fn count_in_pool(slots: &mut SmallVec<[u64; 8]>, pool: &PoolSlots) {
+    let own = slots.get_mut(usize::from(pool.pool)).map_or(0, std::mem::take);
+    for (member, _, weight) in pool.members.iter().filter(|_| own != 0) {
+        if let Some(slots) = slots.get_mut(usize::from(*member)).filter(|slots| **slots != 0) {
+            *slots |= own | weight.map_or(0, |slot| 1u64.checked_shl(slot.into()).unwrap_or(0));
+        }
     }
 }

@@ -14,6 +14,7 @@ use super::ids::{BarId, CorrelationId, FarId, PdrId, QerId, TrafficEndpointId, U
 use super::pdr::{
     FTeid, OuterHeaderRemoval, Pdi, Pdr, Precedence, SdfFilter, SourceInterface, TosTrafficClass, UeIpAddress,
 };
+use super::pool::Aggregated;
 use super::qer::{BitRates, Gate, PacketRates, Qer};
 use super::session_rules::EditFault;
 use super::urr::{
@@ -429,6 +430,8 @@ pub struct UrrTermsUpdate {
     pub additional_monitoring_times: Option<Vec<MonitoringTime>>,
     /// Linked URR IDs, all of them.
     pub linked: Option<Vec<UrrId>>,
+    /// Aggregated URRs, all of them.
+    pub pool: Edit<Vec<Aggregated>>,
     /// FAR ID for Quota Action.
     pub quota_action: Edit<FarId>,
     /// Exempted Application IDs for Quota Action, all of them.
@@ -458,6 +461,7 @@ impl UrrTermsUpdate {
             self.additional_monitoring_times,
         );
         replace(&mut terms.linked, self.linked);
+        self.pool.apply(&mut terms.pool);
         self.quota_action.apply(&mut terms.quota_action);
         replace(&mut terms.exempt_applications, self.exempt_applications);
         replace(&mut terms.exempt_filters, self.exempt_filters);
@@ -511,6 +515,7 @@ impl From<UrrTerms> for UrrTermsUpdate {
             },
             additional_monitoring_times: Some(terms.additional_monitoring_times),
             linked: Some(terms.linked),
+            pool: terms.pool.into(),
             quota_action: terms.quota_action.into(),
             exempt_applications: Some(terms.exempt_applications),
             exempt_filters: Some(terms.exempt_filters),

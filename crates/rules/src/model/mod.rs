@@ -10,6 +10,7 @@ mod endpoint;
 mod far;
 mod ids;
 mod pdr;
+mod pool;
 mod qer;
 mod rest;
 mod session_rules;
@@ -30,6 +31,7 @@ pub use pdr::{
     FTeid, OuterHeader, OuterHeaderRemoval, Pdi, Pdr, Precedence, QerIds, Qfis, SdfFilter, SourceInterface,
     TosTrafficClass, UeIpAddress, UeIpAddresses, UrrIds,
 };
+pub use pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault, PoolSlots};
 pub use qer::{BitRates, BitsPerSecond, Gate, PacketRates, Qer};
 pub use session_rules::{EditError, EditFault, InactivityTimer, SessionRules};
 pub use urr::{

@@ -409,7 +409,14 @@ impl SessionRules {
     pub fn users(&self, far: FarId) -> impl Iterator<Item = &Pdr> + Clone {
         let acting = self.rest.urrs.iter();
         let acting = acting.filter(move |urr| urr.terms().quota_action == Some(far));
-        let acting: SmallVec<[UrrId; 4]> = acting.map(|urr| urr.id).collect();
+        // What stops for a credit pool are the packets of its members.
+        let members = |urr: &'_ Urr| -> SmallVec<[UrrId; 4]> {
+            match urr.pool() {
+                None => SmallVec::from_slice(&[urr.id]),
+                Some(pool) => pool.iter().map(|one| one.urr).collect(),
+            }
+        };
+        let acting: SmallVec<[UrrId; 4]> = acting.flat_map(members).collect();
         let substitutes = move |pdr: &Pdr| acting.iter().any(|urr| pdr.may_count_in(*urr));
         let pdrs = self.rest.pdrs.iter();
         pdrs.filter(move |pdr| pdr.may_follow(far) || substitutes(pdr))
@@ -657,11 +664,13 @@ impl SessionRules {
         Ok(removed)
     }
 
-    /// Takes a URR out, and off the PDRs that name it and the URRs that are linked to it (Remove URR).
+    /// Takes a URR out, and off the PDRs that name it, the URRs that are linked to it, and the credit pools that it is
+    /// of (Remove URR).
     pub fn remove_urr(&mut self, id: UrrId) -> Result<Urr, EditError> {
         let removed = remove(&mut self.rest.urrs, id)?;
         for urr in &mut self.rest.urrs {
             urr.unlink(id);
+            urr.leave(id);
         }
         for pdr in &mut self.rest.pdrs {
             pdr.urrs.retain(|named| *named != id);

@@ -6,6 +6,7 @@
 use super::application::Application;
 use super::ids::{FarId, UrrId};
 use super::pdr::SdfFilter;
+use super::pool::Aggregated;
 use super::session_rules::EditFault;
 
 /// What is measured (TS 29.244 §8.2.40), the octet of the wire.
@@ -216,6 +217,8 @@ pub struct UrrTerms {
     pub additional_monitoring_times: Vec<MonitoringTime>,
     /// Linked URR IDs: this URR reports whenever one of these does.
     pub linked: Vec<UrrId>,
+    /// Aggregated URRs: it is a credit pool of these.
+    pub pool: Option<Vec<Aggregated>>,
     /// FAR ID for Quota Action: what becomes of packets when a quota is used up.
     pub quota_action: Option<FarId>,
     /// Exempted Application ID for Quota Action: packets of these go their own way although a quota is used up.
@@ -246,6 +249,7 @@ impl UrrTerms {
         },
         additional_monitoring_times: Vec::new(),
         linked: Vec::new(),
+        pool: None,
         quota_action: None,
         exempt_applications: Vec::new(),
         exempt_filters: Vec::new(),

@@ -9,12 +9,12 @@ use proptest::prelude::*;
 use super::packets::TEIDS;
 use super::{ALL_EVENTS, EVENTFUL, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, OTHER_N6, UE, UE_V6};
 use crate::model::{
-    Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit, FTeid, Far,
-    FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate, MeasurementInformation,
-    MeasurementMethod, OuterHeader, OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, PacketRates,
-    Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, QerUpdate, Redirect, SdfFilter,
-    SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress, Urr, UrrId, UrrTerms,
-    UrrTermsUpdate, UrrUpdate,
+    Aggregated, Application, ApplyAction, Bar, BarId, BitRates, BitsPerSecond, DestinationInterface, Edit,
+    FTeid, Far, FarId, FarUpdate, ForwardingParameters, ForwardingParametersUpdate, Gate,
+    MeasurementInformation, MeasurementMethod, Multiplier, OuterHeader, OuterHeaderCreation, OuterHeaderKind,
+    OuterHeaderRemoval, PacketRates, Pdi, PdiUpdate, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId,
+    QerUpdate, Redirect, SdfFilter, SdfFilterId, SessionRules, SourceInterface, TosTrafficClass, UeIpAddress,
+    Urr, UrrId, UrrTerms, UrrTermsUpdate, UrrUpdate,
 };
 use crate::network::{InstanceId, PolicyId};
 use crate::prefix::IpPrefix;
@@ -360,9 +360,18 @@ pub fn runnable_rules() -> impl Strategy<Value = SessionRules> {
     let qers = prop::collection::vec(any_qer(), QERS as usize);
     let timer = prop_oneof![3 => Just(0), 1 => 1..100_u32];
     let urrs = prop::collection::vec(any_plain_urr(), URRS as usize);
-    (pdrs, fars, qers, timer, urrs).prop_map(|(pdrs, fars, qers, seconds, urrs)| {
+    let pools = prop::collection::vec((any_quota_terms(), any_members()), 0..3);
+    (pdrs, fars, qers, timer, (urrs, pools)).prop_map(|(pdrs, fars, qers, seconds, (urrs, pools))| {
         let pdrs = pdrs.into_iter().map(|pdr| with_events(pdr, &urrs)).collect();
         let mut rules = assemble(pdrs, fars, qers, urrs);
+        for (id, (mut terms, members)) in POOLS.zip(pools) {
+            terms.pool = Some(members);
+            let pool = Urr {
+                terms: Some(Box::new(terms)),
+                ..Urr::volume(UrrId(id))
+            };
+            rules.create_urr(pool).expect("its id is another");
+        }
         rules.set_inactivity_timer(seconds);
         rules
     })
@@ -395,6 +404,21 @@ fn any_quota_terms() -> impl Strategy<Value = UrrTerms> {
         exempt_filters,
         ..UrrTerms::NONE
     })
+}
+
+/// The numbers of credit pools.
+const POOLS: std::ops::Range<u32> = 50..53;
+
+/// Members of a credit pool, which all weigh alike or do not.
+fn any_members() -> impl Strategy<Value = Vec<Aggregated>> {
+    let digits = prop_oneof![3 => Just(1), 1 => 1..9_i64];
+    let exponent = prop_oneof![4 => Just(-1), 1 => -2..2_i32];
+    let members = prop::collection::hash_map(0..URRS, (digits, exponent), 0..=URRS as usize);
+    let member = |(urr, (digits, exponent))| Aggregated {
+        urr: UrrId(urr),
+        multiplier: Multiplier::new(digits, exponent).expect("it is small"),
+    };
+    members.prop_map(move |members| members.into_iter().map(member).collect())
 }
 
 /// A URR that counts octets, some before QoS enforcement, too, and some until charging is paused.
@@ -551,9 +575,10 @@ pub fn any_edit() -> impl Strategy<Value = Edited> {
     let quota =
         (0..URRS, any_quota_terms()).prop_map(|(id, terms)| Edited::Quota(UrrId(id), Box::new(terms)));
     let far_goes = (0..FARS).prop_map(|id| Edited::RemoveFar(FarId(id)));
+    let pool = (POOLS, any_members()).prop_map(|(id, members)| Edited::Pool(UrrId(id), members));
     prop_oneof![
         4 => far, 3 => qer, 1 => pdr, 1 => removed, 1 => removed_qer, 1 => removed_urr, 1 => paused, 1 => quota,
-        1 => far_goes
+        1 => far_goes, 1 => pool
     ]
 }
 
@@ -578,6 +603,8 @@ pub enum Edited {
     Quota(UrrId, Box<UrrTerms>),
     /// The FAR goes; a rule that needs it keeps it.
     RemoveFar(FarId),
+    /// The credit pool is of these.
+    Pool(UrrId, Vec<Aggregated>),
 }
 
 impl Edited {
@@ -621,6 +648,13 @@ impl Edited {
                 ..UrrUpdate::new(*id)
             }),
             Self::RemoveFar(id) => rules.remove_far(*id).map(drop),
+            Self::Pool(id, members) => rules.update_urr(UrrUpdate {
+                terms: Some(Box::new(UrrTermsUpdate {
+                    pool: Edit::Set(members.clone()),
+                    ..UrrTermsUpdate::default()
+                })),
+                ..UrrUpdate::new(*id)
+            }),
             Self::PauseUrr(id, is_paused) => rules.update_urr(UrrUpdate {
                 information: Some(if *is_paused {
                     MeasurementInformation::INAM

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::rules::{any_application, any_filter};
 use crate::model::{
-    DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,
-    Subsequent, UnixSeconds, Urr, UrrId, UrrTerms, Volume,
+    Aggregated, DroppedDlThreshold, FarId, MeasurementInformation, MeasurementMethod, MonitoringTime,
+    Multiplier, ReportingTriggers, Subsequent, UnixSeconds, Urr, UrrId, UrrTerms, Volume,
 };
 
 /// A URR with this number.
@@ -71,8 +71,15 @@ fn any_terms() -> impl Strategy<Value = UrrTerms> {
         any_subsequent(),
         prop::collection::vec(monitoring, 0..3),
     );
+    let member = (any::<u32>(), 1..=u64::MAX).prop_map(|(urr, billionths)| Aggregated {
+        urr: UrrId(urr),
+        multiplier: Multiplier::from_billionths(billionths).expect("from 1 on"),
+    });
     let named = (
-        prop::collection::vec(any::<u32>().prop_map(UrrId), 0..3),
+        (
+            prop::collection::vec(any::<u32>().prop_map(UrrId), 0..3),
+            prop::option::of(prop::collection::vec(member, 0..3)),
+        ),
         any::<Option<u32>>(),
         any::<Option<u16>>(),
         (
@@ -83,7 +90,7 @@ fn any_terms() -> impl Strategy<Value = UrrTerms> {
     (any::<[Option<u32>; 5]>(), dropped, later, named).prop_map(|(numbers, dropped, later, named)| {
         let (monitoring_time, subsequent, additional_monitoring_times) = later;
         let subsequent = monitoring_time.map(|_| subsequent).unwrap_or_default();
-        let (linked, quota_action, number_of_reports, exempt) = named;
+        let ((linked, pool), quota_action, number_of_reports, exempt) = named;
         UrrTerms {
             event_threshold: numbers[0],
             event_quota: numbers[1],
@@ -95,6 +102,7 @@ fn any_terms() -> impl Strategy<Value = UrrTerms> {
             subsequent,
             additional_monitoring_times,
             linked,
+            pool,
             quota_action: quota_action.map(FarId),
             exempt_applications: exempt.0,
             exempt_filters: exempt.1,

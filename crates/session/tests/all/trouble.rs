@@ -103,6 +103,58 @@ fn a_late_replace_is_rolled_back_and_its_usage_kept() {
 }
 
 #[test]
+fn a_credit_pool_keeps_what_it_counted_under_multipliers_that_were_taken_back() {
+    let mut world = World::new(1);
+    let mut changes = chosen_session(UE);
+    let members = |digits, exponent| {
+        vec![Aggregated {
+            urr: UrrId(1),
+            multiplier: Multiplier::new(digits, exponent).unwrap(),
+        }]
+    };
+    let terms = UrrTerms {
+        pool: Some(members(2, 0)),
+        ..UrrTerms::NONE
+    };
+    changes.create_urrs.push(Urr {
+        terms: Some(Box::new(terms)),
+        ..Urr::volume(UrrId(9))
+    });
+    let done = world.establish(1, changes).unwrap();
+    let index = world.sessions.session(done.seid).unwrap().index();
+    world.fleet.count(index, UrrId(9), uplink_count(5));
+    let reweighed = |digits, exponent| {
+        let terms = UrrTermsUpdate {
+            pool: Edit::Set(members(digits, exponent)),
+            ..UrrTermsUpdate::default()
+        };
+        Changes {
+            update_urrs: vec![UrrUpdate {
+                terms: Some(Box::new(terms)),
+                ..UrrUpdate::new(UrrId(9))
+            }],
+            ..Changes::default()
+        }
+    };
+    let ticket = begin(&mut world, done.seid, reweighed(5, -1));
+    world.pass(Duration::from_secs(1));
+    world.assert_too_late(ticket);
+    assert_eq!(world.run(), []);
+    let octets = |reports: &[UsageReport]| {
+        let of = reports.iter().find(|report| report.urr == UrrId(9));
+        of.map(|report| report.count.ul_octets).unwrap()
+    };
+    world.fleet.count(index, UrrId(9), uplink_count(2));
+    // Now in time: halves from here on.
+    world.modify(done.seid, reweighed(5, -1)).unwrap();
+    world.fleet.count(index, UrrId(9), uplink_count(3));
+    let one = uplink_count(1).ul_octets;
+    let deleted = world.delete(done.seid).unwrap();
+    assert_eq!(octets(&deleted.usage), 2 * 7 * one + 3 * one / 2);
+    world.assert_clean();
+}
+
+#[test]
 fn a_late_removal_is_answered_late_with_all_usage() {
     let mut world = World::new(1);
     let done = world.establish(1, chosen_session(UE)).unwrap();

@@ -11,7 +11,7 @@ use rules::compile::Adjacencies;
 use rules::image::{
     Counter, DroppedCount, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
 };
-use rules::model::UrrId;
+use rules::model::{SessionRules, Urr, UrrId};
 use rules::network::{Instance, Network, Roles, Route};
 use session::{Effect, Seid, SteerChange, SteerKey, WorkerFault};
 
@@ -248,10 +248,13 @@ impl Worker {
                 self.farewells.push(farewell);
                 self.generations.push(image.classification_generation);
                 let (urrs, fresh) = (image.urr_ids.clone(), image.fresh_urrs.to_vec());
+                let rules = Arc::clone(&image.rules);
                 let before = self.sessions.insert(index, *image);
-                let before = before.unwrap_or_else(|| panic!("{index} was not there")).urr_ids;
-                let is_gone = |urr: &UrrId| !urrs.contains(urr) || fresh.contains(urr);
-                let gone = before.into_iter().filter(is_gone);
+                let before = before.unwrap_or_else(|| panic!("{index} was not there"));
+                let unit = |rules: &SessionRules, urr: UrrId| rules.urr(urr).map(Urr::unit);
+                let is_rescaled = |urr: UrrId| unit(&rules, urr) != unit(&before.rules, urr);
+                let is_gone = |urr: &UrrId| !urrs.contains(urr) || fresh.contains(urr) || is_rescaled(*urr);
+                let gone = before.urr_ids.iter().copied().filter(is_gone);
                 let count = |urr| (urr, self.counts.get(&(index, urr)).copied().unwrap_or_default());
                 let counters: Vec<_> = gone.map(count).collect();
                 self.forget(index, &counters);

@@ -86,6 +86,7 @@ const IES: &[(&str, u16, Form)] = &[
     ("volume_quota", 73, Form::Made(volume)),
     ("query_urr", 77, Form::Group),
     ("urr_id", 81, Form::Number(4)),
+    ("linked_urr_id", 82, Form::Number(4)),
     ("outer_header_creation", 84, Form::Made(outer_header_creation)),
     ("create_bar", 85, Form::Group),
     ("bar_id", 88, Form::Number(1)),
@@ -107,6 +108,9 @@ const IES: &[(&str, u16, Form)] = &[
     ("far_id", 108, Form::Number(4)),
     ("qer_id", 109, Form::Number(4)),
     ("user_plane_inactivity_timer", 117, Form::Number(4)),
+    ("aggregated_urrs", 118, Form::Group),
+    ("multiplier", 119, Form::Made(multiplier)),
+    ("aggregated_urr_id", 120, Form::Number(4)),
     ("rqi", 123, Form::Number(1)),
     ("qfi", 124, Form::Number(1)),
     ("event_quota", 148, Form::Number(4)),
@@ -220,6 +224,17 @@ fn dropped(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
     }
     taker.done()?;
     Ok(octets)
+}
+
+/// Digits and exponent, as in `5e-1` (TS 29.244 §8.2.84).
+fn multiplier(name: &str, value: &Value) -> Result<Vec<u8>, Fault> {
+    let text = value::text(name, value)?;
+    let parts = text.split_once('e');
+    let parts = parts.and_then(|(digits, exponent)| {
+        let (digits, exponent): (i64, i32) = (digits.parse().ok()?, exponent.parse().ok()?);
+        Some([&digits.to_be_bytes()[..], &exponent.to_be_bytes()].concat())
+    });
+    parts.ok_or_else(|| format!("{name}: {text} is no multiplier such as 5e-1"))
 }
 
 /// A URL (TS 29.244 §8.2.20), with no other address.

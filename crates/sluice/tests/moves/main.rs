@@ -233,10 +233,8 @@ impl World {
         self.upf.poll_control(events);
         while let Some((seid, report)) = self.upf.sessions.poll_usage() {
             let ue = self.seids[&seid];
-            assert!(is_charged(ue), "{report:?}");
-            let ue = &mut self.ues[usize::from(ue)];
-            ue.reports(&report);
-            add(&mut ue.reported, report.count);
+            assert!(is_charged(ue) || report.urr == POOL, "{report:?}");
+            self.ues[usize::from(ue)].reports(&report);
         }
         while let Some(outcome) = self.upf.sessions.poll_outcome() {
             self.outcome(outcome);
@@ -261,7 +259,6 @@ impl World {
         let ue = &mut self.ues[usize::from(number)];
         for report in &done.usage {
             ue.reports(report);
-            add(&mut ue.reported, report.count);
         }
         let octets = |count: UrrCount| count.ul_octets + count.dl_octets;
         if let Asked::Establishment(quota) | Asked::Grant(quota) = asked {
@@ -430,6 +427,17 @@ impl World {
         for (number, ue) in self.ues.iter().enumerate() {
             assert_eq!(ue.passed, ue.reported, "UE {number}");
             assert_eq!(ue.came, ue.told, "UE {number}");
+            // To the octet, whatever moves cut it into.
+            let pooled = UrrCount {
+                ul_octets: ue.passed.ul_octets * 3 / 10,
+                ..ue.passed
+            };
+            let pooled = if is_pooled(number as u8) {
+                pooled
+            } else {
+                UrrCount::default()
+            };
+            assert_eq!(ue.pooled, pooled, "UE {number}");
             let mut billed = ue.billed[0];
             add(&mut billed, ue.billed[1]);
             let wanted = if is_billed(number as u8) {

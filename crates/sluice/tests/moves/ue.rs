@@ -2,11 +2,13 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::in_steps::add;
 use flow::{Bucket, Nanos, UrrCount, bucket};
 use packet::Teid;
 use rules::Predefined;
 use rules::model::{
-    BitRates, BitsPerSecond, OuterHeaderCreation, Precedence, ReportingTriggers, SdfFilter, Urr, Volume,
+    Aggregated, BitRates, BitsPerSecond, Multiplier, OuterHeaderCreation, Precedence, ReportingTriggers,
+    SdfFilter, SourceInterface, Urr, UrrId, UrrTerms, Volume,
 };
 use rules::predefined::{Content, PredefinedRule};
 use rules::testing::{GNB, f_teid, pdu_session};
@@ -28,6 +30,31 @@ pub const QUOTA: u64 = 60_000;
 
 pub fn is_charged(ue: u8) -> bool {
     ue % 3 == 1
+}
+
+/// Whether a UE's usage counts in a credit pool, too: three tenths of it, and of downlink all.
+pub fn is_pooled(ue: u8) -> bool {
+    ue.is_multiple_of(3)
+}
+
+/// The credit pool, and its member of downlink.
+pub const POOL: UrrId = UrrId(3);
+pub const OF_DOWNLINK: UrrId = UrrId(2);
+
+fn pool() -> Urr {
+    let member = |urr, tenths| Aggregated {
+        urr,
+        multiplier: Multiplier::new(tenths, -1).unwrap(),
+    };
+    let terms = UrrTerms {
+        pool: Some(vec![member(UrrId(1), 3), member(OF_DOWNLINK, 7)]),
+        ..UrrTerms::NONE
+    };
+    let mut pool = Urr::volume(POOL);
+    charged(&mut pool);
+    pool.volume_quota = None;
+    pool.terms = Some(Box::new(terms));
+    pool
 }
 
 /// Whether a UE's PDRs activate predefined rules, so that each of two contents is billed by itself.
@@ -81,6 +108,8 @@ pub struct Ue {
     pub sent: UrrCount,
     pub passed: UrrCount,
     pub reported: UrrCount,
+    /// By its credit pool.
+    pub pooled: UrrCount,
     /// The seconds of the first and the last packet that has passed, and of what is reported.
     pub came: Option<(u64, u64)>,
     pub told: Option<(u64, u64)>,
@@ -101,6 +130,16 @@ impl Ue {
 
     /// A report is made, not always in the order of what it is of.
     pub fn reports(&mut self, report: &UsageReport) {
+        match report.urr {
+            POOL => add(&mut self.pooled, report.count),
+            OF_DOWNLINK => {}
+            _ => self.reports_all(report),
+        }
+    }
+
+    /// The one of all packets.
+    fn reports_all(&mut self, report: &UsageReport) {
+        add(&mut self.reported, report.count);
         let second = |moment: Moment| moment.on_clock().0 / 1_000_000_000;
         let times = report.first.map(second).zip(report.last.map(second));
         let is_null = report.count.ul_packets + report.count.dl_packets == 0;
@@ -194,6 +233,13 @@ impl SessionParts {
         }
         let mut urrs = rules.urrs().to_vec();
         urrs.iter_mut().filter(|_| is_charged(ue)).for_each(charged);
+        if is_pooled(ue) {
+            urrs.extend([Urr::volume(OF_DOWNLINK), pool()]);
+            let downlink = pdrs
+                .iter_mut()
+                .filter(|pdr| pdr.pdi.source_interface != SourceInterface::Access);
+            downlink.for_each(|pdr| pdr.urrs.push(OF_DOWNLINK));
+        }
         Self(Changes {
             create_pdrs: pdrs,
             create_fars: rules.fars().to_vec(),

@@ -45,6 +45,27 @@ impl Engine {
         (URRS as u8..).zip(counting).collect()
     }
 
+    /// The members of the pool: slot, weight, and the slot that says so, behind those of events.
+    fn weights(&self) -> Vec<(u8, Weight)> {
+        let pool = &self.urrs[POOL];
+        let first = (URRS + self.event_slots().len()) as u8;
+        let members = pool.pool().unwrap_or_default().iter();
+        let weight = |(slot, one): (u8, &Aggregated)| {
+            let times = (one.multiplier.billionths() / pool.unit()) as u16;
+            let of = POOL as u8;
+            (one.urr.0 as u8, Weight { slot, of, times })
+        };
+        (first..).zip(members).map(weight).collect()
+    }
+
+    /// The counters of the pool for packets of these URRs.
+    fn in_pool(&self, urrs: u8) -> u64 {
+        let members = self.weights().into_iter();
+        members
+            .filter(|(urr, _)| urrs >> urr & 1 == 1)
+            .fold(0, |mask, (_, weight)| mask | 1 << POOL | 1 << weight.slot)
+    }
+
     /// The counters of events of these URRs.
     pub fn events_of(&self, urrs: u8) -> u64 {
         let slots = self.event_slots().into_iter();
@@ -54,8 +75,11 @@ impl Engine {
     }
 
     pub fn image(&self, bounds: Vec<Bounds>) -> BlockImage {
+        let weights: Vec<Weight> = self.weights().into_iter().map(|(_, weight)| weight).collect();
         BlockImage {
-            urrs: (URRS + self.event_slots().len()) as u8,
+            urrs: (URRS + self.event_slots().len() + weights.len()) as u8,
+            before_qos: weights.len() as u8,
+            weights,
             units: self.events_of(u8::MAX),
             bounds,
             ..BlockImage::default()
@@ -92,7 +116,8 @@ impl Engine {
     /// Whether it was counted.
     pub fn packet(&mut self, urrs: u8, downlink: bool, octets: u16, event: bool) -> bool {
         let events = self.events_of(urrs);
-        let all = u64::from(urrs) | events;
+        let own = u64::from(urrs) | self.in_pool(urrs);
+        let all = own | events;
         let direction = if downlink {
             Direction::Downlink
         } else {
@@ -109,7 +134,7 @@ impl Engine {
             }
             return false;
         }
-        let counting = if event { all } else { urrs.into() };
+        let counting = if event { all } else { own };
         let counted = live.count_with_units(counting, octets.into(), second);
         if counted.action.is_some() {
             live.knock(counted.limits);
@@ -195,11 +220,36 @@ impl Engine {
         self.expire();
     }
 
+    /// The pool has other members: its counter begins anew where it counts in other units, as a worker has it.
+    pub fn reweigh(&mut self, new: Urr) {
+        let units = (self.urrs[POOL].unit(), new.unit());
+        let last = self.counts()[POOL];
+        self.urrs[POOL] = new;
+        let (now, urrs) = (self.now(), self.urrs.clone());
+        let bounds = self.book.preview(now, &urrs, &[]);
+        if units.0 == units.1 {
+            self.replace(bounds.clone());
+        } else {
+            let mut lowered = bounds.clone();
+            if let Some(bounds) = lowered.get_mut(POOL) {
+                *bounds = bounds.lowered(last.1, units);
+            }
+            self.replace_with(lowered, &ReplaceMap::SAME.without_urr(POOL as u8));
+            self.book.carry(last.0, last.1);
+        }
+        self.book.follow(now, &urrs, &[]);
+        self.book.told(&urrs, &bounds);
+        self.tell(true);
+        self.expire();
+    }
+
     pub fn replace(&mut self, bounds: Vec<Bounds>) {
+        self.replace_with(bounds, &ReplaceMap::SAME);
+    }
+
+    fn replace_with(&mut self, bounds: Vec<Bounds>, map: &ReplaceMap) {
         let image = self.image(bounds);
-        let installed = self
-            .blocks
-            .replace(self.block, &image, &ReplaceMap::SAME, flow::Flows::Keep);
+        let installed = self.blocks.replace(self.block, &image, map, flow::Flows::Keep);
         let installed = installed.unwrap();
         (self.block, self.generation) = (installed.block, installed.generation);
     }

@@ -5,11 +5,13 @@
 
 use flow::{
     BlockImage, BlockRef, Blocks, Bounds, Direction, Nanos, ReplaceMap, Second, SessionIndex, UrrCount,
+    Weight,
 };
 use proptest::prelude::*;
 use rules::image::Counter;
 use rules::model::{
-    MeasurementInformation, MeasurementMethod, ReportingTriggers, Urr, UrrId, UrrTerms, Volume,
+    Aggregated, MeasurementInformation, MeasurementMethod, Multiplier, ReportingTriggers, Urr, UrrId,
+    UrrTerms, Volume,
 };
 use usage::{Moment, Renewed, Setting, UsageBook, UsageReport, UsageTriggers};
 
@@ -42,6 +44,8 @@ enum Step {
         event_threshold: Option<u32>,
         event_quota: Option<u32>,
     },
+    /// The credit pool is of these, which weigh so much.
+    Reweigh(Vec<Aggregated>),
     /// The block is replaced, with all counts.
     Replace,
     /// The session goes to another worker, where counters begin at 0.
@@ -50,7 +54,10 @@ enum Step {
     Transfer,
 }
 
-const URRS: usize = 3;
+const URRS: usize = 4;
+
+/// The last one is a credit pool of the others.
+const POOL: usize = URRS - 1;
 
 /// No traffic stops: how that is found is not exact to the second, and tested by itself.
 const SETTING: Setting = Setting {
@@ -116,6 +123,43 @@ fn urr(id: u32) -> impl Strategy<Value = Urr> {
     )
 }
 
+/// Members of the pool, and multipliers.
+fn members() -> impl Strategy<Value = Vec<Aggregated>> {
+    let digits = prop_oneof![2 => Just(1), 1 => 1..30_i64];
+    let one = prop::option::weighted(0.7, (digits, -2..2_i32));
+    [one.clone(), one.clone(), one].prop_map(|all| {
+        let member = |(urr, one): (u32, Option<(i64, i32)>)| {
+            let (digits, exponent) = one?;
+            let multiplier = Multiplier::new(digits, exponent)?;
+            let urr = UrrId(urr);
+            Some(Aggregated { urr, multiplier })
+        };
+        (0..).zip(all).filter_map(member).collect()
+    })
+}
+
+fn pool() -> impl Strategy<Value = Urr> {
+    (urr(POOL as u32), members()).prop_map(|(mut urr, members)| {
+        urr.method.0 &= !MeasurementMethod::EVENT.0;
+        urr.information = MeasurementInformation::default();
+        let mut terms = urr.terms().clone();
+        (terms.event_threshold, terms.event_quota) = (None, None);
+        terms.pool = Some(members);
+        urr.terms = Some(Box::new(terms));
+        urr
+    })
+}
+
+/// The URR with another list of members.
+fn reweighed(urr: &Urr, members: Vec<Aggregated>) -> Urr {
+    let mut terms = urr.terms().clone();
+    terms.pool = Some(members);
+    Urr {
+        terms: Some(Box::new(terms)),
+        ..urr.clone()
+    }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => (1_u8..8, any::<bool>(), 20_u16..9000, any::<bool>())
@@ -132,6 +176,7 @@ fn step() -> impl Strategy<Value = Step> {
                 event_threshold,
                 event_quota,
             }),
+        1 => members().prop_map(Step::Reweigh),
         1 => Just(Step::Replace),
         1 => Just(Step::Move),
         1 => Just(Step::Transfer),
@@ -177,10 +222,10 @@ proptest! {
 
     #[test]
     fn reports_are_what_a_look_at_every_packet_gives(
-        urrs in (urr(0), urr(1), urr(2)),
+        urrs in (urr(0), urr(1), urr(2), pool()),
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let urrs = [urrs.0, urrs.1, urrs.2];
+        let urrs = [urrs.0, urrs.1, urrs.2, urrs.3];
         let mut engine = Engine::new(&urrs);
         let mut reference = Reference {
             now: 0,
@@ -211,6 +256,12 @@ proptest! {
                     reference.urrs[at].grant(&new, renewed, now);
                     after_grant(&mut reference);
                 }
+                Step::Reweigh(members) => {
+                    let new = reweighed(&engine.urrs[POOL], members);
+                    engine.reweigh(new.clone());
+                    reference.urrs[POOL].urr = new;
+                    after_grant(&mut reference);
+                }
                 Step::Replace => {
                     let bounds = engine.book.bounds(&engine.urrs);
                     engine.replace(bounds);
@@ -225,7 +276,7 @@ proptest! {
         let counts = engine.counts();
         for (checkpoint, model) in engine.book.checkpoints(&counts).iter().zip(&reference.urrs) {
             let (octets, _) = model.unreported();
-            let count = checkpoint.count;
+            let count = checkpoint.used();
             prop_assert_eq!([count.ul_octets + count.dl_octets, count.ul_octets, count.dl_octets], octets);
             prop_assert_eq!(count.events, model.events() - model.report_events);
             prop_assert_eq!(checkpoint.times, model.times_of_packets());

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A packet that was counted: uplink, octets, in which second, and whether it was an event.
+/// A packet that was counted: uplink, octets (of the pool: billionths), in which second, and whether it was an event.
 pub type Packet = (bool, u64, u64, bool);
 
 /// One URR as the model knows it.
@@ -11,9 +11,11 @@ pub struct Model {
     pub log: Vec<Packet>,
     /// Where in the log the last report was, thresholds started, quotas started.
     pub report_from: usize,
-    pub threshold_from: usize,
-    pub quota_from: usize,
-    /// The seconds in which time was measured, likewise.
+    /// Whole octets of each direction that are reported, and those that were when thresholds and quotas started.
+    pub told: [u64; 2],
+    pub threshold_from: [u64; 2],
+    pub quota_from: [u64; 2],
+    /// The seconds in which time was measured, likewise; of the pool in billionths.
     pub seconds: u64,
     pub report_seconds: u64,
     pub time_threshold_from: u64,
@@ -39,8 +41,9 @@ impl Model {
         Self {
             log: Vec::new(),
             report_from: 0,
-            threshold_from: 0,
-            quota_from: 0,
+            told: [0; 2],
+            threshold_from: [0; 2],
+            quota_from: [0; 2],
             seconds: 0,
             report_seconds: 0,
             time_threshold_from: 0,
@@ -89,11 +92,11 @@ impl Model {
 
     /// Which parts of the quota a packet does not fit into.
     pub fn refuses(&self, (up, octets, ..): Packet) -> Vec<usize> {
-        let used = Self::sums(&self.log[self.quota_from..]);
+        let (used, one) = (self.used_since(self.quota_from), self.one());
         let quota = Self::bounds(self.urr.volume_quota.as_deref());
         [0, if up { 1 } else { 2 }]
             .into_iter()
-            .filter(|kind| quota[*kind].is_some_and(|most| used[*kind] + octets > most))
+            .filter(|kind| quota[*kind].is_some_and(|most| used[*kind] + octets > most * one))
             .collect()
     }
 
@@ -113,15 +116,18 @@ impl Model {
     /// What volumes make due.
     pub fn volumes(&mut self) -> UsageTriggers {
         let mut due = self.event_bounds();
+        let one = self.one();
         let reached = |used: [u64; 3], bounds: [Option<u64>; 3], kind: usize| {
-            bounds[kind].is_some_and(|bound| used[kind] >= bound)
+            bounds[kind].is_some_and(|bound| used[kind] >= bound * one)
         };
-        let used = Self::sums(&self.log[self.threshold_from..]);
+        let used = self.used_since(self.threshold_from);
         let bounds = Self::bounds(self.urr.volume_threshold.as_deref());
         if (0..3).any(|kind| reached(used, bounds, kind)) && self.has(ReportingTriggers::VOLTH) {
             due |= UsageTriggers::VOLTH;
         }
-        let used = Self::sums(&self.log[self.quota_from..]);
+        // What does not make the least that counts is used up, too.
+        let least = if self.is_pool() { self.urr.unit() } else { 1 };
+        let used = self.used_since(self.quota_from).map(|used| used + least - 1);
         let bounds = Self::bounds(self.urr.volume_quota.as_deref());
         for kind in 0..3 {
             if reached(used, bounds, kind) && !self.spent[kind] {
@@ -170,24 +176,61 @@ impl Model {
 
     /// What a second makes due.
     pub fn second(&mut self, now: u64) -> UsageTriggers {
-        if self.started && self.measures_time() && !self.time_spent && !self.void {
+        if self.runs() {
             self.seconds += 1;
         }
         self.times(now)
+    }
+
+    pub fn runs(&self) -> bool {
+        self.started && self.measures_time() && !self.time_spent && !self.void && !self.is_pool()
+    }
+
+    /// The same of the pool, whose members that run have these multipliers together.
+    pub fn pool_second(&mut self, now: u64, billionths: u64) -> UsageTriggers {
+        if self.measures_time() && !self.time_spent && !self.void {
+            self.seconds += billionths;
+        }
+        self.times(now)
+    }
+
+    pub fn is_pool(&self) -> bool {
+        self.urr.pool().is_some()
+    }
+
+    /// One octet or second of those that are kept.
+    fn one(&self) -> u64 {
+        if self.is_pool() { Multiplier::ONE } else { 1 }
+    }
+
+    /// What was used since so many octets were.
+    fn used_since(&self, from: [u64; 2]) -> [u64; 3] {
+        let one = self.one();
+        let [total, uplink, downlink] = Self::sums(&self.log);
+        let [from_uplink, from_downlink] = from.map(|octets| octets * one);
+        [
+            total - from_uplink - from_downlink,
+            uplink - from_uplink,
+            downlink - from_downlink,
+        ]
+    }
+
+    fn seconds_since(&self, from: u64) -> u64 {
+        self.seconds - from * self.one()
     }
 
     /// What the time makes due.
     pub fn times(&mut self, now: u64) -> UsageTriggers {
         let mut due = UsageTriggers::default();
         if let Some(threshold) = self.urr.time_threshold
-            && self.seconds - self.time_threshold_from >= u64::from(threshold)
+            && self.seconds_since(self.time_threshold_from) >= u64::from(threshold) * self.one()
             && self.has(ReportingTriggers::TIMTH)
         {
             due |= UsageTriggers::TIMTH;
         }
         if let Some(quota) = self.urr.time_quota
             && !self.time_spent
-            && self.seconds - self.time_quota_from >= u64::from(quota)
+            && self.seconds_since(self.time_quota_from) >= u64::from(quota) * self.one()
         {
             self.time_spent = true;
             if self.has(ReportingTriggers::TIMQU) {
@@ -210,8 +253,9 @@ impl Model {
     }
 
     pub fn unreported(&self) -> ([u64; 3], u64) {
-        let seconds = self.seconds - self.report_seconds;
-        (Self::sums(&self.log[self.report_from..]), seconds)
+        let seconds = self.seconds_since(self.report_seconds) / self.one();
+        let [_, uplink, downlink] = self.used_since(self.told).map(|used| used / self.one());
+        ([uplink + downlink, uplink, downlink], seconds)
     }
 
     pub fn times_of_packets(&self) -> Option<(Moment, Moment)> {
@@ -257,12 +301,13 @@ impl Model {
         };
         self.sequence += 1;
         self.report_from = self.log.len();
-        self.report_seconds = self.seconds;
+        self.told = [self.told[0] + octets[1], self.told[1] + octets[2]];
+        self.report_seconds += seconds;
         self.report_events += events;
         if triggers.intersects(UsageTriggers::VOLTH | UsageTriggers::TIMTH | UsageTriggers::EVETH) {
             self.event_threshold_from = self.report_events;
-            self.threshold_from = self.log.len();
-            self.time_threshold_from = self.seconds;
+            self.threshold_from = self.told;
+            self.time_threshold_from = self.report_seconds;
         }
         told
     }
@@ -270,10 +315,10 @@ impl Model {
     pub fn grant(&mut self, new: &Urr, renewed: Renewed, now: u64) {
         self.urr = new.clone();
         if renewed.volume_threshold {
-            self.threshold_from = self.report_from;
+            self.threshold_from = self.told;
         }
         if renewed.volume_quota {
-            self.quota_from = self.report_from;
+            self.quota_from = self.told;
             (self.spent, self.void) = ([false; 3], false);
         }
         if renewed.time_quota {
@@ -336,8 +381,13 @@ pub struct Reference {
 impl Reference {
     pub fn packet(&mut self, urrs: u8, up: bool, octets: u64, event: bool) -> bool {
         let packet = (up, octets, self.now, event);
-        let concerned = |slot: &usize| urrs >> slot & 1 == 1;
+        let weight = self.multipliers(|slot, _| urrs >> slot & 1 == 1);
+        let concerned = |slot: &usize| urrs >> slot & 1 == 1 || *slot == POOL && weight > 0;
         let slots: Vec<usize> = (0..URRS).filter(concerned).collect();
+        let of = |slot: usize| match slot {
+            POOL => (up, octets * weight, packet.2, false),
+            _ => packet,
+        };
         let mut due = vec![UsageTriggers::default(); URRS];
         if slots.iter().any(|slot| self.urrs[*slot].stops(up)) {
             for slot in slots {
@@ -350,7 +400,7 @@ impl Reference {
         }
         let mut fits = true;
         for slot in &slots {
-            for kind in self.urrs[*slot].refuses(packet) {
+            for kind in self.urrs[*slot].refuses(of(*slot)) {
                 fits = false;
                 self.urrs[*slot].spent[kind] = true;
                 if self.urrs[*slot].has(ReportingTriggers::VOLQU) {
@@ -361,7 +411,7 @@ impl Reference {
         }
         for slot in slots.iter().filter(|_| fits) {
             let model = &mut self.urrs[*slot];
-            model.count(packet);
+            model.count(of(*slot));
             model.started = true;
             due[*slot] |= model.comes();
             due[*slot] |= model.volumes();
@@ -373,8 +423,20 @@ impl Reference {
     pub fn second(&mut self) {
         self.now += 1;
         let now = self.now;
-        let due = self.urrs.iter_mut().map(|model| model.second(now)).collect();
+        let running = self.multipliers(|_, model| model.runs());
+        let mut due: Vec<_> = self.urrs[..POOL]
+            .iter_mut()
+            .map(|model| model.second(now))
+            .collect();
+        due.push(self.urrs[POOL].pool_second(now, running));
         self.report(due);
+    }
+
+    /// The multipliers of some of the pool's members together.
+    fn multipliers(&self, which: impl Fn(usize, &Model) -> bool) -> u64 {
+        let members = self.urrs[POOL].urr.pool().unwrap_or_default().iter();
+        let members = members.filter(|one| which(one.urr.0 as usize, &self.urrs[one.urr.0 as usize]));
+        members.map(|one| one.multiplier.billionths()).sum()
     }
 
     /// Reports what is due, and what is linked to that.
@@ -398,9 +460,10 @@ impl Reference {
 
     pub fn query(&mut self) {
         let asked = |model: &Model| {
-            let (octets, seconds) = model.unreported();
+            let (_, seconds) = model.unreported();
             let events = model.events() - model.report_events;
-            if octets[0] == 0 && events == 0 && (seconds == 0 || !model.measures_time()) {
+            let packets = model.log.len() - model.report_from;
+            if packets == 0 && events == 0 && (seconds == 0 || !model.measures_time()) {
                 UsageTriggers::default()
             } else {
                 UsageTriggers::IMMER

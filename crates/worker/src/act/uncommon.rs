@@ -140,7 +140,7 @@ impl<'a> Act<'a> {
                 substitute = substitute.or(Some((urr, forward)));
             }
         }
-        verdict.urrs &= !counters;
+        verdict.urrs = image.without_empty_pools(verdict.urrs & !counters);
         descriptor.verdict.urrs = verdict.urrs;
         if let Some((urr, forward)) = substitute
             && acting.is_none_or(|before| urr < before)
@@ -412,7 +412,10 @@ fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
             0 => all,
             _ => all | bit(slot),
         });
-    (urrs, counters)
+    let members = image.pools.iter().flat_map(|pool| &pool.members);
+    let weights = members.filter(|(member, ..)| urrs & bit(*member) != 0);
+    let weights = weights.filter_map(|(.., weight)| *weight);
+    (urrs, weights.fold(counters, |all, slot| all | bit(slot)))
 }
 
 impl Act<'_> {

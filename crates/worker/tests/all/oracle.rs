@@ -48,7 +48,7 @@ enum Step {
     /// So many microseconds pass.
     Wait(u64),
     /// The quotas of these URRs are used up, and no others: bit n is the URR in slot n.
-    Exhaust(u8),
+    Exhaust(u16),
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
@@ -58,7 +58,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         2 => any_edit().prop_map(|edit| Step::Edit(Box::new(edit))),
         2 => (0..20_000u64).prop_map(Step::Wait),
         1 => (20_000_000..600_000_000u64).prop_map(Step::Wait),
-        1 => (0..8u8).prop_map(Step::Exhaust),
+        1 => (0..64u16).prop_map(Step::Exhaust),
     ]
 }
 
@@ -269,7 +269,7 @@ impl Trial {
     }
 
     /// These quotas are used up, and no others.
-    fn exhaust(&mut self, slots: u8) {
+    fn exhaust(&mut self, slots: u16) {
         let ids = self.image.urr_ids.iter().enumerate();
         let named = ids.filter(|(slot, _)| slots >> slot & 1 == 1);
         self.exhausted = named.map(|(_, id)| *id).collect();
@@ -343,7 +343,10 @@ impl Trial {
             .world
             .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
             .expect("there is room");
-        let gone = |id: &UrrId| !image.urr_ids.contains(id);
+        // A credit pool whose multipliers are others counts in other units, from nothing.
+        let unit = |rules: &SessionRules, id| rules.urr(id).map(rules::model::Urr::unit);
+        let before = Arc::clone(&self.rules);
+        let gone = |id: &UrrId| !image.urr_ids.contains(id) || unit(&before, *id) != unit(&rules, *id);
         // Where events are not counted any more, none are.
         let counts_events = |urr: &&rules::model::Urr| urr.counts_events();
         let counting: Vec<_> = rules
@@ -500,7 +503,7 @@ proptest! {
 fn random_predefined_rules_are_met() {
     let mut runner = TestRunner::deterministic();
     let (mut sums, mut counted, mut billed) = (Sums::default(), 0, BTreeMap::new());
-    for _ in 0..300 {
+    for _ in 0..400 {
         let drawn = (
             runnable_rules_with(),
             vec(any_sent(), 40),
@@ -544,7 +547,7 @@ fn random_worlds_reach_every_way() {
         (runnable_rules(), any_network(), vec(any_sent(), count), steps).new_tree(&mut runner)
     };
     let (mut sums, mut yellow, mut substituted, mut before_qos) = (Sums::default(), 0, 0, 0);
-    let (mut events, mut no_events) = (0, 0);
+    let (mut events, mut no_events, mut pooled) = (0, 0, [0; 2]);
     for _ in 0..600 {
         let (rules, network, packets, steps) = draw(40).expect("they are drawn without conditions").current();
         let Some(mut trial) = Trial::start(rules, network, false) else {
@@ -560,6 +563,10 @@ fn random_worlds_reach_every_way() {
             events += count.events;
             no_events += count.ul_packets + count.dl_packets - count.events;
         }
+        for pool in trial.image.pools.iter() {
+            let count = trial.count(trial.image.urr_ids[usize::from(pool.pool)]);
+            pooled[usize::from(pool.is_weighted())] += count.ul_packets + count.dl_packets;
+        }
         before_qos += trial
             .before_qos
             .values()
@@ -567,6 +574,7 @@ fn random_worlds_reach_every_way() {
             .sum::<u64>();
     }
     assert!(events > 50 && no_events > 50, "{events} {no_events}");
+    assert!(pooled.iter().all(|packets| *packets > 200), "{pooled:?}");
     assert!(substituted > 50 && before_qos > 500, "{substituted} {before_qos}");
     assert!(sums.mirrored > 200 && yellow > 5, "{yellow} {sums:?}");
     assert!(sums.recirculated > 100 && sums.duplicated > 500, "{sums:?}");

@@ -118,8 +118,6 @@ fn value(ie_type: u16) -> Octets {
         132 => &[ie(136, [8, 0])],
         // Additional Monitoring Time.
         147 => &[ie(33, [0, 0, 0, 9])],
-        // Aggregated URRs: URR and multiplier.
-        118 => &[ie(120, [0, 0, 0, 2]), ie(119, [0; 12])],
         // MARs: ID, functionality, mode.
         165 | 168 | 169 => &[ie(170, [0, 1]), ie(171, [1]), ie(172, [1])],
         // IP Multicast Addressing Info.

@@ -302,3 +302,49 @@ fn what_a_urr_names_must_be_there() {
         assert!(compiled(&with(terms)).is_ok());
     }
 }
+
+#[test]
+fn a_credit_pool_is_of_urrs_that_are_there_once_and_weigh_alike_within_bounds() {
+    let member = |urr, digits, exponent| Aggregated {
+        urr: UrrId(urr),
+        multiplier: Multiplier::new(digits, exponent).unwrap(),
+    };
+    let with = |pool: Vec<Aggregated>| {
+        let mut rules = session();
+        let urr = |id, pool| Urr {
+            terms: Some(Box::new(UrrTerms {
+                pool,
+                ..UrrTerms::NONE
+            })),
+            ..Urr::volume(UrrId(id))
+        };
+        rules.create_urr(urr(2, None)).unwrap();
+        rules.create_urr(urr(3, Some(Vec::new()))).unwrap();
+        rules.create_urr(urr(4, Some(pool))).unwrap();
+        rules
+    };
+    let one = member(1, 1, 0);
+    let cases = [
+        (vec![one, member(8, 1, 0)], PoolFault::NoUrr(UrrId(8))),
+        (vec![one, member(2, 1, 0), one], PoolFault::Twice(UrrId(1))),
+        (vec![member(3, 1, 0)], PoolFault::Nested(UrrId(3))),
+        (vec![member(4, 1, 0)], PoolFault::Nested(UrrId(4))),
+        (vec![one, member(2, 1001, 0)], PoolFault::Uneven(UrrId(2))),
+        (
+            vec![member(1, 1001, -3), member(2, 1, 0)],
+            PoolFault::Uneven(UrrId(1)),
+        ),
+    ];
+    for (pool, fault) in cases {
+        let expected = (RuleRef::Urr(UrrId(4)), CompileFault::Pool(fault));
+        assert_eq!(refusal(&with(pool)), expected);
+    }
+    for pool in [
+        vec![],
+        vec![one],
+        vec![one, member(2, 1000, 0)],
+        vec![member(1, 7, 9)],
+    ] {
+        image(&with(pool));
+    }
+}

@@ -41,6 +41,8 @@ pub(super) struct UrrTerms {
     /// Each at so many seconds since 1970.
     additional_monitoring_times: Vec<(u64, Subsequent)>,
     linked: Vec<u32>,
+    /// Members of a credit pool, and their multipliers in billionths.
+    pool: Option<Vec<(u32, u64)>>,
     quota_action: Option<u32>,
     exempt_applications: Vec<Application>,
     exempt_filters: Vec<Filter>,
@@ -70,7 +72,11 @@ pub(super) struct Checkpoint {
     next: u32,
     /// Nanoseconds since 1970; so everywhere below.
     since: u64,
+    /// As the counter counts it.
     count: Octets,
+    /// What an octet in the count is, and what is left of whole octets, in billionths.
+    unit: u64,
+    rest: [u64; 2],
     /// The first packet, the last one.
     times: Option<(u64, u64)>,
     /// What came before QoS enforcement.
@@ -91,6 +97,7 @@ pub(super) struct MachineState {
     event_again: Option<u64>,
     event_quota: Option<u64>,
     measured: i64,
+    rate: u64,
     running: Option<u64>,
     started: bool,
     exhausted: u8,
@@ -143,6 +150,8 @@ impl Writer<'_> {
             next,
             since,
             count,
+            unit,
+            rest,
             times,
             before_qos,
             machine,
@@ -152,6 +161,8 @@ impl Writer<'_> {
             next,
             since: self.date(since),
             count: octets(count),
+            unit,
+            rest,
             times: times.map(|(first, last)| (self.date(first), self.date(last))),
             before_qos: before_qos.map(octets),
             machine: machine.as_ref().map(|machine| self.machine(machine)),
@@ -170,6 +181,7 @@ impl Writer<'_> {
             event_again,
             event_quota,
             measured,
+            rate,
             running,
             started,
             exhausted,
@@ -200,6 +212,7 @@ impl Writer<'_> {
             event_again: *event_again,
             event_quota: *event_quota,
             measured: *measured,
+            rate: *rate,
             running: date(running),
             started: *started,
             exhausted: exhausted.0,
@@ -263,6 +276,8 @@ impl Reader<'_> {
             next: checkpoint.next,
             since: self.moment(checkpoint.since),
             count: count(checkpoint.count),
+            unit: checkpoint.unit,
+            rest: checkpoint.rest,
             times: checkpoint
                 .times
                 .map(|(first, last)| (self.moment(first), self.moment(last))),
@@ -289,6 +304,7 @@ impl Reader<'_> {
             event_again: machine.event_again,
             event_quota: machine.event_quota,
             measured: machine.measured,
+            rate: machine.rate,
             running: moment(machine.running),
             started: machine.started,
             exhausted: Exhausted(machine.exhausted),
@@ -369,6 +385,7 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         subsequent: then,
         additional_monitoring_times,
         linked,
+        pool,
         quota_action,
         exempt_applications,
         exempt_filters,
@@ -382,6 +399,7 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         let model::MonitoringTime { at, then } = time;
         (at.0, write_subsequent(then))
     };
+    let member = |one: &model::Aggregated| (one.urr.0, one.multiplier.billionths());
     UrrTerms {
         event_threshold: *event_threshold,
         event_quota: *event_quota,
@@ -393,6 +411,7 @@ fn write_terms(terms: &model::UrrTerms) -> UrrTerms {
         subsequent: write_subsequent(then),
         additional_monitoring_times: additional_monitoring_times.iter().map(additional).collect(),
         linked: linked.iter().map(|id| id.0).collect(),
+        pool: pool.as_ref().map(|pool| pool.iter().map(member).collect()),
         quota_action: quota_action.map(|id| id.0),
         exempt_applications: exempt_applications.iter().map(write_application).collect(),
         exempt_filters: exempt_filters.iter().map(filter).collect(),
@@ -451,6 +470,7 @@ pub(super) fn read_urr(urr: &Urr) -> Result<model::Urr> {
 fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
     let lists = [
         terms.linked.len(),
+        terms.pool.as_ref().map_or(0, Vec::len),
         terms.additional_monitoring_times.len(),
         terms.exempt_applications.len(),
         terms.exempt_filters.len(),
@@ -475,6 +495,7 @@ fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
         subsequent: read_subsequent(&terms.subsequent),
         additional_monitoring_times: terms.additional_monitoring_times.iter().map(additional).collect(),
         linked: terms.linked.iter().copied().map(model::UrrId).collect(),
+        pool: terms.pool.as_deref().map(read_pool).transpose()?,
         quota_action: terms.quota_action.map(model::FarId),
         exempt_applications: applications.collect::<Result<_>>()?,
         exempt_filters: terms
@@ -484,6 +505,15 @@ fn read_terms(terms: &UrrTerms) -> Result<model::UrrTerms> {
             .collect::<Result<_>>()?,
         number_of_reports: terms.number_of_reports,
     })
+}
+
+fn read_pool(pool: &[(u32, u64)]) -> Result<Vec<model::Aggregated>> {
+    let member = |(urr, billionths): &(u32, u64)| {
+        let multiplier = model::Multiplier::from_billionths(*billionths).ok_or(bad("URR"))?;
+        let urr = model::UrrId(*urr);
+        Ok(model::Aggregated { urr, multiplier })
+    };
+    pool.iter().map(member).collect()
 }
 
 fn read_subsequent(subsequent: &Subsequent) -> model::Subsequent {

@@ -137,7 +137,7 @@ impl Control {
         api::Urr {
             id: urr.id.0,
             measures: words::methods(urr.method),
-            since_last_report: checkpoint.map(|one| counts(one.count)),
+            since_last_report: checkpoint.map(|one| counts(one.used())),
             events: checkpoint
                 .filter(|_| urr.counts_events())
                 .map(|one| one.count.events),
