@@ -92,6 +92,116 @@ pub struct Vlan {
     pub inner: Option<Tci>,
 }
 
+impl Vlan {
+    /// The identifiers of the VLANs that the frame is in, outer one first, as one number; 0 of a frame that is in none. A
+    /// tag whose identifier is 0 tells a priority and belongs to no VLAN (IEEE 802.1Q §9.6).
+    #[inline]
+    pub const fn key(self) -> u32 {
+        let outer = self.outer.vid().get() as u32;
+        match self.inner {
+            None => outer,
+            Some(inner) => both(outer, inner.vid().get() as u32),
+        }
+    }
+}
+
+/// Of two identifiers, those that are not 0, the outer one in the high half where there are two.
+const fn both(outer: u32, inner: u32) -> u32 {
+    match (outer, inner) {
+        (0, one) | (one, 0) => one,
+        (outer, inner) => outer << 16 | inner,
+    }
+}
+
+/// The VLAN of a network instance: one tag, or a service provider's and a customer's (QinQ, IEEE 802.1Q §6.9, once
+/// 802.1ad).
+///
+/// Frames that come in are told apart by their identifiers alone: which EtherType announced a tag (0x8100 or 0x88a8) is a
+/// matter of who sends it, and switches differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VlanTags {
+    /// The only tag, or the outer one: 1..=4094.
+    pub outer: VlanId,
+    /// The second one: 1..=4094.
+    pub inner: Option<VlanId>,
+    /// The EtherType that announces the outer tag of what we send: [`ether_type::VLAN`] or [`ether_type::QINQ`]. A second
+    /// tag always has 0x8100.
+    pub tpid: u16,
+}
+
+impl VlanTags {
+    /// The most octets of tags.
+    pub const MAX_LEN: usize = MAX_TAGS * TAG_LEN;
+
+    /// Two tags, a service provider's (0x88a8) and a customer's.
+    pub const fn stacked(outer: VlanId, inner: VlanId) -> Self {
+        Self {
+            outer,
+            inner: Some(inner),
+            tpid: ether_type::QINQ,
+        }
+    }
+
+    /// As [`Vlan::key`] of its frames.
+    #[inline]
+    pub const fn key(self) -> u32 {
+        let outer = self.outer.get() as u32;
+        match self.inner {
+            None => outer,
+            Some(inner) => both(outer, inner.get() as u32),
+        }
+    }
+
+    /// What stands between a frame's source address and its EtherType, and how many octets of it count: 4 or 8. All
+    /// priorities are 0.
+    pub const fn octets(self) -> ([u8; Self::MAX_LEN], usize) {
+        let [t0, t1] = self.tpid.to_be_bytes();
+        let [o0, o1] = self.outer.get().to_be_bytes();
+        match self.inner {
+            None => ([t0, t1, o0, o1, 0, 0, 0, 0], TAG_LEN),
+            Some(inner) => {
+                let [c0, c1] = ether_type::VLAN.to_be_bytes();
+                let [i0, i1] = inner.get().to_be_bytes();
+                ([t0, t1, o0, o1, c0, c1, i0, i1], 2 * TAG_LEN)
+            }
+        }
+    }
+}
+
+impl From<VlanId> for VlanTags {
+    /// The usual tag, of EtherType 0x8100.
+    fn from(outer: VlanId) -> Self {
+        Self {
+            outer,
+            inner: None,
+            tpid: ether_type::VLAN,
+        }
+    }
+}
+
+impl core::fmt::Display for VlanTags {
+    /// `VLAN 100`, or `VLAN 200.30`: the outer one first.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "VLAN {}", self.outer.get())?;
+        self.inner.map_or(Ok(()), |inner| write!(f, ".{}", inner.get()))
+    }
+}
+
+/// Gives all tags of a frame this priority, 0..=7; a frame without tags stays as it is.
+pub fn prioritise(frame: &mut [u8], pcp: u8) {
+    let mut at = HEADER_LEN - 2;
+    for _ in 0..MAX_TAGS {
+        let Some([high, low, tag]) = frame.get_mut(at..at + 3) else {
+            return;
+        };
+        if !is_tag(u16::from_be_bytes([*high, *low])) {
+            return;
+        }
+        *tag = *tag & 0x1f | pcp << 5;
+        at += TAG_LEN;
+    }
+}
+
 /// What the layer 2 header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct L2 {
@@ -284,6 +394,54 @@ mod tests {
             (Tci(0xb007).pcp(), Tci(0xb007).dei(), Tci(0xb007).vid().get()),
             (5, true, 7)
         );
+    }
+
+    #[test]
+    fn tags_are_told_apart_by_identifiers_that_are_not_zero() {
+        let vid = VlanId::from_low_bits;
+        let key = |outer, inner: Option<u16>| {
+            let (outer, inner) = (Tci(outer), inner.map(Tci));
+            Vlan { outer, inner }.key()
+        };
+        let one = VlanTags::from(vid(100));
+        let two = VlanTags::stacked(vid(200), vid(30));
+        assert_eq!(key(0xf064, None), one.key());
+        assert_eq!(key(200, Some(0x201e)), two.key());
+        assert_eq!([key(0xe000, None), key(0, Some(0))], [0, 0], "priority tags");
+        assert_eq!(
+            [key(0, Some(100)), key(100, Some(0))],
+            [one.key(), one.key()],
+            "and those beside another"
+        );
+        assert_ne!(VlanTags::stacked(vid(30), vid(200)).key(), two.key());
+        assert_eq!([one.to_string(), two.to_string()], ["VLAN 100", "VLAN 200.30"]);
+    }
+
+    #[test]
+    fn both_tags_of_a_frame_get_its_priority() {
+        let two = VlanTags::stacked(VlanId::from_low_bits(200), VlanId::from_low_bits(30));
+        let mut frame = [&[2; 12][..], &two.octets().0, &[0x08, 0]].concat();
+        prioritise(&mut frame, 5);
+        assert_eq!(frame[12..20], [0x88, 0xa8, 0xa0, 200, 0x81, 0, 0xa0, 30]);
+        prioritise(&mut frame[..15], 0);
+        assert_eq!(frame[12..20], [0x88, 0xa8, 0, 200, 0x81, 0, 0xa0, 30]);
+        let mut plain = [&[2; 12][..], &[0x08, 0, 0x45]].concat();
+        prioritise(&mut plain, 5);
+        assert_eq!(plain[12..], [0x08, 0, 0x45]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_sent_is_found_again(outer in 1u16..4095, inner in proptest::option::of(1u16..4095), s_tag: bool) {
+            let inner = inner.map(VlanId::from_low_bits);
+            let tpid = if s_tag { ether_type::QINQ } else { ether_type::VLAN };
+            let tags = VlanTags { outer: VlanId::from_low_bits(outer), inner, tpid };
+            let (octets, len) = tags.octets();
+            let frame = [&[2; 12][..], &octets[..len], &[0x08, 0]].concat();
+            let l2 = L2::parse(&frame).expect("a whole header");
+            proptest::prop_assert_eq!((usize::from(l2.len), l2.ether_type), (frame.len(), ether_type::IPV4));
+            proptest::prop_assert_eq!(l2.vlan.map(Vlan::key), Some(tags.key()));
+        }
     }
 
     #[test]

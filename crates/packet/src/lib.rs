@@ -32,6 +32,7 @@ pub mod usual;
 
 pub use buf::{PacketBuf, VecBuf};
 pub use drop_reason::DropReason;
+pub use eth::VlanTags;
 pub use frame::{Frame, GtpuFrame, IpFrame};
 pub use ids::{Dscp, MacAddr, Ppi, Qfi, Teid, VlanId};
 pub use tuple::{Addrs, Fragment, IpTuple};

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::redirect::Secret;
-use packet::{VlanId, ipv4, ipv6};
+use packet::{VlanTags, ipv4, ipv6};
 
 use crate::prefix::IpPrefix;
 use multipath::{Group, MOST_NEXT_HOPS, NextHop, Spread};
@@ -77,8 +77,8 @@ pub struct Instance {
     pub vrf: VrfId,
     /// Its port.
     pub port: PortId,
-    /// Its VLAN; `None` is untagged.
-    pub vlan: Option<VlanId>,
+    /// Its VLAN, of one tag or two; `None` is untagged.
+    pub vlan: Option<VlanTags>,
     /// The largest IP packet, octets.
     pub mtu: u16,
     /// Its IPv4 address and the length of the prefix on the link, 0..=32.
@@ -329,13 +329,6 @@ impl Network {
             let name = instance.name.as_bytes();
             name.eq_ignore_ascii_case(octets) || labels_spell(octets, name)
         })
-    }
-
-    /// The instance that a frame on this port with this VLAN tag (or none) belongs to.
-    pub fn instance_at(&self, port: PortId, vlan: Option<VlanId>) -> Option<&Instance> {
-        self.instances
-            .iter()
-            .find(|instance| instance.port == port && instance.vlan == vlan)
     }
 
     /// The first instance with one of these roles.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use flow::{AdjacencyId, InstanceId, PortId};
 use hashbrown::HashMap;
-use packet::{MacAddr, VlanId, ipv4, ipv6};
+use packet::{MacAddr, VlanTags, ipv4, ipv6};
 use rules::network::multipath::{GroupId, PATHS, Spread};
 
 use crate::AdjacencyChange;
@@ -19,8 +19,8 @@ pub struct Interface {
     pub instance: InstanceId,
     /// The port that its frames leave by.
     pub port: PortId,
-    /// The 802.1Q tag of its frames.
-    pub vlan: Option<VlanId>,
+    /// The tags of its frames.
+    pub vlan: Option<VlanTags>,
     /// The port's address.
     pub mac: MacAddr,
     /// Our IPv4 address on the link.
@@ -52,16 +52,23 @@ impl Interface {
     }
 }
 
-/// The Ethernet header towards one neighbour, but for the EtherType of what follows it.
+/// The most octets of a header without the EtherType of what follows: addresses and two tags.
+const MOST: usize = 12 + VlanTags::MAX_LEN;
+
+/// The Ethernet header towards one neighbour, but for the EtherType of what follows it. Half a cache line, so that none
+/// of them takes two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(32))]
 pub struct Adjacency {
-    /// Destination, source, and the VLAN tag if `length` is 16.
-    header: [u8; 16],
+    /// Destination and source, and then one tag if `length` is 16, two if it is 20.
+    header: [u8; MOST],
     port: PortId,
     mtu: u16,
     length: u8,
     state: State,
 }
+
+const _: () = assert!(size_of::<Adjacency>() == 32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -74,17 +81,14 @@ enum State {
 impl Adjacency {
     /// Frames of `interface` to the station `mac`.
     pub fn resolved(interface: &Interface, mac: MacAddr) -> Self {
-        let mut header = [0; 16];
+        let mut header = [0; MOST];
         header[..6].copy_from_slice(&mac.0);
         header[6..12].copy_from_slice(&interface.mac.0);
-        let length = match interface.vlan {
-            Some(vlan) => {
-                header[12..14].copy_from_slice(&0x8100_u16.to_be_bytes());
-                header[14..16].copy_from_slice(&vlan.get().to_be_bytes());
-                16
-            }
-            None => 12,
-        };
+        let (tags, octets) = interface
+            .vlan
+            .map_or(([0; VlanTags::MAX_LEN], 0), VlanTags::octets);
+        header[12..].copy_from_slice(&tags);
+        let length = 12 + octets as u8;
         Self {
             header,
             port: interface.port,
@@ -106,7 +110,7 @@ impl Adjacency {
 
     /// Nothing in its slot.
     const ABSENT: Self = Self {
-        header: [0; 16],
+        header: [0; MOST],
         port: PortId(0),
         mtu: 0,
         length: 12,
@@ -139,10 +143,10 @@ impl Adjacency {
         self.mtu
     }
 
-    /// Destination, source and VLAN tag: 12 or 16 octets; the EtherType comes next.
+    /// Destination, source and tags: 12, 16 or 20 octets; the EtherType comes next.
     #[inline(always)]
     pub fn header(&self) -> &[u8] {
-        &self.header[..usize::from(self.length.min(16))]
+        &self.header[..usize::from(self.length).min(MOST)]
     }
 }
 
@@ -231,13 +235,15 @@ impl Adjacencies {
 
 #[cfg(test)]
 mod tests {
+    use packet::VlanId;
+
     use super::*;
 
     fn interface(vlan: Option<u16>) -> Interface {
         Interface {
             instance: InstanceId(1),
             port: PortId(2),
-            vlan: vlan.and_then(VlanId::new),
+            vlan: vlan.and_then(VlanId::new).map(VlanTags::from),
             mac: MacAddr([2, 0, 0, 0, 0, 1]),
             ipv4: None,
             broadcast: None,
@@ -257,6 +263,17 @@ mod tests {
             [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 1, 0x81, 0, 1, 44]
         );
         assert_eq!(tagged.port(), PortId(2));
+        let stacked = Interface {
+            vlan: Some(VlanTags::stacked(
+                VlanId::from_low_bits(200),
+                VlanId::from_low_bits(30),
+            )),
+            ..interface(None)
+        };
+        assert_eq!(
+            Adjacency::resolved(&stacked, peer).header()[12..],
+            [0x88, 0xa8, 0, 200, 0x81, 0, 0, 30]
+        );
         assert!(tagged.is_resolved() && !Adjacency::unresolved(&interface(None)).is_resolved());
     }
 

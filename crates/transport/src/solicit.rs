@@ -158,7 +158,7 @@ mod tests {
         Interface {
             instance: InstanceId(0),
             port: PortId(1),
-            vlan: VlanId::new(7),
+            vlan: VlanId::new(7).map(packet::VlanTags::from),
             mac: MacAddr([2, 0, 0, 0, 0, 1]),
             ipv4: Some(Ipv4Addr::new(192, 0, 2, 1)),
             broadcast: None,

@@ -288,7 +288,7 @@ pub(crate) fn plain<B: PacketBuf>(
 #[inline(always)]
 fn write_l2(room: &mut [u8], l2: &[u8], kind: u16) -> Result<(), DropReason> {
     let [high, low] = kind.to_be_bytes();
-    // Without a tag, of a length that the compiler knows.
+    // Without a tag and with one, of lengths that the compiler knows.
     if let (Some(to), Some(from)) = (
         room.first_chunk_mut::<14>().filter(|_| l2.len() == 12),
         l2.first_chunk::<12>(),
@@ -297,10 +297,18 @@ fn write_l2(room: &mut [u8], l2: &[u8], kind: u16) -> Result<(), DropReason> {
         (to[12], to[13]) = (high, low);
         return Ok(());
     }
-    let (addresses, rest) = room
+    if let (Some(to), Some(from)) = (
+        room.first_chunk_mut::<18>().filter(|_| l2.len() == 16),
+        l2.first_chunk::<16>(),
+    ) {
+        to[..16].copy_from_slice(from);
+        (to[16], to[17]) = (high, low);
+        return Ok(());
+    }
+    let (before, rest) = room
         .split_at_mut_checked(l2.len())
         .ok_or(DropReason::NoHeadroom)?;
-    addresses.copy_from_slice(l2);
+    before.copy_from_slice(l2);
     rest.copy_from_slice(&[high, low]);
     Ok(())
 }

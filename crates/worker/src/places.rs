@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::eth::Vlan;
-use packet::{Addrs, MacAddr, VlanId};
+use packet::{Addrs, MacAddr, VlanTags};
 use rules::network::{DscpTable, Instance, Network, Roles};
 use transport::Interface;
 
@@ -24,6 +24,8 @@ pub(crate) struct Local {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub interface: Interface,
+    /// Which frames are its own ([`Vlan::key`]).
+    vlan_key: u32,
     pub vrf: VrfId,
     /// Plain packets to UEs come in here, and those of UEs leave.
     pub plain: bool,
@@ -102,6 +104,7 @@ impl Places {
         let place = |instance: &Instance| {
             let mut place = Place {
                 interface: interface(instance, macs),
+                vlan_key: instance.vlan.map_or(0, VlanTags::key),
                 vrf: instance.vrf,
                 plain: instance.roles.intersects(Roles::N6),
                 tunnels: instance.roles.intersects(Roles::GTPU),
@@ -142,18 +145,13 @@ impl Places {
     /// Where a frame with these tags came in.
     #[inline]
     pub fn find(&self, port: PortId, vlan: Option<Vlan>) -> Option<&Place> {
-        let vid = match vlan {
-            None => None,
-            // Priority tags belong to no VLAN (IEEE 802.1Q §9.6).
-            Some(Vlan { outer, inner: None }) => Some(outer.vid()).filter(|vid| vid.get() != 0),
-            Some(Vlan { inner: Some(_), .. }) => return None,
-        };
+        let key = vlan.map_or(0, Vlan::key);
         let here = match self.ports.get(port.index()) {
             Some(here) => here.iter(),
             None => self.on_a_lap(port)?.iter(),
         };
         here.filter_map(|id| self.instances.get(id.index()))
-            .find(|place| place.interface.vlan == vid)
+            .find(|place| place.vlan_key == key)
     }
 
     /// The instances of a port that packets come in by that we have sent to ourselves.
@@ -171,11 +169,10 @@ impl Places {
 
 /// How `instance` looks like on its link; `macs` are those of the ports.
 pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
-    let vlan: Option<VlanId> = instance.vlan;
     Interface {
         instance: instance.id,
         port: instance.port,
-        vlan,
+        vlan: instance.vlan,
         mac: macs.get(instance.port.index()).copied().unwrap_or(MacAddr::ZERO),
         ipv4: instance.ipv4.map(|(address, _)| address),
         broadcast: instance.broadcast(),

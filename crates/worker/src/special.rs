@@ -9,7 +9,7 @@ use flow::{
     ExtensionId, Extensions, FlowEntry, ForwardFlags, ForwardKind, Mark, Nat, NatFlags, PackedForward,
 };
 use packet::rewrite::Rewrite;
-use packet::{DropReason, Dscp, PacketBuf, Qfi, ipv4, ipv6};
+use packet::{DropReason, Dscp, PacketBuf, Qfi, eth, ipv4, ipv6};
 use rules::classifier::Side;
 
 use crate::batch::BURST;
@@ -116,12 +116,10 @@ pub(crate) fn egress_mark(
     }
 }
 
-/// Gives a frame that has a VLAN tag this priority.
+/// Gives a frame that has VLAN tags this priority.
 #[cold]
 pub(crate) fn prioritise<B: PacketBuf>(buf: &mut B, pcp: u8) {
-    if let Some([0x81, 0, tag]) = buf.data_mut().get_mut(12..15) {
-        *tag = *tag & 0x1f | pcp << 5;
-    }
+    eth::prioritise(buf.data_mut(), pcp);
 }
 
 /// Marks a packet with a DSCP: a plain one in `buf` itself, else the outer header that `forward` describes.

@@ -51,7 +51,7 @@ pub fn network() -> Result<Network, NetworkError> {
             roles,
             vrf: VrfId(0),
             port: PortId(id),
-            vlan: VlanId::new(VLANS[usize::from(id)]),
+            vlan: VlanId::new(VLANS[usize::from(id)]).map(packet::VlanTags::from),
             mtu: 9_216,
             ipv4: Some((address, 24)),
             ipv6: None,

@@ -108,7 +108,7 @@ fn explain_instance(text: &mut String, instance: &InstanceConfig) {
         .collect();
     let vlan = instance
         .vlan
-        .map_or_else(|| "untagged".into(), |vlan| format!("VLAN {}", vlan.value()));
+        .map_or_else(|| "untagged".into(), |vlan| vlan.tags().to_string());
     let vrf = instance.vrf.map_or(0, |vrf| vrf.value());
     let _ = writeln!(
         text,

@@ -8,7 +8,7 @@ use rules::network::Roles;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-use super::{Bounded, HostConfig};
+use super::{Bounded, HostConfig, VlanConfig};
 
 /// One network instance.
 #[derive(Debug, Deserialize)]
@@ -20,9 +20,9 @@ pub struct InstanceConfig {
     pub roles: Vec<Role>,
     /// The port it is on.
     pub port: Spanned<String>,
-    /// VLAN id; absent: untagged.
+    /// VLAN id, or those of two tags; absent: untagged.
     #[serde(default)]
-    pub vlan: Option<Bounded<1, 4_094>>,
+    pub vlan: Option<VlanConfig>,
     /// Routing table; instances of the same VRF route to each other's connected prefixes; 0.
     #[serde(default)]
     pub vrf: Option<Bounded<0, 1_023>>,

@@ -22,6 +22,7 @@ mod predefined;
 mod records;
 mod routers;
 mod system;
+mod vlan;
 
 use std::path::Path;
 
@@ -47,6 +48,7 @@ pub use predefined::{
 pub use records::{RecordsConfig, WhenFull};
 pub use routers::RoutersConfig;
 pub use system::{ControlConfig, DpdkConfig, LimitsConfig, RebalanceConfig, SlowPathConfig, WorkersConfig};
+pub use vlan::VlanConfig;
 
 /// The whole file.
 #[derive(Debug, Deserialize)]

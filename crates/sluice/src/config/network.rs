@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::net::IpAddr;
 
 use flow::{InstanceId, PortId, VrfId};
-use packet::{Dscp, MacAddr, Qfi, VlanId};
+use packet::{Dscp, MacAddr, Qfi, VlanTags};
 use rules::network::{DscpMark, DscpTable, Hairpin, Instance, Network, NetworkError, Roles, Route};
 use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
 use super::error::Fault;
 use super::routers::Groups;
-use super::{Config, Driver, HairpinConfig, InstanceConfig, Prefix, Role};
+use super::{Config, Driver, HairpinConfig, InstanceConfig, Prefix, Role, VlanConfig};
 
 /// The most ports and instances one process serves.
 const MOST_PORTS: usize = 16;
@@ -62,7 +62,7 @@ impl Config {
                 .fold(Roles::default(), |roles, role| roles.with(role.bit())),
             vrf: VrfId(instance.vrf.map_or(0, |vrf| vrf.value() as u16)),
             port: PortId(port as u16),
-            vlan: instance.vlan.and_then(|vlan| VlanId::new(vlan.value() as u16)),
+            vlan: instance.vlan.map(VlanConfig::tags),
             mtu: self.ports.get(port).map_or(1500, |port| port.mtu.value() as u16),
             ipv4: address(true).and_then(Prefix::ipv4),
             ipv6: address(false).and_then(Prefix::ipv6),
@@ -188,7 +188,8 @@ pub(super) fn interface_fault(interface: &str) -> Option<String> {
 struct Seen {
     names: HashSet<String>,
     addresses: HashSet<IpAddr>,
-    links: HashSet<(String, Option<u64>)>,
+    /// Ports, and the VLANs on them ([`VlanTags::key`]).
+    links: HashSet<(String, u32)>,
     groups: Groups,
 }
 
@@ -221,9 +222,10 @@ impl Seen {
         check_addresses(instance)?;
         check_dscp(instance)?;
         check_hairpin(instance)?;
-        let vlan = instance.vlan.map(super::Bounded::value);
-        if !self.links.insert((instance.port.value.clone(), vlan)) {
-            let vlan = vlan.map_or_else(|| "untagged".into(), |vlan| format!("VLAN {vlan}"));
+        let vlan = instance.vlan.map(VlanConfig::tags);
+        let key = vlan.map_or(0, VlanTags::key);
+        if !self.links.insert((instance.port.value.clone(), key)) {
+            let vlan = vlan.map_or_else(|| "untagged".into(), |vlan| vlan.to_string());
             let message = format!("port: another instance is on `{}` {vlan}", instance.port.value);
             return Err(Fault::new(&instance.port, message));
         }

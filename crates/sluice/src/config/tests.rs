@@ -355,6 +355,61 @@ fn a_value_outside_its_bound_is_named_with_the_bound() {
 }
 
 #[test]
+fn a_vlan_is_one_tag_or_two() {
+    let tags = |vlan: &str| {
+        let text = GOOD.replace("vlan: 200", &format!("vlan: {vlan}"));
+        let config = Config::parse(&text, "sluice.yaml").unwrap();
+        config.network().unwrap().instances()[1].vlan.unwrap().octets()
+    };
+    assert_eq!(tags("200"), ([0x81, 0, 0, 200, 0, 0, 0, 0], 4));
+    assert_eq!(tags("{outer: 200}"), ([0x81, 0, 0, 200, 0, 0, 0, 0], 4));
+    assert_eq!(
+        tags("{outer: 200, tpid: 0x88a8}"),
+        ([0x88, 0xa8, 0, 200, 0, 0, 0, 0], 4)
+    );
+    assert_eq!(
+        tags("{outer: 200, inner: 30}"),
+        ([0x88, 0xa8, 0, 200, 0x81, 0, 0, 30], 8)
+    );
+    assert_eq!(
+        tags("{outer: 200, inner: 30, tpid: 0x8100}"),
+        ([0x81, 0, 0, 200, 0x81, 0, 0, 30], 8)
+    );
+}
+
+#[test]
+fn mistakes_in_a_vlan_are_told() {
+    for (vlan, words) in [
+        ("0", "0 is outside 1..=4094"),
+        ("-1", "-1 is outside 1..=4094"),
+        ("ran", "a VLAN id, 1..=4094, or {outer: .., inner: .., tpid: ..}"),
+        ("{outer: 0, inner: 30}", "0 is outside 1..=4094"),
+        ("{outer: 200, inner: 4095}", "4095 is outside 1..=4094"),
+        ("{inner: 30}", "missing field `outer`"),
+        ("{outer: 200, iner: 30}", "unknown field `iner`"),
+        (
+            "{outer: 200, tpid: 0x9100}",
+            "tpid: 0x9100 is neither 0x8100 nor 0x88a8",
+        ),
+    ] {
+        let text = mistake("vlan: 200", &format!("vlan: {vlan}"));
+        assert!(text.contains("line 11") && text.contains(words), "{vlan}: {text}");
+    }
+    let both = "    vlan: {outer: 200, inner: 30}\n";
+    let other = "  - {name: n9, roles: [n9], port: dn, vlan: {outer: 200, inner: 30, tpid: 0x8100}, addresses: [10.9.0.1/24]}\n";
+    let text = refusal(&(GOOD.replace("    vlan: 200\n", both) + other));
+    assert!(
+        text.contains("port: another instance is on `dn` VLAN 200.30"),
+        "{text}"
+    );
+    // The same outer tag alone, or another inner one, is another VLAN.
+    for vlan in ["200", "{outer: 200, inner: 31}", "30", "{outer: 30, inner: 200}"] {
+        let other = other.replace("{outer: 200, inner: 30, tpid: 0x8100}", vlan);
+        Config::parse(&(GOOD.replace("    vlan: 200\n", both) + &other), "sluice.yaml").unwrap();
+    }
+}
+
+#[test]
 fn mistakes_over_several_fields_name_the_instance_and_the_line() {
     for (from, to, line, words) in [
         ("port: ran", "port: rna", "line 7", "no port is named `rna`"),

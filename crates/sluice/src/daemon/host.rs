@@ -16,8 +16,8 @@ use dpdk::{Burst, Consumer, Eal, Mbuf, Mempool, MultiProducer, Producer, Registr
 use flow::PortId;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use packet::MacAddr;
-use packet::eth::{L2, TAG_LEN, ether_type};
+use packet::eth::{HEADER_LEN, L2, Vlan};
+use packet::{MacAddr, VlanTags};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 use worker::Urgency;
 use worker::dpdk::HostEnd;
@@ -36,7 +36,7 @@ const FRAMES: usize = 64;
 /// Octets of the longest frame, and room for tags before it.
 const ROOM: usize = 9_216 + 64;
 /// Octets before a frame that is read, for tags.
-const FRONT: usize = 2 * TAG_LEN;
+const FRONT: usize = VlanTags::MAX_LEN;
 /// Octets of two link layer addresses.
 const ADDRESSES: usize = 12;
 
@@ -54,7 +54,9 @@ struct Link {
     interface: String,
     device: SyncDevice,
     port: PortId,
-    /// The VLAN's tag, as it lies behind the addresses.
+    /// Which frames are its own ([`Vlan::key`]).
+    key: u32,
+    /// Its VLAN tags, as they lie behind the addresses.
     tags: Vec<u8>,
     /// It may have something to read.
     is_ready: bool,
@@ -235,11 +237,9 @@ fn ends(workers: usize, to: [MultiProducer; 2], from: Consumer) -> Vec<HostEnd> 
 /// Gives a packet to the interface of the link that it came in by.
 fn deliver(links: &mut [Link], mut mbuf: Mbuf, buffer: &mut [u8]) {
     let Ok(l2) = L2::parse(mbuf.data()) else { return };
-    let tags = usize::from(l2.len) - ADDRESSES - 2;
-    let came_by = |link: &&mut Link| {
-        let data = mbuf.data().get(ADDRESSES..ADDRESSES + tags);
-        link.port.0 == mbuf.port() && data.is_some_and(|data| are_same(&link.tags, data))
-    };
+    let tags = usize::from(l2.len) - HEADER_LEN;
+    let key = l2.vlan.map_or(0, Vlan::key);
+    let came_by = |link: &&mut Link| (link.port.0, link.key) == (mbuf.port(), key);
     let Some(link) = links.iter_mut().find(came_by) else {
         return;
     };
@@ -258,16 +258,6 @@ fn deliver(links: &mut [Link], mut mbuf: Mbuf, buffer: &mut [u8]) {
         &link.counts.lost
     };
     count.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Whether a frame's tags are those of a link: priorities do not count, and a tag of VLAN 0 is none.
-fn are_same(link: &[u8], frame: &[u8]) -> bool {
-    let vids = |tags: &[u8]| -> Vec<u16> {
-        let tags = tags.as_chunks::<TAG_LEN>().0.iter();
-        let vids = tags.map(|tag| u16::from_be_bytes([tag[2], tag[3]]) & 0xfff);
-        vids.filter(|vid| *vid != 0).collect()
-    };
-    vids(link) == vids(frame)
 }
 
 impl Link {
@@ -309,15 +299,17 @@ impl Link {
         for (address, length) in addresses.into_iter().filter_map(Prefix::ipv6) {
             device.add_address_v6(address, length).map_err(named)?;
         }
-        let tags = instance.vlan.map_or_else(Vec::new, |vlan| {
-            let vid = vlan.value() as u16;
-            [ether_type::VLAN.to_be_bytes(), vid.to_be_bytes()].concat()
+        let vlan = instance.vlan.as_ref().map(|vlan| vlan.value.tags());
+        let tags = vlan.map_or_else(Vec::new, |vlan| {
+            let (octets, length) = vlan.octets();
+            octets[..length].to_vec()
         });
         Ok(Self {
             instance: instance.name.value.clone(),
             interface: name,
             device,
             port: PortId(port as u16),
+            key: vlan.map_or(0, VlanTags::key),
             tags,
             is_ready: true,
             counts: Arc::default(),
@@ -332,20 +324,5 @@ impl Link {
             .get_mut(start + ADDRESSES..FRONT + ADDRESSES)?
             .copy_from_slice(&self.tags);
         buffer.get(start..FRONT + length).filter(|_| length > ADDRESSES)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_are_compared_by_their_vlans() {
-        assert!(are_same(&[], &[]));
-        assert!(are_same(&[], &[0x81, 0, 0xe0, 0]), "a priority tag is none");
-        assert!(are_same(&[0x81, 0, 0, 100], &[0x81, 0, 0xa0, 100]));
-        assert!(!are_same(&[0x81, 0, 0, 100], &[0x81, 0, 0, 101]));
-        assert!(!are_same(&[0x81, 0, 0, 100], &[]));
-        assert!(!are_same(&[], &[0x81, 0, 0, 100]));
     }
 }

@@ -26,7 +26,7 @@ pub type Names<'a> = &'a dyn Fn(&str) -> Option<u32>;
 pub fn frame(mut taker: Taker<'_>, stations: &Stations, names: Names<'_>) -> Result<Vec<u8>, Fault> {
     let to = taker.or("to_mac", stations.to, value::mac)?;
     let from = taker.or("from_mac", stations.from, value::mac)?;
-    let vlan = taker.maybe("vlan", value::number)?;
+    let vlan = taker.maybe("vlan", vlans)?.unwrap_or_default();
     let gtpu = taker.take("gtpu");
     let (kind, mut packet) = innermost(&mut taker)?;
     taker.done()?;
@@ -41,15 +41,24 @@ pub fn frame(mut taker: Taker<'_>, stations: &Stations, names: Names<'_>) -> Res
         ether_type = if is_ipv6 { 0x86dd } else { 0x0800 };
     }
     let mut frame = [to, from].concat();
-    if let Some(vlan) = vlan {
-        frame.extend([0x81, 0x00]);
-        frame.extend((vlan as u16).to_be_bytes());
+    for (place, tag) in vlan.iter().enumerate() {
+        let is_service = vlan.len() == 2 && place == 0;
+        frame.extend(if is_service { [0x88, 0xa8] } else { [0x81, 0x00] });
+        frame.extend((*tag as u16).to_be_bytes());
     }
     frame.extend(u16::to_be_bytes(ether_type));
     frame.extend(packet);
     // The least that Ethernet carries, without the check sequence.
     frame.resize(frame.len().max(60), 0);
     Ok(frame)
+}
+
+/// The tag of a frame, or several, the outer one first.
+fn vlans(name: &str, value: &Value) -> Result<Vec<u64>, Fault> {
+    match value.as_array() {
+        Some(tags) => tags.iter().map(|tag| value::number(name, tag)).collect(),
+        None => value::number(name, value).map(|tag| vec![tag]),
+    }
 }
 
 /// The innermost layer, and its EtherType where the octets do not tell.

@@ -11,7 +11,7 @@ use flow::{FlowKey4, KeyFields, PortId, VrfId};
 use packet::build::packet as make;
 use packet::rewrite::{Ends, Rewrite};
 use packet::tuple::proto;
-use packet::{DropReason, Dscp, IpTuple, Ppi, Qfi, Teid, VlanId, checksum, icmp, tcp, udp};
+use packet::{DropReason, Dscp, IpTuple, Ppi, Qfi, Teid, VlanId, VlanTags, checksum, icmp, tcp, udp};
 use rules::SessionRules;
 use rules::classifier::{Key, Side, whole_key};
 use rules::image::{Farewell, SessionChange};
@@ -37,7 +37,7 @@ fn marking_world(rules: SessionRules) -> World {
 }
 
 /// The same on a VLAN.
-fn marking_world_on(vlan: Option<VlanId>, rules: SessionRules) -> World {
+fn marking_world_on(vlan: Option<VlanTags>, rules: SessionRules) -> World {
     let mut instances = testing::network().instances().to_vec();
     for (instance, (green, yellow)) in instances.iter_mut().zip([(46, 40), (10, 12)]) {
         let mut table = DscpTable::new();
@@ -79,17 +79,19 @@ fn a_qos_flow_is_marked_where_it_leaves() {
 
 #[test]
 fn a_qos_flow_has_a_priority_on_vlans() {
-    let vlan = VlanId::new(300);
-    let tag_of = |rules: SessionRules, port: u16, packet: &[u8]| {
-        let mut world = marking_world_on(vlan, rules);
+    let vlan = VlanId::from_low_bits(300);
+    let tags_of = |tags: VlanTags, rules: SessionRules, port: u16, packet: &[u8]| {
+        let mut world = marking_world_on(Some(tags), rules);
         let mut tagged = frame(port, packet);
-        tagged.splice(12..12, [0x81, 0, 1, 44]);
+        let (octets, len) = tags.octets();
+        tagged.splice(12..12, octets[..len].iter().copied());
         let out = world.send_frame(0, port, &tagged);
         let [(_, frame)] = &out[..] else {
             panic!("one packet in, {} out", out.len())
         };
-        frame[12..16].to_vec()
+        frame[12..12 + len].to_vec()
     };
+    let tag_of = |rules, port, packet: &[u8]| tags_of(vlan.into(), rules, port, packet);
     let with_ppi = || {
         let mut rules = session();
         let update = QerUpdate {
@@ -103,6 +105,11 @@ fn a_qos_flow_has_a_priority_on_vlans() {
     assert_eq!(tag_of(session(), 0, &uplink()), prioritised);
     assert_eq!(tag_of(session(), 1, &to_ue()), prioritised);
     assert_eq!(tag_of(with_ppi(), 1, &to_ue()), prioritised);
+    let stacked = VlanTags::stacked(vlan, VlanId::from_low_bits(30));
+    for (port, packet) in [(0, uplink()), (1, to_ue())] {
+        let tags = tags_of(stacked, session(), port, &packet);
+        assert_eq!(tags, [0x88, 0xa8, 0xa1, 44, 0x81, 0, 0xa0, 30]);
+    }
     let other_flow = || {
         let mut rules = session();
         let update = QerUpdate {

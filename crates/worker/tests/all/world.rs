@@ -69,7 +69,7 @@ fn uplink_comes_out_plain_and_downlink_in_its_tunnel() {
 #[test]
 fn tags_are_those_of_the_instances() {
     let mut network = testing::network().instances().to_vec();
-    network[1].vlan = VlanId::new(300);
+    network[1].vlan = VlanId::new(300).map(packet::VlanTags::from);
     let network = rules::Network::new(network).expect("a network");
     let mut world = World::with(network, 1, |_| {});
     world.install(1, session());

@@ -1,0 +1,89 @@
+//! The VLAN of a network instance: `100`, or `{outer: 200, inner: 30}`.
+
+use std::fmt;
+
+use packet::eth::ether_type;
+use packet::{VlanId, VlanTags};
+use serde::de::value::MapAccessDeserializer;
+use serde::{Deserialize, Deserializer, de};
+
+use super::Bounded;
+
+/// The tags of an instance's frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VlanConfig(VlanTags);
+
+/// The long form.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tags {
+    outer: Bounded<1, 4_094>,
+    #[serde(default)]
+    inner: Option<Bounded<1, 4_094>>,
+    /// The EtherType that announces the outer tag of what we send.
+    #[serde(default)]
+    tpid: Option<u64>,
+}
+
+impl VlanConfig {
+    /// The tags.
+    #[must_use]
+    pub const fn tags(self) -> VlanTags {
+        self.0
+    }
+}
+
+fn id(value: Bounded<1, 4_094>) -> VlanId {
+    VlanId::from_low_bits(value.value() as u16)
+}
+
+impl Tags {
+    fn check(&self) -> Result<VlanTags, String> {
+        let usual = match self.inner {
+            Some(inner) => VlanTags::stacked(id(self.outer), id(inner)),
+            None => VlanTags::from(id(self.outer)),
+        };
+        let tpid = match self.tpid {
+            None => usual.tpid,
+            Some(0x8100) => ether_type::VLAN,
+            Some(0x88a8) => ether_type::QINQ,
+            Some(other) => return Err(format!("tpid: {other:#x} is neither 0x8100 nor 0x88a8")),
+        };
+        Ok(VlanTags { tpid, ..usual })
+    }
+}
+
+struct Visitor;
+
+impl<'de> de::Visitor<'de> for Visitor {
+    type Value = VlanConfig;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a VLAN id, 1..=4094, or {outer: .., inner: .., tpid: ..}")
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<VlanConfig, E> {
+        if !(1..=4_094).contains(&value) {
+            return Err(E::custom(format_args!("vlan: {value} is outside 1..=4094")));
+        }
+        Ok(VlanConfig(VlanId::from_low_bits(value as u16).into()))
+    }
+
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<VlanConfig, E> {
+        match u64::try_from(value) {
+            Ok(value) => self.visit_u64(value),
+            Err(_) => Err(E::custom(format_args!("vlan: {value} is outside 1..=4094"))),
+        }
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<VlanConfig, A::Error> {
+        let tags = Tags::deserialize(MapAccessDeserializer::new(map))?;
+        tags.check().map(VlanConfig).map_err(de::Error::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for VlanConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Visitor)
+    }
+}
