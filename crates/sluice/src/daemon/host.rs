@@ -299,7 +299,7 @@ impl Link {
         for (address, length) in addresses.into_iter().filter_map(Prefix::ipv6) {
             device.add_address_v6(address, length).map_err(named)?;
         }
-        let vlan = instance.vlan.as_ref().map(|vlan| vlan.value.tags());
+        let vlan = instance.vlan.map(|vlan| vlan.tags());
         let tags = vlan.map_or_else(Vec::new, |vlan| {
             let (octets, length) = vlan.octets();
             octets[..length].to_vec()
