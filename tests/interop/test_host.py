@@ -9,7 +9,9 @@ from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 
 from lab import DN, DN6, GNB, N3, N6, N6_6
 
-BGP, BFD, SSH = 179, 3784, 22
+BGP, SSH = 179, 22
+# Of no protocol that a dissector knows.
+DATAGRAMS = 40001
 OCTETS = bytes(range(256)) * 1000
 
 
@@ -73,15 +75,15 @@ def test_a_ue_reaches_the_data_network_and_not_the_host(host_lab):
     session = host_lab.smf.session(ue4="10.45.9.1")
     with host_lab.upf.entered():
         ours = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        ours.bind((N6, BFD))
+        ours.bind((N6, DATAGRAMS))
     with host_lab.dn.entered():
         theirs = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        theirs.bind((DN, BFD))
+        theirs.bind((DN, DATAGRAMS))
     ours.settimeout(2)
     theirs.settimeout(2)
 
     def from_ue(gnb, to, words):
-        inner = IP(src=session["ue_ipv4"], dst=to) / UDP(sport=40000, dport=BFD) / Raw(words)
+        inner = IP(src=session["ue_ipv4"], dst=to) / UDP(sport=40000, dport=DATAGRAMS) / Raw(words)
         container = GTPPDUSessionContainer(type=1, QFI=session["qfi"])
         packet = GTP_U_Header(teid=session["teid"], gtp_type=255, E=1, next_ex=0x85) / container / inner
         gnb.sendto(bytes(packet), (N3, 2152))
@@ -91,6 +93,6 @@ def test_a_ue_reaches_the_data_network_and_not_the_host(host_lab):
         from_ue(gnb, DN, b"to the data network")
         assert theirs.recv(100) == b"to the data network"
         # What came before is through, or nowhere.
-        theirs.sendto(b"from a router", (N6, BFD))
+        theirs.sendto(b"from a router", (N6, DATAGRAMS))
         assert ours.recv(100) == b"from a router"
     host_lab.smf("delete", up_seid=session["up_seid"])

@@ -257,6 +257,7 @@ impl Sessions {
             counted,
             ended,
             packets,
+            dropped,
             bounds,
             ..
         } = change;
@@ -296,7 +297,7 @@ impl Sessions {
                     Export::Take => &ended,
                     Export::Copy => &counted,
                 };
-                self.exported(now, index, ticket, how, (last, &packets));
+                self.exported(now, index, ticket, how, (last, &packets, dropped));
             }
         }
     }
@@ -392,11 +393,14 @@ impl Sessions {
 impl Change {
     /// Keeps what a worker's answer to one operation says of the counters, and of packet rates.
     fn note(&mut self, role: Role, usage: Option<UsageSnapshot>) {
-        let (counters, packets) = usage
-            .map(|usage| (usage.counters, usage.packets))
-            .unwrap_or_default();
+        let UsageSnapshot {
+            counters,
+            packets,
+            dropped,
+            ..
+        } = usage.unwrap_or_default();
         if matches!(role, Role::Query | Role::Remove) {
-            self.packets = packets;
+            (self.packets, self.dropped) = (packets, dropped);
         }
         match role {
             Role::Query => self.counted = counters,

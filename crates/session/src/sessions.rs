@@ -755,6 +755,7 @@ impl Sessions {
             counted: Vec::new(),
             ended: None,
             packets: Vec::new(),
+            dropped: Vec::new(),
             bounds: image
                 .as_deref()
                 .map(|image| image.block.bounds.clone())

@@ -108,7 +108,8 @@ impl Account {
             let parts = |count: UrrCount| [count.ul_octets, count.dl_octets].map(i128::from);
             let [reported, carried] = [parts(self.reported), parts(self.carried)];
             for (place, rest) in standing.rest.iter_mut().enumerate() {
-                *rest += (carried[place] - reported[place]) * i128::from(self.unit());
+                let more = (carried[place] - reported[place]).saturating_mul(i128::from(self.unit()));
+                *rest = rest.saturating_add(more);
             }
             let without = |count: UrrCount| UrrCount {
                 ul_octets: 0,
@@ -205,7 +206,7 @@ impl Used {
         let all = [all(raw.ul_octets, rest[0]), all(raw.dl_octets, rest[1])];
         let whole = |billionths: u128| u64::try_from(billionths / one).unwrap_or(u64::MAX);
         (used.count.ul_octets, used.count.dl_octets) = (whole(all[0]), whole(all[1]));
-        used.total = whole(all[0] + all[1]);
+        used.total = whole(all[0].saturating_add(all[1]));
         used.rest = all.map(|billionths| (billionths % one) as u64);
         used
     }
@@ -245,11 +246,12 @@ impl Standing {
 
     fn units(&self, octets: u64, kind: usize, more: u64) -> u64 {
         let [uplink, downlink] = self.rest;
-        let rest = [uplink + downlink, uplink, downlink][kind];
+        let rest = [uplink.saturating_add(downlink), uplink, downlink][kind];
         if self.unit == Multiplier::ONE && rest == 0 {
             return octets;
         }
-        let left = i128::from(octets) * i128::from(Multiplier::ONE) - rest + i128::from(more);
+        let left = (i128::from(octets) * i128::from(Multiplier::ONE)).saturating_sub(rest);
+        let left = left.saturating_add(more.into());
         u64::try_from(left.max(0) / i128::from(self.unit)).unwrap_or(u64::MAX)
     }
 }

@@ -359,6 +359,7 @@ impl Sessions {
             session,
             counters,
             packets: self.packets(slot),
+            dropped: slot.image.dropped_counts().collect(),
             ..UsageSnapshot::default()
         })
     }

@@ -3,7 +3,8 @@
 //! ```text
 //! octets   0-3    "SLUI"
 //!          4      kind: 1 a session, 2 an association
-//!          5-6    version of the kind's body, from 1
+//!          5      revision of the content of that version
+//!          6      version of the kind's body, from 1
 //!          7-10   length of the body
 //!          11-14  CRC-32C (RFC 3385) of octets 0-10 and the body
 //!          15-    the body, in postcard's wire format
@@ -37,9 +38,17 @@ impl Kind {
     }
 
     /// The newest version of the body, which is the one that is written.
-    const fn version(self) -> u16 {
+    const fn version(self) -> u8 {
         match self {
             Kind::Session | Kind::Association => 1,
+        }
+    }
+
+    /// Which content that version has: one more whenever it changes before it is released. No other one is read.
+    const fn revision(self) -> u8 {
+        match self {
+            Kind::Session => 1,
+            Kind::Association => 0,
         }
     }
 }
@@ -63,7 +72,7 @@ pub(super) fn seal(kind: Kind, body: &[u8]) -> Result<Vec<u8>, RecordError> {
     let mut octets = Vec::with_capacity(HEADER + body.len());
     octets.extend(MAGIC);
     octets.push(kind as u8);
-    octets.extend(kind.version().to_be_bytes());
+    octets.extend([kind.revision(), kind.version()]);
     octets.extend((body.len() as u32).to_be_bytes());
     octets.extend(check_sum(&octets, body).to_be_bytes());
     octets.extend(body);
@@ -77,7 +86,24 @@ pub(super) fn open(octets: &[u8]) -> Result<(Sealed<'_>, &[u8]), RecordError> {
         return Err(RecordError::NoRecord);
     }
     let (head, behind) = octets.split_at_checked(HEADER).ok_or(RecordError::Truncated)?;
-    let &[_, _, _, _, number, v0, v1, l0, l1, l2, l3, c0, c1, c2, c3] = head else {
+    let &[
+        _,
+        _,
+        _,
+        _,
+        number,
+        revision,
+        version,
+        l0,
+        l1,
+        l2,
+        l3,
+        c0,
+        c1,
+        c2,
+        c3,
+    ] = head
+    else {
         return Err(RecordError::Truncated);
     };
     let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
@@ -90,10 +116,14 @@ pub(super) fn open(octets: &[u8]) -> Result<(Sealed<'_>, &[u8]), RecordError> {
         return Err(RecordError::CheckSum);
     }
     let kind = Kind::from_number(number).ok_or(RecordError::Kind(number))?;
-    let (version, known) = (u16::from_be_bytes([v0, v1]), kind.version());
+    let known = kind.version();
     match version {
         0 => Err(RecordError::Malformed("version")),
-        1 => Ok((Sealed { kind, body }, rest)),
+        1 if revision == kind.revision() => Ok((Sealed { kind, body }, rest)),
+        1 => Err(RecordError::Revision {
+            revision,
+            known: kind.revision(),
+        }),
         version => Err(RecordError::Newer { version, known }),
     }
 }
@@ -146,6 +176,13 @@ mod tests {
         assert_eq!(
             open(&resealed(|octets| octets[6] = 2)).unwrap_err(),
             RecordError::Newer { version: 2, known: 1 }
+        );
+        assert_eq!(
+            open(&resealed(|octets| octets[5] = 0)).unwrap_err(),
+            RecordError::Revision {
+                revision: 0,
+                known: 1
+            }
         );
         assert_eq!(
             open(&resealed(|octets| octets[6] = 0)).unwrap_err(),

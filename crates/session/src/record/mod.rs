@@ -14,7 +14,7 @@ mod session_v1;
 use flow::{Bucket, UrrCount};
 use packet::{Qfi, Teid};
 use rules::Predefined;
-use rules::image::{DataStatus, PacketsLeft};
+use rules::image::{DataStatus, DroppedCount, PacketsLeft};
 use rules::model::{EditError, PdrId, SessionRules, UrrId};
 use rules::network::Network;
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,8 @@ pub struct SessionRecord {
     pub(crate) account: Account,
     /// What is left of its packet rates; a unit of time that ends at 0 has not begun.
     pub packets: Vec<PacketsLeft>,
+    /// What was dropped of URRs that tell of it, since they told.
+    pub dropped: Vec<DroppedCount>,
     /// What its control plane has yet to acknowledge.
     pub pending: PendingReports,
 }
@@ -181,9 +183,16 @@ pub enum RecordError {
     /// A newer Sluice wrote it.
     Newer {
         /// The version of the record's kind.
-        version: u16,
+        version: u8,
         /// The newest that is known here.
-        known: u16,
+        known: u8,
+    },
+    /// Another Sluice wrote it, before or since the content of its version changed.
+    Revision {
+        /// The revision of the record's content.
+        revision: u8,
+        /// The one that is known here.
+        known: u8,
     },
     /// It says that it is longer than any record may be, octets.
     TooLong(usize),
@@ -210,6 +219,10 @@ impl fmt::Display for RecordError {
             RecordError::Newer { version, known } => write!(
                 f,
                 "the record is of version {version}, and the newest one known here is {known}: a newer Sluice wrote it"
+            ),
+            RecordError::Revision { revision, known } => write!(
+                f,
+                "the record has content of revision {revision}, and revision {known} alone is read here: another build of Sluice wrote it"
             ),
             RecordError::TooLong(octets) => {
                 write!(f, "the record has {octets} octets; {LONGEST_RECORD} is the most")

@@ -56,6 +56,8 @@ struct Body {
     account: Billing,
     /// By QER: uplink, downlink.
     packets: Vec<(u32, [Left; 2])>,
+    /// By URR: packets, octets.
+    dropped: Vec<(u32, u64, u64)>,
     pending: Pending,
 }
 
@@ -301,6 +303,7 @@ impl Writer<'_> {
             checkpoints,
             account,
             packets,
+            dropped,
             pending,
         } = record;
         let endpoints = rules.endpoints().iter().map(|one| self.endpoint(one)).collect();
@@ -334,6 +337,10 @@ impl Writer<'_> {
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(account),
             packets: packets.iter().map(|one| self.left(one)).collect(),
+            dropped: dropped
+                .iter()
+                .map(|one| (one.urr.0, one.packets, one.octets))
+                .collect(),
             pending: self.pending(pending),
             instances: names(&self.named, instance_name, "network instance")?,
             policies: names(&self.policies, policy_name, "forwarding policy")?,

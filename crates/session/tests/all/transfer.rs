@@ -10,7 +10,7 @@ use flow::{ContentId, ContentUsage, Nanos, UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
-use rules::image::DataStatus;
+use rules::image::{DataStatus, DroppedCount};
 use rules::network::{Network, Policer, SNssai};
 use session::*;
 
@@ -178,6 +178,36 @@ fn what_is_left_of_packet_rates_goes_along_by_date() {
     assert_eq!(left, [state(4, hour - 60_000_000_000)]);
     // Without RCSR the release says nothing.
     assert_eq!(second.delete(seid).unwrap().packets, []);
+}
+
+#[test]
+fn what_was_dropped_of_urrs_that_tell_of_it_goes_along() {
+    let mut first = World::new(1);
+    let mut changes = session(UE);
+    let terms = UrrTerms {
+        dropped_dl_threshold: Some(DroppedDlThreshold {
+            packets: Some(9),
+            octets: None,
+        }),
+        ..UrrTerms::NONE
+    };
+    changes.create_urrs[0].triggers = ReportingTriggers::DROTH;
+    changes.create_urrs[0].terms = Some(Box::new(terms));
+    let seid = first.establish(1, changes).unwrap().seid;
+    let index = first.sessions.session(seid).unwrap().index();
+    let count = DroppedCount {
+        urr: UrrId(1),
+        packets: 4,
+        octets: 400,
+    };
+    first.fleet.worker(WorkerId(0)).dropped.insert(index, vec![count]);
+    let record = export(&mut first, seid, Export::Take).unwrap();
+    assert_eq!(record.dropped, [count]);
+
+    let mut second = World::new(1);
+    import(&mut second, &sent(&record, 60)).unwrap();
+    let image = second.fleet.images()[0].clone();
+    assert_eq!(image.dropped_counts().collect::<Vec<_>>(), [count]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use flow::meter::{PacketState, TimeUnit, Window};
 use flow::{Bucket, InstanceId, Nanos};
 use packet::{Ppi, Qfi, Teid};
 use rules::compile::MAX_PDRS;
-use rules::image::DataStatus;
+use rules::image::{DataStatus, DroppedCount};
 use rules::model::{self, SessionRules};
 use rules::network::{Network, PolicyId};
 use rules::predefined::Rulebase;
@@ -66,6 +66,7 @@ impl<'a> Reader<'a> {
             checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(body.account),
             packets: self.packets(&body.packets)?,
+            dropped: dropped(&body.dropped)?,
             pending: self.pending(&body.pending)?,
             association: body.association,
         })
@@ -434,4 +435,16 @@ fn bar(bar: &Bar) -> model::Bar {
         suggested_packets: bar.suggested_packets,
         extended_packets: bar.extended_packets,
     }
+}
+
+fn dropped(counts: &[(u32, u64, u64)]) -> Result<Vec<DroppedCount>> {
+    if counts.len() > MAX_PDRS {
+        return Err(bad("number of dropped counts"));
+    }
+    let one = |(urr, packets, octets): &(u32, u64, u64)| DroppedCount {
+        urr: model::UrrId(*urr),
+        packets: *packets,
+        octets: *octets,
+    };
+    Ok(counts.iter().map(one).collect())
 }
