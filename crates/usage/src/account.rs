@@ -97,16 +97,18 @@ impl Account {
     }
 }
 
-/// What a machine wants of the counter of octets and of that of events, where so much was reported and carried.
+/// What a machine wants of the counter of octets and of that of events, where so much was reported and carried. Of a
+/// counter of events that there is not, nothing.
 pub(crate) fn bounds_of(
     machine: &Machine,
     urr: &Urr,
     (reported, carried): (UrrCount, UrrCount),
 ) -> (Bounds, Bounds) {
-    (
-        machine.bounds(urr, reported, carried),
-        machine.event_bounds(urr, reported, carried),
-    )
+    let events = match urr.counts_events() {
+        true => machine.event_bounds(urr, reported, carried),
+        false => Bounds::NONE,
+    };
+    (machine.bounds(urr, reported, carried), events)
 }
 
 /// An account as it is kept: a word that says which of its words there are, and those. What is nothing takes no room:
