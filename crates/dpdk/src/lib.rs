@@ -12,10 +12,12 @@
 //! sets things up; DPDK's control calls on one port are serialised here.
 //!
 //! This crate knows nothing of what is in a packet, and it spawns no thread (EAL has one for interrupts).
-//! Beside DPDK's memory stands that of the process's allocator, which can be touched ahead of its use ([`Ahead`]).
+//! Beside DPDK's memory stands the process's allocator ([`Allocator`]), whose memory can be touched ahead of its use
+//! ([`Ahead`]).
 //! Of DPDK's own log it keeps what was said during a call that failed: that is the reason in [`Error`].
 
 mod ahead;
+mod allocator;
 mod burst;
 mod eal;
 mod error;
@@ -28,6 +30,7 @@ mod ring;
 pub mod testing;
 
 pub use ahead::Ahead;
+pub use allocator::Allocator;
 pub use burst::{BURST_MAX, Burst, Drain};
 pub use eal::{Eal, EalBuilder, PciAddress, tsc};
 pub use error::{Errno, Error};

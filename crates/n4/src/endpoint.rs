@@ -24,6 +24,7 @@ use crate::association::{Association, Associations};
 use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
+use crate::descriptions::Descriptions;
 use crate::downlink::Downlink;
 use crate::features::up_function_features;
 use crate::ledger::Ledger;
@@ -69,6 +70,7 @@ pub struct Endpoint {
     /// Releases that are answered when the sessions have left the workers.
     pub(crate) released: VecDeque<Released>,
     pub(crate) pfds: Pfds,
+    pub(crate) descriptions: Descriptions,
     pub(crate) followers: Followers,
     /// Whether no association begins any more.
     pub(crate) is_ending: bool,
@@ -142,6 +144,7 @@ impl Endpoint {
             releases: Releases::default(),
             released: VecDeque::new(),
             pfds: Pfds::default(),
+            descriptions: Descriptions::new(c.rotate_left(32)),
             followers: Followers::default(),
             is_ending: false,
             transfers: Transfers::default(),

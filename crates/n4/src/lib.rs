@@ -15,6 +15,7 @@ mod bundle;
 mod cause;
 mod config;
 mod counters;
+mod descriptions;
 mod downlink;
 mod endpoint;
 mod features;

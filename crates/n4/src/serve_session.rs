@@ -228,6 +228,7 @@ impl Endpoint {
             unknown_instance: self.config.unknown_instance,
             pools: &self.config.sessions.pools,
             pfds: &self.pfds,
+            descriptions: &self.descriptions,
             predefined: &self.config.sessions.predefined,
         }
     }

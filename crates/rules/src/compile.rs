@@ -24,7 +24,7 @@ use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, PoolSlots, Qer, QerId, Redirect, RuleRef,
     SessionRules, SourceInterface, Urr,
 };
-use crate::network::multipath::{GroupId, Spread};
+use crate::network::multipath::{GroupId, NextHop, Spread};
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
 use crate::seldom::Seldom;
@@ -73,9 +73,21 @@ impl Hold {
 struct NextHops<'a> {
     adjacencies: &'a dyn Adjacencies,
     held: SmallVec<[Hold; 2]>,
+    /// Where packets to the last peer go: a session's tunnels lead to one peer as a rule.
+    last: Option<((VrfId, IpAddr), Option<NextHop>)>,
 }
 
 impl NextHops<'_> {
+    /// Where packets to a peer go.
+    fn way(&mut self, network: &Network, to: (VrfId, IpAddr)) -> Option<NextHop> {
+        if let Some((_, way)) = self.last.filter(|(known, _)| *known == to) {
+            return way;
+        }
+        let way = network.next_hop(to.0, to.1);
+        self.last = Some((to, way));
+        way
+    }
+
     /// The number of a next hop, held before another one is resolved.
     fn resolve(&mut self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
         let id = self.adjacencies.resolve(instance, next_hop)?;
@@ -132,6 +144,7 @@ pub fn compile_after(
     let mut next_hops = NextHops {
         adjacencies,
         held: SmallVec::new(),
+        last: None,
     };
     let mut copies = Vec::new();
     let mut forwards = Vec::with_capacity(rules.fars().len());

@@ -8,6 +8,7 @@ use flow::{Bucket, SessionIndex, VrfId};
 use rules::network::Network;
 use rules::prefix::IpPrefix;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use crate::pools::{Pool, PoolId, PoolRange};
 use crate::random::Random;
@@ -60,12 +61,96 @@ pub(crate) enum NoAddress {
     Exhausted,
 }
 
+/// Who holds which prefix: by address space, then by address, a wider prefix before the ones in it. Keys are plain
+/// numbers, since there are very many: those of IPv4 are address space, address and length in one word.
+#[derive(Debug, Default)]
+struct Holders {
+    ipv4: BTreeMap<u64, SessionIndex>,
+    ipv6: BTreeMap<(u16, u128, u8), SessionIndex>,
+}
+
+/// The place of a prefix among the others of its family.
+#[derive(Clone, Copy)]
+enum Place {
+    Ipv4(u64),
+    Ipv6((u16, u128, u8)),
+}
+
+fn place((vrf, prefix): UeAddress) -> Place {
+    let len = prefix.len();
+    match prefix.address() {
+        IpAddr::V4(v4) => Place::Ipv4(u64::from(vrf.0) << 40 | u64::from(v4.to_bits()) << 8 | u64::from(len)),
+        IpAddr::V6(v6) => Place::Ipv6((vrf.0, v6.to_bits(), len)),
+    }
+}
+
+/// The last place that a part of a prefix can have.
+fn end((vrf, prefix): UeAddress) -> Place {
+    let host_bits = |width: u8| u32::from(width.saturating_sub(prefix.len()));
+    match prefix.address() {
+        IpAddr::V4(v4) => {
+            let last = v4.to_bits() | u32::MAX.checked_shr(u32::BITS - host_bits(32)).unwrap_or(0);
+            Place::Ipv4(u64::from(vrf.0) << 40 | u64::from(last) << 8 | 0xff)
+        }
+        IpAddr::V6(v6) => {
+            let last = v6.to_bits() | u128::MAX.checked_shr(u128::BITS - host_bits(128)).unwrap_or(0);
+            Place::Ipv6((vrf.0, last, u8::MAX))
+        }
+    }
+}
+
+impl Holders {
+    fn len(&self) -> usize {
+        self.ipv4.len() + self.ipv6.len()
+    }
+
+    fn get(&self, address: UeAddress) -> Option<SessionIndex> {
+        match place(address) {
+            Place::Ipv4(key) => self.ipv4.get(&key).copied(),
+            Place::Ipv6(key) => self.ipv6.get(&key).copied(),
+        }
+    }
+
+    /// Who held it.
+    fn insert(&mut self, address: UeAddress, session: SessionIndex) -> Option<SessionIndex> {
+        match place(address) {
+            Place::Ipv4(key) => self.ipv4.insert(key, session),
+            Place::Ipv6(key) => self.ipv6.insert(key, session),
+        }
+    }
+
+    fn remove(&mut self, address: UeAddress) {
+        match place(address) {
+            Place::Ipv4(key) => self.ipv4.remove(&key),
+            Place::Ipv6(key) => self.ipv6.remove(&key),
+        };
+    }
+
+    /// Who holds `address` or a part of it.
+    fn within(&self, address: UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
+        let (ipv4, ipv6) = match (place(address), end(address)) {
+            (Place::Ipv4(first), Place::Ipv4(last)) => (Some(self.ipv4.range(first..=last)), None),
+            (Place::Ipv6(first), Place::Ipv6(last)) => (None, Some(self.ipv6.range(first..=last))),
+            _ => (None, None),
+        };
+        let ipv4 = ipv4.into_iter().flatten().map(|(_, holder)| *holder);
+        ipv4.chain(ipv6.into_iter().flatten().map(|(_, holder)| *holder))
+    }
+}
+
+/// An address space, a family (whether IPv4) and a length of prefixes.
+type Kind = (VrfId, bool, u8);
+
+fn kind((vrf, prefix): UeAddress) -> Kind {
+    (vrf, prefix.is_ipv4(), prefix.len())
+}
+
 /// The UE addresses of all sessions.
 #[derive(Debug)]
 pub struct Addresses {
-    holders: BTreeMap<UeAddress, SessionIndex>,
-    /// How many prefixes of each address space, family (whether IPv4) and length are held.
-    lengths: BTreeMap<(VrfId, bool, u8), usize>,
+    holders: Holders,
+    /// How many prefixes of each kind are held, in the order of the kinds: they are few.
+    lengths: Vec<(Kind, usize)>,
     ranges: Vec<Range>,
     random: Random,
 }
@@ -86,8 +171,8 @@ impl Addresses {
             })
         });
         Addresses {
-            holders: BTreeMap::new(),
-            lengths: BTreeMap::new(),
+            holders: Holders::default(),
+            lengths: Vec::new(),
             ranges: ranges.collect(),
             random,
         }
@@ -95,22 +180,21 @@ impl Addresses {
 
     /// The session that holds `address`.
     pub fn holder(&self, address: UeAddress) -> Option<SessionIndex> {
-        self.holders.get(&address).copied()
+        self.holders.get(address)
     }
 
     /// Whether a session of which `is_foreign` holds `address`, a prefix around it or a part of it.
     pub fn is_taken(&self, address: UeAddress, is_foreign: impl Fn(SessionIndex) -> bool) -> bool {
         self.around(address).any(&is_foreign)
-            || (self.has_longer(address) && self.within(address).any(is_foreign))
+            || (self.has_longer(address) && self.holders.within(address).any(is_foreign))
     }
 
     /// Whether any prefix of the address space is held that is longer than `address`, and may be a part of it.
     fn has_longer(&self, (vrf, prefix): UeAddress) -> bool {
         let family = prefix.is_ipv4();
-        let mut longer = self
-            .lengths
-            .range((vrf, family, prefix.len() + 1)..=(vrf, family, u8::MAX));
-        longer.next().is_some()
+        let is_longer =
+            |(kind, _): &(Kind, usize)| (kind.0, kind.1) == (vrf, family) && kind.2 > prefix.len();
+        self.lengths.iter().any(is_longer)
     }
 
     /// The session that holds `address` or the longest prefix that it lies in.
@@ -121,16 +205,10 @@ impl Addresses {
     /// Who holds `address` or a prefix that it lies in, the widest first.
     fn around(&self, (vrf, prefix): UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
         let family = prefix.is_ipv4();
-        let lengths = self.lengths.range((vrf, family, 0)..=(vrf, family, prefix.len()));
+        let is_around =
+            move |(kind, _): &&(Kind, usize)| (kind.0, kind.1) == (vrf, family) && kind.2 <= prefix.len();
+        let lengths = self.lengths.iter().filter(is_around);
         lengths.filter_map(move |((_, _, len), _)| self.holder((vrf, IpPrefix::new(prefix.address(), *len)?)))
-    }
-
-    /// Who holds `address` or a part of it.
-    fn within(&self, (vrf, prefix): UeAddress) -> impl Iterator<Item = SessionIndex> + '_ {
-        let behind = self.holders.range((vrf, prefix)..);
-        let inside =
-            behind.take_while(move |((own, part), _)| *own == vrf && prefix.contains(part.address()));
-        inside.map(|(_, holder)| *holder)
     }
 
     /// Whether a pool may give `address`.
@@ -142,11 +220,11 @@ impl Addresses {
     /// Gives `address` to `session`, whoever held it.
     pub fn give(&mut self, address: UeAddress, session: SessionIndex) {
         if self.holders.insert(address, session).is_none() {
-            let (vrf, prefix) = address;
-            *self
-                .lengths
-                .entry((vrf, prefix.is_ipv4(), prefix.len()))
-                .or_default() += 1;
+            let kind = kind(address);
+            match self.lengths.binary_search_by_key(&kind, |(kind, _)| *kind) {
+                Ok(place) => self.lengths[place].1 += 1,
+                Err(place) => self.lengths.insert(place, (kind, 1)),
+            }
             self.tell_pool(address, u64::wrapping_add);
         }
     }
@@ -156,13 +234,13 @@ impl Addresses {
         if self.holder(address) != Some(session) {
             return false;
         }
-        self.holders.remove(&address);
-        let (vrf, prefix) = address;
-        let kind = (vrf, prefix.is_ipv4(), prefix.len());
-        if let Some(count) = self.lengths.get_mut(&kind) {
+        self.holders.remove(address);
+        let kind = kind(address);
+        if let Ok(place) = self.lengths.binary_search_by_key(&kind, |(kind, _)| *kind) {
+            let count = &mut self.lengths[place].1;
             *count -= 1;
             if *count == 0 {
-                self.lengths.remove(&kind);
+                self.lengths.remove(place);
             }
         }
         self.tell_pool(address, u64::wrapping_sub);
@@ -250,7 +328,7 @@ mod tests {
     use flow::{InstanceId, PortId};
     use proptest::prelude::*;
     use rules::network::{Instance, Roles};
-    use std::net::Ipv4Addr;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     const A: SessionIndex = SessionIndex(1);
     const B: SessionIndex = SessionIndex(2);
@@ -385,15 +463,20 @@ mod tests {
         fn overlaps_are_those_of_a_plain_search(
             held in proptest::collection::vec((0u8..4, 0u32..64, 26u8..=32), 0..12),
             (asked, bits) in (0u32..64, 24u8..=32),
+            ipv6: bool,
         ) {
             let mut addresses = addresses(Vec::new());
-            let prefix = |host, len| IpPrefix::new(Ipv4Addr::from_bits(0x0a00_0000 | host).into(), len).unwrap();
+            let prefix = |host: u32, len: u8| match ipv6 {
+                false => IpPrefix::new(Ipv4Addr::from_bits(0x0a00_0000 | host).into(), len).unwrap(),
+                true => IpPrefix::new(Ipv6Addr::from_bits(u128::MAX << 64 | u128::from(host)).into(), 96 + len).unwrap(),
+            };
             for (session, host, len) in &held {
                 addresses.give((VrfId(0), prefix(*host, *len)), SessionIndex(u32::from(*session)));
             }
             let asked = prefix(asked, bits);
             let overlap = |other: IpPrefix| other.contains(asked.address()) || asked.contains(other.address());
-            let expected = addresses.holders.iter().any(|((_, other), holder)| overlap(*other) && *holder != A);
+            let model: BTreeMap<_, _> = held.iter().map(|(session, host, len)| (prefix(*host, *len), *session)).collect();
+            let expected = model.iter().any(|(other, holder)| overlap(*other) && SessionIndex(u32::from(*holder)) != A);
             prop_assert_eq!(addresses.is_taken((VrfId(0), asked), |holder| holder != A), expected);
         }
     }

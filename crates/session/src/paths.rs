@@ -1,10 +1,11 @@
 //! The GTP-U paths that sessions send into, and who they belong to (TS 29.281 §4.4.2, TS 23.007 §20).
 
 use flow::{Forward, OuterAddresses};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use crate::effect::AssociationId;
+use crate::keyed::{Keyed, keyed};
 
 /// A GTP-U path: an address of ours and an address of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,21 +36,33 @@ pub enum PathChange {
     Unused(GtpuPath),
 }
 
-/// Paths by the number of sessions of each association. Changes are told once each.
-#[derive(Debug, Default)]
+/// Paths by the number of sessions of each association, in the order of the associations: few have a path in common.
+/// Changes are told once each.
+#[derive(Debug)]
 pub(crate) struct Paths {
-    uses: BTreeMap<GtpuPath, BTreeMap<AssociationId, usize>>,
+    uses: Keyed<GtpuPath, Vec<(AssociationId, usize)>>,
     changes: VecDeque<PathChange>,
 }
 
 impl Paths {
+    /// None are used. Peers choose addresses: the seed is one that they do not know.
+    pub(crate) fn new(seed: u64) -> Paths {
+        Paths {
+            uses: keyed(seed),
+            changes: VecDeque::new(),
+        }
+    }
+
     /// A session of this association uses a path.
     pub(crate) fn add(&mut self, association: AssociationId, path: GtpuPath) {
         let users = self.uses.entry(path).or_default();
         if users.is_empty() {
             self.changes.push_back(PathChange::Used(path));
         }
-        *users.entry(association).or_default() += 1;
+        match users.binary_search_by_key(&association, |(user, _)| *user) {
+            Ok(place) => users[place].1 += 1,
+            Err(place) => users.insert(place, (association, 1)),
+        }
     }
 
     /// A session of this association does not use a path any more.
@@ -57,10 +70,10 @@ impl Paths {
         let Some(users) = self.uses.get_mut(&path) else {
             return;
         };
-        if let Some(count) = users.get_mut(&association) {
-            *count -= 1;
-            if *count == 0 {
-                users.remove(&association);
+        if let Ok(place) = users.binary_search_by_key(&association, |(user, _)| *user) {
+            users[place].1 -= 1;
+            if users[place].1 == 0 {
+                users.remove(place);
             }
         }
         if users.is_empty() {
@@ -78,7 +91,7 @@ impl Paths {
         self.uses
             .get(path)
             .into_iter()
-            .flat_map(|users| users.keys().copied())
+            .flat_map(|users| users.iter().map(|(user, _)| *user))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -99,7 +112,7 @@ mod tests {
             local: [192, 0, 2, 1].into(),
             peer: [192, 0, 2, 2].into(),
         };
-        let mut paths = Paths::default();
+        let mut paths = Paths::new(1);
         paths.add(SMF, path);
         paths.add(SMF, path);
         paths.add(OTHER, path);

@@ -198,15 +198,15 @@ impl Sessions {
         store: Box<dyn Persist + Send>,
         mut random: Random,
     ) -> Sessions {
-        // Nothing uses it: it stands where a hash key was drawn once, so that recorded cases keep their numbers.
-        random.next_u64();
+        // Drawn first, so that recorded cases keep their numbers.
+        let of_paths = random.next_u64();
         Sessions {
             indexes: Indexes::new(config.max_sessions),
             by_seid: Seids::default(),
             by_owner: keyed(random.next_u64()),
             by_remote: keyed(random.next_u64()),
             beside: BTreeSet::new(),
-            paths: Paths::default(),
+            paths: Paths::new(of_paths),
             tunnels: Tunnels::new(config.quarantine, random.split()),
             addresses: Addresses::new(&config.pools, &network, random.split()),
             shares: Shares::new(

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use mimalloc::MiMalloc;
+use dpdk::Allocator;
 use sluice::commands;
 use sluice::demo::Options;
 
 /// What control allocates with: sessions are many small pieces. Workers allocate nothing once they run.
 #[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
+static ALLOCATOR: Allocator = Allocator;
 
 /// A 5G/4G user plane: UPF, SGW-U and PGW-U.
 #[derive(Parser)]

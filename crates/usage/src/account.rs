@@ -168,12 +168,14 @@ impl Account {
     }
 }
 
-/// What a machine wants of the counter of octets and of that of events, which stand so.
+/// What a machine wants of the counter of octets and of that of events, which stand so. Of a counter of events that
+/// there is not, nothing.
 pub(crate) fn bounds_of(machine: &Machine, urr: &Urr, standing: &Standing) -> (Bounds, Bounds) {
-    (
-        machine.bounds(urr, standing),
-        machine.event_bounds(urr, standing.reported, standing.carried),
-    )
+    let events = match urr.counts_events() {
+        true => machine.event_bounds(urr, standing.reported, standing.carried),
+        false => Bounds::NONE,
+    };
+    (machine.bounds(urr, standing), events)
 }
 
 /// What was used since the last report.

@@ -30,6 +30,7 @@ use std::sync::Arc;
 
 use crate::cause::Reject;
 use crate::config::UnknownInstance;
+use crate::descriptions::Descriptions;
 use crate::pfds::Pfds;
 
 /// What mapping needs to know of the node.
@@ -39,6 +40,8 @@ pub(crate) struct Context<'a> {
     pub(crate) unknown_instance: UnknownInstance,
     /// The applications that are known.
     pub(crate) pfds: &'a Pfds,
+    /// The flow descriptions that were read before.
+    pub(crate) descriptions: &'a Descriptions,
     /// Where UE addresses are given from.
     pub(crate) pools: &'a [session::Pool],
     /// What may be activated by name.

@@ -8,7 +8,6 @@ use rules::model::{
     Precedence, SdfFilter, SdfFilterId, SourceInterface, TosTrafficClass, TrafficEndpointId,
 };
 use rules::model::{FarId, QerId, UrrId};
-use rules::sdf::FlowDescription;
 use session::{Choose, ChooseUeIp, Recipient};
 
 use super::ue_ip::{self, UeIps};
@@ -187,7 +186,7 @@ fn detection(
         f_teid,
         instance: context.instance(pdi.network_instance, reject)?,
         ue_ip: given,
-        sdf_filters: sdf_filters(&pdi.sdf_filter)?,
+        sdf_filters: sdf_filters(&pdi.sdf_filter, context)?,
         application: context.application(pdi.application_id, reject)?,
         qfis: pdi.qfi.iter().filter_map(|qfi| packet::Qfi::new(qfi.0)).collect(),
         ..Pdi::new(SourceInterface::from_value(pdi.source_interface.0))
@@ -233,10 +232,13 @@ fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject
 
 /// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule
 /// would match more than it was meant to.
-pub(super) fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<SdfFilter>, Reject> {
+pub(super) fn sdf_filters(
+    sent: &Repeated<'_, ie::SdfFilter<'_>>,
+    context: Context<'_>,
+) -> Result<Vec<SdfFilter>, Reject> {
     let mut filters = Vec::with_capacity(sent.len());
     for one in sent {
-        let filter = sdf_filter(&one)?;
+        let filter = sdf_filter(&one, context)?;
         if filter.has_pattern() || filter.filter_id.is_some() {
             filters.push(filter);
         }
@@ -244,11 +246,11 @@ pub(super) fn sdf_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>) -> Result<Vec<
     Ok(filters)
 }
 
-fn sdf_filter(sent: &ie::SdfFilter<'_>) -> Result<SdfFilter, Reject> {
+fn sdf_filter(sent: &ie::SdfFilter<'_>, context: Context<'_>) -> Result<SdfFilter, Reject> {
     let bad = Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::SDF_FILTER);
     let described = sent.flow_description.filter(|text| !text.0.is_empty());
     let flow_description = described
-        .map(|text| FlowDescription::parse(text.0))
+        .map(|text| context.descriptions.read(text.0))
         .transpose()
         .map_err(|_| bad)?;
     Ok(SdfFilter {

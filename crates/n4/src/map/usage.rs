@@ -27,7 +27,7 @@ pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, R
     );
     let terms = UrrTerms {
         exempt_applications: exempt_applications(applications.iter(), context, reject)?,
-        exempt_filters: exempt_filters(filters, reject)?,
+        exempt_filters: exempt_filters(filters, context, reject)?,
         pool: (!urr.aggregated_urrs.is_empty())
             .then(|| pool(&urr.aggregated_urrs, reject))
             .transpose()?,
@@ -66,7 +66,7 @@ pub(super) fn update(urr: &UpdateUrr<'_>, context: Context<'_>) -> Result<UrrUpd
             .then(|| exempt_applications(applications.iter(), context, reject))
             .transpose()?,
         exempt_filters: names_filters
-            .then(|| exempt_filters(filters, reject))
+            .then(|| exempt_filters(filters, context, reject))
             .transpose()?,
         pool: match urr.aggregated_urrs.removes_all() {
             true => rules::model::Edit::Clear,
@@ -176,11 +176,15 @@ fn exempt_applications<'a>(
 }
 
 /// The SDF filters whose packets a quota does not stop.
-fn exempt_filters(sent: &Repeated<'_, ie::SdfFilter<'_>>, reject: Reject) -> Result<Vec<SdfFilter>, Reject> {
+fn exempt_filters(
+    sent: &Repeated<'_, ie::SdfFilter<'_>>,
+    context: Context<'_>,
+    reject: Reject,
+) -> Result<Vec<SdfFilter>, Reject> {
     let bad = reject
         .because(Cause::MANDATORY_IE_INCORRECT)
         .offends(IeType::SDF_FILTER);
-    sdf_filters(sent).map_err(|_| bad)
+    sdf_filters(sent, context).map_err(|_| bad)
 }
 
 fn monitoring_time(time: &AdditionalMonitoringTime<'_>) -> MonitoringTime {

@@ -277,20 +277,20 @@ impl Egress<'_> {
         (peer, teid): (IpAddr, Teid),
         next_hops: &mut NextHops<'_>,
     ) -> Result<(InstanceId, AdjacencyId), CompileFault> {
-        let mut neighbour = |instance, address| {
+        let neighbour = |next_hops: &mut NextHops<'_>, instance, address| {
             let id = next_hops.resolve(instance, address);
             id.map(|id| (instance, id))
                 .ok_or(CompileFault::NoAdjacency(address))
         };
         if let Some(owner) = self.network.tunnel_to_ourselves(from.vrf, peer) {
-            return neighbour(owner, peer);
+            return neighbour(next_hops, owner, peer);
         }
         if !self.network.may_be_another(from.vrf, peer) {
             return Err(CompileFault::NoPeer(peer));
         }
-        let way = self.network.next_hop(from.vrf, peer);
+        let way = next_hops.way(self.network, (from.vrf, peer));
         match way.ok_or(CompileFault::NoRoute(peer))? {
-            NextHop::Neighbour(instance, address) => neighbour(instance, address),
+            NextHop::Neighbour(instance, address) => neighbour(next_hops, instance, address),
             NextHop::Group(group) => {
                 let spread = Spread::of_tunnel(peer, teid.0);
                 let hop = self.network.hop_of_path(group, spread.path());

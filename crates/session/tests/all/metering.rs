@@ -102,6 +102,15 @@ impl World {
 }
 
 #[test]
+fn bounds_that_came_with_the_rules_are_not_told_again() {
+    let mut world = World::new(1);
+    let (seid, _) = world.metered(volumes());
+    assert_eq!(world.bounds_set(), 0);
+    world.modify(seid, drop_downlink()).unwrap();
+    assert_eq!(world.bounds_set(), 0);
+}
+
+#[test]
 fn a_threshold_is_reported_and_starts_again_and_a_quota_stops() {
     let mut world = World::new(1);
     let (seid, index) = world.metered(volumes());
