@@ -10,8 +10,9 @@ use packet::checksum::Sum;
 use packet::gtpu::{ErrorIndication, MessageType};
 use packet::tuple::proto;
 use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
-use transport::replies;
+use transport::{lag, replies};
 
+use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::notices::Notices;
@@ -28,6 +29,8 @@ pub(crate) struct Exceptions<'a> {
     pub places: &'a Places,
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
+    /// Frames of slow protocols.
+    pub slow: &'a mut Allowance,
     pub now: Nanos,
 }
 
@@ -50,7 +53,14 @@ impl Exceptions<'_> {
     }
 
     /// Whether the packet is now the answer to itself.
-    fn one<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<bool, DropReason> {
+    fn one<B: PacketBuf + Ingress>(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+    ) -> Result<bool, DropReason> {
+        if descriptor.kind == Kind::Slow {
+            return self.slow_protocol(buf);
+        }
         let places = self.places;
         let place = places
             .at(descriptor.instance)
@@ -70,7 +80,34 @@ impl Exceptions<'_> {
                 let local = descriptor.local.ok_or(DropReason::NotForUs)?;
                 self.signalling(buf, place, &read_again(buf)?, local)
             }
-            Kind::None | Kind::Tunnelled | Kind::Relayed | Kind::Plain => Err(DropReason::NotForUs),
+            Kind::None | Kind::Slow | Kind::Tunnelled | Kind::Relayed | Kind::Plain => {
+                Err(DropReason::NotForUs)
+            }
+        }
+    }
+
+    /// An LACPDU, which Control hears of, or a marker, which is answered.
+    fn slow_protocol<B: PacketBuf + Ingress>(&mut self, buf: &mut B) -> Result<bool, DropReason> {
+        let member = buf.ingress();
+        let frame = lag::Slow::parse(buf.data()).ok_or(DropReason::BadSlowProtocol)?;
+        if !self.slow.take(self.now) {
+            self.stats.events_lost += 1;
+            return Ok(false);
+        }
+        match frame {
+            lag::Slow::Lacp(pdu) => {
+                self.notices.tell(self.stats, Event::Lacp { member, pdu });
+                Ok(false)
+            }
+            lag::Slow::Marker => {
+                let mac = self
+                    .places
+                    .member(member)
+                    .ok_or(DropReason::MemberNotCollecting)?;
+                lag::answer_marker(buf.data_mut(), mac);
+                Ok(true)
+            }
+            lag::Slow::MarkerResponse => Ok(false),
         }
     }
 

@@ -30,6 +30,7 @@ use crate::flows::Flows;
 use crate::fragments::Fragments;
 use crate::inactivity::Found;
 use crate::io::{Ingress, Io};
+use crate::lags::Lags;
 use crate::lookup::lookup;
 use crate::mirror::Mirrors;
 use crate::notices::Notices;
@@ -58,6 +59,8 @@ pub struct Worker<I: Io> {
     drains: Drains,
     places: Places,
     steering: Steering,
+    lags: Lags,
+    slow_protocols: Allowance,
     /// An exception has found no room since the last fence.
     exceptions_lost: bool,
     adjacencies: Adjacencies,
@@ -150,7 +153,9 @@ impl<I: Io> Worker<I> {
             commands: link.commands,
             notices: Notices::new(link.events, config.max_sessions),
             drains: Drains::new(),
-            places: Places::new(&config.network, &config.macs),
+            places: Places::new(&config.network, &config.macs).with_lags(&config.lags, &config.macs),
+            lags: Lags::new(io.ports(), &config.lags),
+            slow_protocols: Allowance::new(config.slow_protocols),
             steering: Steering::new(config.workers, exceptions),
             exceptions_lost: false,
             adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
@@ -175,7 +180,7 @@ impl<I: Io> Worker<I> {
             burst: Batch::new(),
             descriptors: vec![Descriptor::NEW; BURST],
             keys: Box::new(Keys::new()),
-            outgoing: Outgoing::new(io.ports(), config.workers.into()),
+            outgoing: Outgoing::new(io.ports(), config.workers.into()).with_lags(&config.lags),
             chain: Chain::new(),
             plans: Box::new([Plan::NONE; BURST]),
             shared: shared_meters(&config),
@@ -298,6 +303,11 @@ impl<I: Io> Worker<I> {
             return;
         }
         self.count_received(source);
+        if let Source::Port(port) = source
+            && !self.lags.is_empty()
+        {
+            self.lags.receive(port, &mut self.burst);
+        }
         self.lap(Stage::Rx, packets, &mut clock);
         let (begun, hits) = (clock, self.stats.hits);
         let tick = Tick::of(now);
@@ -339,7 +349,11 @@ impl<I: Io> Worker<I> {
         if !self.undelivered.is_empty() {
             self.tell_senders(now);
         }
-        let descriptors = &self.descriptors[..packets];
+        let descriptors = &mut self.descriptors[..packets];
+        if !self.lags.is_empty() {
+            self.lags.distribute(descriptors, &self.keys);
+        }
+        let descriptors = &*descriptors;
         let blocks = &mut self.sessions.blocks;
         let waiting = Waiting {
             fragments: &mut self.fragments,
@@ -527,6 +541,7 @@ impl<I: Io> Worker<I> {
                 places: &self.places,
                 notices: &mut self.notices,
                 stats: &mut self.stats,
+                slow: &mut self.slow_protocols,
                 now,
             };
             exceptions.handle(&mut self.burst, descriptors);

@@ -11,6 +11,7 @@ mod correlated;
 mod dropped;
 mod fragments;
 mod inactivity;
+mod lag;
 mod oracle;
 mod oracle_nat;
 mod packets;
