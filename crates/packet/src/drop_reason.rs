@@ -52,6 +52,10 @@ drop_reasons! {
         "The frame carries neither ARP, IPv4 nor IPv6.";
     VlanNotConfigured, "vlan_not_configured", "IEEE 802.1Q",
         "No network instance is configured on the frame's port and VLAN.";
+    MemberNotCollecting, "member_not_collecting", "IEEE 802.1AX §6.2.7",
+        "The port is a member of a LAG that takes nothing by it now.";
+    BadSlowProtocol, "bad_slow_protocol", "IEEE 802.1AX §6.4.2, §6.5.3",
+        "The frame of a slow protocol is neither an LACPDU nor a Marker PDU.";
     TruncatedArp, "truncated_arp", "RFC 826",
         "The frame ends inside its ARP packet.";
     BadArp, "bad_arp", "RFC 826, RFC 5227",

@@ -3,12 +3,14 @@
 //! Made and owned by the thread that starts the program; queues move to the workers once, before packets flow.
 
 use std::fmt;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use dpdk::{
     Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, PoolConfig, Port, PortConfig as StartConfig, PortSpec,
     RxQueue, TxQueue,
 };
-use flow::WorkerId;
+use flow::{PortId, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 use transport::Interface;
@@ -21,8 +23,8 @@ use crate::nic::{Report, Steered, Traffic, plan};
 /// core for 30 ms.
 const INBOX_DEPTH: u32 = 32_768;
 
-/// One worker's queues, a pair for each port.
-type Queues = Vec<(RxQueue, TxQueue)>;
+/// One worker's queues, a pair for each port but LAGs.
+type Queues = Vec<Option<(RxQueue, TxQueue)>>;
 
 /// A port that cannot be had, with the driver's own reason.
 #[derive(Debug)]
@@ -42,8 +44,13 @@ impl std::error::Error for PortError {}
 /// The started ports.
 pub struct Ports {
     /// What was asked of each port; its rules end before it does.
-    steered: Vec<Steered>,
-    ports: Vec<Port>,
+    steered: Vec<Option<Steered>>,
+    /// By their ids; a LAG is none of its own.
+    ports: Vec<Option<Port>>,
+    /// By port, how its link is known.
+    links: Vec<LinkSource>,
+    /// By port, the first member of a LAG.
+    first_members: Vec<Option<PortId>>,
     names: Vec<String>,
     /// The far ends of the memory ports, in order, until somebody takes them.
     peers: Vec<MemoryPeer>,
@@ -79,7 +86,7 @@ pub fn start_eal(config: &Config) -> Result<&'static Eal, dpdk::Error> {
         .memory_mib(config.dpdk.memory_mib.value() as u32)
         .main_cpus(&other_cpus(config)?);
     for port in &config.ports {
-        if let Driver::Pci { address } = &port.driver {
+        if let Some(Driver::Pci { address }) = &port.driver {
             builder = builder.allow_pci(pci(address)?);
         }
     }
@@ -108,14 +115,25 @@ impl Ports {
             steered: Vec::new(),
             names: Vec::new(),
             ports: Vec::new(),
+            links: Vec::new(),
+            first_members: vec![None; config.ports.len()],
             peers: Vec::new(),
             queues,
             pool,
         };
+        for (port, _, members) in config.lags() {
+            started.first_members[port.index()] = members.first().copied();
+        }
         for port in &config.ports {
+            let Some(driver) = &port.driver else {
+                started.add_lag(port);
+                continue;
+            };
             let traffic = Traffic::of(config, port);
+            // Frames to the LAG's address, and to the group of LACP.
+            let is_member = config.lag_of(&port.name.value).is_some();
             started
-                .add(eal, port, (traffic, workers))
+                .add(eal, (port, driver, is_member), (traffic, workers))
                 .map_err(|error| PortError {
                     port: port.name.value.clone(),
                     reason: error.to_string(),
@@ -127,11 +145,11 @@ impl Ports {
     fn add(
         &mut self,
         eal: &'static Eal,
-        config: &PortConfig,
+        (config, driver, is_member): (&PortConfig, &Driver, bool),
         (traffic, workers): (Traffic, u16),
     ) -> Result<(), dpdk::Error> {
         let descriptors = config.descriptors.value();
-        let (mut port, peer) = match &config.driver {
+        let (mut port, peer) = match driver {
             Driver::Memory {} => {
                 let spec = MemorySpec {
                     queues: workers,
@@ -145,34 +163,67 @@ impl Ports {
         let mut start = StartConfig::new(workers, &self.pool);
         start.rx_descriptors = descriptors as u16;
         start.tx_descriptors = descriptors as u16;
+        start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);
         let queues = port.start(&start)?;
         let owners = session::Config::for_workers(workers).owners;
-        let asked = (&config.driver, &plan);
-        self.steered
-            .push(Steered::ask(&port, &able, asked, (traffic, workers), &owners));
+        let asked = (driver, &plan);
+        let steered = Steered::ask(&port, &able, asked, (traffic, workers), &owners);
+        self.steered.push(Some(steered));
         self.names.push(config.name.value.clone());
         for (worker, pair) in self.queues.iter_mut().zip(queues.rx.into_iter().zip(queues.tx)) {
-            worker.push(pair);
+            worker.push(Some(pair));
         }
-        self.ports.push(port);
+        self.ports.push(Some(port));
+        self.links.push(LinkSource::of(driver));
         self.peers.extend(peer);
         Ok(())
     }
 
+    fn add_lag(&mut self, config: &PortConfig) {
+        self.steered.push(None);
+        self.names.push(config.name.value.clone());
+        self.queues.iter_mut().for_each(|worker| worker.push(None));
+        self.ports.push(None);
+        self.links.push(LinkSource::Members);
+    }
+
+    /// The ports that have a link of their own, and whether it is up. Where nobody tells, it is.
+    pub fn links(&self) -> impl Iterator<Item = (PortId, bool)> + '_ {
+        let ports = self.links.iter().zip(&self.ports).enumerate();
+        ports.filter_map(|(place, (source, port))| {
+            let up = match (source, port) {
+                (LinkSource::Kernel(carrier), _) => has_carrier(carrier),
+                (LinkSource::Driver, Some(port)) => port.link().map_or(true, |link| link.up),
+                (LinkSource::Unknown, _) => true,
+                (LinkSource::Driver, None) | (LinkSource::Members, _) => return None,
+            };
+            Some((PortId(place as u16), up))
+        })
+    }
+
+    /// The name of a port.
+    #[must_use]
+    pub fn name(&self, port: PortId) -> &str {
+        self.names.get(port.index()).map_or("", String::as_str)
+    }
+
     /// By which headers each port places packets at workers, by its name.
     pub fn steering(&self) -> impl Iterator<Item = (&str, &Report)> {
-        let reports = self.steered.iter().map(|steered| &steered.report);
-        self.names.iter().map(String::as_str).zip(reports)
+        let names = self.names.iter().map(String::as_str);
+        let steered = names.zip(&self.steered);
+        steered.filter_map(|(name, steered)| Some((name, &steered.as_ref()?.report)))
     }
 
     /// A bucket has moved: the ports that place packets by buckets follow. One that does not hands them to the old
     /// owner, which hands them over.
     pub fn follow(&mut self, owners: &[WorkerId]) {
         for (steered, port) in self.steered.iter_mut().zip(&self.ports) {
-            steered.follow(port, owners);
+            if let (Some(steered), Some(port)) = (steered, port) {
+                steered.follow(port, owners);
+            }
         }
     }
 
@@ -187,14 +238,20 @@ impl Ports {
             .collect()
     }
 
-    /// The ports' link layer addresses. A memory port has none; it gets a locally administered one by its place.
+    /// The ports' link layer addresses. A memory port has none; it gets a locally administered one by its place. A LAG
+    /// has that of its first member.
     #[must_use]
     pub fn macs(&self) -> Vec<MacAddr> {
-        let mac = |(place, port): (usize, &Port)| match MacAddr(port.mac()) {
-            MacAddr::ZERO => MacAddr([2, 0, 0, 0, 0, place as u8 + 1]),
+        (0..self.ports.len()).map(|place| self.mac(place)).collect()
+    }
+
+    fn mac(&self, place: usize) -> MacAddr {
+        let own = self.first_members[place].map_or(place, PortId::index);
+        let port = self.ports.get(own).and_then(Option::as_ref);
+        match port.map_or(MacAddr::ZERO, |port| MacAddr(port.mac())) {
+            MacAddr::ZERO => MacAddr([2, 0, 0, 0, 0, own as u8 + 1]),
             mac => mac,
-        };
-        self.ports.iter().enumerate().map(mac).collect()
+        }
     }
 
     /// The packet I/O of every worker, once.
@@ -212,6 +269,37 @@ impl Ports {
     pub fn take_peers(&mut self) -> Vec<MemoryPeer> {
         std::mem::take(&mut self.peers)
     }
+}
+
+/// How the link of a port is known.
+enum LinkSource {
+    /// The kernel's interface has it, whose DPDK driver does not tell: `/sys/class/net/NAME/carrier`.
+    Kernel(File),
+    /// The driver tells.
+    Driver,
+    /// Nobody does.
+    Unknown,
+    /// It is a LAG.
+    Members,
+}
+
+impl LinkSource {
+    fn of(driver: &Driver) -> Self {
+        match driver {
+            Driver::AfPacket { interface } | Driver::AfXdp { interface, .. } => {
+                let path = format!("/sys/class/net/{interface}/carrier");
+                File::open(path).map_or(Self::Unknown, Self::Kernel)
+            }
+            Driver::Memory {} | Driver::Pcap { .. } => Self::Unknown,
+            Driver::Pci { .. } => Self::Driver,
+        }
+    }
+}
+
+/// Whether an interface has a carrier: not one that is set down, of which the kernel gives an error.
+fn has_carrier(carrier: &File) -> bool {
+    let mut digit = [0];
+    matches!(carrier.read_at(&mut digit, 0), Ok(1)) && digit == *b"1"
 }
 
 fn spec(driver: &Driver, queues: u16) -> Result<PortSpec, dpdk::Error> {

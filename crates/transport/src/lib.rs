@@ -1,12 +1,13 @@
 //! Getting IP packets across a link: neighbours, adjacencies, routes, and answers for our own addresses. Sans-IO.
 //!
 //! [`Neighbours`] is Control's and decides who is where; [`Adjacencies`] and [`Routes`] are each worker's own copies;
-//! [`replies`] has no state at all. Nothing here reads a clock, opens a socket or knows of sessions.
+//! [`lag`] makes one port of several; [`replies`] has no state at all. Nothing here reads a clock, opens a socket or knows of sessions.
 
 #![forbid(unsafe_code)]
 
 mod adjacencies;
 mod fib;
+pub mod lag;
 mod neighbours;
 pub mod replies;
 mod routes;

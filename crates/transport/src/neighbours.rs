@@ -22,7 +22,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use flow::{AdjacencyId, InstanceId, Nanos};
+use flow::{AdjacencyId, InstanceId, Nanos, PortId};
 use packet::MacAddr;
 use rules::compile::Hold;
 
@@ -210,6 +210,8 @@ pub struct Neighbours {
     failed: BTreeSet<(WantedBy, u32)>,
     /// Where the next search for one that may go begins, by [`WantedBy`].
     search: [u32; 3],
+    /// Ports whose link is down: nobody is there, whatever was learnt.
+    down: BTreeSet<PortId>,
 }
 
 /// Entries that are looked at, at most, to find one that may go for the sake of a packet: packets come often.
@@ -231,6 +233,7 @@ impl Neighbours {
             deadlines: BTreeSet::new(),
             failed: BTreeSet::new(),
             search: [0; 3],
+            down: BTreeSet::new(),
         }
     }
 
@@ -302,13 +305,55 @@ impl Neighbours {
 
     /// Whether frames can be sent to the neighbour now.
     pub fn is_resolved(&self, id: AdjacencyId) -> bool {
-        self.entry(id).is_some_and(|entry| entry.mac().is_some())
+        let resolved = self.entry(id).filter(|entry| entry.mac().is_some());
+        resolved.is_some_and(|entry| !self.is_cut_off(entry))
+    }
+
+    /// Whether the link that an entry is on is down.
+    fn is_cut_off(&self, entry: &Entry) -> bool {
+        let on = self.interface(entry.instance).map(|interface| interface.port);
+        let to_ourselves = matches!(entry.state, State::Ourselves(_));
+        on.is_some_and(|port| !to_ourselves && self.down.contains(&port))
+    }
+
+    /// The link of a port went down: its neighbours are gone at once, configured ones as well, and the paths of its
+    /// routers go to others. Or it came up: all of them are asked for, and the link is told of our addresses.
+    pub fn set_link(&mut self, now: Nanos, port: PortId, up: bool) {
+        let is_news = if up {
+            self.down.remove(&port)
+        } else {
+            self.down.insert(port)
+        };
+        if !is_news {
+            return;
+        }
+        for slot in 0..self.entries.len() {
+            let id = AdjacencyId(slot as u32);
+            let Some(entry) = self.entry(id) else { continue };
+            let on = self.interface(entry.instance).map(|interface| interface.port);
+            if on != Some(port) || matches!(entry.state, State::Ourselves(_)) {
+                continue;
+            }
+            let is_static = matches!(entry.state, State::Static(_));
+            if !is_static {
+                let at = if up { now } else { Nanos::MAX };
+                let state = match up {
+                    true => State::Incomplete { asked: 0, at },
+                    false => State::Failed { at },
+                };
+                self.set(id, state);
+            }
+            self.publish(id);
+        }
+        if up {
+            self.announce_on(port);
+        }
     }
 
     /// The header of frames to the neighbour, for what control itself sends.
     pub fn adjacency(&self, id: AdjacencyId) -> Option<Adjacency> {
         let entry = self.entry(id)?;
-        Some(adjacency(entry, self.interface(entry.instance)?))
+        Some(self.way(entry, self.interface(entry.instance)?))
     }
 
     /// Entries in the table.
@@ -324,6 +369,11 @@ impl Neighbours {
     /// A worker heard that `address` is at `mac`.
     pub fn heard(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr, how: Heard) {
         if !mac.is_station() {
+            return;
+        }
+        let on = self.interface(instance).map(|interface| interface.port);
+        if on.is_some_and(|port| self.down.contains(&port)) {
+            // It was on its way when the link went.
             return;
         }
         let Some(id) = self.find(instance, address) else {
@@ -404,7 +454,16 @@ impl Neighbours {
     /// Tells the links which addresses are ours (gratuitous ARP, RFC 5227 §3; unsolicited advertisement, RFC 4861
     /// §7.2.6), so that switches and neighbours forget an earlier owner. For a start or a take-over.
     pub fn announce(&mut self) {
-        for interface in self.interfaces.clone() {
+        self.announce_where(|_| true);
+    }
+
+    /// The same on the links of one port, which has come up or whose frames take another way now.
+    pub fn announce_on(&mut self, port: PortId) {
+        self.announce_where(|interface| interface.port == port);
+    }
+
+    fn announce_where(&mut self, wanted: impl Fn(&Interface) -> bool) {
+        for interface in self.interfaces.clone().into_iter().filter(wanted) {
             let ipv4 = interface
                 .ipv4
                 .map(|address| solicit::gratuitous_arp(&interface, address));
@@ -667,7 +726,7 @@ impl Neighbours {
         let change = AdjacencyChange {
             id,
             neighbour: Some((entry.instance, entry.address)),
-            adjacency: Some(adjacency(entry, interface)),
+            adjacency: Some(self.way(entry, interface)),
         };
         self.changes.push_back(change);
         self.publish_paths_by(id);
@@ -685,7 +744,7 @@ impl Neighbours {
     }
 
     fn send(&mut self, frame: Transmit) {
-        if self.transmits.len() < self.config.transmits {
+        if self.transmits.len() < self.config.transmits && !self.down.contains(&frame.port) {
             self.transmits.push_back(frame);
         }
     }
@@ -694,6 +753,15 @@ impl Neighbours {
         self.interfaces
             .iter()
             .find(|interface| interface.instance == instance)
+    }
+
+    /// What workers put before a frame to an entry.
+    fn way(&self, entry: &Entry, interface: &Interface) -> Adjacency {
+        match entry.mac() {
+            Some(_) if matches!(entry.state, State::Ourselves(_)) => Adjacency::to_ourselves(interface),
+            Some(mac) if !self.down.contains(&interface.port) => Adjacency::resolved(interface, mac),
+            _ => Adjacency::unresolved(interface),
+        }
     }
 
     fn entry(&self, id: AdjacencyId) -> Option<&Entry> {
@@ -720,14 +788,6 @@ impl Neighbours {
             State::Failed { .. } => self.failed.insert(failed),
             _ => self.failed.remove(&failed),
         };
-    }
-}
-
-fn adjacency(entry: &Entry, interface: &Interface) -> Adjacency {
-    match entry.mac() {
-        Some(_) if matches!(entry.state, State::Ourselves(_)) => Adjacency::to_ourselves(interface),
-        Some(mac) => Adjacency::resolved(interface, mac),
-        None => Adjacency::unresolved(interface),
     }
 }
 

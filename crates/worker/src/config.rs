@@ -7,7 +7,7 @@ use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 
-use crate::{Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes};
+use crate::{Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, LagPorts};
 
 /// How one worker is to work. Everything is fixed from its start.
 #[derive(Clone, Debug)]
@@ -20,6 +20,10 @@ pub struct WorkerConfig {
     pub network: Arc<Network>,
     /// The ports' link layer addresses, by port.
     pub macs: Vec<MacAddr>,
+    /// The ports that are made of several. Default: none.
+    pub lags: Vec<LagPorts>,
+    /// LACPDUs and Marker PDUs a second that are looked at. Default 200: of 8 members of as many LAGs 64 are usual.
+    pub slow_protocols: u32,
     /// Session indices of the whole program are below this. Default 65,536.
     pub max_sessions: usize,
     /// Sessions that this worker may own. Default: `max_sessions`.
@@ -112,6 +116,8 @@ impl WorkerConfig {
             workers,
             network,
             macs,
+            lags: Vec::new(),
+            slow_protocols: 200,
             max_sessions: 65_536,
             own_sessions: 65_536,
             max_flows_v4: 262_144,

@@ -46,6 +46,8 @@ pub(crate) enum Kind {
     None,
     /// ARP.
     Arp,
+    /// A slow protocol's frame at a member of a LAG: LACP, markers.
+    Slow,
     /// IP for one of our addresses.
     Host,
     /// IP for a group that we might listen to.

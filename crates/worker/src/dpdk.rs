@@ -97,8 +97,8 @@ pub fn inboxes(eal: &Eal, workers: u16, capacity: u32) -> Result<(Vec<MultiProdu
 
 /// One worker's queues.
 pub struct DpdkIo {
-    /// By port.
-    ports: Vec<(RxQueue, TxQueue)>,
+    /// By port; a LAG has none of its own.
+    ports: Vec<Option<(RxQueue, TxQueue)>>,
     pool: Mempool,
     inbox: Option<Consumer>,
     /// By worker.
@@ -116,16 +116,16 @@ pub struct HostEnd {
 }
 
 impl DpdkIo {
-    /// Over one queue pair of each port (in the order of their ids), the pool that own packets come from, and the
+    /// Over one queue pair of each port (in the order of their ids; a LAG has none), the pool that own packets come from, and the
     /// inboxes; a lone worker needs none.
     pub fn new(
-        ports: Vec<(RxQueue, TxQueue)>,
+        ports: impl IntoIterator<Item = impl Into<Option<(RxQueue, TxQueue)>>>,
         pool: Mempool,
         inbox: Option<Consumer>,
         inboxes: Vec<MultiProducer>,
     ) -> Self {
         Self {
-            ports,
+            ports: ports.into_iter().map(Into::into).collect(),
             pool,
             inbox,
             inboxes,
@@ -174,7 +174,8 @@ impl Io for DpdkIo {
     }
 
     fn rx(&mut self, port: PortId, out: &mut Batch<DpdkBuf>) {
-        let Some((queue, _)) = self.ports.get_mut(port.index()).filter(|_| out.is_empty()) else {
+        let pair = self.ports.get_mut(port.index()).and_then(Option::as_mut);
+        let Some((queue, _)) = pair.filter(|_| out.is_empty()) else {
             return;
         };
         queue.rx_burst(&mut self.burst);
@@ -183,7 +184,7 @@ impl Io for DpdkIo {
 
     fn tx(&mut self, port: PortId, out: &mut Batch<DpdkBuf>) {
         self.collect(out);
-        if let Some((_, queue)) = self.ports.get_mut(port.index()) {
+        if let Some(Some((_, queue))) = self.ports.get_mut(port.index()) {
             queue.tx_burst(&mut self.burst);
         }
         self.give_back(out);

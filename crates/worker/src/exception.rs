@@ -15,8 +15,9 @@ use packet::checksum::Sum;
 use packet::gtpu::{ErrorIndication, MessageType};
 use packet::tuple::proto;
 use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
-use transport::replies;
+use transport::{lag, replies};
 
+use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::host::Hosts;
@@ -36,6 +37,8 @@ pub(crate) struct Exceptions<'a> {
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
     pub hosts: &'a mut Hosts,
+    /// Frames of slow protocols.
+    pub slow: &'a mut Allowance,
     pub now: Nanos,
 }
 
@@ -99,7 +102,14 @@ impl Exceptions<'_> {
     }
 
     /// What the packet is to ourselves.
-    fn one<B: PacketBuf>(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<Done, DropReason> {
+    fn one<B: PacketBuf + Ingress>(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+    ) -> Result<Done, DropReason> {
+        if descriptor.kind == Kind::Slow {
+            return self.slow_protocol(buf);
+        }
         let places = self.places;
         let place = places
             .at(descriptor.instance)
@@ -119,9 +129,34 @@ impl Exceptions<'_> {
                 let local = descriptor.local.ok_or(DropReason::NotForUs)?;
                 self.signalling(buf, place, &read_again(buf)?, local)
             }
-            Kind::None | Kind::Foreign | Kind::Tunnelled | Kind::Relayed | Kind::Plain => {
+            Kind::None | Kind::Slow | Kind::Foreign | Kind::Tunnelled | Kind::Relayed | Kind::Plain => {
                 Err(DropReason::NotForUs)
             }
+        }
+    }
+
+    /// An LACPDU, which Control hears of, or a marker, which is answered.
+    fn slow_protocol<B: PacketBuf + Ingress>(&mut self, buf: &mut B) -> Result<Done, DropReason> {
+        let member = buf.ingress();
+        let frame = lag::Slow::parse(buf.data()).ok_or(DropReason::BadSlowProtocol)?;
+        if !self.slow.take(self.now) {
+            self.stats.events_lost += 1;
+            return Ok(Done::Heard);
+        }
+        match frame {
+            lag::Slow::Lacp(pdu) => {
+                self.notices.tell(self.stats, Event::Lacp { member, pdu });
+                Ok(Done::Heard)
+            }
+            lag::Slow::Marker => {
+                let mac = self
+                    .places
+                    .member(member)
+                    .ok_or(DropReason::MemberNotCollecting)?;
+                lag::answer_marker(buf.data_mut(), mac);
+                Ok(Done::Answered)
+            }
+            lag::Slow::MarkerResponse => Ok(Done::Heard),
         }
     }
 

@@ -20,6 +20,7 @@ use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnaps
 use rules::model::{FarId, PdrId, UrrId};
 use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
+use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, Heard};
 
 /// What Control tells a worker.
@@ -57,6 +58,13 @@ pub enum Command {
     SharedDemand {
         /// The meters, with room for the answer.
         demand: Box<[Demand]>,
+    },
+    /// Which members of a LAG carry frames. Told to every worker.
+    Lag {
+        /// The LAG.
+        port: PortId,
+        /// Its members that do.
+        share: LagShare,
     },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {
@@ -226,6 +234,13 @@ pub enum Event {
         mac: MacAddr,
         /// How it was said.
         how: Heard,
+    },
+    /// An LACPDU has come.
+    Lacp {
+        /// The member of a LAG that it came by.
+        member: PortId,
+        /// What it says.
+        pdu: Lacpdu,
     },
     /// A packet waits for no one: this next hop has no adjacency yet.
     Resolve {

@@ -62,9 +62,9 @@ impl To<'_> {
 fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut To<'_>) -> Result<(), DropReason> {
     let bytes = buf.data();
     let l2 = L2::parse(bytes)?;
-    let place = places
-        .find(buf.ingress(), l2.vlan)
-        .ok_or(DropReason::VlanNotConfigured)?;
+    let Some(place) = places.find(buf.ingress(), l2.vlan) else {
+        return stray(places, buf, &l2, to);
+    };
     to.descriptor.instance = place.instance();
     let ours = is_to(bytes, place.interface.mac);
     match l2.ether_type {
@@ -117,6 +117,25 @@ fn read_for_host<B: PacketBuf>(buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), 
 
 fn is_broadcast(bytes: &[u8]) -> bool {
     bytes.first_chunk() == Some(&[0xff; 6])
+}
+
+/// What came in where no instance is.
+#[cold]
+#[inline(never)]
+fn stray<B: PacketBuf + Ingress>(
+    places: &Places,
+    buf: &B,
+    l2: &L2,
+    to: &mut To<'_>,
+) -> Result<(), DropReason> {
+    if places.member(buf.ingress()).is_none() {
+        return Err(DropReason::VlanNotConfigured);
+    }
+    if l2.ether_type != ether_type::SLOW || l2.vlan.is_some() {
+        return Err(DropReason::MemberNotCollecting);
+    }
+    to.descriptor.kind = Kind::Slow;
+    Ok(())
 }
 
 fn is_to(bytes: &[u8], mac: MacAddr) -> bool {

@@ -10,6 +10,7 @@ use packet::{Addrs, MacAddr, VlanTags};
 use rules::network::{DscpTable, Instance, Network, Roles};
 use transport::Interface;
 
+use crate::LagPorts;
 use crate::host::HostRates;
 
 /// One of our addresses.
@@ -96,6 +97,8 @@ pub(crate) struct Places {
     instances: Vec<Place>,
     /// By [`PortId`]: the instances on it.
     ports: Vec<Vec<InstanceId>>,
+    /// Members of LAGs, with their own addresses.
+    members: Vec<(PortId, MacAddr)>,
 }
 
 impl Places {
@@ -128,7 +131,25 @@ impl Places {
             instances.iter().filter(here).map(Place::instance).collect()
         };
         let ports = (0..macs.len()).map(on).collect();
-        Self { instances, ports }
+        Self {
+            instances,
+            ports,
+            members: Vec::new(),
+        }
+    }
+
+    /// The same, where these ports make others.
+    pub fn with_lags(mut self, lags: &[LagPorts], macs: &[MacAddr]) -> Self {
+        let mac = |port: PortId| macs.get(port.index()).copied().unwrap_or(MacAddr::ZERO);
+        let members = lags.iter().flat_map(|lag| &lag.members);
+        self.members = members.map(|&port| (port, mac(port))).collect();
+        self
+    }
+
+    /// The address of a port that is a member of a LAG.
+    pub fn member(&self, port: PortId) -> Option<MacAddr> {
+        let found = self.members.iter().find(|(member, _)| *member == port);
+        found.map(|(_, mac)| *mac)
     }
 
     /// The same, of which these, by instance, have a host's network stack, and these DSCPs may not wait.

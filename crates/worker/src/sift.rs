@@ -12,6 +12,7 @@ use packet::{DropReason, PacketBuf};
 
 use crate::batch::Batch;
 use crate::io::{Ingress, Io};
+use crate::lags::Lags;
 use crate::places::Places;
 use crate::stats::Stats;
 use crate::urgent::is_urgent;
@@ -80,7 +81,7 @@ impl<B: PacketBuf + Ingress> Sift<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        places: &Places,
+        (places, lags): (&Places, &Lags),
         port: PortId,
     ) -> usize {
         let mut packets = 0;
@@ -90,6 +91,9 @@ impl<B: PacketBuf + Ingress> Sift<B> {
             stats.received(port, self.taken.len() as u64, octets as u64);
             packets += self.taken.len();
             let is_last = !self.taken.is_full();
+            if !lags.is_empty() {
+                lags.receive(port, &mut self.taken);
+            }
             self.sort(stats, places, port);
             if !self.surplus.is_empty() {
                 io.free(&mut self.surplus);

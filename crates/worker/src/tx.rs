@@ -10,6 +10,7 @@
 use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
 use packet::{DropReason, PacketBuf};
 
+use crate::LagPorts;
 use crate::batch::Batch;
 use crate::buffers::Buffers;
 use crate::descriptor::{Descriptor, Fate, Kind};
@@ -33,6 +34,9 @@ pub(crate) struct Outgoing<B> {
     /// What comes in again. A burst fits; it is taken before the next.
     round: Batch<B>,
     free: Batch<B>,
+    /// By port, where its packets leave: by itself, or by a member if it is a LAG. Only packets of our own that belong to
+    /// no flow are sent to a LAG itself.
+    ways: Vec<Option<PortId>>,
     /// Ports that did not take all of what they got last.
     full: Vec<bool>,
     /// Yellow packets of the burst that go behind the others.
@@ -56,8 +60,22 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             host: [Batch::new(), Batch::new()],
             round: Batch::new(),
             free: Batch::new(),
+            ways: (0..ports).map(|port| Some(PortId(port as u16))).collect(),
             full: vec![false; ports],
             late: Batch::new(),
+        }
+    }
+
+    /// The same, where these ports are made of others; nothing leaves by them before it is said how.
+    pub fn with_lags(mut self, lags: &[LagPorts]) -> Self {
+        lags.iter().for_each(|lag| self.lead(lag.port, None));
+        self
+    }
+
+    /// Packets to `port` leave by another from now on, or not at all.
+    pub fn lead(&mut self, port: PortId, way: Option<PortId>) {
+        if let Some(place) = self.ways.get_mut(port.index()) {
+            *place = way;
         }
     }
 
@@ -158,7 +176,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             return 0;
         };
         let Err(buf) = batch.push(buf) else { return 0 };
-        let lost = transmit(io, stats, port, batch, &mut self.free);
+        let lost = transmit(io, stats, self.ways[port.index()], batch, &mut self.free);
         let _ = batch.push(buf);
         self.full[port.index()] = lost > 0;
         lost
@@ -230,7 +248,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
     fn flush_port<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId) -> usize {
         match self.ports.get_mut(port.index()) {
             Some(batch) if !batch.is_empty() => {
-                let lost = transmit(io, stats, port, batch, &mut self.free);
+                let lost = transmit(io, stats, self.ways[port.index()], batch, &mut self.free);
                 self.full[port.index()] = lost > 0;
                 lost
             }
@@ -413,10 +431,15 @@ pub(crate) fn take_back(blocks: &mut Blocks, descriptor: &Descriptor) {
 fn transmit<I: Io>(
     io: &mut I,
     stats: &mut Stats,
-    port: PortId,
+    way: Option<PortId>,
     batch: &mut Batch<I::Buf>,
     free: &mut Batch<I::Buf>,
 ) -> usize {
+    let Some(port) = way else {
+        let lost = batch.len();
+        drop_rest(io, stats, batch, free, DropReason::PortDown);
+        return lost;
+    };
     let (packets, length) = (batch.len() as u64, octets(batch));
     io.tx(port, batch);
     let tx = &mut stats.ports[port.index()].tx;

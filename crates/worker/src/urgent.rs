@@ -26,12 +26,15 @@ const CS6: u8 = 48;
 pub(crate) fn is_urgent<B: PacketBuf + Ingress>(places: &Places, buf: &B) -> bool {
     let frame = buf.data();
     let Ok(l2) = L2::parse(frame) else { return false };
+    if l2.ether_type == ether_type::SLOW {
+        return true;
+    }
     let Some(place) = places.find(buf.ingress(), l2.vlan) else {
         return false;
     };
     let packet = frame.get(usize::from(l2.len)..).unwrap_or_default();
     match l2.ether_type {
-        ether_type::ARP | ether_type::SLOW => true,
+        ether_type::ARP => true,
         ether_type::IPV4 => is_urgent_v4(place, packet),
         ether_type::IPV6 => is_urgent_v6(place, packet),
         _ => false,

@@ -31,6 +31,7 @@ use crate::fragments::Fragments;
 use crate::host::Hosts;
 use crate::inactivity::Found;
 use crate::io::{Ingress, Io};
+use crate::lags::Lags;
 use crate::lookup::lookup;
 use crate::mirror::Mirrors;
 use crate::notices::Notices;
@@ -62,6 +63,8 @@ pub struct Worker<I: Io> {
     hosts: Hosts,
     sift: Sift<I::Buf>,
     steering: Steering,
+    lags: Lags,
+    slow_protocols: Allowance,
     /// An exception has found no room since the last fence.
     exceptions_lost: bool,
     adjacencies: Adjacencies,
@@ -158,9 +161,13 @@ impl<I: Io> Worker<I> {
             commands: link.commands,
             notices: Notices::new(link.events, config.max_sessions),
             drains: Drains::new(),
-            places: Places::new(&config.network, &config.macs).with_host(&config.host, &config.urgent_dscps),
+            places: Places::new(&config.network, &config.macs)
+                .with_lags(&config.lags, &config.macs)
+                .with_host(&config.host, &config.urgent_dscps),
             hosts: Hosts::new(&config.host),
             sift: Sift::new(io.ports(), config.backlog),
+            lags: Lags::new(io.ports(), &config.lags),
+            slow_protocols: Allowance::new(config.slow_protocols),
             steering: Steering::new(config.workers, exceptions),
             exceptions_lost: false,
             adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
@@ -185,7 +192,7 @@ impl<I: Io> Worker<I> {
             burst: Batch::new(),
             descriptors: vec![Descriptor::NEW; BURST],
             keys: Box::new(Keys::new()),
-            outgoing: Outgoing::new(io.ports(), config.workers.into()),
+            outgoing: Outgoing::new(io.ports(), config.workers.into()).with_lags(&config.lags),
             chain: Chain::new(),
             plans: Box::new([Plan::NONE; BURST]),
             shared: shared_meters(&config),
@@ -316,7 +323,7 @@ impl<I: Io> Worker<I> {
         let mut clock = cycles::now();
         let packets = self
             .sift
-            .look_ahead(&mut self.io, &mut self.stats, &self.places, port);
+            .look_ahead(&mut self.io, &mut self.stats, (&self.places, &self.lags), port);
         self.lap(Stage::Rx, packets, &mut clock);
         if self.sift.has_urgent() {
             self.release(now);
@@ -357,6 +364,11 @@ impl<I: Io> Worker<I> {
             return 0;
         }
         self.count_received(source);
+        if let Source::Port(port) = source
+            && !self.lags.is_empty()
+        {
+            self.lags.receive(port, &mut self.burst);
+        }
         self.lap(Stage::Rx, packets, &mut clock);
         let (begun, hits) = (clock, self.stats.hits);
         let tick = Tick::of(now);
@@ -398,7 +410,11 @@ impl<I: Io> Worker<I> {
         if !self.undelivered.is_empty() {
             self.tell_senders(now);
         }
-        let descriptors = &self.descriptors[..packets];
+        let descriptors = &mut self.descriptors[..packets];
+        if !self.lags.is_empty() {
+            self.lags.distribute(descriptors, &self.keys);
+        }
+        let descriptors = &*descriptors;
         let blocks = &mut self.sessions.blocks;
         let waiting = Waiting {
             fragments: &mut self.fragments,
@@ -586,6 +602,7 @@ impl<I: Io> Worker<I> {
                 notices: &mut self.notices,
                 stats: &mut self.stats,
                 hosts: &mut self.hosts,
+                slow: &mut self.slow_protocols,
                 now,
             };
             exceptions.handle(&mut self.burst, descriptors);

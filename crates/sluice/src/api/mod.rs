@@ -6,6 +6,7 @@
 
 mod detail;
 mod numbers;
+mod ports;
 mod records;
 mod runtime;
 mod table;
@@ -19,6 +20,7 @@ pub use detail::{
     SessionState, Tunnel, Urr, Volume,
 };
 pub use numbers::{BadNumber, read_seid, read_teid, seid, teid};
+pub use ports::{PortList, PortRow};
 pub use records::{RecordsState, RecordsStatus};
 pub use runtime::{HostLink, Runtime, StageRuntime, WorkerRuntime};
 

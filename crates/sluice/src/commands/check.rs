@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::CONFIGURATION_ERROR;
-use crate::config::{Config, Driver, HairpinConfig, InstanceConfig, Role};
+use crate::config::{Config, Driver, HairpinConfig, InstanceConfig, LagConfig, LagModeConfig, Role};
 use crate::nic;
 
 /// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake.
@@ -23,7 +23,7 @@ pub fn check(path: &Path) -> ExitCode {
 }
 
 /// What the configuration makes, a few lines that a person reads.
-fn explain(config: &Config) -> String {
+pub fn explain(config: &Config) -> String {
     let mut text = String::new();
     let node = &config.node.id.0;
     let addresses: Vec<String> = config
@@ -62,13 +62,18 @@ fn explain(config: &Config) -> String {
         limits.flows_ipv6.value()
     );
     for port in &config.ports {
+        let workers = config.workers.count.value() as u16;
+        let (what, expectation) = match (&port.driver, &port.lag) {
+            (Some(of), _) => (driver(of), nic::expectation(of, workers)),
+            (None, Some(lag)) => (explain_lag(lag), "queues are those of its members"),
+            // The configuration was checked.
+            (None, None) => continue,
+        };
         let _ = writeln!(
             text,
-            "port       {}: {}, MTU {}; {}",
+            "port       {}: {what}, MTU {}; {expectation}",
             port.name.value,
-            driver(&port.driver),
             port.mtu.value(),
-            nic::expectation(&port.driver, config.workers.count.value() as u16)
         );
     }
     config
@@ -87,6 +92,18 @@ fn explain(config: &Config) -> String {
         );
     }
     text
+}
+
+fn explain_lag(lag: &LagConfig) -> String {
+    let members: Vec<&str> = lag.members.iter().map(|member| member.value.as_str()).collect();
+    let members = members.join(", ");
+    let lacp = lag.lacp.as_ref().map(|lacp| lacp.value).unwrap_or_default();
+    match lag.mode {
+        LagModeConfig::Balance => format!("LAG of {members}, by links alone"),
+        LagModeConfig::ActiveBackup => format!("one of {members}, the others wait"),
+        LagModeConfig::Lacp if lacp.fast => format!("LAG of {members} by LACP, fast"),
+        LagModeConfig::Lacp => format!("LAG of {members} by LACP, slow"),
+    }
 }
 
 fn driver(driver: &Driver) -> String {

@@ -9,7 +9,7 @@ mod show;
 mod sim;
 
 pub use bench::{BenchArguments, bench};
-pub use check::check;
+pub use check::{check, explain};
 pub use demo::demo;
 pub use records::{RecordsArguments, records};
 pub use run::run;

@@ -11,8 +11,8 @@ use session::Seid;
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::api::{
-    self, AssociationList, LONGEST_PAGE, RecordsStatus, Runtime, SessionDetail, SessionList, USUAL_PAGE,
-    read_seid, read_teid,
+    self, AssociationList, LONGEST_PAGE, PortList, RecordsStatus, Runtime, SessionDetail, SessionList,
+    USUAL_PAGE, read_seid, read_teid,
 };
 use crate::config::Config;
 use crate::daemon::{ClientError, default_path, get};
@@ -37,6 +37,8 @@ pub struct ShowArguments {
 enum What {
     /// What each stage of each worker has done: calls, packets, cycles per packet, packets per call.
     Runtime,
+    /// The ports: their links, the members of LAGs and how they stand, packets.
+    Ports,
     /// The SMFs: where they are, whether they answer, how many sessions they have.
     Associations {
         /// Behind this one, as the table before said.
@@ -114,6 +116,10 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
         What::Runtime => {
             let runtime: Runtime = get(socket, "/v1/runtime")?;
             Ok(written(&runtime, json, Runtime::text))
+        }
+        What::Ports => {
+            let ports: PortList = get(socket, "/v1/ports")?;
+            Ok(written(&ports, json, PortList::text))
         }
         What::Associations { after, limit } => {
             let list = associations(socket, after, limit)?;

@@ -153,8 +153,10 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
             ));
         }
         let fault = match &port.driver {
-            Driver::AfPacket { interface } | Driver::AfXdp { interface, .. } => interface_fault(interface),
-            Driver::Pci { address } if !Driver::is_pci_address(address) => {
+            Some(Driver::AfPacket { interface } | Driver::AfXdp { interface, .. }) => {
+                interface_fault(interface)
+            }
+            Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
                 Some(format!("`{address}` is no PCI address such as 0000:3b:00.1"))
             }
             _ => None,
@@ -166,7 +168,7 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
             ));
         }
     }
-    Ok(())
+    super::lag::check(config)
 }
 
 /// The kernel's bound on interface names (IFNAMSIZ), and what would break a DPDK device argument.
@@ -278,6 +280,13 @@ fn check_addresses(instance: &InstanceConfig) -> Result<(), Fault> {
 }
 
 fn check_port(config: &Config, field: &str, name: &Spanned<String>) -> Result<(), Fault> {
+    if let Some(lag) = config.lag_of(&name.value) {
+        let message = format!(
+            "{field}: `{}` is a member of `{}`: name that one",
+            name.value, lag.name.value
+        );
+        return Err(Fault::new(name, message));
+    }
     if config.ports.iter().any(|port| port.name.value == name.value) {
         return Ok(());
     }

@@ -5,16 +5,20 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
-use super::Bounded;
+use super::{Bounded, LagConfig};
 
-/// One DPDK port.
+/// One DPDK port, or several as one.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortConfig {
     /// What instances call it.
     pub name: Spanned<String>,
-    /// Where its packets come from.
-    pub driver: Driver,
+    /// Where its packets come from; absent of a LAG.
+    #[serde(default)]
+    pub driver: Option<Driver>,
+    /// The ports that it is made of.
+    #[serde(default)]
+    pub lag: Option<LagConfig>,
     /// Largest IP packet, octets; 1500.
     #[serde(default = "PortConfig::default_mtu")]
     pub mtu: Bounded<1280, 9_216>,

@@ -45,7 +45,7 @@ fn a_good_file_is_read_with_its_defaults() {
         (8805, 3, 1000)
     );
     assert_eq!(
-        config.ports[1].driver,
+        config.ports[1].driver.clone().unwrap(),
         Driver::Pci {
             address: "0000:3b:00.1".into()
         }
@@ -857,4 +857,142 @@ fn routes_to_one_prefix_share_packets_where_they_can() {
     );
     let slow = refusal(&format!("{GOOD}routers: {{check_ms: 99}}\n"));
     assert!(slow.contains("99") && slow.contains("100"), "{slow}");
+}
+
+const GUIDE: &str = include_str!("../../../../docs/guide/network.md");
+
+/// The whole file that the guide has.
+fn file_of_the_guide() -> &'static str {
+    let (_, rest) = GUIDE.split_once("```yaml\n").unwrap();
+    rest.split_once("```").unwrap().0
+}
+
+#[test]
+fn the_file_of_the_guide_is_good_and_means_what_the_guide_says() {
+    let config = Config::parse(file_of_the_guide(), "sluice.yaml").unwrap();
+    let network = config.network().unwrap();
+    let tags = |name: &str| {
+        let found = network.instance_by_name(name.as_bytes()).unwrap();
+        (found.vlan.unwrap().to_string(), found.vrf.0)
+    };
+    assert_eq!(tags("access"), ("VLAN 100".into(), 0));
+    assert_eq!(tags("internet"), ("VLAN 200".into(), 0));
+    assert_eq!(tags("enterprise"), ("VLAN 300".into(), 1));
+    let said = crate::commands::explain(&config);
+    let (_, quoted) = GUIDE.split_once("`sluice check` says of this file:\n\n").unwrap();
+    let quoted = quoted.split_once("\n\n").unwrap().0;
+    for line in quoted.lines() {
+        assert!(said.lines().any(|said| said == &line[4..]), "{line}\n{said}");
+    }
+}
+
+#[test]
+fn each_mistake_of_the_guide_is_told_in_these_words() {
+    let file = file_of_the_guide();
+    let code = |cell: &str| {
+        let cell = cell.trim();
+        let doubled = cell.strip_prefix("`` ").and_then(|cell| cell.strip_suffix(" ``"));
+        let cell = doubled.or_else(|| cell.strip_prefix('`')?.strip_suffix('`'));
+        cell.unwrap().to_owned()
+    };
+    let (_, table) = GUIDE
+        .split_once("| Instead of | Written | It says |\n|---|---|---|\n")
+        .unwrap();
+    let rows: Vec<_> = table.lines().filter(|line| line.starts_with('|')).collect();
+    assert!(rows.len() > 20, "{}", rows.len());
+    for row in rows {
+        let cells: Vec<String> = row.trim_matches('|').split(" | ").map(code).collect();
+        let [instead, written, words] = &cells[..] else {
+            panic!("{row}")
+        };
+        assert!(file.contains(instead.as_str()), "{instead}");
+        let text = refusal(&file.replacen(instead.as_str(), written, 1));
+        assert!(text.contains(words.as_str()), "{row}\n{text}");
+        assert!(text.contains("line "), "{text}");
+    }
+}
+
+/// The good file with a LAG of both ports, which the instances are on.
+fn with_lag(lag: &str) -> String {
+    let ports = "instances:\n";
+    let lag = format!("  - {{name: core, lag: {lag}}}\n{ports}");
+    let on_lag = GOOD.replacen(ports, &lag, 1).replace("port: ran", "port: core");
+    on_lag.replace("    port: dn", "    port: core")
+}
+
+#[test]
+fn a_lag_is_read_with_its_defaults() {
+    let config = Config::parse(&with_lag("{mode: lacp, members: [ran, dn]}"), "sluice.yaml").unwrap();
+    let lags = config.lag_ports();
+    assert_eq!(lags.len(), 1);
+    assert_eq!(
+        (lags[0].port.0, &lags[0].members[..], lags[0].lacp, lags[0].hash),
+        (
+            2,
+            &[flow::PortId(0), flow::PortId(1)][..],
+            true,
+            worker::LagHash::L34
+        )
+    );
+    assert_eq!(
+        config.lag_of("dn").map(|port| port.name.value.as_str()),
+        Some("core")
+    );
+    assert_eq!(config.network().unwrap().instances()[0].port.0, 2);
+    for mode in ["balance", "active_backup"] {
+        let text = with_lag(&format!("{{mode: {mode}, members: [ran, dn], hash: l3}}"));
+        let config = Config::parse(&text, "sluice.yaml").unwrap();
+        assert!(!config.lag_ports()[0].lacp && config.lag_ports()[0].hash == worker::LagHash::L3);
+    }
+    let text = with_lag("{mode: lacp, members: [ran], lacp: {fast: false, system_priority: 1, key: 9}}");
+    let config = Config::parse(&text, "sluice.yaml").unwrap();
+    let settings = config.ports[2].lag.as_ref().unwrap().lacp.as_ref().unwrap().value;
+    assert!(!settings.fast);
+    assert_eq!(settings.key.map(super::Bounded::value), Some(9));
+}
+
+#[test]
+fn mistakes_in_a_lag_name_it() {
+    for (lag, words) in [
+        (
+            "{mode: lacp, members: [ran, ran]}",
+            "`ran` is a member of `core` already",
+        ),
+        ("{mode: lacp, members: [ran, core]}", "`core` is a LAG itself"),
+        (
+            "{mode: lacp, members: [ran, nowhere]}",
+            "no port is named `nowhere`",
+        ),
+        ("{mode: bond, members: [ran]}", "unknown variant `bond`"),
+        ("{members: [ran]}", "missing field `mode`"),
+        (
+            "{mode: balance, members: [ran], lacp: {fast: true}}",
+            "lag.lacp: the mode is balance, not lacp",
+        ),
+        (
+            "{mode: lacp, members: [ran], lacp: {key: 0}}",
+            "0 is outside 1..=65535",
+        ),
+        (
+            "{mode: lacp, members: [ran], lacp: {rate: fast}}",
+            "unknown field `rate`",
+        ),
+        ("{mode: lacp, members: [ran], hash: l2}", "unknown variant `l2`"),
+        (
+            "{mode: lacp, members: [ran, dn]}, mtu: 9000",
+            "`ran` has an MTU of 1500, less than the 9000 of the LAG",
+        ),
+        (
+            "{mode: lacp, members: [ran, dn]}, driver: {memory: {}}",
+            "port `core`: driver beside lag",
+        ),
+    ] {
+        let text = refusal(&with_lag(lag));
+        assert!(text.contains(words) && text.contains("line 6"), "{lag}: {text}");
+    }
+    let text = with_lag("{mode: lacp, members: [ran, dn]}").replacen("port: core", "port: dn", 1);
+    assert!(refusal(&text).contains("port: `dn` is a member of `core`: name that one"));
+    let text = with_lag("{mode: lacp, members: [ran, dn]}")
+        .replace("    vlan: 200\n", "    vlan: 200\n    mirror: ran\n");
+    assert!(refusal(&text).contains("mirror: `ran` is a member of `core`"));
 }

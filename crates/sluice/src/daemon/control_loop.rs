@@ -46,6 +46,12 @@ impl ControlLoop {
         }
     }
 
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Nanos {
+        self.clock.now()
+    }
+
     /// What it drives.
     pub fn control(&mut self) -> &mut Control {
         &mut self.control

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use dpdk::Eal;
+use flow::Nanos;
 use packet::redirect::Secret;
 use records::{Directory, Recovered, Spool};
 use session::{Moved, Random};
 use tracing::{debug, error, info, warn};
+use transport::lag::LINK_POLL;
 use worker::dpdk::HostEnd;
 use worker::{Stats, Worker};
 
@@ -24,7 +26,7 @@ use super::threads::{Pace, WorkerThread};
 use crate::clock::Clock;
 use crate::config::{Config, RecordsConfig};
 use crate::ports::{self, Ports};
-use crate::upf::{Assembly, Control, Surroundings, assemble, unix_time};
+use crate::upf::{Assembly, Control, LinkNews, Surroundings, assemble, unix_time};
 
 /// How long workers have at the end to tell the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
@@ -111,7 +113,9 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
         threads: &threads,
         told_of_rates: false,
         told_of_misplaced: false,
+        links_due: Nanos::ZERO,
     };
+    served.look_at_links();
     let outcome = served
         .serve(|_| stop.load(Ordering::Relaxed))
         .and_then(|()| served.end())
@@ -251,13 +255,17 @@ struct Served<'a> {
     /// Whether it was told that SMFs ask for rates that nothing reaches.
     told_of_rates: bool,
     told_of_misplaced: bool,
+    /// When the ports' links are looked at again.
+    links_due: Nanos,
 }
 
 impl Served<'_> {
     /// The control thread's loop.
     fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
         while !is_over(self.turns.control()) {
+            self.look_at_links();
             self.turns.turn().map_err(RunError::of)?;
+            self.tell_of_links();
             self.desk.serve(self.turns.control());
             self.follow_moves();
             self.tell_of_rates();
@@ -305,6 +313,41 @@ impl Served<'_> {
             warn!(
                 "a peer sends IEs that have no place on the interface that n4.peers says it speaks: they are discarded"
             );
+        }
+    }
+
+    /// Asks the ports for their links, every few milliseconds.
+    fn look_at_links(&mut self) {
+        let now = self.turns.now();
+        if now < self.links_due {
+            return;
+        }
+        self.links_due = now + LINK_POLL;
+        for (port, up) in self.ports.links() {
+            self.turns.control().set_link(now, port, up);
+        }
+    }
+
+    fn tell_of_links(&mut self) {
+        while let Some(news) = self.turns.control().poll_link_news() {
+            let name = |port| self.ports.name(port);
+            match news {
+                LinkNews::Up(port) => info!(port = name(port), "link up"),
+                LinkNews::Down(port) => warn!(port = name(port), "link down"),
+                LinkNews::Member {
+                    lag,
+                    member,
+                    distributing: true,
+                    ..
+                } => info!(port = name(lag), member = name(member), "a member carries"),
+                LinkNews::Member {
+                    lag, member, words, ..
+                } => warn!(
+                    port = name(lag),
+                    member = name(member),
+                    "a member carries no more: {words}"
+                ),
+            }
         }
     }
 

@@ -21,9 +21,10 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// By the roles of the instances on the port.
+    /// By the roles of the instances on the port, or on the LAG that it is a member of.
     #[must_use]
     pub fn of(config: &Config, port: &PortConfig) -> Self {
+        let port = config.lag_of(&port.name.value).unwrap_or(port);
         let here = config
             .instances
             .iter()

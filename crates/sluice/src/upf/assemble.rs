@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use flow::{Nanos, Seed, WorkerId};
+use flow::{Nanos, PortId, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 use session::Random;
 use transport::Interface;
+use transport::lag::{LacpConfig, LagConfig, LagMode};
 use worker::{Budgets, ControlLink, Link, WorkerConfig, link};
 
 use super::{Balancer, Bound, Control, ControlConfig};
-use crate::config::{Bounded, Config, EchoConfig, HostConfig, UnknownInstance};
+use crate::config::{Bounded, Config, EchoConfig, HostConfig, LagModeConfig, UnknownInstance};
 
 /// Commands and events that each worker's link holds.
 const LINK_DEPTH: usize = 4_096;
@@ -70,7 +71,7 @@ pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -
         network,
         around.now,
         around.clock_unix,
-        around.interfaces,
+        (around.interfaces, &around.macs),
         random,
         links,
     );
@@ -86,6 +87,7 @@ fn worker_config(
 ) -> WorkerConfig {
     let count = config.workers.count.size();
     let mut worker = WorkerConfig::new(id, count as u16, Arc::clone(network), macs.to_vec(), seed);
+    worker.lags = config.lag_ports();
     worker.max_sessions = config.limits.sessions.size();
     // Buckets spread sessions evenly but not exactly.
     worker.own_sessions = share(config.limits.sessions.size(), count);
@@ -150,7 +152,7 @@ fn control(
     network: &Arc<Network>,
     now: Nanos,
     clock_unix: u64,
-    interfaces: Vec<Interface>,
+    (interfaces, macs): (Vec<Interface>, &[MacAddr]),
     random: Random,
     links: Vec<ControlLink>,
 ) -> Control {
@@ -161,10 +163,35 @@ fn control(
         static_neighbours: config.static_neighbours().collect(),
         max_neighbours: MAX_NEIGHBOURS,
         router_check: config.routers.check(),
+        ports: config.ports.iter().map(|port| port.name.value.clone()).collect(),
+        lags: lags(config, macs),
         random,
         balancer: balancer(config),
     };
     Control::new(now, made, links)
+}
+
+fn lags(config: &Config, macs: &[MacAddr]) -> Vec<LagConfig> {
+    let mac = |port: PortId| macs.get(port.index()).copied().unwrap_or(MacAddr::ZERO);
+    let made = |(port, lag, members): (PortId, &crate::config::LagConfig, Vec<PortId>)| {
+        let settings = lag.lacp.as_ref().map(|lacp| lacp.value).unwrap_or_default();
+        let mode = match lag.mode {
+            LagModeConfig::Balance => LagMode::Balance,
+            LagModeConfig::ActiveBackup => LagMode::ActiveBackup,
+            LagModeConfig::Lacp => LagMode::Lacp(LacpConfig {
+                fast: settings.fast,
+                system_priority: settings.system_priority.value() as u16,
+                key: settings.key.map_or(port.0 + 1, |key| key.value() as u16),
+            }),
+        };
+        LagConfig {
+            port,
+            mode,
+            mac: mac(port),
+            members: members.into_iter().map(|member| (member, mac(member))).collect(),
+        }
+    };
+    config.lags().map(made).collect()
 }
 
 fn balancer(config: &Config) -> Option<Balancer> {

@@ -13,6 +13,7 @@ use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, SessionEvent, Transmit};
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{GtpuPath, KeepNothing, MoveFault, Moved, Random};
+use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
 use worker::{ApplyError, Command, ControlLink, Event};
 
@@ -20,6 +21,7 @@ use super::balance::{Balancer, Load};
 use super::echo;
 use super::leases::Leases;
 use super::ledger::Recorder;
+use super::links::Links;
 use super::neighbours::SharedNeighbours;
 use super::views::Questions;
 use super::words::{command, fault};
@@ -46,6 +48,10 @@ pub struct ControlConfig {
     pub max_neighbours: usize,
     /// Time between two questions to a router of a static route.
     pub router_check: Duration,
+    /// The names of the ports, by their ids.
+    pub ports: Vec<String>,
+    /// The ports that are made of others.
+    pub lags: Vec<LagConfig>,
     /// Where identifiers come from.
     pub random: Random,
     /// Who moves buckets from busy workers to idle ones; `None`: they move by hand only.
@@ -80,6 +86,7 @@ pub struct Control {
     pub(super) endpoint: Endpoint,
     pub(super) network: Arc<Network>,
     pub(super) neighbours: SharedNeighbours,
+    pub(super) links: Links,
     intake: Intake,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
@@ -124,6 +131,7 @@ impl Control {
             endpoint,
             intake: Intake::new(IntakeLimits::default()),
             network: config.network,
+            links: Links::new(config.ports, config.lags),
             neighbours,
             peers,
             balancer: config.balancer,
@@ -197,6 +205,7 @@ impl Control {
         busy |= self.lease(now);
         busy |= self.send_effects();
         busy |= self.make_records();
+        busy |= self.follow_lags(now);
         busy |= self.send_echoes(now);
         busy |= self.send_neighbours(now);
         self.peers.iter_mut().for_each(Peer::flush);
@@ -209,7 +218,8 @@ impl Control {
         let neighbours = self.neighbours.at(now).neighbours.poll_timeout();
         let balancer = self.balancer.as_ref().map(Balancer::poll_timeout);
         let leases = self.leases.poll_timeout();
-        [self.endpoint.poll_timeout(), neighbours, balancer, leases]
+        let lags = self.links.poll_timeout();
+        [self.endpoint.poll_timeout(), neighbours, balancer, leases, lags]
             .into_iter()
             .flatten()
             .min()
@@ -325,6 +335,7 @@ impl Control {
                     .neighbours
                     .heard(now, instance, address, mac, how);
             }
+            Event::Lacp { member, pdu } => self.handle_lacp(now, member, &pdu),
             Event::Resolve { instance, address } => {
                 // A full table has its own count in the worker: the packets wait in vain, or are dropped as
                 // `no_neighbour`.
@@ -410,6 +421,18 @@ impl Control {
         if let Some(peer) = self.peers.get_mut(usize::from(to.0)) {
             peer.send(command);
         }
+    }
+
+    /// Sends a command to the first worker, which does what any of them could.
+    pub(super) fn send_first(&mut self, command: Command) {
+        if let Some(first) = self.peers.first_mut() {
+            first.send(command);
+        }
+    }
+
+    /// Sends a command to every worker.
+    pub(super) fn send_all(&mut self, command: impl Fn() -> Command) {
+        self.peers.iter_mut().for_each(|peer| peer.send(command()));
     }
 
     /// The worker of each bucket.

@@ -1,5 +1,6 @@
 //! Tests of the one-thread world, and of the program beside it, in one program: it is compiled and linked once.
 
+mod lag;
 mod operator;
 mod policers;
 mod records;

@@ -4,7 +4,7 @@
 use flow::{AdjacencyId, Nanos};
 use rules::network::multipath::{self, GroupId, PATHS, next_of};
 
-use super::{AdjacencyChange, Neighbours, adjacency};
+use super::{AdjacencyChange, Neighbours};
 use crate::adjacencies::Paths;
 
 /// All groups, by [`GroupId`].
@@ -76,7 +76,7 @@ impl Neighbours {
             }
             let way = router.and_then(|router| {
                 let entry = self.entry(router)?;
-                Some(adjacency(entry, self.interface(entry.instance)?))
+                Some(self.way(entry, self.interface(entry.instance)?))
             });
             self.changes.push_back(AdjacencyChange {
                 id: self.groups.slots.slot(id, path),
@@ -209,6 +209,22 @@ mod tests {
         assert_eq!(trial.shares(), [32, 32, 0]);
         trial.run(200..300, &[]);
         assert_eq!(trial.shares(), [0, 0, 64]);
+    }
+
+    #[test]
+    fn routers_of_a_link_that_is_down_are_silent_at_once() {
+        let mut trial = Trial::new();
+        trial.run(0..20, &[2, 3]);
+        let port = flow::PortId(0);
+        trial.table.set_link(Nanos::from_millis(2000), port, false);
+        trial.run(20..21, &[]);
+        assert_eq!(trial.shares(), [0, 0, 64]);
+        trial.run(21..100, &[2, 3]);
+        assert_eq!(trial.shares(), [0, 0, 64], "nobody is asked while it is");
+        trial.table.set_link(Nanos::from_millis(10_000), port, true);
+        // At once, not when their time would have come.
+        trial.run(100..101, &[2, 3]);
+        assert_eq!(trial.shares(), [32, 32, 0]);
     }
 
     #[test]

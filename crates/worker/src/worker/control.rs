@@ -77,6 +77,10 @@ impl<I: Io> Worker<I> {
                     .answer(&mut self.stats, Event::SharedDemand { demand });
             }
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
+            Command::Lag { port, share } => {
+                let way = self.lags.set(port, share);
+                self.outgoing.lead(port, way);
+            }
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }

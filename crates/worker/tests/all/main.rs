@@ -12,6 +12,7 @@ mod dropped;
 mod fragments;
 mod host;
 mod inactivity;
+mod lag;
 mod oracle;
 mod oracle_nat;
 mod overload;

@@ -8,7 +8,7 @@ use session::Seid;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::api::{AssociationList, SessionDetail, SessionList};
+use crate::api::{AssociationList, PortList, SessionDetail, SessionList};
 use crate::upf::{Control, NotShown, SessionQuery};
 
 /// Questions that wait for Control's thread at most.
@@ -36,6 +36,9 @@ enum Question {
     Session {
         seid: Seid,
         reply: oneshot::Sender<Shown>,
+    },
+    Ports {
+        reply: oneshot::Sender<PortList>,
     },
 }
 
@@ -109,6 +112,14 @@ impl Inquiry {
         self.ask(make).await
     }
 
+    /// The ports and their links.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub async fn ports(&self) -> Result<PortList, Silent> {
+        self.ask(|reply| Question::Ports { reply }).await
+    }
+
     /// A session in full.
     ///
     /// # Errors
@@ -154,6 +165,9 @@ impl Desk {
             } => {
                 let _ = reply.send(control.view_sessions(&query, after, most));
             }
+            Question::Ports { reply } => {
+                let _ = reply.send(control.view_ports());
+            }
             Question::Session { seid, reply } => {
                 self.forget_those_gone(control);
                 match control.show_session(seid) {
@@ -183,6 +197,7 @@ impl Question {
             Self::Associations { reply, .. } => reply.is_closed(),
             Self::Sessions { reply, .. } => reply.is_closed(),
             Self::Session { reply, .. } => reply.is_closed(),
+            Self::Ports { reply } => reply.is_closed(),
         }
     }
 }

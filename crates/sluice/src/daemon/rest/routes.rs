@@ -16,7 +16,9 @@ use super::super::records::RecordsView;
 use super::super::threads::Published;
 use super::desk::Inquiry;
 use super::query::{self, Pairs};
-use crate::api::{self, AssociationList, Problem, RecordsStatus, Runtime, SessionDetail, SessionList};
+use crate::api::{
+    self, AssociationList, PortList, Problem, RecordsStatus, Runtime, SessionDetail, SessionList,
+};
 use crate::upf::NotShown;
 
 /// Where answers come from.
@@ -66,6 +68,7 @@ struct Document;
 fn routes() -> OpenApiRouter<Service> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(runtime))
+        .routes(routes!(ports))
         .routes(routes!(associations))
         .routes(routes!(sessions))
         .routes(routes!(session))
@@ -112,6 +115,20 @@ fn pairs(asked: Asked) -> Result<Pairs, Problem> {
 async fn runtime(State(service): State<Service>) -> Json<Runtime> {
     let stats: Vec<_> = service.workers.iter().map(Published::read).collect();
     Json(Runtime::of(&stats).with_hosts(service.hosts.read()))
+}
+
+/// The ports: their links, the members of LAGs, what passed.
+#[utoipa::path(
+    get,
+    path = "/v1/ports",
+    responses(
+        (status = 200, body = PortList),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions"),
+    )
+)]
+async fn ports(State(service): State<Service>) -> Answer<PortList> {
+    let stats: Vec<_> = service.workers.iter().map(Published::read).collect();
+    Ok(Json(service.inquiry.ports().await?.with_counts(&stats)))
 }
 
 /// PFCP associations, a page at a time.
