@@ -145,6 +145,7 @@ impl Ports {
         let mut start = StartConfig::new(workers, &self.pool);
         start.rx_descriptors = descriptors as u16;
         start.tx_descriptors = descriptors as u16;
+        start.mtu = mtu(config);
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);
@@ -212,6 +213,14 @@ impl Ports {
     pub fn take_peers(&mut self) -> Vec<MemoryPeer> {
         std::mem::take(&mut self.peers)
     }
+}
+
+/// The MTU that a port is asked for. Packet sockets have none: their frames are of one size, which the configuration
+/// heeds. What nearly every port has is not asked for: not all drivers can be.
+fn mtu(config: &PortConfig) -> Option<u16> {
+    let mtu = config.mtu.value() as u16;
+    let is_asked = mtu != 1500 && !matches!(config.driver, Driver::AfPacket { .. });
+    is_asked.then_some(mtu)
 }
 
 fn spec(driver: &Driver, queues: u16) -> Result<PortSpec, dpdk::Error> {

@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use flow::{AdjacencyId, InstanceId, PortId};
 use hashbrown::HashMap;
 use packet::{MacAddr, VlanId, ipv4, ipv6};
+use rules::network::Fragmentation;
 use rules::network::multipath::{GroupId, PATHS, Spread};
 
 use crate::AdjacencyChange;
@@ -31,6 +32,8 @@ pub struct Interface {
     pub ipv6: Option<std::net::Ipv6Addr>,
     /// The largest IP packet on the link, octets.
     pub mtu: u16,
+    /// What becomes of packets that are longer.
+    pub fragmentation: Fragmentation,
 }
 
 impl Interface {
@@ -61,6 +64,7 @@ pub struct Adjacency {
     mtu: u16,
     length: u8,
     state: State,
+    fragmentation: Fragmentation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +95,7 @@ impl Adjacency {
             mtu: interface.mtu,
             length,
             state: State::Resolved,
+            fragmentation: interface.fragmentation,
         }
     }
 
@@ -111,6 +116,7 @@ impl Adjacency {
         mtu: 0,
         length: 12,
         state: State::Absent,
+        fragmentation: Fragmentation::Inner,
     };
 
     /// A neighbour of `interface` that is not known yet, or not any more.
@@ -137,6 +143,11 @@ impl Adjacency {
     #[inline(always)]
     pub fn mtu(&self) -> u16 {
         self.mtu
+    }
+
+    /// What becomes of packets that are longer.
+    pub fn fragmentation(&self) -> Fragmentation {
+        self.fragmentation
     }
 
     /// Destination, source and VLAN tag: 12 or 16 octets; the EtherType comes next.
@@ -243,6 +254,7 @@ mod tests {
             broadcast: None,
             ipv6: None,
             mtu: 1500,
+            fragmentation: Fragmentation::Inner,
         }
     }
 

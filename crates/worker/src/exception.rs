@@ -38,6 +38,9 @@ impl Exceptions<'_> {
             if !descriptor.is_open() || descriptor.kind.is_user() {
                 continue;
             }
+            if buf.is_chained() {
+                buf.gather(buf.len());
+            }
             descriptor.fate = match self.one(buf, descriptor) {
                 Ok(true) => {
                     self.stats.answered += 1;

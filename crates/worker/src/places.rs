@@ -156,6 +156,7 @@ pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
         broadcast: instance.broadcast(),
         ipv6: instance.ipv6.map(|(address, _)| address),
         mtu: instance.mtu,
+        fragmentation: instance.fragmentation,
     }
 }
 
@@ -193,6 +194,7 @@ pub(crate) mod tests {
             broadcast: None,
             ipv6: None,
             mtu: 1500,
+            fragmentation: rules::network::Fragmentation::Inner,
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct PortConfig {
     pub name: Spanned<String>,
     /// Where its packets come from.
     pub driver: Driver,
-    /// Largest IP packet, octets; 1500.
+    /// Largest IP packet, octets; 1500. On packet sockets at most 1900.
     #[serde(default = "PortConfig::default_mtu")]
     pub mtu: Bounded<1280, 9_216>,
     /// Descriptors of each receive and transmit ring; 1024.
