@@ -1,5 +1,6 @@
-//! Any sequence of frames at a worker with a session. The input is a list of port (1 octet), length (1 octet, in units
-//! of 8 octets) and so many octets; the first octets of a frame are made to be for us, so that it gets further in.
+//! Any sequence of frames at a worker with a session. The input is a list of port (1 octet: the upper half says how long
+//! the parts of a chained buffer are, in units of 16 octets, 0 for one part), length (1 octet, in units of 8 octets) and
+//! so many octets; the first octets of a frame are made to be for us, so that it gets further in.
 #![no_main]
 
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use rules::image::SessionChange;
 use rules::model::OuterHeaderCreation;
 use rules::testing::{self, GNB, NumberedHops};
 use worker::mem::{MemBuf, Wires};
-use worker::{Command, Worker, WorkerConfig, link};
+use worker::{Command, FragmentLimits, ReassemblyLimits, Worker, WorkerConfig, link};
 
 fuzz_target!(|input: &[u8]| {
     let network = Arc::new(testing::network());
@@ -21,6 +22,7 @@ fuzz_target!(|input: &[u8]| {
     let mut config = WorkerConfig::new(WorkerId(0), 1, Arc::clone(&network), macs.clone(), Seed([1, 2]));
     (config.max_sessions, config.own_sessions) = (16, 16);
     (config.max_flows_v4, config.max_flows_v6, config.max_adjacencies) = (1_024, 1_024, 64);
+    (config.fragments, config.reassembly) = (FragmentLimits::default(), ReassemblyLimits::default());
     let (wires, mut ios) = Wires::new(1, ports, 64);
     let (mut control, end) = link(64, 64);
     let mut worker = Worker::new(config, ios.remove(0), end).expect("memory");
@@ -34,14 +36,16 @@ fuzz_target!(|input: &[u8]| {
     let mut now = Nanos(1);
     let mut rest = input;
     while let Some((&[port, length], tail)) = rest.split_first_chunk::<2>() {
-        let (port, length) = (usize::from(port) % ports, (usize::from(length) * 8).min(tail.len()));
+        let part = usize::from(port >> 4) * 16;
+        let (port, length) = (usize::from(port & 15) % ports, (usize::from(length) * 8).min(tail.len()));
         let (octets, after) = tail.split_at(length);
         rest = after;
         let mut frame = octets.to_vec();
         if let Some(destination) = frame.get_mut(..6) {
             destination.copy_from_slice(&macs[port].0);
         }
-        let _ = wires.to(WorkerId(0), PortId(port as u16)).push(MemBuf::new(&frame));
+        let buf = if part == 0 { MemBuf::new(&frame) } else { MemBuf::chained(&frame, part) };
+        let _ = wires.to(WorkerId(0), PortId(port as u16)).push(buf);
         now = Nanos(now.0 + 1_000_000);
         worker.poll(now);
         for port in 0..ports {

@@ -283,6 +283,71 @@ impl Mbuf {
         true
     }
 
+    /// Cuts the packet down to `len` octets; segments behind them go back to their pool. False, and no change, when it
+    /// has fewer.
+    #[must_use]
+    pub fn truncate(&mut self, len: usize) -> bool {
+        let head = self.raw();
+        let Some(surplus) = self.len().checked_sub(len) else {
+            return false;
+        };
+        if surplus <= usize::from(self.last().data_len()) && (surplus == 0 || !self.is_chained()) {
+            return self.trim(surplus);
+        }
+        let (mut segment, mut left, mut count) = (head, len, 1);
+        while left > usize::from(segment.data_len()) {
+            left -= usize::from(segment.data_len());
+            let Some(next) = NonNull::new(segment.next()) else {
+                return false;
+            };
+            (segment, count) = (Raw(next), count + 1);
+        }
+        segment.set_data_len(left as u16);
+        let behind = NonNull::new(segment.next());
+        segment.set_next(ptr::null_mut());
+        head.set_nb_segs(count);
+        head.set_pkt_len(len as u32);
+        if let Some(behind) = behind {
+            // SAFETY: the segments behind belonged to this packet alone, and no longer do; their pool lives on.
+            unsafe { sys::shim_mbuf_free(behind.as_ptr()) };
+        }
+        true
+    }
+
+    /// Moves octets from the segments behind into the first, until it has `n`; segments that are empty then go back to
+    /// their pool. False, and no change, when the first has no room for them or the packet has fewer.
+    pub fn pull_up(&mut self, n: usize) -> bool {
+        let head = self.raw();
+        let Some(mut missing) = n.checked_sub(usize::from(head.data_len())) else {
+            return true;
+        };
+        if missing > head.tailroom() || n > self.len() {
+            return false;
+        }
+        while missing > 0 {
+            let Some(next) = NonNull::new(head.next()).map(Raw) else {
+                return false;
+            };
+            let octets = missing.min(usize::from(next.data_len()));
+            let end = head.data_ptr().wrapping_add(usize::from(head.data_len()));
+            // SAFETY: `octets` lie in the next segment and, as the tailroom was checked, behind the first one's end in
+            // its buffer; two buffers do not overlap, and the exclusive borrow of the only owner keeps others away.
+            unsafe { ptr::copy_nonoverlapping(next.data_ptr(), end, octets) };
+            head.set_data_len(head.data_len() + octets as u16);
+            next.set_data_off(next.data_off() + octets as u16);
+            next.set_data_len(next.data_len() - octets as u16);
+            missing -= octets;
+            if next.data_len() == 0 {
+                head.set_next(next.next());
+                head.set_nb_segs(head.nb_segs() - 1);
+                next.set_next(ptr::null_mut());
+                // SAFETY: the empty segment belonged to this packet alone, and no longer does; its pool lives on.
+                unsafe { sys::shim_mbuf_free(next.0.as_ptr()) };
+            }
+        }
+        true
+    }
+
     /// Puts `tail` behind this packet, without copying; gives it back when the chain would have more segments
     /// than DPDK counts.
     pub fn chain(&mut self, tail: Mbuf) -> Result<(), Mbuf> {

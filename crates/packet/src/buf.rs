@@ -4,6 +4,7 @@
 //! a chain. [`VecBuf`] is the same over a vector, for tests, the simulator and slow replies. Neither knows the port.
 
 use crate::DropReason;
+use crate::checksum::Sum;
 
 /// A packet in a buffer whose headers are contiguous and whose payload may be chained.
 pub trait PacketBuf {
@@ -38,6 +39,56 @@ pub trait PacketBuf {
     /// Octets that [`prepend`](Self::prepend) can put before the packet.
     fn headroom(&self) -> usize;
 
+    /// Octets that [`append`](Self::append) can put behind the packet.
+    fn tailroom(&self) -> usize;
+
+    /// Puts `tail` behind the packet: where buffers chain, without copying.
+    ///
+    /// # Errors
+    /// `tail`, and no change, where the packet would be too long.
+    fn link(&mut self, tail: Self) -> Result<(), Self>
+    where
+        Self: Sized;
+
+    /// Makes the first `n` octets of a chained packet contiguous. False when the first part has no room for them, or the
+    /// packet has fewer; the packet is the same in any case.
+    fn gather(&mut self, n: usize) -> bool {
+        n <= self.data().len()
+    }
+
+    /// Gives the parts of the packet in their order: one, unless it is chained.
+    fn for_each_part(&self, visit: &mut dyn FnMut(&[u8])) {
+        visit(self.data());
+    }
+
+    /// Copies octets from `offset` on, whatever parts they are in; false when the packet ends before `out` is full.
+    fn copy_to(&self, offset: usize, out: &mut [u8]) -> bool {
+        let (mut skip, mut done) = (offset, 0);
+        self.for_each_part(&mut |part| {
+            let from = part.get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(part.len());
+            let octets = from.len().min(out.len() - done);
+            out[done..done + octets].copy_from_slice(&from[..octets]);
+            done += octets;
+        });
+        done == out.len()
+    }
+
+    /// The sum over the octets from `offset` on, for checksums.
+    fn sum_from(&self, offset: usize) -> Sum {
+        let (mut skip, mut sum) = (offset, Sum::default());
+        self.for_each_part(&mut |part| {
+            sum = sum.bytes(part.get(skip..).unwrap_or_default());
+            skip = skip.saturating_sub(part.len());
+        });
+        sum
+    }
+
+    /// Whether the packet lies in more than one part.
+    fn is_chained(&self) -> bool {
+        self.data().len() < self.len()
+    }
+
     /// Leaves `len` octets from `offset` on, and puts `head` octets before them, whose content is not defined. Gives
     /// the first part: these, and what follows them contiguously.
     ///
@@ -52,6 +103,29 @@ pub trait PacketBuf {
         self.prepend(head).ok_or(DropReason::NoHeadroom)?;
         Ok(self.data_mut())
     }
+}
+
+/// Copies `octets` of `packet`, from `from` on, behind `to`; what finds no room there goes on in buffers that `alloc`
+/// gives. `None`, and `to` is of no use, where there are none, or the packet has fewer octets.
+pub fn copy_behind<B: PacketBuf>(
+    to: &mut B,
+    packet: &B,
+    (from, octets): (usize, usize),
+    alloc: &mut dyn FnMut() -> Option<B>,
+) -> Option<()> {
+    let first = octets.min(to.tailroom());
+    packet.copy_to(from, to.append(first)?).then_some(())?;
+    let mut done = first;
+    while done < octets {
+        let mut part = alloc()?;
+        let more = (octets - done).min(part.tailroom());
+        packet.copy_to(from + done, part.append(more)?).then_some(())?;
+        done += more;
+        if more == 0 || to.link(part).is_err() {
+            return None;
+        }
+    }
+    Some(())
 }
 
 /// A packet in a vector of its own, with headroom.
@@ -129,6 +203,20 @@ impl PacketBuf for VecBuf {
 
     fn headroom(&self) -> usize {
         self.start
+    }
+
+    fn tailroom(&self) -> usize {
+        Self::MAX_LEN.saturating_sub(self.len())
+    }
+
+    fn link(&mut self, tail: Self) -> Result<(), Self> {
+        match self.append(tail.len()) {
+            Some(room) => {
+                room.copy_from_slice(tail.data());
+                Ok(())
+            }
+            None => Err(tail),
+        }
     }
 }
 

@@ -125,7 +125,7 @@ drop_reasons! {
     NoNeighbour, "no_neighbour", "RFC 1122 §2.3.2.2, RFC 4861 §7.2.2",
         "The next hop's link layer address is not known (yet).";
     Fragment, "fragment", "RFC 1122 §3.3.2",
-        "The packet is a fragment and cannot be handled as one.";
+        "The packet is a fragment for this node and of nothing that is put together here.";
     ForeignErrorIndication, "foreign_error_indication", "TS 29.281 §7.3.1",
         "The Error Indication is about a tunnel to another node than its sender.";
     // Session.
@@ -181,9 +181,11 @@ drop_reasons! {
     HostQueueFull, "host_queue_full", "local policy",
         "The packet is for the host's own network stack, whose queue is full.";
     FragmentsFull, "fragments_full", "local policy",
-        "The packet is a fragment that came before its first one, and there is no room to wait.";
+        "The packet is a fragment that has to wait for others, and there is no room to wait.";
     FragmentTimeout, "fragment_timeout", "RFC 791 §3.2, RFC 8200 §4.5",
-        "The packet is a fragment that waited for its first one, which did not come in time.";
+        "The packet is a fragment that waited for others, which did not come in time.";
+    BadFragment, "bad_fragment", "RFC 5722 §4, RFC 8200 §4.5",
+        "The packet is a fragment of GTP-U that no sender makes, came twice, or overlaps another of its datagram.";
     FlowTableFull, "flow_table_full", "local policy",
         "The flow table has no room and the packet cannot go without an entry.";
     InboxFull, "inbox_full", "local policy",

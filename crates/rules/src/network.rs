@@ -55,6 +55,22 @@ impl Roles {
     }
 }
 
+/// What becomes of user packets that are longer than their way out allows and that may be fragmented: IPv4 without
+/// "don't fragment". The senders of others are told how long packets may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Fragmentation {
+    /// The user packet is fragmented, and each fragment goes into the tunnel for itself: the UE or the host puts them
+    /// together, and no GTP-U peer has to (TS 29.281 §4.2.2: fragments of outer packets are to be avoided).
+    #[default]
+    Inner,
+    /// The outer packet is, IPv4 or IPv6: the GTP-U peer puts it together. What leaves without a tunnel is fragmented as
+    /// with `Inner`.
+    Outer,
+    /// They are dropped.
+    Never,
+}
+
 /// A static route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
@@ -93,6 +109,8 @@ pub struct Instance {
     pub mirror: Option<PortId>,
     /// What becomes of packets from UE to UE.
     pub hairpin: Hairpin,
+    /// What becomes of packets that are too long to leave here.
+    pub fragmentation: Fragmentation,
 }
 
 impl Instance {
@@ -527,6 +545,7 @@ mod tests {
             dscp: None,
             mirror: None,
             hairpin: Hairpin::Router,
+            fragmentation: Fragmentation::Inner,
         }
     }
 

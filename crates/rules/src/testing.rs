@@ -27,7 +27,9 @@ use crate::model::{
     SourceInterface, UeIpAddress, Urr, UrrId, UrrIds,
 };
 use crate::network::multipath::{GroupId, PATHS};
-use crate::network::{EventLogic, Hairpin, Instance, InstanceId, Network, PortId, Roles, Route, VrfId};
+use crate::network::{
+    EventLogic, Fragmentation, Hairpin, Instance, InstanceId, Network, PortId, Roles, Route, VrfId,
+};
 
 /// The access side: 10.0.3.1/24, 2001:db8:3::1/64, and routers to all gNBs.
 pub const N3: InstanceId = InstanceId(0);
@@ -56,6 +58,11 @@ pub const UE_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0x45, 2, 0, 0, 0, 0);
 
 /// A network with N3, N6, N9 and a second N6; see the constants.
 pub fn network() -> Network {
+    network_with(|_| {})
+}
+
+/// The same, with something else about its instances.
+pub fn network_with(edit: impl Fn(&mut Instance)) -> Network {
     let n3 = instance(
         N3,
         "access",
@@ -92,7 +99,9 @@ pub fn network() -> Network {
         &[("0.0.0.0/0", "10.1.6.254")],
     );
     other.vrf = VrfId(1);
-    let network = Network::new(vec![n3, n6, n9, other]);
+    let mut instances = vec![n3, n6, n9, other];
+    instances.iter_mut().for_each(edit);
+    let network = Network::new(instances);
     let network = network.and_then(|network| network.with_events(events()));
     network.expect("a network without contradictions")
 }
@@ -129,6 +138,7 @@ fn instance(
         dscp: None,
         mirror: None,
         hairpin: Hairpin::Router,
+        fragmentation: Fragmentation::Inner,
     }
 }
 

@@ -349,6 +349,7 @@ mod tests {
             dscp: None,
             mirror: None,
             hairpin: rules::network::Hairpin::Router,
+            fragmentation: rules::network::Fragmentation::Inner,
         };
         Network::new(vec![instance]).unwrap()
     }

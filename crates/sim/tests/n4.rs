@@ -42,6 +42,7 @@ fn network() -> Arc<Network> {
         dscp: None,
         mirror: None,
         hairpin: rules::network::Hairpin::Router,
+        fragmentation: rules::network::Fragmentation::Inner,
     };
     let n6 = Ipv4Addr::new(198, 51, 100, 1);
     let instances = vec![

@@ -164,6 +164,7 @@ impl Ports {
         start.rx_descriptors = descriptors as u16;
         start.tx_descriptors = descriptors as u16;
         start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
+        start.mtu = mtu(config);
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);
@@ -300,6 +301,14 @@ impl LinkSource {
 fn has_carrier(carrier: &File) -> bool {
     let mut digit = [0];
     matches!(carrier.read_at(&mut digit, 0), Ok(1)) && digit == *b"1"
+}
+
+/// The MTU that a port is asked for. Packet sockets have none: their frames are of one size, which the configuration
+/// heeds. What nearly every port has is not asked for: not all drivers can be.
+fn mtu(config: &PortConfig) -> Option<u16> {
+    let mtu = config.mtu.value() as u16;
+    let is_asked = mtu != 1500 && !matches!(config.driver, Some(Driver::AfPacket { .. }));
+    is_asked.then_some(mtu)
 }
 
 fn spec(driver: &Driver, queues: u16) -> Result<PortSpec, dpdk::Error> {

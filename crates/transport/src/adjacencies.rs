@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use flow::{AdjacencyId, InstanceId, PortId};
 use hashbrown::HashMap;
 use packet::{MacAddr, VlanTags, ipv4, ipv6};
+use rules::network::Fragmentation;
 use rules::network::multipath::{GroupId, PATHS, Spread};
 
 use crate::AdjacencyChange;
@@ -31,6 +32,8 @@ pub struct Interface {
     pub ipv6: Option<std::net::Ipv6Addr>,
     /// The largest IP packet on the link, octets.
     pub mtu: u16,
+    /// What becomes of packets that are longer.
+    pub fragmentation: Fragmentation,
 }
 
 impl Interface {
@@ -66,6 +69,7 @@ pub struct Adjacency {
     mtu: u16,
     length: u8,
     state: State,
+    fragmentation: Fragmentation,
 }
 
 const _: () = assert!(size_of::<Adjacency>() == 32);
@@ -95,6 +99,7 @@ impl Adjacency {
             mtu: interface.mtu,
             length,
             state: State::Resolved,
+            fragmentation: interface.fragmentation,
         }
     }
 
@@ -115,6 +120,7 @@ impl Adjacency {
         mtu: 0,
         length: 12,
         state: State::Absent,
+        fragmentation: Fragmentation::Inner,
     };
 
     /// A neighbour of `interface` that is not known yet, or not any more.
@@ -141,6 +147,11 @@ impl Adjacency {
     #[inline(always)]
     pub fn mtu(&self) -> u16 {
         self.mtu
+    }
+
+    /// What becomes of packets that are longer.
+    pub fn fragmentation(&self) -> Fragmentation {
+        self.fragmentation
     }
 
     /// Destination, source and tags: 12, 16 or 20 octets; the EtherType comes next.
@@ -249,6 +260,7 @@ mod tests {
             broadcast: None,
             ipv6: None,
             mtu: 1500,
+            fragmentation: Fragmentation::Inner,
         }
     }
 

@@ -164,6 +164,7 @@ mod tests {
             broadcast: None,
             ipv6: Some("2001:db8::1".parse().expect("an address")),
             mtu: 1500,
+            fragmentation: rules::network::Fragmentation::Inner,
         }
     }
 

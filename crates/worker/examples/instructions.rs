@@ -79,6 +79,20 @@ impl PacketBuf for Buf {
         self.start
     }
 
+    fn tailroom(&self) -> usize {
+        self.bytes.len() - self.end
+    }
+
+    fn link(&mut self, tail: Self) -> Result<(), Self> {
+        match self.append(tail.len()) {
+            Some(room) => {
+                room.copy_from_slice(tail.data());
+                Ok(())
+            }
+            None => Err(tail),
+        }
+    }
+
     #[inline]
     fn reframe(&mut self, offset: usize, len: usize, head: usize) -> Result<&mut [u8], DropReason> {
         let start = self.start + offset;

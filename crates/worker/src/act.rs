@@ -31,8 +31,8 @@ use crate::special::{self, EgressMark, Extended};
 use crate::tx::take_back;
 
 /// What the stage works with.
-pub(crate) struct Act<'a> {
-    pub ways: Ways<'a>,
+pub(crate) struct Act<'a, B> {
+    pub ways: Ways<'a, B>,
     pub blocks: &'a mut Blocks,
     pub images: Images<'a>,
     pub chain: &'a mut Chain,
@@ -88,16 +88,11 @@ impl Plan {
     };
 }
 
-impl Act<'_> {
+impl<B: PacketBuf + Ingress> Act<'_, B> {
     /// Does with each packet of a burst what its verdict says. Whether any of them is to wait, or may, or is to be
     /// told of, or redirected.
     #[inline(never)]
-    pub fn act<B: PacketBuf + Ingress>(
-        &mut self,
-        burst: &mut [B],
-        descriptors: &mut [Descriptor],
-        keys: &Keys,
-    ) -> bool {
+    pub fn act(&mut self, burst: &mut [B], descriptors: &mut [Descriptor], keys: &Keys) -> bool {
         let mut buffers = false;
         for (place, (buf, descriptor)) in burst.iter_mut().zip(&mut *descriptors).enumerate() {
             let plan = &mut self.plans[place % BURST];
@@ -109,7 +104,7 @@ impl Act<'_> {
                 _ if !descriptor.verdict.is_some() => Err(DropReason::NoMatchingPdr),
                 Kind::Relayed => self.relay(buf, descriptor).map(Fate::Send),
                 _ => self
-                    .plan::<false>(descriptor, (place, keys))
+                    .plan::<false>(buf, descriptor, (place, keys))
                     .and_then(|port| match port {
                         Some(port) => Ok(Fate::Send(port)),
                         None => {
@@ -127,7 +122,7 @@ impl Act<'_> {
 
     /// Puts into each packet's buffer what its plan says.
     #[inline(never)]
-    fn rewrite<B: PacketBuf>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
+    fn rewrite(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
         for ((buf, descriptor), plan) in burst.iter_mut().zip(descriptors).zip(self.plans.iter()) {
             if plan.way == Way::None {
                 continue;
@@ -165,7 +160,7 @@ impl Act<'_> {
     /// A packet that `plan` does not take: it may only need a DSCP by its QoS flow, or to be counted before QoS.
     #[cold]
     #[inline(never)]
-    fn unusual<B: PacketBuf + Ingress>(
+    fn unusual(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
@@ -174,7 +169,7 @@ impl Act<'_> {
         self.count_before_qos(buf, descriptor);
         let planned = match self.counts_by_look(&descriptor.verdict) {
             true => None,
-            false => self.plan::<true>(descriptor, (place, keys))?,
+            false => self.plan::<true>(buf, descriptor, (place, keys))?,
         };
         let Some(port) = planned else {
             return self.uncommon(buf, descriptor, (place, keys));
@@ -194,7 +189,7 @@ impl Act<'_> {
 
     /// Counts a packet in those of its URRs that measure before QoS enforcement, once: what has waited was counted when
     /// it came.
-    fn count_before_qos<B: Ingress>(&mut self, buf: &B, descriptor: &Descriptor) {
+    fn count_before_qos(&mut self, buf: &B, descriptor: &Descriptor) {
         if let Ok(mut block) = live(self.blocks, &descriptor.verdict)
             && !buf.ingress().has_waited()
         {
@@ -231,6 +226,7 @@ impl Act<'_> {
     #[inline(always)]
     fn plan<const UNUSUAL: bool>(
         &mut self,
+        buf: &B,
         descriptor: &Descriptor,
         (place, keys): (usize, &Keys),
     ) -> Result<Option<PortId>, DropReason> {
@@ -264,7 +260,8 @@ impl Act<'_> {
         let between = keys.between(place, descriptor.family);
         let id = self.ways.next_hop(&block, &forward, between)?;
         let adjacency = self.ways.adjacent(id)?;
-        self.ways.check_size(place, (outer, octets), adjacency.mtu())?;
+        let at = (buf, descriptor.offset);
+        self.ways.check_size(place, (outer, octets), adjacency, at)?;
         let is_counted = match UNUSUAL {
             false => self.ways.count_unhalted(&mut block, verdict, octets),
             true => self.ways.count(&mut block, verdict, octets),

@@ -7,7 +7,9 @@ use flow::{Nanos, Seed, WorkerId};
 use packet::MacAddr;
 use rules::network::Network;
 
-use crate::{Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, LagPorts};
+use crate::{
+    Budgets, BufferLimits, FlowLimits, FragmentLimits, HostRates, IdleTimes, LagPorts, ReassemblyLimits,
+};
 
 /// How one worker is to work. Everything is fixed from its start.
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ pub struct WorkerConfig {
     pub flow_limits: FlowLimits,
     /// What is done for fragments of user packets. Default: each is decided by itself.
     pub fragments: FragmentLimits,
+    /// What is kept of GTP-U packets that come in fragments. Default: nothing, they are dropped.
+    pub reassembly: ReassemblyLimits,
     /// What is kept for FARs that buffer. Default: nothing, they drop.
     pub buffers: BufferLimits,
     /// Commands applied in one poll. Default 32.
@@ -131,6 +135,7 @@ impl WorkerConfig {
             slow_share_percent: 100,
             flow_limits: FlowLimits::default(),
             fragments: FragmentLimits::OFF,
+            reassembly: ReassemblyLimits::OFF,
             buffers: BufferLimits::OFF,
             commands_per_poll: 32,
             idle: IdleTimes::default(),

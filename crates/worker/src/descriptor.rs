@@ -31,6 +31,10 @@ pub(crate) enum Fate {
     Send(PortId),
     /// To the host's own network stack.
     Host(Urgency),
+    /// Sent in fragments.
+    Split(PortId),
+    /// Kept until the datagram that it is a fragment of is together.
+    Reassemble,
     /// Kept until the first fragment of its datagram comes; it belongs to this session.
     Hold(SessionIndex),
     /// Kept until its FAR says otherwise.
@@ -324,6 +328,10 @@ impl Notes {
 
     /// The user packet is a TCP segment with SYN.
     pub const OPENING: Self = Self(1 << 5);
+    /// The packet is a fragment for one of our addresses.
+    pub const OUTER_FRAGMENT: Self = Self(1 << 6);
+    /// It was not understood, and its headers may lie in more than one part of a chained buffer.
+    pub const SCATTERED: Self = Self(1 << 7);
     /// The user packet is a TCP segment of a connection that opens or closes.
     pub const TRANSITORY: Self = Self(Self::OPENING.0 | Self::CLOSING.0);
 
@@ -335,7 +343,10 @@ impl Notes {
             return Self::NONE;
         }
         let flags = bytes.get(usize::from(offset) + usize::from(tuple.l4_offset) + tcp::FLAGS_AT);
-        let flags = flags.copied().unwrap_or(0) & (tcp::flags::FIN | tcp::flags::SYN | tcp::flags::RST);
+        let Some(flags) = flags else {
+            return Self::of_uncommon(tuple, 0).and(Self::SCATTERED);
+        };
+        let flags = flags & (tcp::flags::FIN | tcp::flags::SYN | tcp::flags::RST);
         if flags == 0 && tuple.fragment == Fragment::None {
             Self::NONE
         } else {

@@ -52,12 +52,12 @@ impl PacketBuf for DpdkBuf {
         self.0.adj(n)
     }
 
-    /// Of a chained packet at most the last segment's octets can be cut off.
     #[inline]
     fn truncate(&mut self, len: usize) -> bool {
         match self.0.len().checked_sub(len) {
             Some(0) => true,
-            Some(surplus) => self.0.trim(surplus),
+            Some(surplus) if !self.0.is_chained() => self.0.trim(surplus),
+            Some(_) => self.0.truncate(len),
             None => false,
         }
     }
@@ -69,6 +69,22 @@ impl PacketBuf for DpdkBuf {
     #[inline]
     fn headroom(&self) -> usize {
         self.0.headroom()
+    }
+
+    fn tailroom(&self) -> usize {
+        self.0.tailroom()
+    }
+
+    fn link(&mut self, tail: Self) -> Result<(), Self> {
+        self.0.chain(tail.0).map_err(Self)
+    }
+
+    fn gather(&mut self, n: usize) -> bool {
+        self.0.pull_up(n)
+    }
+
+    fn for_each_part(&self, visit: &mut dyn FnMut(&[u8])) {
+        self.0.segments().for_each(visit);
     }
 }
 

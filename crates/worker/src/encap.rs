@@ -7,7 +7,6 @@ use flow::{ForwardFlags, Mark, PackedForward};
 use packet::build::{
     GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, fill_udp_checksum, relay_optional_part,
 };
-use packet::checksum::Sum;
 use packet::eth::ether_type;
 use packet::gtpu::{self, ExtensionHeader, ExtensionType, MessageType, flags};
 use packet::psc::PduType;
@@ -457,7 +456,7 @@ impl Message<'_> {
         self.cut
             .hop
             .make(buf.reframe(self.cut.offset, self.cut.octets, 0)?)?;
-        let payload = whole_sum(buf);
+        let payload = buf.sum_from(0);
         let room = buf
             .prepend(l2.len() + 2 + outer_len)
             .ok_or(DropReason::NoHeadroom)?;
@@ -476,11 +475,7 @@ impl Message<'_> {
             ..PerPacket::default()
         };
         template.apply_optional(outer, self.cut.octets, flags, &packet)?;
-        match payload {
-            Some(payload) => fill_udp_checksum(outer, payload),
-            // A chained buffer: the tunnel goes without (RFC 6935).
-            None => Ok(()),
-        }
+        fill_udp_checksum(outer, payload)
     }
 }
 
@@ -491,11 +486,6 @@ struct OuterV4 {
     ip: ipv4::Header,
     udp: udp::Header,
     gtpu: gtpu::Header,
-}
-
-/// The sum over a packet that lies in one piece.
-fn whole_sum<B: PacketBuf>(buf: &B) -> Option<Sum> {
-    (buf.data().len() == buf.len()).then(|| Sum::default().bytes(buf.data()))
 }
 
 /// The checksum of an outer IPv4 header (RFC 791 §3.1).

@@ -58,6 +58,9 @@ impl Exceptions<'_> {
             if !descriptor.is_open() || descriptor.kind.is_user() {
                 continue;
             }
+            if buf.is_chained() {
+                buf.gather(buf.len());
+            }
             descriptor.fate = match self.one(buf, descriptor) {
                 Ok(Done::Answered) => {
                     self.stats.answered += 1;

@@ -131,6 +131,42 @@ impl Default for FragmentLimits {
     }
 }
 
+/// What a worker keeps of GTP-U packets that come in fragments; see `reassembly`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReassemblyLimits {
+    /// Datagrams known at once, in sets of four. 0: fragments are dropped.
+    pub datagrams: usize,
+    /// Fragments that wait, in all; no source gets more than a quarter of what is free.
+    pub held: usize,
+    /// Their octets, whole frames, in all.
+    pub held_octets: usize,
+    /// How long a datagram may take to come. With IPv4, and many fragments, the same identification comes again soon
+    /// (RFC 4963).
+    pub timeout: Duration,
+}
+
+impl ReassemblyLimits {
+    /// Fragments are dropped.
+    pub const OFF: Self = Self {
+        datagrams: 0,
+        held: 0,
+        held_octets: 0,
+        timeout: Duration::from_secs(2),
+    };
+}
+
+impl Default for ReassemblyLimits {
+    /// 1,024 datagrams for 2 s; 1,024 fragments of at most 2 MiB.
+    fn default() -> Self {
+        Self {
+            datagrams: 1024,
+            held: 1024,
+            held_octets: 2 << 20,
+            timeout: Duration::from_secs(2),
+        }
+    }
+}
+
 /// What a worker keeps for FARs that buffer; see `buffers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferLimits {

@@ -12,10 +12,14 @@ use packet::{PacketBuf, VecBuf};
 
 use crate::{Batch, Ingress, Io, Urgency};
 
-/// A packet in a vector, with the port it came in by.
+/// A packet in a vector, with the port it came in by. Its payload may go on in others, as that of a chain of mbufs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemBuf {
     buf: VecBuf,
+    /// What follows `buf`; none of them is empty.
+    parts: VecDeque<Vec<u8>>,
+    /// Octets that a part holds, of a packet that came in a chain; else all that a packet can have.
+    part: usize,
     port: PortId,
 }
 
@@ -23,20 +27,45 @@ impl MemBuf {
     /// A copy of `packet`.
     pub fn new(packet: &[u8]) -> Self {
         Self {
-            buf: VecBuf::new(packet),
-            port: PortId(0),
+            ..Self::from(VecBuf::new(packet))
         }
     }
 
-    /// The packet's octets.
+    /// A copy of `packet` in parts of so many octets, at least 1, like a packet that a NIC spread over several buffers.
+    pub fn chained(packet: &[u8], part: usize) -> Self {
+        let (first, rest) = packet.split_at(packet.len().min(part));
+        Self {
+            parts: rest.chunks(part.max(1)).map(<[u8]>::to_vec).collect(),
+            part,
+            ..Self::new(first)
+        }
+    }
+
+    /// The packet's octets, of one that is not chained: none is that [left](Wires::from).
     pub fn bytes(&self) -> &[u8] {
         self.buf.data()
+    }
+
+    /// The same packet in one part.
+    fn in_one_part(mut self) -> Self {
+        while let Some(part) = self.parts.pop_front() {
+            if let Some(room) = self.buf.append(part.len()) {
+                room.copy_from_slice(&part);
+            }
+        }
+        self.part = VecBuf::MAX_LEN;
+        self
     }
 }
 
 impl From<VecBuf> for MemBuf {
     fn from(buf: VecBuf) -> Self {
-        Self { buf, port: PortId(0) }
+        Self {
+            buf,
+            parts: VecDeque::new(),
+            part: VecBuf::MAX_LEN,
+            port: PortId(0),
+        }
     }
 }
 
@@ -63,7 +92,7 @@ impl PacketBuf for MemBuf {
 
     #[inline]
     fn len(&self) -> usize {
-        self.buf.len()
+        self.buf.len() + self.parts.iter().map(Vec::len).sum::<usize>()
     }
 
     #[inline]
@@ -78,16 +107,77 @@ impl PacketBuf for MemBuf {
 
     #[inline]
     fn truncate(&mut self, len: usize) -> bool {
-        self.buf.truncate(len)
+        if len > self.len() {
+            return false;
+        }
+        while !self.parts.is_empty() && self.len() > len {
+            let surplus = self.len() - len;
+            let last = self.parts.back_mut().map_or(0, |last| {
+                last.truncate(last.len().saturating_sub(surplus));
+                last.len()
+            });
+            if last == 0 {
+                self.parts.pop_back();
+            }
+        }
+        self.buf.truncate(len.min(self.buf.len()))
     }
 
     fn append(&mut self, n: usize) -> Option<&mut [u8]> {
-        self.buf.append(n)
+        if n > self.tailroom() {
+            return None;
+        }
+        match self.parts.back_mut() {
+            None => self.buf.append(n),
+            Some(last) => {
+                let end = last.len();
+                last.resize(end + n, 0);
+                last.get_mut(end..)
+            }
+        }
     }
 
     #[inline]
     fn headroom(&self) -> usize {
         self.buf.headroom()
+    }
+
+    fn tailroom(&self) -> usize {
+        let last = self.parts.back().map_or(self.buf.len(), Vec::len);
+        self.part.saturating_sub(last)
+    }
+
+    fn link(&mut self, tail: Self) -> Result<(), Self> {
+        if self.len() + tail.len() > VecBuf::MAX_LEN {
+            return Err(tail);
+        }
+        let first = std::iter::once(tail.buf.data().to_vec());
+        let parts = first.chain(tail.parts).filter(|part| !part.is_empty());
+        self.parts.extend(parts);
+        Ok(())
+    }
+
+    fn gather(&mut self, n: usize) -> bool {
+        if n > self.len() {
+            return false;
+        }
+        while let Some(missing) = n.checked_sub(self.buf.len()).filter(|missing| *missing > 0)
+            && let Some(mut part) = self.parts.pop_front()
+        {
+            let rest = part.split_off(part.len().min(missing));
+            if let Some(room) = self.buf.append(part.len()) {
+                room.copy_from_slice(&part);
+            }
+            if !rest.is_empty() {
+                self.parts.push_front(rest);
+            }
+        }
+        true
+    }
+
+    fn for_each_part(&self, visit: &mut dyn FnMut(&[u8])) {
+        visit(self.buf.data());
+        self.parts.iter().for_each(|part| visit(part));
     }
 }
 
@@ -147,6 +237,13 @@ impl Queue {
         let mut packets = self.lock();
         let some = batch.room().min(packets.len());
         packets.drain(..some).for_each(|packet| drop(batch.push(packet)));
+    }
+
+    /// The same of packets that leave: nobody outside sees in how many parts they lay.
+    fn take_whole_from(&self, batch: &mut Batch<MemBuf>) {
+        let mut packets = self.lock();
+        let room = self.depth.saturating_sub(packets.len());
+        packets.extend(batch.drain_front(room).map(MemBuf::in_one_part));
     }
 
     /// A panic of another holder leaves whole packets behind, so its poison means nothing.
@@ -248,7 +345,7 @@ impl Io for MemIo {
 
     fn tx(&mut self, port: PortId, out: &mut Batch<MemBuf>) {
         if let Some(queue) = self.tx.get(port.index()) {
-            queue.take_from(out);
+            queue.take_whole_from(out);
         }
     }
 
@@ -297,6 +394,7 @@ impl Io for MemIo {
 /// An empty buffer with headroom in the memory of `used`.
 fn renewed(mut used: MemBuf) -> MemBuf {
     used.truncate(0);
+    used.part = VecBuf::MAX_LEN;
     let missing = VecBuf::HEADROOM.saturating_sub(used.headroom());
     let has_room = used.append(missing).is_some() && used.trim_front(missing);
     if has_room { used } else { MemBuf::new(&[]) }

@@ -1,12 +1,11 @@
 //! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
 //!
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
-//! they take no place from the packets of their own burst. A copy has the frame's headers and all that lies with them
-//! in one piece; the rest of a chained buffer is cut off. Without a buffer, or where one has too little room, there is
-//! no copy, and that is counted. The duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
+//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. The duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
 
 use flow::PortId;
 use packet::PacketBuf;
+use packet::buf::copy_behind;
 
 use crate::batch::Batch;
 use crate::io::{Ingress, Io};
@@ -35,7 +34,7 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     /// Copies a packet that is ready to be sent.
     #[cold]
     pub fn copy<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, packet: &B, port: PortId) {
-        let copy = copy_of(packet.data(), io.alloc());
+        let copy = copy_of(packet, &mut || io.alloc());
         if copy.is_some_and(|copy| self.copies.push((port, copy)).is_ok()) {
             stats.mirrored += 1;
             stats.originated += 1;
@@ -80,13 +79,12 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     }
 }
 
-/// The octets in an empty buffer, whose headroom holds the first of them: so what came in a buffer like it fits.
-fn copy_of<B: PacketBuf>(octets: &[u8], empty: Option<B>) -> Option<B> {
-    let mut copy = empty?;
-    let (head, rest) = octets.split_at(octets.len().min(copy.headroom()));
-    copy.append(rest.len())?.copy_from_slice(rest);
-    copy.prepend(head.len())?.copy_from_slice(head);
-    Some(copy)
+/// The packet in empty buffers: in one, whose headroom holds the first octets, if it came in a buffer like it.
+fn copy_of<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -> Option<B> {
+    let mut copy = alloc()?;
+    let head = packet.len().min(copy.headroom());
+    copy_behind(&mut copy, packet, (head, packet.len() - head), alloc)?;
+    packet.copy_to(0, copy.prepend(head)?).then_some(copy)
 }
 
 #[cfg(test)]
@@ -99,11 +97,13 @@ mod tests {
     fn a_copy_fills_the_headroom_first() {
         for len in [0, 1, 127, 128, 129, 2000] {
             let octets: Vec<u8> = (0..len).map(|octet| octet as u8).collect();
-            let copy = copy_of(&octets, Some(VecBuf::new(&[]))).expect("there is room");
+            let packet = VecBuf::with_headroom(&octets, 0);
+            let copy = copy_of(&packet, &mut || Some(VecBuf::new(&[]))).expect("there is room");
             assert_eq!(copy.data(), octets);
             assert_eq!(copy.headroom(), 128 - octets.len().min(128));
         }
-        assert_eq!(copy_of(&[1; 70_000], Some(VecBuf::new(&[]))), None);
-        assert_eq!(copy_of::<VecBuf>(&[1], None), None);
+        let too_long = VecBuf::with_headroom(&[1; 70_000], 0);
+        assert_eq!(copy_of(&too_long, &mut || Some(VecBuf::new(&[]))), None);
+        assert_eq!(copy_of(&VecBuf::new(&[1]), &mut || None), None);
     }
 }

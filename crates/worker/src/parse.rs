@@ -6,12 +6,13 @@
 use flow::{LocalId, prefetch};
 use packet::eth::{L2, ether_type};
 use packet::gtpu::{MessageType, Unknown};
+use packet::tuple::proto;
 use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, usual};
 use rules::classifier::Side;
 
 use crate::Ingress;
 use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Tunnel};
-use crate::places::{Place, Places};
+use crate::places::{Local, Place, Places};
 
 /// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
 /// them has in its notes.
@@ -25,6 +26,49 @@ pub(crate) fn parse<B: PacketBuf + Ingress>(
     let mut notes = Notes::NONE;
     burst.iter().for_each(|buf| prefetch::read(buf.data()));
     for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
+        let mut to = To {
+            descriptor,
+            keys,
+            place,
+            notes: &mut notes,
+        };
+        if let Err(reason) = read(places, buf, &mut to) {
+            descriptor.fate = Fate::Drop(reason);
+            descriptor.notes = descriptor.notes.and(scattered(buf));
+            notes = notes.and(descriptor.notes);
+        }
+    }
+    notes
+}
+
+/// Octets that are brought together in front of a packet whose headers lie in several parts of a chained buffer: more
+/// than any headers have.
+pub(crate) const HEADERS: usize = 1_280;
+
+#[cold]
+fn scattered<B: PacketBuf>(buf: &B) -> Notes {
+    match buf.is_chained() {
+        true => Notes::SCATTERED,
+        false => Notes::NONE,
+    }
+}
+
+/// Brings the headers of scattered packets together that were not understood, and reads them again. Gives what any of
+/// them has in its notes.
+#[cold]
+pub(crate) fn gather<B: PacketBuf + Ingress>(
+    places: &Places,
+    burst: &mut [B],
+    descriptors: &mut [Descriptor],
+    keys: &mut Keys,
+) -> Notes {
+    let mut notes = Notes::NONE;
+    for (place, (buf, descriptor)) in burst.iter_mut().zip(descriptors).enumerate() {
+        let is_scattered = descriptor.notes.any(Notes::SCATTERED) && buf.is_chained();
+        if !is_scattered || !buf.gather(HEADERS.min(buf.len())) {
+            continue;
+        }
+        descriptor.reset(descriptor.from_inbox);
         let mut to = To {
             descriptor,
             keys,
@@ -201,7 +245,7 @@ fn read_ipv6<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) -> 
 #[inline(always)]
 fn read_ip(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
     match place.local(&ip.tuple.addrs) {
-        Some(_) if ip.tuple.fragment != Fragment::None => Err(DropReason::Fragment),
+        Some(local) if ip.tuple.fragment != Fragment::None => read_fragment(local, ip, to),
         Some(local) if local.gtpu && ip.may_be_gtpu() => {
             to.descriptor.local = Some(local.id);
             read_gtpu(bytes, local.id, &GtpuFrame::parse(bytes, ip)?, to);
@@ -215,6 +259,17 @@ fn read_ip(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result
         None if place.plain => read_plain(place, bytes, ip, to),
         None => Err(DropReason::NotForUs),
     }
+}
+
+/// A fragment for one of our addresses: put together where tunnels end.
+#[cold]
+fn read_fragment(local: Local, ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+    if !local.gtpu || ip.tuple.proto != proto::UDP {
+        return Err(DropReason::Fragment);
+    }
+    to.descriptor.fate = Fate::Reassemble;
+    to.note(Notes::OUTER_FRAGMENT);
+    Ok(())
 }
 
 #[inline(always)]
@@ -240,12 +295,21 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
         MessageType::END_MARKER | MessageType::TUNNEL_STATUS => Kind::Relayed,
         _ => Kind::Signalling,
     };
+    let end = usize::from(gtpu.payload_offset) + usize::from(gtpu.payload_len);
+    let is_whole = end <= bytes.len();
     if gtpu.message_type == MessageType::G_PDU {
         match frame::parse_inner(bytes, gtpu) {
             Ok(tuple) => keep_inner(to, side, &tuple, bytes),
             // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
-            Err(defect) => descriptor.defect = Some(defect),
+            Err(defect) => {
+                descriptor.defect = Some(defect);
+                if !is_whole {
+                    to.note(Notes::SCATTERED);
+                }
+            }
         }
+    } else if !is_whole {
+        to.note(Notes::SCATTERED);
     }
 }
 

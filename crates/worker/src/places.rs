@@ -199,6 +199,7 @@ pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
         broadcast: instance.broadcast(),
         ipv6: instance.ipv6.map(|(address, _)| address),
         mtu: instance.mtu,
+        fragmentation: instance.fragmentation,
     }
 }
 
@@ -236,6 +237,7 @@ pub(crate) mod tests {
             broadcast: None,
             ipv6: None,
             mtu: 1500,
+            fragmentation: rules::network::Fragmentation::Inner,
         }
     }
 }

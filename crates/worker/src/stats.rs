@@ -163,7 +163,7 @@ pub struct Stats {
     pub aged: u64,
     /// Flow entries removed because no packet could use them any more and they were many.
     pub reaped: u64,
-    /// Packets that wait now: fragments for their first one, packets of FARs that buffer, packets that came in faster
+    /// Packets that wait now: fragments for others, packets of FARs that buffer, packets that came in faster
     /// than they could be worked on (`backlog`).
     pub held: u64,
     /// Packets that wait now because they came in faster than they could be worked on.
@@ -192,6 +192,12 @@ pub struct Stats {
     pub duplicates_lost: u64,
     /// ICMP errors to the senders of user packets that do not go on; they count in `originated`, too.
     pub icmp_errors: u64,
+    /// Packets that were longer than their way out allows, and left in fragments.
+    pub fragmented: u64,
+    /// The fragments of those behind the first; they count in `originated`, too.
+    pub fragments_made: u64,
+    /// GTP-U packets put together from fragments; these count in `consumed`, but for one.
+    pub reassembled: u64,
     /// Packets that came in again after they were sent to an address of our own, once for each lap.
     pub recirculated: u64,
     /// Steering exceptions that found no room: their packets take the way of their bucket.
@@ -242,6 +248,9 @@ impl Stats {
             duplicated: 0,
             duplicates_lost: 0,
             icmp_errors: 0,
+            fragmented: 0,
+            reassembled: 0,
+            fragments_made: 0,
             recirculated: 0,
             exceptions_lost: 0,
         }
@@ -280,7 +289,7 @@ impl Stats {
             inbox handed_over consumed originated answered to_host from_host hits
             misses stale bypassed relayed installed not_installed over_session_flows
             over_session_rate over_rate contents_together revalidated revalidations_put_off closed aged
-            reaped held backlog urgent stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost icmp_errors recirculated fragments_unnoted events_lost exceptions_lost
+            reaped held backlog urgent stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost icmp_errors fragmented fragments_made reassembled recirculated fragments_unnoted events_lost exceptions_lost
         }
     }
 

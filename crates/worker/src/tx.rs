@@ -16,6 +16,8 @@ use crate::buffers::Buffers;
 use crate::descriptor::{Descriptor, Fate, Kind};
 use crate::fragments::Fragments;
 use crate::io::{Ingress, Io, Urgency};
+use crate::reassembly::Reassembly;
+use crate::split::Splits;
 use crate::stats::Stats;
 
 /// How often a packet may go round. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three laps.
@@ -47,6 +49,9 @@ pub(crate) struct Outgoing<B> {
 pub(crate) struct Waiting<'a, B> {
     pub fragments: &'a mut Fragments<B>,
     pub buffers: &'a mut Buffers<B>,
+    pub reassembly: &'a mut Reassembly<B>,
+    /// How packets leave in fragments.
+    pub splits: &'a mut Splits<B>,
     pub now: Nanos,
 }
 
@@ -113,6 +118,19 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                     };
                     sent.credit(blocks, port, lost);
                 }
+                Fate::Split(port) => {
+                    let lost = self.flush_port(io, stats, port);
+                    let sent = Sent {
+                        descriptors,
+                        late: 0..0,
+                        others: 0..place,
+                        mask: late,
+                    };
+                    sent.credit(blocks, port, lost);
+                    if !self.send_split(io, stats, (port, buf), (place, waiting.splits)) {
+                        take_back(blocks, descriptor);
+                    }
+                }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
                 Fate::Host(urgency) => self.to_host(io, stats, urgency, buf),
                 Fate::Consumed => {
@@ -124,6 +142,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                     self.free(io, buf);
                 }
                 Fate::Hold(session) => self.hold(io, stats, (place, buf, session), &mut waiting),
+                Fate::Reassemble => self.reassemble(io, stats, buf, &mut waiting),
                 Fate::Buffer => self.buffer(io, stats, (place, buf), &mut waiting),
                 // Every stage before settles what it lets pass.
                 Fate::Open | Fate::Redirect => {
@@ -162,6 +181,34 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             };
             sent.credit(blocks, port, lost);
         }
+    }
+
+    /// Sends the packet at `place` in fragments, in bursts of their own: for nothing waits for the port. Whether all of
+    /// them went.
+    #[cold]
+    #[inline(never)]
+    fn send_split<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (port, mut whole): (PortId, B),
+        (place, splits): (usize, &mut Splits<B>),
+    ) -> bool {
+        let rest = match splits.cut(place, &mut whole, || io.alloc()) {
+            Ok(rest) => rest,
+            Err(reason) => {
+                self.give_up_one(io, stats, whole, reason);
+                return false;
+            }
+        };
+        stats.fragmented += 1;
+        let mut lost = self.send(io, stats, port, whole);
+        for fragment in rest {
+            stats.fragments_made += 1;
+            stats.originated += 1;
+            lost += self.send(io, stats, port, fragment);
+        }
+        lost + self.flush_port(io, stats, port) == 0
     }
 
     fn is_full(&self, port: PortId) -> bool {
@@ -327,6 +374,28 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         if let Err(buf) = waiting.fragments.hold(place, buf, session, waiting.now) {
             stats.drop(DropReason::FragmentsFull);
             self.free(io, buf);
+        }
+    }
+
+    /// Keeps a fragment of a GTP-U packet, if there is room for it, or makes the packet whole.
+    #[cold]
+    #[inline(never)]
+    fn reassemble<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        buf: B,
+        waiting: &mut Waiting<'_, B>,
+    ) {
+        let reassembly = &mut *waiting.reassembly;
+        let (made, merged) = (reassembly.made, reassembly.merged);
+        if let Err((buf, reason)) = reassembly.add(buf, waiting.now) {
+            self.give_up_one(io, stats, buf, reason);
+        }
+        stats.reassembled += reassembly.made - made;
+        stats.consumed += reassembly.merged - merged;
+        while let Some(dead) = reassembly.pop_dead() {
+            self.give_up_one(io, stats, dead, DropReason::BadFragment);
         }
     }
 

@@ -35,11 +35,13 @@ use crate::lags::Lags;
 use crate::lookup::lookup;
 use crate::mirror::Mirrors;
 use crate::notices::Notices;
-use crate::parse::{parse, read_again};
+use crate::parse::{gather, parse, read_again};
 use crate::places::Places;
+use crate::reassembly::Reassembly;
 use crate::sessions::Sessions;
 use crate::sift::Sift;
 use crate::slow::{self, SlowPath};
+use crate::split::Splits;
 use crate::stats::{Stage, Stats};
 use crate::steer::steer;
 use crate::steering::Steering;
@@ -73,6 +75,7 @@ pub struct Worker<I: Io> {
     flows: Flows,
     slow: SlowPath,
     fragments: Fragments<I::Buf>,
+    reassembly: Reassembly<I::Buf>,
     buffers: Buffers<I::Buf>,
     error_indications: Allowance,
     error_indications_from: Nanos,
@@ -92,6 +95,7 @@ pub struct Worker<I: Io> {
     /// What packets of this burst lack; empty between bursts.
     missing: Batch<NextHop>,
     undelivered: Batch<Undelivered>,
+    splits: Splits<I::Buf>,
     /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
     discarded: Batch<u8>,
     /// Packets of the burst that are beyond their guaranteed rates: bit n is place n.
@@ -111,6 +115,8 @@ enum Source {
     Backlog(PortId),
     /// Other workers handed it over.
     Inbox,
+    /// It was put together from fragments.
+    Reassembled,
     /// It has been received, and waited for its first fragment.
     Held,
     /// It has been received, and waited for its FAR.
@@ -181,6 +187,7 @@ impl<I: Io> Worker<I> {
             )?,
             slow: SlowPath::new(&config),
             fragments: Fragments::new(config.fragments),
+            reassembly: Reassembly::new(config.reassembly, config.seed),
             buffers: Buffers::new(config.buffers),
             error_indications: Allowance::new(config.error_indications),
             error_indications_from: config.error_indications_from,
@@ -199,6 +206,7 @@ impl<I: Io> Worker<I> {
             mirrors: Mirrors::new(),
             missing: Batch::new(),
             undelivered: Batch::new(),
+            splits: Splits::new((config.id.0, config.workers)),
             discarded: Batch::new(),
             yellow: 0,
             late_markers: LateMarkers::new(),
@@ -268,7 +276,7 @@ impl<I: Io> Worker<I> {
             addresses,
             exceptions: self.steering.exceptions(),
             queues: self.buffers.queues(),
-            waiting: self.buffers.len() + self.fragments.len(),
+            waiting: self.buffers.len() + self.fragments.len() + self.reassembly.len(),
             contents: self.sessions.blocks.contents_in_use(),
             flows: self.flows.len(),
         }
@@ -355,6 +363,7 @@ impl<I: Io> Worker<I> {
             Source::Urgent => self.sift.take_urgent(&mut self.burst),
             Source::Backlog(port) => self.sift.take_waiting(&mut self.stats, port, &mut self.burst),
             Source::Inbox => self.io.inbox(&mut self.burst),
+            Source::Reassembled => self.reassembly.take_ready(&mut self.burst),
             Source::Held => self.fragments.take_ready(&mut self.burst),
             Source::Flushed => self.buffers.take_flushed(&mut self.burst),
             Source::Round => self.outgoing.take_round(&mut self.burst),
@@ -376,9 +385,16 @@ impl<I: Io> Worker<I> {
         descriptors
             .iter_mut()
             .for_each(|descriptor| descriptor.reset(matches!(source, Source::Inbox | Source::Held)));
-        let notes = parse(&self.places, &self.burst, descriptors, &mut self.keys);
+        let mut notes = parse(&self.places, &self.burst, descriptors, &mut self.keys);
+        if notes.any(Notes::SCATTERED) {
+            let more = gather(&self.places, &mut self.burst, descriptors, &mut self.keys);
+            notes = notes.and(more);
+        }
         self.lap(Stage::Parse, packets, &mut clock);
         self.steer(packets, now);
+        if notes.any(Notes::OUTER_FRAGMENT) && self.config.workers > 1 {
+            self.steer_fragments(packets);
+        }
         if notes.any(Notes::FRAGMENT) && self.fragments.is_on() {
             self.look_at_fragments(packets, now);
         }
@@ -414,10 +430,15 @@ impl<I: Io> Worker<I> {
         if !self.lags.is_empty() {
             self.lags.distribute(descriptors, &self.keys);
         }
+        if self.splits.any() {
+            self.splits.settle(descriptors);
+        }
         let descriptors = &*descriptors;
         let blocks = &mut self.sessions.blocks;
         let waiting = Waiting {
+            splits: &mut self.splits,
             fragments: &mut self.fragments,
+            reassembly: &mut self.reassembly,
             buffers: &mut self.buffers,
             now,
         };
@@ -484,6 +505,8 @@ impl<I: Io> Worker<I> {
                 self.receive(Source::Round, now);
             } else if self.fragments.has_ready() {
                 self.receive(Source::Held, now);
+            } else if self.reassembly.has_ready() {
+                self.receive(Source::Reassembled, now);
             } else if self.buffers.has_flushed() {
                 self.receive(Source::Flushed, now);
             } else {
@@ -502,7 +525,8 @@ impl<I: Io> Worker<I> {
 
     fn count_waiting(&mut self) {
         self.stats.buffered = self.buffers.len() as u64;
-        self.stats.held = self.fragments.len() as u64 + self.stats.buffered + self.stats.backlog;
+        let fragments = self.fragments.len() + self.reassembly.len();
+        self.stats.held = fragments as u64 + self.stats.buffered + self.stats.backlog;
     }
 
     /// Small steps of what is to be done now and then: aging, and fragments that waited too long.
@@ -515,6 +539,16 @@ impl<I: Io> Worker<I> {
         }
         if self.fragments.len() > 0 {
             self.fragments.sweep(&mut self.burst, now);
+            self.outgoing.give_up(
+                &mut self.io,
+                &mut self.stats,
+                &mut self.burst,
+                DropReason::FragmentTimeout,
+            );
+            self.count_waiting();
+        }
+        if self.reassembly.has_any() {
+            self.reassembly.sweep(&mut self.burst, now);
             self.outgoing.give_up(
                 &mut self.io,
                 &mut self.stats,
@@ -569,7 +603,7 @@ impl<I: Io> Worker<I> {
                 self.stats.received(port, packets, octets);
             }
             Source::Inbox => self.stats.inbox += packets,
-            Source::Held | Source::Round | Source::Urgent | Source::Backlog(_) => {}
+            Source::Held | Source::Reassembled | Source::Round | Source::Urgent | Source::Backlog(_) => {}
             Source::Flushed => self.stats.flushed += packets,
         }
     }
@@ -609,6 +643,21 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// Fragments of one datagram meet at one worker, whichever session it is for.
+    #[cold]
+    fn steer_fragments(&mut self, packets: usize) {
+        let descriptors = &mut self.descriptors[..packets];
+        for (packet, descriptor) in self.burst.iter().zip(descriptors) {
+            if descriptor.fate == Fate::Reassemble
+                && !descriptor.from_inbox
+                && let Some(owner) = self.reassembly.owner(packet, self.config.workers)
+                && owner != self.config.id
+            {
+                descriptor.fate = Fate::HandOver(owner);
+            }
+        }
+    }
+
     fn act(&mut self, packets: usize, now: Nanos) -> bool {
         let ways = Ways {
             places: &self.places,
@@ -620,6 +669,7 @@ impl<I: Io> Worker<I> {
             second: Second::of(now),
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
+            splits: &mut self.splits,
         };
         let (blocks, images) = self.sessions.split();
         let mut act = Act {

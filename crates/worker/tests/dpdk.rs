@@ -84,13 +84,27 @@ fn received(peer: &mut MemoryPeer) -> Vec<Vec<u8>> {
     for queue in &mut peer.from_port {
         queue.dequeue(&mut burst);
     }
-    burst.iter().map(|mbuf| mbuf.data().to_vec()).collect()
+    burst
+        .iter()
+        .map(|mbuf| mbuf.segments().flatten().copied().collect())
+        .collect()
 }
 
 fn worker(id: u16, io: DpdkIo) -> Worker<DpdkIo> {
-    let network = Arc::new(testing::network());
+    worker_in(testing::network(), (id, 2), io)
+}
+
+/// Worker `id` of so many; number 1 has the session.
+fn worker_in(network: rules::network::Network, (id, workers): (u16, u16), io: DpdkIo) -> Worker<DpdkIo> {
+    let network = Arc::new(network);
     let macs: Vec<_> = (0..4).map(our_mac).collect();
-    let mut config = WorkerConfig::new(WorkerId(id), 2, Arc::clone(&network), macs.clone(), Seed([1, 2]));
+    let mut config = WorkerConfig::new(
+        WorkerId(id),
+        workers,
+        Arc::clone(&network),
+        macs.clone(),
+        Seed([1, 2]),
+    );
     (config.max_sessions, config.own_sessions, config.commands_per_poll) = (64, 64, 1024);
     (config.max_flows_v4, config.max_flows_v6) = (1024, 1024);
     let (mut control, end) = link(1024, 64);
@@ -116,4 +130,65 @@ fn worker(id: u16, io: DpdkIo) -> Worker<DpdkIo> {
     }
     worker.poll(Nanos::ZERO);
     worker
+}
+
+/// Packets of 9,000 octets in chains of mbufs, as a NIC spreads them over buffers of 2,048: both ways out, whole and in
+/// fragments, and nothing leaks from the pool.
+#[test]
+fn jumbo_packets_pass_in_chains() {
+    let eal = dpdk::testing::eal();
+    let pool = Mempool::new(eal, PoolConfig::with_buffers(511)).expect("a pool");
+    let mut peers = Vec::new();
+    let mut pairs = Vec::new();
+    let mut ports = Vec::new();
+    for _ in 0..PORTS {
+        let (mut port, peer) = Port::memory(eal, &MemorySpec { queues: 1, depth: 64 }).expect("a port");
+        let mut config = PortConfig::new(1, &pool);
+        config.mtu = Some(9_000);
+        let started = port.start(&config).expect("it starts");
+        pairs.extend(started.rx.into_iter().zip(started.tx));
+        peers.push(peer);
+        ports.push(port);
+    }
+    let network = testing::network_with(|instance| {
+        instance.mtu = if instance.id == testing::N6 { 8_000 } else { 9_000 };
+    });
+    let mut worker = worker_in(
+        network,
+        (1, 2),
+        DpdkIo::new(pairs, pool.clone(), None, Vec::new()),
+    );
+    for (octets, fragments) in [(7_000, 1), (8_900, 2)] {
+        let mut user = UserPacket::udp(UE, Ipv4Addr::new(192, 0, 2, 1), 1000, 53);
+        user.payload = (0..octets).map(|at| (at * 7 + at / 256) as u8).collect();
+        let user = user.bytes();
+        let uplink = frame(
+            0,
+            &tunnelled(N3_ADDRESS, 0x1001, 255, Some([0x10, 9]), &[], &user),
+        );
+        let mut burst = Burst::new();
+        burst.push(chain(&pool, &uplink)).expect("room");
+        assert_eq!(peers[0].to_port[0].enqueue(&mut burst), 1);
+        for _ in 0..3 {
+            worker.poll(Nanos::from_secs(1));
+        }
+        let sent = received(&mut peers[1]);
+        assert_eq!(sent.len(), fragments);
+        assert!(sent.iter().all(|frame| frame.len() <= 14 + 8_000));
+        let payload: Vec<u8> = sent.iter().flat_map(|frame| frame[34..].to_vec()).collect();
+        assert_eq!(payload, user[20..], "{octets} octets");
+        assert_eq!(worker.stats().unaccounted(), 0);
+        assert_eq!(pool.in_use(), 0);
+    }
+    drop((worker, ports));
+}
+
+/// A packet in buffers of the pool's size.
+fn chain(pool: &Mempool, packet: &[u8]) -> dpdk::Mbuf {
+    let mut parts = packet
+        .chunks(2_048)
+        .map(|part| pool.alloc_with(part).expect("a buffer"));
+    let mut head = parts.next().expect("octets");
+    parts.for_each(|part| head.chain(part).expect("a short chain"));
+    head
 }

@@ -384,5 +384,6 @@ fn instance(id: u16, name: &str, roles: Roles, vrf: u16, ipv4: &str, ipv6: Optio
         dscp: None,
         mirror: None,
         hairpin: rules::network::Hairpin::Router,
+        fragmentation: rules::network::Fragmentation::Inner,
     }
 }

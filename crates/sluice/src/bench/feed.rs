@@ -128,6 +128,19 @@ impl PacketBuf for Buf {
         self.start.into()
     }
 
+    fn tailroom(&self) -> usize {
+        if self.tail > 0 {
+            0
+        } else {
+            ROOM - usize::from(self.end)
+        }
+    }
+
+    /// No frame of the load is put together from others.
+    fn link(&mut self, tail: Self) -> Result<(), Self> {
+        Err(tail)
+    }
+
     #[inline]
     fn reframe(&mut self, offset: usize, len: usize, head: usize) -> Result<&mut [u8], DropReason> {
         let whole = self.len();

@@ -64,6 +64,7 @@ pub fn network() -> Result<Network, NetworkError> {
             dscp: None,
             mirror: None,
             hairpin: rules::network::Hairpin::Router,
+            fragmentation: rules::network::Fragmentation::Inner,
         }
     };
     let gnbs = (Ipv4Addr::from_bits(GNBS), 16);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_saphyr::Spanned;
-use worker::{BufferLimits, FlowLimits, FragmentLimits, IdleTimes};
+use worker::{BufferLimits, FlowLimits, FragmentLimits, IdleTimes, ReassemblyLimits};
 
 use super::Bounded;
 
@@ -189,6 +189,61 @@ impl Default for FragmentsConfig {
     }
 }
 
+/// GTP-U packets that come in fragments, in each worker. They wait in `dpdk.buffers`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReassemblyConfig {
+    /// Datagrams known at once; 0: fragments are dropped; 1024.
+    #[serde(default = "ReassemblyConfig::default_datagrams")]
+    pub datagrams: Bounded<0, 65_536>,
+    /// Fragments that wait, at most a quarter of what is free of one source; 1024.
+    #[serde(default = "ReassemblyConfig::default_held")]
+    pub held: Bounded<0, 65_536>,
+    /// Their octets; 2 MiB.
+    #[serde(default = "ReassemblyConfig::default_held_bytes")]
+    pub held_bytes: Bounded<0, 1_073_741_824>,
+    /// Milliseconds that a datagram may take to come; 2000.
+    #[serde(default = "ReassemblyConfig::default_timeout")]
+    pub timeout_ms: Bounded<100, 60_000>,
+}
+
+impl ReassemblyConfig {
+    const fn default_datagrams() -> Bounded<0, 65_536> {
+        Bounded::new(1024)
+    }
+    const fn default_held() -> Bounded<0, 65_536> {
+        Bounded::new(1024)
+    }
+    const fn default_held_bytes() -> Bounded<0, 1_073_741_824> {
+        Bounded::new(2 << 20)
+    }
+    const fn default_timeout() -> Bounded<100, 60_000> {
+        Bounded::new(2000)
+    }
+
+    /// As a worker takes them.
+    #[must_use]
+    pub fn limits(&self) -> ReassemblyLimits {
+        ReassemblyLimits {
+            datagrams: self.datagrams.size(),
+            held: self.held.size(),
+            held_octets: self.held_bytes.size(),
+            timeout: Duration::from_millis(self.timeout_ms.value()),
+        }
+    }
+}
+
+impl Default for ReassemblyConfig {
+    fn default() -> Self {
+        Self {
+            datagrams: Self::default_datagrams(),
+            held: Self::default_held(),
+            held_bytes: Self::default_held_bytes(),
+            timeout_ms: Self::default_timeout(),
+        }
+    }
+}
+
 /// Packets of FARs that buffer, or whose next hop is not known yet, of all workers together; each gets its part. They
 /// lie in `dpdk.buffers`.
 #[derive(Debug, Deserialize)]
@@ -259,6 +314,7 @@ mod tests {
     fn defaults_are_those_of_the_worker() {
         assert_eq!(IdleConfig::default().times(), IdleTimes::default());
         assert_eq!(FragmentsConfig::default().limits(), FragmentLimits::default());
+        assert_eq!(ReassemblyConfig::default().limits(), ReassemblyLimits::default());
     }
 
     #[test]

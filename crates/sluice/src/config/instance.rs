@@ -46,6 +46,9 @@ pub struct InstanceConfig {
     /// What becomes of packets from UE to UE; router.
     #[serde(default)]
     pub hairpin: HairpinConfig,
+    /// What becomes of packets that are too long to leave here and may be fragmented; inner.
+    #[serde(default)]
+    pub fragment: FragmentConfig,
     /// The prefixes of this instance's UEs, and of framed routes behind them: needed for every `hairpin` but router.
     #[serde(default)]
     pub ue_prefixes: Vec<Spanned<Prefix>>,
@@ -62,6 +65,19 @@ pub enum HairpinConfig {
     Local,
     /// They are dropped.
     Drop,
+}
+
+/// What becomes of IPv4 packets without "don't fragment" that are longer than the MTU allows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FragmentConfig {
+    /// The user packet is fragmented; each fragment has GTP-U headers of its own.
+    #[default]
+    Inner,
+    /// The GTP-U packet is fragmented.
+    Outer,
+    /// They are dropped.
+    Never,
 }
 
 /// The DSCPs of one QoS flow.

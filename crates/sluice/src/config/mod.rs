@@ -32,10 +32,10 @@ use serde::Deserialize;
 pub use bounded::Bounded;
 pub use error::ConfigError;
 pub use events::{EventConfig, EventLogicConfig};
-pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig};
+pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
 pub use host::HostConfig;
-pub use instance::{DscpConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
+pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
 pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
 pub use network::StaticNeighbour;
@@ -78,6 +78,9 @@ pub struct Config {
     /// Fragments of user packets.
     #[serde(default)]
     pub fragments: FragmentsConfig,
+    /// GTP-U packets that come in fragments.
+    #[serde(default)]
+    pub reassembly: ReassemblyConfig,
     /// Packets of FARs that buffer.
     #[serde(default)]
     pub buffering: BufferingConfig,

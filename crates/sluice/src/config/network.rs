@@ -5,17 +5,21 @@ use std::net::IpAddr;
 
 use flow::{InstanceId, PortId, VrfId};
 use packet::{Dscp, MacAddr, Qfi, VlanTags};
-use rules::network::{DscpMark, DscpTable, Hairpin, Instance, Network, NetworkError, Roles, Route};
+use rules::network::{
+    DscpMark, DscpTable, Fragmentation, Hairpin, Instance, Network, NetworkError, Roles, Route,
+};
 use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
 use super::error::Fault;
 use super::routers::Groups;
-use super::{Config, Driver, HairpinConfig, InstanceConfig, Prefix, Role, VlanConfig};
+use super::{Config, Driver, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, VlanConfig};
 
 /// The most ports and instances one process serves.
 const MOST_PORTS: usize = 16;
 const MOST_INSTANCES: usize = 1_024;
+/// The largest IP packet in a frame of packet sockets: 2,048 octets with the kernel's and layer 2's headers.
+const AF_PACKET_MTU: u64 = 1_900;
 
 /// A neighbour whose address is configured rather than resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +74,11 @@ impl Config {
             dscp: dscp_table(&instance.dscp),
             mirror: mirror.map(|place| PortId(place as u16)),
             hairpin: hairpin(instance),
+            fragmentation: match instance.fragment {
+                FragmentConfig::Inner => Fragmentation::Inner,
+                FragmentConfig::Outer => Fragmentation::Outer,
+                FragmentConfig::Never => Fragmentation::Never,
+            },
         }
     }
 
@@ -153,6 +162,10 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
             ));
         }
         let fault = match &port.driver {
+            Some(Driver::AfPacket { .. }) if port.mtu.value() > AF_PACKET_MTU => Some(format!(
+                "mtu: {} is more than af_packet carries, which is {AF_PACKET_MTU}",
+                port.mtu.value()
+            )),
             Some(Driver::AfPacket { interface } | Driver::AfXdp { interface, .. }) => {
                 interface_fault(interface)
             }

@@ -19,7 +19,7 @@ pub struct PortConfig {
     /// The ports that it is made of.
     #[serde(default)]
     pub lag: Option<LagConfig>,
-    /// Largest IP packet, octets; 1500.
+    /// Largest IP packet, octets; 1500. On packet sockets at most 1900.
     #[serde(default = "PortConfig::default_mtu")]
     pub mtu: Bounded<1280, 9_216>,
     /// Descriptors of each receive and transmit ring; 1024.

@@ -114,6 +114,7 @@ fn worker_config(
     worker.flow_limits = config.flows.limits(count);
     worker.idle = config.flows.idle_s.times();
     worker.fragments = config.fragments.limits();
+    worker.reassembly = config.reassembly.limits();
     worker.buffers = config
         .buffering
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);

@@ -136,6 +136,7 @@ mod tests {
                 broadcast: None,
                 ipv6: None,
                 mtu: 1500,
+                fragmentation: rules::network::Fragmentation::Inner,
             };
             let config = NeighboursConfig {
                 capacity: CAPACITY,

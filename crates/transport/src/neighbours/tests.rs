@@ -26,6 +26,7 @@ fn neighbours(capacity: usize) -> Neighbours {
         broadcast: Some(Ipv4Addr::new(192, 0, 2, 255)),
         ipv6: None,
         mtu: 1500,
+        fragmentation: rules::network::Fragmentation::Inner,
     };
     Neighbours::new(
         NeighboursConfig {

@@ -18,6 +18,7 @@ use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Notes, Verdict};
 use crate::encap::{self, Added, Chain, Cut, Hop, Optional};
 use crate::io::Ingress;
+use crate::parse::HEADERS;
 use crate::special::{self, EgressMark};
 use crate::tx::take_back;
 
@@ -32,11 +33,11 @@ struct Found<'a> {
     marks: EgressMark,
 }
 
-impl<'a> Act<'a> {
+impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
     /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators, NAT,
     /// mirrors, whatever is dropped for what its FAR says, and what quotas do not allow.
     #[cold]
-    pub(super) fn uncommon<B: PacketBuf + Ingress>(
+    pub(super) fn uncommon(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
@@ -53,7 +54,7 @@ impl<'a> Act<'a> {
 
     /// `None`, and it has taken and counted nothing, for a packet that does not fit into a quota: that is used up now.
     /// `acting` is the slot of the URR whose FAR the packet goes by instead of its own, if there is one.
-    fn go_on<B: PacketBuf + Ingress>(
+    fn go_on(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
@@ -111,7 +112,7 @@ impl<'a> Act<'a> {
     /// What quotas that are used up make of a packet: it goes on, in none of the URRs whose they are, if they exempt it
     /// or have a FAR for it; then that FAR is its own from here on (TS 29.244 §5.2.2.2.1). Of several such FARs it is
     /// that of the first URR; where one URR has none, the packet is dropped.
-    fn heed_quotas<B: PacketBuf + Ingress>(
+    fn heed_quotas(
         &mut self,
         buf: &B,
         descriptor: &mut Descriptor,
@@ -162,9 +163,9 @@ impl<'a> Act<'a> {
 
     /// Leaves of the counters of events those that a packet counts in: all, or none if it is no event (TS 29.244
     /// §5.2.2.2.1).
-    fn detect_events<B: PacketBuf>(
+    fn detect_events(
         &mut self,
-        buf: &B,
+        buf: &mut B,
         descriptor: &mut Descriptor,
         verdict: &mut Verdict,
     ) -> Result<(), DropReason> {
@@ -175,6 +176,7 @@ impl<'a> Act<'a> {
         let Some(image) = self.images.at(session) else {
             return Ok(());
         };
+        buf.gather(HEADERS.min(buf.len()));
         let tuple = descriptor.tuple(buf.data())?;
         let packet = buf.data().get(usize::from(descriptor.offset)..);
         if !image
@@ -225,7 +227,7 @@ impl<'a> Act<'a> {
     }
 
     /// Finds the way of a packet, and what it leaves in.
-    fn find<B: PacketBuf>(
+    fn find(
         &mut self,
         buf: &B,
         descriptor: &Descriptor,
@@ -252,7 +254,8 @@ impl<'a> Act<'a> {
         let optional = optional(self.chain, buf, descriptor, &forward, added)?;
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         let octets = usize::from(descriptor.octets);
-        self.ways.check_size(place, (outer, octets), adjacency.mtu())?;
+        let at = (buf, descriptor.offset);
+        self.ways.check_size(place, (outer, octets), adjacency, at)?;
         Ok(Found {
             adjacency,
             routed,
@@ -264,7 +267,7 @@ impl<'a> Act<'a> {
     }
 
     /// Puts into a packet's buffer what leaves.
-    fn write<B: PacketBuf>(
+    fn write(
         &mut self,
         buf: &mut B,
         descriptor: &Descriptor,
@@ -327,11 +330,7 @@ impl<'a> Act<'a> {
     /// and of a form that they have: no session forwards for others by them. An End Marker that is to be told of ends
     /// here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
     #[cold]
-    pub(super) fn relay<B: PacketBuf>(
-        &mut self,
-        buf: &mut B,
-        descriptor: &Descriptor,
-    ) -> Result<PortId, DropReason> {
+    pub(super) fn relay(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
         let verdict = &descriptor.verdict;
         let block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
@@ -418,7 +417,7 @@ fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
     (urrs, weights.fold(counters, |all, slot| all | bit(slot)))
 }
 
-impl Act<'_> {
+impl<B: PacketBuf> Act<'_, B> {
     /// The node downstream tells the start of a Pause of Charging (TS 29.244 §5.30). Whether the session has URRs for
     /// which that is meant; then Control is told, once, where they count.
     fn heed_pause(&mut self, session: SessionIndex) -> Result<bool, DropReason> {

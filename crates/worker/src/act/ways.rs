@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Nanos, PackedForward, Second, SessionIndex};
-use packet::DropReason;
+use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
 use transport::{Adjacencies, Adjacency, Routes, Via};
 
@@ -11,10 +11,11 @@ use crate::batch::Batch;
 use crate::descriptor::Verdict;
 use crate::notices::Notices;
 use crate::places::{Place, Places};
+use crate::split::{Splits, Wish};
 use crate::stats::Stats;
 
 /// What it takes to find a packet's way out.
-pub(crate) struct Ways<'a> {
+pub(crate) struct Ways<'a, B> {
     pub places: &'a Places,
     pub adjacencies: &'a Adjacencies,
     pub routes: &'a Routes,
@@ -27,6 +28,8 @@ pub(crate) struct Ways<'a> {
     pub missing: &'a mut Batch<NextHop>,
     /// Packets of this burst whose senders may be told why they go no further.
     pub undelivered: &'a mut Batch<Undelivered>,
+    /// Packets of this burst that leave in fragments.
+    pub splits: &'a mut Splits<B>,
 }
 
 /// A packet that goes no further, for a reason that its sender may be told.
@@ -47,7 +50,7 @@ pub(crate) enum NextHop {
     Address(InstanceId, IpAddr),
 }
 
-impl<'a> Ways<'a> {
+impl<'a, B: PacketBuf> Ways<'a, B> {
     #[inline(always)]
     pub(super) fn adjacent(&mut self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
         match self.adjacencies.resolved(id) {
@@ -64,26 +67,47 @@ impl<'a> Ways<'a> {
         DropReason::TtlExpired
     }
 
-    /// Whether the packet at `place` fits the way out behind `outer` octets of headers.
+    /// Whether the packet at `place` fits the way out behind `outer` octets of headers, in fragments if need be. It
+    /// starts at `offset` of `buf`.
     #[inline(always)]
     pub(super) fn check_size(
         &mut self,
         place: usize,
         (outer, octets): (usize, usize),
-        mtu: u16,
+        adjacency: &Adjacency,
+        (buf, offset): (&B, u16),
     ) -> Result<(), DropReason> {
-        match check_size(outer + octets, mtu) {
+        match check_size(outer + octets, adjacency.mtu()) {
             Ok(()) => Ok(()),
-            Err(reason) => Err(self.leave_behind(place, outer, mtu, reason)),
+            Err(reason) => self
+                .too_long(place, (outer, outer + octets), adjacency, (buf, offset))
+                .map_err(|()| reason),
         }
     }
 
+    /// A packet that is too long leaves in fragments, or its sender may be told.
     #[cold]
-    fn leave_behind(&mut self, place: usize, outer: usize, mtu: u16, reason: DropReason) -> DropReason {
+    fn too_long(
+        &mut self,
+        place: usize,
+        (outer, whole): (usize, usize),
+        adjacency: &Adjacency,
+        (buf, offset): (&B, u16),
+    ) -> Result<(), ()> {
+        let mtu = adjacency.mtu();
+        let packet = buf.data().get(usize::from(offset)..).unwrap_or_default();
+        let wish = Wish {
+            outer: outer as u16,
+            mtu,
+            how: adjacency.fragmentation(),
+        };
+        if whole <= usize::from(u16::MAX) && self.splits.may(place, packet, wish) {
+            return Ok(());
+        }
         let mtu = Some(mtu.saturating_sub(outer as u16));
         let place = place as u8;
         let _ = self.undelivered.push(Undelivered { place, mtu });
-        reason
+        Err(())
     }
 
     #[cold]

@@ -5,6 +5,7 @@
 
 use flow::{Forward, PackedForward, PortId};
 use packet::PacketBuf;
+use packet::buf::copy_behind;
 use packet::gtpu::MessageType;
 use rules::image::Copies;
 
@@ -61,7 +62,6 @@ impl<I: Io> Worker<I> {
             Fate::Send(_) => packet.len().checked_sub(octets)?,
             _ => descriptor.offset.into(),
         };
-        let user = packet.data().get(start..start + octets)?;
         let adjacency = self.adjacencies.resolved(forward.adjacency)?;
         let message = Message {
             forward: &PackedForward::from(forward),
@@ -79,7 +79,7 @@ impl<I: Io> Worker<I> {
         let mut copy = self.io.alloc()?;
         // With its lap: a duplicate to ourselves that is duplicated again comes to an end.
         copy.set_ingress(packet.ingress());
-        copy.append(octets)?.copy_from_slice(user);
+        copy_behind(&mut copy, packet, (start, octets), &mut || self.io.alloc())?;
         let addresses = || act::addresses_v6(forward);
         let done = message.put_on(&mut copy, Optional::None, &self.chain, addresses);
         done.ok().map(|()| (adjacency.port(), copy))

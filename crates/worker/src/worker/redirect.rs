@@ -36,6 +36,8 @@ impl<I: Io> Worker<I> {
         if !self.redirects.has_one(session, now) {
             return Err(DropReason::RedirectLimit);
         }
+        let packet = &mut self.burst[place];
+        packet.gather(packet.len());
         let mut answer = [0; redirect::LONGEST];
         let length = self.answer_to(place, &verdict, &mut answer)?;
         if !self.redirects.take(session, now) {
@@ -53,6 +55,7 @@ impl<I: Io> Worker<I> {
             second: Second::of(now),
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
+            splits: &mut self.splits,
         };
         let blocks = &mut self.sessions.blocks;
         let block = blocks.live_at(verdict.block, verdict.generation, direction);

@@ -16,11 +16,10 @@ use crate::act::Undelivered;
 use crate::descriptor::Descriptor;
 use crate::encap::{self, Cut, Hop};
 use crate::io::{Ingress, Io};
+use crate::split::DONT_FRAGMENT;
 
 /// Octets of the longest: what IPv6 allows it to quote (RFC 4443 §3.1).
 const LONGEST: usize = 1280;
-/// In the seventh octet of an IPv4 header: the packet may not be fragmented.
-const DONT_FRAGMENT: u8 = 0x40;
 
 impl<I: Io> Worker<I> {
     /// Tells the senders of this burst's packets that do not go on.
@@ -45,6 +44,9 @@ impl<I: Io> Worker<I> {
             return None;
         }
         let home = self.home_of_router(place)?;
+        let quoted = usize::from(self.descriptors[place].offset) + LONGEST;
+        let packet = &mut self.burst[place];
+        packet.gather(quoted.min(packet.len()));
         let (error, length) = self.error_about(place, undelivered.mtu, &home)?;
         let mut told = self.io.alloc()?;
         let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);

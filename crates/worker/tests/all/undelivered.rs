@@ -7,6 +7,7 @@ use std::time::Duration;
 use flow::PortId;
 use packet::DropReason;
 use packet::build::packet::{self as build, IpOptions};
+use rules::network::Fragmentation;
 use rules::testing::{self, N3_ADDRESS, UE, tunnelled};
 use worker::WorkerConfig;
 
@@ -169,7 +170,9 @@ fn what_fits_goes_on() {
 
 #[test]
 fn nobody_is_told_what_errors_are_not_for() {
-    let mut world = world(|_| {});
+    let network = testing::network_with(|instance| instance.fragmentation = Fragmentation::Never);
+    let mut world = World::with(network, 1, |_| {});
+    world.install(1, session());
     // It might have been fragmented.
     let mut fragmentable = udp(REMOTE.into(), UE.into(), 1500, 64);
     set_flags(&mut fragmentable, 0);

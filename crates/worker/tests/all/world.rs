@@ -13,6 +13,7 @@ use rules::image::{Farewell, SessionChange};
 use rules::model::{
     Edit, FarId, FarUpdate, ForwardingParametersUpdate, Gate, OuterHeaderCreation, QerId, QerUpdate, UrrId,
 };
+use rules::network::Fragmentation;
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UE_V6, UserPacket, pdu_session, tunnelled};
 use transport::Heard;
 use worker::{ApplyError, Budgets, Command, Event, IdleTimes};
@@ -655,7 +656,9 @@ fn an_address_inside_another_sessions_prefix_is_taken_from_it() {
 /// The charging point is behind all that may drop a packet.
 #[test]
 fn packets_that_are_dropped_are_not_charged() {
-    let mut world = world();
+    let network = testing::network_with(|instance| instance.fragmentation = Fragmentation::Never);
+    let mut world = World::with(network, 1, |_| {});
+    world.install(1, session());
     let to = |host: &str, payload: usize| {
         let mut user = UserPacket::udp(UE, ip(host), 1, 2);
         user.payload = vec![0; payload];
