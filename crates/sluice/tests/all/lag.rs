@@ -53,7 +53,11 @@ impl World {
             now,
             clock_unix: 1_700_000_000,
             random: Random::from_number(7),
-            interfaces: network.instances().iter().map(|one| worker::interface(one, &macs)).collect(),
+            interfaces: network
+                .instances()
+                .iter()
+                .map(|one| worker::interface(one, &macs))
+                .collect(),
             macs,
         };
         let Assembly { control, mut workers } = assemble(&config, &network, around);
@@ -146,7 +150,9 @@ impl World {
         let mut icmp = vec![8, 0, 0, 0, 0, 1, 0, 1];
         let sum = checksum::Sum::default().bytes(&icmp).checksum();
         icmp[2..4].copy_from_slice(&sum.to_be_bytes());
-        let mut ip = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 10, 200, 0, 254, 10, 200, 0, 1];
+        let mut ip = vec![
+            0x45, 0, 0, 28, 0, 0, 0, 0, 64, 1, 0, 0, 10, 200, 0, 254, 10, 200, 0, 1,
+        ];
         let sum = checksum::Sum::default().bytes(&ip).checksum();
         ip[10..12].copy_from_slice(&sum.to_be_bytes());
         let mut frame = [&OURS.0[..], &STATION.0, &[8, 0], &ip, &icmp].concat();
@@ -186,11 +192,22 @@ fn lacp_brings_a_lag_up_and_a_link_that_goes_costs_what_was_under_way() {
 
     world.set_link(carrying, false);
     let after = world.ping(1 - carrying, 100);
-    assert_eq!(after[1 - carrying], 100, "the first answer after it goes by the other");
+    assert_eq!(
+        after[1 - carrying],
+        100,
+        "the first answer after it goes by the other"
+    );
     let news = world.news();
     assert!(news.contains(&LinkNews::Down(MEMBERS[carrying])), "{news:?}");
     assert!(
-        news.iter().any(|one| matches!(one, LinkNews::Member { distributing: false, words: "link down", .. })),
+        news.iter().any(|one| matches!(
+            one,
+            LinkNews::Member {
+                distributing: false,
+                words: "link down",
+                ..
+            }
+        )),
         "{news:?}"
     );
     world.set_link(carrying, true);
