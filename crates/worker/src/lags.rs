@@ -189,7 +189,10 @@ fn path_v6(key: &FlowKey6, ports: bool) -> usize {
     let addresses = fold(key.source)
         .wrapping_mul(0xff51_afd7_ed55_8ccd)
         .wrapping_add(fold(key.destination));
-    path(addresses ^ ports_of(key.ports, key.protocol, ports).rotate_left(17))
+    let mixed =
+        addresses.wrapping_add(ports_of(key.ports, key.protocol, ports).wrapping_mul(0xc4ce_b9fe_1a85_ec53));
+    // UEs' prefixes differ in bits that one product does not spread.
+    path(mixed ^ mixed >> 32)
 }
 
 #[cfg(test)]
