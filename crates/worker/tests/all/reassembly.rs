@@ -8,9 +8,7 @@ use packet::split::{Split, split};
 use packet::{DropReason, VecBuf, checksum};
 use proptest::prelude::*;
 use rules::SessionRules;
-use rules::model::{
-    Edit, FTeid, OuterHeader, OuterHeaderRemoval, PdiUpdate, PdrId, PdrUpdate,
-};
+use rules::model::{Edit, FTeid, OuterHeader, OuterHeaderRemoval, PdiUpdate, PdrId, PdrUpdate};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::mem::MemBuf;
 use worker::{ReassemblyLimits, WorkerConfig};
