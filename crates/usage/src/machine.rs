@@ -3,12 +3,15 @@
 //! Everything is counted from the URR's last report. Volumes are compared by the worker's counters at every packet;
 //! this machine says where ([`Machine::bounds`]) and draws the consequences.
 
+mod parts;
+
 use flow::{Bounds, CounterLimit, LimitAction, Reached, UrrCount, Volumes};
 use rules::model::{
     MeasurementInformation, MeasurementMethod, MonitoringTime, Multiplier, ReportingTriggers, UnixSeconds,
     Urr, Volume,
 };
 
+use self::parts::{packets, reached, subtract, there, volume, without_zero};
 use crate::account::{Standing, Used};
 use crate::{Moment, Seconds, Setting, UsageTriggers};
 
@@ -793,58 +796,4 @@ fn next_monitoring(urr: &Urr, now: Moment, clock_unix: u64) -> Option<Moment> {
     let times = urr.terms().monitoring_times();
     let times = times.map(|time| on_clock(time.at, clock_unix));
     times.filter(|at| *at > now).min()
-}
-
-fn volume(volume: Option<&Volume>) -> Volume {
-    volume.copied().unwrap_or_default()
-}
-
-fn packets(count: UrrCount) -> u64 {
-    count.ul_packets.wrapping_add(count.dl_packets)
-}
-
-/// Total, uplink, downlink.
-fn octets(count: UrrCount) -> [u64; 3] {
-    [
-        count.ul_octets.wrapping_add(count.dl_octets),
-        count.ul_octets,
-        count.dl_octets,
-    ]
-}
-
-fn parts(volume: Volume) -> [Option<u64>; 3] {
-    [volume.total, volume.uplink, volume.downlink]
-}
-
-/// Which parts of `volume` are reached: bit 0 total, 1 uplink, 2 downlink.
-fn reached(volume: Volume, octets: [u64; 3]) -> u8 {
-    let parts = parts(volume).into_iter().zip(octets).enumerate();
-    parts.fold(0, |mask, (kind, (bound, octets))| {
-        mask | u8::from(bound.is_some_and(|bound| octets >= bound)) << kind
-    })
-}
-
-/// Which parts there are.
-fn there(volume: Volume) -> u8 {
-    reached(volume, [u64::MAX; 3])
-}
-
-/// A threshold of nothing calls for nothing: every moment reaches it.
-fn without_zero(volume: Volume) -> Volume {
-    let keep = |part: Option<u64>| part.filter(|octets| *octets > 0);
-    Volume {
-        total: keep(volume.total),
-        uplink: keep(volume.uplink),
-        downlink: keep(volume.downlink),
-    }
-}
-
-fn subtract(volume: Volume, used: UrrCount) -> Volume {
-    let [total, uplink, downlink] = octets(used);
-    let less = |part: Option<u64>, used: u64| part.map(|octets| octets.saturating_sub(used));
-    Volume {
-        total: less(volume.total, total),
-        uplink: less(volume.uplink, uplink),
-        downlink: less(volume.downlink, downlink),
-    }
 }

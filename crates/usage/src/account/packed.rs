@@ -1,0 +1,692 @@
+//! How an account is kept: most say little, so that a word says which words there are.
+
+use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
+use rules::model::Volume;
+
+use super::{Account, Acting};
+use crate::{Moment, UsageTriggers};
+use crate::machine::{Exhausted, Heard, Machine, Traffic};
+
+/// An account as it is kept: a word that says which of its words there are, and those. What is nothing takes no room:
+/// an account with a volume threshold has 48 octets where the account itself has twelve times as many.
+#[derive(Clone, Debug)]
+pub(crate) struct Packed(Box<[u64]>);
+
+/// Words of an account that says everything, and the one before them.
+const MOST_WORDS: usize = 1 + 64;
+
+/// Where the words of an account stand among all. The words of one kind follow each other.
+mod place {
+    pub(super) const REPORTED: u32 = 0;
+    pub(super) const CARRIED: u32 = REPORTED + 5;
+    pub(super) const NEXT: u32 = CARRIED + 5;
+    pub(super) const SINCE: u32 = NEXT + 1;
+    pub(super) const TIMES: u32 = SINCE + 1;
+    /// A word that says that there is a count, and the count.
+    pub(super) const BEFORE_QOS: u32 = TIMES + 2;
+    /// What an octet is, and what is left of each direction.
+    pub(super) const UNIT: u32 = BEFORE_QOS + 6;
+    /// There is a machine; what of it is small.
+    pub(super) const MACHINE: u32 = UNIT + 3;
+    pub(super) const THRESHOLD: u32 = MACHINE + 1;
+    pub(super) const AGAIN: u32 = THRESHOLD + 3;
+    pub(super) const QUOTA: u32 = AGAIN + 3;
+    /// Threshold, again, quota.
+    pub(super) const EVENTS: u32 = QUOTA + 3;
+    /// Threshold, again, quota; measured, running, period, validity, monitoring, rate.
+    pub(super) const CLOCK: u32 = EVENTS + 3;
+    pub(super) const HEARD: u32 = CLOCK + 9;
+    pub(super) const ACTIVE: u32 = HEARD + 3;
+    pub(super) const TRAFFIC: u32 = ACTIVE + 3;
+    /// Packets and octets.
+    pub(super) const SEEN: u32 = TRAFFIC + 3;
+    pub(super) const WATERMARKS: u32 = SEEN + 2;
+    pub(super) const LIMIT: u32 = WATERMARKS + 3;
+    /// Watermark and limit of the counter of events, of which only the sum is one.
+    pub(super) const EVENTS_TOLD: u32 = LIMIT + 3;
+    pub(super) const END: u32 = EVENTS_TOLD + 2;
+}
+
+const _: () = assert!(place::END <= u64::BITS && (place::END as usize) < MOST_WORDS);
+
+/// The words at so many places from `first` on.
+const fn places(first: u32, count: u32) -> u64 {
+    ((1 << count) - 1) << first
+}
+
+impl Packed {
+    pub(crate) fn new(account: &Account) -> Packed {
+        Packed(Writer::of(account).words().into())
+    }
+
+    /// Whether the URR does anything by itself.
+    pub(crate) fn acts(&self) -> bool {
+        self.0
+            .first()
+            .is_some_and(|there| there & places(place::MACHINE, 1) != 0)
+    }
+
+    /// Whether time may make anything due. A URR of volumes alone waits for packets.
+    pub(crate) fn has_times(&self) -> bool {
+        let (there, words) = self.0.split_first().unwrap_or((&0, &[]));
+        let before = there & places(0, place::MACHINE);
+        let machine = words.get(before.count_ones() as usize).filter(|_| self.acts());
+        let pends = machine.is_some_and(|small| small >> PENDING != 0);
+        pends || there & (TIMES_OF_MACHINE | places(place::TRAFFIC, 3)) != 0
+    }
+
+    pub(crate) fn account(&self) -> Account {
+        let (there, words) = self.0.split_first().unwrap_or((&0, &[]));
+        Reader { there: *there, words }.account()
+    }
+
+    /// The same room, if it is enough and not more than that.
+    pub(crate) fn set(&mut self, account: &Account) {
+        let writer = Writer::of(account);
+        let words = writer.words();
+        if words.len() == self.0.len() {
+            self.0.copy_from_slice(words);
+        } else {
+            self.0 = words.into();
+        }
+    }
+}
+
+/// Words in the order of their places.
+struct Writer {
+    words: [u64; MOST_WORDS],
+    len: usize,
+}
+
+impl Writer {
+    fn of(account: &Account) -> Writer {
+        let mut writer = Writer {
+            words: [0; MOST_WORDS],
+            len: 1,
+        };
+        writer.count(place::REPORTED, account.reported);
+        writer.count(place::CARRIED, account.carried);
+        writer.number(place::NEXT, account.next.into());
+        writer.number(place::SINCE, account.since.0 as u64);
+        if let Some((first, last)) = account.times {
+            writer.put(place::TIMES, first.0 as u64);
+            writer.put(place::TIMES + 1, last.0 as u64);
+        }
+        if let Some(count) = account.before_qos {
+            writer.put(place::BEFORE_QOS, 0);
+            writer.count(place::BEFORE_QOS + 1, count);
+        }
+        writer.number(place::UNIT, account.unit);
+        writer.number(place::UNIT + 1, account.rest[0]);
+        writer.number(place::UNIT + 2, account.rest[1]);
+        if let Some(acting) = &account.acting {
+            writer.acting(acting);
+        }
+        writer
+    }
+
+    fn words(&self) -> &[u64] {
+        self.words.get(..self.len).unwrap_or_default()
+    }
+
+    fn put(&mut self, place: u32, word: u64) {
+        self.words[0] |= 1 << place;
+        if let Some(free) = self.words.get_mut(self.len) {
+            *free = word;
+            self.len += 1;
+        }
+    }
+
+    fn option(&mut self, place: u32, word: Option<u64>) {
+        if let Some(word) = word {
+            self.put(place, word);
+        }
+    }
+
+    /// Not if it is 0.
+    fn number(&mut self, place: u32, word: u64) {
+        if word != 0 {
+            self.put(place, word);
+        }
+    }
+
+    fn count(&mut self, place: u32, count: UrrCount) {
+        if count == UrrCount::default() {
+            return;
+        }
+        let UrrCount {
+            ul_packets,
+            ul_octets,
+            dl_packets,
+            dl_octets,
+            events,
+        } = count;
+        let words = [ul_packets, ul_octets, dl_packets, dl_octets, events];
+        for (place, word) in (place..).zip(words) {
+            self.number(place, word);
+        }
+    }
+
+    fn three(&mut self, place: u32, words: [Option<u64>; 3]) {
+        for (place, word) in (place..).zip(words) {
+            self.option(place, word);
+        }
+    }
+
+    fn heard(&mut self, place: u32, heard: Option<Heard>) {
+        if let Some(Heard { at, packets, looked }) = heard {
+            self.three(place, [Some(at.0 as u64), Some(packets), Some(looked.0 as u64)]);
+        }
+    }
+
+    fn acting(&mut self, Acting { machine, told }: &Acting) {
+        let (limit, event_limit) = told.map_or((None, None), |(octets, events)| (octets.limit, events.limit));
+        self.put(
+            place::MACHINE,
+            small(machine, told.is_some(), (limit, event_limit)),
+        );
+        self.machine(machine);
+        if let Some((Bounds { watermarks, .. }, _)) = told {
+            self.three(place::WATERMARKS, of_volumes(*watermarks));
+        }
+        if let Some(limit) = limit {
+            self.three(place::LIMIT, of_volumes(limit.octets));
+        }
+        self.option(
+            place::EVENTS_TOLD,
+            told.and_then(|(_, events)| events.watermarks.total),
+        );
+        self.option(
+            place::EVENTS_TOLD + 1,
+            event_limit.and_then(|limit| limit.octets.total),
+        );
+    }
+
+    fn machine(&mut self, machine: &Machine) {
+        let Machine {
+            volume_threshold,
+            volume_again,
+            volume_quota,
+            time_threshold,
+            time_again,
+            time_quota,
+            event_threshold,
+            event_again,
+            event_quota,
+            measured,
+            rate,
+            running,
+            period,
+            validity,
+            heard,
+            active,
+            monitoring,
+            traffic,
+            packets,
+            seen,
+            started: _,
+            exhausted: _,
+            is_idle: _,
+            pending: _,
+        } = machine;
+        self.three(place::THRESHOLD, of_volume(volume_threshold));
+        self.three(place::AGAIN, of_volume(volume_again));
+        self.three(place::QUOTA, of_volume(volume_quota));
+        self.three(place::EVENTS, [*event_threshold, *event_again, *event_quota]);
+        let nanos = |nanos: Option<i64>| nanos.map(|nanos| nanos as u64);
+        let moment = |at: Option<Moment>| at.map(|at| at.0 as u64);
+        let clock = [
+            nanos(*time_threshold),
+            nanos(*time_again),
+            nanos(*time_quota),
+            nanos(Some(*measured).filter(|measured| *measured != 0)),
+            moment(*running),
+            moment(*period),
+            moment(*validity),
+            moment(*monitoring),
+            Some(*rate).filter(|rate| *rate != 0),
+        ];
+        for (place, word) in (place::CLOCK..).zip(clock) {
+            self.option(place, word);
+        }
+        self.heard(place::HEARD, *heard);
+        self.heard(place::ACTIVE, *active);
+        self.heard(place::TRAFFIC, split(*traffic).1);
+        self.number(place::SEEN, *packets);
+        self.number(place::SEEN + 1, *seen);
+    }
+}
+
+/// Words in the order of their places.
+struct Reader<'a> {
+    there: u64,
+    words: &'a [u64],
+}
+
+impl Reader<'_> {
+    /// Fills in what there is: most of an account is not.
+    fn account(mut self) -> Account {
+        let mut account = Account {
+            unit: 0,
+            rest: [0; 2],
+            reported: self.count(place::REPORTED),
+            carried: self.count(place::CARRIED),
+            next: self.number(place::NEXT) as u32,
+            since: Moment(self.number(place::SINCE) as i64),
+            times: self.moment(place::TIMES).zip(self.moment(place::TIMES + 1)),
+            before_qos: None,
+            acting: None,
+        };
+        if self.take(place::BEFORE_QOS).is_some() {
+            account.before_qos = Some(self.count(place::BEFORE_QOS + 1));
+        }
+        if self.there & places(place::UNIT, 3) != 0 {
+            account.unit = self.number(place::UNIT);
+            account.rest = [self.number(place::UNIT + 1), self.number(place::UNIT + 2)];
+        }
+        if let Some(small) = self.take(place::MACHINE) {
+            self.fill(account.acting.insert(Acting::default()), small);
+        }
+        account
+    }
+
+    fn take(&mut self, place: u32) -> Option<u64> {
+        if self.there & (1 << place) == 0 {
+            return None;
+        }
+        let (word, rest) = self.words.split_first()?;
+        self.words = rest;
+        Some(*word)
+    }
+
+    fn number(&mut self, place: u32) -> u64 {
+        self.take(place).unwrap_or(0)
+    }
+
+    fn moment(&mut self, place: u32) -> Option<Moment> {
+        self.take(place).map(|at| Moment(at as i64))
+    }
+
+    fn count(&mut self, place: u32) -> UrrCount {
+        if self.there & places(place, 5) == 0 {
+            return UrrCount::default();
+        }
+        UrrCount {
+            ul_packets: self.number(place),
+            ul_octets: self.number(place + 1),
+            dl_packets: self.number(place + 2),
+            dl_octets: self.number(place + 3),
+            events: self.number(place + 4),
+        }
+    }
+
+    fn three(&mut self, place: u32) -> [Option<u64>; 3] {
+        if self.there & places(place, 3) == 0 {
+            return [None; 3];
+        }
+        [self.take(place), self.take(place + 1), self.take(place + 2)]
+    }
+
+    fn heard(&mut self, place: u32) -> Option<Heard> {
+        let [at, packets, looked] = self.three(place);
+        Some(Heard {
+            at: Moment(at? as i64),
+            packets: packets?,
+            looked: Moment(looked? as i64),
+        })
+    }
+
+    fn fill(&mut self, Acting { machine, told }: &mut Acting, small: u64) {
+        machine.started = small & STARTED != 0;
+        machine.is_idle = small & IDLE != 0;
+        machine.exhausted = Exhausted((small >> EXHAUSTED) as u8);
+        machine.pending = UsageTriggers((small >> PENDING) as u32);
+        self.volume(place::THRESHOLD, &mut machine.volume_threshold);
+        self.volume(place::AGAIN, &mut machine.volume_again);
+        self.volume(place::QUOTA, &mut machine.volume_quota);
+        [machine.event_threshold, machine.event_again, machine.event_quota] = self.three(place::EVENTS);
+        if self.there & TIMES_OF_MACHINE != 0 {
+            self.clock(machine);
+        }
+        machine.traffic = joined((small >> TRAFFIC) as u8, self.heard(place::TRAFFIC));
+        (machine.packets, machine.seen) = (self.number(place::SEEN), self.number(place::SEEN + 1));
+        if small & TOLD != 0 {
+            let watermarks = to_volumes(self.three(place::WATERMARKS));
+            let octets = self.three(place::LIMIT);
+            let limit = action((small >> ACTION) as u8).map(|action| CounterLimit {
+                octets: to_volumes(octets),
+                action,
+            });
+            let [watermark, stop] =
+                [place::EVENTS_TOLD, place::EVENTS_TOLD + 1].map(|place| self.take(place));
+            let event_limit = action((small >> EVENT_ACTION) as u8).map(|action| CounterLimit {
+                octets: of_total(stop),
+                action,
+            });
+            let events = Bounds {
+                watermarks: of_total(watermark),
+                limit: event_limit,
+            };
+            *told = Some((Bounds { watermarks, limit }, events));
+        }
+    }
+
+    fn volume(&mut self, place: u32, volume: &mut Volume) {
+        if self.there & places(place, 3) != 0 {
+            *volume = to_volume(self.three(place));
+        }
+    }
+
+    fn clock(&mut self, machine: &mut Machine) {
+        let mut nanos = |kind| self.take(place::CLOCK + kind).map(|nanos| nanos as i64);
+        machine.time_threshold = nanos(0);
+        machine.time_again = nanos(1);
+        machine.time_quota = nanos(2);
+        machine.measured = nanos(3).unwrap_or(0);
+        machine.running = nanos(4).map(Moment);
+        machine.period = nanos(5).map(Moment);
+        machine.validity = nanos(6).map(Moment);
+        machine.monitoring = nanos(7).map(Moment);
+        machine.rate = nanos(8).unwrap_or(0) as u64;
+        machine.heard = self.heard(place::HEARD);
+        machine.active = self.heard(place::ACTIVE);
+    }
+}
+
+/// The words of a machine that say when something is, or how long; but for traffic's.
+const TIMES_OF_MACHINE: u64 = places(place::CLOCK, place::TRAFFIC - place::CLOCK);
+
+/// In the word of a machine: bits, and the first bits of what has several.
+const STARTED: u64 = 1;
+const IDLE: u64 = 1 << 1;
+const TOLD: u64 = 1 << 2;
+const ACTION: u32 = 8;
+const EVENT_ACTION: u32 = 12;
+const EXHAUSTED: u32 = 16;
+const TRAFFIC: u32 = 24;
+const PENDING: u32 = 32;
+
+/// What of a machine, and of what its counter was told, takes a few bits.
+fn small(
+    machine: &Machine,
+    is_told: bool,
+    (octets, events): (Option<CounterLimit>, Option<CounterLimit>),
+) -> u64 {
+    let [action, event_action] =
+        [octets, events].map(|limit| limit.map_or(0, |limit| number_of(limit.action)));
+    let flags = [
+        (machine.started, STARTED),
+        (machine.is_idle, IDLE),
+        (is_told, TOLD),
+    ];
+    let flags = flags.iter().filter(|(is_set, _)| *is_set);
+    flags.fold(0, |all, (_, flag)| all | flag)
+        | u64::from(action) << ACTION
+        | u64::from(event_action) << EVENT_ACTION
+        | u64::from(machine.exhausted.0) << EXHAUSTED
+        | u64::from(split(machine.traffic).0) << TRAFFIC
+        | u64::from(machine.pending.0) << PENDING
+}
+
+/// A number from 1 on, of 4 bits.
+fn number_of(action: LimitAction) -> u8 {
+    match action {
+        LimitAction::Event => 1,
+        LimitAction::Drop => 2,
+        LimitAction::Trap => 3,
+    }
+}
+
+fn action(number: u8) -> Option<LimitAction> {
+    [LimitAction::Event, LimitAction::Drop, LimitAction::Trap]
+        .into_iter()
+        .find(|action| number_of(*action) == number & 0xf)
+}
+
+fn split(traffic: Traffic) -> (u8, Option<Heard>) {
+    match traffic {
+        Traffic::Unwatched => (0, None),
+        Traffic::Awaited => (1, None),
+        Traffic::On(heard) => (2, Some(heard)),
+        Traffic::Voided(heard) => (3, Some(heard)),
+        Traffic::Again(heard) => (4, Some(heard)),
+    }
+}
+
+fn joined(kind: u8, heard: Option<Heard>) -> Traffic {
+    match (kind, heard) {
+        (2, Some(heard)) => Traffic::On(heard),
+        (3, Some(heard)) => Traffic::Voided(heard),
+        (4, Some(heard)) => Traffic::Again(heard),
+        (1, _) => Traffic::Awaited,
+        _ => Traffic::Unwatched,
+    }
+}
+
+fn of_volume(volume: &Volume) -> [Option<u64>; 3] {
+    [volume.total, volume.uplink, volume.downlink]
+}
+
+fn to_volume([total, uplink, downlink]: [Option<u64>; 3]) -> Volume {
+    Volume {
+        total,
+        uplink,
+        downlink,
+    }
+}
+
+fn of_volumes(volumes: Volumes) -> [Option<u64>; 3] {
+    [volumes.total, volumes.uplink, volumes.downlink]
+}
+
+/// As bounds of events are: of both directions together.
+fn of_total(total: Option<u64>) -> Volumes {
+    Volumes {
+        total,
+        ..Volumes::NONE
+    }
+}
+
+fn to_volumes([total, uplink, downlink]: [Option<u64>; 3]) -> Volumes {
+    Volumes {
+        total,
+        uplink,
+        downlink,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Setting;
+    use proptest::prelude::*;
+    use rules::model::{ReportingTriggers, UrrId, UrrTerms};
+
+    /// Words that are there or not: nothing, the least, the greatest, anything.
+    fn words() -> impl Strategy<Value = Vec<(bool, u64)>> {
+        let word = prop_oneof![Just(0), Just(1), Just(u64::MAX), any::<u64>()];
+        prop::collection::vec((any::<bool>(), word), 100)
+    }
+
+    /// Makes something of words.
+    struct Source<'a>(std::slice::Iter<'a, (bool, u64)>);
+
+    impl Source<'_> {
+        fn option(&mut self) -> Option<u64> {
+            self.0
+                .next()
+                .filter(|(is_there, _)| *is_there)
+                .map(|(_, word)| *word)
+        }
+
+        fn is_there(&mut self) -> bool {
+            self.option().is_some()
+        }
+
+        fn number(&mut self) -> u64 {
+            self.option().unwrap_or_default()
+        }
+
+        fn nanos(&mut self) -> Option<i64> {
+            self.option().map(|nanos| nanos as i64)
+        }
+
+        fn at(&mut self) -> Option<Moment> {
+            self.nanos().map(Moment)
+        }
+
+        fn moment(&mut self) -> Moment {
+            self.at().unwrap_or_default()
+        }
+
+        fn count(&mut self) -> UrrCount {
+            UrrCount {
+                ul_packets: self.number(),
+                ul_octets: self.number(),
+                dl_packets: self.number(),
+                dl_octets: self.number(),
+                events: self.number(),
+            }
+        }
+
+        fn three(&mut self) -> [Option<u64>; 3] {
+            [self.option(), self.option(), self.option()]
+        }
+
+        fn heard(&mut self) -> Heard {
+            Heard {
+                at: self.moment(),
+                packets: self.number(),
+                looked: self.moment(),
+            }
+        }
+
+        fn maybe_heard(&mut self) -> Option<Heard> {
+            let heard = self.heard();
+            self.is_there().then_some(heard)
+        }
+
+        fn bounds(&mut self) -> Bounds {
+            let watermarks = to_volumes(self.three());
+            let octets = to_volumes(self.three());
+            let limit = action((self.number() % 4) as u8).map(|action| CounterLimit { octets, action });
+            Bounds { watermarks, limit }
+        }
+
+        fn event_bounds(&mut self) -> Bounds {
+            let (watermark, stop) = (self.option(), self.option());
+            let limit = action((self.number() % 4) as u8).map(|action| CounterLimit {
+                octets: of_total(stop),
+                action,
+            });
+            let watermarks = of_total(watermark);
+            Bounds { watermarks, limit }
+        }
+
+        fn machine(&mut self) -> Machine {
+            Machine {
+                volume_threshold: to_volume(self.three()),
+                volume_again: to_volume(self.three()),
+                volume_quota: to_volume(self.three()),
+                time_threshold: self.nanos(),
+                time_again: self.nanos(),
+                time_quota: self.nanos(),
+                event_threshold: self.option(),
+                event_again: self.option(),
+                event_quota: self.option(),
+                measured: self.nanos().unwrap_or_default(),
+                rate: self.number(),
+                running: self.at(),
+                started: self.is_there(),
+                exhausted: Exhausted(self.number() as u8),
+                period: self.at(),
+                validity: self.at(),
+                heard: self.maybe_heard(),
+                active: self.maybe_heard(),
+                is_idle: self.is_there(),
+                monitoring: self.at(),
+                traffic: joined((self.number() % 5) as u8, Some(self.heard())),
+                packets: self.number(),
+                seen: self.number(),
+                pending: UsageTriggers(self.number() as u32),
+            }
+        }
+
+        fn account(&mut self) -> Account {
+            Account {
+                unit: self.number(),
+                rest: [self.number(), self.number()],
+                reported: self.count(),
+                carried: self.count(),
+                next: self.number() as u32,
+                since: self.moment(),
+                times: self.at().map(|first| (first, self.moment())),
+                before_qos: self.is_there().then(|| self.count()),
+                acting: self.is_there().then(|| Acting {
+                    machine: self.machine(),
+                    told: self.is_there().then(|| (self.bounds(), self.event_bounds())),
+                }),
+            }
+        }
+    }
+
+    /// A URR that tells of all that time makes due.
+    fn asking() -> Urr {
+        let terms = UrrTerms {
+            quota_holding_time: Some(1),
+            inactivity_detection_time: Some(1),
+            ..UrrTerms::default()
+        };
+        Urr {
+            triggers: ReportingTriggers(u32::MAX),
+            terms: Some(Box::new(terms)),
+            ..Urr::volume(UrrId(1))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_account_comes_back_as_it_was_kept(one in words(), other in words()) {
+            let [one, other] = [one, other].map(|words| Source(words.iter()).account());
+            let mut packed = Packed::new(&one);
+            prop_assert_eq!(&packed.account(), &one);
+            prop_assert_eq!(packed.acts(), one.acting.is_some());
+            let deadline = one.acting.as_ref().and_then(|acting| {
+                acting.machine.deadline(&asking(), Setting::default())
+            });
+            prop_assert!(packed.has_times() || deadline.is_none());
+            packed.set(&other);
+            prop_assert_eq!(&packed.account(), &other);
+        }
+    }
+
+    #[test]
+    fn the_usual_account_is_small() {
+        let threshold = Volume {
+            total: Some(1 << 40),
+            ..Volume::default()
+        };
+        let told = Bounds {
+            watermarks: to_volumes(of_volume(&threshold)),
+            limit: None,
+        };
+        let machine = Machine {
+            volume_threshold: threshold,
+            volume_again: threshold,
+            ..Machine::default()
+        };
+        let account = Account {
+            since: Moment(1),
+            acting: Some(Acting {
+                machine,
+                told: Some((told, Bounds::NONE)),
+            }),
+            ..Account::default()
+        };
+        let packed = Packed::new(&account);
+        assert_eq!(size_of_val(&*packed.0), 48);
+        assert!(packed.acts() && !packed.has_times());
+        assert!(size_of::<Account>() > 12 * 48);
+        assert_eq!(size_of_val(&*Packed::new(&Account::default()).0), 8);
+    }
+}
