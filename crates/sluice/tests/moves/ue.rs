@@ -110,6 +110,8 @@ pub struct Ue {
     pub reported: UrrCount,
     /// By its credit pool.
     pub pooled: UrrCount,
+    /// Sessions with one that have ended: each leaves less than an octet untold.
+    pub ended: u64,
     /// The seconds of the first and the last packet that has passed, and of what is reported.
     pub came: Option<(u64, u64)>,
     pub told: Option<(u64, u64)>,
@@ -131,7 +133,10 @@ impl Ue {
     /// A report is made, not always in the order of what it is of.
     pub fn reports(&mut self, report: &UsageReport) {
         match report.urr {
-            POOL => add(&mut self.pooled, report.count),
+            POOL => {
+                self.ended += u64::from(report.triggers.contains(session::UsageTriggers::TERMR));
+                add(&mut self.pooled, report.count);
+            }
             OF_DOWNLINK => {}
             _ => self.reports_all(report),
         }
