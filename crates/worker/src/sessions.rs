@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 use flow::meter::PacketState;
 use flow::{
-    BlockError, BlockImage, BlockRef, Blocks, Bounds, Direction, Flows, Nanos, PacketTimes,
-    Reached, ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
+    BlockError, BlockImage, BlockRef, Blocks, Bounds, Direction, Flows, Nanos, PacketTimes, Reached,
+    ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};

@@ -4,8 +4,8 @@ use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
 use rules::model::Volume;
 
 use super::{Account, Acting};
-use crate::{Moment, UsageTriggers};
 use crate::machine::{Exhausted, Heard, Machine, Traffic};
+use crate::{Moment, UsageTriggers};
 
 /// An account as it is kept: a word that says which of its words there are, and those. What is nothing takes no room:
 /// an account with a volume threshold has 48 octets where the account itself has twelve times as many.

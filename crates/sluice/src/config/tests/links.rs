@@ -1,5 +1,6 @@
 //! Mistakes about ports and links: VLANs, LAGs, routers, the host.
 
+use super::super::Bounded;
 use super::*;
 
 #[test]
@@ -252,7 +253,7 @@ fn a_lag_is_read_with_its_defaults() {
     let config = Config::parse(&text, "sluice.yaml").unwrap();
     let settings = config.ports[2].lag.as_ref().unwrap().lacp.as_ref().unwrap().value;
     assert!(!settings.fast);
-    assert_eq!(settings.key.map(super::Bounded::value), Some(9));
+    assert_eq!(settings.key.map(Bounded::value), Some(9));
 }
 
 #[test]
