@@ -226,7 +226,7 @@ impl Io for DpdkIo {
         self.deliver(out, None);
     }
 
-    fn to_host(&mut self, urgency: Urgency, out: &mut Batch<DpdkBuf>) {
+    fn give_host(&mut self, urgency: Urgency, out: &mut Batch<DpdkBuf>) {
         self.collect(out);
         if let Some(host) = &self.host {
             host.to[urgency as usize].enqueue(&mut self.burst);
@@ -234,7 +234,7 @@ impl Io for DpdkIo {
         self.give_back(out);
     }
 
-    fn from_host(&mut self, out: &mut Batch<DpdkBuf>) {
+    fn take_host(&mut self, out: &mut Batch<DpdkBuf>) {
         let from = self.host.as_mut().and_then(|host| host.from.as_mut());
         let Some(from) = from.filter(|_| out.is_empty()) else {
             return;

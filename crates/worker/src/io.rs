@@ -59,13 +59,13 @@ pub trait Io {
 
     /// Puts packets into a queue to the host's own network stack. Those that found no room stay in `out`; all, where no
     /// host takes any.
-    fn to_host(&mut self, urgency: Urgency, out: &mut Batch<Self::Buf>) {
+    fn give_host(&mut self, urgency: Urgency, out: &mut Batch<Self::Buf>) {
         let _ = (urgency, out);
     }
 
     /// Takes frames that the host's own network stack sends, as many as `out` has room for; the ingress of each is the
     /// port that it leaves by.
-    fn from_host(&mut self, out: &mut Batch<Self::Buf>) {
+    fn take_host(&mut self, out: &mut Batch<Self::Buf>) {
         let _ = out;
     }
 

@@ -306,12 +306,12 @@ impl Wires {
     }
 
     /// The queue of what the workers gave to the host's own network stack.
-    pub fn to_host(&self, urgency: Urgency) -> &Queue {
+    pub fn host_gets(&self, urgency: Urgency) -> &Queue {
         &self.to_host[urgency as usize]
     }
 
     /// The queue of what the host sends: its packets' ingress is the port that they leave by.
-    pub fn from_host(&self) -> &Queue {
+    pub fn host_sends(&self) -> &Queue {
         &self.from_host
     }
 }
@@ -368,11 +368,11 @@ impl Io for MemIo {
         }
     }
 
-    fn to_host(&mut self, urgency: Urgency, out: &mut Batch<MemBuf>) {
+    fn give_host(&mut self, urgency: Urgency, out: &mut Batch<MemBuf>) {
         self.to_host[urgency as usize].take_from(out);
     }
 
-    fn from_host(&mut self, out: &mut Batch<MemBuf>) {
+    fn take_host(&mut self, out: &mut Batch<MemBuf>) {
         if let Some(queue) = &self.from_host {
             queue.give_to(out);
         }

@@ -132,7 +132,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                     }
                 }
                 Fate::HandOver(worker) => self.hand_over(io, stats, worker, buf),
-                Fate::Host(urgency) => self.to_host(io, stats, urgency, buf),
+                Fate::Host(urgency) => self.give_host(io, stats, urgency, buf),
                 Fate::Consumed => {
                     stats.consumed += 1;
                     self.free(io, buf);
@@ -314,7 +314,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
     }
 
     #[cold]
-    fn to_host<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, urgency: Urgency, buf: B) {
+    fn give_host<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, urgency: Urgency, buf: B) {
         let Err(buf) = self.host[urgency as usize].push(buf) else {
             return;
         };
@@ -328,7 +328,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             let batch = &mut self.host[urgency as usize];
             let packets = batch.len();
             if packets > 0 {
-                io.to_host(urgency, batch);
+                io.give_host(urgency, batch);
                 stats.to_host += (packets - batch.len()) as u64;
                 drop_rest(io, stats, batch, &mut self.free, DropReason::HostQueueFull);
             }

@@ -347,7 +347,7 @@ impl<I: Io> Worker<I> {
     /// Sends what the host's own network stack sends: frames as they are.
     #[cold]
     fn send_for_host(&mut self) {
-        self.io.from_host(&mut self.burst);
+        self.io.take_host(&mut self.burst);
         for buf in self.burst.drain() {
             self.stats.from_host += 1;
             let port = buf.ingress();

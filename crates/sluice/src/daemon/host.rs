@@ -7,8 +7,8 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -40,9 +40,11 @@ const FRONT: usize = VlanTags::MAX_LEN;
 /// Octets of two link layer addresses.
 const ADDRESSES: usize = 12;
 
-/// What became of the packets of one instance.
-#[derive(Debug, Default)]
+/// What became of the packets of one interface.
+#[derive(Debug)]
 struct Counts {
+    instance: String,
+    interface: String,
     to_host: AtomicU64,
     from_host: AtomicU64,
     lost: AtomicU64,
@@ -50,8 +52,6 @@ struct Counts {
 
 /// One interface.
 struct Link {
-    instance: String,
-    interface: String,
     device: SyncDevice,
     port: PortId,
     /// Which frames are its own ([`Vlan::key`]).
@@ -65,21 +65,20 @@ struct Link {
 
 /// What an operator may ask of the interfaces.
 #[derive(Clone, Debug, Default)]
-pub struct HostView(Arc<RwLock<Vec<(String, String, Arc<Counts>)>>>);
+pub struct HostView(Arc<[Arc<Counts>]>);
 
 impl HostView {
     /// How each stands.
     #[must_use]
     pub fn read(&self) -> Vec<HostLink> {
-        let links = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let link = |(instance, interface, counts): &(String, String, Arc<Counts>)| HostLink {
-            instance: instance.clone(),
-            interface: interface.clone(),
+        let link = |counts: &Arc<Counts>| HostLink {
+            instance: counts.instance.clone(),
+            interface: counts.interface.clone(),
             to_host: counts.to_host.load(Ordering::Relaxed),
             from_host: counts.from_host.load(Ordering::Relaxed),
             lost: counts.lost.load(Ordering::Relaxed),
         };
-        links.iter().map(link).collect()
+        self.0.iter().map(link).collect()
     }
 }
 
@@ -122,11 +121,7 @@ impl HostPath {
         let (urgent, from_urgent) = dpdk::mpsc(eal, DEPTH).map_err(io::Error::other)?;
         let (to_worker, from) = dpdk::spsc(eal, DEPTH).map_err(io::Error::other)?;
         let ends = ends(config.workers.count.size(), [usual, urgent], from);
-        let shown = links.iter().map(|link| {
-            let (instance, interface) = (link.instance.clone(), link.interface.clone());
-            (instance, interface, Arc::clone(&link.counts))
-        });
-        let view = HostView(Arc::new(RwLock::new(shown.collect())));
+        let view = HostView(links.iter().map(|link| Arc::clone(&link.counts)).collect());
         let path = Self {
             links,
             poll,
@@ -305,14 +300,18 @@ impl Link {
             octets[..length].to_vec()
         });
         Ok(Self {
-            instance: instance.name.value.clone(),
-            interface: name,
             device,
             port: PortId(port as u16),
             key: vlan.map_or(0, VlanTags::key),
             tags,
             is_ready: true,
-            counts: Arc::default(),
+            counts: Arc::new(Counts {
+                instance: instance.name.value.clone(),
+                interface: name,
+                to_host: AtomicU64::new(0),
+                from_host: AtomicU64::new(0),
+                lost: AtomicU64::new(0),
+            }),
         })
     }
 

@@ -108,8 +108,8 @@ impl World {
         }
         self.control.poll(self.now);
         self.worker.poll(self.now);
-        for link in 0..2 {
-            while let Some(frame) = self.wires.from(MEMBERS[link]).pop() {
+        for (link, member) in MEMBERS.into_iter().enumerate() {
+            while let Some(frame) = self.wires.from(member).pop() {
                 self.take(link, frame.bytes());
             }
         }

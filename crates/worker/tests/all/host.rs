@@ -49,7 +49,7 @@ fn udp(from: &str, to: &str, port: u16) -> Vec<u8> {
 /// What the host got since, of each queue.
 fn given(world: &World) -> [Vec<Vec<u8>>; 2] {
     Urgency::ALL.map(|urgency| {
-        let queue = world.wires.to_host(urgency);
+        let queue = world.wires.host_gets(urgency);
         std::iter::from_fn(|| queue.pop().map(|buf| buf.bytes().to_vec())).collect()
     })
 }
@@ -255,7 +255,7 @@ fn what_the_host_sends_leaves_as_it_is() {
     let sent = frame(N3_PORT, &tcp(OURS, ROUTER, 179));
     let mut buf = MemBuf::new(&sent);
     worker::Ingress::set_ingress(&mut buf, PortId(N6_PORT));
-    world.wires.from_host().push(buf).expect("there is room");
+    world.wires.host_sends().push(buf).expect("there is room");
     world.poll();
     assert_eq!(world.take(), [(PortId(N6_PORT), sent)]);
     assert_eq!(world.workers[0].stats().from_host, 1);
