@@ -500,7 +500,7 @@ mod tests {
     use super::*;
     use crate::Setting;
     use proptest::prelude::*;
-    use rules::model::{ReportingTriggers, UrrId, UrrTerms};
+    use rules::model::{ReportingTriggers, Urr, UrrId, UrrTerms};
 
     /// Words that are there or not: nothing, the least, the greatest, anything.
     fn words() -> impl Strategy<Value = Vec<(bool, u64)>> {
