@@ -27,7 +27,7 @@ fn a_host_is_on_a_link_by_an_interface_of_its_own() {
     for (text, words) in [
         (
             with("interface: much-too-long-a-name"),
-            "has 21 characters, 1 to 15 are possible",
+            "has 20 characters, 1 to 15 are possible",
         ),
         (with("interface: a/b"), "contains `/`"),
         (with("interface: one, usual_pps: 0"), "0 is outside 1..=10000000"),
