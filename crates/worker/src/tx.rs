@@ -110,23 +110,11 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                 }
                 Fate::Send(port) => {
                     let lost = self.send(io, stats, port, buf);
-                    let sent = Sent {
-                        descriptors,
-                        late: 0..0,
-                        others: 0..place,
-                        mask: late,
-                    };
-                    sent.credit(blocks, port, lost);
+                    Sent::before(place, descriptors, late).credit(blocks, port, lost);
                 }
                 Fate::Split(port) => {
                     let lost = self.flush_port(io, stats, port);
-                    let sent = Sent {
-                        descriptors,
-                        late: 0..0,
-                        others: 0..place,
-                        mask: late,
-                    };
-                    sent.credit(blocks, port, lost);
+                    Sent::before(place, descriptors, late).credit(blocks, port, lost);
                     if !self.send_split(io, stats, (port, buf), (place, waiting.splits)) {
                         take_back(blocks, descriptor);
                     }
@@ -460,6 +448,16 @@ impl<'a> Sent<'a> {
             descriptors,
             late: 0..descriptors.len(),
             others: 0..descriptors.len(),
+            mask,
+        }
+    }
+
+    /// Those before `place`, of which none that is late has been sent.
+    fn before(place: usize, descriptors: &'a [Descriptor], mask: u64) -> Self {
+        Self {
+            descriptors,
+            late: 0..0,
+            others: 0..place,
             mask,
         }
     }

@@ -539,23 +539,11 @@ impl<I: Io> Worker<I> {
         }
         if self.fragments.len() > 0 {
             self.fragments.sweep(&mut self.burst, now);
-            self.outgoing.give_up(
-                &mut self.io,
-                &mut self.stats,
-                &mut self.burst,
-                DropReason::FragmentTimeout,
-            );
-            self.count_waiting();
+            self.give_up_fragments();
         }
         if self.reassembly.has_any() {
             self.reassembly.sweep(&mut self.burst, now);
-            self.outgoing.give_up(
-                &mut self.io,
-                &mut self.stats,
-                &mut self.burst,
-                DropReason::FragmentTimeout,
-            );
-            self.count_waiting();
+            self.give_up_fragments();
         }
         if self.buffers.len() > 0 {
             self.buffers.sweep(now);
@@ -564,6 +552,15 @@ impl<I: Io> Worker<I> {
         if self.late_markers.has_any() {
             self.give_up_markers(now);
         }
+    }
+
+    /// Drops the fragments of the burst that have waited for too long.
+    #[cold]
+    fn give_up_fragments(&mut self) {
+        let (io, stats) = (&mut self.io, &mut self.stats);
+        self.outgoing
+            .give_up(io, stats, &mut self.burst, DropReason::FragmentTimeout);
+        self.count_waiting();
     }
 
     /// Looks at some of the sessions with inactivity timers whose turn it is.

@@ -240,6 +240,7 @@ mod tests {
             paths,
             [
                 "/v1/associations",
+                "/v1/ports",
                 "/v1/records",
                 "/v1/runtime",
                 "/v1/sessions",
