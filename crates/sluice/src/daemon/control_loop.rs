@@ -14,8 +14,6 @@ use crate::upf::Control;
 
 /// Requests for new sessions served in one turn: about a third of a millisecond.
 const SERVED_PER_TURN: usize = 16;
-/// Turns whose datagrams leave together while requests wait: about a millisecond and a half.
-const TURNS_PER_SENDING: u32 = 4;
 /// The longest the thread waits for datagrams before it looks at the workers' events.
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
 /// How long it stays on its core for a worker's answer. A worker that polls answers within microseconds, one that
@@ -29,8 +27,6 @@ pub struct ControlLoop {
     clock: Clock,
     /// Since when there has been nothing to do.
     idle_since: Option<Nanos>,
-    /// Turns since datagrams were sent.
-    unsent: u32,
 }
 
 impl ControlLoop {
@@ -42,7 +38,6 @@ impl ControlLoop {
             sockets,
             clock,
             idle_since: None,
-            unsent: 0,
         }
     }
 
@@ -68,7 +63,7 @@ impl ControlLoop {
             .take_while(|_| self.control.serve_waiting(self.clock.now()))
             .count();
         let polled = self.control.poll(self.clock.now());
-        self.send(served == SERVED_PER_TURN);
+        self.sockets.transmit(&mut self.control);
         let worked = received || served > 0 || polled;
         let end = self.clock.now();
         self.control.note_turn(begin, end, worked, served);
@@ -77,16 +72,6 @@ impl ControlLoop {
             return Ok(());
         }
         self.rest(end)
-    }
-
-    /// Sends what there is to send, unless requests wait: what a datagram costs on its way is less the more of them go
-    /// to one peer together, and an SMF that has so many requests under way does not notice a millisecond.
-    fn send(&mut self, requests_wait: bool) {
-        self.unsent += 1;
-        if !requests_wait || self.unsent >= TURNS_PER_SENDING {
-            self.unsent = 0;
-            self.sockets.transmit(&mut self.control);
-        }
     }
 
     /// Begins to end all associations, and sends what that takes; turns go on until control says that it has ended.
