@@ -267,7 +267,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             true => self.ways.count(&mut block, verdict, octets),
         };
         if !is_counted {
-            self.come_again(verdict, octets);
+            self.come_again(place, verdict, octets);
             return Ok(None);
         }
         if UNUSUAL {
@@ -290,7 +290,8 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
     /// behind: it gives back what it has taken.
     #[cold]
     #[inline(never)]
-    fn come_again(&mut self, verdict: &Verdict, octets: usize) {
+    fn come_again(&mut self, place: usize, verdict: &Verdict, octets: usize) {
+        self.ways.splits.forget(place);
         let direction = verdict.direction() as usize;
         self.ways.stats.directions[direction]
             .matched

@@ -24,7 +24,7 @@ pub struct WorkerConfig {
     pub macs: Vec<MacAddr>,
     /// The ports that are made of several. Default: none.
     pub lags: Vec<LagPorts>,
-    /// LACPDUs and Marker PDUs a second that are looked at. Default 200: of 8 members of as many LAGs 64 are usual.
+    /// LACPDUs and Marker PDUs a second of one port that are looked at. Default 20: one is usual.
     pub slow_protocols: u32,
     /// Session indices of the whole program are below this. Default 65,536.
     pub max_sessions: usize,
@@ -121,7 +121,7 @@ impl WorkerConfig {
             network,
             macs,
             lags: Vec::new(),
-            slow_protocols: 200,
+            slow_protocols: 20,
             max_sessions: 65_536,
             own_sessions: 65_536,
             max_flows_v4: 262_144,

@@ -38,7 +38,7 @@ pub(crate) struct Exceptions<'a> {
     pub stats: &'a mut Stats,
     pub hosts: &'a mut Hosts,
     /// Frames of slow protocols.
-    pub slow: &'a mut Allowance,
+    pub slow: &'a mut [Allowance],
     pub now: Nanos,
 }
 
@@ -142,7 +142,8 @@ impl Exceptions<'_> {
     fn slow_protocol<B: PacketBuf + Ingress>(&mut self, buf: &mut B) -> Result<Done, DropReason> {
         let member = buf.ingress();
         let frame = lag::Slow::parse(buf.data()).ok_or(DropReason::BadSlowProtocol)?;
-        if !self.slow.take(self.now) {
+        let slow = self.slow.get_mut(member.index());
+        if !slow.is_some_and(|slow| slow.take(self.now)) {
             self.stats.events_lost += 1;
             return Ok(Done::Heard);
         }

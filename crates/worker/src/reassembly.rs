@@ -29,8 +29,6 @@ const SWEPT: usize = 8;
 const SHARES: usize = 256;
 /// The most fragments of one datagram: 65,535 octets over a link of 1,280 are 52.
 const MOST: usize = 64;
-/// Octets of a fragment that are copied behind the one before, if they fit there, rather than chained.
-const COPIED: usize = 512;
 
 /// The octets of a fragment: where they start and end in the datagram.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,6 +50,8 @@ struct Place {
     length: Option<u16>,
     /// It is given up: what comes of it is dropped.
     is_dead: bool,
+    /// Whose share it takes although nothing of it is held.
+    charged: Option<u16>,
 }
 
 impl Place {
@@ -63,6 +63,7 @@ impl Place {
         first: None,
         length: None,
         is_dead: false,
+        charged: None,
     };
 
     fn ranges(&self) -> &[Range] {
@@ -232,6 +233,11 @@ impl<B: PacketBuf> Reassembly<B> {
             Verdict::OneTooMany => return Err((packet, DropReason::FragmentsFull)),
             Verdict::Contradiction => {
                 place.is_dead = true;
+                if place.charged.is_none() {
+                    // Whoever contradicts himself pays for the place until its time is over.
+                    place.charged = Some(share as u16);
+                    self.shares[share] += 1;
+                }
                 let chain = std::mem::replace(&mut place.chain, Chain::EMPTY);
                 self.held.join(&mut self.dead, chain);
                 return Err((packet, DropReason::BadFragment));
@@ -286,8 +292,10 @@ impl<B: PacketBuf> Reassembly<B> {
         self.merged += count as u64 - 1;
         let joined = in_order.try_for_each(|part| join(&mut whole, part));
         let done = joined.and_then(|()| {
-            let missing = HEADERS.min(whole.len());
-            whole.gather(missing);
+            // In one piece where it fits: not every port sends chains.
+            if !whole.gather(whole.len()) {
+                whole.gather(HEADERS.min(whole.len()));
+            }
             first.finish(&mut whole, length.into())
         });
         match done {
@@ -335,6 +343,9 @@ impl<B: PacketBuf> Reassembly<B> {
                 if !place.chain.is_empty() {
                     return;
                 }
+                if let Some(share) = place.charged {
+                    self.shares[usize::from(share) % SHARES] -= 1;
+                }
                 *place = Place::FREE;
                 self.in_use -= 1;
             }
@@ -350,7 +361,7 @@ impl<B: PacketBuf> Reassembly<B> {
 
 /// Puts the octets of `part` behind those of `whole`.
 fn join<B: PacketBuf>(whole: &mut B, part: B) -> Result<(), DropReason> {
-    let is_short = !part.is_chained() && part.len() <= COPIED.min(whole.tailroom());
+    let is_short = !part.is_chained() && part.len() <= whole.tailroom();
     match is_short {
         true => {
             let room = whole.append(part.len()).ok_or(DropReason::BadIpLength)?;

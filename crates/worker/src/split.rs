@@ -66,6 +66,12 @@ impl<B: PacketBuf> Splits<B> {
         wanted
     }
 
+    /// The packet at `place` takes another way than was thought.
+    #[cold]
+    pub fn forget(&mut self, place: usize) {
+        self.wanted &= !(1 << (place % BURST));
+    }
+
     /// Whether any packet of the burst goes in fragments.
     #[inline(always)]
     pub fn any(&self) -> bool {
@@ -107,6 +113,8 @@ impl<B: PacketBuf> Splits<B> {
         };
         self.next_id = self.next_id.wrapping_add(if is_outer { self.step } else { 0 });
         split(whole, cut, &mut self.rest, alloc)?;
+        // Not every port sends chains.
+        whole.gather(whole.len());
         Ok(self.rest.drain(..))
     }
 }

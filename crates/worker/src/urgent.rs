@@ -46,14 +46,15 @@ fn is_urgent_v4(place: &Place, packet: &[u8]) -> bool {
         return false;
     };
     let dscp = header[1] >> 2;
-    if place.urgent_dscps >> dscp & 1 == 1 {
-        return true;
-    }
     let destination = [header[16], header[17], header[18], header[19]];
     let is_ours = destination[..3] == [224, 0, 0] || place.local_v4(destination).is_some();
     let is_fragment = u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0;
     let transport = packet.get(usize::from(header[0] & 0xf) * 4..).unwrap_or_default();
-    is_ours && !is_fragment && is_control(header[9], transport, dscp)
+    let is_whole = is_ours && !is_fragment;
+    match place.urgent_dscps >> dscp & 1 {
+        0 => is_whole && is_control(header[9], transport, dscp),
+        _ => !(is_whole && is_end_marker(header[9], transport)),
+    }
 }
 
 fn is_urgent_v6(place: &Place, packet: &[u8]) -> bool {
@@ -61,12 +62,12 @@ fn is_urgent_v6(place: &Place, packet: &[u8]) -> bool {
         return false;
     };
     let dscp = (header[0] & 0xf) << 2 | header[1] >> 6;
-    if place.urgent_dscps >> dscp & 1 == 1 {
-        return true;
-    }
     let destination = header.last_chunk::<16>().copied().unwrap_or_default();
     let is_ours = destination[..2] == [0xff, 2] || place.local_v6(destination).is_some();
-    is_ours && is_control(header[6], transport, dscp)
+    match place.urgent_dscps >> dscp & 1 {
+        0 => is_ours && is_control(header[6], transport, dscp),
+        _ => !(is_ours && is_end_marker(header[6], transport)),
+    }
 }
 
 /// Whether what is for ourselves may not wait.
@@ -83,7 +84,13 @@ fn is_control(protocol: u8, transport: &[u8], dscp: u8) -> bool {
     }
 }
 
-/// Whether a GTP-U message belongs to no tunnel. An End Marker may not overtake the packets before it.
+/// Whether it ends a tunnel, whose packets before it it may not overtake (TS 29.281 §7.3.2), whatever its DSCP.
+fn is_end_marker(protocol: u8, udp: &[u8]) -> bool {
+    let is_gtpu = protocol == proto::UDP && udp.get(2..4) == Some(&GTPU_PORT.to_be_bytes());
+    is_gtpu && udp.get(9) == Some(&MessageType::END_MARKER.0)
+}
+
+/// Whether a GTP-U message belongs to no tunnel.
 fn is_path_management(udp: &[u8]) -> bool {
     let message_type = udp.get(9).copied().map(MessageType);
     message_type.is_some_and(|message_type| {

@@ -66,7 +66,8 @@ pub struct Worker<I: Io> {
     sift: Sift<I::Buf>,
     steering: Steering,
     lags: Lags,
-    slow_protocols: Allowance,
+    /// By port.
+    slow_protocols: Vec<Allowance>,
     /// An exception has found no room since the last fence.
     exceptions_lost: bool,
     adjacencies: Adjacencies,
@@ -173,7 +174,7 @@ impl<I: Io> Worker<I> {
             hosts: Hosts::new(&config.host),
             sift: Sift::new(io.ports(), config.backlog),
             lags: Lags::new(io.ports(), &config.lags),
-            slow_protocols: Allowance::new(config.slow_protocols),
+            slow_protocols: vec![Allowance::new(config.slow_protocols); io.ports()],
             steering: Steering::new(config.workers, exceptions),
             exceptions_lost: false,
             adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),

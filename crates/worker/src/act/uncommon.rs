@@ -92,7 +92,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         if found.is_ok() {
             let mut block = live(self.blocks, &verdict)?;
             if !self.ways.count_with_events(&mut block, &verdict, octets) {
-                self.come_again(&verdict, octets);
+                self.come_again(place, &verdict, octets);
                 return Ok(None);
             }
             self.count_content(&verdict, octets);

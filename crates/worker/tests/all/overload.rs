@@ -95,13 +95,24 @@ fn an_end_marker_stays_behind_the_packets_before_it() {
     (0..200).for_each(|n| push(&world, &user(n)));
     push(&world, &tunnelled(N3_ADDRESS, TEID, 254, None, &[], &[]));
     push(&world, &echo());
+    let mut marked = tunnelled(N3_ADDRESS, TEID, 254, None, &[], &[]);
+    mark(&mut marked);
+    push(&world, &marked);
     world.poll();
     let stats = world.workers[0].stats();
     assert_eq!(
         (stats.urgent, stats.backlog),
-        (1, 137),
-        "the echo alone goes first"
+        (1, 138),
+        "the echo alone goes first, whatever the marker's DSCP"
     );
+}
+
+/// Gives an IPv4 packet the DSCP that the operator has named.
+fn mark(packet: &mut [u8]) {
+    packet[1] = 46 << 2;
+    packet[10..12].fill(0);
+    let sum = packet::checksum::of(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
 #[test]
@@ -109,10 +120,7 @@ fn the_operator_says_whose_dscp_goes_first() {
     let mut world = world(1_024);
     (0..200).for_each(|n| push(&world, &user(n)));
     let mut marked = user(777);
-    marked[1] = 46 << 2;
-    marked[10..12].fill(0);
-    let sum = packet::checksum::of(&marked[..20]);
-    marked[10..12].copy_from_slice(&sum.to_be_bytes());
+    mark(&mut marked);
     push(&world, &marked);
     let (users, _) = poll(&mut world);
     assert_eq!(users.last(), Some(&777));
