@@ -63,6 +63,13 @@ def measure():
     return counts
 
 
+def without_types(function):
+    """A function's name without what its types and itself are generic over."""
+    while (shorter := re.sub(r"(::)?<[^<>]*>", "", function)) != function:
+        function = shorter
+    return function
+
+
 def run(program, *arguments):
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "callgrind")
@@ -72,8 +79,7 @@ def run(program, *arguments):
         costs = inclusive(out)
     counts = {}
     for stage, name in STAGES.items():
-        found = [cost for function, cost in costs.items() if function.split("<")[0].rstrip(":").endswith(name)
-                 or function.endswith(name)]
+        found = [cost for function, cost in costs.items() if without_types(function).endswith(name)]
         if not found:
             sys.exit(f"instructions: callgrind saw no function {name}: is it inlined?")
         counts[stage] = round(sum(found) / packets, 1)
