@@ -60,7 +60,8 @@ impl DeviceLatency {
 pub struct Overload {
     /// Packets of a port that may wait; 0: the worker does not look ahead.
     pub backlog: usize,
-    /// Packets a second that came back when as many were offered as the generator can make.
+    /// Packets a second that came back, of a worker that does not look ahead, when as many were offered as the generator
+    /// can make.
     pub capacity: f64,
     /// The trial, at twice that rate or at what the generator can make.
     pub trial: Trial,
@@ -110,10 +111,11 @@ impl Latencies {
             let worker = device(eal, Device::Worker, model, (seconds, None), progress)?;
             let rate = Some(worker.zero_loss_rate);
             let plain = device(eal, Device::Plain, model, (seconds, rate), progress)?;
-            let overload = [BACKLOG, 0].map(|backlog| overload(eal, (model, backlog), seconds, progress));
-            let overload = overload.into_iter().collect::<Result<_, _>>()?;
+            let without = overload(eal, (model, 0), (seconds, None), progress)?;
+            let capacity = Some(without.capacity);
+            let with = overload(eal, (model, BACKLOG), (seconds, capacity), progress)?;
             Ok(Self {
-                overload,
+                overload: vec![with, without],
                 flows: model.flows(),
                 sessions: model.sessions,
                 sizes: model.sizes,
@@ -143,14 +145,16 @@ impl Latencies {
 fn overload(
     eal: &'static Eal,
     (model, backlog): (Model, usize),
-    seconds: f64,
+    (seconds, capacity): (f64, Option<f64>),
     progress: &Progress,
 ) -> Result<Overload, BenchError> {
     let mut bench = Bench::start(eal, Device::Worker, (model, backlog), progress)?;
     bench.introduce_flows();
     let most = bench.most;
-    let first = bench.trial(most, seconds)?;
-    let capacity = first.received as f64 / seconds;
+    let capacity = match capacity {
+        Some(capacity) => capacity,
+        None => bench.trial(most, seconds)?.received as f64 / seconds,
+    };
     let rate = most.min(2.0 * capacity);
     let (trial, echoed) = bench.trial_with_echoes((rate, ECHOES), seconds)?;
     bench.end()?;
