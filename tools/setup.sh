@@ -39,6 +39,7 @@ need_build() {
 need_test() {
     have ip || missing+=(iproute2)
     have ethtool || missing+=(ethtool)
+    have iperf3 || missing+=(iperf3)
     have ping || missing+=(iputils-ping)
     have tcpdump || missing+=(tcpdump)
     have tshark || missing+=(tshark)

@@ -4,15 +4,18 @@ import subprocess
 
 import pytest
 
-from lab import HOST_CONFIGURATION, LINKS, OAI_LINKS, ROUTERS_CONFIGURATION, SMFS_CONFIGURATION, Lab
+from lab import (API_CONFIGURATION, GNB6, HOST_CONFIGURATION, LINKS, OAI_LINKS, ROUTERS_CONFIGURATION,
+                 SIZES_CONFIGURATION, SMFS_CONFIGURATION, Lab)
 
 FAULTY = "_ws.malformed || _ws.expert.severity == error"
+# Each segment is looked at alone: that one was sent again, or overlaps another, is a matter of the two ends.
+BY_ITSELF = ("-o", "tcp.desegment_tcp_streams:FALSE", "-o", "tcp.analyze_sequence_numbers:FALSE")
 
 
 def tshark(capture, wanted, *fields):
     """These fields of the frames of a capture that match a display filter, a line each."""
     options = [word for field in fields for word in ("-e", field)]
-    done = subprocess.run(["tshark", "-r", str(capture), "-Y", wanted, "-T", "fields", *options],
+    done = subprocess.run(["tshark", *BY_ITSELF, "-r", str(capture), "-Y", wanted, "-T", "fields", *options],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
@@ -71,6 +74,24 @@ def router_lab(request):
 def host_lab(request):
     """A laboratory whose UPF has a network stack of its own on both links."""
     lab = Lab(os.environ["SLUICE"], "af_packet", configuration=HOST_CONFIGURATION)
+    yield from serve(request, lab, lab.associate)
+
+
+@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+def sizes_lab(request):
+    """A laboratory whose gNB has an IPv6 address, too, and where TCP connections agree on what fits."""
+    lab = Lab(os.environ["SLUICE"], request.param, configuration=SIZES_CONFIGURATION)
+
+    def prepare():
+        lab.ran.run(f"ip addr add {GNB6}/64 dev ran0 nodad")
+        lab.associate()
+    yield from serve(request, lab, prepare)
+
+
+@pytest.fixture(scope="module")
+def api_lab(request):
+    """A laboratory whose UPF can be asked."""
+    lab = Lab(os.environ["SLUICE"], "af_packet", configuration=API_CONFIGURATION)
     yield from serve(request, lab, lab.associate)
 
 

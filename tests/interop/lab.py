@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import fcntl
 import ipaddress
+import itertools
 import json
 import os
 import select
@@ -29,6 +30,7 @@ OTHER_GNB, SMF_GTPU = "10.100.0.3", "10.100.0.4"
 DN, N6 = "10.200.0.254", "10.200.0.1"
 DN6, N6_6 = "2001:db8:6::254", "2001:db8:6::1"
 UE_POOL, UE_POOL6 = "10.45.0.0/16", "2001:db8:45::/48"
+GNB6, N3_6 = "2001:db8:3::2", "2001:db8:3::1"
 N4 = "127.0.0.8"
 # The network instances of OAI's configuration, on ports of their own.
 OAI_GNB, OAI_N3 = "10.100.1.2", "10.100.1.1"
@@ -59,9 +61,22 @@ ROUTERS_CONFIGURATION = CONFIGURATION.replace("      - {{to: 0.0.0.0/0, via: {dn
       - {{to: 0.0.0.0/0, via: 10.200.0.252}}
 """) + "routers: {{check_ms: 100}}\n"
 
+# Neighbours are believed for a short time, so that they age while a test looks.
+NEIGHBOUR_TIMES = """\
+neighbours: {{reachable_ms: 300, retry_ms: 100, hold_ms: 300}}
+routers: {{check_ms: 200}}
+"""
+
 # The UPF's own network stack is on both links, too.
 HOST_CONFIGURATION = CONFIGURATION.replace("addresses: [{n3}/24]", "addresses: [{n3}/24], host: {{interface: host-n3}}") \
     .replace("""{n6_6}/64"]\n""", """{n6_6}/64"]\n    host: {{interface: host-n6}}\n""")
+
+# Its API is at a socket of this laboratory's own.
+API_CONFIGURATION = CONFIGURATION + "control: {{socket: \"{files}/control\"}}\n"
+
+# N3 has an IPv6 address as well, and TCP connections agree on what fits.
+SIZES_CONFIGURATION = CONFIGURATION.replace("[{n3}/24]", f"[{{n3}}/24, \"{N3_6}/64\"]").replace(
+    "    port: dn\n", "    port: dn\n    mss: auto\n")
 
 # For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
 SMFS_CONFIGURATION = CONFIGURATION.replace("release_wait_s: 0", "release_wait_s: 0, accept_cp_f_teids: true").replace(
@@ -88,6 +103,18 @@ def sh(command, check=True):
     if check and done.returncode:
         raise RuntimeError(f"{command}: {done.stdout}{done.stderr}")
     return done
+
+
+# Seconds that a test waits for what has to come.
+PATIENCE = 10
+
+
+def eventually(wanted, what):
+    deadline = time.monotonic() + PATIENCE
+    while not (got := wanted()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return got
 
 
 class Namespace:
@@ -234,7 +261,7 @@ class Lab:
         options = ", force_copy: true" if self.driver == "af_xdp" else ""
         file = self.files / "sluice.yaml"
         file.write_text(self.configuration.format(n4=N4, n3=N3, n6=N6, n6_6=N6_6, dn=DN, dn6=DN6, workers=self.workers,
-                                             driver=self.driver, options=options))
+                                             driver=self.driver, options=options, files=self.files))
         self.log = open(self.files / "log", "w+")
         self.process = self.upf.popen(binary, "run", "-c", str(file), "--json",
                                       stdout=subprocess.PIPE, stderr=self.log, text=True)
@@ -280,7 +307,8 @@ class Lab:
 
     def gnb_socket(self, address=GNB):
         """A gNB's GTP-U socket."""
-        return self._socket(self.ran, socket.AF_INET, socket.SOCK_DGRAM, 0, (address, 2152))
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        return self._socket(self.ran, family, socket.SOCK_DGRAM, 0, (address, 2152))
 
     def n4_socket(self, address):
         """A socket for PFCP at this address of the UPF's loopback."""
@@ -310,20 +338,48 @@ class Lab:
         self.stack.close()
 
 
+class Tunnel:
+    """A session's GTP-U tunnel, as its gNB has it: G-PDUs with a PDU Session Container (TS 38.415)."""
+
+    def __init__(self, session, gnb, to=N3):
+        self.gnb, self.to = gnb, to
+        self.teid, self.qfi = session["teid"], session["qfi"]
+
+    def send(self, inner):
+        """Sends a user packet to the UPF."""
+        header = struct.pack("!BBHI3sBBBBB", 0x34, 255, 8 + len(inner), self.teid, b"", 0x85, 1, 0x10, self.qfi, 0)
+        self.gnb.sendto(header + inner, (self.to, 2152))
+
+    def receive(self):
+        """The user packet that comes next; `None` where another message comes."""
+        datagram = self.gnb.recv(65535)
+        flags, kind = datagram[:2]
+        if kind != 255:
+            return None
+        start, following = (12, datagram[11]) if flags & 7 else (8, 0)
+        if not flags & 4:
+            following = 0
+        while following:
+            octets = 4 * datagram[start]
+            following = datagram[start + octets - 1]
+            start += octets
+        return datagram[start:]
+
+
 class Ue:
-    """A UE whose kernel stack sends through a TUN device; a thread plays the gNB between it and the GTP-U socket."""
+    """A UE whose kernel stack sends through a TUN device; a thread plays the gNB between it and the tunnel."""
 
     IFF_TUN_NO_PI, TUNSETIFF = 0x1001, 0x400454CA
 
-    def __init__(self, lab, gnb, encapsulate, decapsulate, addresses):
-        self.gnb, self.encapsulate, self.decapsulate = gnb, encapsulate, decapsulate
+    def __init__(self, lab, tunnel, addresses, mtu=1400):
+        self.tunnel = tunnel
         with lab.ue.entered():
             self.tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(self.tun, self.TUNSETIFF, struct.pack("16sH", b"ue0", self.IFF_TUN_NO_PI))
         for address in addresses:
             nodad = " nodad" if ipaddress.ip_interface(address).version == 6 else ""
             lab.ue.run(f"ip addr add {address} dev ue0{nodad}")
-        lab.ue.run("ip link set ue0 up mtu 1400")
+        lab.ue.run(f"ip link set ue0 up mtu {mtu}")
         lab.ue.run("ip route add default dev ue0")
         lab.ue.run("ip -6 route add default dev ue0")
         self.stop = threading.Event()
@@ -332,15 +388,35 @@ class Ue:
 
     def _relay(self):
         while not self.stop.is_set():
-            for ready in select.select([self.tun, self.gnb], [], [], 0.1)[0]:
-                if ready is self.gnb:
-                    inner = self.decapsulate(self.gnb.recv(65535))
-                    if inner is not None:
+            for ready in select.select([self.tun, self.tunnel.gnb], [], [], 0.1)[0]:
+                # What has no way is lost here, as on a radio link.
+                with contextlib.suppress(OSError):
+                    if ready is self.tun:
+                        self.tunnel.send(os.read(self.tun, 65535))
+                    elif (inner := self.tunnel.receive()) is not None:
                         os.write(self.tun, inner)
-                else:
-                    self.gnb.sendto(self.encapsulate(os.read(self.tun, 65535)), (N3, 2152))
 
     def close(self):
         self.stop.set()
         self.thread.join(5)
         os.close(self.tun)
+
+
+UE4, UE6 = ipaddress.ip_network(UE_POOL), ipaddress.ip_network(UE_POOL6)
+# Apart from those that tests take themselves.
+_ues = itertools.count(1_000)
+
+
+@contextlib.contextmanager
+def kernel_ue(lab, sock, to=N3, mtu=1400, **wanted):
+    """A session whose UE is a kernel, dual stack: the session and the UE's addresses."""
+    number = next(_ues)
+    ue4, prefix = str(UE4[number]), UE6[number << 64]
+    ue6 = str(prefix + 1)
+    session = lab.smf.session(ue4=ue4, ue6=str(prefix), **wanted)
+    ue = Ue(lab, Tunnel(session, sock, to), [f"{ue4}/32", f"{ue6}/128"], mtu)
+    try:
+        yield session, ue4, ue6
+    finally:
+        ue.close()
+        lab.smf("delete", up_seid=session["up_seid"])

@@ -1,19 +1,19 @@
 """A switch of scapy's LACP, with two links to Sluice, N3 on a VLAN and N6 on two tags (QinQ) of one LAG."""
 import json
 import os
-import socket
 import struct
 import subprocess
 import threading
 import time
 
 import pytest
-from scapy.all import ARP, IP, UDP, Dot1AD, Dot1Q, Ether, Raw
+from scapy.all import ARP, IP, UDP, Ether, Raw
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 from scapy.contrib.lacp import LACP, SlowProtocol
 
 from conftest import serve
 from lab import CONFIGURATION, DN, GNB, N3, Lab
+from tagged import TaggedSocket, tagged, vlans
 
 SLOW_PROTOCOLS = "01:80:c2:00:00:02"
 SYSTEM, STATION = "02:00:00:00:aa:00", "02:00:00:00:aa:01"
@@ -49,44 +49,13 @@ class LagLab(Lab):
         self.upf.run("ethtool -K lo tx-udp-segmentation off")
 
 
-class Link:
-    """One link of the switch: its socket, and what LACP has to say there."""
-
-    AUXDATA = (263, 8)  # SOL_PACKET, PACKET_AUXDATA
+class Link(TaggedSocket):
+    """One link of the switch, and what LACP has to say there."""
 
     def __init__(self, lab, number):
+        super().__init__(lab.switch, f"sw{number}")
         self.number, self.key, self.system, self.speaks = number, 7, SYSTEM, True
         self.partner = None
-        with lab.switch.entered():
-            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-            self.socket.bind((f"sw{number}", 0))
-        self.socket.setsockopt(*self.AUXDATA, 1)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
-        self.socket.settimeout(0.05)
-
-    def receive(self):
-        """The next frame, with the tag that the kernel has taken out; `None` if there is none, or it is our own."""
-        try:
-            frame, ancillary, _, address = self.socket.recvmsg(65535, 64)
-        except TimeoutError:
-            return None
-        except OSError:  # The link is down.
-            time.sleep(0.01)
-            return None
-        if address[2] == socket.PACKET_OUTGOING:
-            return None
-        for level, kind, data in ancillary:
-            if (level, kind) == self.AUXDATA:
-                status, tci, tpid = struct.unpack("=I12xHH", data[:20])
-                if status & 0x10:
-                    frame = frame[:12] + struct.pack("!HH", tpid if status & 0x40 else 0x8100, tci) + frame[12:]
-        return frame
-
-    def send(self, frame):
-        try:
-            self.socket.send(bytes(frame))
-        except OSError:
-            pass
 
     def speak(self):
         if not self.speaks:
@@ -136,31 +105,14 @@ class Switch:
         if asked.op != 1 or asked.pdst == asked.psrc:
             return
         answer = ARP(op=2, hwsrc=STATION, psrc=asked.pdst, hwdst=asked.hwsrc, pdst=asked.psrc)
-        link.send(tagged(vlans(frame), asked.hwsrc, answer))
+        link.send(tagged(vlans(frame), STATION, asked.hwsrc, answer))
 
     def close(self):
         self.stop.set()
         for thread in self.threads:
             thread.join(5)
         for link in self.links:
-            link.socket.close()
-
-
-def tagged(tags, to, packet):
-    """A frame with these tags, two of them as a service provider's and a customer's."""
-    ether = Ether(src=STATION, dst=to)
-    if len(tags) == 2:
-        return ether / Dot1AD(vlan=tags[0]) / Dot1Q(vlan=tags[1]) / packet
-    return ether / Dot1Q(vlan=tags[0]) / packet
-
-
-def vlans(frame):
-    """The VLANs of a frame, the outer one first."""
-    tags, layer = [], frame.payload
-    while isinstance(layer, (Dot1Q, Dot1AD)):
-        tags.append(layer.vlan)
-        layer = layer.payload
-    return tuple(tags)
+            link.close()
 
 
 @pytest.fixture(scope="module")
@@ -205,7 +157,7 @@ def uplink(lab, switch, session, link, flow):
     container = GTPPDUSessionContainer(type=1, QFI=session["qfi"])
     outer = IP(src=GNB, dst=N3) / UDP(sport=2152, dport=2152)
     g_pdu = outer / GTP_U_Header(teid=session["teid"], gtp_type=255, E=1, next_ex=0x85) / container / inner
-    return bytes(tagged((N3_VLAN,), mac(lab), g_pdu))
+    return bytes(tagged((N3_VLAN,), STATION, mac(lab), g_pdu))
 
 
 def mac(lab):
@@ -214,7 +166,7 @@ def mac(lab):
 
 def flows_at_dn(switch):
     """What has come to the data network: the number of the packet, and its link."""
-    tags = bytes(tagged(N6_VLANS, STATION, IP()))[12:22]
+    tags = bytes(tagged(N6_VLANS, STATION, STATION, IP()))[12:22]
     # Behind the tags, IPv4 and UDP to a port that nothing else is sent to.
     seen = [(octets, link) for link, octets in list(switch.frames) if octets[12:22] == tags]
     return {struct.unpack("!I", octets[50:54])[0]: link for octets, link in seen
@@ -248,7 +200,7 @@ def test_flows_go_both_ways_by_both_links(lab, switch, session):
     switch.frames.clear()
     for flow in range(128):
         inner = IP(src=DN, dst=session["ue_ipv4"]) / UDP(sport=40999, dport=40000 + flow) / Raw(b"to the UE")
-        switch.links[flow % 2].send(tagged(N6_VLANS, mac(lab), inner))
+        switch.links[flow % 2].send(tagged(N6_VLANS, STATION, mac(lab), inner))
         time.sleep(0.002)
     time.sleep(0.5)
     seen = [(link, Ether(octets)) for link, octets in list(switch.frames)]

@@ -1,6 +1,4 @@
 """scapy as gNB and data network, the kernel as UE and host: real packets through a running UPF."""
-import contextlib
-import ipaddress
 import socket
 import time
 import urllib.error
@@ -11,9 +9,8 @@ from scapy.all import ICMP, IP, UDP, Ether, ICMPv6EchoRequest, IPv6, Raw
 from scapy.contrib.gtp import (GTP_U_Header, GTPEchoRequest, GTPEchoResponse, GTPErrorIndication,
                                GTPPDUSessionContainer)
 
-from lab import DN, DN6, GNB, N3, N6, N6_6, UE_POOL, UE_POOL6, Ue
+from lab import DN, DN6, GNB, N3, N6, N6_6, UE4, UE6, kernel_ue
 
-UE4, UE6 = ipaddress.ip_network(UE_POOL), ipaddress.ip_network(UE_POOL6)
 _next = iter(range(2, 200))
 # IPv4, UDP, GTP-U and a PDU Session Container.
 TUNNEL_OCTETS = 20 + 8 + 8 + 8
@@ -135,25 +132,6 @@ def test_the_data_network_answers_inside_gtpu(lab, gnb, session):
     reply = downlink(gnb)
     assert reply[ICMP].type == 0 and reply[ICMP].id == 77
     assert reply[GTPPDUSessionContainer].QFI == session["qfi"]
-
-
-@contextlib.contextmanager
-def kernel_ue(lab, gnb):
-    """A session whose UE is a kernel, dual stack: the session and the UE's addresses."""
-    ue4, prefix = str(UE4[next(_next)]), UE6[next(_next) << 64]
-    ue6 = str(prefix + 1)
-    session = lab.smf.session(ue4=ue4, ue6=str(prefix))
-
-    def decapsulate(datagram):
-        packet = GTP_U_Header(datagram)
-        return bytes(packet[GTPPDUSessionContainer].payload) if packet.gtp_type == 255 else None
-
-    ue = Ue(lab, gnb, lambda inner: g_pdu(session, Raw(inner)), decapsulate, [f"{ue4}/32", f"{ue6}/128"])
-    try:
-        yield session, ue4, ue6
-    finally:
-        ue.close()
-        lab.smf("delete", up_seid=session["up_seid"])
 
 
 def test_ping_through_gtpu(lab, gnb):

@@ -128,6 +128,43 @@ pub fn copy_behind<B: PacketBuf>(
     Some(())
 }
 
+/// How many parts a packet lies in.
+pub fn parts<B: PacketBuf>(packet: &B) -> usize {
+    let mut parts = 0;
+    packet.for_each_part(&mut |_| parts += 1);
+    parts
+}
+
+/// A copy of a packet in empty buffers: in one, whose headroom holds the first octets, if it came in a buffer like it.
+pub fn copy_of<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -> Option<B> {
+    let mut copy = alloc()?;
+    let head = packet.len().min(copy.headroom());
+    copy_behind(&mut copy, packet, (head, packet.len() - head), alloc)?;
+    packet.copy_to(0, copy.prepend(head)?).then_some(copy)
+}
+
+/// Brings a packet together until it lies in `most` parts at most: in its first buffer, or else in new ones. Tells
+/// whether the packet is in new buffers now: what they know beside its octets is for the caller to set.
+///
+/// # Errors
+/// [`DropReason::TooBig`] when so many buffers do not hold it, [`DropReason::NoBuffer`].
+#[cold]
+pub fn bring_together<B: PacketBuf>(
+    packet: &mut B,
+    most: usize,
+    alloc: &mut dyn FnMut() -> Option<B>,
+) -> Result<bool, DropReason> {
+    if parts(packet) <= most || packet.gather(packet.len()) {
+        return Ok(false);
+    }
+    let copy = copy_of(packet, alloc).ok_or(DropReason::NoBuffer)?;
+    if parts(&copy) > most {
+        return Err(DropReason::TooBig);
+    }
+    *packet = copy;
+    Ok(true)
+}
+
 /// A packet in a vector of its own, with headroom.
 #[derive(Clone)]
 pub struct VecBuf {

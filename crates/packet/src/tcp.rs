@@ -1,4 +1,4 @@
-//! TCP (RFC 9293): the header, for inspection, MSS clamping and tests. The packet path reads ports only.
+//! TCP (RFC 9293): the header, for inspection, [`mss`](crate::mss) and tests. The packet path reads ports only.
 
 use zerocopy::byteorder::network_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

@@ -18,6 +18,8 @@ pub mod proto {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
+    /// Generic routing encapsulation.
+    pub const GRE: u8 = 47;
     /// DCCP.
     pub const DCCP: u8 = 33;
     /// Encapsulating Security Payload.

@@ -7,16 +7,19 @@
 //! It takes packets one by one: a fragment behind the first has ports 0 here. A worker that knows the first one
 //! (`worker::FragmentLimits`) does with it what the interpreter says of the datagram in one piece.
 //!
-//! What it leaves to others: finding the session, the link layer, the MTU, and who answers a packet that is dropped.
+//! What it leaves to others: finding the session, the link layer, packets that are longer than the MTU, and who answers a
+//! packet that is dropped.
 
 mod arrival;
 mod build;
 mod detect;
 mod egress;
 mod events;
+mod mss;
 mod police;
 mod quotas;
 mod redirect;
+mod tried;
 
 use std::net::IpAddr;
 
@@ -29,6 +32,7 @@ use self::arrival::{Arrival, Tunnelled};
 use self::egress::{Treatment, Way};
 pub use self::police::Policers;
 pub use self::quotas::Quotas;
+pub use self::tried::{Mismatch, Tried, tried};
 use crate::model::{MeasurementMethod, Pdr, PdrId, Qer, SessionRules, SourceInterface, Urr, UrrId};
 use crate::network::{InstanceId, Network};
 use crate::predefined::Content;
@@ -167,6 +171,18 @@ pub fn interpret_exhausted(
     })
 }
 
+/// The same where the meters, which somebody else has, have given the packet this colour.
+pub fn interpret_coloured(
+    rules: &SessionRules,
+    network: &Network,
+    ingress: InstanceId,
+    packet: &[u8],
+    (colour, quotas): (Colour, Quotas<'_>),
+) -> Verdict {
+    let session = Session::new(rules, network, quotas);
+    session.evaluate(ingress, packet, &mut |_, _, _| colour)
+}
+
 /// Asked for the colour that the meters of these QERs give a packet of so many octets.
 type Police<'a> = &'a mut dyn FnMut(&[&Qer], Direction, u64) -> Colour;
 
@@ -217,7 +233,7 @@ impl<'a> Session<'a> {
             Arrival::Tunnel(tunnel) if tunnel.message_type != MessageType::G_PDU => {
                 self.relay_signalling(tunnel, verdict)
             }
-            _ => self.user_packet(&arrival, police, verdict),
+            _ => self.user_packet((ingress, &arrival), police, verdict),
         }
     }
 
@@ -233,7 +249,7 @@ impl<'a> Session<'a> {
 
     fn user_packet(
         self,
-        arrival: &Arrival<'_>,
+        (ingress, arrival): (InstanceId, &Arrival<'_>),
         police: Police<'_>,
         verdict: &mut Verdict,
     ) -> Result<Outcome, DropReason> {
@@ -250,7 +266,7 @@ impl<'a> Session<'a> {
         }
         let pdr = self.as_quotas_allow(pdr, &tuple)?;
         self.check_destination(arrival, &pdr, &tuple)?;
-        let left = self.forward(arrival, (&pdr, &tuple), police, verdict)?;
+        let left = self.forward((ingress, arrival), (&pdr, &tuple), police, verdict)?;
         verdict.counted = self.counts_in(&pdr, (octets, direction), |_| true);
         verdict.events = self.events(&pdr, &tuple, arrival.user_packet(&tuple));
         verdict.billed = content.map(|content| Billed {
@@ -264,7 +280,7 @@ impl<'a> Session<'a> {
     /// What leaves of a packet whose gate is open, and what its FAR duplicates of it, also where the FAR drops it.
     fn forward(
         self,
-        arrival: &Arrival<'_>,
+        (ingress, arrival): (InstanceId, &Arrival<'_>),
         (pdr, tuple): (&Pdr, &IpTuple),
         police: Police<'_>,
         verdict: &mut Verdict,
@@ -280,7 +296,10 @@ impl<'a> Session<'a> {
         check_extensions(arrival, &way)?;
         let user = hopped(arrival, &way, as_received)?;
         let treatment = self.treatment(arrival, (pdr, tuple), police)?;
-        let left = self.leave(arrival, (pdr, tuple), way, treatment, user);
+        let mut left = self.leave(arrival, (pdr, tuple), way, treatment, user);
+        if let Ok(left) = &mut left {
+            self.clamp((ingress, arrival), tuple, left);
+        }
         // What is redirected is not duplicated.
         let as_sent = left.as_ref().ok().and_then(Outcome::bytes).map(|bytes| {
             let start = bytes.len().saturating_sub(tuple.total_len.into());

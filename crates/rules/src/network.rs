@@ -17,6 +17,7 @@ use multipath::{Group, MOST_NEXT_HOPS, NextHop, Spread};
 mod dscp;
 mod events;
 mod hairpin;
+mod mss;
 pub mod multipath;
 mod policer;
 mod policy;
@@ -24,6 +25,7 @@ mod policy;
 pub use dscp::{DscpMark, DscpTable};
 pub use events::EventLogic;
 pub use hairpin::{Hairpin, PlainRoute, UeRoute};
+pub use mss::{Leg, Mss};
 pub use policer::{Policer, Policers, SNssai};
 pub use policy::{ForwardingPolicy, PolicyId};
 
@@ -111,6 +113,8 @@ pub struct Instance {
     pub hairpin: Hairpin,
     /// What becomes of packets that are too long to leave here.
     pub fragmentation: Fragmentation,
+    /// What TCP connections may agree on whose packets come in or leave here.
+    pub mss: Mss,
 }
 
 impl Instance {
@@ -343,9 +347,13 @@ impl Network {
     /// The instance that a Network Instance IE names. The octets are the name as it is, or as a sequence of DNS
     /// labels (both occur: TS 29.244 §8.2.4); case does not count. An empty field names none.
     pub fn instance_by_name(&self, octets: &[u8]) -> Option<&Instance> {
-        self.instances.iter().find(|instance| {
-            let name = instance.name.as_bytes();
-            name.eq_ignore_ascii_case(octets) || labels_spell(octets, name)
+        // Nearly always it is the name to the octet, and each rule of a session names one.
+        let is_it = |instance: &&Instance| instance.name.as_bytes() == octets;
+        self.instances.iter().find(is_it).or_else(|| {
+            self.instances.iter().find(|instance| {
+                let name = instance.name.as_bytes();
+                name.eq_ignore_ascii_case(octets) || labels_spell(octets, name)
+            })
         })
     }
 
@@ -546,6 +554,7 @@ mod tests {
             mirror: None,
             hairpin: Hairpin::Router,
             fragmentation: Fragmentation::Inner,
+            mss: Mss::Off,
         }
     }
 

@@ -9,8 +9,10 @@
 //! between, before and behind them. The parser takes octets as a peer sent them, is bounded, and does not panic.
 
 use core::fmt;
+use core::ops::Deref;
 use core::str::FromStr;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
@@ -100,9 +102,13 @@ impl Endpoint {
     };
 }
 
-/// A parsed Flow Description.
+/// A parsed Flow Description. Copies of one have it in common: an SMF writes the same few for very many sessions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub struct FlowDescription {
+pub struct FlowDescription(Arc<Description>);
+
+/// What a Flow Description says.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Description {
     /// Which way it is written.
     pub written: Written,
     /// The IP protocol; `None` is any (`ip`).
@@ -113,15 +119,31 @@ pub struct FlowDescription {
     pub destination: Endpoint,
 }
 
+impl From<Description> for FlowDescription {
+    fn from(description: Description) -> Self {
+        Self(Arc::new(description))
+    }
+}
+
+impl Deref for FlowDescription {
+    type Target = Description;
+
+    fn deref(&self) -> &Description {
+        &self.0
+    }
+}
+
 impl FlowDescription {
     /// Parses a Flow Description as it lies in an SDF Filter IE.
     ///
     /// # Errors
     /// What is wrong, and at which octet.
     pub fn parse(octets: &[u8]) -> Result<Self, SdfError> {
-        Parser::new(octets).description()
+        Parser::new(octets).description().map(Self::from)
     }
+}
 
+impl Description {
     /// The UE's side: the destination of what is written `out`, the source of what is written `in`. `assigned` as
     /// a destination is the UE's side in any case.
     pub fn ue_side(&self) -> &Endpoint {
@@ -250,7 +272,7 @@ impl<'a> Parser<'a> {
         Self { octets, at: 0 }
     }
 
-    fn description(mut self) -> Result<FlowDescription, SdfError> {
+    fn description(mut self) -> Result<Description, SdfError> {
         let action = self.word("'permit'")?;
         if !action.is("permit") {
             return Err(action.error(SdfFault::Action));
@@ -266,7 +288,7 @@ impl<'a> Parser<'a> {
             return Err(word.error(SdfFault::Trailing));
         }
         check_families(&source, &destination, before)?;
-        Ok(FlowDescription {
+        Ok(Description {
             written,
             protocol,
             source,

@@ -139,6 +139,7 @@ fn instance(
         mirror: None,
         hairpin: Hairpin::Router,
         fragmentation: Fragmentation::Inner,
+        mss: crate::network::Mss::Off,
     }
 }
 

@@ -350,6 +350,7 @@ mod tests {
             mirror: None,
             hairpin: rules::network::Hairpin::Router,
             fragmentation: rules::network::Fragmentation::Inner,
+            mss: rules::network::Mss::Off,
         };
         Network::new(vec![instance]).unwrap()
     }

@@ -389,7 +389,7 @@ impl Session {
     /// Turns to dying, under the number `id`, or that of a removal under way. With a cause, its last usage is entered.
     fn end(&mut self, id: u64, entered: Option<EndCause>) -> Ended {
         let will = |cause| Box::new(Will::new(cause, &self.live.rules, &self.live.addresses));
-        let will = entered.filter(|_| self.account.since.is_some()).map(will);
+        let will = entered.filter(|_| self.account.since.get().is_some()).map(will);
         let live = std::mem::take(&mut self.live);
         let (mut tunnels, mut addresses) = (live.tunnels.to_vec(), live.addresses.to_vec());
         if let State::Changing(change) = &mut self.state {

@@ -102,9 +102,39 @@ pub enum LedgerEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) subscriber: Option<Arc<Subscriber>>,
-    /// Since when it has been live; `None`: it never was.
-    pub(crate) since: Option<Moment>,
+    /// Since when it has been live.
+    pub(crate) since: Since,
     pub(crate) entered: Seldom<Entered>,
+}
+
+/// Since when something has been, or that it never was, in the room of a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Since(Moment);
+
+impl Default for Since {
+    /// Never.
+    fn default() -> Since {
+        Since(Moment(i64::MIN))
+    }
+}
+
+impl Since {
+    pub(crate) fn get(self) -> Option<Moment> {
+        (self != Since::default()).then_some(self.0)
+    }
+
+    /// Since `now`, if it was not before.
+    pub(crate) fn begin(&mut self, now: Moment) {
+        if self.get().is_none() {
+            *self = Since(now);
+        }
+    }
+}
+
+impl From<Option<Moment>> for Since {
+    fn from(since: Option<Moment>) -> Since {
+        since.map_or_else(Since::default, Since)
+    }
 }
 
 /// The usage reports of a session that were entered.
@@ -315,7 +345,8 @@ impl Sessions {
         let of = (&will.rules, &will.ue_addresses);
         self.enter(index, of, reports.iter().copied().map(LedgerEvent::Usage));
         let session = self.slots.get(index.index()).and_then(Option::as_deref);
-        let Some((account, start)) = session.and_then(|one| Some((&one.account, one.account.since?))) else {
+        let Some((account, start)) = session.and_then(|one| Some((&one.account, one.account.since.get()?)))
+        else {
             return;
         };
         let end = LedgerEvent::End {
@@ -335,7 +366,7 @@ impl Sessions {
         events: impl Iterator<Item = LedgerEvent>,
     ) {
         let session = self.slots.get_mut(index.index()).and_then(Option::as_deref_mut);
-        let Some(session) = session.filter(|session| session.account.since.is_some()) else {
+        let Some(session) = session.filter(|session| session.account.since.get().is_some()) else {
             return;
         };
         for event in events {

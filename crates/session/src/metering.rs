@@ -20,11 +20,14 @@ use crate::progress::Role;
 use crate::session::{Phase, Session, State, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
 
+/// The time of no timer.
+const NEVER: Nanos = Nanos(u64::MAX);
+
 /// What is under way for a session's book.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Metering {
-    /// The session's place among the timers.
-    timer: Option<Nanos>,
+    /// The session's place among the timers, or [`NEVER`].
+    timer: Nanos,
     /// The counts were asked for.
     is_looking: bool,
     /// Bounds that the worker has yet to confirm.
@@ -51,6 +54,19 @@ impl Nothing for Lists {
         told: Vec::new(),
         ended: Vec::new(),
     };
+}
+
+impl Default for Metering {
+    /// Nothing.
+    fn default() -> Metering {
+        Metering {
+            timer: NEVER,
+            is_looking: false,
+            bounding: 0,
+            missed: false,
+            lists: Seldom::NONE,
+        }
+    }
 }
 
 impl Metering {
@@ -285,7 +301,7 @@ impl Sessions {
             let Some(session) = self.session_mut(index) else {
                 continue;
             };
-            session.metering.timer = None;
+            session.metering.timer = NEVER;
             if session.is_dying() || session.is_in_between() {
                 session.metering.missed = true;
                 continue;
@@ -303,15 +319,16 @@ impl Sessions {
             return;
         };
         let wanted = wanted.filter(|_| !session.metering.is_looking);
+        let wanted = wanted.unwrap_or(NEVER);
         let old = std::mem::replace(&mut session.metering.timer, wanted);
         if old == wanted {
             return;
         }
-        if let Some(at) = old {
-            self.timers.remove(&(at, index));
+        if old != NEVER {
+            self.timers.remove(&(old, index));
         }
-        if let Some(at) = wanted {
-            self.timers.insert((at, index));
+        if wanted != NEVER {
+            self.timers.insert((wanted, index));
         }
     }
 

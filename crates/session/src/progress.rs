@@ -362,7 +362,7 @@ impl Sessions {
         let urrs = prepared.live.rules.urrs();
         session.usage.close(&prepared.fresh);
         session.usage.follow_told(now, urrs, &prepared.renewed, &bounds);
-        session.account.since.get_or_insert(now.into());
+        session.account.since.begin(now.into());
         if let Some(cp) = prepared.cp {
             self.move_owner(index, cp);
         }

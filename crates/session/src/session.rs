@@ -302,7 +302,7 @@ pub(crate) struct Session {
     pub(crate) waiting: Seldom<VecDeque<Waiting>>,
 }
 
-const _: () = assert!(size_of::<Session>() <= 336, "there are very many");
+const _: () = assert!(size_of::<Session>() <= 320, "there are very many");
 
 impl Session {
     pub(crate) fn is_dying(&self) -> bool {

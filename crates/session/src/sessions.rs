@@ -527,6 +527,11 @@ impl Sessions {
             .filter_map(|index| self.view(index))
     }
 
+    /// Whether any session sends into this GTP-U path.
+    pub fn uses_path(&self, path: &GtpuPath) -> bool {
+        self.paths.users(path).next().is_some()
+    }
+
     /// A GTP-U path that came into use or went out of use since the last call.
     pub fn poll_path(&mut self) -> Option<PathChange> {
         self.paths.poll()

@@ -43,6 +43,7 @@ fn network() -> Arc<Network> {
         mirror: None,
         hairpin: rules::network::Hairpin::Router,
         fragmentation: rules::network::Fragmentation::Inner,
+        mss: rules::network::Mss::Off,
     };
     let n6 = Ipv4Addr::new(198, 51, 100, 1);
     let instances = vec![

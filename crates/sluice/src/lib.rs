@@ -12,5 +12,6 @@ pub mod daemon;
 pub mod demo;
 mod nic;
 mod ports;
+pub mod trace;
 pub mod upf;
 mod view;

@@ -61,6 +61,10 @@ enum Command {
     Bench(commands::BenchArguments),
     /// Ask a running daemon.
     Show(commands::ShowArguments),
+    /// Explain packets one by one: of a capture, or of a running daemon.
+    Trace(commands::TraceArguments),
+    /// Copy packets of a running daemon to a port, or in GRE or VXLAN to a host.
+    Mirror(commands::MirrorArguments),
     /// Read or verify usage records.
     Records(commands::RecordsArguments),
     /// Validate a configuration and say what it makes.
@@ -68,6 +72,9 @@ enum Command {
         /// The configuration.
         #[arg(short, long)]
         config: PathBuf,
+        /// Open the ports, too, as `run` does, and say what each can and cannot do.
+        #[arg(long)]
+        ports: bool,
     },
 }
 
@@ -104,7 +111,9 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => commands::sim(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),
         Command::Show(arguments) => commands::show(&arguments),
+        Command::Mirror(arguments) => commands::mirror(&arguments),
+        Command::Trace(arguments) => commands::trace(&arguments),
         Command::Records(arguments) => commands::records(&arguments),
-        Command::Check { config } => commands::check(&config),
+        Command::Check { config, ports } => commands::check(&config, ports),
     }
 }

@@ -7,8 +7,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 
 use dpdk::{
-    Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, PoolConfig, Port, PortConfig as StartConfig, PortSpec,
-    RxQueue, TxQueue,
+    Capabilities, Eal, MemoryPeer, MemorySpec, Mempool, PciAddress, PoolConfig, Port,
+    PortConfig as StartConfig, PortSpec, RxQueue, TxQueue,
 };
 use flow::{PortId, WorkerId};
 use packet::MacAddr;
@@ -17,6 +17,7 @@ use transport::Interface;
 use worker::dpdk::{DpdkIo, inboxes};
 
 use crate::config::{Config, Driver, PortConfig};
+use crate::nic::audit::{Place, Seen};
 use crate::nic::{Report, Steered, Traffic, plan};
 
 /// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its
@@ -47,6 +48,8 @@ pub struct Ports {
     steered: Vec<Option<Steered>>,
     /// By their ids; a LAG is none of its own.
     ports: Vec<Option<Port>>,
+    /// What each can do.
+    able: Vec<Option<Capabilities>>,
     /// By port, how its link is known.
     links: Vec<LinkSource>,
     /// By port, the first member of a LAG.
@@ -103,6 +106,32 @@ impl Ports {
     /// # Errors
     /// The first port that cannot be opened or started.
     pub fn start(eal: &'static Eal, config: &Config) -> Result<Self, PortError> {
+        Self::start_or(eal, config, Err)
+    }
+
+    /// The same, but for ports that cannot be opened or started, which come with the reasons.
+    ///
+    /// # Errors
+    /// When there is no memory for packets.
+    pub fn start_those_that_can(
+        eal: &'static Eal,
+        config: &Config,
+    ) -> Result<(Self, Vec<PortError>), PortError> {
+        let mut failed = Vec::new();
+        let note = |error| {
+            failed.push(error);
+            Ok(())
+        };
+        let started = Self::start_or(eal, config, note)?;
+        Ok((started, failed))
+    }
+
+    /// Goes on behind a port that cannot be had if `failed` says so.
+    fn start_or(
+        eal: &'static Eal,
+        config: &Config,
+        mut failed: impl FnMut(PortError) -> Result<(), PortError>,
+    ) -> Result<Self, PortError> {
         let workers = config.workers.count.value() as u16;
         let pool = Mempool::new(eal, PoolConfig::with_buffers(config.dpdk.buffers.value() as u32)).map_err(
             |error| PortError {
@@ -115,6 +144,7 @@ impl Ports {
             steered: Vec::new(),
             names: Vec::new(),
             ports: Vec::new(),
+            able: Vec::new(),
             links: Vec::new(),
             first_members: vec![None; config.ports.len()],
             peers: Vec::new(),
@@ -126,18 +156,19 @@ impl Ports {
         }
         for port in &config.ports {
             let Some(driver) = &port.driver else {
-                started.add_lag(port);
+                started.add_without_queues(port);
                 continue;
             };
             let traffic = Traffic::of(config, port);
             // Frames to the LAG's address, and to the group of LACP.
             let is_member = config.lag_of(&port.name.value).is_some();
-            started
-                .add(eal, (port, driver, is_member), (traffic, workers))
-                .map_err(|error| PortError {
+            if let Err(error) = started.add(eal, (port, driver, is_member), (traffic, workers)) {
+                failed(PortError {
                     port: port.name.value.clone(),
                     reason: error.to_string(),
                 })?;
+                started.add_without_queues(port);
+            }
         }
         Ok(started)
     }
@@ -178,16 +209,19 @@ impl Ports {
             worker.push(Some(pair));
         }
         self.ports.push(Some(port));
+        self.able.push(Some(able));
         self.links.push(LinkSource::of(driver));
         self.peers.extend(peer);
         Ok(())
     }
 
-    fn add_lag(&mut self, config: &PortConfig) {
+    /// Adds a LAG, or a port that cannot be had.
+    fn add_without_queues(&mut self, config: &PortConfig) {
         self.steered.push(None);
         self.names.push(config.name.value.clone());
         self.queues.iter_mut().for_each(|worker| worker.push(None));
         self.ports.push(None);
+        self.able.push(None);
         self.links.push(LinkSource::Members);
     }
 
@@ -216,6 +250,47 @@ impl Ports {
         let names = self.names.iter().map(String::as_str);
         let steered = names.zip(&self.steered);
         steered.filter_map(|(name, steered)| Some((name, &steered.as_ref()?.report)))
+    }
+
+    /// What each port can and cannot do, a line for each thing, by its name.
+    pub fn audit<'a>(
+        &'a self,
+        config: &'a Config,
+    ) -> impl Iterator<Item = (&'a str, Vec<(&'static str, String)>)> {
+        let cores = config.workers.cores.iter().map(|core| core.value() as u32);
+        let packet = self.pool.alloc();
+        let place = Place::of(cores, packet.map(|packet| packet.data().as_ptr().addr()));
+        let ports = config.ports.iter().enumerate();
+        ports.filter_map(move |(number, port)| {
+            let seen = Seen {
+                able: self.able.get(number)?.as_ref()?,
+                report: &self.steered.get(number)?.as_ref()?.report,
+                driver: port.driver.as_ref()?,
+                traffic: Traffic::of(config, port),
+                mtu: port.mtu.value() as u16,
+                buffer: self.pool.config().data_room,
+                link: self.link(number),
+                speed_mbps: self.speed(number),
+                place: &place,
+            };
+            Some((port.name.value.as_str(), seen.lines()))
+        })
+    }
+
+    /// Whether the link of a port is up, where anybody tells.
+    fn link(&self, number: usize) -> Option<bool> {
+        match self.links.get(number)? {
+            LinkSource::Kernel(carrier) => Some(has_carrier(carrier)),
+            LinkSource::Driver => Some(self.ports.get(number)?.as_ref()?.link().ok()?.up),
+            LinkSource::Unknown | LinkSource::Members => None,
+        }
+    }
+
+    /// The speed of a port's link in Mbit/s, where its driver tells. Those of kernel interfaces and of memory make one up.
+    fn speed(&self, number: usize) -> Option<u32> {
+        let is_told = matches!(self.links.get(number)?, LinkSource::Driver);
+        let link = self.ports.get(number)?.as_ref()?.link().ok()?;
+        link.speed_mbps.filter(|_| is_told)
     }
 
     /// A bucket has moved: the ports that place packets by buckets follow. One that does not hands them to the old

@@ -64,6 +64,50 @@ fn a_port_that_cannot_be_opened_ends_with_its_drivers_reason() {
     assert!(text.contains("port `ran`") && text.contains("nosuch0"), "{text}");
 }
 
+#[test]
+fn ports_are_opened_and_explained_when_that_is_asked_for() {
+    let memory = GOOD.replace("af_packet: {interface: nosuch0}", "memory: {}");
+    let path = file("memory.yaml", &memory);
+    let path = path.to_str().expect("a path in UTF-8");
+    let output = sluice(&["check", "--ports", "-c", path]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{output:?}");
+    for (about, words) in [
+        ("driver", "net_ring, on "),
+        ("queues", "1 of "),
+        ("link", "nobody tells whether it is up"),
+        ("MTU", "1500, of "),
+        ("receiving in parts", "a frame of the MTU fits one buffer"),
+        ("RSS", "none"),
+        ("rte_flow for GTP-U", "not wanted with one worker"),
+    ] {
+        let line = text.lines().find(|line| line.trim_start().starts_with(about));
+        assert!(
+            line.is_some_and(|line| line.contains(words)),
+            "{about}: {words} is not in:\n{text}"
+        );
+    }
+    let plain = sluice(&["check", "-c", path]);
+    assert!(!String::from_utf8_lossy(&plain.stdout).contains("net_ring"));
+}
+
+#[test]
+fn ports_that_cannot_be_had_are_named_beside_those_that_can() {
+    let both = GOOD.replace("ports: [", "ports: [{name: spare, driver: {memory: {}}}, ");
+    let path = file("both.yaml", &both);
+    let output = sluice(&["check", "--ports", "-c", path.to_str().expect("a path in UTF-8")]);
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(out.contains("port       spare\n"), "{out}");
+    assert!(
+        err.contains("check: port `ran`") && err.contains("nosuch0"),
+        "{err}"
+    );
+}
+
 /// The last line of the demo's output.
 fn demo(arguments: &[&str]) -> serde_json::Value {
     let small = [

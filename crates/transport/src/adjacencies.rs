@@ -34,6 +34,8 @@ pub struct Interface {
     pub mtu: u16,
     /// What becomes of packets that are longer.
     pub fragmentation: Fragmentation,
+    /// Whether tunnels leave by it, so that there are paths with MTUs of their own.
+    pub tunnels: bool,
 }
 
 impl Interface {
@@ -67,9 +69,11 @@ pub struct Adjacency {
     header: [u8; MOST],
     port: PortId,
     mtu: u16,
+    link_mtu: u16,
     length: u8,
     state: State,
     fragmentation: Fragmentation,
+    tunnels: bool,
 }
 
 const _: () = assert!(size_of::<Adjacency>() == 32);
@@ -97,9 +101,11 @@ impl Adjacency {
             header,
             port: interface.port,
             mtu: interface.mtu,
+            link_mtu: interface.mtu,
             length,
             state: State::Resolved,
             fragmentation: interface.fragmentation,
+            tunnels: interface.tunnels,
         }
     }
 
@@ -109,6 +115,8 @@ impl Adjacency {
         Self {
             port: interface.port.at_lap(1),
             mtu: u16::MAX,
+            link_mtu: u16::MAX,
+            tunnels: false,
             ..Self::resolved(interface, interface.mac)
         }
     }
@@ -118,9 +126,11 @@ impl Adjacency {
         header: [0; MOST],
         port: PortId(0),
         mtu: 0,
+        link_mtu: 0,
         length: 12,
         state: State::Absent,
         fragmentation: Fragmentation::Inner,
+        tunnels: false,
     };
 
     /// A neighbour of `interface` that is not known yet, or not any more.
@@ -143,10 +153,25 @@ impl Adjacency {
         self.port
     }
 
-    /// The largest IP packet on that link, octets.
+    /// The largest IP packet that is sent there without a closer look, octets: what the link takes, or less, where a path
+    /// takes less ([`Adjacencies::narrow`]).
     #[inline(always)]
     pub fn mtu(&self) -> u16 {
         self.mtu
+    }
+
+    /// The largest IP packet on that link, octets.
+    pub fn link_mtu(&self) -> u16 {
+        self.link_mtu
+    }
+
+    /// The same, where some path takes no more than so many octets.
+    const fn narrowed(self, least: u16) -> Self {
+        let is_narrow = self.tunnels && least < self.link_mtu;
+        Self {
+            mtu: if is_narrow { least } else { self.link_mtu },
+            ..self
+        }
     }
 
     /// What becomes of packets that are longer.
@@ -188,6 +213,8 @@ pub struct Adjacencies {
     slots: Box<[Adjacency]>,
     paths: Paths,
     index: HashMap<(InstanceId, IpAddr), AdjacencyId, foldhash::fast::RandomState>,
+    /// The least MTU of any path.
+    least: u16,
 }
 
 impl Adjacencies {
@@ -198,6 +225,17 @@ impl Adjacencies {
             slots: vec![Adjacency::ABSENT; paths.end(groups)].into_boxed_slice(),
             paths,
             index: HashMap::with_capacity_and_hasher(capacity, foldhash::fast::RandomState::default()),
+            least: u16::MAX,
+        }
+    }
+
+    /// Packets of more than `least` octets that leave where tunnels do have to be looked at: some path takes no more.
+    pub fn narrow(&mut self, least: u16) {
+        if self.least != least {
+            self.least = least;
+            for slot in &mut self.slots {
+                *slot = slot.narrowed(least);
+            }
         }
     }
 
@@ -208,7 +246,7 @@ impl Adjacencies {
         let Some(slot) = self.slots.get_mut(change.id.0 as usize) else {
             return false;
         };
-        *slot = change.adjacency.unwrap_or(Adjacency::ABSENT);
+        *slot = change.adjacency.unwrap_or(Adjacency::ABSENT).narrowed(self.least);
         match (change.neighbour, change.adjacency) {
             (None, _) => None,
             (Some(_), Some(adjacency)) if adjacency.port.lap() > 0 => None,
@@ -261,6 +299,7 @@ mod tests {
             ipv6: None,
             mtu: 1500,
             fragmentation: Fragmentation::Inner,
+            tunnels: false,
         }
     }
 
@@ -307,6 +346,42 @@ mod tests {
         assert!(adjacencies.apply(&change));
         assert_eq!(adjacencies.find(InstanceId(1), address), None);
         assert_eq!(adjacencies.resolved(AdjacencyId(3)), Some(&adjacency));
+    }
+
+    #[test]
+    fn a_narrow_path_bounds_where_tunnels_leave() {
+        let mut adjacencies = Adjacencies::new(4, 0);
+        let mac = MacAddr([2, 0, 0, 0, 0, 9]);
+        let with_tunnels = Interface {
+            tunnels: true,
+            ..interface(None)
+        };
+        let of = |id, adjacency| AdjacencyChange {
+            id: AdjacencyId(id),
+            neighbour: None,
+            adjacency: Some(adjacency),
+        };
+        assert!(adjacencies.apply(&of(0, Adjacency::resolved(&with_tunnels, mac))));
+        adjacencies.narrow(1400);
+        assert!(adjacencies.apply(&of(1, Adjacency::resolved(&with_tunnels, mac))));
+        assert!(adjacencies.apply(&of(2, Adjacency::resolved(&interface(None), mac))));
+        assert!(adjacencies.apply(&of(3, Adjacency::to_ourselves(&with_tunnels))));
+        let mtus = |adjacencies: &Adjacencies| {
+            [0, 1, 2, 3].map(|id| {
+                let adjacency = adjacencies.at(AdjacencyId(id)).expect("it is there");
+                (adjacency.mtu(), adjacency.link_mtu())
+            })
+        };
+        let all = (u16::MAX, u16::MAX);
+        assert_eq!(
+            mtus(&adjacencies),
+            [(1400, 1500), (1400, 1500), (1500, 1500), all]
+        );
+        adjacencies.narrow(u16::MAX);
+        assert_eq!(
+            mtus(&adjacencies),
+            [(1500, 1500), (1500, 1500), (1500, 1500), all]
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ mod routes;
 mod solicit;
 
 pub use adjacencies::{Adjacencies, Adjacency, Interface};
-pub use neighbours::{AdjacencyChange, Heard, NeighbourError, Neighbours, NeighboursConfig};
+pub use neighbours::{
+    AdjacencyChange, Heard, NeighbourError, NeighbourView, Neighbours, NeighboursConfig, Standing,
+};
 pub use routes::{Hop, Routes, Via};
 pub use solicit::Transmit;

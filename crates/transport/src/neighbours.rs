@@ -31,6 +31,9 @@ use crate::solicit::{self, Transmit};
 use crate::{Adjacency, Interface};
 
 mod groups;
+mod view;
+
+pub use self::view::{NeighbourView, Standing};
 
 /// Times and bounds of neighbour resolution.
 #[derive(Clone, Copy, Debug)]
@@ -153,6 +156,8 @@ struct Entry {
     wanted: WantedBy,
     /// What it stands under among the deadlines.
     due: Option<Nanos>,
+    /// When it answered last.
+    answered: Option<Nanos>,
     /// Copies are in the images that refer to the slot: until they are gone, no other neighbour gets it.
     hold: Hold,
     state: State,
@@ -387,6 +392,9 @@ impl Neighbours {
         let (known, believed) = (entry.mac(), self.believe(now, entry, mac, how));
         let Some(state) = believed else { return };
         self.set(id, state);
+        if let (State::Reachable { .. }, Some(entry)) = (state, self.entry_mut(id)) {
+            entry.answered = Some(now);
+        }
         if self.entry(id).and_then(Entry::mac) != known {
             self.publish(id);
         }
@@ -615,6 +623,7 @@ impl Neighbours {
             address,
             wanted,
             due: None,
+            answered: None,
             hold: Hold::default(),
             state,
         };

@@ -165,6 +165,7 @@ mod tests {
             ipv6: Some("2001:db8::1".parse().expect("an address")),
             mtu: 1500,
             fragmentation: rules::network::Fragmentation::Inner,
+            tunnels: false,
         }
     }
 

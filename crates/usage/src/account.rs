@@ -166,6 +166,12 @@ impl Account {
         })
     }
 
+    /// Whether the worker was told of its bounds as they are.
+    pub(crate) fn is_told(&self, urr: &Urr) -> bool {
+        let acting = self.acting.as_ref();
+        acting.is_none_or(|acting| acting.told == Some(self.bounds(urr)))
+    }
+
     pub(crate) fn machine_mut(&mut self) -> Option<&mut Machine> {
         self.acting.as_mut().map(|acting| &mut acting.machine)
     }

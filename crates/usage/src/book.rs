@@ -91,19 +91,28 @@ fn by_urr<'a>(
 }
 
 /// The accounts of one session.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct UsageBook {
     accounts: ByUrr<Packed>,
-    setting: Setting,
+    /// As in [`Setting`], side by side with what follows: there are very many books.
+    clock_unix: u64,
+    silence: u32,
+    /// Whether every bound is as it was told, of the URRs that were followed last and accounts that have not changed
+    /// since: known without a look at them.
+    is_told: bool,
+}
+
+impl Default for UsageBook {
+    /// No accounts, and the usual setting.
+    fn default() -> UsageBook {
+        UsageBook::new(Setting::default())
+    }
 }
 
 impl UsageBook {
     /// No accounts.
     pub fn new(setting: Setting) -> UsageBook {
-        UsageBook {
-            accounts: ByUrr::default(),
-            setting,
-        }
+        UsageBook::of(ByUrr::default(), setting)
     }
 
     /// Accounts of URRs whose slots had counted so much before: that is not theirs.
@@ -115,9 +124,23 @@ impl UsageBook {
             };
             (*urr, Packed::new(&account))
         };
+        UsageBook::of(inherited.iter().map(account).collect(), setting)
+    }
+
+    fn of(accounts: ByUrr<Packed>, setting: Setting) -> UsageBook {
+        let Setting { clock_unix, silence } = setting;
         UsageBook {
-            accounts: inherited.iter().map(account).collect(),
-            setting,
+            accounts,
+            clock_unix,
+            silence,
+            is_told: false,
+        }
+    }
+
+    fn setting(&self) -> Setting {
+        Setting {
+            clock_unix: self.clock_unix,
+            silence: self.silence,
         }
     }
 
@@ -128,6 +151,7 @@ impl UsageBook {
     /// Does something with the account of `urr`, if it has one.
     fn change<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Account) -> R) -> Option<R> {
         let packed = self.accounts.get_mut(&urr)?;
+        self.is_told = false;
         let mut account = packed.account();
         let result = change(&mut account);
         packed.set(&account);
@@ -137,6 +161,7 @@ impl UsageBook {
     /// The same with its machine, if it has one.
     fn change_machine<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Machine) -> R) -> Option<R> {
         let packed = self.accounts.get_mut(&urr).filter(|packed| packed.acts())?;
+        self.is_told = false;
         let mut account = packed.account();
         let result = account.machine_mut().map(change);
         packed.set(&account);
@@ -151,17 +176,19 @@ impl UsageBook {
 
     /// The same, and [`told`](Self::told) with it.
     pub fn follow_told(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)], bounds: &[Bounds]) {
-        let (now, setting) = (Moment::from(now), self.setting);
+        let (now, setting) = (Moment::from(now), self.setting());
         self.accounts.reserve(urrs.len());
+        let mut is_told = true;
         for (urr, bounds) in by_urr(urrs, bounds) {
-            let follow = |account: &mut Account| {
+            let mut follow = |account: &mut Account| {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
                 follow_one(account, urr, new.map(|(_, what)| *what), now, setting);
                 if let (Some(acting), Some(bounds)) = (&mut account.acting, bounds) {
                     acting.told = Some(bounds);
                 }
+                is_told &= account.is_told(urr);
             };
-            let begin = || {
+            let mut begin = || {
                 let mut account = Account::beginning(now);
                 follow(&mut account);
                 account
@@ -177,6 +204,7 @@ impl UsageBook {
         }
         self.accounts
             .retain(|known| urrs.iter().any(|urr| urr.id == known));
+        self.is_told = is_told;
         self.pace_pools(now, urrs);
     }
 
@@ -198,6 +226,7 @@ impl UsageBook {
             let mut account = Account::default();
             let first = report(&mut account);
             self.accounts.insert(counted.urr.id, Packed::new(&account));
+            self.is_told = false;
             first
         })
     }
@@ -309,7 +338,7 @@ impl UsageBook {
         Counted { urr, count }: Counted<'_>,
         told: Reached,
     ) -> UsageTriggers {
-        let (now, setting) = (Moment::from(now), self.setting);
+        let (now, setting) = (Moment::from(now), self.setting());
         let settle = |account: &mut Account| {
             account.notice(count);
             let used = account.used(count);
@@ -408,7 +437,7 @@ impl UsageBook {
     /// Beside the report of usage before a monitoring time goes that of usage after it, which has only begun
     /// (TS 29.244 §5.2.2.3.1).
     fn pass_monitoring(&mut self, now: Nanos, counted: Counted<'_>) -> UsageReport {
-        let clock_unix = self.setting.clock_unix;
+        let clock_unix = self.clock_unix;
         self.change_machine(counted.urr.id, |machine| {
             machine.monitored(counted.urr, now.into(), clock_unix);
         });
@@ -436,7 +465,7 @@ impl UsageBook {
     pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
         let deadline = |urr: &Urr| {
             let packed = self.accounts.get(&urr.id).filter(|packed| packed.has_times())?;
-            packed.account().acting?.machine.deadline(urr, self.setting)
+            packed.account().acting?.machine.deadline(urr, self.setting())
         };
         urrs.iter().filter_map(deadline).min().map(Moment::on_clock)
     }
@@ -480,11 +509,11 @@ impl UsageBook {
         let known = account.as_ref().map(|account| account.standing(urr.unit()));
         let mut standing = known.unwrap_or_else(|| Account::default().standing(urr.unit()));
         let machine = match account.and_then(|account| account.acting) {
-            None => Machine::begin(urr, now, self.setting),
+            None => Machine::begin(urr, now, self.setting()),
             Some(Acting { mut machine, .. }) => {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
                 let what = new.map_or(Renewed::default(), |(_, what)| *what);
-                machine.renew(urr, what, now, self.setting);
+                machine.renew(urr, what, now, self.setting());
                 machine
             }
         };
@@ -512,18 +541,21 @@ impl UsageBook {
     }
 
     /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
-    /// last, or if all are to be set again. They count as told then.
+    /// last, or if all are to be set again. They count as told then. `urrs` are those that were followed last.
     pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
-        let bounds = |urr: &Urr| {
-            let account = self.account(urr.id)?;
-            let told = account.acting.as_ref()?.told;
-            Some((told, account.bounds(urr)))
-        };
-        let is_told = |urr: &Urr| bounds(urr).is_none_or(|(told, wanted)| told == Some(wanted));
-        if !again && urrs.iter().all(is_told) {
+        let is_told = |urr: &Urr| self.account(urr.id).is_none_or(|account| account.is_told(urr));
+        if self.is_told && !again {
+            debug_assert!(urrs.iter().all(is_told), "an account has changed since");
             return Vec::new();
         }
-        let wanted = |urr: &Urr| bounds(urr).map(|(_, wanted)| (urr.id, urr.counts_events(), wanted));
+        if !again && urrs.iter().all(is_told) {
+            self.is_told = true;
+            return Vec::new();
+        }
+        let wanted = |urr: &Urr| {
+            let account = self.account(urr.id).filter(|account| account.acting.is_some())?;
+            Some((urr.id, urr.counts_events(), account.bounds(urr)))
+        };
         let wanted: Vec<_> = urrs.iter().filter_map(wanted).collect();
         for (urr, _, bounds) in &wanted {
             self.tell(*urr, *bounds);
@@ -613,10 +645,8 @@ impl UsageBook {
             acting: one.machine.map(|machine| Acting { machine, told: None }),
         };
         let packed = |one| Packed::new(&account(one));
-        UsageBook {
-            accounts: checkpoints.iter().map(|one| (one.urr, packed(one))).collect(),
-            setting,
-        }
+        let accounts = checkpoints.iter().map(|one| (one.urr, packed(one)));
+        UsageBook::of(accounts.collect(), setting)
     }
 
     /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.

@@ -20,7 +20,7 @@ use rules::image::SessionImage;
 
 pub(crate) use self::uncommon::addresses_v6;
 use self::ways::check_size;
-pub(crate) use self::ways::{NextHop, Undelivered, Ways};
+pub(crate) use self::ways::{NextHop, Undelivered, Ways, ends_of};
 use crate::allowance::PerSession;
 use crate::batch::{BURST, Batch};
 use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
@@ -261,7 +261,8 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
         let id = self.ways.next_hop(&block, &forward, between)?;
         let adjacency = self.ways.adjacent(id)?;
         let at = (buf, descriptor.offset);
-        self.ways.check_size(place, (outer, octets), adjacency, at)?;
+        let by = (&block, verdict.forward);
+        self.ways.check_size(place, (outer, octets), adjacency, at, by)?;
         let is_counted = match UNUSUAL {
             false => self.ways.count_unhalted(&mut block, verdict, octets),
             true => self.ways.count(&mut block, verdict, octets),

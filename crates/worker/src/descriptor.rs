@@ -130,6 +130,11 @@ impl Verdict {
         content: 0,
     };
 
+    /// Whose decision it is: the block, and the generation of its rules.
+    pub const fn of_whom(&self) -> (BlockRef, u32) {
+        (self.block, self.generation)
+    }
+
     /// Whether there is a decision.
     #[inline(always)]
     pub const fn is_some(&self) -> bool {

@@ -121,6 +121,8 @@ pub struct DpdkIo {
     inboxes: Vec<MultiProducer>,
     host: Option<HostEnd>,
     burst: Burst,
+    /// Whether a port cannot send chains of any length.
+    bounds_chains: bool,
 }
 
 /// A worker's ends of the queues to and from the host's own network stack.
@@ -140,8 +142,11 @@ impl DpdkIo {
         inbox: Option<Consumer>,
         inboxes: Vec<MultiProducer>,
     ) -> Self {
+        let ports: Vec<Option<(RxQueue, TxQueue)>> = ports.into_iter().map(Into::into).collect();
+        let is_bounded = |(_, queue): &(RxQueue, TxQueue)| queue.most_segments() < u16::MAX;
         Self {
-            ports: ports.into_iter().map(Into::into).collect(),
+            bounds_chains: ports.iter().flatten().any(is_bounded),
+            ports,
             pool,
             inbox,
             inboxes,
@@ -204,6 +209,17 @@ impl Io for DpdkIo {
             queue.tx_burst(&mut self.burst);
         }
         self.give_back(out);
+    }
+
+    fn bounds_chains(&self) -> bool {
+        self.bounds_chains
+    }
+
+    fn most_parts(&self, port: PortId) -> usize {
+        match self.ports.get(port.index()) {
+            Some(Some((_, queue))) if queue.most_segments() < u16::MAX => queue.most_segments().into(),
+            _ => usize::MAX,
+        }
     }
 
     fn alloc(&mut self) -> Option<DpdkBuf> {

@@ -13,6 +13,8 @@ use std::net::{IpAddr, Ipv6Addr};
 use flow::{LocalId, Nanos};
 use packet::checksum::Sum;
 use packet::gtpu::{ErrorIndication, MessageType};
+use packet::icmp::{v4_type, v6_type};
+use packet::too_big::TooBig;
 use packet::tuple::proto;
 use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
 use transport::{lag, replies};
@@ -182,7 +184,7 @@ impl Exceptions<'_> {
     }
 
     /// IP for one of our addresses, or for a group.
-    fn host<B: PacketBuf>(
+    fn host<B: PacketBuf + Ingress>(
         &mut self,
         buf: &mut B,
         place: &Place,
@@ -206,12 +208,32 @@ impl Exceptions<'_> {
             }
             _ if local.is_none() => Err(DropReason::NotForUs),
             _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
+            _ if is_too_big(tuple, kind) && place.tunnels => self.too_big(buf, l3, tuple),
             IpAddr::V4(_) => {
                 replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
             }
             IpAddr::V6(_) => {
                 replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
             }
+        }
+    }
+
+    /// A router tells that a packet of ours was too long. What is about no tunnel may be of use to the host; what comes in
+    /// again was told by no router.
+    #[cold]
+    fn too_big<B: PacketBuf + Ingress>(
+        &mut self,
+        buf: &B,
+        l3: usize,
+        tuple: &IpTuple,
+    ) -> Result<Done, DropReason> {
+        let packet = buf.data().get(l3..).unwrap_or_default();
+        match TooBig::parse(packet, tuple)?.filter(|_| buf.ingress().lap() == 0) {
+            Some(told) => {
+                self.notices.tell_too_big(self.stats, told, self.now);
+                Ok(Done::Heard)
+            }
+            None => Err(DropReason::NotForUs),
         }
     }
 
@@ -278,6 +300,14 @@ fn is_icmp(tuple: &IpTuple) -> bool {
         } else {
             proto::ICMPV6
         }
+}
+
+/// Whether an ICMP message of this type may tell that a packet was too long.
+fn is_too_big(tuple: &IpTuple, kind: u8) -> bool {
+    kind == match tuple.addrs.is_v4() {
+        true => v4_type::UNREACHABLE,
+        false => v6_type::PACKET_TOO_BIG,
+    }
 }
 
 fn is_discovery_for(ours: Ipv6Addr, destination: Ipv6Addr) -> bool {

@@ -479,6 +479,26 @@ impl Flows {
             .is_some_and(|entry| entry.extension == extension)
     }
 
+    /// Whether the table has the entry that the packet at `place` was found by, or that was made for it.
+    pub fn has(&self, keys: &Keys, (place, descriptor): (usize, &Descriptor)) -> bool {
+        let is_tunnel = matches!(descriptor.side, Side::Tunnel { .. });
+        let shape = descriptor.shape;
+        let is_of_it = |block, generation| (block, generation) == descriptor.verdict.of_whom();
+        match descriptor.family {
+            Family::None => false,
+            Family::V4 => {
+                let key = Shape::new(shape, is_tunnel).cut(&keys.v4[place % BURST]);
+                let entry = self.v4.table.entry(self.v4.table.lookup(&key));
+                entry.is_some_and(|entry| is_of_it(entry.block, entry.generation))
+            }
+            Family::V6 => {
+                let key = Shape::new(shape, is_tunnel).cut(&keys.v6[place % BURST]);
+                let entry = self.v6.table.entry(self.v6.table.lookup(&key));
+                entry.is_some_and(|entry| is_of_it(entry.block, entry.generation))
+            }
+        }
+    }
+
     /// Removes the entry that the packet at `place` was found by, which is dead.
     pub fn remove_dead(&mut self, keys: &Keys, packet: (usize, &Descriptor)) {
         if self.remove(keys, packet).is_some() {

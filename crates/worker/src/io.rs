@@ -42,8 +42,19 @@ pub trait Io {
     /// Takes what has come in by `port`, as many as `out` has room for, with their ingress set.
     fn rx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
 
-    /// Sends the packets of `out` by `port`. The last ones, if they found no room, stay in `out`, in order.
+    /// Sends the packets of `out` by `port`, none of which lies in more parts than it [may](Self::most_parts). The last ones, if they found no room, stay in `out`, in order.
     fn tx(&mut self, port: PortId, out: &mut Batch<Self::Buf>);
+
+    /// Whether there is a port that cannot send packets in chains of any length.
+    fn bounds_chains(&self) -> bool {
+        false
+    }
+
+    /// The most parts that a packet may lie in which is sent by `port`; `usize::MAX`: any number.
+    fn most_parts(&self, port: PortId) -> usize {
+        let _ = port;
+        usize::MAX
+    }
 
     /// An empty buffer with headroom, for a packet of our own. `None` when the pool is empty.
     fn alloc(&mut self) -> Option<Self::Buf>;

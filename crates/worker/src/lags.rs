@@ -92,6 +92,13 @@ impl Lags {
         self.all.is_empty()
     }
 
+    /// The members of a LAG; none of another port.
+    #[cold]
+    pub fn members(&self, port: PortId) -> &[PortId] {
+        let lag = self.all.iter().find(|lag| lag.ports.port == port);
+        lag.map_or(&[], |lag| &lag.ports.members)
+    }
+
     /// Takes over which members carry; gives the member for what has no flow.
     pub fn set(&mut self, port: PortId, share: LagShare) -> Option<PortId> {
         let lag = self.all.iter_mut().find(|lag| lag.ports.port == port)?;

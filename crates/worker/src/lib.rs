@@ -19,6 +19,7 @@ mod batch;
 mod books;
 mod buffers;
 mod config;
+mod copying;
 mod descriptor;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
@@ -42,6 +43,7 @@ pub mod mem;
 mod mirror;
 mod notices;
 mod parse;
+mod paths;
 mod places;
 mod reassembly;
 mod sessions;
@@ -53,6 +55,8 @@ mod split;
 mod stats;
 mod steer;
 mod steering;
+mod together;
+mod trace;
 mod tx;
 mod ue_map;
 mod urgent;
@@ -61,12 +65,18 @@ mod worker;
 
 pub use batch::{BURST, Batch};
 pub use config::WorkerConfig;
+pub use copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use host::HostRates;
 pub use io::{Ingress, Io, Urgency};
 pub use lags::{LagHash, LagPorts};
 pub use limits::{Budgets, BufferLimits, FlowLimits, FragmentLimits, IdleTimes, ReassemblyLimits};
 pub use link::{ApplyError, Command, ControlLink, Event, Link, SessionStatus, SteerChange, link};
+pub use paths::MOST_PATH_MTUS;
 pub use places::interface;
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
+pub use trace::{
+    MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceOrder, TraceSource, TraceTerms, Traced,
+    TracedDecision, TracedEnd, TracedFlow, TracedFrame, TracedLookup, TracedSession, mirror, trace,
+};
 pub use view::{Holdings, SessionView};
 pub use worker::{PollReport, Worker};

@@ -14,6 +14,7 @@ use flow::{
     BlockImage, Bucket, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
     SessionIndex, VrfId, WorkerId,
 };
+use packet::too_big::TooBig;
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
@@ -22,6 +23,8 @@ use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, Heard};
+
+use crate::trace::TraceOrder;
 
 /// What Control tells a worker.
 #[derive(Debug)]
@@ -66,6 +69,15 @@ pub enum Command {
         /// Its members that do.
         share: LagShare,
     },
+    /// How long packets to a GTP-U peer may be, if that is less than the link says. Told to every worker.
+    PathMtu {
+        /// Our address.
+        local: IpAddr,
+        /// The peer's.
+        peer: IpAddr,
+        /// The longest outer packet, octets; `None`: as the link says.
+        mtu: Option<u16>,
+    },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {
         /// The port.
@@ -91,6 +103,9 @@ pub enum Command {
         /// The session.
         session: SessionIndex,
     },
+    /// Packets are to be told of, one by one, through the order's own ring. Not answered: an order beyond
+    /// [`MAX_TRACES`](crate::MAX_TRACES) is given up, which the far end of its ring shows.
+    Trace(Box<TraceOrder>),
     /// How a session stands here, for an operator. Answered by [`Event::Inspected`].
     Inspect {
         /// The asker's number for the question.
@@ -316,6 +331,9 @@ pub enum Event {
         /// The session.
         session: SessionIndex,
     },
+    /// Somebody told that a GTP-U packet of ours was too long for the way to its peer (RFC 1191, RFC 8201). Whether it is
+    /// so is not known.
+    TooBig(TooBig),
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {
         /// The peer.

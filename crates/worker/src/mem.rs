@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{PortId, WorkerId};
-use packet::{PacketBuf, VecBuf};
+use packet::{PacketBuf, VecBuf, buf};
 
 use crate::{Batch, Ingress, Io, Urgency};
 
@@ -284,6 +284,7 @@ impl Wires {
             from_host: (worker == 0).then(|| wires.from_host.clone()),
             worker,
             pool: Vec::with_capacity(depth),
+            most_parts: Vec::new(),
         };
         let ios = (0..workers).map(io).collect();
         (wires, ios)
@@ -326,6 +327,18 @@ pub struct MemIo {
     worker: usize,
     /// Freed buffers, for [`Io::alloc`].
     pool: Vec<MemBuf>,
+    /// By port, if any is bounded: the most parts of a packet that it sends.
+    most_parts: Vec<usize>,
+}
+
+impl MemIo {
+    /// Has `port` send no packet in more parts than these, as a NIC that cannot.
+    pub fn bound_chains(&mut self, port: PortId, most: usize) {
+        self.most_parts.resize(self.tx.len(), usize::MAX);
+        if let Some(bound) = self.most_parts.get_mut(port.index()) {
+            *bound = most;
+        }
+    }
 }
 
 impl Io for MemIo {
@@ -344,9 +357,22 @@ impl Io for MemIo {
     }
 
     fn tx(&mut self, port: PortId, out: &mut Batch<MemBuf>) {
+        let most = self.most_parts(port);
+        assert!(
+            out.iter().all(|buf| buf::parts(buf) <= most),
+            "{port:?} was handed a chain that it cannot send"
+        );
         if let Some(queue) = self.tx.get(port.index()) {
             queue.take_whole_from(out);
         }
+    }
+
+    fn bounds_chains(&self) -> bool {
+        !self.most_parts.is_empty()
+    }
+
+    fn most_parts(&self, port: PortId) -> usize {
+        self.most_parts.get(port.index()).copied().unwrap_or(usize::MAX)
     }
 
     fn alloc(&mut self) -> Option<MemBuf> {

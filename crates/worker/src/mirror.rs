@@ -5,11 +5,12 @@
 
 use flow::PortId;
 use packet::PacketBuf;
-use packet::buf::copy_behind;
+use packet::buf::copy_of;
 
 use crate::batch::Batch;
 use crate::io::{Ingress, Io};
 use crate::stats::Stats;
+use crate::together::together;
 use crate::tx::Outgoing;
 
 /// The copies of one burst.
@@ -69,22 +70,20 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     /// Sends the copies. What finds no room is dropped and counted like any packet.
     #[cold]
     pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, outgoing: &mut Outgoing<B>) {
-        for (port, copy) in self.copies.drain() {
-            outgoing.send(io, stats, port, copy);
+        for (port, mut copy) in self.copies.drain() {
+            match together(io, port, &mut copy) {
+                Ok(()) => drop(outgoing.send(io, stats, port, copy)),
+                Err(reason) => outgoing.give_up_one(io, stats, copy, reason),
+            }
         }
-        for (port, duplicate) in self.duplicates.drain() {
-            outgoing.send_on(io, stats, port, duplicate);
+        for (port, mut duplicate) in self.duplicates.drain() {
+            match together(io, port, &mut duplicate) {
+                Ok(()) => outgoing.send_on(io, stats, port, duplicate),
+                Err(reason) => outgoing.give_up_one(io, stats, duplicate, reason),
+            }
         }
         outgoing.flush(io, stats);
     }
-}
-
-/// The packet in empty buffers: in one, whose headroom holds the first octets, if it came in a buffer like it.
-fn copy_of<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -> Option<B> {
-    let mut copy = alloc()?;
-    let head = packet.len().min(copy.headroom());
-    copy_behind(&mut copy, packet, (head, packet.len() - head), alloc)?;
-    packet.copy_to(0, copy.prepend(head)?).then_some(copy)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use flow::{InstanceId, Nanos, SessionIndex};
 use packet::Teid;
+use packet::too_big::TooBig;
 use rtrb::Producer;
 
 use crate::Event;
@@ -25,6 +26,8 @@ const ALLOWED_IN_ALL: u16 = 128;
 /// Error Indications that are told in that time: peers send them for every packet that they cannot place, again and
 /// again, so that what is not told now is told a moment later.
 const ERRORS: u16 = 128;
+/// Messages of routers that packets were too long which are told in that time.
+const TOO_BIG: u16 = 16;
 /// Places of sessions: those of one place share its allowance.
 const PLACES: usize = 256;
 
@@ -49,6 +52,8 @@ struct Asks {
     in_all: u16,
     /// Error Indications in the same time.
     errors: u16,
+    /// Messages of routers in the same time.
+    too_big: u16,
 }
 
 impl Asks {
@@ -65,6 +70,7 @@ impl Asks {
             by_place: [0; PLACES],
             in_all: 0,
             errors: 0,
+            too_big: 0,
         }
     }
 
@@ -73,6 +79,14 @@ impl Asks {
         self.renew(now);
         let may = self.errors < ERRORS;
         self.errors += u16::from(may);
+        may
+    }
+
+    /// Whether one more message of a router may be told.
+    fn take_too_big(&mut self, now: Nanos) -> bool {
+        self.renew(now);
+        let may = self.too_big < TOO_BIG;
+        self.too_big += u16::from(may);
         may
     }
 
@@ -194,6 +208,15 @@ impl Notices {
     pub fn tell_error(&mut self, stats: &mut Stats, (peer, teid): (IpAddr, Teid), now: Nanos) {
         if self.asks.take_error(now) {
             self.mention(stats, Event::ErrorIndication { peer, teid });
+        } else {
+            stats.events_lost += 1;
+        }
+    }
+
+    /// Tells what a router says of a packet of ours, of which so many are told in a time.
+    pub fn tell_too_big(&mut self, stats: &mut Stats, told: TooBig, now: Nanos) {
+        if self.asks.take_too_big(now) {
+            self.mention(stats, Event::TooBig(told));
         } else {
             stats.events_lost += 1;
         }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use flow::{InstanceId, LocalId, PortId, VrfId};
 use packet::eth::Vlan;
 use packet::{Addrs, MacAddr, VlanTags};
-use rules::network::{DscpTable, Instance, Network, Roles};
+use rules::network::{DscpTable, Instance, Mss, Network, Roles};
 use transport::Interface;
 
 use crate::LagPorts;
@@ -38,6 +38,8 @@ pub(crate) struct Place {
     pub urgent_dscps: u64,
     /// How what rules send here is marked, where they do not say it.
     pub dscp: Option<Box<DscpTable>>,
+    /// What TCP connections may agree on whose packets pass here.
+    pub mss: Mss,
     /// Our addresses that packets may be addressed to: those of the whole VRF.
     locals_v4: Vec<([u8; 4], Local)>,
     locals_v6: Vec<([u8; 16], Local)>,
@@ -99,6 +101,8 @@ pub(crate) struct Places {
     ports: Vec<Vec<InstanceId>>,
     /// Members of LAGs, with their own addresses.
     members: Vec<(PortId, MacAddr)>,
+    /// Whether any instance bounds what TCP connections agree on.
+    pub clamps: bool,
 }
 
 impl Places {
@@ -114,6 +118,7 @@ impl Places {
                 host: false,
                 urgent_dscps: 0,
                 dscp: instance.dscp.clone().map(Box::new),
+                mss: instance.mss,
                 locals_v4: Vec::new(),
                 locals_v6: Vec::new(),
             };
@@ -135,6 +140,10 @@ impl Places {
             instances,
             ports,
             members: Vec::new(),
+            clamps: network
+                .instances()
+                .iter()
+                .any(|instance| instance.mss != Mss::Off),
         }
     }
 
@@ -200,6 +209,7 @@ pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
         ipv6: instance.ipv6.map(|(address, _)| address),
         mtu: instance.mtu,
         fragmentation: instance.fragmentation,
+        tunnels: instance.roles.intersects(Roles::GTPU),
     }
 }
 
@@ -238,6 +248,7 @@ pub(crate) mod tests {
             ipv6: None,
             mtu: 1500,
             fragmentation: rules::network::Fragmentation::Inner,
+            tunnels: false,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Others do not pay for it. An entry with a line of its own is taken apart by `lookup`, so that its packets seem to
 //! have no forward ([`Aside::FORWARD`]); a forward with a mirror or a DSCP to be looked up has no
-//! [`usual_kind`](flow::PackedForward::usual_kind). Copies are made by [`mirror`](crate::mirror).
+//! [`usual_kind`](flow::PackedForward::usual_kind). Copies are made by [`mirror`](mod@crate::mirror).
 
 use flow::meter::Colour;
 use flow::{

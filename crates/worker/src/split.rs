@@ -72,6 +72,12 @@ impl<B: PacketBuf> Splits<B> {
         self.wanted &= !(1 << (place % BURST));
     }
 
+    /// Whether the packet at `place` goes in fragments, if it goes at all.
+    #[cold]
+    pub fn has(&self, place: usize) -> bool {
+        self.wanted >> place & 1 == 1
+    }
+
     /// Whether any packet of the burst goes in fragments.
     #[inline(always)]
     pub fn any(&self) -> bool {

@@ -196,6 +196,8 @@ pub struct Stats {
     pub fragmented: u64,
     /// The fragments of those behind the first; they count in `originated`, too.
     pub fragments_made: u64,
+    /// SYNs and SYN-ACKs of users that told a larger maximum segment size than their way allows.
+    pub mss_clamped: u64,
     /// GTP-U packets put together from fragments; these count in `consumed`, but for one.
     pub reassembled: u64,
     /// Packets that came in again after they were sent to an address of our own, once for each lap.
@@ -249,6 +251,7 @@ impl Stats {
             duplicates_lost: 0,
             icmp_errors: 0,
             fragmented: 0,
+            mss_clamped: 0,
             reassembled: 0,
             fragments_made: 0,
             recirculated: 0,
@@ -289,7 +292,7 @@ impl Stats {
             inbox handed_over consumed originated answered to_host from_host hits
             misses stale bypassed relayed installed not_installed over_session_flows
             over_session_rate over_rate contents_together revalidated revalidations_put_off closed aged
-            reaped held backlog urgent stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost icmp_errors fragmented fragments_made reassembled recirculated fragments_unnoted events_lost exceptions_lost
+            reaped held backlog urgent stored flushed buffered mirrored mirrors_lost duplicated duplicates_lost icmp_errors fragmented fragments_made mss_clamped reassembled recirculated fragments_unnoted events_lost exceptions_lost
         }
     }
 

@@ -199,7 +199,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         lost + self.flush_port(io, stats, port) == 0
     }
 
-    fn is_full(&self, port: PortId) -> bool {
+    pub fn is_full(&self, port: PortId) -> bool {
         self.full.get(port.index()).is_some_and(|is_full| *is_full)
     }
 

@@ -4,6 +4,8 @@ mod control;
 mod copies;
 mod inspect;
 mod redirect;
+mod segments;
+mod tracing;
 mod undelivered;
 mod waits;
 
@@ -36,6 +38,7 @@ use crate::lookup::lookup;
 use crate::mirror::Mirrors;
 use crate::notices::Notices;
 use crate::parse::{gather, parse, read_again};
+use crate::paths::PathMtus;
 use crate::places::Places;
 use crate::reassembly::Reassembly;
 use crate::sessions::Sessions;
@@ -45,6 +48,8 @@ use crate::split::Splits;
 use crate::stats::{Stage, Stats};
 use crate::steer::steer;
 use crate::steering::Steering;
+use crate::together::join_chains;
+use crate::trace::Tracer;
 use crate::tx::{Outgoing, Waiting};
 use crate::view::{Holdings, SessionView};
 use crate::{Command, Event, Link, WorkerConfig};
@@ -97,11 +102,14 @@ pub struct Worker<I: Io> {
     missing: Batch<NextHop>,
     undelivered: Batch<Undelivered>,
     splits: Splits<I::Buf>,
+    path_mtus: PathMtus,
     /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
     discarded: Batch<u8>,
     /// Packets of the burst that are beyond their guaranteed rates: bit n is place n.
     yellow: u64,
     late_markers: LateMarkers,
+    /// Orders to tell of packets, if there are any.
+    tracer: Option<Box<Tracer>>,
     /// When content counters are looked at again.
     contents_due: Nanos,
 }
@@ -208,9 +216,11 @@ impl<I: Io> Worker<I> {
             missing: Batch::new(),
             undelivered: Batch::new(),
             splits: Splits::new((config.id.0, config.workers)),
+            path_mtus: PathMtus::new(),
             discarded: Batch::new(),
             yellow: 0,
             late_markers: LateMarkers::new(),
+            tracer: None,
             io,
             config,
         })
@@ -234,6 +244,9 @@ impl<I: Io> Worker<I> {
         self.tell_reached();
         if now >= self.contents_due {
             self.tell_contents(now);
+        }
+        if self.tracer.is_some() {
+            self.tidy_traces(now);
         }
         self.outgoing.flush(&mut self.io, &mut self.stats);
         PollReport {
@@ -379,6 +392,10 @@ impl<I: Io> Worker<I> {
         {
             self.lags.receive(port, &mut self.burst);
         }
+        let is_traced = self.tracer.is_some();
+        if is_traced {
+            self.trace_received();
+        }
         self.lap(Stage::Rx, packets, &mut clock);
         let (begun, hits) = (clock, self.stats.hits);
         let tick = Tick::of(now);
@@ -408,6 +425,9 @@ impl<I: Io> Worker<I> {
             (descriptors, &self.keys),
             tick,
         );
+        if is_traced {
+            self.trace_looked_up(packets, soft);
+        }
         self.lap(Stage::Lookup, packets, &mut clock);
         let (asked, hits) = (clock, self.stats.hits - hits);
         let decided = self.decide((packets, hits), soft, notes, now);
@@ -419,6 +439,9 @@ impl<I: Io> Worker<I> {
             self.tell_of_dropped(now);
             self.redirect_wanted(packets, now);
         }
+        if notes.any(Notes::OPENING) && self.places.clamps {
+            self.clamp_segments(packets);
+        }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
         if !self.mirrors.wanted.is_empty() {
@@ -427,6 +450,10 @@ impl<I: Io> Worker<I> {
         if !self.undelivered.is_empty() {
             self.tell_senders(now);
         }
+        let lost = self.stats.dropped(DropReason::TxFull);
+        if is_traced {
+            self.trace_settled(packets, source, now);
+        }
         let descriptors = &mut self.descriptors[..packets];
         if !self.lags.is_empty() {
             self.lags.distribute(descriptors, &self.keys);
@@ -434,8 +461,11 @@ impl<I: Io> Worker<I> {
         if self.splits.any() {
             self.splits.settle(descriptors);
         }
-        let descriptors = &*descriptors;
         let blocks = &mut self.sessions.blocks;
+        if self.io.bounds_chains() {
+            join_chains(&mut self.io, blocks, &mut self.burst, descriptors);
+        }
+        let descriptors = &*descriptors;
         let waiting = Waiting {
             splits: &mut self.splits,
             fragments: &mut self.fragments,
@@ -451,6 +481,9 @@ impl<I: Io> Worker<I> {
             (descriptors, self.yellow),
             waiting,
         );
+        if is_traced {
+            self.trace_left(self.stats.dropped(DropReason::TxFull) - lost);
+        }
         self.count_waiting();
         if self.buffers.has_refused() {
             self.tell_of_refused(now);
@@ -668,6 +701,7 @@ impl<I: Io> Worker<I> {
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
             splits: &mut self.splits,
+            path_mtus: &self.path_mtus,
         };
         let (blocks, images) = self.sessions.split();
         let mut act = Act {

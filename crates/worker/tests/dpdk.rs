@@ -8,14 +8,15 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use dpdk::{Burst, MemoryPeer, MemorySpec, Mempool, PoolConfig, Port, PortConfig};
-use flow::{Bucket, InstanceId, Nanos, OpId, Seed, WorkerId};
-use packet::Teid;
+use flow::{Bucket, InstanceId, Nanos, OpId, PortId, Seed, WorkerId};
+use packet::buf::{bring_together, parts};
+use packet::{DropReason, PacketBuf, Teid};
 use rules::image::SessionChange;
 use rules::model::OuterHeaderCreation;
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UE, UserPacket, pdu_session, tunnelled};
 use transport::{Adjacency, AdjacencyChange};
-use worker::dpdk::{DpdkIo, inboxes};
-use worker::{Command, SteerChange, Worker, WorkerConfig, interface, link};
+use worker::dpdk::{DpdkBuf, DpdkIo, inboxes};
+use worker::{Command, Io, SteerChange, Worker, WorkerConfig, interface, link};
 
 use common::{frame, hop, our_mac};
 
@@ -191,4 +192,65 @@ fn chain(pool: &Mempool, packet: &[u8]) -> dpdk::Mbuf {
     let mut head = parts.next().expect("octets");
     parts.for_each(|part| head.chain(part).expect("a short chain"));
     head
+}
+
+/// A chain of so many octets, as a NIC spreads them.
+fn spread(pool: &Mempool, octets: &[u8], part: usize) -> DpdkBuf {
+    let mut parts = octets
+        .chunks(part)
+        .map(|part| pool.alloc_with(part).expect("a buffer"));
+    let mut head = parts.next().expect("octets");
+    parts.for_each(|part| head.chain(part).expect("few parts"));
+    DpdkBuf::from(head)
+}
+
+#[test]
+fn chains_are_brought_together_as_far_as_buffers_hold_them() {
+    let eal = dpdk::testing::eal();
+    let pool = Mempool::new(eal, PoolConfig::with_buffers(255)).expect("a pool");
+    let octets: Vec<u8> = (0..9_000).map(|at| (at % 251) as u8).collect();
+    // In the first buffer, in a new one with its headroom, in several of them, not at all.
+    for (len, part, most, expected) in [
+        (1_500, 700, 1, Ok(false)),
+        (2_100, 2_048, 1, Ok(true)),
+        (9_000, 900, 8, Ok(true)),
+        (9_000, 900, 10, Ok(false)),
+        (9_000, 2_000, 4, Err(DropReason::TooBig)),
+        (2_200, 2_048, 1, Err(DropReason::TooBig)),
+    ] {
+        let mut buf = spread(&pool, &octets[..len], part);
+        let mut alloc = || pool.alloc().map(DpdkBuf::from);
+        assert_eq!(
+            bring_together(&mut buf, most, &mut alloc),
+            expected,
+            "{len} {part}"
+        );
+        if expected.is_ok() {
+            assert!(parts(&buf) <= most);
+        }
+        let mut out = vec![0; len];
+        assert!(buf.copy_to(0, &mut out) && out == octets[..len]);
+        let empty = &mut || None;
+        let mut buf = spread(&pool, &octets[..2_100], 2_048);
+        assert_eq!(bring_together(&mut buf, 1, empty), Err(DropReason::NoBuffer));
+    }
+    assert_eq!(pool.in_use(), 0);
+}
+
+#[test]
+fn a_queue_knows_what_chains_its_port_sends() {
+    let eal = dpdk::testing::eal();
+    let pool = Mempool::new(eal, PoolConfig::with_buffers(255)).expect("a pool");
+    for (tx_chains, most) in [(true, usize::MAX), (false, 1)] {
+        let (mut port, _peer) = Port::memory(eal, &MemorySpec { queues: 1, depth: 64 }).expect("a port");
+        let config = PortConfig {
+            tx_chains,
+            ..PortConfig::new(1, &pool)
+        };
+        let mut started = port.start(&config).expect("it starts");
+        let pair = (started.rx.remove(0), started.tx.remove(0));
+        let io = DpdkIo::new([pair], pool.clone(), None, Vec::new());
+        assert_eq!((io.bounds_chains(), io.most_parts(PortId(0))), (!tx_chains, most));
+        assert_eq!(io.most_parts(PortId(1)), usize::MAX);
+    }
 }

@@ -2,6 +2,7 @@ package smf
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/wmnsk/go-pfcp/ie"
 	"github.com/wmnsk/go-pfcp/message"
@@ -30,6 +31,9 @@ type Tunnel struct {
 
 // OuterHeaderCreation leads into the tunnel.
 func (t Tunnel) OuterHeaderCreation() *ie.IE {
+	if strings.Contains(t.Address, ":") {
+		return ie.NewOuterHeaderCreation(0x0200, t.TEID, "", t.Address, 0, 0, 0)
+	}
 	return ie.NewOuterHeaderCreation(0x0100, t.TEID, t.Address, "", 0, 0, 0)
 }
 

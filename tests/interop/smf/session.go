@@ -84,6 +84,18 @@ func (s Session) uplinkFTEID() *ie.IE {
 	return ie.NewFTEID(flags, 0, nil, nil, 5)
 }
 
+// outerHeaderRemoval takes GTP-U, UDP and what the chosen F-TEID's addresses are of (TS 29.244 §8.2.64): 0 for IPv4, 1 for
+// IPv6, 6 for either.
+func (s Session) outerHeaderRemoval() *ie.IE {
+	switch s.ChooseFlags & (FTEIDIPv4 | FTEIDIPv6) {
+	case FTEIDIPv6:
+		return ie.NewOuterHeaderRemoval(1, 0)
+	case FTEIDIPv4 | FTEIDIPv6:
+		return ie.NewOuterHeaderRemoval(6, 0)
+	}
+	return ie.NewOuterHeaderRemoval(0, 0)
+}
+
 func (s Session) ueAddress(isDestination uint8) *ie.IE {
 	flags := isDestination << 2
 	if s.UEIPv4 != "" {
@@ -111,7 +123,7 @@ func (s Session) createPDRs() []*ie.IE {
 	uplink := ie.NewCreatePDR(
 		ie.NewPDRID(uplinkPDR), ie.NewPrecedence(255),
 		s.pdi(ie.SrcInterfaceAccess, s.AccessInstance, s.uplinkFTEID(), s.ueAddress(0)),
-		ie.NewOuterHeaderRemoval(0, 0), ie.NewFARID(uplinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER))
+		s.outerHeaderRemoval(), ie.NewFARID(uplinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER))
 	downlink := ie.NewCreatePDR(
 		ie.NewPDRID(downlinkPDR), ie.NewPrecedence(255),
 		s.pdi(ie.SrcInterfaceCore, s.CoreInstance, s.ueAddress(1)),
@@ -200,6 +212,9 @@ func ReadEstablished(response *message.SessionEstablishmentResponse, seid uint64
 			return Established{}, err
 		}
 		answer.TEID, answer.N3 = fields.TEID, fields.IPv4Address.String()
+		if fields.IPv4Address == nil {
+			answer.N3 = fields.IPv6Address.String()
+		}
 	}
 	return answer, nil
 }

@@ -34,6 +34,8 @@ pub struct PortConfig {
     pub rx_checksum: bool,
     /// Whether the port can be asked, packet by packet, to fill in checksums, where it can (default: no).
     pub tx_checksum: bool,
+    /// Whether packets in several segments are sent, where the port can (default: yes).
+    pub tx_chains: bool,
     /// How received packets are spread over the receive queues (default: not asked for).
     pub rss: Option<RssConfig>,
 }
@@ -51,6 +53,7 @@ impl PortConfig {
             promiscuous: false,
             rx_checksum: true,
             tx_checksum: false,
+            tx_chains: true,
             rss: None,
         }
     }
@@ -111,9 +114,20 @@ impl PortConfig {
             | sys::SHIM_ETH_TX_OFFLOAD_TCP_CKSUM;
         let wanted = [
             (self.tx_checksum, CHECKSUMS),
-            (true, sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS),
+            (self.tx_chains, sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS),
         ];
         info.tx_offload_capa & chosen(&wanted)
+    }
+
+    /// The most segments of a packet that the port sends; 65,535 for any number. Drivers that say nothing, or 0, have no
+    /// bound.
+    pub(super) fn most_segments(&self, info: &sys::rte_eth_dev_info) -> u16 {
+        let can = self.tx_offloads(info) & sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS != 0;
+        match info.tx_desc_lim.nb_mtu_seg_max {
+            _ if !can => 1,
+            0 => u16::MAX,
+            most => most,
+        }
     }
 }
 

@@ -77,7 +77,8 @@ impl Port {
         }
         self.rss = config::start(&self.device, config)?;
         self.started = true;
-        Ok(queue::all(&self.device, config))
+        let most_segments = config.most_segments(&self.device.info()?);
+        Ok(queue::all(&self.device, config, most_segments))
     }
 
     /// DPDK's number of the port, which packets received on it carry.

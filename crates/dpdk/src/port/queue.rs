@@ -23,6 +23,7 @@ pub struct RxQueue {
 pub struct TxQueue {
     device: Arc<Device>,
     queue: u16,
+    most_segments: u16,
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -71,6 +72,12 @@ impl TxQueue {
         }
     }
 
+    /// The most segments of a packet that is sent; 65,535: any number. What has more must not be sent.
+    #[inline]
+    pub fn most_segments(&self) -> u16 {
+        self.most_segments
+    }
+
     /// DPDK's number of the port.
     pub fn port(&self) -> u16 {
         self.device.id
@@ -83,7 +90,7 @@ impl TxQueue {
 }
 
 /// The handles of all queues of a port that was just started, which it does once.
-pub(super) fn all(device: &Arc<Device>, config: &PortConfig) -> Queues {
+pub(super) fn all(device: &Arc<Device>, config: &PortConfig, most_segments: u16) -> Queues {
     let rx = |queue| RxQueue {
         device: device.clone(),
         queue,
@@ -92,6 +99,7 @@ pub(super) fn all(device: &Arc<Device>, config: &PortConfig) -> Queues {
     let tx = |queue| TxQueue {
         device: device.clone(),
         queue,
+        most_segments,
         _not_sync: PhantomData,
     };
     Queues {

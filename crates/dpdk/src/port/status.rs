@@ -15,6 +15,8 @@ use crate::error::Error;
 pub struct Capabilities {
     /// The driver's name: `net_ring`, `net_ice`.
     pub driver: String,
+    /// The NUMA node that it is on; None where it is on none, or the kernel does not tell.
+    pub numa_node: Option<u16>,
     /// The most receive queues.
     pub max_rx_queues: u16,
     /// The most send queues.
@@ -35,6 +37,8 @@ pub struct Capabilities {
     pub tx_checksum: bool,
     /// Whether chained packets can be sent.
     pub chained_tx: bool,
+    /// Whether a packet that is longer than a buffer is received in several.
+    pub scattered_rx: bool,
 }
 
 /// The state of a port's link.
@@ -85,6 +89,7 @@ impl Port {
             | sys::SHIM_ETH_TX_OFFLOAD_TCP_CKSUM;
         Ok(Capabilities {
             driver: driver(&info),
+            numa_node: self.numa_node(),
             max_rx_queues: info.max_rx_queues,
             max_tx_queues: info.max_tx_queues,
             min_mtu: info.min_mtu,
@@ -95,7 +100,15 @@ impl Port {
             rx_checksum: info.rx_offload_capa & rx == rx,
             tx_checksum: info.tx_offload_capa & tx == tx,
             chained_tx: info.tx_offload_capa & sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS != 0,
+            scattered_rx: info.rx_offload_capa & sys::SHIM_ETH_RX_OFFLOAD_SCATTER != 0,
         })
+    }
+
+    fn numa_node(&self) -> Option<u16> {
+        let _held = self.device.control();
+        // SAFETY: the port is open.
+        let node = unsafe { sys::rte_eth_dev_socket_id(self.device.id) };
+        u16::try_from(node).ok()
     }
 
     /// The port's Ethernet address when it was opened.

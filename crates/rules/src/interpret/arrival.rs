@@ -30,6 +30,8 @@ pub(super) struct Tunnelled<'a> {
     pub(super) extensions: Vec<ExtensionHeader<'a>>,
     pub(super) unknown: Unknown,
     pub(super) payload: &'a [u8],
+    /// Octets before the payload.
+    pub(super) headers: usize,
     /// What the payload is, of a G-PDU.
     inner: Result<IpTuple, DropReason>,
 }
@@ -99,6 +101,7 @@ impl<'a> Tunnelled<'a> {
             extensions: message.extensions.into_iter().collect(),
             unknown: gtpu.unknown,
             payload: message.payload(),
+            headers: gtpu.payload_offset.into(),
             inner: parse_inner(bytes, &gtpu),
         })
     }

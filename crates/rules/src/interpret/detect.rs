@@ -54,7 +54,7 @@ impl<'a> Session<'a> {
 
     /// What a PDR is with the predefined rule that the packet is of (TS 29.244 §5.19): itself, if it activates no
     /// rulebase; `None`, if the packet is of no rule. Without a packet any rule is the one.
-    fn with_rule(self, pdr: &'a Pdr, tuple: Option<&IpTuple>) -> Option<Detected<'a>> {
+    pub(super) fn with_rule(self, pdr: &'a Pdr, tuple: Option<&IpTuple>) -> Option<Detected<'a>> {
         if pdr.rulebases.is_empty() {
             return Some((Cow::Borrowed(pdr), None));
         }
@@ -100,7 +100,7 @@ impl<'a> Session<'a> {
 
     /// Whether the packet is from the PDI's source interface. A tunnel is from the interfaces that the PDRs with its
     /// F-TEID say; a plain packet is from the data network.
-    fn comes_from(self, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
+    pub(super) fn comes_from(self, pdr: &Pdr, arrival: &Arrival<'_>) -> bool {
         let interface = pdr.pdi.source_interface;
         match arrival {
             Arrival::Plain { .. } => is_from_data_network(interface),
@@ -127,7 +127,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn is_instance(self, pdr: &Pdr, vrf: VrfId) -> bool {
+    pub(super) fn is_instance(self, pdr: &Pdr, vrf: VrfId) -> bool {
         let Some(id) = pdr.pdi.instance else { return true };
         let named = self
             .network
@@ -267,7 +267,7 @@ fn is_from_data_network(interface: SourceInterface) -> bool {
     interface == SourceInterface::Core || interface == SourceInterface::SgiLan
 }
 
-fn names(pdr: &Pdr, tunnel: &Tunnelled<'_>) -> bool {
+pub(super) fn names(pdr: &Pdr, tunnel: &Tunnelled<'_>) -> bool {
     pdr.pdi.f_teid.is_some_and(|own| leads(own, tunnel))
 }
 
@@ -275,10 +275,10 @@ fn leads(f_teid: FTeid, tunnel: &Tunnelled<'_>) -> bool {
     f_teid.teid == tunnel.teid && f_teid.addresses().any(|own| own == tunnel.local)
 }
 
-fn has_qfi(pdr: &Pdr, qfi: Option<Qfi>) -> bool {
+pub(super) fn has_qfi(pdr: &Pdr, qfi: Option<Qfi>) -> bool {
     pdr.pdi.qfis.is_empty() || qfi.is_some_and(|qfi| pdr.pdi.qfis.contains(&qfi))
 }
 
-fn has_ue_address(pdr: &Pdr, address: IpAddr) -> bool {
+pub(super) fn has_ue_address(pdr: &Pdr, address: IpAddr) -> bool {
     pdr.pdi.ue_prefixes().any(|prefix| prefix.contains(address))
 }

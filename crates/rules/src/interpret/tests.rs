@@ -588,6 +588,29 @@ fn a_wrong_s_d_bit_does_not_matter() {
     assert_eq!(dropped(&downlink(&rules, &downlink_user())), None);
 }
 
+#[test]
+fn what_a_pdr_lacks_is_told() {
+    let rules = session();
+    let network = testing::network();
+    let why = |ingress, packet: &[u8]| {
+        let tried = tried(&rules, &network, ingress, packet).unwrap();
+        tried
+            .into_iter()
+            .map(|one| (one.pdr.0, one.mismatch))
+            .collect::<Vec<_>>()
+    };
+    let up = from_gnb(0x1001, &uplink_user().bytes());
+    assert_eq!(why(N3, &up), [(1, None), (2, Some(Mismatch::SourceInterface))]);
+    let down = downlink_user().bytes();
+    assert_eq!(why(N6, &down), [(1, Some(Mismatch::SourceInterface)), (2, None)]);
+    let other = UserPacket::udp(REMOTE, [10, 45, 77, 77], 53, 4000).bytes();
+    assert_eq!(why(N6, &other)[1], (2, Some(Mismatch::UeAddress)));
+    assert_eq!(
+        why(N3, &from_gnb(0x1002, &uplink_user().bytes()))[0],
+        (1, Some(Mismatch::FTeid))
+    );
+}
+
 proptest! {
     #[test]
     fn random_mutated_and_truncated_packets_do_no_harm(
@@ -603,6 +626,18 @@ proptest! {
         bytes.truncate(cut.index(bytes.len() + 1));
         let verdict = interpret(&rules, &testing::network(), sent.ingress, &bytes);
         prop_assert!(verdict.pdr.is_some() || verdict.counted.is_empty());
+    }
+
+    #[test]
+    fn the_first_pdr_that_matches_is_the_one(rules in any_rules(), sent in any_sent()) {
+        let network = testing::network();
+        let verdict = interpret(&rules, &network, sent.ingress, &sent.bytes);
+        let tried = tried(&rules, &network, sent.ingress, &sent.bytes).unwrap_or_default();
+        let first = tried.iter().find(|one| one.mismatch.is_none()).map(|one| one.pdr);
+        if verdict.pdr.is_some() {
+            prop_assert_eq!(first, verdict.pdr);
+            prop_assert_eq!(tried.len(), rules.pdrs().len());
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::ids::SdfFilterId;
 use super::pdr::{Pdr, SdfFilter};
 use super::qer::Qer;
 use super::urr::Urr;
+use crate::seldom::{Nothing, Seldom};
 
 /// What is not of FARs.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +24,12 @@ pub(super) struct Others {
     pub(super) pdrs: Vec<Pdr>,
     pub(super) qers: Vec<Qer>,
     pub(super) urrs: Vec<Urr>,
+    pub(super) rare: Seldom<Rare>,
+}
+
+/// What few sessions have.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Rare {
     pub(super) bars: Vec<Bar>,
     pub(super) endpoints: Vec<TrafficEndpoint>,
     /// Filters that PDRs name by id; a definition outlives the PDR that brought it while another uses it.
@@ -33,10 +40,25 @@ static NO_OTHERS: Others = Others {
     pdrs: Vec::new(),
     qers: Vec::new(),
     urrs: Vec::new(),
-    bars: Vec::new(),
-    endpoints: Vec::new(),
-    shared_filters: BTreeMap::new(),
+    rare: Seldom::NONE,
 };
+
+impl Nothing for Rare {
+    const NOTHING: &'static Self = &Self {
+        bars: Vec::new(),
+        endpoints: Vec::new(),
+        shared_filters: BTreeMap::new(),
+    };
+}
+
+impl Others {
+    /// Notes definitions of filters; the latest one of an id is everyone's.
+    pub(super) fn share(&mut self, definitions: Vec<(SdfFilterId, SdfFilter)>) {
+        if !definitions.is_empty() {
+            self.rare.made().shared_filters.extend(definitions);
+        }
+    }
+}
 
 impl Rest {
     /// Whether it is the same piece of memory.

@@ -313,12 +313,12 @@ impl SessionRules {
 
     /// The BARs.
     pub fn bars(&self) -> &[Bar] {
-        &self.rest.bars
+        &self.rest.rare.bars
     }
 
     /// The Traffic Endpoints.
     pub fn endpoints(&self) -> &[TrafficEndpoint] {
-        &self.rest.endpoints
+        &self.rest.rare.endpoints
     }
 
     /// The User Plane Inactivity Timer, if there is one.
@@ -383,26 +383,26 @@ impl SessionRules {
 
     /// The BAR with this id.
     pub fn bar(&self, id: BarId) -> Option<&Bar> {
-        find(&self.rest.bars, id)
+        find(&self.rest.rare.bars, id)
     }
 
     /// The Traffic Endpoint with this id.
     pub fn endpoint(&self, id: TrafficEndpointId) -> Option<&TrafficEndpoint> {
-        find(&self.rest.endpoints, id)
+        find(&self.rest.rare.endpoints, id)
     }
 
     /// The filter that `filter` stands for: itself, or the definition shared under its id. `None` when it has only
     /// an id, and nothing has defined that.
     pub fn resolve<'a>(&'a self, filter: &'a SdfFilter) -> Option<&'a SdfFilter> {
         match filter.filter_id {
-            Some(id) => self.rest.shared_filters.get(&id),
+            Some(id) => self.rest.rare.shared_filters.get(&id),
             None => Some(filter),
         }
     }
 
     /// The definitions of SDF filters that PDRs use by id, in the order of their ids.
     pub fn shared_filters(&self) -> impl Iterator<Item = &SdfFilter> {
-        self.rest.shared_filters.values()
+        self.rest.rare.shared_filters.values()
     }
 
     /// The PDRs whose packets a FAR may be applied to: as their own, or since a quota is used up.
@@ -424,7 +424,12 @@ impl SessionRules {
 
     /// The F-TEIDs of PDRs and Traffic Endpoints.
     pub fn f_teids(&self) -> impl Iterator<Item = FTeid> + '_ {
-        let endpoints = self.rest.endpoints.iter().filter_map(|endpoint| endpoint.f_teid);
+        let endpoints = self
+            .rest
+            .rare
+            .endpoints
+            .iter()
+            .filter_map(|endpoint| endpoint.f_teid);
         self.rest
             .pdrs
             .iter()
@@ -434,7 +439,12 @@ impl SessionRules {
 
     /// The UE IP Addresses of PDRs and Traffic Endpoints, without framed routes, sorted, each once.
     pub fn ue_ip_prefixes(&self) -> Vec<IpPrefix> {
-        let endpoints = self.rest.endpoints.iter().flat_map(|endpoint| &endpoint.ue_ip);
+        let endpoints = self
+            .rest
+            .rare
+            .endpoints
+            .iter()
+            .flat_map(|endpoint| &endpoint.ue_ip);
         let all = self
             .rest
             .pdrs
@@ -468,10 +478,10 @@ impl SessionRules {
     /// # Errors
     /// [`EditFault::Exists`] when the id is taken; so for every `create_`. [`EditFault::NoEndpoint`].
     pub fn create_pdr(&mut self, mut pdr: Pdr) -> Result<(), EditError> {
-        fill(&self.rest.endpoints, &mut pdr)?;
+        fill(&self.rest.rare.endpoints, &mut pdr)?;
         let filters = definitions(&pdr.pdi.sdf_filters);
         create(&mut self.rest.pdrs, pdr)?;
-        self.rest.shared_filters.extend(filters);
+        self.rest.share(filters);
         Ok(())
     }
 
@@ -480,17 +490,16 @@ impl SessionRules {
         if pdrs.is_empty() {
             return Ok(());
         }
-        let Others {
-            pdrs: own,
-            endpoints,
-            shared_filters,
-            ..
-        } = &mut *self.rest;
+        let rest = &mut *self.rest;
+        let Others { pdrs: own, rare, .. } = rest;
+        let mut filters = Vec::new();
         create_all(own, pdrs, |pdr| {
-            fill(endpoints, pdr)?;
-            shared_filters.extend(definitions(&pdr.pdi.sdf_filters));
+            fill(&rare.endpoints, pdr)?;
+            filters.extend(definitions(&pdr.pdi.sdf_filters));
             Ok(())
-        })
+        })?;
+        rest.share(filters);
+        Ok(())
     }
 
     /// Adds several FARs.
@@ -511,16 +520,15 @@ impl SessionRules {
         if urrs.is_empty() {
             return Ok(());
         }
-        let Others {
-            urrs: own,
-            shared_filters,
-            ..
-        } = &mut *self.rest;
-        create_all(own, urrs, |urr| {
+        let rest = &mut *self.rest;
+        let mut filters = Vec::new();
+        create_all(&mut rest.urrs, urrs, |urr| {
             check_urr(urr)?;
-            shared_filters.extend(definitions(&urr.terms().exempt_filters));
+            filters.extend(definitions(&urr.terms().exempt_filters));
             Ok(())
-        })
+        })?;
+        rest.share(filters);
+        Ok(())
     }
 
     /// Adds a FAR (Create FAR).
@@ -541,18 +549,18 @@ impl SessionRules {
         check_urr(&urr)?;
         let filters = definitions(&urr.terms().exempt_filters);
         create(&mut self.rest.urrs, urr)?;
-        self.rest.shared_filters.extend(filters);
+        self.rest.share(filters);
         Ok(())
     }
 
     /// Adds a BAR (Create BAR).
     pub fn create_bar(&mut self, bar: Bar) -> Result<(), EditError> {
-        create(&mut self.rest.bars, bar)
+        create(&mut self.rest.rare.made().bars, bar)
     }
 
     /// Adds a Traffic Endpoint (Create Traffic Endpoint).
     pub fn create_endpoint(&mut self, endpoint: TrafficEndpoint) -> Result<(), EditError> {
-        create(&mut self.rest.endpoints, endpoint)
+        create(&mut self.rest.rare.made().endpoints, endpoint)
     }
 
     /// Changes a PDR (Update PDR).
@@ -569,16 +577,12 @@ impl SessionRules {
             .unwrap_or_default();
         let (id, renames) = (change.id, change.pdi.as_ref().is_some_and(PdiUpdate::is_whole));
         update(&mut self.rest.pdrs, id, |pdr| change.apply(pdr))?;
-        let Others {
-            pdrs,
-            endpoints,
-            shared_filters,
-            ..
-        } = &mut *self.rest;
+        let rest = &mut *self.rest;
+        let Others { pdrs, rare, .. } = rest;
         if let Some(pdr) = pdrs.iter_mut().find(|pdr| renames && pdr.id == id) {
-            fill(endpoints, pdr)?;
+            fill(&rare.endpoints, pdr)?;
         }
-        shared_filters.extend(filters);
+        rest.share(filters);
         Ok(())
     }
 
@@ -609,20 +613,23 @@ impl SessionRules {
             .and_then(|terms| terms.exempt_filters.as_deref());
         let filters = definitions(exempt.unwrap_or_default());
         update(&mut self.rest.urrs, change.id, |urr| change.apply(urr))?;
-        self.rest.shared_filters.extend(filters);
+        self.rest.share(filters);
         Ok(())
     }
 
     /// Changes a BAR (Update BAR).
     pub fn update_bar(&mut self, change: BarUpdate) -> Result<(), EditError> {
-        update(&mut self.rest.bars, change.id, |bar| change.apply(bar))
+        update(&mut self.rest.rare.made().bars, change.id, |bar| {
+            change.apply(bar)
+        })
     }
 
     /// Changes a Traffic Endpoint, and with it all PDRs that name it (Update Traffic Endpoint).
     pub fn update_endpoint(&mut self, change: TrafficEndpointUpdate) -> Result<(), EditError> {
         let id = change.id;
         let before = self.endpoint(id).cloned();
-        let Others { pdrs, endpoints, .. } = &mut *self.rest;
+        let Others { pdrs, rare, .. } = &mut *self.rest;
+        let endpoints = &mut rare.made().endpoints;
         update(endpoints, id, |endpoint| change.apply(endpoint))?;
         if let Some(endpoint) = find(endpoints, id) {
             let named = pdrs.iter_mut().filter(|pdr| pdr.pdi.endpoint == Some(id));
@@ -680,7 +687,7 @@ impl SessionRules {
 
     /// Takes a BAR out, and off the FARs that name it (Remove BAR).
     pub fn remove_bar(&mut self, id: BarId) -> Result<Bar, EditError> {
-        let removed = remove(&mut self.rest.bars, id)?;
+        let removed = remove(&mut self.rest.rare.made().bars, id)?;
         for far in &mut self.fars {
             far.bar = far.bar.filter(|&named| named != id);
         }
@@ -689,7 +696,7 @@ impl SessionRules {
 
     /// Takes a Traffic Endpoint out, and all PDRs that name it (Remove Traffic Endpoint, TS 29.244 §5.2.1A.2).
     pub fn remove_endpoint(&mut self, id: TrafficEndpointId) -> Result<TrafficEndpoint, EditError> {
-        let removed = remove(&mut self.rest.endpoints, id)?;
+        let removed = remove(&mut self.rest.rare.made().endpoints, id)?;
         self.rest.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
         Ok(removed)
     }
@@ -732,14 +739,14 @@ impl SessionRules {
     pub fn share_filters(&mut self, filters: &[SdfFilter]) {
         let shared = definitions(filters);
         if !shared.is_empty() {
-            self.rest.shared_filters.extend(shared);
+            self.rest.share(shared);
         }
     }
 
     /// Forgets the definitions of filters that neither a PDR nor what a quota exempts uses (TS 29.244 §8.2.5). To be
     /// called when rules have been removed, and when all edits of a request are made: it looks at all filters.
     pub fn forget_unused_filters(&mut self) {
-        if self.rest.shared_filters.is_empty() {
+        if self.rest.rare.shared_filters.is_empty() {
             return;
         }
         let filters = self.rest.pdrs.iter().flat_map(|pdr| &pdr.pdi.sdf_filters);
@@ -748,8 +755,9 @@ impl SessionRules {
             .chain(exempt)
             .filter_map(|filter| filter.filter_id)
             .collect();
-        if !self.rest.shared_filters.keys().all(|id| used.contains(id)) {
-            self.rest.shared_filters.retain(|id, _| used.contains(id));
+        if !self.rest.rare.shared_filters.keys().all(|id| used.contains(id)) {
+            let filters = &mut self.rest.rare.made().shared_filters;
+            filters.retain(|id, _| used.contains(id));
         }
     }
 }

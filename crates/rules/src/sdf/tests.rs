@@ -163,12 +163,13 @@ fn any_endpoint() -> impl Strategy<Value = Endpoint> {
 fn any_description() -> impl Strategy<Value = FlowDescription> {
     let written = prop_oneof![Just(Written::Out), Just(Written::In)];
     (written, any::<Option<u8>>(), any_endpoint(), any_endpoint())
-        .prop_map(|(written, protocol, source, destination)| FlowDescription {
+        .prop_map(|(written, protocol, source, destination)| Description {
             written,
             protocol,
             source,
             destination,
         })
+        .prop_map(FlowDescription::from)
         .prop_filter("one family", |d| {
             check_families(&d.source, &d.destination, 0).is_ok()
         })

@@ -5,7 +5,7 @@ use packet::{Dscp, Qfi};
 use proptest::prelude::*;
 
 use super::{N3, N6, OTHER_N6};
-use crate::network::{DscpMark, DscpTable, ForwardingPolicy, Hairpin, InstanceId, Network, Route};
+use crate::network::{DscpMark, DscpTable, ForwardingPolicy, Hairpin, InstanceId, Mss, Network, Route};
 use crate::prefix::IpPrefix;
 
 /// The port that instances of [`any_network`] mirror to: none of theirs.
@@ -18,8 +18,8 @@ const SECOND: [(InstanceId, &str, &str); 3] = [
     (OTHER_N6, "0.0.0.0/0", "10.1.6.9"),
 ];
 
-/// The network of [`network`](super::network), whose instances may share packets among two routers, may mark some QoS flows with DSCPs, and may mirror what
-/// leaves to [`MIRROR`]; its UEs may or may not reach each other here.
+/// The network of [`network`](super::network), whose instances may share packets among two routers, may mark some QoS flows with DSCPs, may bound what
+/// TCP connections agree on, and may mirror what leaves to [`MIRROR`]; its UEs may or may not reach each other here.
 pub fn any_network() -> impl Strategy<Value = Network> {
     let flows = prop_oneof![Just(u64::MAX), any::<u64>()];
     let table = prop::option::of((flows, any::<u8>()));
@@ -29,8 +29,10 @@ pub fn any_network() -> impl Strategy<Value = Network> {
         Hairpin::Local(ue_prefixes()),
         Hairpin::Drop(ue_prefixes()),
     ]);
+    let mss =
+        prop_oneof![4 => Just(Mss::Off), 1 => Just(Mss::Auto), 1 => (536..1500u16).prop_map(Mss::AtMost)];
     let drawn = (
-        prop::collection::vec((table, mirror), 4),
+        prop::collection::vec((table, mirror, mss), 4),
         hairpin,
         any::<[bool; 3]>(),
     );
@@ -43,9 +45,10 @@ pub fn any_network() -> impl Strategy<Value = Network> {
             });
         }
         instances[N6.index()].hairpin = hairpin;
-        for (instance, (marks, mirror)) in instances.iter_mut().zip(drawn) {
+        for (instance, (marks, mirror, mss)) in instances.iter_mut().zip(drawn) {
             instance.dscp = marks.map(|(flows, first)| table_of(flows, first));
             instance.mirror = mirror;
+            instance.mss = mss;
         }
         let network = Network::new(instances)
             .and_then(|network| network.with_policies(policies()))

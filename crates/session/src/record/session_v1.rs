@@ -521,7 +521,7 @@ impl Writer<'_> {
         let Entered { reports, count } = &**entered;
         Billing {
             subscriber: subscriber.as_deref().map(user),
-            since: since.map(|since| self.date(since)),
+            since: since.get().map(|since| self.date(since)),
             reports: *reports,
             count: octets(*count),
         }

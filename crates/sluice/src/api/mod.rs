@@ -5,12 +5,15 @@
 //! hexadecimal, since JSON readers round them. Nothing here asks anybody.
 
 mod detail;
+mod network;
 mod numbers;
+mod paths;
 mod ports;
 mod records;
 mod runtime;
 mod table;
 mod text;
+mod trace;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -19,10 +22,15 @@ pub use detail::{
     Bar, ContentCounts, Correlation, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail,
     SessionState, Tunnel, Urr, Volume,
 };
+pub use network::{NeighbourList, NeighbourRow, NextHopRow, RouteKind, RouteList, RouteRow};
 pub use numbers::{BadNumber, read_seid, read_teid, seid, teid};
+pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
 pub use records::{RecordsState, RecordsStatus};
 pub use runtime::{HostLink, Runtime, StageRuntime, WorkerRuntime};
+pub use trace::{
+    EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TraceLine, TraceSummary, TriedTrace, UrrTrace,
+};
 
 /// The most rows of one page.
 pub const LONGEST_PAGE: usize = 500;

@@ -40,7 +40,7 @@ pub(super) fn grouped(number: u64) -> String {
 }
 
 /// A rate in the largest unit that says it exactly.
-fn rate(bits: u64) -> String {
+pub(super) fn rate(bits: u64) -> String {
     let units = [
         (1_000_000_000, "Gbit/s"),
         (1_000_000, "Mbit/s"),

@@ -9,10 +9,9 @@ use rules::interpret::{Outcome, interpret};
 use rules::network::Network;
 use serde::Serialize;
 
-use super::frame::LINK;
-use super::model::Model;
-use super::network::{MACS, ROUTER, VLANS};
+use super::network::{ROUTER, Wire};
 use super::rules::{Identity, session_rules};
+use super::world::Setting;
 
 /// Samples of one measurement at most.
 const MOST: usize = 256;
@@ -84,7 +83,8 @@ impl Samples {
     /// Holds them against the interpreter. A packet that meters, budgets or full queues may have dropped is no
     /// mistake; one that came out otherwise than the interpreter says is.
     #[must_use]
-    pub fn check(&self, model: &Model, network: &Arc<Network>, identities: &[Identity]) -> Checked {
+    pub fn check(&self, setting: &Setting, network: &Arc<Network>, identities: &[Identity]) -> Checked {
+        let (model, wire) = (&setting.model, setting.wire);
         let mut checked = Checked::default();
         let of_ue = |address: IpAddr| {
             identities
@@ -92,7 +92,8 @@ impl Samples {
                 .position(|identity| IpAddr::V4(identity.ue) == address)
         };
         for sample in &self.0 {
-            let frame = sample.received.get(LINK..).unwrap_or_default();
+            let link = wire.link(0, [ROUTER; 2]).len();
+            let frame = sample.received.get(link..).unwrap_or_default();
             let ue = ue_address(sample.port, frame);
             let Some(session) = ue.and_then(of_ue) else {
                 checked.different += 1;
@@ -102,7 +103,7 @@ impl Samples {
                 continue;
             };
             let verdict = interpret(&rules, network, InstanceId(sample.port.0), frame);
-            checked.add(&sample.end, &verdict.outcome);
+            checked.add(wire, &sample.end, &verdict.outcome);
         }
         checked
     }
@@ -135,7 +136,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    fn add(&mut self, end: &End, outcome: &Outcome) {
+    fn add(&mut self, wire: Wire, end: &End, outcome: &Outcome) {
         match (end, outcome) {
             (End::Open, _) => self.held += 1,
             (End::Dropped, Outcome::Dropped(_)) => self.same += 1,
@@ -143,7 +144,7 @@ impl Checked {
             // No FAR of a benchmark sends to ourselves.
             (End::Sent(..), Outcome::Dropped(_)) | (_, Outcome::Recirculated { .. }) => self.different += 1,
             (End::Sent(port, frame), Outcome::Forwarded { bytes, egress, .. }) => {
-                let same = port.0 == egress.0 && is_frame(frame, *egress, bytes);
+                let same = wire.may_leave_by(*port, *egress) && is_frame(wire, frame, *egress, bytes);
                 self.same += u64::from(same);
                 self.different += u64::from(!same);
             }
@@ -163,9 +164,8 @@ impl Checked {
 }
 
 /// Whether `frame` is `packet` on the way to the router of `egress`.
-fn is_frame(frame: &[u8], egress: InstanceId, packet: &[u8]) -> bool {
-    let side = usize::from(egress.0) % 2;
-    let vlan = VLANS[side].to_be_bytes();
-    let link = [&ROUTER.0[..], &MACS[side].0, &[0x81, 0], &vlan, &[8, 0]].concat();
-    frame.len() == LINK + packet.len() && frame[..LINK] == link[..] && frame[LINK..] == *packet
+fn is_frame(wire: Wire, frame: &[u8], egress: InstanceId, packet: &[u8]) -> bool {
+    let side = usize::from(egress.0);
+    let link = wire.link(side, [ROUTER, wire.mac(side)]);
+    frame.strip_prefix(&link[..]) == Some(packet)
 }

@@ -15,6 +15,7 @@ use super::check::{Sample, Samples};
 use super::frame::{HEADERS, Template};
 use super::load::Load;
 use super::model::Model;
+use super::network::Wire;
 use super::rules::Identity;
 
 /// Octets of a buffer, as in a packet pool.
@@ -205,6 +206,7 @@ impl Counts {
 /// The port.
 pub struct Feed {
     model: Model,
+    wire: Wire,
     identities: Arc<[Identity]>,
     templates: [Template; 2],
     free: VecDeque<Buf>,
@@ -218,11 +220,12 @@ pub struct Feed {
 impl Feed {
     /// A port for the flows of `model`, whose sessions have these identities, that receives nothing yet.
     #[must_use]
-    pub fn new(model: Model, identities: Arc<[Identity]>) -> Self {
-        let template = |direction| Template::new(direction, model.size(direction));
+    pub fn new(model: Model, wire: Wire, identities: Arc<[Identity]>) -> Self {
+        let template = |direction| Template::on(wire, direction, model.size(direction));
         Self {
             templates: Direction::BOTH.map(template),
             model,
+            wire,
             identities,
             free: (0..BUFFERS).map(|_| Buf::new()).collect(),
             windows: [VecDeque::with_capacity(WINDOW), VecDeque::with_capacity(WINDOW)],
@@ -243,7 +246,8 @@ impl Feed {
     /// Frames of other sizes from the next load on.
     pub fn set_sizes(&mut self, model: &Model) {
         self.model.sizes = model.sizes;
-        self.templates = Direction::BOTH.map(|direction| Template::new(direction, model.size(direction)));
+        let template = |direction| Template::on(self.wire, direction, model.size(direction));
+        self.templates = Direction::BOTH.map(template);
     }
 
     /// Octets of memory that the port itself takes.
@@ -285,6 +289,7 @@ impl Feed {
                 break;
             };
             buf.renew();
+            buf.start = (HEADROOM + template.start()) as u16;
             buf.end = (HEADROOM + size.min(CONTIGUOUS)) as u16;
             buf.tail = size.saturating_sub(CONTIGUOUS) as u16;
             buf.port = PortId(side as u16);
@@ -323,14 +328,14 @@ impl Io for Feed {
     type Buf = Buf;
 
     fn ports(&self) -> usize {
-        2
+        self.wire.ports()
     }
 
     fn rx(&mut self, port: PortId, out: &mut Batch<Buf>) {
-        let direction = if port == PortId(0) {
-            Direction::Uplink
-        } else {
-            Direction::Downlink
+        let direction = match port.0 {
+            0 => Direction::Uplink,
+            1 => Direction::Downlink,
+            _ => return,
         };
         let wanted = self
             .load

@@ -6,7 +6,7 @@
 use flow::Direction;
 
 use super::model::{Flow, FrameSize, qfi};
-use super::network::{MACS, N3_ADDRESS, ROUTER, VLANS, gnb};
+use super::network::{N3_ADDRESS, ROUTER, Wire, gnb};
 use super::rules::Identity;
 
 /// Octets of the headers of the longer kind, of uplink frames.
@@ -23,22 +23,31 @@ const INNER: usize = 28;
 pub struct Template {
     direction: Direction,
     size: FrameSize,
+    start: usize,
     headers: [u8; HEADERS],
     /// The sums of the IPv4 headers' words without what differs: outer, inner.
     sums: [u32; 2],
 }
 
 impl Template {
-    /// Frames of `size` octets; one too short for its headers is as long as these.
+    /// Frames of `size` octets, each on its VLAN; one too short for its headers is as long as these.
     #[must_use]
     pub fn new(direction: Direction, size: FrameSize) -> Self {
+        Self::on(Wire::Tagged, direction, size)
+    }
+
+    /// The same as they come in by another wire. Without a tag frames are shorter by it and begin so much later, with the
+    /// same user packets.
+    #[must_use]
+    pub fn on(wire: Wire, direction: Direction, size: FrameSize) -> Self {
         let mut template = Self {
             direction,
             size: size.max(Self::header_length(direction) as FrameSize),
+            start: 0,
             headers: [0; HEADERS],
             sums: [0; 2],
         };
-        template.write_link();
+        template.write_link(wire);
         let inner = Self::inner(direction);
         if direction == Direction::Uplink {
             template.write_outer();
@@ -50,7 +59,13 @@ impl Template {
         template
     }
 
-    /// Octets of a frame.
+    /// Where a frame begins in the room that [`write`](Self::write) gets.
+    #[must_use]
+    pub const fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Octets of a frame, from the beginning of that room on.
     #[must_use]
     pub const fn size(&self) -> FrameSize {
         self.size
@@ -70,12 +85,11 @@ impl Template {
         }
     }
 
-    fn write_link(&mut self) {
+    fn write_link(&mut self, wire: Wire) {
         let side = self.direction as usize;
-        self.headers[..6].copy_from_slice(&MACS[side].0);
-        self.headers[6..12].copy_from_slice(&ROUTER.0);
-        let [high, low] = VLANS[side].to_be_bytes();
-        self.headers[12..LINK].copy_from_slice(&[0x81, 0, high, low, 8, 0]);
+        let link = wire.link(side, [wire.mac(side), ROUTER]);
+        self.start = LINK - link.len();
+        self.headers[self.start..LINK].copy_from_slice(&link);
     }
 
     fn write_outer(&mut self) {

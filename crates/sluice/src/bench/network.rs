@@ -1,4 +1,5 @@
-//! The configured world of the benchmarks: N3 on port 0 and N6 on port 1, each on a VLAN, with one router each.
+//! The configured world of the benchmarks: N3 on port 0 and N6 on port 1, each on a VLAN, with one router each; or
+//! otherwise wired ([`Wire`]).
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -8,8 +9,9 @@ use flow::{AdjacencyId, Direction, InstanceId, PortId, VrfId};
 use packet::{MacAddr, VlanId};
 use rules::compile::Adjacencies;
 use rules::network::{Instance, Network, NetworkError, Roles, Route};
+use transport::lag::LagShare;
 use transport::{Adjacency, AdjacencyChange};
-use worker::{Command, interface};
+use worker::{Command, LagHash, LagPorts, interface};
 
 use super::model::AMPLE_RATE;
 
@@ -25,6 +27,102 @@ pub const VLANS: [u16; 2] = [100, 200];
 pub const MACS: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2])];
 /// The routers'.
 pub const ROUTER: MacAddr = MacAddr([2, 9, 9, 9, 9, 9]);
+
+/// How the network instances are on the two ports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wire {
+    /// A VLAN each, on a port each.
+    #[default]
+    Tagged,
+    /// A port each, without VLANs.
+    Plain,
+    /// A VLAN each, on one LAG of both ports with LACP. What comes in is divided by direction, what leaves by flow.
+    Bundle,
+}
+
+impl Wire {
+    /// The port that a LAG of the other two is.
+    const LAG: PortId = PortId(2);
+
+    /// Whether frames have a VLAN tag.
+    #[must_use]
+    pub const fn is_tagged(self) -> bool {
+        !matches!(self, Self::Plain)
+    }
+
+    /// The ports of a worker; the LAG has no queues.
+    #[must_use]
+    pub const fn ports(self) -> usize {
+        match self {
+            Self::Tagged | Self::Plain => 2,
+            Self::Bundle => 3,
+        }
+    }
+
+    /// This node's link layer addresses, by port. A LAG has that of its first member.
+    #[must_use]
+    pub fn macs(self) -> Vec<MacAddr> {
+        let lag = (self == Self::Bundle).then_some(MACS[0]);
+        MACS.into_iter().chain(lag).collect()
+    }
+
+    /// This node's address on the link of an instance.
+    #[must_use]
+    pub const fn mac(self, instance: usize) -> MacAddr {
+        match self {
+            Self::Tagged | Self::Plain => MACS[instance % 2],
+            Self::Bundle => MACS[0],
+        }
+    }
+
+    /// The port that an instance is on.
+    const fn port(self, instance: u16) -> PortId {
+        match self {
+            Self::Tagged | Self::Plain => PortId(instance),
+            Self::Bundle => Self::LAG,
+        }
+    }
+
+    /// Whether a frame of an instance may leave by this port.
+    #[must_use]
+    pub fn may_leave_by(self, port: PortId, instance: InstanceId) -> bool {
+        self == Self::Bundle || port.0 == instance.0
+    }
+
+    /// The octets before the IPv4 header of an instance's frame.
+    #[must_use]
+    pub fn link(self, instance: usize, [to, from]: [MacAddr; 2]) -> Vec<u8> {
+        let [high, low] = VLANS[instance % 2].to_be_bytes();
+        let tag = [0x81, 0, high, low];
+        let tag = if self.is_tagged() { &tag[..] } else { &[] };
+        [&to.0[..], &from.0, tag, &[8, 0]].concat()
+    }
+
+    /// What a worker is configured with.
+    #[must_use]
+    pub fn lags(self) -> Vec<LagPorts> {
+        let lag = LagPorts {
+            port: Self::LAG,
+            members: vec![N3_PORT, N6_PORT],
+            lacp: true,
+            hash: LagHash::L34,
+        };
+        (self == Self::Bundle).then_some(lag).into_iter().collect()
+    }
+
+    /// What a worker has to hear of its LAGs: both members carry.
+    pub fn shares(self) -> impl Iterator<Item = Command> {
+        let share = LagShare {
+            collecting: 3,
+            distributing: 3,
+        };
+        let told = move |lag: LagPorts| Command::Lag {
+            port: lag.port,
+            share,
+        };
+        self.lags().into_iter().map(told)
+    }
+}
 
 const N3_ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 3, 254);
 const N6_ROUTER: Ipv4Addr = Ipv4Addr::new(10, 0, 6, 254);
@@ -42,7 +140,7 @@ pub const fn gnb(session: u32) -> Ipv4Addr {
 ///
 /// # Errors
 /// None that configuration could cause.
-pub fn network() -> Result<Network, NetworkError> {
+pub fn network(wire: Wire) -> Result<Network, NetworkError> {
     let instance = |id: u16, name: &str, roles, address, to: (Ipv4Addr, u8), router: Ipv4Addr| {
         let prefix = rules::prefix::IpPrefix::new(to.0.into(), to.1).into_iter();
         Instance {
@@ -50,8 +148,10 @@ pub fn network() -> Result<Network, NetworkError> {
             name: name.into(),
             roles,
             vrf: VrfId(0),
-            port: PortId(id),
-            vlan: VlanId::new(VLANS[usize::from(id)]).map(packet::VlanTags::from),
+            port: wire.port(id),
+            vlan: VlanId::new(VLANS[usize::from(id)])
+                .filter(|_| wire.is_tagged())
+                .map(packet::VlanTags::from),
             mtu: 9_216,
             ipv4: Some((address, 24)),
             ipv6: None,
@@ -65,6 +165,7 @@ pub fn network() -> Result<Network, NetworkError> {
             mirror: None,
             hairpin: rules::network::Hairpin::Router,
             fragmentation: rules::network::Fragmentation::Inner,
+            mss: rules::network::Mss::Off,
         }
     };
     let gnbs = (Ipv4Addr::from_bits(GNBS), 16);
@@ -106,14 +207,14 @@ pub fn slices(count: u16) -> impl Iterator<Item = Command> {
 }
 
 /// What a worker has to hear of the routers.
-pub fn neighbours(network: &Arc<Network>) -> impl Iterator<Item = Command> + '_ {
+pub fn neighbours(network: &Arc<Network>, wire: Wire) -> impl Iterator<Item = Command> + '_ {
     let routers = [N3_ROUTER, N6_ROUTER];
     network
         .instances()
         .iter()
         .zip(routers)
-        .map(|(instance, address)| {
-            let home = interface(instance, &MACS);
+        .map(move |(instance, address)| {
+            let home = interface(instance, &wire.macs());
             Command::Adjacency(AdjacencyChange {
                 id: AdjacencyId(instance.id.0.into()),
                 neighbour: Some((instance.id, address.into())),

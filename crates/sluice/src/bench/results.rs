@@ -56,9 +56,9 @@ pub struct PolicyCost {
     pub without: Point,
 }
 
-/// What the stages' own accounting costs: runs with it and without it in turn.
+/// What something costs: runs with it and without it in turn.
 #[derive(Clone, Debug, Serialize)]
-pub struct ClockCost {
+pub struct CostInTurn {
     /// With it, as a multiple of without, of each pair of runs.
     pub ratio: Spread,
     /// The last run with it.
@@ -67,7 +67,13 @@ pub struct ClockCost {
     pub without: Point,
 }
 
-impl ClockCost {
+impl CostInTurn {
+    /// The rate with it, of that without.
+    #[must_use]
+    pub fn kept(&self) -> f64 {
+        1.0 / self.ratio.median.max(0.001)
+    }
+
     /// The cost as a share of the time per packet.
     #[must_use]
     pub fn share(&self) -> f64 {
@@ -112,7 +118,9 @@ pub struct Results {
     /// Models with and without QER and URR.
     pub policies: Vec<PolicyCost>,
     /// What the stages' accounting costs.
-    pub stage_clock: Option<ClockCost>,
+    pub stage_clock: Option<CostInTurn>,
+    /// What VLANs on a LAG cost T1, against two ports without VLANs.
+    pub links: Option<CostInTurn>,
     /// Flow set-up alone.
     pub setup_alone: Option<Alone>,
     /// Flow set-up beside established flows.
@@ -146,6 +154,7 @@ impl Results {
             sweeps: Sweeps::default(),
             policies: Vec::new(),
             stage_clock: None,
+            links: None,
             setup_alone: None,
             setup_beside: None,
             scaling: Vec::new(),

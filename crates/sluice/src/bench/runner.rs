@@ -194,6 +194,7 @@ impl Runner<'_> {
         }
         self.heading("self-fed worker: ns per packet and Mpps by processor time, median (least to greatest)");
         self.targets()?;
+        self.links()?;
         self.flow_counts()?;
         self.session_counts()
     }

@@ -3,8 +3,9 @@
 use super::floors::{FloorFigure, Floors};
 use super::load::Load;
 use super::model::Model;
+use super::network::Wire;
 use super::progress::Progress;
-use super::results::{Point, Results};
+use super::results::{CostInTurn, Point, Results};
 use super::selffed::{Effort, Figure, measure};
 use super::verdict;
 use super::world::{Setting, World};
@@ -15,8 +16,16 @@ const TINY: Effort = Effort {
 };
 
 fn tiny(model: Model) -> Figure {
+    tiny_on(Wire::Tagged, model)
+}
+
+fn tiny_on(wire: Wire, model: Model) -> Figure {
     let progress = Progress::silent();
-    let mut world = World::new(Setting::new(model), &progress).unwrap();
+    let setting = Setting {
+        wire,
+        ..Setting::new(model)
+    };
+    let mut world = World::new(setting, &progress).unwrap();
     world.install_flows(0, model.flows(), &progress).unwrap();
     let load = Load::saturated(&model, model.flows());
     measure(&mut world, "tiny", load, TINY, &progress).unwrap()
@@ -46,6 +55,42 @@ fn every_model_forwards_what_it_is_given() {
         assert_eq!(figure.counted.hits, figure.counted.rx, "{figure:#?}");
         assert_eq!(figure.entries as u32, model.entries(), "{figure:#?}");
     }
+}
+
+#[test]
+fn every_wire_carries_the_same_packets() {
+    let model = Model::v(2, 1).unwrap().with_sessions(64);
+    for wire in [Wire::Tagged, Wire::Plain, Wire::Bundle] {
+        let figure = tiny_on(wire, model);
+        assert!(figure.is_sound(), "{wire:?} {figure:#?}");
+        assert!(
+            figure.checked.same > 0 || figure.counted.rx < 5_000,
+            "{wire:?} {figure:#?}"
+        );
+        assert_eq!(figure.counted.hits, figure.counted.rx, "{wire:?} {figure:#?}");
+    }
+}
+
+#[test]
+fn what_links_cost_is_a_target() {
+    let model = Model::v(2, 1).unwrap().with_sessions(64);
+    let mut results = Results::new(true);
+    let point = |wire| Point::new(tiny_on(wire, model), None);
+    let mut cost = CostInTurn {
+        ratio: super::clock::Spread::of(vec![1.0, 1.02, 1.5]),
+        with: point(Wire::Bundle),
+        without: point(Wire::Plain),
+    };
+    for (ratio, is_reached) in [(1.02, true), (1.04, false)] {
+        cost.ratio.median = ratio;
+        results.links = Some(cost.clone());
+        let targets = verdict::targets(&results);
+        let target = targets.iter().find(|target| target.id == "T1.links").unwrap();
+        assert!((target.value - 1.0 / ratio).abs() < 1e-9);
+        assert_eq!(target.value >= target.target, is_reached);
+        assert!(!target.met, "64 sessions are too few");
+    }
+    assert!((results.json()["links"]["ratio"]["median"].as_f64().unwrap() - 1.04).abs() < 1e-9);
 }
 
 #[test]

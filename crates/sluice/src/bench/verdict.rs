@@ -14,6 +14,7 @@ use super::targets::Target;
 pub fn targets(results: &Results) -> Vec<Target> {
     let all = [
         t1(results),
+        t1_links(results),
         t2(results),
         t3(results),
         t4(results),
@@ -76,6 +77,23 @@ fn t1(results: &Results) -> Option<Target> {
             .but_if(ratio > 2.0, "more than 2x the floor by the median round")
             .but_if(meters < 3, format!("{meters} of 3 meters enforced"))
             .of_point(point, point.figure.flows < 8_388_608),
+    )
+}
+
+fn t1_links(results: &Results) -> Option<Target> {
+    let cost = results.links.as_ref()?;
+    let target = Target::at_least(
+        "T1.links",
+        "T1 on VLANs of a LAG, of its rate on two ports without either",
+        cost.kept(),
+        "of without",
+        0.97,
+    );
+    let is_small = cost.with.figure.flows < 8_388_608;
+    Some(
+        target
+            .of_point(&cost.without, false)
+            .of_point(&cost.with, is_small),
     )
 }
 

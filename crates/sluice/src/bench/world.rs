@@ -16,7 +16,7 @@ use worker::{Command, ControlLink, Event, Io, Link, Stats, Worker, WorkerConfig,
 use super::feed::Feed;
 use super::load::Load;
 use super::model::Model;
-use super::network::{self, MACS, Routers};
+use super::network::{self, Routers, Wire};
 use super::progress::Progress;
 use super::rules::{Identity, session_rules};
 
@@ -84,6 +84,8 @@ pub struct Setting {
     pub stage_clock: bool,
     /// Packets of a port that may wait when there are more than can be worked on.
     pub backlog: usize,
+    /// How the instances are on the ports.
+    pub wire: Wire,
 }
 
 impl Setting {
@@ -96,6 +98,7 @@ impl Setting {
             worker: (0, 1),
             stage_clock: true,
             backlog: 0,
+            wire: Wire::Tagged,
         }
     }
 
@@ -103,7 +106,9 @@ impl Setting {
     fn config(&self, network: &Arc<Network>) -> WorkerConfig {
         let (id, workers) = self.worker;
         let seed = Seed([3, 5]);
-        let mut config = WorkerConfig::new(WorkerId(id), workers, Arc::clone(network), MACS.to_vec(), seed);
+        let macs = self.wire.macs();
+        let mut config = WorkerConfig::new(WorkerId(id), workers, Arc::clone(network), macs, seed);
+        config.lags = self.wire.lags();
         let sessions = self.model.sessions as usize;
         (config.max_sessions, config.own_sessions) = (sessions, sessions);
         (config.max_flows_v4, config.max_flows_v6) = (self.room.max(64) as usize, 64);
@@ -131,7 +136,7 @@ impl Bare {
     /// # Errors
     /// When there are more sessions than addresses.
     pub fn new(setting: &Setting) -> Result<Self, BenchError> {
-        let network = Arc::new(network::network().map_err(BenchError::of)?);
+        let network = Arc::new(network::network(setting.wire).map_err(BenchError::of)?);
         let (id, workers) = setting.worker;
         let identities = identities(setting.model.sessions, id, workers)?;
         Ok(Self {
@@ -164,7 +169,9 @@ impl Bare {
         let config = self.setting.config(&self.network);
         let mut worker = Worker::new(config, io, end).map_err(BenchError::of)?;
         let slices = network::slices(self.setting.model.policy.slices);
-        for command in slices.chain(network::neighbours(&self.network)) {
+        let wire = self.setting.wire;
+        let neighbours = network::neighbours(&self.network, wire);
+        for command in slices.chain(neighbours).chain(wire.shares()) {
             tell(&mut worker, &mut control, command)?;
         }
         self.install_sessions(&mut worker, &mut control, progress)?;
@@ -242,7 +249,7 @@ impl World {
     /// When memory runs out, or the rules do not compile.
     pub fn new(setting: Setting, progress: &Progress) -> Result<Self, BenchError> {
         let bare = Bare::new(&setting)?;
-        let feed = Feed::new(setting.model, bare.identities());
+        let feed = Feed::new(setting.model, setting.wire, bare.identities());
         let (worker, control) = bare.with_control(feed, progress)?;
         Ok(Self {
             worker,
@@ -336,7 +343,7 @@ impl World {
     /// Holds the samples against the interpreter.
     pub fn check_samples(&mut self) -> super::check::Checked {
         let samples = self.feed().take_samples();
-        samples.check(&self.setting.model, &self.network, &self.identities)
+        samples.check(&self.setting, &self.network, &self.identities)
     }
 
     /// What the URRs of all sessions have counted, packets.

@@ -4,22 +4,56 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::CONFIGURATION_ERROR;
+use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::config::{Config, Driver, HairpinConfig, InstanceConfig, LagConfig, LagModeConfig, Role};
 use crate::nic;
+use crate::ports::{self, Ports};
 
-/// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake.
-pub fn check(path: &Path) -> ExitCode {
+/// Validates the configuration at `path`; exit status 2 and the reason on standard error when it has a mistake. With
+/// `ports` the ports are opened, and it is said what they can do; exit status 1 when one cannot be had.
+pub fn check(path: &Path, ports: bool) -> ExitCode {
     match Config::load(path) {
         Ok(config) => {
             print!("{}", explain(&config));
-            ExitCode::SUCCESS
+            if ports {
+                check_ports(&config)
+            } else {
+                ExitCode::SUCCESS
+            }
         }
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(CONFIGURATION_ERROR)
         }
     }
+}
+
+/// Opens the ports as `sluice run` does, says what they can do, and closes them.
+fn check_ports(config: &Config) -> ExitCode {
+    let fault = |error: &dyn std::fmt::Display| {
+        eprintln!("check: {error}");
+        ExitCode::from(RUN_ERROR)
+    };
+    let eal = match ports::start_eal(config) {
+        Ok(eal) => eal,
+        Err(error) => return fault(&error),
+    };
+    let (ports, failed) = match Ports::start_those_that_can(eal, config) {
+        Ok(started) => started,
+        Err(error) => return fault(&error),
+    };
+    println!("\nThe ports, opened as `sluice run` opens them and closed again:");
+    for (name, lines) in ports.audit(config) {
+        println!("\nport       {name}");
+        for (about, words) in lines {
+            println!("           {about:<18}  {words}");
+        }
+    }
+    let mut outcome = ExitCode::SUCCESS;
+    for error in &failed {
+        outcome = fault(error);
+    }
+    outcome
 }
 
 /// What the configuration makes, a few lines that a person reads.

@@ -2,19 +2,24 @@
 
 mod bench;
 mod check;
+mod conditions;
 mod demo;
+mod mirror;
 mod records;
 mod run;
 mod show;
 mod sim;
+mod trace;
 
 pub use bench::{BenchArguments, bench};
 pub use check::{check, explain};
 pub use demo::demo;
+pub use mirror::{MirrorArguments, mirror};
 pub use records::{RecordsArguments, records};
 pub use run::run;
 pub use show::{ShowArguments, show};
 pub use sim::{SimArguments, sim};
+pub use trace::{TraceArguments, trace};
 
 /// Exit status for a configuration with a mistake.
 const CONFIGURATION_ERROR: u8 = 2;

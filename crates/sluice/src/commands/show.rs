@@ -11,8 +11,8 @@ use session::Seid;
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::api::{
-    self, AssociationList, LONGEST_PAGE, PortList, RecordsStatus, Runtime, SessionDetail, SessionList,
-    USUAL_PAGE, read_seid, read_teid,
+    self, AssociationList, LONGEST_PAGE, NeighbourList, PathList, PortList, RecordsStatus, RouteList,
+    Runtime, SessionDetail, SessionList, USUAL_PAGE, read_seid, read_teid,
 };
 use crate::config::Config;
 use crate::daemon::{ClientError, default_path, get};
@@ -39,6 +39,26 @@ enum What {
     Runtime,
     /// The ports: their links, the members of LAGs and how they stand, packets.
     Ports,
+    /// Paths to GTP-U peers whose MTU is less than our links', as routers have told.
+    Paths,
+    /// Routes of each VRF: prefixes, their routers, whether these are there and why not.
+    Routes {
+        /// Behind this one, as the table before said.
+        #[arg(long)]
+        after: Option<u32>,
+        /// Rows at most.
+        #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
+        limit: usize,
+    },
+    /// Neighbours on the links: how they stand, where they are, when they answered last.
+    Neighbours {
+        /// Behind this one, as the table before said.
+        #[arg(long)]
+        after: Option<u32>,
+        /// Rows at most.
+        #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
+        limit: usize,
+    },
     /// The SMFs: where they are, whether they answer, how many sessions they have.
     Associations {
         /// Behind this one, as the table before said.
@@ -121,8 +141,26 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             let ports: PortList = get(socket, "/v1/ports")?;
             Ok(written(&ports, json, PortList::text))
         }
+        What::Paths => {
+            let paths: PathList = get(socket, "/v1/paths")?;
+            Ok(written(&paths, json, PathList::text))
+        }
+        What::Routes { after, limit } => {
+            let rows = |list: &mut RouteList| (std::mem::take(&mut list.routes), list.next);
+            let (routes, mut last) = numbered(socket, "/v1/routes", (after, limit), rows)?;
+            last.routes = routes;
+            Ok(written(&last, json, RouteList::text))
+        }
+        What::Neighbours { after, limit } => {
+            let rows = |list: &mut NeighbourList| (std::mem::take(&mut list.neighbours), list.next);
+            let (neighbours, mut last) = numbered(socket, "/v1/neighbours", (after, limit), rows)?;
+            last.neighbours = neighbours;
+            Ok(written(&last, json, NeighbourList::text))
+        }
         What::Associations { after, limit } => {
-            let list = associations(socket, after, limit)?;
+            let rows = |list: &mut AssociationList| (std::mem::take(&mut list.associations), list.next);
+            let (associations, mut list) = numbered(socket, "/v1/associations", (after, limit), rows)?;
+            list.associations = associations;
             Ok(written(&list, json, AssociationList::text))
         }
         What::Sessions {
@@ -161,21 +199,26 @@ fn written<T: Serialize>(value: &T, json: bool, text: impl Fn(&T) -> String) -> 
     }
 }
 
-/// As many associations as are wanted, page by page.
-fn associations(socket: &Path, after: Option<u32>, limit: usize) -> Result<AssociationList, ClientError> {
-    let page = |after: Option<u32>, most: usize| {
-        let after = after.map(|after| format!("after={after}&")).unwrap_or_default();
-        get::<AssociationList>(socket, &format!("/v1/associations?{after}limit={most}"))
-    };
-    let mut list = page(after, limit.min(LONGEST_PAGE))?;
-    while let Some(next) = list.next
-        && list.associations.len() < limit
-    {
-        let more = page(Some(next), (limit - list.associations.len()).min(LONGEST_PAGE))?;
-        list.associations.extend(more.associations);
-        list.next = more.next;
+/// As many rows as are wanted of what has numbers, page by page; and the last page, without its own. `rows` takes those out
+/// of a page and tells where the next begins.
+fn numbered<L: serde::de::DeserializeOwned, R>(
+    socket: &Path,
+    what: &str,
+    (after, limit): (Option<u32>, usize),
+    rows: impl Fn(&mut L) -> (Vec<R>, Option<u32>),
+) -> Result<(Vec<R>, L), ClientError> {
+    let (mut all, mut after) = (Vec::new(), after);
+    loop {
+        let most = (limit - all.len()).min(LONGEST_PAGE);
+        let behind = after.map(|after| format!("after={after}&")).unwrap_or_default();
+        let mut list: L = get(socket, &format!("{what}?{behind}limit={most}"))?;
+        let (more, next) = rows(&mut list);
+        all.extend(more);
+        if next.is_none() || all.len() >= limit {
+            return Ok((all, list));
+        }
+        after = next;
     }
-    Ok(list)
 }
 
 /// As many sessions as are wanted, page by page.

@@ -17,9 +17,18 @@ pub struct GtpuConfig {
     /// sessions under the F-TEIDs that they had (TS 23.527 §4.3.2); none.
     #[serde(default)]
     pub restoration_s: Option<Bounded<0, 3_600>>,
+    /// Seconds for which it is believed that a path has a smaller MTU than our links, as routers tell; 600. 0: never.
+    #[serde(default)]
+    pub path_mtu_s: Option<Bounded<0, 86_400>>,
 }
 
 impl GtpuConfig {
+    /// [`path_mtu_s`](Self::path_mtu_s) as a time; RFC 1191 §6.3 has ten minutes.
+    #[must_use]
+    pub fn path_mtu_age(&self) -> Duration {
+        Duration::from_secs(self.path_mtu_s.map_or(600, Bounded::value))
+    }
+
     /// [`restoration_s`](Self::restoration_s) as a time.
     #[must_use]
     pub fn restoration(&self) -> Duration {

@@ -8,7 +8,7 @@ use rules::network::Roles;
 use serde::{Deserialize, Deserializer, de};
 use serde_saphyr::Spanned;
 
-use super::{Bounded, HostConfig, VlanConfig};
+use super::{Bounded, HostConfig, MssConfig, VlanConfig};
 
 /// One network instance.
 #[derive(Debug, Deserialize)]
@@ -49,6 +49,9 @@ pub struct InstanceConfig {
     /// What becomes of packets that are too long to leave here and may be fragmented; inner.
     #[serde(default)]
     pub fragment: FragmentConfig,
+    /// What TCP connections may agree on whose packets come in or leave here; off.
+    #[serde(default)]
+    pub mss: MssConfig,
     /// The prefixes of this instance's UEs, and of framed routes behind them: needed for every `hairpin` but router.
     #[serde(default)]
     pub ue_prefixes: Vec<Spanned<Prefix>>,

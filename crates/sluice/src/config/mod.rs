@@ -13,7 +13,9 @@ mod gtpu;
 mod host;
 mod instance;
 mod lag;
+mod mss;
 mod n4;
+mod neighbours;
 mod network;
 mod policer;
 mod policy;
@@ -37,7 +39,9 @@ pub use gtpu::{EchoConfig, GtpuConfig};
 pub use host::HostConfig;
 pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
+pub use mss::MssConfig;
 pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
+pub use neighbours::NeighbourTimes;
 pub use network::StaticNeighbour;
 pub use policer::{PolicerConfig, SliceConfig};
 pub use policy::PolicyConfig;
@@ -97,6 +101,9 @@ pub struct Config {
     /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced.
     #[serde(default)]
     pub pools: Vec<PoolConfig>,
+    /// How neighbours are asked for, and how long they are believed.
+    #[serde(default)]
+    pub neighbours: NeighbourTimes,
     /// How the routers of static routes are checked.
     #[serde(default)]
     pub routers: RoutersConfig,

@@ -79,6 +79,7 @@ impl Config {
                 FragmentConfig::Outer => Fragmentation::Outer,
                 FragmentConfig::Never => Fragmentation::Never,
             },
+            mss: instance.mss.mss(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod links;
 
-use rules::network::EventLogic;
+use rules::network::{EventLogic, Mss};
 
 use super::{Config, Driver, WhenFull};
 
@@ -151,6 +151,37 @@ fn qos_flows_are_marked_as_the_instance_says() {
         assert!(
             text.contains("line 12") && text.contains(words),
             "{marks}:\n{text}"
+        );
+    }
+}
+
+#[test]
+fn tcp_connections_agree_on_what_the_instance_says() {
+    let from = "    vlan: 200\n";
+    for (said, mss) in [
+        ("off", Mss::Off),
+        ("auto", Mss::Auto),
+        ("536", Mss::AtMost(536)),
+        ("9176", Mss::AtMost(9176)),
+    ] {
+        let text = GOOD.replace(from, &format!("    vlan: 200\n    mss: {said}\n"));
+        let network = Config::parse(&text, "sluice.yaml").unwrap().network().unwrap();
+        assert_eq!(
+            (network.instances()[0].mss, network.instances()[1].mss),
+            (Mss::Off, mss)
+        );
+    }
+    for (said, words) in [
+        ("535", "mss: 535 is outside 536..=9176"),
+        ("9177", "mss: 9177 is outside 536..=9176"),
+        ("-1", "mss: -1 is outside 536..=9176"),
+        ("on", "mss: `on` is neither off, nor auto, nor 536..=9176 octets"),
+        ("[]", "off, auto, or 536..=9176 octets"),
+    ] {
+        let text = mistake(from, &format!("    vlan: 200\n    mss: {said}\n"));
+        assert!(
+            text.contains("line 12") && text.contains(words),
+            "{said}:\n{text}"
         );
     }
 }

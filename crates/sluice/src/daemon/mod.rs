@@ -14,7 +14,7 @@ pub use control_loop::ControlLoop;
 pub use host::{HostPath, HostView};
 pub use memory::keep_memory_ahead;
 pub use records::{Feed, RecordsThread, RecordsView};
-pub use rest::{ClientError, default_path, get};
+pub use rest::{ClientError, default_path, get, stream};
 pub use run::{RunError, run};
 pub use sockets::Sockets;
 pub use threads::{Pace, Published, WorkerThread};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use dpdk::Eal;
 use flow::Nanos;
@@ -26,6 +26,7 @@ use super::threads::{Pace, WorkerThread};
 use crate::clock::Clock;
 use crate::config::{Config, RecordsConfig};
 use crate::ports::{self, Ports};
+use crate::trace::Explainer;
 use crate::upf::{Assembly, Control, LinkNews, Surroundings, assemble, unix_time};
 
 /// How long workers have at the end to tell the last usage of sessions.
@@ -64,7 +65,7 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let peers = config.n4.peers.iter().map(|peers| peers.value.prefix).collect();
     let sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
-    let (mut control, workers) = build(config, &clock, &ports)?;
+    let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let recording = config.records.as_ref().map(open_records).transpose()?;
 
     let ios = ports.take_io(eal).map_err(RunError::of)?;
@@ -99,7 +100,7 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
-    let _rest = open_rest_socket(config, (inquiry, view, hosts), &threads);
+    let _rest = open_rest_socket(config, (inquiry, view, hosts, explainer), &threads);
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -208,7 +209,7 @@ fn open_host(
 /// The operator's API. Without it the daemon runs all the same.
 fn open_rest_socket(
     config: &Config,
-    (inquiry, records, hosts): (Inquiry, Option<RecordsView>, HostView),
+    (inquiry, records, hosts, explainer): (Inquiry, Option<RecordsView>, HostView, Explainer),
     threads: &[WorkerThread],
 ) -> Option<RestSocket> {
     let path = config.control.socket.clone().or_else(default_path)?;
@@ -220,7 +221,8 @@ fn open_rest_socket(
     let workers = threads.iter().map(|thread| thread.published().clone()).collect();
     let service = Service::new(inquiry, workers)
         .with_records(records)
-        .with_hosts(hosts);
+        .with_hosts(hosts)
+        .with_explainer(explainer);
     access
         .and_then(|access| RestSocket::open(&path, access, service))
         .inspect_err(|error| warn!("nothing for `sluice show` at {}: {error}", path.display()))
@@ -229,21 +231,28 @@ fn open_rest_socket(
 
 type Made = Vec<(worker::WorkerConfig, worker::Link)>;
 
-fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made), RunError> {
+fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made, Explainer), RunError> {
     let seed = Random::system_seed().map_err(RunError::of)?;
     let mut secrets = Random::from_seed(Random::system_seed().map_err(RunError::of)?);
     let secret = Secret([secrets.next_u64(), secrets.next_u64()]);
     let network = config.network().map_err(RunError::of)?;
     let network = Arc::new(network.with_redirect_secret(secret));
+    let (now, clock_unix) = (clock.now(), unix_time());
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let explainer = Explainer::of(
+        config,
+        Arc::clone(&network),
+        (since_1970.as_nanos() as u64).saturating_sub(clock.now().0),
+    );
     let around = Surroundings {
-        now: clock.now(),
-        clock_unix: unix_time(),
+        now,
+        clock_unix,
         random: Random::from_seed(seed),
         interfaces: ports.interfaces(&network),
         macs: ports.macs(),
     };
     let Assembly { control, workers } = assemble(config, &network, around);
-    Ok((control, workers))
+    Ok((control, workers, explainer))
 }
 
 /// What the control thread looks after.

@@ -4,6 +4,8 @@
 //! refused, and is then reported and done without. What a driver is asked for follows from what it says of itself
 //! ([`plan`]); hardware was never at hand to see it done.
 
+pub mod audit;
+
 use std::fmt;
 
 use dpdk::{Capabilities, FlowRule, Packets, Port, RssConfig, RssFields, SpreadRule};

@@ -17,6 +17,7 @@ const N6: Traffic = Traffic {
 fn nic() -> Capabilities {
     Capabilities {
         driver: "net_nic".into(),
+        numa_node: Some(0),
         max_rx_queues: 16,
         max_tx_queues: 16,
         min_mtu: 68,
@@ -27,6 +28,7 @@ fn nic() -> Capabilities {
         rx_checksum: true,
         tx_checksum: true,
         chained_tx: true,
+        scattered_rx: true,
     }
 }
 

@@ -16,8 +16,6 @@ use crate::config::{Bounded, Config, EchoConfig, HostConfig, LagModeConfig, Unkn
 
 /// Commands and events that each worker's link holds.
 const LINK_DEPTH: usize = 4_096;
-/// Neighbours at most.
-const MAX_NEIGHBOURS: usize = 16_384;
 
 /// A UPF whose workers wait for their packet I/O.
 pub struct Assembly {
@@ -103,7 +101,7 @@ fn worker_config(
     if let Some(records) = &config.records {
         worker.content_interval = Duration::from_secs(records.content_s.value());
     }
-    worker.max_adjacencies = MAX_NEIGHBOURS;
+    worker.max_adjacencies = config.neighbours.with(&config.routers).capacity;
     let slow_path = &config.workers.slow_path_per_burst;
     worker.budgets = Budgets {
         new_uplink: slow_path.new_uplink.value() as u16,
@@ -162,8 +160,8 @@ fn control(
         network: Arc::clone(network),
         interfaces,
         static_neighbours: config.static_neighbours().collect(),
-        max_neighbours: MAX_NEIGHBOURS,
-        router_check: config.routers.check(),
+        neighbours: config.neighbours.with(&config.routers),
+        path_mtu_age: config.gtpu.path_mtu_age(),
         ports: config.ports.iter().map(|port| port.name.value.clone()).collect(),
         lags: lags(config, macs),
         random,

@@ -4,25 +4,30 @@
 //! room for are kept, in order, and go with a later poll; while many are kept, no new effects are taken.
 
 use std::collections::VecDeque;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Bucket, Nanos, OpId, SessionIndex, WorkerId};
+use flow::{Bucket, InstanceId, Nanos, OpId, SessionIndex, WorkerId};
 use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, SessionEvent, Transmit};
+use packet::MacAddr;
+use rtrb::Consumer;
+use rules::compile::Hold;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{GtpuPath, KeepNothing, MoveFault, Moved, Random};
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
-use worker::{ApplyError, Command, ControlLink, Event};
+use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceOrder, TraceTerms, mirror, trace};
 
 use super::balance::{Balancer, Load};
 use super::echo;
 use super::leases::Leases;
 use super::ledger::Recorder;
 use super::links::Links;
+use super::mirror::{MirrorWanted, NoWay};
 use super::neighbours::SharedNeighbours;
+use super::path_mtus::PathMtus;
 use super::views::Questions;
 use super::words::{command, fault};
 use crate::config::StaticNeighbour;
@@ -44,10 +49,10 @@ pub struct ControlConfig {
     pub interfaces: Vec<Interface>,
     /// Neighbours that are not to be resolved.
     pub static_neighbours: Vec<StaticNeighbour>,
-    /// The most neighbours; the workers' mirrors must have as much room.
-    pub max_neighbours: usize,
-    /// Time between two questions to a router of a static route.
-    pub router_check: Duration,
+    /// How neighbours are found; the workers' mirrors must have room for as many.
+    pub neighbours: NeighboursConfig,
+    /// How long it is believed that a path to a GTP-U peer has a small MTU; zero: never.
+    pub path_mtu_age: Duration,
     /// The names of the ports, by their ids.
     pub ports: Vec<String>,
     /// The ports that are made of others.
@@ -87,6 +92,7 @@ pub struct Control {
     pub(super) network: Arc<Network>,
     pub(super) neighbours: SharedNeighbours,
     pub(super) links: Links,
+    pub(super) path_mtus: PathMtus,
     intake: Intake,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
@@ -103,12 +109,7 @@ impl Control {
     /// are told to the workers, and our addresses to the links, with the first poll.
     #[must_use]
     pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlLink>) -> Self {
-        let limits = NeighboursConfig {
-            capacity: config.max_neighbours,
-            router_check: config.router_check,
-            ..NeighboursConfig::default()
-        };
-        let neighbours = SharedNeighbours::new(Neighbours::new(limits, config.interfaces));
+        let neighbours = SharedNeighbours::new(Neighbours::new(config.neighbours, config.interfaces));
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
         let clock_unix = config.n4.clock_unix;
         let endpoint = Endpoint::new(
@@ -132,6 +133,7 @@ impl Control {
             intake: Intake::new(IntakeLimits::default()),
             network: config.network,
             links: Links::new(config.ports, config.lags),
+            path_mtus: PathMtus::new(config.path_mtu_age),
             neighbours,
             peers,
             balancer: config.balancer,
@@ -206,6 +208,7 @@ impl Control {
         busy |= self.send_effects();
         busy |= self.make_records();
         busy |= self.follow_lags(now);
+        busy |= self.forget_path_mtus(now);
         busy |= self.send_echoes(now);
         busy |= self.send_neighbours(now);
         self.peers.iter_mut().for_each(Peer::flush);
@@ -219,7 +222,9 @@ impl Control {
         let balancer = self.balancer.as_ref().map(Balancer::poll_timeout);
         let leases = self.leases.poll_timeout();
         let lags = self.links.poll_timeout();
-        [self.endpoint.poll_timeout(), neighbours, balancer, leases, lags]
+        let paths = self.path_mtus.poll_timeout();
+        let endpoint = self.endpoint.poll_timeout();
+        [endpoint, neighbours, balancer, leases, lags, paths]
             .into_iter()
             .flatten()
             .min()
@@ -234,6 +239,55 @@ impl Control {
     /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.endpoint.poll_transmit()
+    }
+
+    /// Has every worker tell of packets, each through a ring of its own with so much room; whoever drops the far end
+    /// of one ends it there.
+    #[must_use]
+    pub fn trace(&mut self, terms: &TraceTerms, room: usize) -> Vec<Consumer<TraceItem>> {
+        self.order_traces(|| trace(*terms, room))
+    }
+
+    /// Has every worker copy packets; as with [`trace`](Self::trace), its ring tells when that ends. The copies find
+    /// their next hop as long as what is given beside the rings is kept.
+    ///
+    /// # Errors
+    /// Why there is no way for the copies.
+    pub fn mirror(
+        &mut self,
+        terms: &TraceTerms,
+        wanted: &MirrorWanted,
+    ) -> Result<(Vec<Consumer<TraceItem>>, Hold), NoWay> {
+        let (copies, hold) = wanted.resolve(&self.network, &self.neighbours)?;
+        Ok((self.order_traces(|| mirror(*terms, copies.clone())), hold))
+    }
+
+    fn order_traces(
+        &mut self,
+        make: impl Fn() -> (TraceOrder, Consumer<TraceItem>),
+    ) -> Vec<Consumer<TraceItem>> {
+        let orders = self.peers.iter_mut().map(|peer| {
+            let (order, told) = make();
+            peer.send(Command::Trace(Box::new(order)));
+            told
+        });
+        orders.collect()
+    }
+
+    /// Enters a neighbour as if it were configured.
+    pub fn add_neighbour(&mut self, now: Nanos, instance: InstanceId, address: IpAddr, mac: MacAddr) {
+        // Without room it has to be asked for like any other.
+        let _ = self
+            .neighbours
+            .at(now)
+            .neighbours
+            .add_static(instance, address, mac);
+    }
+
+    /// The configured world.
+    #[must_use]
+    pub fn network(&self) -> &Arc<Network> {
+        &self.network
     }
 
     /// The PFCP endpoint, for views.
@@ -342,6 +396,7 @@ impl Control {
                 let _ = self.neighbours.at(now).neighbours.resolve(now, instance, address);
             }
             Event::ErrorIndication { peer, teid } => self.endpoint.handle_error_indication(now, peer, teid),
+            Event::TooBig(told) => self.heed_too_big(now, &told),
             Event::DownlinkData {
                 session,
                 pdr,

@@ -65,6 +65,11 @@ impl Links {
         }
     }
 
+    /// The name of a port.
+    pub fn name(&self, port: PortId) -> String {
+        self.names.get(port.index()).cloned().unwrap_or_default()
+    }
+
     pub fn poll_timeout(&self) -> Option<Nanos> {
         self.lags.iter().filter_map(Lag::poll_timeout).min()
     }
@@ -184,13 +189,12 @@ impl Control {
     #[must_use]
     pub fn view_ports(&self) -> PortList {
         let links = &self.links;
-        let name = |port: PortId| links.names.get(port.index()).cloned().unwrap_or_default();
         let ports = links.names.iter().zip(&links.up).enumerate();
         let mut rows: Vec<PortRow> = ports
             .map(|(place, (name, up))| PortRow::new(place, name, *up))
             .collect();
         for lag in &links.lags {
-            let whole = name(lag.port());
+            let whole = links.name(lag.port());
             if let Some(row) = rows.get_mut(lag.port().index()) {
                 row.lag = Some(
                     match lag.mode() {

@@ -16,7 +16,7 @@ pub(super) struct SharedNeighbours(Arc<Mutex<Table>>);
 /// The table and the time of the current poll.
 pub(super) struct Table {
     pub(super) neighbours: Neighbours,
-    now: Nanos,
+    pub(super) now: Nanos,
 }
 
 impl SharedNeighbours {
@@ -40,7 +40,8 @@ impl SharedNeighbours {
         table
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    /// The table as of the last poll, for views.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Table> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

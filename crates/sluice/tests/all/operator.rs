@@ -6,15 +6,19 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use flow::{PortId, WorkerId};
 use serde_json::Value;
 use session::Seid;
 use sim::smf::State;
 use sluice::daemon::rest::{Access, ClientError, Desk, RestSocket, Service, desk};
 use sluice::daemon::{Published, get};
+use sluice::trace::Explainer;
 use sluice::upf::SessionQuery;
+use worker::mem::MemBuf;
 
 use support::*;
 
@@ -79,7 +83,9 @@ impl Operator {
         let path = path(name);
         let (inquiry, desk) = desk();
         let published = world.workers.iter().map(|worker| Published::new(worker.stats()));
-        let service = Service::new(inquiry, published.collect());
+        let ports = ["ran".to_owned(), "dn".to_owned()].into();
+        let explainer = Explainer::new(Arc::clone(world.control.network()), ports, 0);
+        let service = Service::new(inquiry, published.collect()).with_explainer(explainer);
         let socket = RestSocket::open(&path, Access::Owner, service).expect("a socket");
         Self {
             world,
@@ -163,6 +169,59 @@ fn a_person_reads_associations_and_sessions() {
         runtime.contains("worker 1: received") && runtime.contains("lookup"),
         "{runtime}"
     );
+}
+
+#[test]
+fn a_person_reads_routes_and_neighbours() {
+    let mut operator = Operator::new("network", 1, 2);
+    let routes = operator.json("/v1/routes");
+    let rows = routes["routes"].as_array().expect("rows");
+    assert_eq!(routes["total"], 3);
+    let row = |prefix: &str| rows.iter().find(|row| row["prefix"] == prefix).expect("a prefix");
+    assert_eq!(row("10.100.0.0/24")["kind"], "connected");
+    let hop = &row("0.0.0.0/0")["next_hops"][0];
+    assert_eq!(
+        (hop["instance"].as_str(), hop["alive"].as_bool()),
+        (Some("internet"), Some(true))
+    );
+    assert_eq!(hop["state"], "reachable");
+    let text = operator.show(&["routes"]);
+    assert!(
+        text.contains("on the link") && text.contains("reachable"),
+        "{text}"
+    );
+
+    let neighbours = operator.json("/v1/neighbours");
+    let rows = neighbours["neighbours"].as_array().expect("rows");
+    assert_eq!(neighbours["total"], rows.len());
+    let router = rows
+        .iter()
+        .find(|row| row["address"] == hop["address"])
+        .expect("the router");
+    assert_eq!(
+        (&router["mac"], &router["port"]),
+        (&hop["mac"], &Value::from("dn"))
+    );
+    assert_eq!(
+        (&router["state"], &router["wanted_by"]),
+        (&"reachable".into(), &"configuration".into())
+    );
+    assert!(
+        rows.iter()
+            .any(|row| row["wanted_by"] == "rules" && row["port"] == "ran"),
+        "{rows:?}"
+    );
+
+    // Pages of one, which a person gets together.
+    let first = operator.json("/v1/neighbours?limit=1");
+    assert_eq!(first["neighbours"][0]["id"], rows[0]["id"]);
+    let next = first["next"].as_u64().expect("more");
+    let second = operator.json(&format!("/v1/neighbours?limit=1&after={next}"));
+    assert_eq!(second["neighbours"][0]["id"], rows[1]["id"]);
+    let text = operator.show(&["neighbours", "--limit", "1"]);
+    assert!(text.ends_with(&format!("more behind --after {next}\n")), "{text}");
+    let (status, field, _) = operator.problem("/v1/routes?after=x");
+    assert_eq!((status, field.as_deref()), (400, Some("after")));
 }
 
 #[test]
@@ -303,4 +362,168 @@ fn a_control_thread_without_time_is_a_problem_that_says_so() {
     }
     drop(socket);
     let _ = fs::remove_dir(path.parent().expect("a directory"));
+}
+
+impl Operator {
+    /// The address of a UE, and the SEID of its session.
+    fn first_session(&mut self) -> (String, String) {
+        let row = self.json("/v1/sessions?limit=1")["sessions"][0].clone();
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        (text(&row["ue"][0]), text(&row["seid"]))
+    }
+
+    /// What `sluice` with these arguments says while packets for this UE come in at the first worker, one in each step.
+    fn trace(&mut self, ue: &str, arguments: &[&str]) -> (Output, usize) {
+        self.while_packets_come(ue, &[&["trace"], arguments].concat())
+    }
+
+    fn while_packets_come(&mut self, ue: &str, arguments: &[&str]) -> (Output, usize) {
+        let ue: std::net::Ipv4Addr = ue.parse().expect("an IPv4 address");
+        let packet = rules::testing::UserPacket::udp(SERVER, ue, 53, 4_000).bytes();
+        let frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 9, 9, 8, 0][..], &packet].concat();
+        let path = self.path.clone();
+        let mut sent = 0;
+        let output = thread::scope(|scope| {
+            let asking = scope.spawn(|| {
+                let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+                command.args(arguments).arg("--socket").arg(&path);
+                command.output().expect("the program starts")
+            });
+            while !asking.is_finished() {
+                let queue = self.world.wires.to(WorkerId(0), PortId(1));
+                sent += usize::from(queue.push(MemBuf::new(&frame)).is_ok());
+                // Faster than the teller's own time, so that orders end in time.
+                (0..20).for_each(|_| self.world.step());
+                self.desk.serve(&mut self.world.control);
+                for port in [PortId(0), PortId(1)] {
+                    while self.world.wires.from(port).pop().is_some() {}
+                }
+                thread::sleep(Duration::from_micros(200));
+            }
+            asking.join().expect("no panic")
+        });
+        (output, sent)
+    }
+}
+
+#[test]
+fn a_person_watches_the_packets_of_a_ue() {
+    let mut operator = Operator::new("trace", 2, 3);
+    let (ue, seid) = operator.first_session();
+    let (output, _) = operator.trace(&ue, &["--ue", &ue, "--count", "6", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let lines = String::from_utf8(output.stdout).expect("text");
+    let packets: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(packets.len(), 6);
+    let sent: Vec<_> = packets
+        .iter()
+        .filter(|packet| packet["end"]["outcome"] == "sent")
+        .collect();
+    assert!(!sent.is_empty(), "{lines}");
+    for packet in &sent {
+        assert_eq!(packet["seid"], seid.as_str());
+        assert_eq!(
+            (&packet["direction"], &packet["end"]["port"]),
+            (&"downlink".into(), &"ran".into())
+        );
+        assert_eq!(
+            (&packet["disagreement"], &packet["unchecked"]),
+            (&Value::Null, &Value::Null)
+        );
+    }
+    let is_told = |packet: &&Value| packet["end"]["outcome"] == "handed_over";
+    let others: Vec<_> = packets.iter().filter(is_told).collect();
+    assert_eq!(sent.len() + others.len(), 6, "{lines}");
+    // Of packets that are cut short nobody says that they are wrong.
+    let (output, _) = operator.trace(&ue, &["--ue", &ue, "--count", "4", "--snap", "64", "-v"]);
+    let told = String::from_utf8(output.stdout).expect("text");
+    assert!(output.status.success() && told.contains("SENT"), "{told}");
+    // Nobody is traced any more, so nothing is told any more, and others may ask.
+    for condition in [["--seid", &seid], ["--port", "ran"], ["--teid", "0x7fffffff"]] {
+        let arguments = [&condition[..], &["--count", "1", "--seconds", "1"]].concat();
+        let (output, _) = operator.trace(&ue, &arguments);
+        assert!(output.status.success(), "{output:?}");
+        let told = String::from_utf8(output.stdout).expect("text");
+        assert_eq!(told.contains("-> SENT"), condition[0] != "--teid", "{told}");
+    }
+}
+
+#[test]
+fn a_trace_is_bounded_and_says_what_is_missing() {
+    let mut operator = Operator::new("bounded", 1, 1);
+    let (ue, _) = operator.first_session();
+    let (output, sent) = operator.trace(&ue, &["--ue", &ue, "--rate", "2", "--seconds", "1"]);
+    let words = String::from_utf8(output.stderr).expect("text");
+    assert!(output.status.success() && sent > 2, "{words}");
+    assert!(
+        words.contains("not told: beyond the rate or the number asked for"),
+        "{words}"
+    );
+    assert_eq!(operator.problem("/v1/trace?port=nosuch").0, 400);
+    assert_eq!(operator.problem("/v1/trace?flow=tcp").1.as_deref(), Some("flow"));
+}
+
+#[test]
+fn a_person_has_packets_copied() {
+    let mut operator = Operator::new("mirror", 1, 1);
+    let (ue, _) = operator.first_session();
+    let to_port = ["mirror", "--ue", &ue, "--to-port", "ran", "--count", "3"];
+    let (output, _) = operator.while_packets_come(&ue, &to_port);
+    let words = String::from_utf8(output.stderr).expect("text");
+    assert!(
+        output.status.success() && words.starts_with("3 of 3 packets"),
+        "{words}"
+    );
+    assert_eq!(operator.world.workers[0].stats().mirrored, 3);
+    // No way there, or nothing said of one: nothing is copied.
+    for (arguments, words) in [
+        (
+            &["--to-gre", "2001:db8:ffff::9", "--by", "access"][..],
+            "the network instance has no",
+        ),
+        (
+            &["--to-gre", "192.0.2.9", "--by", "nosuch"],
+            "by must be the name of a network instance",
+        ),
+        (&["--to-port", "nosuch"], "to_port must be the name of a port"),
+    ] {
+        let arguments = [&["mirror"], arguments].concat();
+        let (output, _) = operator.while_packets_come(&ue, &arguments);
+        let said = String::from_utf8(output.stderr).expect("text");
+        assert!(!output.status.success() && said.contains(words), "{said}");
+    }
+    assert_eq!(operator.world.workers[0].stats().mirrored, 3);
+}
+
+#[test]
+fn what_is_captured_is_read_again() {
+    let mut operator = Operator::new("capture", 1, 1);
+    let (ue, _) = operator.first_session();
+    let file = operator.path.with_file_name("ue.pcapng");
+    let name = file.to_str().expect("text").to_owned();
+    let (output, _) = operator.trace(&ue, &["--ue", &ue, "--count", "3", "--write", &name]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+    let octets = fs::read(&file).expect("a file");
+    let mut reader = sluice::trace::Reader::new(&octets).expect("a capture");
+    let mut packets = Vec::new();
+    while let Some(packet) = reader.next().expect("it is whole") {
+        packets.push((
+            packet.interface,
+            packet.is_outbound,
+            packet.len,
+            packet.octets.len(),
+        ));
+    }
+    let names: Vec<_> = reader.interfaces().iter().map(|one| one.name.clone()).collect();
+    assert_eq!(names, [Some("dn/internet".into()), Some("ran/access".into())]);
+    assert_eq!(packets.len(), 6);
+    for pair in packets.chunks(2) {
+        assert_eq!((pair[0].0, pair[0].1), (0, Some(false)));
+        assert_eq!((pair[1].0, pair[1].1), (1, Some(true)));
+        assert_eq!((pair[0].2, pair[1].2), (pair[0].3, pair[1].3));
+    }
+    let _ = fs::remove_file(file);
 }

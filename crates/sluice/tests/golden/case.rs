@@ -261,11 +261,14 @@ impl Case {
         if stats.recirculated > 0 {
             counters["recirculated"] = stats.recirculated.into();
         }
+        let dropped = stats.drops;
         let text = serde_json::to_string_pretty(&counters).map_err(|error| error.to_string())?;
         Ok(Outcome {
             ports: self.world.ports,
             sent: self.world.sent,
             received: self.world.received,
+            came: self.world.came,
+            drops: dropped,
             counters: text + "\n",
         })
     }

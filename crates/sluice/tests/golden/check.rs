@@ -4,14 +4,21 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use packet::DropReason;
+
 use crate::pcapng::{self, Captured};
 use crate::value::Fault;
+use crate::world::Came;
 
 /// All that a case leaves.
 pub struct Outcome {
     pub ports: Vec<String>,
     pub sent: Vec<Captured>,
     pub received: Vec<Captured>,
+    /// All that came in, in order.
+    pub came: Vec<Came>,
+    /// Packets that were dropped, by reason.
+    pub drops: [u64; DropReason::COUNT],
     /// The text of `counters.json`.
     pub counters: String,
 }
@@ -37,7 +44,11 @@ pub fn compare(folder: &Path, outcome: &Outcome) -> Result<(), Fault> {
     };
     compare_frames(IN, &fetch(IN)?, &outcome.sent, &outcome.ports)?;
     compare_frames(OUT, &fetch(OUT)?, &outcome.received, &outcome.ports)?;
-    compare_text(&String::from_utf8_lossy(&fetch(COUNTERS)?), &outcome.counters)
+    compare_text(
+        COUNTERS,
+        &String::from_utf8_lossy(&fetch(COUNTERS)?),
+        &outcome.counters,
+    )
 }
 
 fn compare_frames(file: &str, wanted: &[u8], found: &[Captured], ports: &[String]) -> Result<(), Fault> {
@@ -92,7 +103,7 @@ fn describe(
     }
 }
 
-fn compare_text(wanted: &str, found: &str) -> Result<(), Fault> {
+pub fn compare_text(file: &str, wanted: &str, found: &str) -> Result<(), Fault> {
     if wanted == found {
         return Ok(());
     }
@@ -109,7 +120,7 @@ fn compare_text(wanted: &str, found: &str) -> Result<(), Fault> {
             .join("\n    ")
     };
     Err(format!(
-        "{COUNTERS}: line {}\n  expected:\n    {}\n  came out:\n    {}",
+        "{file}: line {}\n  expected:\n    {}\n  came out:\n    {}",
         line + 1,
         around(&wanted),
         around(&found)

@@ -89,10 +89,12 @@ struct Header {
     flow_label: u32,
     /// Of TCP: sequence number, acknowledgement number, control bits.
     tcp: (u32, u32, u8),
+    /// Of TCP: octets of options, which the data begin with.
+    options: usize,
 }
 
 /// `{from, to, data, ttl, tos, id, flow_label}`: `from` and `to` with ports, `data` octets counting up from 0, or `hex`
-/// or `text`; of TCP `sequence`, `acknowledges` and `flags`.
+/// or `text`; of TCP `sequence`, `acknowledges` and `flags`, and `options` (hex), which are filled up with zeros.
 fn ip_packet(name: &str, protocol: u8, said: &Value) -> Result<Vec<u8>, Fault> {
     let mut taker = Taker::new(name, value::fields(name, said)?);
     let end = |name: &str, value: &Value| {
@@ -110,6 +112,13 @@ fn ip_packet(name: &str, protocol: u8, said: &Value) -> Result<Vec<u8>, Fault> {
             taker.or("acknowledges", 0, value::number)? as u32,
             taker.or("flags", 0x08, value::number)? as u8,
         ),
+        options: 0,
+    };
+    let mut options = taker.maybe("options", value::hex)?.unwrap_or_default();
+    options.resize(options.len().next_multiple_of(4), 0);
+    let header = Header {
+        options: options.len(),
+        ..header
     };
     let length = taker.or("data", 32, value::number)?;
     let kind = taker.or("type", 0, value::number)? as u8;
@@ -119,6 +128,7 @@ fn ip_packet(name: &str, protocol: u8, said: &Value) -> Result<Vec<u8>, Fault> {
     let payload = taker.maybe("hex", value::hex)?.or(text);
     taker.done()?;
     let data = payload.unwrap_or_else(|| (0..length).map(|place| place as u8).collect());
+    let data = [options, data].concat();
     let is_v6 = header.from.is_ipv6();
     let protocol = if is_v6 && protocol == ICMP {
         ICMPV6
@@ -142,8 +152,8 @@ fn segment(protocol: u8, header: &Header, kind: u8, data: &[u8]) -> (Vec<u8>, us
             let (sequence, acknowledges, flags) = header.tcp;
             octets.extend(sequence.to_be_bytes());
             octets.extend(acknowledges.to_be_bytes());
-            // A header of 20 octets.
-            octets.extend([0x50, flags, 0x20, 0x00, 0, 0, 0, 0]);
+            let offset = ((20 + header.options) as u8 / 4) << 4;
+            octets.extend([offset, flags, 0x20, 0x00, 0, 0, 0, 0]);
             16
         }
         _ => {
@@ -236,6 +246,7 @@ fn tunnelled(said: &Value, payload: &[u8], names: Names<'_>) -> Result<(Vec<u8>,
         id: 0,
         flow_label: 0,
         tcp: (0, 0, 0),
+        options: 0,
     };
     let whole = taker.maybe("hex", value::hex)?;
     let message = match whole {
@@ -325,6 +336,7 @@ fn advertisement(said: &Value) -> Result<Vec<u8>, Fault> {
         id: 0,
         flow_label: 0,
         tcp: (0, 0, 0),
+        options: 0,
     };
     Ok(ip(&header, ICMPV6, message, Some(2)))
 }

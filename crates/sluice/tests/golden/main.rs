@@ -10,6 +10,7 @@ mod check;
 mod frames;
 mod pcapng;
 mod pfcp_octets;
+mod trace;
 mod value;
 mod world;
 
@@ -38,10 +39,11 @@ fn every_case_comes_out_to_the_octet() {
         let name = folder.file_name().unwrap_or_default().to_string_lossy();
         let done = case::run(folder).and_then(|outcome| {
             if writes {
-                check::write(folder, &outcome)
+                check::write(folder, &outcome)?;
             } else {
-                check::compare(folder, &outcome)
+                check::compare(folder, &outcome)?;
             }
+            trace::check(folder, &outcome, writes)
         });
         if let Err(fault) = done {
             faults.push(format!("tests/golden/{name}: {fault}"));

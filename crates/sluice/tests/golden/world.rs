@@ -30,11 +30,25 @@ pub struct World {
     pub ports: Vec<String>,
     pub sent: Vec<Captured>,
     pub received: Vec<Captured>,
+    /// What came in on any interface, N4 included, in order.
+    pub came: Vec<Came>,
     n4: SocketAddr,
     control: Control,
     worker: Worker<MemIo>,
     wires: Wires,
     records: Records,
+}
+
+/// Something that came in, or an answer on N4.
+#[derive(Clone, Debug)]
+pub enum Came {
+    Frame(Captured),
+    Pfcp {
+        time: Nanos,
+        from: SocketAddr,
+        to: SocketAddr,
+        octets: Vec<u8>,
+    },
 }
 
 /// Usage records, as they were made.
@@ -88,6 +102,7 @@ impl World {
             ports,
             sent: Vec::new(),
             received: Vec::new(),
+            came: Vec::new(),
             n4: SocketAddr::new(address, 8805),
             control,
             worker: Worker::new(worker, io, link).map_err(|error| format!("worker: {error}"))?,
@@ -129,11 +144,13 @@ impl World {
 
     /// A frame arrives and is dealt with at once.
     pub fn send(&mut self, port: usize, bytes: &[u8]) -> Result<(), Fault> {
-        self.sent.push(Captured {
+        let frame = Captured {
             port,
             time: self.now,
             bytes: bytes.to_vec(),
-        });
+        };
+        self.came.push(Came::Frame(frame.clone()));
+        self.sent.push(frame);
         let queue = self.wires.to(WorkerId(0), PortId(port as u16));
         queue
             .push(MemBuf::new(bytes))
@@ -146,15 +163,26 @@ impl World {
 
     /// A PFCP request from this address arrives; its answer, within the world's patience.
     pub fn ask(&mut self, from: SocketAddr, request: &[u8]) -> Option<Arc<[u8]>> {
+        self.note_pfcp(from, self.n4, request);
         self.control.handle_datagram(self.now, from, self.n4, request);
         for _ in 0..PATIENCE {
             self.turn();
             if let Some(answer) = self.control.poll_transmit() {
+                self.note_pfcp(self.n4, from, &answer.bytes);
                 return Some(answer.bytes);
             }
             self.now = self.now + TURN;
         }
         None
+    }
+
+    fn note_pfcp(&mut self, from: SocketAddr, to: SocketAddr, octets: &[u8]) {
+        self.came.push(Came::Pfcp {
+            time: self.now,
+            from,
+            to,
+            octets: octets.to_vec(),
+        });
     }
 
     /// A response to Sluice arrives.

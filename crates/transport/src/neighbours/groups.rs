@@ -137,6 +137,7 @@ mod tests {
                 ipv6: None,
                 mtu: 1500,
                 fragmentation: rules::network::Fragmentation::Inner,
+                tunnels: false,
             };
             let config = NeighboursConfig {
                 capacity: CAPACITY,

@@ -27,6 +27,7 @@ fn neighbours(capacity: usize) -> Neighbours {
         ipv6: None,
         mtu: 1500,
         fragmentation: rules::network::Fragmentation::Inner,
+        tunnels: false,
     };
     Neighbours::new(
         NeighboursConfig {

@@ -255,7 +255,8 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
         let octets = usize::from(descriptor.octets);
         let at = (buf, descriptor.offset);
-        self.ways.check_size(place, (outer, octets), adjacency, at)?;
+        let by = (&block, verdict.forward);
+        self.ways.check_size(place, (outer, octets), adjacency, at, by)?;
         Ok(Found {
             adjacency,
             routed,
@@ -372,7 +373,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         let optional = optional(self.chain, buf, descriptor, &forward, Added::Nothing)?;
         let octets = usize::from(descriptor.octets);
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
-        check_size(outer + octets, adjacency.mtu())?;
+        check_size(outer + octets, adjacency.link_mtu())?;
         let cut = Cut {
             offset: descriptor.offset.into(),
             octets,

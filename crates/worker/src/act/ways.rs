@@ -2,7 +2,10 @@
 
 use std::net::IpAddr;
 
-use flow::{AdjacencyId, Counted, InstanceId, LiveBlock, Nanos, PackedForward, Second, SessionIndex};
+use flow::{
+    AdjacencyId, Counted, InstanceId, LiveBlock, Nanos, OuterAddresses, PackedForward, Second, SessionIndex,
+    Template,
+};
 use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
 use transport::{Adjacencies, Adjacency, Routes, Via};
@@ -10,6 +13,7 @@ use transport::{Adjacencies, Adjacency, Routes, Via};
 use crate::batch::Batch;
 use crate::descriptor::Verdict;
 use crate::notices::Notices;
+use crate::paths::PathMtus;
 use crate::places::{Place, Places};
 use crate::split::{Splits, Wish};
 use crate::stats::Stats;
@@ -30,6 +34,8 @@ pub(crate) struct Ways<'a, B> {
     pub undelivered: &'a mut Batch<Undelivered>,
     /// Packets of this burst that leave in fragments.
     pub splits: &'a mut Splits<B>,
+    /// Paths that take less than their links.
+    pub path_mtus: &'a PathMtus,
 }
 
 /// A packet that goes no further, for a reason that its sender may be told.
@@ -68,7 +74,7 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
     }
 
     /// Whether the packet at `place` fits the way out behind `outer` octets of headers, in fragments if need be. It
-    /// starts at `offset` of `buf`.
+    /// starts at `offset` of `buf`; its forward is in this slot of the block.
     #[inline(always)]
     pub(super) fn check_size(
         &mut self,
@@ -76,13 +82,24 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
         (outer, octets): (usize, usize),
         adjacency: &Adjacency,
         (buf, offset): (&B, u16),
+        (block, forward): (&LiveBlock<'_>, u8),
     ) -> Result<(), DropReason> {
         match check_size(outer + octets, adjacency.mtu()) {
             Ok(()) => Ok(()),
-            Err(reason) => self
-                .too_long(place, (outer, outer + octets), adjacency, (buf, offset))
-                .map_err(|()| reason),
+            Err(reason) => {
+                let mtu = self.path_mtu(adjacency, block, forward);
+                self.too_long(place, (outer, outer + octets), (adjacency, mtu), (buf, offset))
+                    .map_err(|()| reason)
+            }
         }
+    }
+
+    /// The longest packet by a forward, which leaves by this adjacency.
+    #[cold]
+    fn path_mtu(&self, adjacency: &Adjacency, block: &LiveBlock<'_>, forward: u8) -> u16 {
+        let template = block.whole_forward(forward).template;
+        let ends = template.as_ref().map(ends_of);
+        self.path_mtus.of(ends, adjacency.link_mtu())
     }
 
     /// A packet that is too long leaves in fragments, or its sender may be told.
@@ -91,10 +108,12 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
         &mut self,
         place: usize,
         (outer, whole): (usize, usize),
-        adjacency: &Adjacency,
+        (adjacency, mtu): (&Adjacency, u16),
         (buf, offset): (&B, u16),
     ) -> Result<(), ()> {
-        let mtu = adjacency.mtu();
+        if whole <= usize::from(mtu) {
+            return Ok(());
+        }
         let packet = buf.data().get(usize::from(offset)..).unwrap_or_default();
         let wish = Wish {
             outer: outer as u16,
@@ -260,6 +279,14 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
         self.notices
             .ask(self.stats, session, (instance, next_hop), self.now);
         self.lack(NextHop::Address(instance, next_hop))
+    }
+}
+
+/// Our address and the peer's of a tunnel.
+pub(crate) fn ends_of(template: &Template) -> (IpAddr, IpAddr) {
+    match template.addresses {
+        OuterAddresses::V4 { source, destination } => (source.into(), destination.into()),
+        OuterAddresses::V6 { source, destination } => (source.into(), destination.into()),
     }
 }
 

@@ -56,6 +56,7 @@ impl<I: Io> Worker<I> {
                 self.notices
                     .answer(&mut self.stats, Event::Inspected { question, status });
             }
+            Command::Trace(order) => self.take_trace(*order, now),
             Command::Revalidate => self.flows.next_snapshot(),
             Command::Steer(change) => {
                 if !self.steering.apply(change) {
@@ -80,6 +81,10 @@ impl<I: Io> Worker<I> {
             Command::Lag { port, share } => {
                 let way = self.lags.set(port, share);
                 self.outgoing.lead(port, way);
+            }
+            Command::PathMtu { local, peer, mtu } => {
+                let least = self.path_mtus.set((local, peer), mtu);
+                self.adjacencies.narrow(least);
             }
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }

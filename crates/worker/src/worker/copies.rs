@@ -73,7 +73,9 @@ impl<I: Io> Worker<I> {
                 hop: Hop::None,
             },
         };
-        if encap::outer_len(message.forward) + octets > usize::from(adjacency.mtu()) {
+        let ends = forward.template.as_ref().map(act::ends_of);
+        let mtu = self.path_mtus.of(ends, adjacency.link_mtu());
+        if encap::outer_len(message.forward) + octets > usize::from(mtu) {
             return None;
         }
         let mut copy = self.io.alloc()?;

@@ -56,6 +56,7 @@ impl<I: Io> Worker<I> {
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
             splits: &mut self.splits,
+            path_mtus: &self.path_mtus,
         };
         let blocks = &mut self.sessions.blocks;
         let block = blocks.live_at(verdict.block, verdict.generation, direction);

@@ -114,3 +114,25 @@ fn what_is_malformed_stays_malformed() {
         );
     }
 }
+
+#[test]
+fn a_port_that_sends_no_chains_gets_none() {
+    for most in [1, 3] {
+        let mut world = World::with(jumbo(), 1, |_| {});
+        world.install(1, session());
+        world.workers[0].io_mut().bound_chains(PortId(0), most);
+        let user = UserPacket {
+            payload: vec![7; 6_000],
+            ..UserPacket::udp(REMOTE, UE, 53, 1000)
+        };
+        let frame = frame(1, &user.bytes());
+        let mut twin = World::with(jumbo(), 1, |_| {});
+        twin.install(1, session());
+        let expected = receive(&mut twin, 1, MemBuf::new(&frame));
+        assert_eq!(expected.len(), 1);
+        for part in [2_048, 4_000, 9_000] {
+            // The wires refuse what has more parts.
+            assert_eq!(receive(&mut world, 1, MemBuf::chained(&frame, part)), expected);
+        }
+    }
+}

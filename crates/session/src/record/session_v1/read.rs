@@ -242,7 +242,7 @@ impl<'a> Reader<'a> {
     fn account(&self, account: Billing) -> Account {
         Account {
             subscriber: account.subscriber.map(subscriber).map(Arc::new),
-            since: account.since.map(|since| self.moment(since)),
+            since: account.since.map(|since| self.moment(since)).into(),
             entered: Seldom::from(Entered {
                 reports: account.reports,
                 count: count(account.count),

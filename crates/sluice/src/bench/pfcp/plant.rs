@@ -18,7 +18,7 @@ use super::super::clock::{Moment, Passed};
 use super::super::feed::{Buf, Feed};
 use super::super::load::Load;
 use super::super::model::Model;
-use super::super::network::{MACS, N3_ADDRESS, ROUTER, VLANS};
+use super::super::network::{MACS, N3_ADDRESS, ROUTER, VLANS, Wire};
 use super::super::rules::Identity;
 use super::super::world::BenchError;
 use crate::clock::Clock;
@@ -65,7 +65,7 @@ struct OrderedFeed {
 impl OrderedFeed {
     #[cold]
     fn follow(&mut self, (identities, load): (Arc<[Identity]>, Load)) {
-        self.feed = Feed::new(self.model, identities);
+        self.feed = Feed::new(self.model, Wire::Tagged, identities);
         self.feed.set_load(load);
     }
 }
@@ -176,7 +176,7 @@ impl Plant {
         let Assembly { control, workers } = assemble(&config, &network, around);
         let (stop, (orders, told)) = (Arc::new(AtomicBool::new(false)), channel());
         let io = OrderedFeed {
-            feed: Feed::new(model, Arc::new([])),
+            feed: Feed::new(model, Wire::Tagged, Arc::new([])),
             orders: told,
             model,
         };

@@ -3,7 +3,8 @@
 
 use super::super::clock::Spread;
 use super::super::model::Model;
-use super::super::results::{ClockCost, Point, PolicyCost};
+use super::super::network::Wire;
+use super::super::results::{CostInTurn, Point, PolicyCost};
 use super::super::selffed::{Effort, Figure};
 use super::super::world::{BenchError, Setting, World};
 use super::Runner;
@@ -71,15 +72,7 @@ impl Runner<'_> {
             self.clock_side("counting", true)?,
             self.clock_side("not counting", false)?,
         ];
-        let (pairs, [with, without]) = self.pairs(sides)?;
-        let ratio = pairs
-            .iter()
-            .map(|[on, off]| on.round_nanos / off.round_nanos.max(0.001));
-        let cost = ClockCost {
-            ratio: Spread::of(ratio.collect()),
-            with,
-            without,
-        };
+        let cost = self.in_turn(sides)?;
         self.progress.print(format!(
             "  cost {:.1}% ({:.1}% to {:.1}%; bound 2%)",
             cost.share() * 100.0,
@@ -88,6 +81,51 @@ impl Runner<'_> {
         ));
         self.results.stage_clock = Some(cost);
         Ok(())
+    }
+
+    /// T1 with N3 and N6 on VLANs of one LAG, against a port each without VLANs.
+    pub(super) fn links(&mut self) -> Result<(), BenchError> {
+        let Some(model) = self.plan.t1() else {
+            return Ok(());
+        };
+        self.heading("T1 on VLANs of a LAG, and on two ports without either");
+        let mut sides = Vec::new();
+        for (name, wire) in [("VLANs on a LAG", Wire::Bundle), ("neither", Wire::Plain)] {
+            if !self.fits(&format!("T1.links, {name}"), &model) {
+                return Ok(());
+            }
+            self.progress.stage(name);
+            let setting = Setting {
+                wire,
+                ..Setting::new(model)
+            };
+            let mut world = World::new(setting, self.progress)?;
+            world.install_flows(0, model.flows(), self.progress)?;
+            let name = format!("T1, {name}");
+            sides.push(Side { name, model, world });
+        }
+        let sides = <[Side; 2]>::try_from(sides).map_err(|_| BenchError("two sides".into()))?;
+        let cost = self.in_turn(sides)?;
+        self.progress.print(format!(
+            "  {:.3} of the rate without ({:.3} to {:.3}; bound 0.97)",
+            cost.kept(),
+            1.0 / cost.ratio.max,
+            1.0 / cost.ratio.min
+        ));
+        self.results.links = Some(cost);
+        Ok(())
+    }
+
+    fn in_turn(&self, sides: [Side; 2]) -> Result<CostInTurn, BenchError> {
+        let (pairs, [with, without]) = self.pairs(sides)?;
+        let ratio = pairs
+            .iter()
+            .map(|[on, off]| on.round_nanos / off.round_nanos.max(0.001));
+        Ok(CostInTurn {
+            ratio: Spread::of(ratio.collect()),
+            with,
+            without,
+        })
     }
 
     fn clock_side(&self, name: &str, stage_clock: bool) -> Result<Side, BenchError> {

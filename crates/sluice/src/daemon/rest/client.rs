@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Request, header};
+use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -72,7 +72,66 @@ pub fn get<T: DeserializeOwned>(socket: &Path, target: &str) -> Result<T, Client
     serde_json::from_slice(&body).map_err(|error| no_answer(error.to_string()))
 }
 
+/// The lines that the daemon behind `socket` answers to `target`, asked for by `method`, each given to `take` as it comes,
+/// until that says that it wants no more.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn stream(
+    socket: &Path,
+    (method, target): (Method, &str),
+    take: impl FnMut(&str) -> bool,
+) -> Result<(), ClientError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| ClientError::NoAnswer(socket.to_owned(), error.to_string()))?;
+    runtime.block_on(lines(socket, (method, target), take))
+}
+
+async fn lines(
+    socket: &Path,
+    asked: (Method, &str),
+    mut take: impl FnMut(&str) -> bool,
+) -> Result<(), ClientError> {
+    let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
+    let asked = timeout(PATIENCE, ask(socket, asked)).await;
+    let response = asked.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
+    let status = response.status();
+    let mut body = response.into_body();
+    if !status.is_success() {
+        let whole = Limited::new(body, LONGEST).collect().await;
+        let whole = whole.map_err(|error| no_answer(error.to_string()))?.to_bytes();
+        let problem = serde_json::from_slice(&whole);
+        return Err(problem.map_or_else(|_| no_answer(format!("status {status}")), ClientError::Problem));
+    }
+    let mut rest = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| no_answer(error.to_string()))?;
+        rest.extend(frame.into_data().unwrap_or_default());
+        while let Some(end) = rest.iter().position(|octet| *octet == b'\n') {
+            let line: Vec<u8> = rest.drain(..=end).collect();
+            let line = std::str::from_utf8(&line[..end]).map_err(|error| no_answer(error.to_string()))?;
+            // An empty one says that the daemon lives.
+            if !line.is_empty() && !take(line) {
+                return Ok(());
+            }
+        }
+        if rest.len() > LONGEST {
+            return Err(no_answer("a line without an end".into()));
+        }
+    }
+    Ok(())
+}
+
 async fn exchange(socket: &Path, target: &str) -> Result<(hyper::StatusCode, Bytes), ClientError> {
+    let response = ask(socket, (Method::GET, target)).await?;
+    let status = response.status();
+    let body = Limited::new(response.into_body(), LONGEST).collect().await;
+    let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
+    let body = body.map_err(|error| no_answer(&error))?.to_bytes();
+    Ok((status, body))
+}
+
+async fn ask(socket: &Path, (method, target): (Method, &str)) -> Result<Response<Incoming>, ClientError> {
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
     let stream = UnixStream::connect(socket).await;
     let stream = stream.map_err(|error| ClientError::NoDaemon(socket.to_owned(), error))?;
@@ -80,16 +139,14 @@ async fn exchange(socket: &Path, target: &str) -> Result<(hyper::StatusCode, Byt
         .await
         .map_err(|error| no_answer(&error))?;
     tokio::spawn(connection);
-    let request = Request::get(target)
+    let request = Request::builder()
+        .method(method)
+        .uri(target)
         .header(header::HOST, "sluice")
         .body(Empty::<Bytes>::new());
     let request = request.map_err(|error| no_answer(&error))?;
-    let response = sender
+    sender
         .send_request(request)
         .await
-        .map_err(|error| no_answer(&error))?;
-    let status = response.status();
-    let body = Limited::new(response.into_body(), LONGEST).collect().await;
-    let body = body.map_err(|error| no_answer(&error))?.to_bytes();
-    Ok((status, body))
+        .map_err(|error| no_answer(&error))
 }

@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use rtrb::Consumer;
+use rules::compile::Hold;
 use session::Seid;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+use worker::{TraceItem, TraceTerms};
 
-use crate::api::{AssociationList, PortList, SessionDetail, SessionList};
-use crate::upf::{Control, NotShown, SessionQuery};
+use crate::api::{AssociationList, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList};
+use crate::upf::{Control, MirrorWanted, NoWay, NotShown, SessionQuery};
 
 /// Questions that wait for Control's thread at most.
 const DEPTH: usize = 32;
@@ -40,7 +43,33 @@ enum Question {
     Ports {
         reply: oneshot::Sender<PortList>,
     },
+    Trace {
+        terms: TraceTerms,
+        room: usize,
+        reply: oneshot::Sender<Vec<Consumer<TraceItem>>>,
+    },
+    Mirror {
+        terms: TraceTerms,
+        wanted: MirrorWanted,
+        reply: oneshot::Sender<Mirroring>,
+    },
+    Paths {
+        reply: oneshot::Sender<PathList>,
+    },
+    Routes {
+        after: Option<u32>,
+        most: usize,
+        reply: oneshot::Sender<RouteList>,
+    },
+    Neighbours {
+        after: Option<u32>,
+        most: usize,
+        reply: oneshot::Sender<NeighbourList>,
+    },
 }
+
+/// The rings of the workers that mirror, and what keeps the next hop; or why there is no way.
+pub(super) type Mirroring = Result<(Vec<Consumer<TraceItem>>, Hold), NoWay>;
 
 /// Control's thread does not answer: it is busy, or gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,12 +149,54 @@ impl Inquiry {
         self.ask(|reply| Question::Ports { reply }).await
     }
 
+    /// The paths of which an MTU is known.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub async fn paths(&self) -> Result<PathList, Silent> {
+        self.ask(|reply| Question::Paths { reply }).await
+    }
+
+    /// A page of routes.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub async fn routes(&self, after: Option<u32>, most: usize) -> Result<RouteList, Silent> {
+        self.ask(|reply| Question::Routes { after, most, reply }).await
+    }
+
+    /// A page of neighbours.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub async fn neighbours(&self, after: Option<u32>, most: usize) -> Result<NeighbourList, Silent> {
+        self.ask(|reply| Question::Neighbours { after, most, reply })
+            .await
+    }
+
     /// A session in full.
     ///
     /// # Errors
     /// `Silent`.
     pub async fn session(&self, seid: Seid) -> Result<Shown, Silent> {
         self.ask(|reply| Question::Session { seid, reply }).await
+    }
+
+    /// Has every worker tell of packets: the ring of each, which holds so many.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub async fn trace(&self, terms: TraceTerms, room: usize) -> Result<Vec<Consumer<TraceItem>>, Silent> {
+        self.ask(|reply| Question::Trace { terms, room, reply }).await
+    }
+
+    /// Has every worker copy packets.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub(super) async fn mirror(&self, terms: TraceTerms, wanted: MirrorWanted) -> Result<Mirroring, Silent> {
+        let make = |reply| Question::Mirror { terms, wanted, reply };
+        self.ask(make).await
     }
 }
 
@@ -168,6 +239,21 @@ impl Desk {
             Question::Ports { reply } => {
                 let _ = reply.send(control.view_ports());
             }
+            Question::Trace { terms, room, reply } => {
+                let _ = reply.send(control.trace(&terms, room));
+            }
+            Question::Mirror { terms, wanted, reply } => {
+                let _ = reply.send(control.mirror(&terms, &wanted));
+            }
+            Question::Paths { reply } => {
+                let _ = reply.send(control.view_paths());
+            }
+            Question::Routes { after, most, reply } => {
+                let _ = reply.send(control.view_routes(after, most));
+            }
+            Question::Neighbours { after, most, reply } => {
+                let _ = reply.send(control.view_neighbours(after, most));
+            }
             Question::Session { seid, reply } => {
                 self.forget_those_gone(control);
                 match control.show_session(seid) {
@@ -198,6 +284,11 @@ impl Question {
             Self::Sessions { reply, .. } => reply.is_closed(),
             Self::Session { reply, .. } => reply.is_closed(),
             Self::Ports { reply } => reply.is_closed(),
+            Self::Trace { reply, .. } => reply.is_closed(),
+            Self::Mirror { reply, .. } => reply.is_closed(),
+            Self::Paths { reply } => reply.is_closed(),
+            Self::Routes { reply, .. } => reply.is_closed(),
+            Self::Neighbours { reply, .. } => reply.is_closed(),
         }
     }
 }

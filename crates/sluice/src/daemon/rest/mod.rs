@@ -10,8 +10,9 @@ mod problem;
 mod query;
 mod routes;
 mod socket;
+mod trace;
 
-pub use client::{ClientError, get};
+pub use client::{ClientError, get, stream};
 pub use desk::{Desk, Inquiry, desk};
 pub use routes::{Service, document, router};
 pub use socket::{Access, RestSocket, default_path};

@@ -2,23 +2,30 @@
 
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, StatusCode};
 use axum::routing::get;
 use axum::{Json, Router};
+use tokio::sync::Semaphore;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
+use worker::MAX_TRACES;
 
 use super::super::host::HostView;
 use super::super::records::RecordsView;
 use super::super::threads::Published;
 use super::desk::Inquiry;
 use super::query::{self, Pairs};
+use super::trace;
 use crate::api::{
-    self, AssociationList, PortList, Problem, RecordsStatus, Runtime, SessionDetail, SessionList,
+    self, AssociationList, NeighbourList, PathList, PortList, Problem, RecordsStatus, RouteList, Runtime,
+    SessionDetail, SessionList, TraceLine,
 };
+use crate::trace::Explainer;
 use crate::upf::NotShown;
 
 /// Where answers come from.
@@ -28,6 +35,9 @@ pub struct Service {
     workers: Arc<[Published]>,
     records: Option<RecordsView>,
     hosts: HostView,
+    explainer: Option<Arc<Explainer>>,
+    /// Traces that may begin.
+    traces: Arc<Semaphore>,
 }
 
 impl Service {
@@ -39,6 +49,8 @@ impl Service {
             workers: workers.into(),
             records: None,
             hosts: HostView::default(),
+            explainer: None,
+            traces: Arc::new(Semaphore::new(MAX_TRACES)),
         }
     }
 
@@ -57,6 +69,15 @@ impl Service {
     }
 }
 
+impl Service {
+    /// The same, with who explains packets.
+    #[must_use]
+    pub fn with_explainer(mut self, explainer: Explainer) -> Self {
+        self.explainer = Some(Arc::new(explainer));
+        self
+    }
+}
+
 #[derive(OpenApi)]
 #[openapi(info(
     title = "Sluice",
@@ -69,10 +90,15 @@ fn routes() -> OpenApiRouter<Service> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(runtime))
         .routes(routes!(ports))
+        .routes(routes!(paths))
+        .routes(routes!(ways))
+        .routes(routes!(neighbours))
         .routes(routes!(associations))
         .routes(routes!(sessions))
         .routes(routes!(session))
         .routes(routes!(records))
+        .routes(routes!(trace_packets))
+        .routes(routes!(mirror_packets))
 }
 
 /// The OpenAPI document, as JSON for people.
@@ -90,16 +116,16 @@ pub fn router(service: Service) -> Router {
         .route("/openapi.json", get(openapi))
         .fallback(async || Problem::new(StatusCode::NOT_FOUND, "there is nothing here; see /openapi.json"))
         .method_not_allowed_fallback(async || {
-            Problem::new(StatusCode::METHOD_NOT_ALLOWED, "this can only be read (GET)")
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "not by this method; see /openapi.json",
+            )
         })
         .with_state(service)
 }
 
-async fn openapi() -> ([(axum::http::HeaderName, &'static str); 1], String) {
-    (
-        [(axum::http::header::CONTENT_TYPE, "application/json")],
-        document(),
-    )
+async fn openapi() -> ([(HeaderName, &'static str); 1], String) {
+    ([(CONTENT_TYPE, "application/json")], document())
 }
 
 type Answer<T> = Result<Json<T>, Problem>;
@@ -131,6 +157,57 @@ async fn ports(State(service): State<Service>) -> Answer<PortList> {
     Ok(Json(service.inquiry.ports().await?.with_counts(&stats)))
 }
 
+/// Paths to GTP-U peers whose MTU is less than our links', as routers have told.
+#[utoipa::path(
+    get,
+    path = "/v1/paths",
+    responses(
+        (status = 200, body = PathList),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions"),
+    )
+)]
+async fn paths(State(service): State<Service>) -> Answer<PathList> {
+    Ok(Json(service.inquiry.paths().await?))
+}
+
+/// Routes, a page at a time: of each VRF its prefixes, with their routers and whether these are there.
+#[utoipa::path(
+    get,
+    path = "/v1/routes",
+    params(
+        ("after" = Option<u32>, Query, description = "The `next` of the page before"),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "Rows of the page; 100"),
+    ),
+    responses(
+        (status = 200, body = RouteList),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions"),
+    )
+)]
+async fn ways(State(service): State<Service>, asked: Asked) -> Answer<RouteList> {
+    let page = query::numbered(pairs(asked)?)?;
+    Ok(Json(service.inquiry.routes(page.after, page.most).await?))
+}
+
+/// Neighbours on the links, a page at a time.
+#[utoipa::path(
+    get,
+    path = "/v1/neighbours",
+    params(
+        ("after" = Option<u32>, Query, description = "The `next` of the page before"),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "Rows of the page; 100"),
+    ),
+    responses(
+        (status = 200, body = NeighbourList),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions"),
+    )
+)]
+async fn neighbours(State(service): State<Service>, asked: Asked) -> Answer<NeighbourList> {
+    let page = query::numbered(pairs(asked)?)?;
+    Ok(Json(service.inquiry.neighbours(page.after, page.most).await?))
+}
+
 /// PFCP associations, a page at a time.
 #[utoipa::path(
     get,
@@ -146,7 +223,7 @@ async fn ports(State(service): State<Service>) -> Answer<PortList> {
     )
 )]
 async fn associations(State(service): State<Service>, asked: Asked) -> Answer<AssociationList> {
-    let page = query::associations(pairs(asked)?)?;
+    let page = query::numbered(pairs(asked)?)?;
     Ok(Json(service.inquiry.associations(page.after, page.most).await?))
 }
 
@@ -221,6 +298,92 @@ async fn records(State(service): State<Service>) -> Answer<RecordsStatus> {
     Ok(Json(view.read()))
 }
 
+/// Packets explained one by one, as they come: lines of JSON, the last of which is the end. Only packets for which all
+/// that is given holds. Up to four at a time.
+#[utoipa::path(
+    get,
+    path = "/v1/trace",
+    params(
+        ("ue" = Option<String>, Query, description = "From or for this address, or of the session that has it", example = "10.45.0.2"),
+        ("teid" = Option<String>, Query, description = "In the tunnel with this TEID, as it comes or as it leaves; decimal or hexadecimal"),
+        ("seid" = Option<String>, Query, description = "Of the session with this local SEID, decimal or hexadecimal"),
+        ("flow" = Option<String>, Query, description = "Of this flow, in either direction", example = "tcp,10.45.0.2:4000,192.0.2.1:443"),
+        ("port" = Option<String>, Query, description = "In or out by the port with this name"),
+        ("count" = Option<u64>, Query, minimum = 1, maximum = 1_000_000, description = "Packets at most; 100"),
+        ("seconds" = Option<u64>, Query, minimum = 1, maximum = 3_600, description = "Seconds at most; 60"),
+        ("rate" = Option<u32>, Query, minimum = 1, maximum = 10_000, description = "Packets a second of each worker at most; 1000"),
+        ("snap" = Option<u16>, Query, minimum = 64, maximum = 9_216, description = "Octets of each packet that are kept; 512"),
+        ("octets" = Option<bool>, Query, description = "Whether the packets' octets are told, too; false"),
+    ),
+    responses(
+        (status = 200, body = TraceLine, content_type = "application/x-ndjson"),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions, or too many traces"),
+    )
+)]
+async fn trace_packets(
+    State(service): State<Service>,
+    asked: Asked,
+) -> Result<([(HeaderName, &'static str); 1], Body), Problem> {
+    let busy = |words: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, words);
+    let explainer = service
+        .explainer
+        .ok_or_else(|| busy("nothing can be traced here"))?;
+    let wanted = query::trace(pairs(asked)?, &explainer)?;
+    let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
+    let rings = service.inquiry.trace(wanted.terms(), trace::ROOM).await?;
+    let lines = trace::tell(wanted, rings, explainer, place);
+    Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
+}
+
+const TOO_MANY: &str = "as many traces and mirrors as there may be are under way";
+
+/// Copies packets to a port, or in a tunnel to a host, as long as the answer is read: that is one line of JSON, how it
+/// ended. Only packets for which all that is given holds. Up to four traces and mirrors at a time.
+#[utoipa::path(
+    post,
+    path = "/v1/mirror",
+    params(
+        ("ue" = Option<String>, Query, description = "From or for this address, or of the session that has it", example = "10.45.0.2"),
+        ("teid" = Option<String>, Query, description = "In the tunnel with this TEID, as it comes or as it leaves; decimal or hexadecimal"),
+        ("seid" = Option<String>, Query, description = "Of the session with this local SEID, decimal or hexadecimal"),
+        ("flow" = Option<String>, Query, description = "Of this flow, in either direction", example = "tcp,10.45.0.2:4000,192.0.2.1:443"),
+        ("port" = Option<String>, Query, description = "In or out by the port with this name"),
+        ("to_port" = Option<String>, Query, description = "Copies go to this port as they are"),
+        ("to_gre" = Option<String>, Query, description = "Copies go to this address in GRE"),
+        ("key" = Option<u32>, Query, description = "GRE's key; without it there is none"),
+        ("to_vxlan" = Option<String>, Query, description = "Copies go to this address in VXLAN"),
+        ("vni" = Option<u32>, Query, maximum = 16_777_215, description = "VXLAN's network identifier"),
+        ("by" = Option<String>, Query, description = "The network instance whose routes lead to that address"),
+        ("which" = Option<String>, Query, description = "received, sent, or both; received"),
+        ("count" = Option<u64>, Query, minimum = 1, description = "Packets of each worker at most"),
+        ("seconds" = Option<u64>, Query, minimum = 1, maximum = 86_400, description = "Seconds at most; 600"),
+        ("rate" = Option<u32>, Query, minimum = 1, maximum = 1_000_000, description = "Packets a second of each worker at most; 100000"),
+        ("snap" = Option<u16>, Query, minimum = 64, maximum = 1_792, description = "Octets of each packet that are copied; 1792"),
+    ),
+    responses(
+        (status = 200, body = TraceLine, content_type = "application/x-ndjson"),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "There is no way to that address"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions, or too many traces and mirrors"),
+    )
+)]
+async fn mirror_packets(
+    State(service): State<Service>,
+    asked: Asked,
+) -> Result<([(HeaderName, &'static str); 1], Body), Problem> {
+    let busy = |words: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, words);
+    let explainer = service
+        .explainer
+        .ok_or_else(|| busy("nothing can be mirrored here"))?;
+    let (wanted, copies) = query::mirror(pairs(asked)?, &explainer)?;
+    let place = service.traces.try_acquire_owned().map_err(|_| busy(TOO_MANY))?;
+    let mirroring = service.inquiry.mirror(wanted.terms(), copies).await?;
+    let (rings, hold) = mirroring.map_err(|why| Problem::new(StatusCode::CONFLICT, why.to_string()))?;
+    let lines = trace::tell(wanted, rings, explainer, (place, hold));
+    Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,11 +403,16 @@ mod tests {
             paths,
             [
                 "/v1/associations",
+                "/v1/mirror",
+                "/v1/neighbours",
+                "/v1/paths",
                 "/v1/ports",
                 "/v1/records",
+                "/v1/routes",
                 "/v1/runtime",
                 "/v1/sessions",
-                "/v1/sessions/{seid}"
+                "/v1/sessions/{seid}",
+                "/v1/trace"
             ]
         );
     }

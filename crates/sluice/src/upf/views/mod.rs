@@ -5,8 +5,11 @@
 //! session in full waits for one word of its worker; a few such questions may be under way.
 
 mod detail;
+mod network;
 mod rows;
 pub(super) mod words;
+
+pub(crate) use words::action as action_in_words;
 
 use std::net::IpAddr;
 

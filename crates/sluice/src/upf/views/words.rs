@@ -150,7 +150,7 @@ pub(super) fn flags(action: ApplyAction) -> Vec<String> {
 }
 
 /// What a FAR does with a packet now.
-pub(super) fn action(network: &Network, far: &Far) -> String {
+pub(crate) fn action(network: &Network, far: &Far) -> String {
     let notifies = far.action.contains(ApplyAction::NOCP);
     match far.action.verb() {
         Some(Verb::Drop) if notifies => "drop, and tell the control plane".into(),

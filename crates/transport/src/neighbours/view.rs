@@ -1,0 +1,183 @@
+//! The table as an operator sees it.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use flow::{AdjacencyId, InstanceId, Nanos};
+use packet::MacAddr;
+
+use super::{Entry, Neighbours, State, WantedBy};
+
+/// How a neighbour stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Configured, for ever.
+    Static,
+    /// An address of ours.
+    Own,
+    /// It has answered, and is believed.
+    Reachable,
+    /// It has answered a while ago; packets go on to it while it is asked.
+    Checking,
+    /// It is asked for and has not answered yet.
+    Incomplete,
+    /// It does not answer, and is left alone for a while.
+    Unreachable,
+    /// Its port has no link.
+    LinkDown,
+}
+
+impl Standing {
+    /// The word for it.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Static => "static",
+            Self::Own => "own",
+            Self::Reachable => "reachable",
+            Self::Checking => "checking",
+            Self::Incomplete => "incomplete",
+            Self::Unreachable => "unreachable",
+            Self::LinkDown => "link down",
+        }
+    }
+
+    /// Whether packets go there.
+    #[must_use]
+    pub const fn is_alive(self) -> bool {
+        matches!(self, Self::Static | Self::Own | Self::Reachable | Self::Checking)
+    }
+}
+
+/// One neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourView {
+    /// Its slot.
+    pub id: AdjacencyId,
+    /// On whose link it is.
+    pub instance: InstanceId,
+    /// Who it is.
+    pub address: IpAddr,
+    /// Where it is, as far as that is known.
+    pub mac: Option<MacAddr>,
+    /// How it stands.
+    pub standing: Standing,
+    /// Since its last answer; `None` where it never gave one.
+    pub age: Option<Duration>,
+    /// Questions since then, or since it was wanted, without an answer.
+    pub asked: u8,
+    /// Who wants it: `configuration`, `traffic`, `rules`.
+    pub wanted_by: &'static str,
+}
+
+impl Neighbours {
+    /// All neighbours from slot `from` on, in the order of their slots.
+    pub fn views(&self, now: Nanos, from: u32) -> impl Iterator<Item = NeighbourView> + '_ {
+        let entries = self.entries.iter().enumerate().skip(from as usize);
+        entries.filter_map(move |(slot, entry)| {
+            let entry = entry.as_ref()?;
+            Some(self.view_of(now, AdjacencyId(slot as u32), entry))
+        })
+    }
+
+    /// One neighbour, if it is in the table.
+    #[must_use]
+    pub fn view(&self, now: Nanos, instance: InstanceId, address: IpAddr) -> Option<NeighbourView> {
+        let id = self.find(instance, address)?;
+        Some(self.view_of(now, id, self.entry(id)?))
+    }
+
+    fn view_of(&self, now: Nanos, id: AdjacencyId, entry: &Entry) -> NeighbourView {
+        let (standing, asked) = match entry.state {
+            State::Ourselves(_) => (Standing::Own, 0),
+            _ if self.is_cut_off(entry) => (Standing::LinkDown, 0),
+            State::Static(_) => (Standing::Static, 0),
+            State::Reachable { .. } => (Standing::Reachable, 0),
+            State::Checking { asked, .. } => (Standing::Checking, asked),
+            State::Incomplete { asked, .. } => (Standing::Incomplete, asked),
+            State::Failed { .. } => (Standing::Unreachable, 0),
+        };
+        NeighbourView {
+            id,
+            instance: entry.instance,
+            address: entry.address,
+            mac: entry.mac(),
+            standing,
+            age: entry
+                .answered
+                .map(|at| Duration::from_nanos(now.0.saturating_sub(at.0))),
+            asked,
+            wanted_by: match entry.wanted {
+                WantedBy::Rules => "rules",
+                WantedBy::Traffic => "traffic",
+                WantedBy::Configuration => "configuration",
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flow::PortId;
+
+    use super::super::{Heard, NeighboursConfig};
+    use super::*;
+    use crate::Interface;
+
+    const N6: InstanceId = InstanceId(1);
+    const PEER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+
+    fn table() -> Neighbours {
+        let interface = Interface {
+            instance: N6,
+            port: PortId(0),
+            vlan: None,
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            ipv4: Some([192, 0, 2, 1].into()),
+            broadcast: None,
+            ipv6: None,
+            mtu: 1500,
+            fragmentation: rules::network::Fragmentation::Inner,
+            tunnels: false,
+        };
+        Neighbours::new(NeighboursConfig::default(), vec![interface])
+    }
+
+    const fn second(second: u64) -> Nanos {
+        Nanos(second * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_neighbour_is_shown_through_its_life() {
+        let (mut table, address) = (table(), IpAddr::from([192, 0, 2, 9]));
+        let shown = |table: &Neighbours, at: u64| {
+            let view = table.view(second(at), N6, address).expect("an entry");
+            (view.standing, view.asked, view.age.map(|age| age.as_secs()))
+        };
+        assert_eq!(table.view(second(0), N6, address), None);
+        table.pin(second(0), N6, address).expect("room");
+        assert_eq!(shown(&table, 0), (Standing::Incomplete, 1, None));
+        table.heard(second(1), N6, address, PEER, Heard::Answer);
+        assert_eq!(shown(&table, 1), (Standing::Reachable, 0, Some(0)));
+        // A router is believed for a second, and asked six times then.
+        table.handle_timeout(second(2));
+        assert_eq!(shown(&table, 2), (Standing::Checking, 1, Some(1)));
+        (3..9).for_each(|at| table.handle_timeout(second(at)));
+        assert_eq!(shown(&table, 8), (Standing::Unreachable, 0, Some(7)));
+        assert_eq!(table.view(second(8), N6, address).and_then(|view| view.mac), None);
+        table.set_link(second(8), PortId(0), false);
+        assert_eq!(shown(&table, 8), (Standing::LinkDown, 0, Some(7)));
+        table.set_link(second(9), PortId(0), true);
+        table.handle_timeout(second(9));
+        table.heard(second(9), N6, address, PEER, Heard::Answer);
+        assert_eq!(shown(&table, 9), (Standing::Reachable, 0, Some(0)));
+        let fixed = IpAddr::from([192, 0, 2, 8]);
+        table.add_static(N6, fixed, PEER).expect("room");
+        let all: Vec<_> = table
+            .views(second(9), 0)
+            .map(|view| (view.address, view.standing))
+            .collect();
+        assert_eq!(all, [(address, Standing::Reachable), (fixed, Standing::Static)]);
+        assert_eq!(table.views(second(9), 1).count(), 1);
+    }
+}

@@ -1,0 +1,100 @@
+//! SYNs of users on their way through tunnels: they tell no larger segments than fit (`instances.*.mss`).
+//!
+//! It is done behind `act`, to packets that have their headers: only then it is known by which sides a packet comes in and
+//! leaves. The checksum of a GTP-U packet over IPv6 stays right, since the sum of the segment in it does not change. Bursts
+//! without a SYN do not come here.
+
+use packet::eth::L2;
+use packet::{IpTuple, PacketBuf, mss};
+use rules::network::{Leg, Mss};
+
+use super::Worker;
+use crate::act::ends_of;
+use crate::descriptor::{Descriptor, Family, Fate, Notes};
+use crate::io::Io;
+use crate::parse::HEADERS;
+use crate::places::Place;
+
+impl<I: Io> Worker<I> {
+    /// Bounds what the SYNs of this burst tell that are sent.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn clamp_segments(&mut self, packets: usize) {
+        for place in 0..packets {
+            let descriptor = &self.descriptors[place];
+            let sends = matches!(descriptor.fate, Fate::Send(_));
+            if sends && descriptor.kind.is_user() && descriptor.notes.any(Notes::OPENING) {
+                let clamped = self.clamp_segment(place);
+                self.stats.mss_clamped += u64::from(clamped == Some(true));
+            }
+        }
+    }
+
+    /// Whether the size was lowered; `None` where nobody bounds it.
+    fn clamp_segment(&mut self, place: usize) -> Option<bool> {
+        let (descriptor, buf) = (&self.descriptors[place], &self.burst[place]);
+        let octets = usize::from(descriptor.octets);
+        let l2 = L2::parse(buf.data()).ok()?;
+        let Fate::Send(port) = descriptor.fate else {
+            return None;
+        };
+        let from = self.places.at(descriptor.instance)?;
+        let to = self.places.find(port.at_lap(0), l2.vlan)?;
+        let start = buf.len().checked_sub(octets)?;
+        let headers = start.checked_sub(l2.len.into())?;
+        let mut legs = [leg(from, headers_of(descriptor, from)), leg(to, headers)];
+        if !self.path_mtus.is_empty() {
+            let outer = &buf.data()[usize::from(l2.len)..];
+            let ends = IpTuple::parse(outer, buf.len()).ok().filter(|_| headers > 0);
+            let ends = ends.map(|tuple| (tuple.addrs.src(), tuple.addrs.dst()));
+            let back = self.least_way_back(place, from.interface.mtu);
+            legs[0].room = legs[0].room.saturating_sub(from.interface.mtu - back);
+            let there = self.path_mtus.of(ends, to.interface.mtu);
+            legs[1].room = legs[1].room.saturating_sub(to.interface.mtu - there);
+        }
+        let buf = &mut self.burst[place];
+        let most = Mss::limit(legs, descriptor.family == Family::V4)?;
+        buf.gather((start + HEADERS).min(buf.len()));
+        let end = buf.data().len().min(start + octets);
+        let packet = buf.data_mut().get_mut(start..end)?;
+        let tuple = IpTuple::parse(packet, octets).ok()?;
+        let segment = packet.get_mut(tuple.l4_offset.into()..)?;
+        Some(mss::clamp(segment, most))
+    }
+}
+
+impl<I: Io> Worker<I> {
+    /// The least MTU of the session's other tunnels: by one of them goes what answers the packet at `place`, if that came
+    /// in a tunnel. `link` where nothing is known of them.
+    fn least_way_back(&self, place: usize, link: u16) -> u16 {
+        let descriptor = &self.descriptors[place];
+        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
+        let Some(block) = self.sessions.blocks.get(verdict.block) else {
+            return link;
+        };
+        let others = (0..block.forwards()).filter(|slot| *slot != verdict.forward);
+        let tunnels = others.filter_map(|slot| block.forward(slot).template);
+        let mtus = tunnels.map(|template| self.path_mtus.of(Some(ends_of(&template)), link));
+        match descriptor.tunnel {
+            Some(_) => mtus.min().unwrap_or(link),
+            None => link,
+        }
+    }
+}
+
+/// One side, where users' packets have so many octets of headers before them.
+fn leg(place: &Place, headers: usize) -> Leg {
+    Leg {
+        mss: place.mss,
+        room: place.interface.mtu.saturating_sub(headers as u16),
+    }
+}
+
+/// Octets of the tunnel's headers that a packet came in with: those that go the other way have as many.
+fn headers_of(descriptor: &Descriptor, from: &Place) -> usize {
+    let tags = from.interface.vlan.map_or(0, |vlan| vlan.octets().1);
+    match descriptor.tunnel {
+        Some(_) => usize::from(descriptor.offset).saturating_sub(14 + tags),
+        None => 0,
+    }
+}

@@ -1,0 +1,428 @@
+//! What a worker tells of single packets.
+
+use crate::common;
+
+use std::time::Duration;
+
+use flow::{Direction, KeyFields, PortId};
+use packet::overlay::Overlay;
+use packet::{DropReason, Teid};
+use proptest::prelude::*;
+use rtrb::Consumer;
+use rules::image::Farewell;
+use rules::model::{ApplyAction, FarId, FarUpdate, PdrId, PdrUpdate, Precedence};
+use rules::testing::{N3_ADDRESS, UE, UserPacket, tunnelled};
+use worker::{
+    Command, CopyTerms, CopyTo, MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceSource,
+    TraceTerms, Traced, TracedEnd, TracedLookup, mirror, trace,
+};
+
+use common::World;
+use common::one_session::{GNB_TEID, REMOTE, TEID, from_ue, ip, session, to_ue, uplink, world};
+
+const TERMS: TraceTerms = TraceTerms {
+    filter: TraceFilter {
+        ue: None,
+        teid: None,
+        seid: None,
+        flow: None,
+        port: None,
+    },
+    snap: 2_000,
+    rate: 1_000_000,
+    count: 1_000_000,
+    lasts: Duration::from_secs(3_600),
+};
+
+fn order(world: &mut World, terms: TraceTerms, room: usize) -> Consumer<TraceItem> {
+    let (order, told) = trace(terms, room);
+    let order = Command::Trace(Box::new(order));
+    assert!(world.controls[0].commands.push(order).is_ok());
+    world.poll();
+    told
+}
+
+fn filtered(world: &mut World, filter: TraceFilter) -> Consumer<TraceItem> {
+    order(world, TraceTerms { filter, ..TERMS }, 64)
+}
+
+fn packets(told: &mut Consumer<TraceItem>) -> Vec<Traced> {
+    let mut packets = Vec::new();
+    while let Ok(item) = told.pop() {
+        match item {
+            TraceItem::Packet(traced) => packets.push(*traced),
+            TraceItem::End(end) => panic!("it ended: {end:?}"),
+        }
+    }
+    packets
+}
+
+fn one(told: &mut Consumer<TraceItem>) -> Traced {
+    let mut packets = packets(told);
+    assert_eq!(packets.len(), 1);
+    packets.remove(0)
+}
+
+#[test]
+fn a_packet_is_told_as_it_came_and_as_it_left() {
+    let mut world = world();
+    let mut told = filtered(&mut world, TraceFilter::default());
+    let out = world.send(0, &uplink());
+    let traced = one(&mut told);
+    assert_eq!(traced.received.octets, common::frame(0, &uplink()));
+    assert_eq!((traced.number, traced.source), (1, TraceSource::Port));
+    let decision = traced.decision.expect("a decision");
+    assert_eq!((decision.pdr, decision.direction), (PdrId(1), Direction::Uplink));
+    assert_eq!(traced.flow.lookup, TracedLookup::Miss);
+    assert_eq!(traced.flow.entry, Some((KeyFields::ADDRESS, Direction::Uplink)));
+    assert_eq!(traced.session.expect("a session").seid, 2);
+    let TracedEnd::Sent {
+        frame, goes_round, ..
+    } = traced.end
+    else {
+        panic!("it is sent: {:?}", traced.end)
+    };
+    assert_eq!((frame.port, frame.octets), out[0]);
+    assert!(!goes_round);
+    // The next one hits; one in an unknown tunnel ends for its reason.
+    world.send(0, &uplink());
+    let hit = one(&mut told);
+    assert_eq!(hit.flow.lookup, TracedLookup::Hit { outdated: false });
+    world.send(0, &tunnelled(N3_ADDRESS, TEID + 1, 255, None, &[], &from_ue()));
+    let unknown = one(&mut told);
+    assert_eq!(unknown.end, TracedEnd::Dropped(DropReason::UnknownTeid));
+    assert!(unknown.session.is_none() && unknown.decision.is_none());
+}
+
+#[test]
+fn a_change_of_rules_shows_as_a_stale_entry() {
+    let mut world = World::new();
+    let image = world.install(1, session());
+    let mut told = filtered(&mut world, TraceFilter::default());
+    world.send(1, &to_ue());
+    assert_eq!(one(&mut told).flow.lookup, TracedLookup::Miss);
+    let image = world.change(&image, Farewell::default(), |rules| {
+        let mut update = PdrUpdate::new(PdrId(2));
+        update.precedence = Some(Precedence(7));
+        rules.update_pdr(update).expect("it is there");
+    });
+    world.send(1, &to_ue());
+    assert_eq!(one(&mut told).flow.lookup, TracedLookup::Stale);
+    // A FAR that drops changes no flow.
+    world.change(&image, Farewell::default(), |rules| {
+        let mut update = FarUpdate::new(FarId(2));
+        update.action = Some(ApplyAction::DROP);
+        rules.update_far(update).expect("it is there");
+    });
+    world.send(1, &to_ue());
+    let dropped = one(&mut told);
+    assert_eq!(dropped.flow.lookup, TracedLookup::Hit { outdated: false });
+    assert_eq!(dropped.end, TracedEnd::Dropped(DropReason::FarDrop));
+}
+
+#[test]
+fn only_what_is_wanted_is_told() {
+    let mut world = world();
+    let other = UserPacket::udp([10, 45, 9, 9], REMOTE, 1, 2).bytes();
+    let other = tunnelled(N3_ADDRESS, TEID + 7, 255, None, &[], &other);
+    let ends = [(ip("192.0.2.1"), 53), (UE.into(), 1000)];
+    let cases = [
+        (
+            TraceFilter {
+                ue: Some(UE.into()),
+                ..TERMS.filter
+            },
+            [true, true, false],
+        ),
+        (
+            TraceFilter {
+                ue: Some(ip("10.45.9.9")),
+                ..TERMS.filter
+            },
+            [false, false, true],
+        ),
+        (
+            TraceFilter {
+                teid: Some(Teid(TEID)),
+                ..TERMS.filter
+            },
+            [true, false, false],
+        ),
+        (
+            TraceFilter {
+                teid: Some(Teid(GNB_TEID)),
+                ..TERMS.filter
+            },
+            [false, true, false],
+        ),
+        (
+            TraceFilter {
+                seid: Some(2),
+                ..TERMS.filter
+            },
+            [true, true, false],
+        ),
+        (
+            TraceFilter {
+                seid: Some(3),
+                ..TERMS.filter
+            },
+            [false; 3],
+        ),
+        (
+            TraceFilter {
+                flow: Some(TraceFlow { proto: 17, ends }),
+                ..TERMS.filter
+            },
+            [true, true, false],
+        ),
+        (
+            TraceFilter {
+                flow: Some(TraceFlow { proto: 6, ends }),
+                ..TERMS.filter
+            },
+            [false; 3],
+        ),
+        (
+            TraceFilter {
+                port: Some(PortId(0)),
+                ..TERMS.filter
+            },
+            [true, true, true],
+        ),
+        (
+            TraceFilter {
+                port: Some(PortId(2)),
+                ..TERMS.filter
+            },
+            [false; 3],
+        ),
+        (
+            TraceFilter {
+                ue: Some(UE.into()),
+                teid: Some(Teid(TEID)),
+                ..TERMS.filter
+            },
+            [true, false, false],
+        ),
+    ];
+    for (filter, wanted) in cases {
+        let mut told = filtered(&mut world, filter);
+        let sent = [(0, uplink()), (1, to_ue()), (0, other.clone())];
+        for ((port, packet), wanted) in sent.into_iter().zip(wanted) {
+            world.send(port, &packet);
+            assert_eq!(packets(&mut told).len(), usize::from(wanted), "{filter:?}");
+        }
+        drop(told);
+        world.poll();
+    }
+}
+
+fn end_of(told: &mut Consumer<TraceItem>) -> (usize, Option<TraceEnd>) {
+    let mut packets = 0;
+    while let Ok(item) = told.pop() {
+        match item {
+            TraceItem::Packet(_) => packets += 1,
+            TraceItem::End(end) => return (packets, Some(end)),
+        }
+    }
+    (packets, None)
+}
+
+#[test]
+fn number_rate_room_and_time_bound_an_order_and_what_is_lost_is_told() {
+    let mut world = world();
+    let burst = |world: &mut World, count: usize| (0..count).for_each(|_| drop(world.send(0, &uplink())));
+    let end = |wanted, over_rate, lost| {
+        Some(TraceEnd {
+            wanted,
+            over_rate,
+            lost,
+        })
+    };
+    let mut told = order(&mut world, TraceTerms { count: 3, ..TERMS }, 64);
+    burst(&mut world, 5);
+    assert_eq!(end_of(&mut told), (3, end(3, 0, 0)));
+    assert!(told.is_abandoned());
+
+    let mut told = order(
+        &mut world,
+        TraceTerms {
+            rate: 2,
+            lasts: Duration::from_millis(1),
+            ..TERMS
+        },
+        64,
+    );
+    burst(&mut world, 5);
+    world.now = world.now + Duration::from_millis(2);
+    world.poll();
+    assert_eq!(end_of(&mut told), (2, end(5, 3, 0)));
+
+    let mut told = order(
+        &mut world,
+        TraceTerms {
+            lasts: Duration::from_millis(1),
+            ..TERMS
+        },
+        4,
+    );
+    burst(&mut world, 9);
+    world.now = world.now + Duration::from_millis(2);
+    world.poll();
+    // The end waits for room.
+    assert_eq!(end_of(&mut told), (4, None));
+    world.poll();
+    assert_eq!(end_of(&mut told), (0, end(9, 0, 5)));
+}
+
+#[test]
+fn an_order_ends_when_nobody_listens_and_one_too_many_is_given_up() {
+    let mut world = world();
+    let mut all: Vec<_> = (0..MAX_TRACES)
+        .map(|_| filtered(&mut world, TERMS.filter))
+        .collect();
+    let mut refused = filtered(&mut world, TERMS.filter);
+    assert!(refused.is_abandoned() && refused.pop().is_err());
+    world.send(0, &uplink());
+    for told in &mut all {
+        assert_eq!(packets(told).len(), 1);
+    }
+    drop(all);
+    world.poll();
+    let mut told = filtered(&mut world, TERMS.filter);
+    world.send(0, &uplink());
+    one(&mut told);
+    assert!(!told.is_abandoned());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever comes, each packet is told once, and tracing changes nothing of what becomes of it.
+    #[test]
+    fn every_packet_is_told_and_none_is_changed(
+        sent in prop::collection::vec((0..3u16, prop::collection::vec(any::<u8>(), 0..90), any::<u8>()), 1..12),
+    ) {
+        let (mut traced, mut plain) = (world(), world());
+        let mut told = filtered(&mut traced, TERMS.filter);
+        for (port, octets, kind) in sent {
+            let packet = match kind % 4 {
+                0 => uplink(),
+                1 => to_ue(),
+                2 => tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &octets),
+                _ => octets,
+            };
+            let frame = common::frame(port, &packet);
+            prop_assert_eq!(traced.send_frame(0, port, &frame), plain.send_frame(0, port, &frame));
+            let packets = packets(&mut told);
+            let from_wire = packets.iter().filter(|one| one.source == TraceSource::Port);
+            prop_assert_eq!(from_wire.count(), 1);
+        }
+        prop_assert_eq!(traced.drops(), plain.drops());
+    }
+}
+
+fn copy(world: &mut World, terms: TraceTerms, copies: CopyTerms) -> Consumer<TraceItem> {
+    let (order, told) = mirror(terms, copies);
+    let order = Command::Trace(Box::new(order));
+    assert!(world.controls[0].commands.push(order).is_ok());
+    world.poll();
+    told
+}
+
+#[test]
+fn copies_go_to_a_port_as_packets_came_and_as_they_leave() {
+    let mut world = world();
+    let ue = TraceFilter {
+        ue: Some(UE.into()),
+        ..TERMS.filter
+    };
+    let terms = TraceTerms { filter: ue, ..TERMS };
+    let to = CopyTo::Port(PortId(2));
+    let copies = CopyTerms {
+        to,
+        received: true,
+        sent: true,
+    };
+    let mut told = copy(&mut world, terms, copies);
+    let mut out = world.send(0, &uplink());
+    out.sort();
+    let sent = out[0].1.clone();
+    assert_eq!(out[0].0, PortId(1));
+    assert_eq!(out[1..].len(), 2, "{out:?}");
+    assert!(out[1..].contains(&(PortId(2), common::frame(0, &uplink()))));
+    assert!(out[1..].contains(&(PortId(2), sent)));
+    // One that is dropped has come in, and does not leave; others are not meant.
+    world.send(
+        0,
+        &tunnelled(
+            N3_ADDRESS,
+            TEID + 1,
+            255,
+            None,
+            &[],
+            &UserPacket::udp(ip4("10.45.9.9"), REMOTE, 1, 2).bytes(),
+        ),
+    );
+    world.assert_conserved();
+    assert!(told.pop().is_err());
+    let stats = world.workers[0].stats();
+    assert_eq!((stats.mirrored, stats.mirrors_lost), (2, 0));
+}
+
+#[test]
+fn copies_go_into_a_tunnel_as_long_as_somebody_wants_them() {
+    let mut world = world();
+    let tunnel = |mtu, last| CopyTo::Tunnel {
+        overlay: Overlay::Vxlan { vni: 7 },
+        addrs: (ip4("10.0.6.1"), ip4("203.0.113.9")).into(),
+        next_hop: common::hop(1, last),
+        mtu,
+    };
+    let copies = |mtu, last| CopyTerms {
+        to: tunnel(mtu, last),
+        received: true,
+        sent: false,
+    };
+    let told = copy(&mut world, TERMS, copies(1_500, 254));
+    let came = common::frame(0, &uplink());
+    let out = world.send(0, &uplink());
+    let copied = |out: &[(PortId, Vec<u8>)]| {
+        let is_copy =
+            |(port, frame): &&(PortId, Vec<u8>)| *port == PortId(1) && frame[36..38] == [0x12, 0xb5];
+        out.iter().find(is_copy).map(|(_, frame)| frame.clone())
+    };
+    let copy_of = copied(&out).expect("a copy");
+    assert_eq!(
+        copy_of[..6],
+        common::mac_of(rules::testing::N6, ip("10.0.6.254")).0
+    );
+    assert_eq!(copy_of[42..50], [8, 0, 0, 0, 0, 0, 7, 0]);
+    assert_eq!(copy_of[50..], came);
+    // What comes from the far end itself is not copied to it.
+    let answer = UserPacket::udp(ip4("203.0.113.9"), UE, 53, 1000).bytes();
+    assert_eq!(copied(&world.send(1, &answer)), None);
+    // Too long for its way: cut.
+    drop(told);
+    world.poll();
+    let mut told = copy(&mut world, TraceTerms { count: 1, ..TERMS }, copies(96, 254));
+    let cut = copied(&world.send(0, &uplink())).expect("a copy");
+    assert_eq!((cut.len(), &cut[50..]), (14 + 96, &came[..60]));
+    // The first order was over when nobody held its far end; the second has had its number, and says so.
+    assert_eq!(copied(&world.send(0, &uplink())), None);
+    world.poll();
+    let Ok(TraceItem::End(end)) = told.pop() else {
+        panic!("it has ended")
+    };
+    assert_eq!((end.wanted, end.lost), (1, 0));
+    // Nobody answers at that next hop.
+    let _told = copy(&mut world, TERMS, copies(1_500, 77));
+    assert_eq!(copied(&world.send(0, &uplink())), None);
+    assert_eq!(world.workers[0].stats().mirrors_lost, 1);
+    world.assert_conserved();
+}
+
+fn ip4(text: &str) -> std::net::Ipv4Addr {
+    text.parse().expect("an address")
+}
