@@ -268,6 +268,8 @@ pub struct Traced {
     pub is_answer: bool,
     /// It is a fragment whose ports were known from the first one.
     pub borrowed_ports: bool,
+    /// It may tell how long segments may be, and MTUs of paths are known, which that is reckoned with.
+    pub heeds_paths: bool,
     /// What became of it.
     pub end: TracedEnd,
 }

@@ -5,6 +5,7 @@ mod copies;
 mod inspect;
 mod redirect;
 mod segments;
+mod strangers;
 mod tracing;
 mod undelivered;
 mod waits;
@@ -13,18 +14,16 @@ use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
 use flow::{FlowKey4, Nanos, PortId, Second, SessionIndex, Tick, cycles};
 use packet::rewrite::Rewrite;
-use packet::{DropReason, PacketBuf, Teid};
+use packet::{DropReason, PacketBuf};
 use rtrb::Consumer;
-use rules::classifier::Side;
 use transport::{Adjacencies, Routes};
 
 use self::waits::LateMarkers;
 use crate::act::{Act, NextHop, Plan, Undelivered, Ways};
 use crate::allowance::{Allowance, PerSession};
-use crate::answer::{Frame, Message};
 use crate::batch::{BURST, Batch};
 use crate::buffers::Buffers;
-use crate::descriptor::{Descriptor, Fate, Keys, Kind, Notes};
+use crate::descriptor::{Descriptor, Fate, Keys, Notes};
 use crate::drain::Drains;
 use crate::encap::Chain;
 use crate::exception::Exceptions;
@@ -37,7 +36,7 @@ use crate::lags::Lags;
 use crate::lookup::lookup;
 use crate::mirror::Mirrors;
 use crate::notices::Notices;
-use crate::parse::{gather, parse, read_again};
+use crate::parse::{gather, parse};
 use crate::paths::PathMtus;
 use crate::places::Places;
 use crate::reassembly::Reassembly;
@@ -721,106 +720,5 @@ impl<I: Io> Worker<I> {
         let told = act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
         self.yellow = act.yellow;
         told
-    }
-
-    /// Tells peers why their packets go no further, as far as the allowances reach.
-    fn answer_strangers(&mut self, packets: usize, now: Nanos) {
-        for place in 0..packets {
-            match self.descriptors[place].fate {
-                Fate::Drop(DropReason::UnknownTeid) if self.error_indications.has_any() => {
-                    self.indicate_error(place, now);
-                }
-                Fate::Drop(DropReason::UnknownGtpuExtension) if self.notifications.has_any() => {
-                    self.notify(place, now);
-                }
-                Fate::Drop(DropReason::EndMarkerReported) => self.tell_end_marker(place),
-                Fate::Drop(_) if !self.sessions.watches.is_empty() => self.note_dropped(place, now),
-                _ => {}
-            }
-        }
-    }
-
-    /// An End Marker has come that control is to hear of.
-    #[cold]
-    fn tell_end_marker(&mut self, place: usize) {
-        let verdict = &self.descriptors[place].verdict;
-        let block = self.sessions.blocks.get(verdict.block);
-        let Some(session) = block.map(|block| block.session()) else {
-            return;
-        };
-        let slot = self.sessions.at(session);
-        let pdr = slot.and_then(|slot| slot.image.rules.pdrs().get(usize::from(verdict.pdr)));
-        if let Some(pdr) = pdr.map(|pdr| pdr.id) {
-            let event = Event::EndMarker { session, pdr };
-            self.notices.tell(&mut self.stats, event);
-        }
-    }
-
-    /// A packet of a session has come, though it goes no further.
-    #[cold]
-    fn note_dropped(&mut self, place: usize, now: Nanos) {
-        let descriptor = &self.descriptors[place];
-        let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
-        let is_user = verdict.is_some() && descriptor.kind != Kind::Relayed;
-        let block = self.sessions.blocks.get(verdict.block).filter(|_| is_user);
-        if let Some(session) = block.map(|block| block.session()) {
-            self.sessions.watches.used(session, now);
-        }
-    }
-
-    /// An Error Indication, for a G-PDU in a tunnel that is not there (TS 29.281 §7.3.1).
-    fn indicate_error(&mut self, place: usize, now: Nanos) {
-        let descriptor = &self.descriptors[place];
-        let Side::Tunnel { teid, .. } = descriptor.side else {
-            return;
-        };
-        let is_time = now >= self.error_indications_from;
-        let wanted = is_time && descriptor.kind == Kind::Tunnelled && teid != Teid::ZERO;
-        if !wanted || !self.error_indications.take(now) {
-            return;
-        }
-        if self.burst[place].ingress().lap() == 0 {
-            return self.originate(place, Message::ErrorIndication);
-        }
-        // We have sent it ourselves: Control is told as if the Error Indication had come.
-        if let Ok(gtpu) = read_again(&self.burst[place]) {
-            let peer = gtpu.outer.addrs.dst();
-            self.notices.tell_error(&mut self.stats, (peer, teid), now);
-        }
-    }
-
-    /// A Supported Extension Headers Notification (TS 29.281 §7.2.3).
-    fn notify(&mut self, place: usize, now: Nanos) {
-        let answerable = matches!(self.descriptors[place].kind, Kind::Tunnelled | Kind::Signalling);
-        if answerable && self.notifications.take(now) {
-            self.originate(place, Message::SupportedExtensionHeaders);
-        }
-    }
-
-    /// Sends a message back where the packet at `place` came from. One that no node can have sent gets none, and is
-    /// dropped for that reason instead.
-    fn originate(&mut self, place: usize, message: Message) {
-        let packet = &self.burst[place];
-        let Some(home) = self.places.at(self.descriptors[place].instance) else {
-            return;
-        };
-        let Ok(gtpu) = read_again(packet) else { return };
-        if !home.may_answer(gtpu.outer.addrs.src()) {
-            self.descriptors[place].fate = Fate::Drop(DropReason::MartianSource);
-            return;
-        }
-        let frame = Frame::back(packet.data(), &gtpu, home.interface.mac, message);
-        let Ok(frame) = frame else { return };
-        let port = home.interface.port;
-        self.stats.originated += 1;
-        let Some(mut buf) = self.io.alloc() else {
-            return self.stats.drop(DropReason::NoBuffer);
-        };
-        match frame.put_into(&mut buf) {
-            Ok(()) => {
-                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
-            }
-            Err(reason) => self.stats.drop(reason),
-        }
     }
 }

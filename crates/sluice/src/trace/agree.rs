@@ -129,6 +129,11 @@ fn out_of_sight(traced: &Traced) -> Option<&'static str> {
             "it has the ports of the first fragment of its datagram, which the interpreter does not see",
         );
     }
+    if traced.heeds_paths {
+        return Some(
+            "what it may tell of its segments depends on paths' MTUs, which the interpreter does not know",
+        );
+    }
     if traced
         .decision
         .as_ref()

@@ -4,7 +4,7 @@
 //! leaves. The checksum of a GTP-U packet over IPv6 stays right, since the sum of the segment in it does not change. Bursts
 //! without a SYN do not come here.
 
-use packet::eth::L2;
+use packet::eth::{self, L2};
 use packet::{IpTuple, PacketBuf, mss};
 use rules::network::{Leg, Mss};
 
@@ -94,7 +94,7 @@ fn leg(place: &Place, headers: usize) -> Leg {
 fn headers_of(descriptor: &Descriptor, from: &Place) -> usize {
     let tags = from.interface.vlan.map_or(0, |vlan| vlan.octets().1);
     match descriptor.tunnel {
-        Some(_) => usize::from(descriptor.offset).saturating_sub(14 + tags),
+        Some(_) => usize::from(descriptor.offset).saturating_sub(eth::HEADER_LEN + tags),
         None => 0,
     }
 }

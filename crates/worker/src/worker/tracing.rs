@@ -295,6 +295,7 @@ impl<I: Io> Worker<I> {
             is_yellow: self.yellow >> place & 1 == 1,
             is_answer: head.ingress.is_answer(),
             borrowed_ports: descriptor.notes.any(Notes::RESOLVED),
+            heeds_paths: descriptor.notes.any(Notes::OPENING) && !self.path_mtus.is_empty(),
             end: self.traced_end(place, snap),
         })
     }

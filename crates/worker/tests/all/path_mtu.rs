@@ -34,7 +34,7 @@ fn over_ipv6() -> SessionRules {
     )
 }
 
-fn world(rules: SessionRules, how: Fragmentation) -> World {
+pub(crate) fn world(rules: SessionRules, how: Fragmentation) -> World {
     let network = testing::network_with(|instance| {
         instance.fragmentation = how;
         instance.mss = Mss::Auto;
@@ -45,13 +45,13 @@ fn world(rules: SessionRules, how: Fragmentation) -> World {
 }
 
 /// The worker is told of a path's MTU.
-fn tell(world: &mut World, (local, peer): (IpAddr, IpAddr), mtu: Option<u16>) {
+pub(crate) fn tell(world: &mut World, (local, peer): (IpAddr, IpAddr), mtu: Option<u16>) {
     let command = Command::PathMtu { local, peer, mtu };
     world.controls[0].commands.push(command).expect("there is room");
     world.poll();
 }
 
-fn to_gnb() -> (IpAddr, IpAddr) {
+pub(crate) fn to_gnb() -> (IpAddr, IpAddr) {
     (N3_ADDRESS.into(), GNB.into())
 }
 
@@ -137,7 +137,7 @@ fn paths_over_ipv6_are_narrow_as_well() {
 }
 
 /// A SYN with a size of 1,460.
-fn syn(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
+pub(crate) fn syn(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
     let mut packet = build::tcp(from.into(), to.into(), 7, SYN, &[2, 4, 0x05, 0xb4]).expect("a packet");
     let tuple = IpTuple::parse(&packet, packet.len()).expect("a packet");
     packet[20 + 12] = 0x60;

@@ -1,6 +1,6 @@
 //! What a worker tells of single packets.
 
-use crate::common;
+use crate::{common, path_mtu};
 
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use rtrb::Consumer;
 use rules::image::Farewell;
 use rules::model::{ApplyAction, FarId, FarUpdate, PdrId, PdrUpdate, Precedence};
+use rules::network::Fragmentation;
 use rules::testing::{N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::{
     Command, CopyTerms, CopyTo, MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceSource,
@@ -216,6 +217,21 @@ fn only_what_is_wanted_is_told() {
         drop(told);
         world.poll();
     }
+}
+
+#[test]
+fn what_heeds_paths_that_nobody_else_knows_is_told_so() {
+    let mut world = path_mtu::world(session(), Fragmentation::Inner);
+    let mut told = filtered(&mut world, TraceFilter::default());
+    let opening = path_mtu::syn((REMOTE.octets(), 443), (UE.octets(), 40_000));
+    let mut heeds_paths = |world: &mut World, packet: &[u8]| {
+        world.send(1, packet);
+        one(&mut told).heeds_paths
+    };
+    assert!(!heeds_paths(&mut world, &opening), "no path is known");
+    path_mtu::tell(&mut world, path_mtu::to_gnb(), Some(1400));
+    assert!(heeds_paths(&mut world, &opening));
+    assert!(!heeds_paths(&mut world, &to_ue()), "it opens nothing");
 }
 
 fn end_of(told: &mut Consumer<TraceItem>) -> (usize, Option<TraceEnd>) {

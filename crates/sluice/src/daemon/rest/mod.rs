@@ -6,6 +6,7 @@
 
 mod client;
 mod desk;
+mod parameters;
 mod problem;
 mod query;
 mod routes;

@@ -19,6 +19,7 @@ use super::super::host::HostView;
 use super::super::records::RecordsView;
 use super::super::threads::Published;
 use super::desk::Inquiry;
+use super::parameters::{Conditions, NumberedPage};
 use super::query::{self, Pairs};
 use super::trace;
 use crate::api::{
@@ -174,10 +175,7 @@ async fn paths(State(service): State<Service>) -> Answer<PathList> {
 #[utoipa::path(
     get,
     path = "/v1/routes",
-    params(
-        ("after" = Option<u32>, Query, description = "The `next` of the page before"),
-        ("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "Rows of the page; 100"),
-    ),
+    params(NumberedPage),
     responses(
         (status = 200, body = RouteList),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
@@ -193,10 +191,7 @@ async fn ways(State(service): State<Service>, asked: Asked) -> Answer<RouteList>
 #[utoipa::path(
     get,
     path = "/v1/neighbours",
-    params(
-        ("after" = Option<u32>, Query, description = "The `next` of the page before"),
-        ("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "Rows of the page; 100"),
-    ),
+    params(NumberedPage),
     responses(
         (status = 200, body = NeighbourList),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
@@ -212,10 +207,7 @@ async fn neighbours(State(service): State<Service>, asked: Asked) -> Answer<Neig
 #[utoipa::path(
     get,
     path = "/v1/associations",
-    params(
-        ("after" = Option<u32>, Query, description = "The `next` of the page before"),
-        ("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "Rows of the page; 100"),
-    ),
+    params(NumberedPage),
     responses(
         (status = 200, body = AssociationList),
         (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
@@ -304,11 +296,7 @@ async fn records(State(service): State<Service>) -> Answer<RecordsStatus> {
     get,
     path = "/v1/trace",
     params(
-        ("ue" = Option<String>, Query, description = "From or for this address, or of the session that has it", example = "10.45.0.2"),
-        ("teid" = Option<String>, Query, description = "In the tunnel with this TEID, as it comes or as it leaves; decimal or hexadecimal"),
-        ("seid" = Option<String>, Query, description = "Of the session with this local SEID, decimal or hexadecimal"),
-        ("flow" = Option<String>, Query, description = "Of this flow, in either direction", example = "tcp,10.45.0.2:4000,192.0.2.1:443"),
-        ("port" = Option<String>, Query, description = "In or out by the port with this name"),
+        Conditions,
         ("count" = Option<u64>, Query, minimum = 1, maximum = 1_000_000, description = "Packets at most; 100"),
         ("seconds" = Option<u64>, Query, minimum = 1, maximum = 3_600, description = "Seconds at most; 60"),
         ("rate" = Option<u32>, Query, minimum = 1, maximum = 10_000, description = "Packets a second of each worker at most; 1000"),
@@ -344,11 +332,7 @@ const TOO_MANY: &str = "as many traces and mirrors as there may be are under way
     post,
     path = "/v1/mirror",
     params(
-        ("ue" = Option<String>, Query, description = "From or for this address, or of the session that has it", example = "10.45.0.2"),
-        ("teid" = Option<String>, Query, description = "In the tunnel with this TEID, as it comes or as it leaves; decimal or hexadecimal"),
-        ("seid" = Option<String>, Query, description = "Of the session with this local SEID, decimal or hexadecimal"),
-        ("flow" = Option<String>, Query, description = "Of this flow, in either direction", example = "tcp,10.45.0.2:4000,192.0.2.1:443"),
-        ("port" = Option<String>, Query, description = "In or out by the port with this name"),
+        Conditions,
         ("to_port" = Option<String>, Query, description = "Copies go to this port as they are"),
         ("to_gre" = Option<String>, Query, description = "Copies go to this address in GRE"),
         ("key" = Option<u32>, Query, description = "GRE's key; without it there is none"),

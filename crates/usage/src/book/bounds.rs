@@ -1,0 +1,132 @@
+//! The bounds of counters: how far each may count until the worker is to say so, and which of them it was told.
+
+use flow::{Bounds, Nanos, Reached};
+use rules::image::Counter;
+use rules::model::{Urr, UrrId};
+
+use super::UsageBook;
+use crate::Moment;
+use crate::account::{Account, Acting, bounds_of};
+use crate::machine::{Machine, Renewed};
+
+/// The bounds of counters by their slots: of each URR that of octets, then of each that has one that of events.
+fn by_slot(urrs: &[Urr], bounds: Vec<(Bounds, Bounds)>) -> Vec<Bounds> {
+    let events = urrs.iter().zip(&bounds).filter(|(urr, _)| urr.counts_events());
+    let events: Vec<Bounds> = events.map(|(_, (_, events))| *events).collect();
+    bounds
+        .into_iter()
+        .map(|(octets, _)| octets)
+        .chain(events)
+        .collect()
+}
+
+/// Each URR with the bounds of its counter of octets and of that of events, of bounds by slot; none where there are none.
+pub(super) fn by_urr<'a>(
+    urrs: &'a [Urr],
+    bounds: &'a [Bounds],
+) -> impl Iterator<Item = (&'a Urr, Option<(Bounds, Bounds)>)> {
+    let mut events = bounds.iter().skip(urrs.len()).copied();
+    urrs.iter().zip(0..).map(move |(urr, slot)| {
+        let of_events = match urr.counts_events() {
+            true => events.next().unwrap_or_default(),
+            false => Bounds::NONE,
+        };
+        (urr, bounds.get::<usize>(slot).map(|octets| (*octets, of_events)))
+    })
+}
+
+impl UsageBook {
+    /// The bounds of the counters of `urrs`, by slot; none at all where no URR does anything by itself.
+    pub fn bounds(&self, urrs: &[Urr]) -> Vec<Bounds> {
+        if !self.acts() {
+            return Vec::new();
+        }
+        let bounds = |urr: &Urr| self.account(urr.id).map(|account| account.bounds(urr));
+        let all = urrs.iter().map(|urr| bounds(urr).unwrap_or_default());
+        by_slot(urrs, all.collect())
+    }
+
+    /// The bounds that [`follow`](Self::follow) would lead to.
+    pub fn preview(&self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) -> Vec<Bounds> {
+        if !urrs.iter().any(Machine::is_needed) {
+            return Vec::new();
+        }
+        let bounds = urrs.iter().map(|urr| self.preview_one(now.into(), urr, renewed));
+        by_slot(urrs, bounds.collect())
+    }
+
+    /// The same of one URR, without an account that is thrown away.
+    fn preview_one(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> (Bounds, Bounds) {
+        if !Machine::is_needed(urr) {
+            return (Bounds::NONE, Bounds::NONE);
+        }
+        let account = self.account(urr.id);
+        let known = account.as_ref().map(|account| account.standing(urr.unit()));
+        let mut standing = known.unwrap_or_else(|| Account::default().standing(urr.unit()));
+        let machine = match account.and_then(|account| account.acting) {
+            None => Machine::begin(urr, now, self.setting()),
+            Some(Acting { mut machine, .. }) => {
+                let new = renewed.iter().find(|(id, _)| *id == urr.id);
+                let what = new.map_or(Renewed::default(), |(_, what)| *what);
+                machine.renew(urr, what, now, self.setting());
+                machine
+            }
+        };
+        if !urr.counts_events() {
+            (standing.reported.events, standing.carried.events) = (0, 0);
+        }
+        bounds_of(&machine, urr, &standing)
+    }
+
+    /// The worker was told these bounds of `urrs`, by slot.
+    pub fn told(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
+        for (urr, bounds) in by_urr(urrs, bounds) {
+            if let Some(bounds) = bounds {
+                self.tell(urr.id, bounds);
+            }
+        }
+    }
+
+    fn tell(&mut self, urr: UrrId, bounds: (Bounds, Bounds)) {
+        self.change(urr, |account| {
+            if let Some(acting) = &mut account.acting {
+                acting.told = Some(bounds);
+            }
+        });
+    }
+
+    /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
+    /// last, or if all are to be set again. They count as told then. `urrs` are those that were followed last.
+    pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
+        let is_told = |urr: &Urr| self.account(urr.id).is_none_or(|account| account.is_told(urr));
+        if self.is_told && !again {
+            debug_assert!(urrs.iter().all(is_told), "an account has changed since");
+            return Vec::new();
+        }
+        if !again && urrs.iter().all(is_told) {
+            self.is_told = true;
+            return Vec::new();
+        }
+        let wanted = |urr: &Urr| {
+            let account = self.account(urr.id).filter(|account| account.acting.is_some())?;
+            Some((urr.id, urr.counts_events(), account.bounds(urr)))
+        };
+        let wanted: Vec<_> = urrs.iter().filter_map(wanted).collect();
+        for (urr, _, bounds) in &wanted {
+            self.tell(*urr, *bounds);
+        }
+        let counters = |(urr, counts_events, (octets, events)): (UrrId, bool, (Bounds, Bounds))| {
+            let events = counts_events.then_some((Counter::Events(urr), events));
+            core::iter::once((Counter::Volume(urr), octets)).chain(events)
+        };
+        wanted.into_iter().flat_map(counters).collect()
+    }
+
+    /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops
+    /// for it.
+    pub fn knows_stop(&self, urr: UrrId, reached: Reached) -> bool {
+        let acting = self.account(urr).and_then(|account| account.acting);
+        let Reached { limits, knocked, .. } = reached;
+        acting.is_none_or(|acting| !knocked && limits != 0 && acting.machine.exhausted.0 != 0)
+    }
+}
