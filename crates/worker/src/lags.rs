@@ -4,7 +4,7 @@
 //! A packet's member follows from its user packet's addresses and ports, so that packets of a flow keep their order. There
 //! are 64 paths; when a member goes, its paths are dealt out to the others, and theirs stay where they are.
 
-use flow::{FlowKey4, FlowKey6, PortId};
+use flow::{FlowKey4, FlowKey6, PortId, prefetch};
 use packet::PacketBuf;
 use packet::eth::ether_type;
 use rules::network::multipath::{PATHS, next_of};
@@ -125,8 +125,13 @@ impl Lags {
         if lag.collecting >> place & 1 == 0 {
             return;
         }
+        if !lag.ports.lacp {
+            return burst.iter_mut().for_each(|buf| buf.set_ingress(lag.ports.port));
+        }
+        // Nobody has read them yet, and each would be waited for.
+        burst.iter().for_each(|buf| prefetch::read(buf.data()));
         for buf in burst {
-            if !(lag.ports.lacp && is_slow(buf.data())) {
+            if !is_slow(buf.data()) {
                 buf.set_ingress(lag.ports.port);
             }
         }
