@@ -83,7 +83,7 @@ def sizes_lab(request):
     lab = Lab(os.environ["SLUICE"], request.param, configuration=SIZES_CONFIGURATION)
 
     def prepare():
-        lab.ran.run(f"ip addr add {GNB6}/64 dev ran0 nodad")
+        lab.ran.add_address(f"{GNB6}/64", "ran0")
         lab.associate()
     yield from serve(request, lab, prepare)
 

@@ -128,6 +128,16 @@ class Namespace:
     def run(self, command, check=True):
         return sh(f"ip netns exec {self.name} {command}", check)
 
+    def add_address(self, address, link):
+        """An address with its prefix length, on a link that is up. Of an IPv6 address the kernel does the rest later;
+        until then it takes nothing for it."""
+        interface = ipaddress.ip_interface(address)
+        if interface.version == 4:
+            return self.run(f"ip addr add {address} dev {link}")
+        self.run(f"ip addr add {address} dev {link} nodad")
+        local = lambda: f"local {interface.ip} " in self.run(f"ip -6 route show table local dev {link}").stdout
+        eventually(local, f"{address} on {link} is usable")
+
     def popen(self, *command, **options):
         return subprocess.Popen(["ip", "netns", "exec", self.name, *command], **options)
 
@@ -224,16 +234,16 @@ class Lab:
         # Answers that the kernel cuts in pieces are cut before they are captured, not behind.
         self.upf.run("ethtool -K lo tx-udp-segmentation off")
         for address in (GNB, OTHER_GNB, SMF_GTPU):
-            self.ran.run(f"ip addr add {address}/24 dev ran0")
-        self.dn.run(f"ip addr add {DN}/24 dev dn0")
-        self.dn.run(f"ip addr add {DN6}/64 dev dn0 nodad")
+            self.ran.add_address(f"{address}/24", "ran0")
+        self.dn.add_address(f"{DN}/24", "dn0")
+        self.dn.add_address(f"{DN6}/64", "dn0")
         self.dn.run(f"ip route add {UE_POOL} via {N6}")
         self.dn.run(f"ip route add {UE_POOL6} via {N6_6}")
 
     def add_oai(self):
         """Addresses and routes of OAI's gNB and server."""
-        self.ran.run(f"ip addr add {OAI_GNB}/24 dev ran1")
-        self.dn.run(f"ip addr add {OAI_DN}/24 dev dn1")
+        self.ran.add_address(f"{OAI_GNB}/24", "ran1")
+        self.dn.add_address(f"{OAI_DN}/24", "dn1")
         self.dn.run(f"ip route add {OAI_POOL} via {OAI_N6}")
 
     def _capture(self):
@@ -376,10 +386,9 @@ class Ue:
         with lab.ue.entered():
             self.tun = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
             fcntl.ioctl(self.tun, self.TUNSETIFF, struct.pack("16sH", b"ue0", self.IFF_TUN_NO_PI))
-        for address in addresses:
-            nodad = " nodad" if ipaddress.ip_interface(address).version == 6 else ""
-            lab.ue.run(f"ip addr add {address} dev ue0{nodad}")
         lab.ue.run(f"ip link set ue0 up mtu {mtu}")
+        for address in addresses:
+            lab.ue.add_address(address, "ue0")
         lab.ue.run("ip route add default dev ue0")
         lab.ue.run("ip -6 route add default dev ue0")
         self.stop = threading.Event()

@@ -42,15 +42,16 @@ class NetworkLab(Lab):
 
     def _wire(self):
         super()._wire()
-        self.ran.run(f"ip addr add {GNB6}/64 dev ran0 nodad")
+        self.ran.add_address(f"{GNB6}/64", "ran0")
         self.net = self._namespace("net")
         self.dn.run(f"ip link add net0 type veth peer name net1 netns {self.net.name}")
-        for namespace, link, v4, v6 in ((self.dn, "net0", "198.51.100.1", "2001:db8:51::1"),
-                                        (self.net, "net1", SERVER, SERVER6)):
+        ends = ((self.dn, "net0", "198.51.100.1", "2001:db8:51::1"), (self.net, "net1", SERVER, SERVER6))
+        for namespace, link, _, _ in ends:
             namespace.run(f"ethtool -K {link} tx off gro off gso off tso off")
             namespace.run(f"ip link set {link} up")
-            namespace.run(f"ip addr add {v4}/24 dev {link}")
-            namespace.run(f"ip addr add {v6}/64 dev {link} nodad")
+        for namespace, link, v4, v6 in ends:
+            namespace.add_address(f"{v4}/24", link)
+            namespace.add_address(f"{v6}/64", link)
         # The server does not know how little goes through there, so that it offers UEs more.
         self.dn.run(f"ip route replace 198.51.100.0/24 dev net0 mtu lock {SERVER_MTU}")
         self.dn.run(f"ip route replace 2001:db8:51::/64 dev net0 metric 1 mtu lock {SERVER_MTU}")
