@@ -1,17 +1,29 @@
 //! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
 //!
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
-//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. The duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
+//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. The
+//! duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
 
 use flow::PortId;
 use packet::PacketBuf;
 use packet::buf::copy_of;
+use packet::split::Split;
 
 use crate::batch::Batch;
 use crate::io::{Ingress, Io};
+use crate::split::Splits;
 use crate::stats::Stats;
 use crate::together::together;
 use crate::tx::Outgoing;
+
+/// A packet of our own, made of another.
+pub(crate) struct Made<B> {
+    pub packet: B,
+    /// The port that it leaves by.
+    pub port: PortId,
+    /// How it is cut up, if it leaves in fragments.
+    pub order: Option<Split>,
+}
 
 /// The copies of one burst.
 pub(crate) struct Mirrors<B> {
@@ -19,7 +31,7 @@ pub(crate) struct Mirrors<B> {
     pub wanted: Batch<(u8, PortId)>,
     copies: Batch<(PortId, B)>,
     /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
-    duplicates: Batch<(PortId, B)>,
+    duplicates: Batch<Made<B>>,
 }
 
 impl<B: PacketBuf + Ingress> Mirrors<B> {
@@ -45,7 +57,7 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     }
 
     /// Takes a duplicate, or notes that there was none to be had.
-    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<(PortId, B)>) {
+    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<Made<B>>) {
         if duplicate.is_some_and(|duplicate| self.duplicates.push(duplicate).is_ok()) {
             stats.duplicated += 1;
             stats.originated += 1;
@@ -55,8 +67,9 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     }
 
     /// Takes what the sender of a packet is told, which has that packet's ingress.
-    pub fn tell(&mut self, stats: &mut Stats, told: (PortId, B)) {
-        if self.duplicates.push(told).is_ok() {
+    pub fn tell(&mut self, stats: &mut Stats, (port, packet): (PortId, B)) {
+        let order = None;
+        if self.duplicates.push(Made { packet, port, order }).is_ok() {
             stats.icmp_errors += 1;
             stats.originated += 1;
         }
@@ -69,17 +82,33 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
 
     /// Sends the copies. What finds no room is dropped and counted like any packet.
     #[cold]
-    pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, outgoing: &mut Outgoing<B>) {
+    pub fn send<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        outgoing: &mut Outgoing<B>,
+        splits: &mut Splits<B>,
+    ) {
         for (port, mut copy) in self.copies.drain() {
             match together(io, port, &mut copy) {
                 Ok(()) => drop(outgoing.send(io, stats, port, copy)),
                 Err(reason) => outgoing.give_up_one(io, stats, copy, reason),
             }
         }
-        for (port, mut duplicate) in self.duplicates.drain() {
-            match together(io, port, &mut duplicate) {
-                Ok(()) => outgoing.send_on(io, stats, port, duplicate),
-                Err(reason) => outgoing.give_up_one(io, stats, duplicate, reason),
+        for Made {
+            mut packet,
+            port,
+            order,
+        } in self.duplicates.drain()
+        {
+            // To ourselves there is no link, and so nothing too long.
+            if let Some(order) = order.filter(|_| port.lap() == 0) {
+                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                continue;
+            }
+            match together(io, port, &mut packet) {
+                Ok(()) => outgoing.send_on(io, stats, port, packet),
+                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
             }
         }
         outgoing.flush(io, stats);

@@ -488,8 +488,8 @@ impl<I: Io> Worker<I> {
             self.tell_of_refused(now);
         }
         if !self.mirrors.is_empty() {
-            self.mirrors
-                .send(&mut self.io, &mut self.stats, &mut self.outgoing);
+            let (io, stats) = (&mut self.io, &mut self.stats);
+            self.mirrors.send(io, stats, &mut self.outgoing, &mut self.splits);
         }
         self.lap(Stage::Tx, packets, &mut clock);
         self.slow.share.earn(clock.wrapping_sub(begun));
