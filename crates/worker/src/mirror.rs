@@ -11,6 +11,7 @@ use packet::split::Split;
 
 use crate::batch::Batch;
 use crate::io::{Ingress, Io};
+use crate::lags::Lags;
 use crate::split::Splits;
 use crate::stats::Stats;
 use crate::together::together;
@@ -87,9 +88,10 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         io: &mut I,
         stats: &mut Stats,
         outgoing: &mut Outgoing<B>,
-        splits: &mut Splits<B>,
+        (lags, splits): (&Lags, &mut Splits<B>),
     ) {
         for (port, mut copy) in self.copies.drain() {
+            let port = lags.way(port, &copy);
             match together(io, port, &mut copy) {
                 Ok(()) => drop(outgoing.send(io, stats, port, copy)),
                 Err(reason) => outgoing.give_up_one(io, stats, copy, reason),
@@ -101,6 +103,7 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
             order,
         } in self.duplicates.drain()
         {
+            let port = lags.way(port, &packet);
             // To ourselves there is no link, and so nothing too long.
             if let Some(order) = order.filter(|_| port.lap() == 0) {
                 outgoing.send_split(io, stats, (port, packet), (order, splits));

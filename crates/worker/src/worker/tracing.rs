@@ -143,7 +143,7 @@ impl<I: Io> Worker<I> {
                 Some((port, copy)) => {
                     self.stats.mirrored += 1;
                     self.stats.originated += 1;
-                    self.outgoing.send(&mut self.io, &mut self.stats, port, copy);
+                    self.send_own(port, copy);
                 }
                 None => {
                     self.stats.mirrors_lost += 1;
