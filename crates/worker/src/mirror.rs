@@ -1,7 +1,8 @@
 //! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
 //!
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
-//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. The
+//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. A packet
+//! that leaves in fragments is copied whole, and the copy cut up as it is, so that the mirror gets the same fragments. The
 //! duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
 
 use flow::PortId;
@@ -30,7 +31,7 @@ pub(crate) struct Made<B> {
 pub(crate) struct Mirrors<B> {
     /// Places in the burst, and the ports that are to get copies.
     pub wanted: Batch<(u8, PortId)>,
-    copies: Batch<(PortId, B)>,
+    copies: Batch<Made<B>>,
     /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
     duplicates: Batch<Made<B>>,
 }
@@ -45,11 +46,18 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         }
     }
 
-    /// Copies a packet that is ready to be sent.
+    /// Copies a packet that is ready to be sent, in fragments if there is an `order` for it.
     #[cold]
-    pub fn copy<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, packet: &B, port: PortId) {
+    pub fn copy<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (packet, order): (&B, Option<Split>),
+        port: PortId,
+    ) {
         let copy = copy_of(packet, &mut || io.alloc());
-        if copy.is_some_and(|copy| self.copies.push((port, copy)).is_ok()) {
+        let made = |packet| Made { packet, port, order };
+        if copy.is_some_and(|copy| self.copies.push(made(copy)).is_ok()) {
             stats.mirrored += 1;
             stats.originated += 1;
         } else {
@@ -90,11 +98,20 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         outgoing: &mut Outgoing<B>,
         (lags, splits): (&Lags, &mut Splits<B>),
     ) {
-        for (port, mut copy) in self.copies.drain() {
-            let port = lags.way(port, &copy);
-            match together(io, port, &mut copy) {
-                Ok(()) => drop(outgoing.send(io, stats, port, copy)),
-                Err(reason) => outgoing.give_up_one(io, stats, copy, reason),
+        for Made {
+            mut packet,
+            port,
+            order,
+        } in self.copies.drain()
+        {
+            let port = lags.way(port, &packet);
+            if let Some(order) = order {
+                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                continue;
+            }
+            match together(io, port, &mut packet) {
+                Ok(()) => drop(outgoing.send(io, stats, port, packet)),
+                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
             }
         }
         for Made {

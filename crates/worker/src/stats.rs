@@ -192,7 +192,8 @@ pub struct Stats {
     pub duplicates_lost: u64,
     /// ICMP errors to the senders of user packets that do not go on; they count in `originated`, too.
     pub icmp_errors: u64,
-    /// Packets that were longer than their way out allows, and left in fragments; duplicates, too.
+    /// Packets that were longer than their way out allows, and left in fragments; duplicates and copies for mirrors,
+    /// too.
     pub fragmented: u64,
     /// The fragments of those behind the first; they count in `originated`, too.
     pub fragments_made: u64,

@@ -8,6 +8,7 @@ use flow::{Forward, PackedForward};
 use packet::PacketBuf;
 use packet::buf::copy_behind;
 use packet::gtpu::MessageType;
+use packet::split::Split;
 use rules::image::Copies;
 
 use crate::descriptor::Fate;
@@ -26,9 +27,10 @@ impl<I: Io> Worker<I> {
         for number in 0..self.mirrors.wanted.len() {
             let (place, port) = self.mirrors.wanted[number];
             let place = usize::from(place);
+            let order = self.order_of(place);
+            let (io, stats) = (&mut self.io, &mut self.stats);
             if port != Forward::COPIES {
-                self.mirrors
-                    .copy(&mut self.io, &mut self.stats, &self.burst[place], port);
+                self.mirrors.copy(io, stats, (&self.burst[place], order), port);
                 continue;
             }
             let Some(Copies { mirror, duplicate }) = self.copies_of(place) else {
@@ -36,8 +38,8 @@ impl<I: Io> Worker<I> {
             };
             let is_sent = matches!(self.descriptors[place].fate, Fate::Send(_));
             if let Some(port) = mirror.filter(|_| is_sent) {
-                self.mirrors
-                    .copy(&mut self.io, &mut self.stats, &self.burst[place], port);
+                let (io, stats) = (&mut self.io, &mut self.stats);
+                self.mirrors.copy(io, stats, (&self.burst[place], order), port);
             }
             if !self.burst[place].ingress().has_waited() {
                 let duplicate = self.duplicate(place, &duplicate);
@@ -45,6 +47,12 @@ impl<I: Io> Worker<I> {
             }
         }
         self.mirrors.wanted.clear();
+    }
+
+    /// How a packet is cut up that leaves in fragments: to ourselves none does.
+    fn order_of(&self, place: usize) -> Option<Split> {
+        let leaves = matches!(self.descriptors[place].fate, Fate::Send(port) if port.lap() == 0);
+        (leaves && self.splits.has(place)).then(|| self.splits.at(place))
     }
 
     /// What the session of a packet says of its copies.

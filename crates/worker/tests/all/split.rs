@@ -268,6 +268,37 @@ fn a_duplicate_that_may_not_leave_in_fragments_is_lost() {
     world.assert_conserved();
 }
 
+/// The mirror of an instance gets the fragments that leave, to the octet.
+#[test]
+fn a_mirror_gets_what_leaves_in_fragments() {
+    const MIRROR: PortId = PortId(9);
+    for how in [Fragmentation::Inner, Fragmentation::Outer] {
+        let network = testing::network_with(|instance| {
+            instance.fragmentation = how;
+            instance.mirror = (instance.port == PortId(N3_PORT)).then_some(MIRROR);
+        });
+        let mut world = World::with(network, 1, |_| {});
+        world.install(1, session());
+        for packet in [user(false, 4000), user(false, 1200)] {
+            let (sent, copies): (Vec<_>, Vec<_>) = world
+                .send(N6_PORT, &packet)
+                .into_iter()
+                .partition(|(port, _)| *port == PortId(N3_PORT));
+            let frames = |packets: Vec<(PortId, Vec<u8>)>| packets.into_iter().map(|(_, frame)| frame);
+            assert_eq!(sent.len(), if packet.len() == 4000 { 3 } else { 1 });
+            assert!(copies.iter().all(|(port, _)| *port == MIRROR));
+            assert!(frames(sent).eq(frames(copies)));
+        }
+        let stats = world.workers[0].stats();
+        assert_eq!(
+            (stats.mirrored, stats.fragmented, stats.fragments_made),
+            (2, 2, 4)
+        );
+        assert_eq!(counted(&mut world), (2, 5200));
+        world.assert_conserved();
+    }
+}
+
 /// 40 fragmented packets in one burst: more fragments than a burst holds, in order, and other packets among them.
 #[test]
 fn a_burst_of_long_packets_leaves_in_order() {
