@@ -145,7 +145,8 @@ pub enum TracedLookup {
     None,
     /// Its flow's entry.
     Hit {
-        /// It was decided under older rules of those that all sessions share, and so decided again if there was time.
+        /// It was decided under older rules of those that all sessions share, and so decided again if there was time
+        /// ([`TracedFlow::is_put_off`]).
         outdated: bool,
     },
     /// No entry.
@@ -159,6 +160,8 @@ pub enum TracedLookup {
 pub struct TracedFlow {
     /// What was found.
     pub lookup: TracedLookup,
+    /// There was no time to decide an outdated entry again: the packet went by it.
+    pub is_put_off: bool,
     /// The fields of the key of the entry that is there now, and its direction.
     pub entry: Option<(KeyFields, Direction)>,
 }

@@ -288,6 +288,8 @@ impl<I: Io> Worker<I> {
             instance: knows_place.then_some(descriptor.instance),
             flow: TracedFlow {
                 lookup: head.lookup,
+                is_put_off: matches!(head.lookup, TracedLookup::Hit { outdated: true })
+                    && self.slow.has_put_off(place),
                 entry: self.entry_of(place),
             },
             session: self.traced_session(place, direction),
