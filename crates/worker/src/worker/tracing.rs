@@ -36,7 +36,9 @@ impl<I: Io> Worker<I> {
     /// Ends the orders that are over.
     #[cold]
     pub(super) fn tidy_traces(&mut self, now: Nanos) {
-        if self.tracer.as_mut().is_some_and(|tracer| !tracer.tidy(now)) {
+        let (notices, stats) = (&mut self.notices, &mut self.stats);
+        let tracer = self.tracer.as_mut();
+        if tracer.is_some_and(|tracer| !tracer.tidy(notices, stats, now)) {
             self.tracer = None;
         }
     }
