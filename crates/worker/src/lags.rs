@@ -3,15 +3,23 @@
 //!
 //! A packet's member follows from its user packet's addresses and ports, so that packets of a flow keep their order. There
 //! are 64 paths; when a member goes, its paths are dealt out to the others, and theirs stay where they are.
+//!
+//! Messages of our own, and those that a tunnel hands on, have no user packet: their outer addresses and the TEID choose,
+//! or the ports. So End Markers of many tunnels spread over the members. No choice could keep them behind all packets of
+//! their tunnels, whose flows take all members.
 
 use flow::{FlowKey4, FlowKey6, PortId, prefetch};
-use packet::PacketBuf;
-use packet::eth::ether_type;
+use packet::eth::{L2, ether_type};
+use packet::tuple::Fragment;
+use packet::{Addrs, IpFrame, IpTuple, PacketBuf};
 use rules::network::multipath::{PATHS, next_of};
 use transport::lag::LagShare;
 
 use crate::descriptor::{Descriptor, Family, Fate, Keys};
 use crate::io::Ingress;
+
+/// Octets of a UDP datagram before the TEID of its GTP-U message.
+const TEID_AT: usize = packet::udp::HEADER_LEN + 4;
 
 /// What tells flows apart whose packets may take different members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +119,23 @@ impl Lags {
         lag.paths[0]
     }
 
+    /// The LAG that a port is.
+    fn at(&self, port: PortId) -> Option<&Lag> {
+        match self.roles.get(port.index()) {
+            Some(&Role::Lag(lag)) => self.all.get(usize::from(lag)),
+            _ => None,
+        }
+    }
+
+    /// Where a packet of our own to `port` leaves: by a member of a LAG, if one carries.
+    #[inline]
+    pub fn way<B: PacketBuf>(&self, port: PortId, buf: &B) -> PortId {
+        match self.at(port) {
+            Some(lag) => lag.paths[path_of(buf, lag.ports.hash == LagHash::L34)].unwrap_or(port),
+            None => port,
+        }
+    }
+
     /// What came in by `port`, as if it had come in by its LAG. Slow protocols stay the member's own, and what a member
     /// may not take: that has no network instance.
     #[cold]
@@ -140,26 +165,61 @@ impl Lags {
     /// Chooses members for packets that leave by LAGs. What finds none goes to the LAG's own port, which has no queues.
     #[cold]
     #[inline(never)]
-    pub fn distribute(&self, descriptors: &mut [Descriptor], keys: &Keys) {
-        for (place, descriptor) in descriptors.iter_mut().enumerate() {
+    pub fn distribute<B: PacketBuf>(&self, burst: &[B], descriptors: &mut [Descriptor], keys: &Keys) {
+        for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
             let Fate::Send(port) = descriptor.fate else {
                 continue;
             };
-            let Some(&Role::Lag(lag)) = self.roles.get(port.index()) else {
-                continue;
-            };
-            let Some(lag) = self.all.get(usize::from(lag)) else {
+            let Some(lag) = self.at(port) else {
                 continue;
             };
             let ports = lag.ports.hash == LagHash::L34;
             let path = match descriptor.family {
                 Family::V4 => path_v4(&keys.v4[place % crate::BURST], ports),
                 Family::V6 => path_v6(&keys.v6[place % crate::BURST], ports),
-                Family::None => 0,
+                Family::None => path_of(buf, ports),
             };
             if let Some(member) = lag.paths[path] {
                 descriptor.fate = Fate::Send(member);
             }
+        }
+    }
+}
+
+/// The path of a frame without a user packet that keys are known of: by its addresses, and the TEID of a GTP-U message, or
+/// the ports of others if they are wanted. What is no IP takes the first.
+#[cold]
+fn path_of<B: PacketBuf>(buf: &B, ports: bool) -> usize {
+    let frame = buf.data();
+    let ip = L2::parse(frame).and_then(|l2| IpFrame::parse(frame, buf.len(), &l2));
+    let Ok(ip) = ip else { return 0 };
+    let IpTuple {
+        src_port, dst_port, ..
+    } = ip.tuple;
+    let teid = ip.ip_offset() + usize::from(ip.tuple.l4_offset) + TEID_AT;
+    let ends = match frame.get(teid..teid + 4) {
+        Some(&[a, b, c, d]) if ip.may_be_gtpu() => [[a, b], [c, d]].map(u16::from_be_bytes),
+        _ if ports && ip.tuple.fragment == Fragment::None => [src_port, dst_port],
+        _ => [0; 2],
+    };
+    match ip.tuple.addrs {
+        Addrs::V4 { src, dst } => {
+            let key = FlowKey4 {
+                source: src,
+                destination: dst,
+                ports: ends,
+                ..FlowKey4::default()
+            };
+            path_v4(&key, true)
+        }
+        Addrs::V6 { src, dst } => {
+            let key = FlowKey6 {
+                source: src,
+                destination: dst,
+                ports: ends,
+                ..FlowKey6::default()
+            };
+            path_v6(&key, true)
         }
     }
 }
@@ -246,10 +306,11 @@ mod tests {
     fn member_of(lags: &Lags, key: FlowKey4) -> Option<PortId> {
         let mut keys = Keys::new();
         keys.v4[1] = key;
+        let burst = [MemBuf::new(&[]), MemBuf::new(&[])];
         let mut descriptors = [Descriptor::NEW, Descriptor::NEW];
         descriptors[0].fate = Fate::Drop(DropReason::NoRoute);
         (descriptors[1].fate, descriptors[1].family) = (Fate::Send(LAG), Family::V4);
-        lags.distribute(&mut descriptors, &keys);
+        lags.distribute(&burst, &mut descriptors, &keys);
         assert_eq!(descriptors[0].fate, Fate::Drop(DropReason::NoRoute));
         match descriptors[1].fate {
             Fate::Send(port) => Some(port).filter(|port| *port != LAG),
@@ -306,6 +367,37 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert!(all.len() > 30, "{}", all.len());
+    }
+
+    /// A message of a tunnel, in Ethernet.
+    fn message(teid: u32) -> MemBuf {
+        let end = |last| std::net::SocketAddr::new([10, 0, 3, last].into(), 2152);
+        let gtpu = [&[0x30, 254, 0, 0][..], &teid.to_be_bytes()].concat();
+        let packet = packet::build::packet::udp(end(1), end(7), &gtpu).expect("a packet");
+        MemBuf::new(&[&[2; 12][..], &[8, 0], &packet].concat())
+    }
+
+    #[test]
+    fn messages_of_tunnels_are_spread_and_keep_to_their_members() {
+        let mut lags = lags();
+        assert_eq!(lags.way(LAG, &message(1)), LAG, "nobody carries yet");
+        lags.set(LAG, share(7));
+        let ways: Vec<_> = (0..300).map(|teid| lags.way(LAG, &message(teid))).collect();
+        for member in 0..3 {
+            let of_it = ways.iter().filter(|way| **way == PortId(member)).count();
+            assert!((60..140).contains(&of_it), "member {member}: {of_it} of 300");
+        }
+        // What a tunnel hands on goes as what we make for it.
+        for (teid, way) in (0..).zip(&ways) {
+            let mut descriptors = [Descriptor::NEW];
+            descriptors[0].fate = Fate::Send(LAG);
+            lags.distribute(&[message(teid)], &mut descriptors, &Keys::new());
+            assert_eq!(descriptors[0].fate, Fate::Send(*way));
+        }
+        assert_eq!(lags.way(PortId(4), &message(1)), PortId(4), "a port of its own");
+        assert_eq!(lags.way(PortId(1), &message(1)), PortId(1), "a member");
+        assert_eq!(lags.way(LAG, &MemBuf::new(&[2; 60])), PortId(0), "no IP");
+        assert_eq!(lags.way(LAG, &MemBuf::new(&[])), PortId(0));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use rules::seldom::Seldom;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, Heard};
 
-use crate::trace::TraceOrder;
+use crate::trace::{TraceItem, TraceOrder};
 
 /// What Control tells a worker.
 #[derive(Debug)]
@@ -334,6 +334,11 @@ pub enum Event {
     /// Somebody told that a GTP-U packet of ours was too long for the way to its peer (RFC 1191, RFC 8201). Whether it is
     /// so is not known.
     TooBig(TooBig),
+    /// An order to tell of packets is over.
+    TraceOver {
+        /// The worker's end of the order's ring, in which lies what nobody has read: for Control to free.
+        ring: Producer<TraceItem>,
+    },
     /// A peer answered an Echo Request (TS 29.281 §7.2.2).
     EchoResponse {
         /// The peer.

@@ -1,25 +1,39 @@
 //! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
 //!
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
-//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. The duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
+//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. A packet
+//! that leaves in fragments is copied whole, and the copy cut up as it is, so that the mirror gets the same fragments. The
+//! duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
 
 use flow::PortId;
 use packet::PacketBuf;
 use packet::buf::copy_of;
+use packet::split::Split;
 
 use crate::batch::Batch;
 use crate::io::{Ingress, Io};
+use crate::lags::Lags;
+use crate::split::Splits;
 use crate::stats::Stats;
 use crate::together::together;
 use crate::tx::Outgoing;
+
+/// A packet of our own, made of another.
+pub(crate) struct Made<B> {
+    pub packet: B,
+    /// The port that it leaves by.
+    pub port: PortId,
+    /// How it is cut up, if it leaves in fragments.
+    pub order: Option<Split>,
+}
 
 /// The copies of one burst.
 pub(crate) struct Mirrors<B> {
     /// Places in the burst, and the ports that are to get copies.
     pub wanted: Batch<(u8, PortId)>,
-    copies: Batch<(PortId, B)>,
+    copies: Batch<Made<B>>,
     /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
-    duplicates: Batch<(PortId, B)>,
+    duplicates: Batch<Made<B>>,
 }
 
 impl<B: PacketBuf + Ingress> Mirrors<B> {
@@ -32,11 +46,18 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         }
     }
 
-    /// Copies a packet that is ready to be sent.
+    /// Copies a packet that is ready to be sent, in fragments if there is an `order` for it.
     #[cold]
-    pub fn copy<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, packet: &B, port: PortId) {
+    pub fn copy<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (packet, order): (&B, Option<Split>),
+        port: PortId,
+    ) {
         let copy = copy_of(packet, &mut || io.alloc());
-        if copy.is_some_and(|copy| self.copies.push((port, copy)).is_ok()) {
+        let made = |packet| Made { packet, port, order };
+        if copy.is_some_and(|copy| self.copies.push(made(copy)).is_ok()) {
             stats.mirrored += 1;
             stats.originated += 1;
         } else {
@@ -45,7 +66,7 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     }
 
     /// Takes a duplicate, or notes that there was none to be had.
-    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<(PortId, B)>) {
+    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<Made<B>>) {
         if duplicate.is_some_and(|duplicate| self.duplicates.push(duplicate).is_ok()) {
             stats.duplicated += 1;
             stats.originated += 1;
@@ -55,8 +76,9 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     }
 
     /// Takes what the sender of a packet is told, which has that packet's ingress.
-    pub fn tell(&mut self, stats: &mut Stats, told: (PortId, B)) {
-        if self.duplicates.push(told).is_ok() {
+    pub fn tell(&mut self, stats: &mut Stats, (port, packet): (PortId, B)) {
+        let order = None;
+        if self.duplicates.push(Made { packet, port, order }).is_ok() {
             stats.icmp_errors += 1;
             stats.originated += 1;
         }
@@ -69,17 +91,44 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
 
     /// Sends the copies. What finds no room is dropped and counted like any packet.
     #[cold]
-    pub fn send<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, outgoing: &mut Outgoing<B>) {
-        for (port, mut copy) in self.copies.drain() {
-            match together(io, port, &mut copy) {
-                Ok(()) => drop(outgoing.send(io, stats, port, copy)),
-                Err(reason) => outgoing.give_up_one(io, stats, copy, reason),
+    pub fn send<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        outgoing: &mut Outgoing<B>,
+        (lags, splits): (&Lags, &mut Splits<B>),
+    ) {
+        for Made {
+            mut packet,
+            port,
+            order,
+        } in self.copies.drain()
+        {
+            let port = lags.way(port, &packet);
+            if let Some(order) = order {
+                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                continue;
+            }
+            match together(io, port, &mut packet) {
+                Ok(()) => drop(outgoing.send(io, stats, port, packet)),
+                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
             }
         }
-        for (port, mut duplicate) in self.duplicates.drain() {
-            match together(io, port, &mut duplicate) {
-                Ok(()) => outgoing.send_on(io, stats, port, duplicate),
-                Err(reason) => outgoing.give_up_one(io, stats, duplicate, reason),
+        for Made {
+            mut packet,
+            port,
+            order,
+        } in self.duplicates.drain()
+        {
+            let port = lags.way(port, &packet);
+            // To ourselves there is no link, and so nothing too long.
+            if let Some(order) = order.filter(|_| port.lap() == 0) {
+                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                continue;
+            }
+            match together(io, port, &mut packet) {
+                Ok(()) => outgoing.send_on(io, stats, port, packet),
+                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
             }
         }
         outgoing.flush(io, stats);

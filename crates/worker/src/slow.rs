@@ -46,6 +46,8 @@ pub(crate) struct SlowPath {
     /// Fragments behind the first follow it; else they are packets with ports 0.
     follows_fragments: bool,
     wanted: [Wanted; BURST],
+    /// Packets of the last burst that went by a verdict of an older snapshot, for want of a place: bit n is place n.
+    put_off: u64,
 }
 
 /// A packet that wants a decision.
@@ -113,7 +115,14 @@ impl SlowPath {
                 turn: Turn::NONE,
                 session: SessionIndex(0),
             }; BURST],
+            put_off: 0,
         }
+    }
+
+    /// Whether the packet at `place` of the last burst went by a verdict of an older snapshot.
+    #[cold]
+    pub fn has_put_off(&self, place: usize) -> bool {
+        self.put_off >> (place % BURST) & 1 == 1
     }
 
     /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was. `hits`
@@ -127,6 +136,7 @@ impl SlowPath {
     ) -> usize {
         let places = self.share.places(burst.descriptors.len(), hits, now);
         let mut count = self.collect(burst);
+        self.put_off = 0;
         if count > places {
             count = self.sift(tables.stats, burst, count, places);
         }
@@ -207,7 +217,12 @@ impl SlowPath {
     /// Keeps so many of them, before anything is looked for. What has a verdict is not dropped.
     #[cold]
     fn sift<B>(&mut self, stats: &mut Stats, burst: &mut Burst<'_, B>, count: usize, places: usize) -> usize {
-        let Self { sieve, wanted, .. } = self;
+        let Self {
+            sieve,
+            wanted,
+            put_off,
+            ..
+        } = self;
         let wanted = &mut wanted[..count.min(BURST)];
         let mut turns = [(Turn::NONE, 0); BURST];
         for (turn, wanted) in turns.iter_mut().zip(wanted.iter()) {
@@ -224,11 +239,8 @@ impl SlowPath {
                 wanted[kept].place = place;
                 kept += 1;
             } else {
-                refuse(
-                    stats,
-                    &mut burst.descriptors[usize::from(place)],
-                    turns[number].0.class,
-                );
+                let descriptor = &mut burst.descriptors[usize::from(place)];
+                *put_off |= refuse(stats, (place, descriptor), turns[number].0.class);
             }
         }
         sieve.finish();
@@ -260,7 +272,12 @@ impl SlowPath {
 
     /// Deals the budgets out, and keeps the packets that got a place. What has a verdict is not dropped.
     fn admit<B>(&mut self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, count: usize) -> usize {
-        let Self { rounds, wanted, .. } = self;
+        let Self {
+            rounds,
+            wanted,
+            put_off,
+            ..
+        } = self;
         for wanted in &mut wanted[..count] {
             let descriptor = &burst.descriptors[usize::from(wanted.place)];
             if let Some(account) = tables.sessions.account_mut(wanted.session) {
@@ -281,11 +298,8 @@ impl SlowPath {
                 prefetch(tables.sessions, session, descriptor.side);
                 continue;
             }
-            refuse(
-                tables.stats,
-                &mut burst.descriptors[usize::from(place)],
-                turn.class,
-            );
+            let descriptor = &mut burst.descriptors[usize::from(place)];
+            *put_off |= refuse(tables.stats, (place, descriptor), turn.class);
         }
         rounds.finish();
         kept
@@ -379,13 +393,15 @@ fn class(descriptor: &Descriptor) -> Class {
     }
 }
 
-/// There is no place for a packet: it goes by the verdict that it has, or no further.
+/// There is no place for a packet: it goes by the verdict that it has, which its bit tells, or no further.
 #[inline]
-fn refuse(stats: &mut Stats, descriptor: &mut Descriptor, class: Class) {
+fn refuse(stats: &mut Stats, (place, descriptor): (u8, &mut Descriptor), class: Class) -> u64 {
     if descriptor.verdict.is_some() {
         stats.revalidations_put_off += 1;
+        1 << (usize::from(place) % BURST)
     } else {
         descriptor.fate = Fate::Drop(over_budget(class));
+        0
     }
 }
 

@@ -2,6 +2,9 @@
 //!
 //! A packet is metered, counted and given its headers as a whole; only then is it cut up ([`packet::split`]), so that it
 //! counts once, as it came. If one of its fragments finds no room or no buffer, it has not left, and counts not at all.
+//!
+//! Duplicates (DUPL) that are too long leave in fragments of the tunnel's packet, unless the instance allows none: their
+//! receiver gets the user packet whole, as it was, and no user is told of them.
 
 use packet::eth::L2;
 use packet::split::{MOST, Split, split};
@@ -26,7 +29,7 @@ pub(crate) struct Wish {
 
 /// Packets of a burst that are to leave in fragments, and what it takes.
 pub(crate) struct Splits<B> {
-    wishes: [Wish; BURST],
+    orders: [Split; BURST],
     /// Bit n is place n.
     wanted: u64,
     /// Identifications of outer packets: workers take turns, so that no two give the same at once.
@@ -39,13 +42,14 @@ pub(crate) struct Splits<B> {
 impl<B: PacketBuf> Splits<B> {
     /// For worker `me` of `workers`.
     pub fn new((me, workers): (u16, u16)) -> Self {
-        let wish = Wish {
+        let order = Split {
+            l3: 0,
             outer: 0,
             mtu: 0,
-            how: Fragmentation::Never,
+            id: None,
         };
         Self {
-            wishes: [wish; BURST],
+            orders: [order; BURST],
             wanted: 0,
             next_id: me.into(),
             step: workers.max(1).into(),
@@ -60,10 +64,36 @@ impl<B: PacketBuf> Splits<B> {
         let may = packet.get(6).is_some_and(|flags| flags & DONT_FRAGMENT == 0);
         let wanted = is_v4 && may && wish.how != Fragmentation::Never;
         if wanted {
-            self.wishes[place % BURST] = wish;
+            self.orders[place % BURST] = self.order(wish);
             self.wanted |= 1 << (place % BURST);
         }
         wanted
+    }
+
+    /// How a duplicate is cut up that is too long for its way, whatever the user packet in it says: it has left its sender
+    /// behind. `None` where nothing is to leave in fragments.
+    #[cold]
+    pub fn of_duplicate(&mut self, wish: Wish) -> Option<Split> {
+        (wish.how != Fragmentation::Never).then(|| {
+            self.order(Wish {
+                how: Fragmentation::Outer,
+                ..wish
+            })
+        })
+    }
+
+    /// What is to be done to a packet, but for where its headers begin.
+    fn order(&mut self, wish: Wish) -> Split {
+        let inner = wish.how != Fragmentation::Outer;
+        let is_outer = wish.outer > 0 && !inner;
+        let id = is_outer.then_some(self.next_id);
+        self.next_id = self.next_id.wrapping_add(if is_outer { self.step } else { 0 });
+        Split {
+            l3: 0,
+            outer: if inner { wish.outer.into() } else { 0 },
+            mtu: wish.mtu.into(),
+            id,
+        }
     }
 
     /// The packet at `place` takes another way than was thought.
@@ -98,27 +128,24 @@ impl<B: PacketBuf> Splits<B> {
         self.wanted = 0;
     }
 
-    /// Cuts up the packet at `place`, which has its headers: it becomes the first fragment, and the others are given.
+    /// How the packet at `place` is cut up, which [goes in fragments](Self::has).
+    #[cold]
+    pub fn at(&self, place: usize) -> Split {
+        self.orders[place % BURST]
+    }
+
+    /// Cuts up a packet that has its headers: it becomes the first fragment, and the others are given.
     ///
     /// # Errors
     /// As [`split`].
     pub fn cut(
         &mut self,
-        place: usize,
+        order: Split,
         whole: &mut B,
         alloc: impl FnMut() -> Option<B>,
     ) -> Result<std::vec::Drain<'_, B>, DropReason> {
-        let wish = self.wishes[place % BURST];
-        let inner = wish.how != Fragmentation::Outer;
-        let is_outer = wish.outer > 0 && !inner;
-        let cut = Split {
-            l3: L2::parse(whole.data())?.len.into(),
-            outer: if inner { wish.outer.into() } else { 0 },
-            mtu: wish.mtu.into(),
-            id: is_outer.then_some(self.next_id),
-        };
-        self.next_id = self.next_id.wrapping_add(if is_outer { self.step } else { 0 });
-        split(whole, cut, &mut self.rest, alloc)?;
+        let l3 = L2::parse(whole.data())?.len.into();
+        split(whole, Split { l3, ..order }, &mut self.rest, alloc)?;
         // Not every port sends chains.
         whole.gather(whole.len());
         Ok(self.rest.drain(..))

@@ -188,11 +188,12 @@ pub struct Stats {
     pub mirrors_lost: u64,
     /// Duplicates of packets of FARs that duplicate (DUPL); they count in `originated`, too.
     pub duplicated: u64,
-    /// Duplicates for which there was no buffer, no neighbour or no room in the MTU.
+    /// Duplicates for which there was no buffer or no neighbour, or which were too long and may not leave in fragments.
     pub duplicates_lost: u64,
     /// ICMP errors to the senders of user packets that do not go on; they count in `originated`, too.
     pub icmp_errors: u64,
-    /// Packets that were longer than their way out allows, and left in fragments.
+    /// Packets that were longer than their way out allows, and left in fragments; duplicates and copies for mirrors,
+    /// too.
     pub fragmented: u64,
     /// The fragments of those behind the first; they count in `originated`, too.
     pub fragments_made: u64,

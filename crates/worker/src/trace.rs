@@ -4,7 +4,8 @@
 //! the far end of the ring any more. Without an order a burst pays one comparison for all of this. With one, the first
 //! octets of each packet are copied before the stages write over them, and what the stages have decided is told before
 //! the packet leaves: what became of it, not what should have. Only here memory is taken while packets flow: for those
-//! that are told, of which there are no more in a second than the order says.
+//! that are told, of which there are no more in a second than the order says. What nobody has read of them when the order
+//! ends is Control's to free ([`Event::TraceOver`]).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,10 +17,13 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use rules::SessionRules;
 use rules::model::{PdrId, QerId, UrrId};
 
+use crate::Event;
 use crate::allowance::Allowance;
 use crate::batch::BURST;
 use crate::copying::{CopyTerms, MOST_COPIED};
 use crate::io::Ingress;
+use crate::notices::Notices;
+use crate::stats::Stats;
 
 /// Orders that a worker carries out at a time; one more is given up.
 pub const MAX_TRACES: usize = 4;
@@ -145,7 +149,8 @@ pub enum TracedLookup {
     None,
     /// Its flow's entry.
     Hit {
-        /// It was decided under older rules of those that all sessions share, and so decided again if there was time.
+        /// It was decided under older rules of those that all sessions share, and so decided again if there was time
+        /// ([`TracedFlow::is_put_off`]).
         outdated: bool,
     },
     /// No entry.
@@ -159,6 +164,8 @@ pub enum TracedLookup {
 pub struct TracedFlow {
     /// What was found.
     pub lookup: TracedLookup,
+    /// There was no time to decide an outdated entry again: the packet went by it.
+    pub is_put_off: bool,
     /// The fields of the key of the entry that is there now, and its direction.
     pub entry: Option<(KeyFields, Direction)>,
 }
@@ -303,6 +310,8 @@ pub(crate) struct Running {
     ring: Producer<TraceItem>,
     allowance: Allowance,
     told: u64,
+    /// Nobody holds the far end of the ring.
+    is_given_up: bool,
     end: TraceEnd,
 }
 
@@ -340,12 +349,12 @@ impl Running {
 
     /// Whether no packets are wanted any more.
     pub fn is_over(&self, now: Nanos) -> bool {
-        now > self.until || self.told >= self.terms.count
+        self.is_given_up || now > self.until || self.told >= self.terms.count
     }
 
-    /// Says that it is over, once there is room. Whether nobody waits for any word any more.
-    fn finish(&mut self) -> bool {
-        self.ring.is_abandoned() || self.ring.push(TraceItem::End(self.end)).is_ok()
+    /// Says that it is over, if it is, once there is room. Whether nobody waits for any word any more.
+    fn finish(&mut self, now: Nanos) -> bool {
+        self.is_given_up || self.is_over(now) && self.ring.push(TraceItem::End(self.end)).is_ok()
     }
 }
 
@@ -382,17 +391,28 @@ impl Tracer {
                 ring,
                 allowance: Allowance::new(terms.rate),
                 told: 0,
+                is_given_up: false,
                 end: TraceEnd::default(),
             });
         }
     }
 
-    /// Ends what is over. Whether any order is left.
-    pub fn tidy(&mut self, now: Nanos) -> bool {
-        self.running.retain_mut(|running| {
-            let is_over = running.ring.is_abandoned() || running.is_over(now);
-            !(is_over && running.finish())
-        });
+    /// Ends what is over, and leaves the rest to Control, once there is room. Whether any order is left.
+    pub fn tidy(&mut self, notices: &mut Notices, stats: &mut Stats, now: Nanos) -> bool {
+        let mut place = 0;
+        while let Some(running) = self.running.get_mut(place) {
+            running.is_given_up |= running.ring.is_abandoned();
+            // Nothing lies in the ring of copies.
+            let has_room = running.copies.is_some() || notices.has_plenty();
+            if !(has_room && running.finish(now)) {
+                place += 1;
+                continue;
+            }
+            let Running { copies, ring, .. } = self.running.remove(place);
+            if copies.is_none() {
+                notices.tell(stats, Event::TraceOver { ring });
+            }
+        }
         !self.running.is_empty()
     }
 

@@ -8,6 +8,7 @@
 //! if need be.
 
 use flow::{Blocks, Nanos, PortId, SessionIndex, WorkerId};
+use packet::split::Split;
 use packet::{DropReason, PacketBuf};
 
 use crate::LagPorts;
@@ -115,7 +116,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                 Fate::Split(port) => {
                     let lost = self.flush_port(io, stats, port);
                     Sent::before(place, descriptors, late).credit(blocks, port, lost);
-                    if !self.send_split(io, stats, (port, buf), (place, waiting.splits)) {
+                    if !self.send_split_at(io, stats, (port, buf), (place, waiting.splits)) {
                         take_back(blocks, descriptor);
                     }
                 }
@@ -171,18 +172,30 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         }
     }
 
-    /// Sends the packet at `place` in fragments, in bursts of their own: for nothing waits for the port. Whether all of
-    /// them went.
+    /// Sends the packet at `place` in fragments. Whether all of them went.
     #[cold]
     #[inline(never)]
-    fn send_split<I: Io<Buf = B>>(
+    fn send_split_at<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        packet: (PortId, B),
+        (place, splits): (usize, &mut Splits<B>),
+    ) -> bool {
+        self.send_split(io, stats, packet, (splits.at(place), splits))
+    }
+
+    /// Sends a packet in fragments, in bursts of their own: for nothing waits for the port. Whether all of them went.
+    #[cold]
+    #[inline(never)]
+    pub fn send_split<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
         (port, mut whole): (PortId, B),
-        (place, splits): (usize, &mut Splits<B>),
+        (order, splits): (Split, &mut Splits<B>),
     ) -> bool {
-        let rest = match splits.cut(place, &mut whole, || io.alloc()) {
+        let rest = match splits.cut(order, &mut whole, || io.alloc()) {
             Ok(rest) => rest,
             Err(reason) => {
                 self.give_up_one(io, stats, whole, reason);

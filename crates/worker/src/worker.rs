@@ -363,7 +363,7 @@ impl<I: Io> Worker<I> {
         self.io.take_host(&mut self.burst);
         for buf in self.burst.drain() {
             self.stats.from_host += 1;
-            let port = buf.ingress();
+            let port = self.lags.way(buf.ingress(), &buf);
             self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
         }
     }
@@ -455,7 +455,7 @@ impl<I: Io> Worker<I> {
         }
         let descriptors = &mut self.descriptors[..packets];
         if !self.lags.is_empty() {
-            self.lags.distribute(descriptors, &self.keys);
+            self.lags.distribute(&self.burst, descriptors, &self.keys);
         }
         if self.splits.any() {
             self.splits.settle(descriptors);
@@ -488,8 +488,9 @@ impl<I: Io> Worker<I> {
             self.tell_of_refused(now);
         }
         if !self.mirrors.is_empty() {
-            self.mirrors
-                .send(&mut self.io, &mut self.stats, &mut self.outgoing);
+            let (io, stats) = (&mut self.io, &mut self.stats);
+            let ways = (&self.lags, &mut self.splits);
+            self.mirrors.send(io, stats, &mut self.outgoing, ways);
         }
         self.lap(Stage::Tx, packets, &mut clock);
         self.slow.share.earn(clock.wrapping_sub(begun));

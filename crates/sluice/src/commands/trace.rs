@@ -211,13 +211,12 @@ fn of_capture(arguments: &TraceArguments, pcap: &Path) -> Result<TraceSummary, F
     let mut failed = None;
     let replayed = replay(config, &capture, |packet| {
         output.summary.wanted += 1;
-        if output.summary.told >= arguments.count {
-            output.summary.over_rate += 1;
-        } else if failed.is_none()
-            && let Err(error) = output.packet(packet)
-        {
+        let done = output.packet(packet);
+        let goes_on = done.unwrap_or_else(|error| {
             failed = Some(error);
-        }
+            false
+        });
+        goes_on && output.summary.told < arguments.count
     });
     let replayed = replayed.map_err(|error| Failure::Run(format!("{}: {error}", pcap.display())))?;
     if let Some(error) = failed {
@@ -230,6 +229,13 @@ fn of_capture(arguments: &TraceArguments, pcap: &Path) -> Result<TraceSummary, F
         "{} frames: {} PFCP requests said again, {} packets that came in, {} that this node sent or that answer it, {} others",
         replayed.frames, replayed.requests, replayed.packets, replayed.own, replayed.others
     );
+    if let Some(left) = replayed.left {
+        let why = match output.summary.told >= arguments.count {
+            true => "as many packets as --count says",
+            false => "the file is full",
+        };
+        eprintln!("ended before the capture did: {why}; {left} more frames were not looked at");
+    }
     output.finish()
 }
 

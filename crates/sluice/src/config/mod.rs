@@ -11,6 +11,7 @@ mod events;
 mod flows;
 mod gtpu;
 mod host;
+mod icmp;
 mod instance;
 mod lag;
 mod mss;
@@ -37,6 +38,7 @@ pub use events::{EventConfig, EventLogicConfig};
 pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, ReassemblyConfig};
 pub use gtpu::{EchoConfig, GtpuConfig};
 pub use host::HostConfig;
+pub use icmp::IcmpConfig;
 pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
 pub use mss::MssConfig;
@@ -67,6 +69,9 @@ pub struct Config {
     /// GTP-U as a whole.
     #[serde(default)]
     pub gtpu: GtpuConfig,
+    /// What senders of user packets are told.
+    #[serde(default)]
+    pub icmp: IcmpConfig,
     /// Cores for packets.
     #[serde(default)]
     pub workers: WorkersConfig,

@@ -124,6 +124,11 @@ fn compare(network: &Network, traced: &Traced, verdict: &Verdict) -> Agreement {
 
 /// What of a packet only the worker knows.
 fn out_of_sight(traced: &Traced) -> Option<&'static str> {
+    if traced.flow.is_put_off {
+        return Some(
+            "its flow goes by older rules that sessions share until there is time to decide it again",
+        );
+    }
     if traced.borrowed_ports {
         return Some(
             "it has the ports of the first fragment of its datagram, which the interpreter does not see",
@@ -300,7 +305,69 @@ fn interpreter_says(network: &Network, outcome: &Outcome) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use flow::{Direction, Nanos, PortId, SessionIndex, WorkerId};
+    use packet::Teid;
+    use rules::model::{OuterHeaderCreation, PdrId};
+    use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
+    use worker::{TraceSource, TracedDecision, TracedFlow, TracedLookup};
+
     use super::*;
+
+    /// A packet that PDR 1 is for, of a flow whose entry says another.
+    fn by_another_pdr(is_put_off: bool) -> Traced {
+        const TEID: u32 = 0x1001;
+        let packet = UserPacket::udp(UE, [192, 0, 2, 1], 1000, 53).bytes();
+        let packet = tunnelled(N3_ADDRESS, TEID, 255, Some([0x10, 9]), &[], &packet);
+        let octets = [&[2; 12][..], &[8, 0], &packet].concat();
+        let rules = pdu_session(TEID, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB));
+        Traced {
+            worker: WorkerId(0),
+            number: 1,
+            time: Nanos::ZERO,
+            source: TraceSource::Port,
+            received: TracedFrame {
+                port: PortId(0),
+                len: octets.len() as u32,
+                octets,
+            },
+            instance: Some(testing::N3),
+            flow: TracedFlow {
+                lookup: TracedLookup::Hit { outdated: true },
+                is_put_off,
+                entry: None,
+            },
+            session: Some(TracedSession {
+                session: SessionIndex(1),
+                seid: 2,
+                rules: Arc::new(rules),
+                counters: Vec::new(),
+                exhausted: Vec::new(),
+            }),
+            decision: Some(TracedDecision {
+                pdr: PdrId(7),
+                direction: Direction::Uplink,
+                qers: Vec::new(),
+                urrs: Vec::new(),
+                is_translated: false,
+            }),
+            is_yellow: false,
+            is_answer: false,
+            borrowed_ports: false,
+            heeds_paths: false,
+            end: TracedEnd::Dropped(DropReason::FarDrop),
+        }
+    }
+
+    /// What goes by older rules cannot be held against the newer ones that the interpreter has.
+    #[test]
+    fn a_flow_that_was_put_off_is_no_disagreement() {
+        let network = testing::network();
+        let agreement = |is_put_off| agree(&network, &by_another_pdr(is_put_off)).0;
+        assert!(matches!(agreement(false), Agreement::Differs(_)));
+        assert!(matches!(agreement(true), Agreement::Unchecked(why) if why.contains("older rules")));
+    }
 
     #[test]
     fn every_reason_has_words_a_clause_and_a_place() {

@@ -2,7 +2,8 @@
 //! packets.
 //!
 //! It goes through twice. The first time shows which next hops are asked for; the second time they are all known, so
-//! that no packet waits for an answer that a capture does not have.
+//! that no packet waits for an answer that a capture does not have. The first is a part of the capture ahead of the
+//! second, so that both end when no more packets are wanted.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -36,12 +37,16 @@ const BEGIN: Nanos = Nanos::from_secs(1);
 const STEPS: u64 = 64;
 /// The shortest step.
 const STEP: Duration = Duration::from_micros(20);
+/// Turns in which what there is to be said at first is said.
+const TURNS: usize = 4;
 /// Turns that a request may take.
 const PATIENCE: u32 = 200;
 /// Addresses whose data networks are kept.
 const MOST_CORES: usize = 100_000;
 /// Frames at most.
 const MOST_FRAMES: usize = 8_000_000;
+/// Frames that the first pass is ahead of the second, at least, where there are so many.
+const PART: usize = 32_768;
 /// Octets of the longest frame: an IP packet and its link layer.
 const LONGEST: usize = 65_535 + 64;
 const PFCP: u16 = 8805;
@@ -83,8 +88,10 @@ pub struct Capture<'a> {
 /// What there is to say of a replay as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
-    /// Frames of the capture.
+    /// Frames of the capture that were looked at.
     pub frames: u64,
+    /// Those that were not, since no more packets were wanted; `None`: it was replayed to its end.
+    pub left: Option<u64>,
     /// Of them, PFCP requests that were said again.
     pub requests: u64,
     /// Of them, packets that came in.
@@ -97,14 +104,24 @@ pub struct Replayed {
     pub notes: Vec<String>,
 }
 
-/// Sends a capture through the user plane of `config`, and tells of each packet.
+/// Sends a capture through the user plane of `config`, and tells of each packet, as long as `tell` wants more.
 ///
 /// # Errors
 /// When the configuration cannot be set up, or there is no capture.
 pub fn replay(
+    config: Config,
+    capture: &Capture<'_>,
+    tell: impl FnMut(PacketTrace) -> bool,
+) -> Result<Replayed, OfflineError> {
+    replay_by(config, capture, tell, PART)
+}
+
+/// The same, by parts of so many frames.
+fn replay_by(
     mut config: Config,
     capture: &Capture<'_>,
-    mut tell: impl FnMut(PacketTrace),
+    mut tell: impl FnMut(PacketTrace) -> bool,
+    part: usize,
 ) -> Result<Replayed, OfflineError> {
     config.workers.count = Bounded::new(1);
     let few = config.limits.sessions.value().min(20_000);
@@ -119,25 +136,44 @@ pub fn replay(
     let explainer = Explainer::of(&config, network, 0);
     // What came by a member came by its LAG, whatever the partner says.
     config.ports.iter_mut().for_each(|port| port.lag = None);
-    let mut first = World::new((&config, explainer.clone()), capture, &HashSet::new())?;
-    let macs = first.learn_macs(&frames);
-    first.macs.clone_from(&macs);
-    for (number, frame) in frames.iter().enumerate() {
-        first.frame(number as u64 + 1, frame, &answers, &mut |_| {});
-    }
-    first.wait_for(Duration::from_millis(10), 0, &mut |_| {});
-    let asked = std::mem::take(&mut first.asked);
-    drop(first);
-    let mut world = World::new((&config, explainer), capture, &asked)?;
-    world.macs = macs;
-    for (number, frame) in frames.iter().enumerate() {
-        world.frame(number as u64 + 1, frame, &answers, &mut tell);
+    let mut scout = Scout::new(World::new((&config, explainer.clone()), capture)?, &frames, part);
+    let mut world = World::new((&config, explainer), capture)?;
+    world.macs.clone_from(&scout.world.macs);
+    world.meet(scout.explore(&answers), &mut tell);
+    for part in frames.chunks(part) {
+        world.meet(scout.explore(&answers), &mut tell);
+        world.frames(part, &answers, &mut tell);
     }
     world.wait_for(Duration::from_millis(10), frames.len() as u64, &mut tell);
     let mut replayed = world.replayed;
-    replayed.frames = frames.len() as u64;
+    replayed.left = world.is_over.then(|| frames.len() as u64 - replayed.frames);
     replayed.notes.extend(cut);
     Ok(replayed)
+}
+
+/// Who goes ahead, to see which next hops are asked for.
+struct Scout<'a> {
+    world: World,
+    parts: std::slice::Chunks<'a, Frame<'a>>,
+}
+
+impl<'a> Scout<'a> {
+    fn new(mut world: World, frames: &'a [Frame<'a>], part: usize) -> Self {
+        world.macs = world.learn_macs(frames);
+        Self {
+            world,
+            parts: frames.chunks(part),
+        }
+    }
+
+    /// Goes through the next part, if there is one; the next hops that it asks for.
+    fn explore(&mut self, answers: &HashMap<Asked, Vec<u8>>) -> HashSet<(InstanceId, IpAddr)> {
+        if let Some(part) = self.parts.next() {
+            self.world.frames(part, answers, &mut |_| true);
+            self.world.wait_for(Duration::from_millis(10), 0, &mut |_| true);
+        }
+        std::mem::take(&mut self.world.asked)
+    }
 }
 
 /// A frame of a capture, with what its interface says.
@@ -278,6 +314,8 @@ struct World {
     /// Our SEID of each session, by the one that it had in the capture; and by the SMF's.
     seids: HashMap<u64, u64>,
     by_cp_seid: HashMap<u64, u64>,
+    /// No more packets are wanted.
+    is_over: bool,
     /// Answers of the user plane that nobody has taken.
     answers: Vec<Vec<u8>>,
     /// SMFs that have an association.
@@ -286,11 +324,7 @@ struct World {
 }
 
 impl World {
-    fn new(
-        (config, explainer): (&Config, Explainer),
-        capture: &Capture<'_>,
-        neighbours: &HashSet<(InstanceId, IpAddr)>,
-    ) -> Result<Self, OfflineError> {
+    fn new((config, explainer): (&Config, Explainer), capture: &Capture<'_>) -> Result<Self, OfflineError> {
         let network = Arc::clone(explainer.network());
         let ports = config.ports.len();
         let macs: Vec<MacAddr> = (0..ports).map(our_mac).collect();
@@ -306,9 +340,6 @@ impl World {
             mut control,
             mut workers,
         } = assemble(config, &network, around);
-        for (instance, address) in neighbours {
-            control.add_neighbour(BEGIN, *instance, *address, NEIGHBOUR);
-        }
         let (wires, mut ios) = Wires::new(1, ports, 1_024);
         let (Some((mut made, link)), Some(io)) = (workers.pop(), ios.pop()) else {
             return Err(OfflineError("there is no worker".into()));
@@ -350,14 +381,45 @@ impl World {
             asked: HashSet::new(),
             seids: HashMap::new(),
             by_cp_seid: HashMap::new(),
+            is_over: false,
             answers: Vec::new(),
             smfs: HashSet::new(),
             replayed: Replayed::default(),
         };
-        for _ in 0..4 {
-            world.turn(0, &mut |_| {});
+        for _ in 0..TURNS {
+            world.turn(0, &mut |_| true);
         }
         Ok(world)
+    }
+
+    /// Knows these next hops from now on.
+    fn meet(
+        &mut self,
+        neighbours: HashSet<(InstanceId, IpAddr)>,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) {
+        // A worker takes some commands each time.
+        let turns = neighbours.len() / 8 + TURNS;
+        for (instance, address) in neighbours {
+            self.control.add_neighbour(self.now, instance, address, NEIGHBOUR);
+        }
+        (0..turns).for_each(|_| self.turn(self.replayed.frames, tell));
+    }
+
+    /// Deals with the next frames of the capture, as long as more packets are wanted.
+    fn frames(
+        &mut self,
+        frames: &[Frame<'_>],
+        answers: &HashMap<Asked, Vec<u8>>,
+        tell: &mut impl FnMut(PacketTrace) -> bool,
+    ) {
+        for frame in frames {
+            if self.is_over {
+                return;
+            }
+            self.replayed.frames += 1;
+            self.frame(self.replayed.frames, frame, answers, tell);
+        }
     }
 
     /// Lets the capture's time come to a frame, and deals with it.
@@ -366,7 +428,7 @@ impl World {
         number: u64,
         frame: &Frame<'_>,
         answers: &HashMap<Asked, Vec<u8>>,
-        tell: &mut impl FnMut(PacketTrace),
+        tell: &mut impl FnMut(PacketTrace) -> bool,
     ) {
         let begin = *self.begin_ns.get_or_insert_with(|| {
             let begin = frame.time_ns;
@@ -400,17 +462,17 @@ impl World {
         }
     }
 
-    fn wait_for(&mut self, time: Duration, number: u64, tell: &mut impl FnMut(PacketTrace)) {
+    fn wait_for(&mut self, time: Duration, number: u64, tell: &mut impl FnMut(PacketTrace) -> bool) {
         let end = self.now + time;
         let step = STEP.max(time / STEPS as u32);
-        while self.now < end {
+        while self.now < end && !self.is_over {
             self.now = end.min(self.now + step);
             self.turn(number, tell);
         }
     }
 
     /// One turn at the present time.
-    fn turn(&mut self, number: u64, tell: &mut impl FnMut(PacketTrace)) {
+    fn turn(&mut self, number: u64, tell: &mut impl FnMut(PacketTrace) -> bool) {
         self.control.poll(self.now);
         self.answer_requests();
         self.worker.poll(self.now);
@@ -420,8 +482,10 @@ impl World {
             }
         }
         while let Ok(item) = self.told.pop() {
-            if let TraceItem::Packet(traced) = item {
-                tell(self.explainer.explain_whole(&traced, number));
+            if let TraceItem::Packet(traced) = item
+                && !self.is_over
+            {
+                self.is_over = !tell(self.explainer.explain_whole(&traced, number));
             }
         }
     }
@@ -432,7 +496,7 @@ impl World {
         (from, to, message): (SocketAddr, SocketAddr, &[u8]),
         answers: &HashMap<Asked, Vec<u8>>,
         number: u64,
-        tell: &mut impl FnMut(PacketTrace),
+        tell: &mut impl FnMut(PacketTrace) -> bool,
     ) {
         let Some(head) = Head::read(message).filter(|head| head.is_request() && self.n4.contains(&to.ip()))
         else {
@@ -488,7 +552,7 @@ impl World {
         ends: (SocketAddr, SocketAddr),
         message: &[u8],
         number: u64,
-        tell: &mut impl FnMut(PacketTrace),
+        tell: &mut impl FnMut(PacketTrace) -> bool,
     ) {
         let octets = match ends.0.ip() {
             IpAddr::V4(address) => [&[0][..], &address.octets()].concat(),
@@ -514,7 +578,7 @@ impl World {
         (from, to): (SocketAddr, SocketAddr),
         request: &[u8],
         number: u64,
-        tell: &mut impl FnMut(PacketTrace),
+        tell: &mut impl FnMut(PacketTrace) -> bool,
     ) -> Option<Vec<u8>> {
         let sequence = Head::read(request)?.sequence;
         self.control.handle_datagram(self.now, from, to, request);
@@ -723,3 +787,6 @@ fn asked_for(network: &Network, port: PortId, frame: &[u8]) -> Option<(InstanceI
     let is_own = network.local(address).is_some();
     (!is_own).then_some((instance.id, address))
 }
+
+#[cfg(test)]
+mod tests;

@@ -116,6 +116,7 @@ fn worker_config(
     worker.buffers = config
         .buffering
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
+    worker.icmp_errors = config.icmp.rates();
     worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
     worker.force_five_tuple = config.workers.force_five_tuple;
     let hosts = config.instances.iter().map(|instance| instance.host.as_ref());

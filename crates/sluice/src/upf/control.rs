@@ -420,6 +420,7 @@ impl Control {
             Event::DroppedReached { session, urr } => self.endpoint.handle_dropped_reached(now, session, urr),
             Event::PauseOfCharging { session } => self.endpoint.handle_pause_of_charging(now, session),
             Event::Content { session, usage } => self.endpoint.handle_content_counted(session, usage),
+            Event::TraceOver { ring } => drop(ring),
             Event::EchoResponse {
                 peer,
                 local,

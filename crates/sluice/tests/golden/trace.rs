@@ -88,7 +88,10 @@ fn replayed(folder: &Path, file: &[u8]) -> Result<(Vec<PacketTrace>, Replayed), 
         filter: TraceFilter::default(),
     };
     let mut packets = Vec::new();
-    let replayed = replay(config, &capture, |packet| packets.push(packet));
+    let replayed = replay(config, &capture, |packet| {
+        packets.push(packet);
+        true
+    });
     Ok((packets, replayed.map_err(|error| error.to_string())?))
 }
 

@@ -143,6 +143,12 @@ impl<I: Io> Worker<I> {
         }
     }
 
+    /// Sends a packet of our own, which is of no flow.
+    pub(super) fn send_own(&mut self, port: PortId, buf: I::Buf) {
+        let port = self.lags.way(port, &buf);
+        self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+    }
+
     fn transmit(&mut self, port: PortId, bytes: &[u8]) {
         self.stats.originated += 1;
         let Some(mut buf) = self.io.alloc() else {
@@ -151,7 +157,7 @@ impl<I: Io> Worker<I> {
         match buf.append(bytes.len()) {
             Some(room) => {
                 room.copy_from_slice(bytes);
-                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+                self.send_own(port, buf);
             }
             None => self.stats.drop(DropReason::NoBuffer),
         }

@@ -1,17 +1,21 @@
 //! The copies of a burst: for mirrors, and the duplicates of FARs that duplicate (DUPL, TS 29.244 §5.2.3.1).
 //!
 //! A duplicate is the user packet as it is sent, or as it came where it is dropped or waits, in a tunnel of its own. It
-//! is a packet of ours: no URR counts it, no meter sees it. A packet that waited was duplicated when it came.
+//! is a packet of ours: no URR counts it, no meter sees it. A packet that waited was duplicated when it came. One that is
+//! too long for its way leaves in fragments, if its instance lets packets leave so.
 
-use flow::{Forward, PackedForward, PortId};
+use flow::{Forward, PackedForward};
 use packet::PacketBuf;
 use packet::buf::copy_behind;
 use packet::gtpu::MessageType;
+use packet::split::Split;
 use rules::image::Copies;
 
 use crate::descriptor::Fate;
 use crate::encap::{self, Cut, Hop, Message, Optional};
 use crate::io::{Ingress, Io};
+use crate::mirror::Made;
+use crate::split::Wish;
 use crate::{Worker, act};
 
 impl<I: Io> Worker<I> {
@@ -23,9 +27,10 @@ impl<I: Io> Worker<I> {
         for number in 0..self.mirrors.wanted.len() {
             let (place, port) = self.mirrors.wanted[number];
             let place = usize::from(place);
+            let order = self.order_of(place);
+            let (io, stats) = (&mut self.io, &mut self.stats);
             if port != Forward::COPIES {
-                self.mirrors
-                    .copy(&mut self.io, &mut self.stats, &self.burst[place], port);
+                self.mirrors.copy(io, stats, (&self.burst[place], order), port);
                 continue;
             }
             let Some(Copies { mirror, duplicate }) = self.copies_of(place) else {
@@ -33,8 +38,8 @@ impl<I: Io> Worker<I> {
             };
             let is_sent = matches!(self.descriptors[place].fate, Fate::Send(_));
             if let Some(port) = mirror.filter(|_| is_sent) {
-                self.mirrors
-                    .copy(&mut self.io, &mut self.stats, &self.burst[place], port);
+                let (io, stats) = (&mut self.io, &mut self.stats);
+                self.mirrors.copy(io, stats, (&self.burst[place], order), port);
             }
             if !self.burst[place].ingress().has_waited() {
                 let duplicate = self.duplicate(place, &duplicate);
@@ -42,6 +47,12 @@ impl<I: Io> Worker<I> {
             }
         }
         self.mirrors.wanted.clear();
+    }
+
+    /// How a packet is cut up that leaves in fragments: to ourselves none does.
+    fn order_of(&self, place: usize) -> Option<Split> {
+        let leaves = matches!(self.descriptors[place].fate, Fate::Send(port) if port.lap() == 0);
+        (leaves && self.splits.has(place)).then(|| self.splits.at(place))
     }
 
     /// What the session of a packet says of its copies.
@@ -54,8 +65,8 @@ impl<I: Io> Worker<I> {
         self.sessions.at(session)?.image.copies(verdict.forward)
     }
 
-    /// The duplicate of a packet, and the port that it leaves by.
-    fn duplicate(&mut self, place: usize, forward: &Forward) -> Option<(PortId, I::Buf)> {
+    /// The duplicate of a packet.
+    fn duplicate(&mut self, place: usize, forward: &Forward) -> Option<Made<I::Buf>> {
         let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);
         let octets = usize::from(descriptor.octets);
         let start = match descriptor.fate {
@@ -75,15 +86,25 @@ impl<I: Io> Worker<I> {
         };
         let ends = forward.template.as_ref().map(act::ends_of);
         let mtu = self.path_mtus.of(ends, adjacency.link_mtu());
-        if encap::outer_len(message.forward) + octets > usize::from(mtu) {
-            return None;
-        }
+        let outer = encap::outer_len(message.forward);
+        let order = match outer + octets > usize::from(mtu) {
+            false => None,
+            true => Some(self.splits.of_duplicate(Wish {
+                outer: outer as u16,
+                mtu,
+                how: adjacency.fragmentation(),
+            })?),
+        };
         let mut copy = self.io.alloc()?;
         // With its lap: a duplicate to ourselves that is duplicated again comes to an end.
         copy.set_ingress(packet.ingress());
         copy_behind(&mut copy, packet, (start, octets), &mut || self.io.alloc())?;
         let addresses = || act::addresses_v6(forward);
         let done = message.put_on(&mut copy, Optional::None, &self.chain, addresses);
-        done.ok().map(|()| (adjacency.port(), copy))
+        done.ok().map(|()| Made {
+            packet: copy,
+            port: adjacency.port(),
+            order,
+        })
     }
 }

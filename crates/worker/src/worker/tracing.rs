@@ -36,7 +36,9 @@ impl<I: Io> Worker<I> {
     /// Ends the orders that are over.
     #[cold]
     pub(super) fn tidy_traces(&mut self, now: Nanos) {
-        if self.tracer.as_mut().is_some_and(|tracer| !tracer.tidy(now)) {
+        let (notices, stats) = (&mut self.notices, &mut self.stats);
+        let tracer = self.tracer.as_mut();
+        if tracer.is_some_and(|tracer| !tracer.tidy(notices, stats, now)) {
             self.tracer = None;
         }
     }
@@ -143,7 +145,7 @@ impl<I: Io> Worker<I> {
                 Some((port, copy)) => {
                     self.stats.mirrored += 1;
                     self.stats.originated += 1;
-                    self.outgoing.send(&mut self.io, &mut self.stats, port, copy);
+                    self.send_own(port, copy);
                 }
                 None => {
                     self.stats.mirrors_lost += 1;
@@ -288,6 +290,8 @@ impl<I: Io> Worker<I> {
             instance: knows_place.then_some(descriptor.instance),
             flow: TracedFlow {
                 lookup: head.lookup,
+                is_put_off: matches!(head.lookup, TracedLookup::Hit { outdated: true })
+                    && self.slow.has_put_off(place),
                 entry: self.entry_of(place),
             },
             session: self.traced_session(place, direction),

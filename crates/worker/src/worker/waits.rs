@@ -231,7 +231,7 @@ impl<I: Io> Worker<I> {
         }
         for forward in tunnels {
             if let Some((port, buf)) = self.signal(&forward, Signal::StartPause, now) {
-                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+                self.send_own(port, buf);
             }
         }
     }
@@ -357,7 +357,7 @@ impl<I: Io> Worker<I> {
             } else if is_gone {
                 self.lose_marker();
             } else if let Some((port, buf)) = self.signal(&forward, signal, now) {
-                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+                self.send_own(port, buf);
             }
         }
     }
@@ -557,7 +557,7 @@ impl<I: Io> Worker<I> {
 
     fn send_end_markers(&mut self, markers: Vec<(PortId, I::Buf)>) {
         for (port, buf) in markers {
-            self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+            self.send_own(port, buf);
         }
     }
 }

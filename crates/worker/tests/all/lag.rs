@@ -5,8 +5,10 @@ use crate::common;
 use std::collections::BTreeMap;
 
 use flow::PortId;
-use packet::{DropReason, MacAddr};
-use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
+use packet::{DropReason, MacAddr, Teid};
+use rules::image::Farewell;
+use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation};
+use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, tunnelled};
 use transport::lag::{End, Lacpdu, LagShare, SLOW_PROTOCOLS};
 use worker::{Command, Event, LagHash, LagPorts};
 
@@ -16,33 +18,38 @@ use common::{PEER_MAC, World, frame, our_mac};
 const LAG: PortId = PortId(1);
 const MEMBERS: [u16; 2] = [7, 8];
 
-/// One session; N6 is on a LAG, and a port behind its members makes room for them.
+/// A world with N6 on a LAG, and a port behind its members that makes room for them.
 fn world(share: u8) -> World {
+    let mut world = world_on(LAG);
+    world.install(1, session());
+    carry(&mut world, LAG, share);
+    world
+}
+
+/// The instances of a port are on a LAG.
+fn world_on(lag: PortId) -> World {
     let mut instances = testing::network().instances().to_vec();
     if let Some(last) = instances.last_mut() {
         last.port = PortId(9);
     }
     let network = rules::Network::new(instances).expect("a network");
-    let mut world = World::with(network, 1, |config| {
+    World::with(network, 1, |config| {
         config.slow_protocols = 5;
         config.lags = vec![LagPorts {
-            port: LAG,
+            port: lag,
             members: MEMBERS.map(PortId).into(),
             lacp: true,
             hash: LagHash::L34,
         }];
-    });
-    world.install(1, session());
-    carry(&mut world, share);
-    world
+    })
 }
 
-fn carry(world: &mut World, mask: u8) {
+fn carry(world: &mut World, port: PortId, mask: u8) {
     let share = LagShare {
         collecting: mask,
         distributing: mask,
     };
-    world.tell_all(|| Command::Lag { port: LAG, share });
+    world.tell_all(|| Command::Lag { port, share });
 }
 
 /// A frame of the LAG's link that comes by a member.
@@ -70,7 +77,7 @@ fn flows_leave_by_members_that_carry() {
     }
     assert_eq!(sent.keys().copied().collect::<Vec<_>>(), MEMBERS.map(PortId));
     assert!(sent.values().all(|count| *count > 16), "{sent:?}");
-    carry(&mut world, 2);
+    carry(&mut world, LAG, 2);
     assert_eq!(world.send(0, &uplink())[0].0, PortId(MEMBERS[1]));
     world.assert_conserved();
 }
@@ -189,8 +196,52 @@ fn frames_of_our_own_to_a_lag_leave_by_a_member() {
     // An LACPDU goes by its own member, whether that carries or not.
     world.tell_all(transmit(MEMBERS[0]));
     assert_eq!(world.take(), [(PortId(MEMBERS[0]), bytes.to_vec())]);
-    carry(&mut world, 0);
+    carry(&mut world, LAG, 0);
     world.tell_all(transmit(LAG.0));
     assert!(world.take().is_empty());
     world.assert_conserved();
+}
+
+/// The members that End Markers leave by when a session leaves these tunnels one after the other, with so many sent to
+/// each.
+fn end_markers(share: u8, tunnels: std::ops::Range<u32>) -> BTreeMap<PortId, usize> {
+    const N3_LAG: PortId = PortId(0);
+    let mut world = world_on(N3_LAG);
+    let mut image = world.install(1, session());
+    carry(&mut world, N3_LAG, share);
+    let mut sent = BTreeMap::<PortId, usize>::new();
+    for teid in tunnels {
+        let farewell = Farewell {
+            end_markers: vec![FarId(2)],
+            ..Farewell::default()
+        };
+        let next = OuterHeaderCreation::gtpu_ipv4(Teid(teid), GNB);
+        image = world.change(&image, farewell, |rules| {
+            let forwarding = Edit::Set(ForwardingParametersUpdate {
+                outer_header_creation: Edit::Set(next),
+                ..ForwardingParametersUpdate::default()
+            });
+            let update = FarUpdate {
+                forwarding,
+                ..FarUpdate::new(FarId(2))
+            };
+            rules.update_far(update).expect("it is there");
+        });
+        let out = world.take();
+        let [(port, marker)] = &out[..] else {
+            panic!("{out:?}")
+        };
+        assert_eq!(marker[42..44], [0x30, 254], "an End Marker");
+        *sent.entry(*port).or_default() += 1;
+    }
+    world.assert_conserved();
+    sent
+}
+
+#[test]
+fn end_markers_of_many_tunnels_leave_by_all_members() {
+    let sent = end_markers(3, 100..164);
+    assert_eq!(sent.keys().copied().collect::<Vec<_>>(), MEMBERS.map(PortId));
+    assert!(sent.values().all(|count| *count > 16), "{sent:?}");
+    assert_eq!(end_markers(2, 100..108), [(PortId(MEMBERS[1]), 8)].into());
 }

@@ -15,7 +15,9 @@ use rules::image::{Farewell, SessionChange, SessionImage};
 use rules::model::{Edit, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress, Urr, UrrId};
 use rules::testing::{self, GNB, N3_ADDRESS, UserPacket, f_teid, pdu_session, tunnelled};
 use worker::mem::MemBuf;
-use worker::{Budgets, Command, FlowLimits, IdleTimes, WorkerConfig};
+use worker::{
+    Budgets, Command, FlowLimits, IdleTimes, TraceFilter, TraceItem, TraceTerms, TracedLookup, WorkerConfig,
+};
 
 use common::one_session::REMOTE;
 use common::{World, frame};
@@ -289,6 +291,45 @@ fn softly_stale_flows_keep_their_decision_until_the_budget_gets_to_them() {
     );
     assert_eq!(world.workers[0].flows_of(SessionIndex(0)), Some(10));
     world.assert_conserved();
+}
+
+/// A trace tells which packets went by an entry that was decided under older rules, and which were decided again.
+#[test]
+fn a_trace_tells_what_was_put_off() {
+    let mut world = world(0, |config| config.budgets.stale = 4);
+    world.install(0, rules_of(0));
+    let frames: Vec<_> = (0..10).map(|port| uplink(0, port)).collect();
+    burst(&mut world, 0, &frames);
+    let terms = TraceTerms {
+        filter: TraceFilter::default(),
+        snap: 64,
+        rate: 1_000,
+        count: 1_000,
+        lasts: Duration::from_secs(60),
+    };
+    let (order, mut told) = worker::trace(terms, 64);
+    let order = Command::Trace(Box::new(order));
+    assert!(world.controls[0].commands.push(order).is_ok());
+    world.poll();
+    let mut flows = |world: &mut World| {
+        burst(world, 0, &frames);
+        let items = std::iter::from_fn(|| told.pop().ok());
+        let flow = |item| match item {
+            TraceItem::Packet(traced) => (traced.flow.lookup, traced.flow.is_put_off),
+            TraceItem::End(end) => panic!("it ended: {end:?}"),
+        };
+        items.map(flow).collect::<Vec<_>>()
+    };
+    let hit = |outdated| TracedLookup::Hit { outdated };
+    assert_eq!(flows(&mut world), [(hit(false), false); 10]);
+    world.tell_all(|| Command::Revalidate);
+    for left in [10, 6, 2, 0] {
+        let flows = flows(&mut world);
+        let count = |wanted| flows.iter().filter(|flow| **flow == wanted).count();
+        assert_eq!(count((hit(false), false)), 10 - left);
+        assert_eq!(count((hit(true), false)), left.min(4), "decided again");
+        assert_eq!(count((hit(true), true)), left.saturating_sub(4), "put off");
+    }
 }
 
 fn tcp(port: u16, flags: u8) -> Vec<u8> {

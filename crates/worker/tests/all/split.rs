@@ -7,7 +7,10 @@ use packet::build::packet as build;
 use packet::{DropReason, IpTuple, PacketBuf, Teid, checksum};
 use proptest::prelude::*;
 use rules::SessionRules;
-use rules::model::{BitRates, BitsPerSecond, OuterHeaderCreation, OuterHeaderKind, PdrUpdate, Qer, QerId};
+use rules::model::{
+    ApplyAction, BitRates, BitsPerSecond, DestinationInterface, Edit, FarId, FarUpdate,
+    ForwardingParametersUpdate, OuterHeaderCreation, OuterHeaderKind, PdrUpdate, Qer, QerId,
+};
 use rules::network::Fragmentation;
 use rules::testing::{self, N3_ADDRESS, UE, pdu_session, tunnelled};
 use worker::mem::MemBuf;
@@ -34,19 +37,21 @@ fn world(how: Fragmentation) -> World {
     world_of(how, session())
 }
 
+/// A tunnel over IPv6.
+fn tunnel_over_ipv6(teid: u32) -> OuterHeaderCreation {
+    let peer: Ipv6Addr = "2001:db8:200::1".parse().expect("an address");
+    OuterHeaderCreation {
+        kind: OuterHeaderKind::GTPU_IPV6,
+        teid: Teid(teid),
+        ipv4: None,
+        ipv6: Some(peer),
+        port: None,
+    }
+}
+
 /// A session whose gNB is reached over IPv6.
 fn over_ipv6() -> SessionRules {
-    let peer: Ipv6Addr = "2001:db8:200::1".parse().expect("an address");
-    pdu_session(
-        TEID,
-        OuterHeaderCreation {
-            kind: OuterHeaderKind::GTPU_IPV6,
-            teid: Teid(77),
-            ipv4: None,
-            ipv6: Some(peer),
-            port: None,
-        },
-    )
+    pdu_session(TEID, tunnel_over_ipv6(77))
 }
 
 /// A UDP packet of `octets` in all that may be fragmented.
@@ -169,17 +174,129 @@ fn nothing_is_fragmented_that_may_not_be() {
     assert!(sent(&mut world, N6_PORT, &user(false, 4000)).is_empty());
     assert_eq!(world.workers[0].stats().dropped(DropReason::TooBig), 1);
     let mut world = self::world(Fragmentation::Inner);
-    let mut packet = user(false, 1457);
-    packet[6] = 0x40;
-    packet[10..12].fill(0);
-    let sum = checksum::of(&packet[..20]);
-    packet[10..12].copy_from_slice(&sum.to_be_bytes());
-    let out = world.send(N6_PORT, &packet);
+    let out = world.send(N6_PORT, &unfragmentable(user(false, 1457)));
     assert!(
         out.iter().all(|(port, _)| *port == PortId(N6_PORT)),
         "an ICMP error"
     );
     assert_eq!(counted(&mut world), (0, 0));
+}
+
+/// A packet that may not be fragmented.
+fn unfragmentable(mut packet: Vec<u8>) -> Vec<u8> {
+    packet[6] = 0x40;
+    packet[10..12].fill(0);
+    let sum = checksum::of(&packet[..20]);
+    packet[10..12].copy_from_slice(&sum.to_be_bytes());
+    packet
+}
+
+/// The session, of which downlink packets are duplicated into a tunnel, and do with them what `action` says.
+fn duplicating(action: ApplyAction, into: OuterHeaderCreation) -> SessionRules {
+    let mut rules = session();
+    let parameters = ForwardingParametersUpdate {
+        destination: Some(match into.ipv4 {
+            Some(_) => DestinationInterface::Core,
+            None => DestinationInterface::Access,
+        }),
+        outer_header_creation: Edit::Set(into),
+        ..ForwardingParametersUpdate::default()
+    };
+    let update = FarUpdate {
+        action: Some(action.with(ApplyAction::DUPL)),
+        duplicating: Edit::Set(parameters),
+        ..FarUpdate::new(FarId(2))
+    };
+    rules.update_far(update).expect("it is there");
+    rules
+}
+
+/// A duplicate that is too long leaves in fragments of the tunnel's packet, whatever the user packet says: nobody could
+/// be told, and who gets it gets the user packet whole.
+#[test]
+fn duplicates_leave_in_fragments_too() {
+    let over_ipv4 = OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into());
+    for how in [Fragmentation::Inner, Fragmentation::Outer] {
+        for (into, headers, port) in [(over_ipv4, 36, 2), (tunnel_over_ipv6(7), 56, N3_PORT)] {
+            for packet in [user(false, 4000), unfragmentable(user(false, 1470))] {
+                let mut world = world_of(how, duplicating(ApplyAction::DROP, into));
+                let out = world.send(N6_PORT, &packet);
+                assert!(
+                    out.iter()
+                        .all(|(to, frame)| *to == PortId(port) && frame.len() <= 1514)
+                );
+                let fragments: Vec<_> = out.into_iter().map(|(_, frame)| frame[14..].to_vec()).collect();
+                assert_eq!(fragments.len(), packet.len() / 1470 + 1);
+                assert_eq!(inner(&reassembled(&fragments)), (headers, packet.clone()));
+                let stats = world.workers[0].stats();
+                let counts = (stats.duplicated, stats.duplicates_lost, stats.fragmented);
+                assert_eq!(
+                    (counts, stats.fragments_made),
+                    ((1, 0, 1), packet.len() as u64 / 1470)
+                );
+                world.assert_conserved();
+            }
+        }
+    }
+}
+
+/// The packet and its duplicate are both too long: each goes its own way, in fragments of its own.
+#[test]
+fn a_long_packet_and_its_duplicate_leave_whole() {
+    let into = OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into());
+    let mut world = world_of(Fragmentation::Inner, duplicating(ApplyAction::FORW, into));
+    let packet = user(false, 4000);
+    let out = world.send(N6_PORT, &packet);
+    let by = |port| {
+        let frames = out.iter().filter(|(by, _)| *by == PortId(port));
+        frames.map(|(_, frame)| frame[14..].to_vec()).collect::<Vec<_>>()
+    };
+    let users: Vec<_> = by(N3_PORT).iter().map(|packet| inner(packet).1).collect();
+    assert_eq!(reassembled(&users), routed(&packet));
+    assert_eq!(inner(&reassembled(&by(2))), (36, routed(&packet)));
+    assert_eq!(counted(&mut world), (1, 4000));
+    world.assert_conserved();
+}
+
+#[test]
+fn a_duplicate_that_may_not_leave_in_fragments_is_lost() {
+    let into = OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into());
+    let mut world = world_of(Fragmentation::Never, duplicating(ApplyAction::DROP, into));
+    assert_eq!(world.send(N6_PORT, &user(false, 4000)), []);
+    let stats = world.workers[0].stats();
+    assert_eq!((stats.duplicated, stats.duplicates_lost), (0, 1));
+    world.assert_conserved();
+}
+
+/// The mirror of an instance gets the fragments that leave, to the octet.
+#[test]
+fn a_mirror_gets_what_leaves_in_fragments() {
+    const MIRROR: PortId = PortId(9);
+    for how in [Fragmentation::Inner, Fragmentation::Outer] {
+        let network = testing::network_with(|instance| {
+            instance.fragmentation = how;
+            instance.mirror = (instance.port == PortId(N3_PORT)).then_some(MIRROR);
+        });
+        let mut world = World::with(network, 1, |_| {});
+        world.install(1, session());
+        for packet in [user(false, 4000), user(false, 1200)] {
+            let (sent, copies): (Vec<_>, Vec<_>) = world
+                .send(N6_PORT, &packet)
+                .into_iter()
+                .partition(|(port, _)| *port == PortId(N3_PORT));
+            let frames = |packets: Vec<(PortId, Vec<u8>)>| packets.into_iter().map(|(_, frame)| frame);
+            assert_eq!(sent.len(), if packet.len() == 4000 { 3 } else { 1 });
+            assert!(copies.iter().all(|(port, _)| *port == MIRROR));
+            assert!(frames(sent).eq(frames(copies)));
+        }
+        let stats = world.workers[0].stats();
+        assert_eq!(
+            (stats.mirrored, stats.fragmented, stats.fragments_made),
+            (2, 2, 4)
+        );
+        assert_eq!(counted(&mut world), (2, 5200));
+        world.assert_conserved();
+    }
 }
 
 /// 40 fragmented packets in one burst: more fragments than a burst holds, in order, and other packets among them.

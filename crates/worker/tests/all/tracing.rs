@@ -2,6 +2,7 @@
 
 use crate::{common, path_mtu};
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Direction, KeyFields, PortId};
@@ -14,12 +15,12 @@ use rules::model::{ApplyAction, FarId, FarUpdate, PdrId, PdrUpdate, Precedence};
 use rules::network::Fragmentation;
 use rules::testing::{N3_ADDRESS, UE, UserPacket, tunnelled};
 use worker::{
-    Command, CopyTerms, CopyTo, MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceSource,
+    Command, CopyTerms, CopyTo, Event, MAX_TRACES, TraceEnd, TraceFilter, TraceFlow, TraceItem, TraceSource,
     TraceTerms, Traced, TracedEnd, TracedLookup, mirror, trace,
 };
 
 use common::World;
-use common::one_session::{GNB_TEID, REMOTE, TEID, from_ue, ip, session, to_ue, uplink, world};
+use common::one_session::{GNB_TEID, REMOTE, TEID, events, from_ue, ip, session, to_ue, uplink, world};
 
 const TERMS: TraceTerms = TraceTerms {
     filter: TraceFilter {
@@ -259,6 +260,9 @@ fn number_rate_room_and_time_bound_an_order_and_what_is_lost_is_told() {
     let mut told = order(&mut world, TraceTerms { count: 3, ..TERMS }, 64);
     burst(&mut world, 5);
     assert_eq!(end_of(&mut told), (3, end(3, 0, 0)));
+    let rest = events(&mut world);
+    assert!(matches!(rest[..], [Event::TraceOver { .. }]), "{rest:?}");
+    drop(rest);
     assert!(told.is_abandoned());
 
     let mut told = order(
@@ -310,6 +314,76 @@ fn an_order_ends_when_nobody_listens_and_one_too_many_is_given_up() {
     world.send(0, &uplink());
     one(&mut told);
     assert!(!told.is_abandoned());
+}
+
+/// What was told and not read when its reader goes is not the worker's to free: it goes to Control, as the session's
+/// rules show, which every packet holds.
+#[test]
+fn control_frees_what_nobody_has_read() {
+    let mut world = World::new();
+    let image = world.install(1, session());
+    let holders = |rules: &Arc<_>| Arc::strong_count(rules);
+    let before = holders(&image.rules);
+    let told = order(&mut world, TERMS, 256);
+    for _ in 0..200 {
+        world.send(0, &uplink());
+    }
+    assert_eq!(holders(&image.rules), before + 200);
+    drop(told);
+    world.poll();
+    assert_eq!(holders(&image.rules), before + 200);
+    let rest = events(&mut world);
+    assert!(matches!(rest[..], [Event::TraceOver { .. }]), "{rest:?}");
+    drop(rest);
+    assert_eq!(holders(&image.rules), before);
+    world.send(0, &uplink());
+    assert_eq!(holders(&image.rules), before);
+}
+
+/// While Control is behind, the order waits, and tells nothing any more.
+#[test]
+fn what_nobody_has_read_waits_until_control_has_room() {
+    let mut world = world();
+    let ue = TraceFilter {
+        ue: Some(UE.into()),
+        ..TERMS.filter
+    };
+    let told = order(&mut world, TraceTerms { filter: ue, ..TERMS }, 64);
+    world.send(0, &uplink());
+    fill(&mut world);
+    drop(told);
+    world.poll();
+    world.send(0, &uplink());
+    let all = events(&mut world);
+    assert!(!all.iter().any(|event| matches!(event, Event::TraceOver { .. })));
+    world.poll();
+    let rest = events(&mut world);
+    let [Event::TraceOver { ring }] = &rest[..] else {
+        panic!("{rest:?}")
+    };
+    assert_eq!(ring.slots(), 63, "one packet lies there");
+}
+
+/// Events until there is room for answers alone.
+fn fill(world: &mut World) {
+    for number in 0..200 {
+        let heard = [
+            &[0xff; 6][..],
+            &common::PEER_MAC.0,
+            &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
+        ]
+        .concat();
+        let ends = [
+            &common::PEER_MAC.0[..],
+            &[10, 0, 6, 100 + number / 2],
+            &[0; 6],
+            &[10, 0, 6, 1],
+        ]
+        .concat();
+        let mut question = [heard, ends].concat();
+        question.resize(60, 0);
+        world.send_frame(0, 1, &question);
+    }
 }
 
 proptest! {

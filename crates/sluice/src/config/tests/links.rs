@@ -314,3 +314,21 @@ fn mistakes_in_a_lag_name_it() {
         .replace("    vlan: 200\n", "    vlan: 200\n    mirror: ran\n");
     assert!(refusal(&text).contains("mirror: `ran` is a member of `core`"));
 }
+
+#[test]
+fn senders_are_told_as_often_as_is_said() {
+    let rates = |more: &str| {
+        let text = format!("{GOOD}{more}");
+        Config::parse(&text, "sluice.yaml").unwrap().icmp.rates()
+    };
+    assert_eq!(rates(""), (10_000, 20));
+    assert_eq!(rates("icmp: {errors_per_session_s: 3}\n"), (10_000, 3));
+    assert_eq!(rates("icmp: {errors_s: 0, errors_per_session_s: 0}\n"), (0, 0));
+    let much = refusal(&format!("{GOOD}icmp: {{errors_s: 1000001}}\n"));
+    assert!(much.contains("1000001 is outside 0..=1000000"), "{much}");
+    let unknown = refusal(&format!("{GOOD}icmp: {{errors: 3}}\n"));
+    assert!(
+        unknown.contains("`errors`") && unknown.contains("errors_per_session_s"),
+        "{unknown}"
+    );
+}

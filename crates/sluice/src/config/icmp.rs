@@ -1,0 +1,27 @@
+//! What the senders of user packets are told of those that do not go on.
+
+use serde::Deserialize;
+
+use super::Bounded;
+
+/// ICMP and ICMPv6 errors about user packets: that the TTL ran out, and how long a packet may be.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IcmpConfig {
+    /// Errors a second of each worker, and at once after a pause; 10000. 0: none.
+    #[serde(default)]
+    pub errors_s: Option<Bounded<0, 1_000_000>>,
+    /// Of them, those about packets of one session; 20: a trace of a path asks for three at once. 0: none.
+    #[serde(default)]
+    pub errors_per_session_s: Option<Bounded<0, 1_000_000>>,
+}
+
+impl IcmpConfig {
+    /// Errors a second of one worker, and of them those about packets of one session; 0: none.
+    #[must_use]
+    pub fn rates(&self) -> (u32, u32) {
+        let rate =
+            |rate: Option<Bounded<0, 1_000_000>>, usual| rate.map_or(usual, |rate| rate.value() as u32);
+        (rate(self.errors_s, 10_000), rate(self.errors_per_session_s, 20))
+    }
+}

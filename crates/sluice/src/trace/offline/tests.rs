@@ -1,0 +1,49 @@
+use std::path::Path;
+
+use super::*;
+
+/// What is told of the capture of a golden case, and of its replay, until so many packets are told.
+fn replayed(case: &str, most: usize, part: usize) -> (Vec<PacketTrace>, Replayed) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/golden")
+        .join(case);
+    let config = Config::load(&folder.join("sluice.yaml")).expect("a configuration");
+    let file = std::fs::read(folder.join("trace.pcapng")).expect("a capture");
+    let capture = Capture {
+        file: &file,
+        n4: None,
+        port: None,
+        filter: TraceFilter::default(),
+    };
+    let mut packets = Vec::new();
+    let tell = |packet| {
+        packets.push(packet);
+        packets.len() < most
+    };
+    let replayed = replay_by(config, &capture, tell, part).expect("a replay");
+    (packets, replayed)
+}
+
+#[test]
+fn the_replay_ends_when_no_more_is_wanted() {
+    let (all, whole) = replayed("session_both_ways", usize::MAX, PART);
+    assert!(all.len() > 4, "{} packets", all.len());
+    assert_eq!(whole.left, None);
+    for most in [1, 3, all.len()] {
+        let (packets, ended) = replayed("session_both_ways", most, PART);
+        assert_eq!(packets, all[..most]);
+        assert_eq!(ended.left, Some(whole.frames - ended.frames));
+        assert!(ended.frames < whole.frames || most == all.len());
+    }
+}
+
+/// How far the first pass is ahead changes nothing, as long as it is.
+#[test]
+fn parts_are_told_as_the_whole_is() {
+    for case in ["session_both_ways", "far_buffer", "n9_within_one_node"] {
+        let whole = replayed(case, usize::MAX, PART);
+        for part in [1, 2, 5] {
+            assert_eq!(replayed(case, usize::MAX, part), whole, "{case} by {part}");
+        }
+    }
+}
