@@ -12,6 +12,7 @@ use rules::image::Copies;
 use crate::descriptor::Fate;
 use crate::encap::{self, Cut, Hop, Message, Optional};
 use crate::io::{Ingress, Io};
+use crate::sums::UdpSum;
 use crate::{Worker, act};
 
 impl<I: Io> Worker<I> {
@@ -72,6 +73,7 @@ impl<I: Io> Worker<I> {
                 octets,
                 hop: Hop::None,
             },
+            sum: UdpSum::Ours,
         };
         let ends = forward.template.as_ref().map(act::ends_of);
         let mtu = self.path_mtus.of(ends, adjacency.link_mtu());
