@@ -126,7 +126,11 @@ fn packets_of_every_length_leave_alike() {
     let mut twins = Twins::new(&testing::network(), &ALL);
     twins.both(|world| drop(world.install(1, session())));
     for octets in (0..64).chain(1_373..1_393) {
-        assert_eq!(twins.send(N6_PORT, &long(octets).bytes()).len(), 1, "{octets} octets");
+        assert_eq!(
+            twins.send(N6_PORT, &long(octets).bytes()).len(),
+            1,
+            "{octets} octets"
+        );
     }
     let host: Ipv6Addr = "2001:db8:ffff::1".parse().expect("an address");
     twins.send(N6_PORT, &UserPacket::udp(host, UE_V6, 53, 1000).bytes());
