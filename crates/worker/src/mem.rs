@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flow::{PortId, WorkerId};
 use packet::checksum::Sum;
 use packet::eth::L2;
-use packet::{IpFrame, PacketBuf, VecBuf, buf, udp};
+use packet::tuple::proto;
+use packet::{IpFrame, PacketBuf, VecBuf, buf, ipv6, udp};
 
 use crate::{Batch, Ingress, Io, Urgency};
 
@@ -61,33 +62,31 @@ impl MemBuf {
         self
     }
 
-    /// Fills in the UDP checksum if that was asked for, as a NIC does: it starts from what the field holds.
+    /// Fills in the UDP checksum if that was asked for, as a NIC does: over the datagram alone, whose field holds the sum of
+    /// the pseudo header.
     ///
     /// # Panics
     /// When it was asked wrongly: the packet is not UDP over IPv6 alone behind the octets that were told, or the field
-    /// does not hold the sum of the pseudo header.
+    /// held something else.
     fn summed(mut self) -> Self {
         let Some(l2) = self.asks.take() else { return self };
-        let frame = self.buf.data();
+        let frame = self.buf.data_mut();
         let link = L2::parse(frame).expect("a frame asks for a checksum");
+        assert_eq!(usize::from(link.len), l2, "the link layer has another length");
         let ip = IpFrame::parse(frame, frame.len(), &link).expect("a packet asks for a checksum");
-        let addrs = ip.tuple.addrs;
-        let start = l2 + packet::ipv6::HEADER_LEN;
-        assert!(
-            usize::from(link.len) == l2 && !addrs.is_v4() && ip.tuple.proto == packet::tuple::proto::UDP,
-            "behind {l2} octets is no UDP over IPv6: {:?}",
-            self.buf
-        );
-        assert_eq!(frame[l2 + 6], ip.tuple.proto, "it has extension headers");
-        let held = [frame[start + 6], frame[start + 7]];
-        let datagram = self.buf.data_mut().get_mut(start..).unwrap_or_default();
-        udp::leave_checksum(&addrs, datagram);
+        let (headers, datagram) = frame.split_at_mut(l2 + ipv6::HEADER_LEN);
+        let is_datagram = !ip.tuple.addrs.is_v4() && headers[l2 + 6] == proto::UDP;
+        assert!(is_datagram, "what asks for a checksum is no UDP over IPv6");
+        let length = usize::from(u16::from_be_bytes([datagram[4], datagram[5]]));
+        let covered = &mut datagram[..length];
+        let checksum = Sum::default().bytes(covered).udp_checksum();
+        covered[6..8].copy_from_slice(&checksum.to_be_bytes());
+        let verified = udp::verify_checksum(&ip.tuple.addrs, covered, Sum::default(), false);
         assert_eq!(
-            datagram[6..8],
-            held,
-            "the field holds another sum than the pseudo header's"
+            verified,
+            Ok(()),
+            "the field did not hold the sum of the pseudo header"
         );
-        udp::fill_checksum(&addrs, datagram, Sum::default());
         self
     }
 }

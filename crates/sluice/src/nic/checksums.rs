@@ -51,3 +51,43 @@ impl UdpChecksums {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+node: {id: upf1.example.org}
+n4: {addresses: [127.0.0.8]}
+ports:
+  - {name: ran, driver: {memory: {}}}
+  - {name: dn, driver: {memory: {}}}
+  - {name: one, driver: {memory: {}}}
+  - {name: two, driver: {memory: {}}, checksums: software}
+  - {name: both, lag: {mode: balance, members: [one, two]}}
+instances:
+  - {name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24, '2001:db8:3::1/64']}
+  - {name: internet, roles: [n6], port: dn, addresses: [10.200.0.1/24, '2001:db8:6::1/64']}
+  - {name: others, roles: [n9], port: both, addresses: [10.9.0.1/24, '2001:db8:9::1/64']}
+";
+
+    /// What is wanted of the first four ports.
+    fn wanted(text: &str) -> Vec<UdpChecksums> {
+        let config = Config::parse(text, "sluice.yaml").unwrap();
+        let ports = config.ports.iter().take(4);
+        ports.map(|port| UdpChecksums::of(&config, port)).collect()
+    }
+
+    #[test]
+    fn ports_are_asked_by_which_tunnels_over_ipv6_leave() {
+        use UdpChecksums::{NotNeeded, Software, Wanted};
+        assert_eq!(wanted(FILE), [Wanted, NotNeeded, Wanted, Software]);
+        let v4 = FILE.replace(", '2001:db8:3::1/64'", "");
+        assert_eq!(wanted(&v4)[0], NotNeeded, "over IPv4 there is no UDP checksum");
+        let said = |checksums: &str| {
+            let named = format!("name: ran, checksums: {checksums},");
+            wanted(&FILE.replace("name: ran,", &named))[0]
+        };
+        assert_eq!((said("auto"), said("software")), (Wanted, Software));
+    }
+}

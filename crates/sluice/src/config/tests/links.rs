@@ -314,3 +314,19 @@ fn mistakes_in_a_lag_name_it() {
         .replace("    vlan: 200\n", "    vlan: 200\n    mirror: ran\n");
     assert!(refusal(&text).contains("mirror: `ran` is a member of `core`"));
 }
+
+#[test]
+fn mistakes_about_checksums_are_told() {
+    let with = |checksums: &str| mistake("name: ran,", &format!("name: ran, checksums: {checksums},"));
+    let told = with("hardware");
+    assert!(
+        told.contains("line ") && told.contains("`hardware`, expected one of auto, software"),
+        "{told}"
+    );
+    let lag = "ports:\n  - {name: both, checksums: software, lag: {mode: balance, members: [ran]}}\n";
+    let told = refusal(&GOOD.replace("ports:\n", lag).replace("port: ran", "port: both"));
+    assert!(
+        told.contains("line ") && told.contains("port `both`: checksums beside lag"),
+        "{told}"
+    );
+}
