@@ -112,7 +112,6 @@ impl Trial {
     }
 
     /// With `fills`, ports fill in UDP checksums.
-
     fn start_with(
         (rules, predefined): (SessionRules, Predefined),
         network: Network,
