@@ -409,6 +409,13 @@ impl Mbuf {
         fits
     }
 
+    /// The lengths of [`Mbuf::set_tx_lengths`]; of use where one of [`flags`]' `TX_*` is set.
+    #[inline]
+    pub fn tx_lengths(&self) -> (usize, usize) {
+        let bits = self.raw().tx_offload();
+        ((bits & 0x7f) as usize, (bits >> 7 & 0x1ff) as usize)
+    }
+
     /// The hash that the port spread the packet by, where it gave one.
     #[inline]
     pub fn rss_hash(&self) -> Option<u32> {

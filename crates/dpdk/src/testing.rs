@@ -1,6 +1,11 @@
-//! One EAL for all tests of a process. Not for production code.
+//! One EAL for all tests of a process, and what the kernel gets of a port. Not for production code.
 
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::eal::Eal;
 
@@ -15,4 +20,66 @@ pub fn eal() -> &'static Eal {
         Ok(eal) => eal,
         Err(error) => panic!("{error}"),
     })
+}
+
+/// Gives the calling thread a network of its own, with nothing in it, until it ends. Ports of kernel interfaces that it
+/// opens, and what it [hears](Kernel::listen), are there. False where that is not allowed: it is root's.
+pub fn own_network() -> bool {
+    // SAFETY: it takes flags alone, and leaves memory as it is.
+    unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
+}
+
+/// The kernel's side of an interface: what came in by it.
+pub struct Kernel(OwnedFd);
+
+impl Kernel {
+    /// Hears the frames of an interface of the calling thread's network from now on.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, when there is no such interface or it may not be heard.
+    pub fn listen(interface: &str) -> io::Result<Kernel> {
+        let protocol = (libc::ETH_P_ALL as u16).to_be();
+        // SAFETY: it takes numbers alone.
+        let fd = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor is new, and nobody else's.
+        let kernel = Kernel(unsafe { OwnedFd::from_raw_fd(fd) });
+        let name = CString::new(interface)?;
+        // SAFETY: the name is a string with its end.
+        let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+        // SAFETY: the structure is of integers only, for which zero is a value.
+        let mut address: libc::sockaddr_ll = unsafe { MaybeUninit::zeroed().assume_init() };
+        address.sll_family = libc::AF_PACKET as u16;
+        address.sll_protocol = protocol;
+        address.sll_ifindex = index as i32;
+        let length = size_of::<libc::sockaddr_ll>() as u32;
+        // SAFETY: the address lives through the call and is as long as is said.
+        let bound = unsafe { libc::bind(fd, (&raw const address).cast(), length) };
+        if index == 0 || bound < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(kernel)
+    }
+
+    /// The next frame, from its Ethernet header on; `None` when none has come for `wait`.
+    pub fn frame(&mut self, wait: Duration) -> Option<Vec<u8>> {
+        let mut wanted = libc::pollfd {
+            fd: self.0.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut frame = vec![0; 65_536];
+        // SAFETY: one structure is said and given.
+        let ready = unsafe { libc::poll(&mut wanted, 1, wait.as_millis() as i32) };
+        if ready != 1 {
+            return None;
+        }
+        // SAFETY: the buffer is as long as is said, and lives through the call.
+        let octets = unsafe { libc::recv(wanted.fd, frame.as_mut_ptr().cast(), frame.len(), 0) };
+        frame.truncate(usize::try_from(octets).ok()?);
+        Some(frame)
+    }
 }

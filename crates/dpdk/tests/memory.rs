@@ -160,6 +160,7 @@ fn metadata_is_read_back() {
     mbuf.set_port(3);
     mbuf.add_ol_flags(flags::TX_IPV4 | flags::TX_IP_CKSUM);
     assert!(mbuf.set_tx_lengths(14, 20) && !mbuf.set_tx_lengths(128, 20) && !mbuf.set_tx_lengths(14, 512));
+    assert_eq!(mbuf.tx_lengths(), (14, 20));
     assert_eq!((mbuf.rss_hash(), mbuf.port()), (Some(0x1234_5678), 3));
     assert_eq!(
         mbuf.ol_flags(),
@@ -292,6 +293,19 @@ fn ports_come_and_go_without_end() {
         let mut null = Port::open(eal(), &PortSpec::Null { packet_size: 64 }).unwrap();
         null.start(&PortConfig::new(1, &pool)).unwrap();
     }
+}
+
+#[test]
+fn a_port_that_fills_in_no_checksums_says_so_whatever_is_wanted() {
+    let pool = pool(100);
+    let (mut port, _peer) = Port::memory(eal(), &MemorySpec::default()).unwrap();
+    assert!(!port.capabilities().unwrap().tx_udp_checksum);
+    let wanted = PortConfig {
+        tx_udp_checksum: true,
+        ..PortConfig::new(1, &pool)
+    };
+    let queues = port.start(&wanted).unwrap();
+    assert!(!queues.tx[0].fills_udp_checksums());
 }
 
 #[test]

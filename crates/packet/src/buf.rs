@@ -89,6 +89,20 @@ pub trait PacketBuf {
         self.data().len() < self.len()
     }
 
+    /// Has the port that sends the packet fill in its UDP checksum. The packet is UDP over IPv6 without extension
+    /// headers behind `l2` octets of link layer, and the field holds the sum of the pseudo header
+    /// ([`udp::leave_checksum`](crate::udp::leave_checksum)) by the time it is sent. False, and no change, where the
+    /// buffer cannot say so.
+    fn ask_udp_checksum(&mut self, l2: usize) -> bool {
+        let _ = l2;
+        false
+    }
+
+    /// The `l2` of [`ask_udp_checksum`](Self::ask_udp_checksum), if that was asked.
+    fn asks_udp_checksum(&self) -> Option<usize> {
+        None
+    }
+
     /// Leaves `len` octets from `offset` on, and puts `head` octets before them, whose content is not defined. Gives
     /// the first part: these, and what follows them contiguously.
     ///

@@ -94,6 +94,14 @@ pub fn pseudo_header(addrs: &Addrs, proto: u8, len: u16) -> Sum {
     }
 }
 
+/// Writes the sum of the pseudo header into the checksum field of the datagram that starts at `datagram[0]`: what a port
+/// starts from that is asked to fill in the checksum. `None` when `datagram` is shorter than a header.
+pub fn leave_checksum(addrs: &Addrs, datagram: &mut [u8]) -> Option<()> {
+    let (header, _) = Header::mut_from_prefix(datagram).ok()?;
+    header.checksum = U16::new(pseudo_header(addrs, proto::UDP, header.len.get()).folded());
+    Some(())
+}
+
 /// Writes the checksum into the datagram that starts at `datagram[0]` and whose header is complete otherwise. `rest`
 /// is the sum of the octets of the datagram behind `datagram`. `None` when `datagram` is shorter than a header.
 pub fn fill_checksum(addrs: &Addrs, datagram: &mut [u8], rest: Sum) -> Option<()> {

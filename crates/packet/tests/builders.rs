@@ -6,8 +6,8 @@ use std::net::IpAddr;
 
 use packet::build::{
     Envelope, GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, TEMPLATE4_LEN, TEMPLATE6_LEN,
-    echo_request, echo_response, end_marker, error_indication, fill_udp_checksum, packet as make,
-    relay_optional_part, supported_extension_headers_notification,
+    echo_request, echo_response, end_marker, error_indication, fill_udp_checksum, leave_udp_checksum,
+    packet as make, relay_optional_part, supported_extension_headers_notification,
 };
 use packet::checksum::Sum;
 use packet::gtpu::{
@@ -120,6 +120,28 @@ fn a_template_refuses_what_does_not_fit() {
         fill_udp_checksum(&mut [], Sum::default()),
         Err(DropReason::BadIpv4Header)
     );
+    for headers in [&mut [][..], &mut [0x45; 10], &mut [0x60; 45]] {
+        assert_eq!(leave_udp_checksum(headers), Err(DropReason::BadIpv4Header));
+    }
+}
+
+proptest! {
+    /// A port sums up the datagram with what the field holds, and knows nothing of addresses.
+    #[test]
+    fn a_checksum_that_is_left_to_a_port_comes_out_the_same(
+        addrs in addrs(), teid: u32, payload in prop::collection::vec(any::<u8>(), 0..300)
+    ) {
+        let template = GtpuTemplate::new(&GtpuEncap::new(addrs, Teid(teid)));
+        let mut ours = vec![0; template.header_len(None)];
+        template.apply(&mut ours, payload.len(), None).expect("it fits");
+        let mut left = ours.clone();
+        fill_udp_checksum(&mut ours, Sum::default().bytes(&payload)).expect("headers");
+        leave_udp_checksum(&mut left).expect("headers");
+        let udp = if addrs.is_v4() { 20 } else { 40 };
+        let summed = Sum::default().bytes(&left[udp..]).bytes(&payload).udp_checksum();
+        left[udp + 6..udp + 8].copy_from_slice(&summed.to_be_bytes());
+        prop_assert_eq!(left, ours);
+    }
 }
 
 #[test]

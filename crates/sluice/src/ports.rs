@@ -18,6 +18,7 @@ use worker::dpdk::{DpdkIo, inboxes};
 
 use crate::config::{Config, Driver, PortConfig};
 use crate::nic::audit::{Place, Seen};
+use crate::nic::checksums::UdpChecksums;
 use crate::nic::{Report, Steered, Traffic, plan};
 
 /// Packets that an inbox holds: at a million packets handed over a second, what comes in while its owner is off its
@@ -162,7 +163,8 @@ impl Ports {
             let traffic = Traffic::of(config, port);
             // Frames to the LAG's address, and to the group of LACP.
             let is_member = config.lag_of(&port.name.value).is_some();
-            if let Err(error) = started.add(eal, (port, driver, is_member), (traffic, workers)) {
+            let asked = (traffic, UdpChecksums::of(config, port), workers);
+            if let Err(error) = started.add(eal, (port, driver, is_member), asked) {
                 failed(PortError {
                     port: port.name.value.clone(),
                     reason: error.to_string(),
@@ -177,7 +179,7 @@ impl Ports {
         &mut self,
         eal: &'static Eal,
         (config, driver, is_member): (&PortConfig, &Driver, bool),
-        (traffic, workers): (Traffic, u16),
+        (traffic, checksums, workers): (Traffic, UdpChecksums, u16),
     ) -> Result<(), dpdk::Error> {
         let descriptors = config.descriptors.value();
         let (mut port, peer) = match driver {
@@ -196,6 +198,7 @@ impl Ports {
         start.tx_descriptors = descriptors as u16;
         start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
         start.mtu = mtu(config);
+        start.tx_udp_checksum = checksums == UdpChecksums::Wanted;
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);
@@ -267,6 +270,7 @@ impl Ports {
                 report: &self.steered.get(number)?.as_ref()?.report,
                 driver: port.driver.as_ref()?,
                 traffic: Traffic::of(config, port),
+                checksums: UdpChecksums::of(config, port),
                 mtu: port.mtu.value() as u16,
                 buffer: self.pool.config().data_room,
                 link: self.link(number),

@@ -28,6 +28,7 @@ use crate::encap::{self, Chain, Cut, Hop, Optional};
 use crate::io::Ingress;
 use crate::sessions::Images;
 use crate::special::{self, EgressMark, Extended};
+use crate::sums::{Sums, UdpSum};
 use crate::tx::take_back;
 
 /// What the stage works with.
@@ -49,6 +50,8 @@ pub(crate) struct Act<'a, B> {
     pub yellow: u64,
     /// How many End Markers and Tunnel Status messages go on.
     pub relays: &'a mut PerSession,
+    /// Which ports compute checksums; `None` while somebody looks at packets as they leave.
+    pub sums: Option<&'a Sums>,
 }
 
 /// What is done to a packet's headers: decided for the whole burst before any is written, since two short loops keep
@@ -143,6 +146,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
                         adjacency,
                         message_type: MessageType::G_PDU,
                         cut,
+                        sum: UdpSum::Ours,
                     };
                     let container = (plan.way == Way::Marked).then_some(&plan.container);
                     message.put_on_marked(buf, container)

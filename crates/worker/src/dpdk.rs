@@ -4,9 +4,9 @@
 //! ingress port travels in its mbuf. Packets cross from DPDK's bursts to the worker's batches and back by moving
 //! pointers; every call into DPDK is for a burst.
 
-use dpdk::{Burst, Consumer, Eal, Error, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue};
+use dpdk::{Burst, Consumer, Eal, Error, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue, flags};
 use flow::{PortId, WorkerId};
-use packet::PacketBuf;
+use packet::{PacketBuf, ipv6};
 
 use crate::{Batch, Ingress, Io, Urgency};
 
@@ -85,6 +85,21 @@ impl PacketBuf for DpdkBuf {
 
     fn for_each_part(&self, visit: &mut dyn FnMut(&[u8])) {
         self.0.segments().for_each(visit);
+    }
+
+    fn ask_udp_checksum(&mut self, l2: usize) -> bool {
+        let fits = self.0.set_tx_lengths(l2, ipv6::HEADER_LEN);
+        if fits {
+            self.0.add_ol_flags(flags::TX_IPV6 | flags::TX_UDP_CKSUM);
+        }
+        fits
+    }
+
+    #[inline]
+    fn asks_udp_checksum(&self) -> Option<usize> {
+        // TCP's and SCTP's requests are other numbers in the same two bits.
+        let asks = self.0.ol_flags() & flags::TX_UDP_CKSUM == flags::TX_UDP_CKSUM;
+        asks.then(|| self.0.tx_lengths().0)
     }
 }
 
@@ -220,6 +235,11 @@ impl Io for DpdkIo {
             Some(Some((_, queue))) if queue.most_segments() < u16::MAX => queue.most_segments().into(),
             _ => usize::MAX,
         }
+    }
+
+    fn fills_udp_checksums(&self, port: PortId) -> bool {
+        let pair = self.ports.get(port.index()).and_then(Option::as_ref);
+        pair.is_some_and(|(_, queue)| queue.fills_udp_checksums())
     }
 
     fn alloc(&mut self) -> Option<DpdkBuf> {

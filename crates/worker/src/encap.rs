@@ -5,7 +5,8 @@
 
 use flow::{ForwardFlags, Mark, PackedForward};
 use packet::build::{
-    GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, fill_udp_checksum, relay_optional_part,
+    GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, fill_udp_checksum, leave_udp_checksum,
+    relay_optional_part,
 };
 use packet::eth::ether_type;
 use packet::gtpu::{self, ExtensionHeader, ExtensionType, MessageType, flags};
@@ -17,6 +18,7 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::descriptor::Tunnel;
 use crate::parse::read_again;
+use crate::sums::UdpSum;
 
 /// Octets of IPv4, UDP and the mandatory part of GTP-U.
 pub(crate) const OUTER_V4: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
@@ -322,6 +324,8 @@ pub(crate) struct Message<'a> {
     pub message_type: MessageType,
     /// What its payload is cut out of.
     pub cut: Cut,
+    /// Who computes its checksum if it goes over IPv6; over IPv4 it has none.
+    pub sum: UdpSum,
 }
 
 impl Message<'_> {
@@ -456,7 +460,8 @@ impl Message<'_> {
         self.cut
             .hop
             .make(buf.reframe(self.cut.offset, self.cut.octets, 0)?)?;
-        let payload = buf.sum_from(0);
+        let asks = self.sum == UdpSum::Port && buf.ask_udp_checksum(l2.len() + 2);
+        let payload = (!asks).then(|| buf.sum_from(0));
         let room = buf
             .prepend(l2.len() + 2 + outer_len)
             .ok_or(DropReason::NoHeadroom)?;
@@ -475,7 +480,10 @@ impl Message<'_> {
             ..PerPacket::default()
         };
         template.apply_optional(outer, self.cut.octets, flags, &packet)?;
-        fill_udp_checksum(outer, payload)
+        match payload {
+            Some(payload) => fill_udp_checksum(outer, payload),
+            None => leave_udp_checksum(outer),
+        }
     }
 }
 
@@ -526,6 +534,7 @@ mod tests {
                 adjacency: &Adjacency::resolved(&interface, packet::MacAddr([2; 6])),
                 message_type: MessageType::G_PDU,
                 cut: Cut { offset: 3, octets: len, hop: Hop::None },
+                sum: UdpSum::Ours,
             };
             let mut buf = VecBuf::new(&vec![7; len + 9]);
             let container = match Optional::from(marking.map_or(Added::Nothing, Added::Container)) {

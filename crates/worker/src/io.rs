@@ -56,6 +56,13 @@ pub trait Io {
         usize::MAX
     }
 
+    /// Whether `port` fills in UDP checksums of packets that [ask](PacketBuf::ask_udp_checksum) for it. Others may not ask.
+    /// It is so from the start.
+    fn fills_udp_checksums(&self, port: PortId) -> bool {
+        let _ = port;
+        false
+    }
+
     /// An empty buffer with headroom, for a packet of our own. `None` when the pool is empty.
     fn alloc(&mut self) -> Option<Self::Buf>;
 

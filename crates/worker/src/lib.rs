@@ -55,6 +55,7 @@ mod split;
 mod stats;
 mod steer;
 mod steering;
+mod sums;
 mod together;
 mod trace;
 mod tx;

@@ -8,7 +8,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{PortId, WorkerId};
-use packet::{PacketBuf, VecBuf, buf};
+use packet::checksum::Sum;
+use packet::eth::L2;
+use packet::tuple::proto;
+use packet::{IpFrame, PacketBuf, VecBuf, buf, ipv6, udp};
 
 use crate::{Batch, Ingress, Io, Urgency};
 
@@ -21,6 +24,8 @@ pub struct MemBuf {
     /// Octets that a part holds, of a packet that came in a chain; else all that a packet can have.
     part: usize,
     port: PortId,
+    /// Octets before the IP header of a packet whose UDP checksum the port is to fill in.
+    asks: Option<usize>,
 }
 
 impl MemBuf {
@@ -56,6 +61,34 @@ impl MemBuf {
         self.part = VecBuf::MAX_LEN;
         self
     }
+
+    /// Fills in the UDP checksum if that was asked for, as a NIC does: over the datagram alone, whose field holds the sum of
+    /// the pseudo header.
+    ///
+    /// # Panics
+    /// When it was asked wrongly: the packet is not UDP over IPv6 alone behind the octets that were told, or the field
+    /// held something else.
+    fn summed(mut self) -> Self {
+        let Some(l2) = self.asks.take() else { return self };
+        let frame = self.buf.data_mut();
+        let link = L2::parse(frame).expect("a frame asks for a checksum");
+        assert_eq!(usize::from(link.len), l2, "the link layer has another length");
+        let ip = IpFrame::parse(frame, frame.len(), &link).expect("a packet asks for a checksum");
+        let (headers, datagram) = frame.split_at_mut(l2 + ipv6::HEADER_LEN);
+        let is_datagram = !ip.tuple.addrs.is_v4() && headers[l2 + 6] == proto::UDP;
+        assert!(is_datagram, "what asks for a checksum is no UDP over IPv6");
+        let length = usize::from(u16::from_be_bytes([datagram[4], datagram[5]]));
+        let covered = &mut datagram[..length];
+        let checksum = Sum::default().bytes(covered).udp_checksum();
+        covered[6..8].copy_from_slice(&checksum.to_be_bytes());
+        let verified = udp::verify_checksum(&ip.tuple.addrs, covered, Sum::default(), false);
+        assert_eq!(
+            verified,
+            Ok(()),
+            "the field did not hold the sum of the pseudo header"
+        );
+        self
+    }
 }
 
 impl From<VecBuf> for MemBuf {
@@ -65,6 +98,7 @@ impl From<VecBuf> for MemBuf {
             parts: VecDeque::new(),
             part: VecBuf::MAX_LEN,
             port: PortId(0),
+            asks: None,
         }
     }
 }
@@ -179,6 +213,15 @@ impl PacketBuf for MemBuf {
         visit(self.buf.data());
         self.parts.iter().for_each(|part| visit(part));
     }
+
+    fn ask_udp_checksum(&mut self, l2: usize) -> bool {
+        self.asks = Some(l2);
+        true
+    }
+
+    fn asks_udp_checksum(&self) -> Option<usize> {
+        self.asks
+    }
 }
 
 /// A bounded queue of packets with any number of ends.
@@ -243,7 +286,11 @@ impl Queue {
     fn take_whole_from(&self, batch: &mut Batch<MemBuf>) {
         let mut packets = self.lock();
         let room = self.depth.saturating_sub(packets.len());
-        packets.extend(batch.drain_front(room).map(MemBuf::in_one_part));
+        packets.extend(
+            batch
+                .drain_front(room)
+                .map(|packet| packet.in_one_part().summed()),
+        );
     }
 
     /// A panic of another holder leaves whole packets behind, so its poison means nothing.
@@ -285,6 +332,8 @@ impl Wires {
             worker,
             pool: Vec::with_capacity(depth),
             most_parts: Vec::new(),
+            fills: Vec::new(),
+            filled: 0,
         };
         let ios = (0..workers).map(io).collect();
         (wires, ios)
@@ -329,6 +378,10 @@ pub struct MemIo {
     pool: Vec<MemBuf>,
     /// By port, if any is bounded: the most parts of a packet that it sends.
     most_parts: Vec<usize>,
+    /// Ports that fill in UDP checksums.
+    fills: Vec<PortId>,
+    /// Checksums that they have filled in.
+    filled: u64,
 }
 
 impl MemIo {
@@ -338,6 +391,16 @@ impl MemIo {
         if let Some(bound) = self.most_parts.get_mut(port.index()) {
             *bound = most;
         }
+    }
+
+    /// Has `port` fill in UDP checksums, as a NIC that can. Before a worker gets this.
+    pub fn fill_udp_checksums(&mut self, port: PortId) {
+        self.fills.push(port);
+    }
+
+    /// UDP checksums that ports have filled in of what this worker sent.
+    pub fn filled_udp_checksums(&self) -> u64 {
+        self.filled
     }
 }
 
@@ -362,8 +425,14 @@ impl Io for MemIo {
             out.iter().all(|buf| buf::parts(buf) <= most),
             "{port:?} was handed a chain that it cannot send"
         );
+        assert!(
+            self.fills_udp_checksums(port) || asking(out) == 0,
+            "{port:?} was asked for a checksum that it does not fill in"
+        );
         if let Some(queue) = self.tx.get(port.index()) {
+            let before = asking(out);
             queue.take_whole_from(out);
+            self.filled += before - asking(out);
         }
     }
 
@@ -375,6 +444,10 @@ impl Io for MemIo {
         self.most_parts.get(port.index()).copied().unwrap_or(usize::MAX)
     }
 
+    fn fills_udp_checksums(&self, port: PortId) -> bool {
+        self.fills.contains(&port)
+    }
+
     fn alloc(&mut self) -> Option<MemBuf> {
         Some(match self.pool.pop() {
             Some(used) => renewed(used),
@@ -383,6 +456,11 @@ impl Io for MemIo {
     }
 
     fn hand_over(&mut self, to: WorkerId, out: &mut Batch<MemBuf>) {
+        assert_eq!(
+            asking(out),
+            0,
+            "a worker was handed a packet without its checksum"
+        );
         if let Some(queue) = self.inboxes.get(to.index()) {
             queue.take_from(out);
         }
@@ -395,6 +473,7 @@ impl Io for MemIo {
     }
 
     fn give_host(&mut self, urgency: Urgency, out: &mut Batch<MemBuf>) {
+        assert_eq!(asking(out), 0, "the host was given a packet without its checksum");
         self.to_host[urgency as usize].take_from(out);
     }
 
@@ -417,10 +496,15 @@ impl Io for MemIo {
     }
 }
 
+/// Packets that ask for a checksum.
+fn asking(batch: &Batch<MemBuf>) -> u64 {
+    batch.iter().filter(|buf| buf.asks.is_some()).count() as u64
+}
+
 /// An empty buffer with headroom in the memory of `used`.
 fn renewed(mut used: MemBuf) -> MemBuf {
     used.truncate(0);
-    used.part = VecBuf::MAX_LEN;
+    (used.part, used.asks) = (VecBuf::MAX_LEN, None);
     let missing = VecBuf::HEADROOM.saturating_sub(used.headroom());
     let has_room = used.append(missing).is_some() && used.trim_front(missing);
     if has_room { used } else { MemBuf::new(&[]) }

@@ -39,9 +39,13 @@ pub(crate) fn together<I: Io>(io: &mut I, port: PortId, buf: &mut I::Buf) -> Res
     if most == usize::MAX || port.lap() > 0 || !buf.is_chained() {
         return Ok(());
     }
-    let ingress = buf.ingress();
+    let (ingress, asked) = (buf.ingress(), buf.asks_udp_checksum());
     if bring_together(buf, most, &mut || io.alloc())? {
         buf.set_ingress(ingress);
+        if let Some(l2) = asked {
+            // As the buffers before could.
+            let _ = buf.ask_udp_checksum(l2);
+        }
     }
     Ok(())
 }

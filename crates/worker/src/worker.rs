@@ -47,6 +47,7 @@ use crate::split::Splits;
 use crate::stats::{Stage, Stats};
 use crate::steer::steer;
 use crate::steering::Steering;
+use crate::sums::Sums;
 use crate::together::join_chains;
 use crate::trace::Tracer;
 use crate::tx::{Outgoing, Waiting};
@@ -107,6 +108,7 @@ pub struct Worker<I: Io> {
     /// Packets of the burst that are beyond their guaranteed rates: bit n is place n.
     yellow: u64,
     late_markers: LateMarkers,
+    sums: Sums,
     /// Orders to tell of packets, if there are any.
     tracer: Option<Box<Tracer>>,
     /// When content counters are looked at again.
@@ -219,6 +221,7 @@ impl<I: Io> Worker<I> {
             discarded: Batch::new(),
             yellow: 0,
             late_markers: LateMarkers::new(),
+            sums: Sums::new(&io, &config.lags),
             tracer: None,
             io,
             config,
@@ -717,6 +720,7 @@ impl<I: Io> Worker<I> {
             discarded: &mut self.discarded,
             yellow: 0,
             relays: &mut self.relays,
+            sums: self.tracer.is_none().then_some(&self.sums),
         };
         let told = act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
         self.yellow = act.yellow;

@@ -6,13 +6,17 @@ mod common;
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use dpdk::{Burst, MemoryPeer, MemorySpec, Mempool, PoolConfig, Port, PortConfig};
+use dpdk::testing::Kernel;
+use dpdk::{Burst, MemoryPeer, MemorySpec, Mempool, PoolConfig, Port, PortConfig, PortSpec, flags};
 use flow::{Bucket, InstanceId, Nanos, OpId, PortId, Seed, WorkerId};
 use packet::buf::{bring_together, parts};
-use packet::{DropReason, PacketBuf, Teid};
+use packet::checksum::Sum;
+use packet::{DropReason, IpTuple, PacketBuf, Teid, udp};
+use rules::SessionRules;
 use rules::image::SessionChange;
-use rules::model::OuterHeaderCreation;
+use rules::model::{OuterHeaderCreation, OuterHeaderKind};
 use rules::testing::{self, GNB, N3_ADDRESS, NumberedHops, UE, UserPacket, pdu_session, tunnelled};
 use transport::{Adjacency, AdjacencyChange};
 use worker::dpdk::{DpdkBuf, DpdkIo, inboxes};
@@ -21,6 +25,8 @@ use worker::{Command, Io, SteerChange, Worker, WorkerConfig, interface, link};
 use common::{frame, hop, our_mac};
 
 const PORTS: usize = 2;
+/// How long the kernel may take to hand over a frame.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Two workers with a queue pair each of two memory ports, the second of which owns everything.
 #[test]
@@ -96,7 +102,18 @@ fn worker(id: u16, io: DpdkIo) -> Worker<DpdkIo> {
 }
 
 /// Worker `id` of so many; number 1 has the session.
-fn worker_in(network: rules::network::Network, (id, workers): (u16, u16), io: DpdkIo) -> Worker<DpdkIo> {
+fn worker_in(network: rules::network::Network, of: (u16, u16), io: DpdkIo) -> Worker<DpdkIo> {
+    let gnb = OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB);
+    worker_with(pdu_session(0x1001, gnb), network, of, io)
+}
+
+/// The same with another session.
+fn worker_with(
+    rules: SessionRules,
+    network: rules::network::Network,
+    (id, workers): (u16, u16),
+    io: DpdkIo,
+) -> Worker<DpdkIo> {
     let network = Arc::new(network);
     let macs: Vec<_> = (0..4).map(our_mac).collect();
     let mut config = WorkerConfig::new(
@@ -110,16 +127,19 @@ fn worker_in(network: rules::network::Network, (id, workers): (u16, u16), io: Dp
     (config.max_flows_v4, config.max_flows_v6) = (1024, 1024);
     let (mut control, end) = link(1024, 64);
     let mut worker = Worker::new(config, io, end).expect("there is memory");
-    let home = interface(&network.instances()[1], &macs);
-    let mut commands = vec![Command::Adjacency(AdjacencyChange {
-        id: hop(1, 254),
-        neighbour: Some((InstanceId(1), Ipv4Addr::new(10, 0, 6, 254).into())),
-        adjacency: Some(Adjacency::resolved(&home, our_mac(9))),
-    })];
+    let adjacency = |instance: u16, next_hop: &str| {
+        let home = interface(&network.instances()[usize::from(instance)], &macs);
+        let next_hop = next_hop.parse().expect("an address");
+        Command::Adjacency(AdjacencyChange {
+            id: hop(instance, 254),
+            neighbour: Some((InstanceId(instance), next_hop)),
+            adjacency: Some(Adjacency::resolved(&home, our_mac(9))),
+        })
+    };
+    let mut commands = vec![adjacency(1, "10.0.6.254"), adjacency(0, "2001:db8:3::fe")];
     let owner = WorkerId(1);
     commands.extend(Bucket::all().map(|bucket| Command::Steer(SteerChange::Bucket { bucket, owner })));
     if id == 1 {
-        let rules = pdu_session(0x1001, OuterHeaderCreation::gtpu_ipv4(Teid(77), GNB));
         let image = rules::compile::compile(&rules.into(), &network, &NumberedHops).expect("it compiles");
         commands.push(Command::Session {
             op: OpId(1),
@@ -253,4 +273,128 @@ fn a_queue_knows_what_chains_its_port_sends() {
         assert_eq!((io.bounds_chains(), io.most_parts(PortId(0))), (!tx_chains, most));
         assert_eq!(io.most_parts(PortId(1)), usize::MAX);
     }
+}
+
+/// A kernel's TAP interface as N3, in a network of this thread's own: its driver fills in checksums by itself, as a NIC does.
+struct Tap {
+    worker: Worker<DpdkIo>,
+    peer: MemoryPeer,
+    kernel: Kernel,
+    _ports: [Port; 2],
+}
+
+impl Tap {
+    /// With a session whose gNB is reached over IPv6.
+    fn new(name: &str, tx_udp_checksum: bool, tx_chains: bool) -> Self {
+        let eal = dpdk::testing::eal();
+        let pool = Mempool::new(eal, PoolConfig::with_buffers(2047)).expect("a pool");
+        let spec = PortSpec::Virtual {
+            name: format!("net_tap_{name}"),
+            arguments: format!("iface={name}"),
+        };
+        let mut n3 = Port::open(eal, &spec).expect("a TAP interface");
+        let config = PortConfig {
+            tx_udp_checksum,
+            tx_chains,
+            ..PortConfig::new(1, &pool)
+        };
+        let (mut n6, peer) = Port::memory(eal, &MemorySpec { queues: 1, depth: 64 }).expect("a port");
+        let started = [n3.start(&config), n6.start(&PortConfig::new(1, &pool))];
+        let pairs: Vec<_> = started
+            .into_iter()
+            .map(|queues| queues.expect("it starts"))
+            .flat_map(|queues| queues.rx.into_iter().zip(queues.tx))
+            .collect();
+        let io = DpdkIo::new(pairs, pool.clone(), None, Vec::new());
+        assert_eq!(io.fills_udp_checksums(PortId(0)), tx_udp_checksum);
+        assert!(!io.fills_udp_checksums(PortId(1)) && !io.fills_udp_checksums(PortId(2)));
+        let kernel = Kernel::listen(name).expect("the kernel's side");
+        let gnb = OuterHeaderCreation {
+            kind: OuterHeaderKind::GTPU_IPV6,
+            teid: Teid(77),
+            ipv4: None,
+            ipv6: Some("2001:db8:200::1".parse().expect("an address")),
+            port: None,
+        };
+        let worker = worker_with(pdu_session(0x1001, gnb), testing::network(), (1, 2), io);
+        Self {
+            worker,
+            peer,
+            kernel,
+            _ports: [n3, n6],
+        }
+    }
+
+    /// What the kernel gets of a packet that comes in by N6 in buffers of `pool`.
+    fn pass(&mut self, packet: &[u8], pool: &Mempool) -> Vec<u8> {
+        let mut burst = Burst::new();
+        let buf = spread(pool, &frame(1, packet), pool.config().data_room.into());
+        burst.push(buf.into_mbuf()).expect("room");
+        assert_eq!(self.peer.to_port[0].enqueue(&mut burst), 1);
+        for _ in 0..3 {
+            self.worker.poll(Nanos::from_secs(1));
+        }
+        assert_eq!(self.worker.stats().unaccounted(), 0);
+        loop {
+            // The kernel has frames of its own.
+            let frame = self.kernel.frame(PATIENCE).expect("it arrives");
+            if frame[6..12] == our_mac(0).0 {
+                return frame;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_kernel_gets_the_same_whoever_computes_checksums() {
+    if !dpdk::testing::own_network() {
+        println!("not run: only root can make a network");
+        return;
+    }
+    let mut taps = [
+        Tap::new("sums0", false, true),
+        Tap::new("sums1", true, true),
+        Tap::new("sums2", true, false),
+    ];
+    let config = |data_room| PoolConfig {
+        data_room,
+        ..PoolConfig::with_buffers(255)
+    };
+    let pools = [2_048, 512].map(|room| Mempool::new(dpdk::testing::eal(), config(room)).expect("a pool"));
+    // In one buffer, and in several that have to be copied into another for a port that sends no chains.
+    for octets in [0, 1, 700, 1_001, 1_300, 1_391] {
+        let user = UserPacket {
+            payload: (0..octets).map(|at| (at * 7 + at / 256) as u8).collect(),
+            ..UserPacket::udp(Ipv4Addr::new(192, 0, 2, 1), UE, 53, 1000)
+        };
+        let user = user.bytes();
+        for pool in &pools {
+            let expected = taps[0].pass(&user, pool);
+            let outer = IpTuple::parse(&expected[14..], expected.len() - 14).expect("a packet");
+            udp::verify_checksum(&outer.addrs, &expected[54..], Sum::default(), false).expect("a checksum");
+            assert_eq!(expected[expected.len() - octets..], user[user.len() - octets..]);
+            for tap in &mut taps[1..] {
+                assert_eq!(tap.pass(&user, pool), expected, "{octets} octets");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_request_stays_with_its_buffer() {
+    let eal = dpdk::testing::eal();
+    let pool = Mempool::new(eal, PoolConfig::with_buffers(255)).expect("a pool");
+    let mut buf = DpdkBuf::from(pool.alloc_with(&[7; 100]).expect("a buffer"));
+    assert_eq!(buf.asks_udp_checksum(), None);
+    assert!(!buf.ask_udp_checksum(128), "no link layer is so long");
+    assert_eq!(buf.asks_udp_checksum(), None);
+    assert!(buf.ask_udp_checksum(22));
+    assert_eq!(buf.asks_udp_checksum(), Some(22));
+    let mbuf = buf.into_mbuf();
+    assert_eq!(mbuf.tx_lengths(), (22, 40));
+    assert_eq!(mbuf.ol_flags(), flags::TX_IPV6 | flags::TX_UDP_CKSUM);
+    drop(mbuf);
+    // The next who gets the buffer knows nothing of it.
+    let all: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
+    assert!(all.len() > 200 && all.iter().all(|mbuf| mbuf.ol_flags() == 0));
 }

@@ -30,10 +30,10 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
     /// Whether frames to other stations' addresses are received (default: no). Refused by some virtual ports.
     pub promiscuous: bool,
-    /// Whether the port checks IPv4, UDP and TCP checksums of what it receives, where it can (default: yes).
+    /// Whether the port checks IPv4, UDP and TCP checksums of what it receives, where it can (default: no).
     pub rx_checksum: bool,
-    /// Whether the port can be asked, packet by packet, to fill in checksums, where it can (default: no).
-    pub tx_checksum: bool,
+    /// Whether the port can be asked, packet by packet, to fill in UDP checksums, where it can (default: no).
+    pub tx_udp_checksum: bool,
     /// Whether packets in several segments are sent, where the port can (default: yes).
     pub tx_chains: bool,
     /// How received packets are spread over the receive queues (default: not asked for).
@@ -51,8 +51,8 @@ impl PortConfig {
             pools: vec![pool.clone()],
             mtu: None,
             promiscuous: false,
-            rx_checksum: true,
-            tx_checksum: false,
+            rx_checksum: false,
+            tx_udp_checksum: false,
             tx_chains: true,
             rss: None,
         }
@@ -109,26 +109,35 @@ impl PortConfig {
 
     /// What the port shall be ready to do to packets it sends, as far as it can.
     fn tx_offloads(&self, info: &sys::rte_eth_dev_info) -> u64 {
-        const CHECKSUMS: u64 = sys::SHIM_ETH_TX_OFFLOAD_IPV4_CKSUM
-            | sys::SHIM_ETH_TX_OFFLOAD_UDP_CKSUM
-            | sys::SHIM_ETH_TX_OFFLOAD_TCP_CKSUM;
         let wanted = [
-            (self.tx_checksum, CHECKSUMS),
+            (self.tx_udp_checksum, sys::SHIM_ETH_TX_OFFLOAD_UDP_CKSUM),
             (self.tx_chains, sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS),
         ];
         info.tx_offload_capa & chosen(&wanted)
     }
 
-    /// The most segments of a packet that the port sends; 65,535 for any number. Drivers that say nothing, or 0, have no
-    /// bound.
-    pub(super) fn most_segments(&self, info: &sys::rte_eth_dev_info) -> u16 {
-        let can = self.tx_offloads(info) & sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS != 0;
-        match info.tx_desc_lim.nb_mtu_seg_max {
-            _ if !can => 1,
-            0 => u16::MAX,
-            most => most,
+    /// What may be sent by the port once it is started like this.
+    pub(super) fn sends(&self, info: &sys::rte_eth_dev_info) -> Sends {
+        let offloads = self.tx_offloads(info);
+        let chains = offloads & sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS != 0;
+        Sends {
+            most_segments: match info.tx_desc_lim.nb_mtu_seg_max {
+                _ if !chains => 1,
+                0 => u16::MAX,
+                most => most,
+            },
+            fills_udp_checksums: offloads & sys::SHIM_ETH_TX_OFFLOAD_UDP_CKSUM != 0,
         }
     }
+}
+
+/// What may be sent by a port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sends {
+    /// The most segments of a packet; 65,535 for any number. Drivers that say nothing, or 0, have no bound.
+    pub most_segments: u16,
+    /// Whether packets may ask for their UDP checksums to be filled in.
+    pub fills_udp_checksums: bool,
 }
 
 fn chosen(wanted: &[(bool, u64)]) -> u64 {

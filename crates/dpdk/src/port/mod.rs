@@ -77,8 +77,8 @@ impl Port {
         }
         self.rss = config::start(&self.device, config)?;
         self.started = true;
-        let most_segments = config.most_segments(&self.device.info()?);
-        Ok(queue::all(&self.device, config, most_segments))
+        let sends = config.sends(&self.device.info()?);
+        Ok(queue::all(&self.device, config, sends))
     }
 
     /// DPDK's number of the port, which packets received on it carry.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use dpdk_sys as sys;
 
-use super::config::{PortConfig, Queues};
+use super::config::{PortConfig, Queues, Sends};
 use super::device::Device;
 use crate::burst::{BURST_MAX, Burst};
 
@@ -23,7 +23,7 @@ pub struct RxQueue {
 pub struct TxQueue {
     device: Arc<Device>,
     queue: u16,
-    most_segments: u16,
+    sends: Sends,
     _not_sync: PhantomData<Cell<()>>,
 }
 
@@ -75,7 +75,14 @@ impl TxQueue {
     /// The most segments of a packet that is sent; 65,535: any number. What has more must not be sent.
     #[inline]
     pub fn most_segments(&self) -> u16 {
-        self.most_segments
+        self.sends.most_segments
+    }
+
+    /// Whether packets may ask for their UDP checksums ([`flags::TX_UDP_CKSUM`](crate::flags::TX_UDP_CKSUM)). One that
+    /// asks a queue which does not leaves with a wrong checksum.
+    #[inline]
+    pub fn fills_udp_checksums(&self) -> bool {
+        self.sends.fills_udp_checksums
     }
 
     /// DPDK's number of the port.
@@ -90,7 +97,7 @@ impl TxQueue {
 }
 
 /// The handles of all queues of a port that was just started, which it does once.
-pub(super) fn all(device: &Arc<Device>, config: &PortConfig, most_segments: u16) -> Queues {
+pub(super) fn all(device: &Arc<Device>, config: &PortConfig, sends: Sends) -> Queues {
     let rx = |queue| RxQueue {
         device: device.clone(),
         queue,
@@ -99,7 +106,7 @@ pub(super) fn all(device: &Arc<Device>, config: &PortConfig, most_segments: u16)
     let tx = |queue| TxQueue {
         device: device.clone(),
         queue,
-        most_segments,
+        sends,
         _not_sync: PhantomData,
     };
     Queues {

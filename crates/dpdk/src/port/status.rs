@@ -33,8 +33,8 @@ pub struct Capabilities {
     pub rss_table_size: u16,
     /// Whether received IPv4 header, UDP and TCP checksums are all checked.
     pub rx_checksum: bool,
-    /// Whether IPv4 header, UDP and TCP checksums can all be filled in.
-    pub tx_checksum: bool,
+    /// Whether UDP checksums can be filled in.
+    pub tx_udp_checksum: bool,
     /// Whether chained packets can be sent.
     pub chained_tx: bool,
     /// Whether a packet that is longer than a buffer is received in several.
@@ -84,9 +84,6 @@ impl Port {
         let rx = sys::SHIM_ETH_RX_OFFLOAD_IPV4_CKSUM
             | sys::SHIM_ETH_RX_OFFLOAD_UDP_CKSUM
             | sys::SHIM_ETH_RX_OFFLOAD_TCP_CKSUM;
-        let tx = sys::SHIM_ETH_TX_OFFLOAD_IPV4_CKSUM
-            | sys::SHIM_ETH_TX_OFFLOAD_UDP_CKSUM
-            | sys::SHIM_ETH_TX_OFFLOAD_TCP_CKSUM;
         Ok(Capabilities {
             driver: driver(&info),
             numa_node: self.numa_node(),
@@ -98,7 +95,7 @@ impl Port {
             rss_key_size: info.hash_key_size,
             rss_table_size: info.reta_size,
             rx_checksum: info.rx_offload_capa & rx == rx,
-            tx_checksum: info.tx_offload_capa & tx == tx,
+            tx_udp_checksum: info.tx_offload_capa & sys::SHIM_ETH_TX_OFFLOAD_UDP_CKSUM != 0,
             chained_tx: info.tx_offload_capa & sys::SHIM_ETH_TX_OFFLOAD_MULTI_SEGS != 0,
             scattered_rx: info.rx_offload_capa & sys::SHIM_ETH_RX_OFFLOAD_SCATTER != 0,
         })

@@ -488,22 +488,39 @@ fn put_u16<const N: usize>(header: &mut [u8; N], at: usize, value: u16) {
 /// # Errors
 /// [`DropReason::BadIpv4Header`] when `headers` are not those of a template.
 pub fn fill_udp_checksum(headers: &mut [u8], payload: Sum) -> Result<(), DropReason> {
-    let not_ours = DropReason::BadIpv4Header;
+    let (addrs, datagram) = datagram_of(headers)?;
+    udp::fill_checksum(&addrs, datagram, payload).ok_or(NOT_OURS)
+}
+
+/// Leaves the UDP checksum of applied headers to the port that sends the packet ([`udp::leave_checksum`]).
+///
+/// # Errors
+/// As [`fill_udp_checksum`].
+pub fn leave_udp_checksum(headers: &mut [u8]) -> Result<(), DropReason> {
+    let (addrs, datagram) = datagram_of(headers)?;
+    udp::leave_checksum(&addrs, datagram).ok_or(NOT_OURS)
+}
+
+/// Why headers are refused that are not those of a template.
+const NOT_OURS: DropReason = DropReason::BadIpv4Header;
+
+/// The addresses of a template's headers, and what lies behind the IP header.
+fn datagram_of(headers: &mut [u8]) -> Result<(Addrs, &mut [u8]), DropReason> {
     let (addrs, udp_start) = match headers.first() {
         Some(0x45) => {
-            let (ip, _) = zerocopy::FromBytes::ref_from_prefix(headers).map_err(|_| not_ours)?;
+            let (ip, _) = zerocopy::FromBytes::ref_from_prefix(headers).map_err(|_| NOT_OURS)?;
             let &ipv4::Header { src, dst, .. } = ip;
             (Addrs::V4 { src, dst }, ipv4::HEADER_LEN)
         }
         Some(0x60..=0x6f) => {
-            let (ip, _) = zerocopy::FromBytes::ref_from_prefix(headers).map_err(|_| not_ours)?;
+            let (ip, _) = zerocopy::FromBytes::ref_from_prefix(headers).map_err(|_| NOT_OURS)?;
             let &ipv6::Header { src, dst, .. } = ip;
             (Addrs::V6 { src, dst }, ipv6::HEADER_LEN)
         }
-        _ => return Err(not_ours),
+        _ => return Err(NOT_OURS),
     };
-    let datagram = headers.get_mut(udp_start..).ok_or(not_ours)?;
-    udp::fill_checksum(&addrs, datagram, payload).ok_or(not_ours)
+    let datagram = headers.get_mut(udp_start..).ok_or(NOT_OURS)?;
+    Ok((addrs, datagram))
 }
 
 /// The addresses of a tunnel, for tests and the simulator.

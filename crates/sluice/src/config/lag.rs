@@ -136,6 +136,10 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
             }
             (None, None) => return Err(fault("it has neither driver nor lag")),
         };
+        if let Some(checksums) = &port.checksums {
+            let message = format!("port `{name}`: checksums beside lag: each member has its own");
+            return Err(Fault::new(checksums, message));
+        }
         if !(1..=MOST_MEMBERS).contains(&lag.members.len()) {
             let count = lag.members.len();
             return Err(fault(&format!(

@@ -48,7 +48,7 @@ pub use network::StaticNeighbour;
 pub use policer::{PolicerConfig, SliceConfig};
 pub use policy::PolicyConfig;
 pub use pools::{Ipv4Range, Ipv6RangeConfig, PoolConfig};
-pub use port::{Driver, PortConfig};
+pub use port::{ChecksumsConfig, Driver, PortConfig};
 pub use predefined::{
     GateConfig, PredefinedAction, PredefinedConfig, PredefinedFar, PredefinedQer, PredefinedRuleConfig,
     PredefinedUrr, RulebaseConfig,

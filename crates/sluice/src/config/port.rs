@@ -25,6 +25,9 @@ pub struct PortConfig {
     /// Descriptors of each receive and transmit ring; 1024.
     #[serde(default = "PortConfig::default_descriptors")]
     pub descriptors: Bounded<64, 32_768>,
+    /// Who computes the UDP checksums of GTP-U packets over IPv6 that leave by it; auto. Not of a LAG.
+    #[serde(default)]
+    pub checksums: Option<Spanned<ChecksumsConfig>>,
 }
 
 impl PortConfig {
@@ -34,6 +37,16 @@ impl PortConfig {
     const fn default_descriptors() -> Bounded<64, 32_768> {
         Bounded::new(1024)
     }
+}
+
+/// Who computes UDP checksums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChecksumsConfig {
+    /// The port, where it can, else the worker.
+    Auto,
+    /// The worker.
+    Software,
 }
 
 /// The kinds of port.

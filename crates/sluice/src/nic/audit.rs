@@ -8,6 +8,7 @@ use std::fs;
 
 use dpdk::Capabilities;
 
+use super::checksums::UdpChecksums;
 use super::{Basis, Report, Traffic};
 use crate::config::Driver;
 
@@ -69,6 +70,8 @@ pub struct Seen<'a> {
     pub driver: &'a Driver,
     /// What comes in by it.
     pub traffic: Traffic,
+    /// Who computes UDP checksums of what leaves by it.
+    pub checksums: UdpChecksums,
     /// The configured MTU.
     pub mtu: u16,
     /// Octets that a buffer holds.
@@ -198,12 +201,12 @@ impl Seen<'_> {
     }
 
     fn checksums(&self) -> String {
-        let word = |can: bool| if can { "can" } else { "cannot" };
-        format!(
-            "the port {} check what it receives and {} fill in what it sends; checksums are computed in software wherever no port does it",
-            word(self.able.rx_checksum),
-            word(self.able.tx_checksum)
-        )
+        let checks = match self.able.rx_checksum {
+            true => "it could check what it receives",
+            false => "it could not check what it receives",
+        };
+        let filled = self.checksums.words(self.able.tx_udp_checksum);
+        format!("UDP of GTP-U over IPv6: {filled}; all others in software ({checks})")
     }
 
     fn rss(&self) -> String {
@@ -250,7 +253,7 @@ mod tests {
             rss_key_size: 52,
             rss_table_size: 2_048,
             rx_checksum: true,
-            tx_checksum: true,
+            tx_udp_checksum: true,
             chained_tx: true,
             scattered_rx: true,
         }
@@ -284,6 +287,7 @@ mod tests {
                 tunnels: true,
                 plain: false,
             },
+            checksums: UdpChecksums::Wanted,
             mtu,
             buffer: 2_048,
             link: Some(true),
@@ -320,6 +324,7 @@ mod tests {
             scattered_rx: false,
             chained_tx: false,
             rx_checksum: false,
+            tx_udp_checksum: false,
             rss: RssFields::NONE,
             numa_node: None,
             ..nic()
@@ -330,7 +335,11 @@ mod tests {
         assert!(of("receiving in parts", 1500).starts_with("no; a frame of the MTU fits"));
         assert!(of("receiving in parts", 9000).contains("does not fit one buffer"));
         assert!(of("sending in parts", 1500).contains("copies or loses them"));
-        assert!(of("checksums", 1500).starts_with("the port cannot check what it receives and can fill in"));
+        assert_eq!(
+            of("checksums", 1500),
+            "UDP of GTP-U over IPv6: in software: the port cannot; all others in software (it could not check what it \
+             receives)"
+        );
         assert_eq!(of("RSS", 1500), "none");
         let rules = of("rte_flow for GTP-U", 1500);
         assert!(
@@ -345,6 +354,9 @@ mod tests {
         let of = |about, mtu| line(about, &nic(), &granted, &Place::default(), mtu);
         assert_eq!(of("link", 1500), "up, 25000 Mbit/s");
         assert!(of("queues", 1500).starts_with("2 of 256 to receive and 2 of 256 to send"));
+        assert!(
+            of("checksums", 1500).starts_with("UDP of GTP-U over IPv6: by the port; all others in software")
+        );
         assert_eq!(of("MTU", 9000), "9000, of 68 to 9702 that the driver takes");
         assert!(of("receiving in parts", 9000).starts_with("yes: a frame of the MTU takes several"));
         assert!(of("RSS", 1500).starts_with("ipv4, ipv6, udp, gtpu; a key of 52 octets"));

@@ -5,6 +5,7 @@
 //! ([`plan`]); hardware was never at hand to see it done.
 
 pub mod audit;
+pub mod checksums;
 
 use std::fmt;
 

@@ -26,7 +26,7 @@ fn nic() -> Capabilities {
         rss_key_size: 52,
         rss_table_size: 2_048,
         rx_checksum: true,
-        tx_checksum: true,
+        tx_udp_checksum: true,
         chained_tx: true,
         scattered_rx: true,
     }

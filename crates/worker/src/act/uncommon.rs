@@ -20,6 +20,7 @@ use crate::encap::{self, Added, Chain, Cut, Hop, Optional};
 use crate::io::Ingress;
 use crate::parse::HEADERS;
 use crate::special::{self, EgressMark};
+use crate::sums::UdpSum;
 use crate::tx::take_back;
 
 /// What is known of a packet before it is counted.
@@ -100,7 +101,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         note_copies(self.mirrored, &live(self.blocks, &verdict)?, &verdict, place);
         let found = found?;
         let port = found.adjacency.port();
-        if let Err(reason) = self.write(buf, descriptor, &verdict, found) {
+        if let Err(reason) = self.write(buf, descriptor, (&verdict, place), found) {
             take_back(self.blocks, descriptor);
             return Err(reason);
         }
@@ -267,14 +268,25 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         })
     }
 
-    /// Puts into a packet's buffer what leaves.
+    /// Who computes the checksum of the packet at `place`: the port, if that can, and if the packet leaves as it is and
+    /// nobody gets a copy of it.
+    fn sum_of(&self, place: usize, found: &Found<'_>) -> UdpSum {
+        let is_copied = found.forward.flags().contains(ForwardFlags::MIRROR);
+        match self.sums {
+            Some(sums) if !is_copied && !self.ways.splits.has(place) => sums.of(found.adjacency.port()),
+            _ => UdpSum::Ours,
+        }
+    }
+
+    /// Puts into the buffer of the packet at `place` what leaves.
     fn write(
         &mut self,
         buf: &mut B,
         descriptor: &Descriptor,
-        verdict: &Verdict,
+        (verdict, place): (&Verdict, usize),
         found: Found<'_>,
     ) -> Result<(), DropReason> {
+        let sum = self.sum_of(place, &found);
         let Found {
             mut forward,
             adjacency,
@@ -302,6 +314,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
                 adjacency,
                 message_type: MessageType::G_PDU,
                 cut,
+                sum,
             };
             message.put_on(buf, found.optional, self.chain, || {
                 addresses_v6(&block.whole_forward(verdict.forward))
@@ -384,6 +397,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             adjacency,
             message_type: tunnel.message_type,
             cut,
+            sum: UdpSum::Ours,
         };
         if !self.relays.take(session, self.ways.now) {
             return Err(DropReason::RelayLimit);

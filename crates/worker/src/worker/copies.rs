@@ -16,6 +16,7 @@ use crate::encap::{self, Cut, Hop, Message, Optional};
 use crate::io::{Ingress, Io};
 use crate::mirror::Made;
 use crate::split::Wish;
+use crate::sums::UdpSum;
 use crate::{Worker, act};
 
 impl<I: Io> Worker<I> {
@@ -83,6 +84,7 @@ impl<I: Io> Worker<I> {
                 octets,
                 hop: Hop::None,
             },
+            sum: UdpSum::Ours,
         };
         let ends = forward.template.as_ref().map(act::ends_of);
         let mtu = self.path_mtus.of(ends, adjacency.link_mtu());

@@ -20,6 +20,7 @@ use crate::buffers::Flow;
 use crate::descriptor::{Fate, Kind, Verdict};
 use crate::encap::{Cut, Hop, Message, Optional};
 use crate::io::Io;
+use crate::sums::UdpSum;
 use crate::{Event, Worker, act};
 
 /// Messages of our own that wait for their next hops. More are dropped.
@@ -545,6 +546,7 @@ impl<I: Io> Worker<I> {
                         octets: elements.len(),
                         hop: Hop::None,
                     },
+                    sum: UdpSum::Ours,
                 };
                 let addresses = || act::addresses_v6(forward);
                 fill(&mut buf, elements)

@@ -30,6 +30,7 @@ mod robust;
 mod segments;
 mod slow;
 mod split;
+mod sums;
 mod tracing;
 mod undelivered;
 mod workers;

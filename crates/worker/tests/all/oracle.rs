@@ -28,6 +28,7 @@ use rules::testing::{
     runnable_rules_with,
 };
 use rules::{Predefined, SessionRules};
+use worker::WorkerConfig;
 
 use common::{World, mac_of};
 
@@ -102,22 +103,32 @@ struct Trial {
 }
 
 impl Trial {
-    fn start(rules: SessionRules, network: Network, force_five_tuple: bool) -> Option<Self> {
-        Self::start_with((rules, Predefined::default()), network, (force_five_tuple, false))
+    fn start(rules: SessionRules, network: Network, (force_five_tuple, fills): (bool, bool)) -> Option<Self> {
+        Self::start_with(
+            (rules, Predefined::default()),
+            network,
+            (force_five_tuple, false, fills),
+        )
     }
 
+    /// With `fills`, ports fill in UDP checksums.
     fn start_with(
         (rules, predefined): (SessionRules, Predefined),
         network: Network,
-        (force_five_tuple, has_contents): (bool, bool),
+        (force_five_tuple, has_contents, fills): (bool, bool, bool),
     ) -> Option<Self> {
-        let mut world = World::with(network, 1, |config| {
+        let configure = |config: &mut WorkerConfig| {
             (config.error_indications, config.notifications) = (0, 0);
             config.icmp_errors = (0, 0);
             (config.redirects, config.relays) = ((u32::MAX, u32::MAX), (u32::MAX, u32::MAX));
             config.force_five_tuple = force_five_tuple;
             config.content_counters = if has_contents { 100 } else { 0 };
             config.content_interval = Duration::from_millis(5);
+        };
+        let mut world = World::over(network, 1, configure, |io| {
+            (0..5)
+                .filter(|_| fills)
+                .for_each(|port| io.fill_udp_checksums(PortId(port)));
         });
         let rules = Arc::new(rules);
         let image = bounded(world.image(3, &rules, None).ok()?, &[]);
@@ -469,9 +480,9 @@ proptest! {
         network in any_network(),
         packets in vec(any_sent(), 40),
         steps in vec(any_step(), 1..40),
-        force_five_tuple: bool,
+        how: (bool, bool),
     ) {
-        let Some(mut trial) = Trial::start(rules, network, force_five_tuple) else { return Ok(()) };
+        let Some(mut trial) = Trial::start(rules, network, how) else { return Ok(()) };
         let packets = trial.choose(packets);
         trial.run(&packets, &steps);
         trial.finish();
@@ -486,11 +497,9 @@ proptest! {
         (rules, predefined) in runnable_rules_with(),
         packets in vec(any_sent(), 40),
         steps in vec(any_step_with(), 1..40),
-        force_five_tuple: bool,
-        has_contents: bool,
+        how: (bool, bool, bool),
     ) {
         let network = rules::testing::network();
-        let how = (force_five_tuple, has_contents);
         let Some(mut trial) = Trial::start_with((rules, predefined), network, how) else { return Ok(()) };
         let packets = trial.choose(packets);
         trial.run(&packets, &steps);
@@ -513,7 +522,7 @@ fn random_predefined_rules_are_met() {
         let ((rules, predefined), packets, steps) =
             drawn.expect("they are drawn without conditions").current();
         let network = rules::testing::network();
-        let Some(mut trial) = Trial::start_with((rules, predefined), network, (false, true)) else {
+        let Some(mut trial) = Trial::start_with((rules, predefined), network, (false, true, false)) else {
             continue;
         };
         let packets = trial.choose(packets);
@@ -548,14 +557,16 @@ fn random_worlds_reach_every_way() {
     };
     let (mut sums, mut yellow, mut substituted, mut before_qos) = (Sums::default(), 0, 0, 0);
     let (mut events, mut no_events, mut pooled) = (0, 0, [0; 2]);
-    for _ in 0..600 {
+    let mut filled = 0;
+    for number in 0..600 {
         let (rules, network, packets, steps) = draw(40).expect("they are drawn without conditions").current();
-        let Some(mut trial) = Trial::start(rules, network, false) else {
+        let Some(mut trial) = Trial::start(rules, network, (false, number % 2 == 0)) else {
             continue;
         };
         let packets = trial.choose(packets);
         trial.run(&packets, &steps);
         sums.add(trial.world.workers[0].stats());
+        filled += trial.world.workers[0].io_mut().filled_udp_checksums();
         yellow += trial.yellow;
         substituted += trial.substituted;
         let counting = trial.rules.urrs().iter().filter(|urr| urr.counts_events());
@@ -573,6 +584,7 @@ fn random_worlds_reach_every_way() {
             .map(|count| count.ul_packets + count.dl_packets)
             .sum::<u64>();
     }
+    assert!(filled > 100, "{filled}");
     assert!(events > 50 && no_events > 50, "{events} {no_events}");
     assert!(pooled.iter().all(|packets| *packets > 200), "{pooled:?}");
     assert!(substituted > 50 && before_qos > 500, "{substituted} {before_qos}");

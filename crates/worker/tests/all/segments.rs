@@ -30,7 +30,7 @@ fn world(n3: Mss, n6: Mss) -> World {
 }
 
 /// A TCP segment of these flags and options, to or from the UE.
-fn user(is_uplink: bool, is_v4: bool, flags: u8, options: &[u8]) -> Vec<u8> {
+pub fn user(is_uplink: bool, is_v4: bool, flags: u8, options: &[u8]) -> Vec<u8> {
     let remote: IpAddr = match is_v4 {
         true => REMOTE.into(),
         false => "2001:db8:5::1".parse::<Ipv6Addr>().expect("an address").into(),

@@ -22,7 +22,7 @@ use worker::{
 use common::World;
 use common::one_session::{GNB_TEID, REMOTE, TEID, events, from_ue, ip, session, to_ue, uplink, world};
 
-const TERMS: TraceTerms = TraceTerms {
+pub const TERMS: TraceTerms = TraceTerms {
     filter: TraceFilter {
         ue: None,
         teid: None,

@@ -89,6 +89,16 @@ impl World {
 
     /// So many workers in `network`, configured by `configure`.
     pub fn with(network: Network, workers: u16, configure: impl Fn(&mut WorkerConfig)) -> Self {
+        Self::over(network, workers, configure, |_| {})
+    }
+
+    /// The same over ports of which `able` says what they can do.
+    pub fn over(
+        network: Network,
+        workers: u16,
+        configure: impl Fn(&mut WorkerConfig),
+        able: impl Fn(&mut MemIo),
+    ) -> Self {
         let network = Arc::new(network);
         let ports = ports(&network);
         let (wires, ios) = Wires::new(workers.into(), ports.into(), 1024);
@@ -103,7 +113,8 @@ impl World {
             contents: Vec::new(),
             generation: 0,
         };
-        for (id, io) in ios.into_iter().enumerate() {
+        for (id, mut io) in ios.into_iter().enumerate() {
+            able(&mut io);
             let mut config = WorkerConfig::new(
                 WorkerId(id as u16),
                 workers,

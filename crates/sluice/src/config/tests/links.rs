@@ -332,3 +332,19 @@ fn senders_are_told_as_often_as_is_said() {
         "{unknown}"
     );
 }
+
+#[test]
+fn mistakes_about_checksums_are_told() {
+    let with = |checksums: &str| mistake("name: ran,", &format!("name: ran, checksums: {checksums},"));
+    let told = with("hardware");
+    assert!(
+        told.contains("line ") && told.contains("`hardware`, expected one of auto, software"),
+        "{told}"
+    );
+    let lag = "ports:\n  - {name: both, checksums: software, lag: {mode: balance, members: [ran]}}\n";
+    let told = refusal(&GOOD.replace("ports:\n", lag).replace("port: ran", "port: both"));
+    assert!(
+        told.contains("line ") && told.contains("port `both`: checksums beside lag"),
+        "{told}"
+    );
+}

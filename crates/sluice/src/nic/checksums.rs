@@ -1,0 +1,93 @@
+//! Who computes the UDP checksums of GTP-U packets over IPv6 that leave by a port. All other checksums are computed and
+//! verified in software on every port.
+
+use crate::config::{ChecksumsConfig, Config, PortConfig, Role};
+
+/// What is wanted of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UdpChecksums {
+    /// That it fills them in.
+    Wanted,
+    /// Nothing: no tunnel ends at an IPv6 address on it.
+    NotNeeded,
+    /// Nothing, as it is configured.
+    Software,
+}
+
+impl UdpChecksums {
+    /// By the instances on the port, or on the LAG that it is a member of, and its `checksums`.
+    #[must_use]
+    pub fn of(config: &Config, port: &PortConfig) -> Self {
+        let name = &config.lag_of(&port.name.value).unwrap_or(port).name.value;
+        let mut here = config
+            .instances
+            .iter()
+            .filter(|instance| instance.port.value == *name);
+        let needs = here.any(|instance| {
+            let has_tunnels = instance.roles.iter().any(|role| *role != Role::N6);
+            has_tunnels
+                && instance
+                    .addresses
+                    .iter()
+                    .any(|prefix| prefix.value.address.is_ipv6())
+        });
+        match port.checksums.as_ref().map(|checksums| checksums.value) {
+            Some(ChecksumsConfig::Software) => Self::Software,
+            _ if needs => Self::Wanted,
+            _ => Self::NotNeeded,
+        }
+    }
+
+    /// How it stands with a port that can do it, or cannot.
+    #[must_use]
+    pub const fn words(self, can: bool) -> &'static str {
+        match (self, can) {
+            (Self::Wanted, true) => "by the port",
+            (Self::Wanted, false) => "in software: the port cannot",
+            (Self::NotNeeded, true) => "none on this port, which could fill them in",
+            (Self::NotNeeded, false) => "none on this port, which could not fill them in",
+            (Self::Software, true) => "in software (checksums: software); the port could",
+            (Self::Software, false) => "in software (checksums: software); the port could not either",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "\
+node: {id: upf1.example.org}
+n4: {addresses: [127.0.0.8]}
+ports:
+  - {name: ran, driver: {memory: {}}}
+  - {name: dn, driver: {memory: {}}}
+  - {name: one, driver: {memory: {}}}
+  - {name: two, driver: {memory: {}}, checksums: software}
+  - {name: both, lag: {mode: balance, members: [one, two]}}
+instances:
+  - {name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24, '2001:db8:3::1/64']}
+  - {name: internet, roles: [n6], port: dn, addresses: [10.200.0.1/24, '2001:db8:6::1/64']}
+  - {name: others, roles: [n9], port: both, addresses: [10.9.0.1/24, '2001:db8:9::1/64']}
+";
+
+    /// What is wanted of the first four ports.
+    fn wanted(text: &str) -> Vec<UdpChecksums> {
+        let config = Config::parse(text, "sluice.yaml").unwrap();
+        let ports = config.ports.iter().take(4);
+        ports.map(|port| UdpChecksums::of(&config, port)).collect()
+    }
+
+    #[test]
+    fn ports_are_asked_by_which_tunnels_over_ipv6_leave() {
+        use UdpChecksums::{NotNeeded, Software, Wanted};
+        assert_eq!(wanted(FILE), [Wanted, NotNeeded, Wanted, Software]);
+        let v4 = FILE.replace(", '2001:db8:3::1/64'", "");
+        assert_eq!(wanted(&v4)[0], NotNeeded, "over IPv4 there is no UDP checksum");
+        let said = |checksums: &str| {
+            let named = format!("name: ran, checksums: {checksums},");
+            wanted(&FILE.replace("name: ran,", &named))[0]
+        };
+        assert_eq!((said("auto"), said("software")), (Wanted, Software));
+    }
+}

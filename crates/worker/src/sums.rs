@@ -1,0 +1,50 @@
+//! UDP checksums of tunnels over IPv6, which are over every octet of a packet: which ports fill them in, so that the worker
+//! does not.
+//!
+//! A packet that leaves as `act` wrote it has the sum of the pseudo header in its checksum field and asks the port for the
+//! rest ([`PacketBuf::ask_udp_checksum`](packet::PacketBuf::ask_udp_checksum)). One that somebody looks at or cuts up
+//! before it leaves has its checksum from the worker: while there are orders to trace or copy, with copies for mirrors and
+//! DUPL, in fragments, and to ourselves. So have packets of our own, which are short. Header checksums of IPv4 are always
+//! the worker's: a few additions of what it writes anyway.
+
+use flow::PortId;
+
+use crate::LagPorts;
+use crate::io::Io;
+
+/// Who computes the UDP checksum of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UdpSum {
+    /// The worker.
+    Ours,
+    /// The port that sends it.
+    Port,
+}
+
+/// The ports that fill in UDP checksums.
+pub(crate) struct Sums {
+    /// By port.
+    fill: Vec<bool>,
+}
+
+impl Sums {
+    /// As `io` says of its ports; a LAG fills in what all of its members do.
+    pub fn new(io: &impl Io, lags: &[LagPorts]) -> Self {
+        let fills = |port: &PortId| io.fills_udp_checksums(*port);
+        let mut fill: Vec<bool> = (0..io.ports()).map(|port| fills(&PortId(port as u16))).collect();
+        for lag in lags {
+            if let Some(place) = fill.get_mut(lag.port.index()) {
+                *place = !lag.members.is_empty() && lag.members.iter().all(fills);
+            }
+        }
+        Self { fill }
+    }
+
+    /// Who computes that of a packet which leaves by `port` as it is.
+    pub fn of(&self, port: PortId) -> UdpSum {
+        match self.fill.get(port.index()) {
+            Some(true) if port.lap() == 0 => UdpSum::Port,
+            _ => UdpSum::Ours,
+        }
+    }
+}
