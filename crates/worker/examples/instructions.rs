@@ -4,18 +4,22 @@
 //! headers up in recycled buffers. Nothing is timed and nothing printed but what was forwarded.
 //!
 //! Sessions have a QER without a rate and a URR; with the argument `full` the QER has a rate, with `bare` there is no
-//! URR. The difference of these two is what a rate and a counter cost.
+//! URR. The difference of these two is what a rate and a counter cost. With `v6` what goes down leaves in tunnels over
+//! IPv6, whose UDP checksum covers the payload.
 
 mod common;
 
 use std::hint::black_box;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use flow::{Nanos, PortId, Seed, WorkerId, prefetch};
-use packet::{DropReason, PacketBuf};
+use packet::{DropReason, PacketBuf, Teid};
 use rules::SessionRules;
-use rules::model::{BitRates, BitsPerSecond, Edit, PdrId, PdrUpdate, QerId, QerUpdate};
+use rules::model::{
+    BitRates, BitsPerSecond, Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation,
+    OuterHeaderKind, PdrId, PdrUpdate, QerId, QerUpdate,
+};
 use rules::testing::{self, N3_ADDRESS, UserPacket, tunnelled};
 use worker::{BURST, Batch, ControlLink, Ingress, Io, Worker, WorkerConfig, link};
 
@@ -266,6 +270,7 @@ enum Policy {
     Usual,
     Full,
     Bare,
+    OverIpv6,
 }
 
 impl Policy {
@@ -274,11 +279,27 @@ impl Policy {
             None => Self::Usual,
             Some("full") => Self::Full,
             Some("bare") => Self::Bare,
-            Some(other) => panic!("full, bare, or nothing, but not {other}"),
+            Some("v6") => Self::OverIpv6,
+            Some(other) => panic!("full, bare, v6, or nothing, but not {other}"),
         }
     }
 
     fn put_into(self, rules: &mut SessionRules) {
+        if self == Self::OverIpv6 {
+            let tunnel = OuterHeaderCreation {
+                kind: OuterHeaderKind::GTPU_IPV6,
+                teid: Teid(7),
+                ipv4: None,
+                ipv6: Some(Ipv6Addr::new(0x2001, 0xdb8, 0x200, 0, 0, 0, 0, 1)),
+                port: None,
+            };
+            let mut change = FarUpdate::new(FarId(2));
+            change.forwarding = Edit::Set(ForwardingParametersUpdate {
+                outer_header_creation: Edit::Set(tunnel),
+                ..ForwardingParametersUpdate::default()
+            });
+            rules.update_far(change).expect("it is there");
+        }
         if self == Self::Full {
             let rate = BitsPerSecond(100_000_000_000);
             let mut change = QerUpdate::new(QerId(1));

@@ -1,18 +1,15 @@
 //! The headers that go on: outer IP, UDP and GTP-U of a tunnel, and Ethernet.
 //!
-//! The IPv4 outer header is written here in one piece; it is the same, octet for octet, as
-//! [`packet::build::GtpuTemplate`] makes, which serves IPv6.
+//! The outer headers are written here in one piece; they are the same, octet for octet, as
+//! [`packet::build::GtpuTemplate`] makes.
 
 use flow::{ForwardFlags, Mark, PackedForward};
-use packet::build::{
-    GtpuEncap, GtpuTemplate, Marking, PerPacket, RelayedContainer, fill_udp_checksum, leave_udp_checksum,
-    relay_optional_part,
-};
+use packet::build::{Marking, RelayedContainer, relay_optional_part};
 use packet::eth::ether_type;
 use packet::gtpu::{self, ExtensionHeader, ExtensionType, MessageType, flags};
 use packet::psc::PduType;
 use packet::tuple::proto;
-use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, Teid, ipv4, ipv6, udp};
+use packet::{Addrs, DropReason, GtpuFrame, PacketBuf, Ppi, Qfi, ipv4, ipv6, udp};
 use transport::Adjacency;
 use zerocopy::{Immutable, IntoBytes};
 
@@ -22,10 +19,10 @@ use crate::sums::UdpSum;
 
 /// Octets of IPv4, UDP and the mandatory part of GTP-U.
 pub(crate) const OUTER_V4: usize = ipv4::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
-/// The longest optional part of a GTP-U header that is relayed, octets.
-const MAX_OPTIONAL: usize = 1024;
 /// Octets of IPv6, UDP and the mandatory part of GTP-U.
 const OUTER_V6: usize = ipv6::HEADER_LEN + udp::HEADER_LEN + gtpu::HEADER_LEN;
+/// The longest optional part of a GTP-U header that is relayed, octets.
+const MAX_OPTIONAL: usize = 1024;
 
 /// What comes between the mandatory GTP-U header and the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -432,57 +429,82 @@ impl Message<'_> {
                 len: (total - ipv4::HEADER_LEN as u16).into(),
                 checksum: 0.into(),
             },
-            gtpu: gtpu::Header {
-                flags: flags::VERSION_1 | if extended { flags::E } else { 0 },
-                message_type: self.message_type.0,
-                length: (total - OUTER_V4 as u16).into(),
-                teid: forward.teid().into(),
-            },
+            gtpu: self.gtpu(total - OUTER_V4 as u16, extended),
         };
         zerocopy::transmute!(headers)
     }
 
-    #[cold]
     fn put_on_v6<B: PacketBuf>(
         &self,
         buf: &mut B,
         optional: &[u8],
         (src, dst): ([u8; 16], [u8; 16]),
     ) -> Result<(), DropReason> {
-        let encap = GtpuEncap {
-            src_port: self.forward.source_port(),
-            tos: self.forward.tos(),
-            ..GtpuEncap::new(Addrs::V6 { src, dst }, Teid(self.forward.teid()))
-        };
-        let template = GtpuTemplate::new(&encap);
         let l2 = self.adjacency.header();
-        let outer_len = template.header_len(None) + optional.len();
+        let len = udp::HEADER_LEN + gtpu::HEADER_LEN + optional.len() + self.cut.octets;
+        let len = u16::try_from(len).map_err(|_| DropReason::TooBig)?;
         self.cut
             .hop
             .make(buf.reframe(self.cut.offset, self.cut.octets, 0)?)?;
         let asks = self.sum == UdpSum::Port && buf.ask_udp_checksum(l2.len() + 2);
         let payload = (!asks).then(|| buf.sum_from(0));
         let room = buf
-            .prepend(l2.len() + 2 + outer_len)
+            .prepend(l2.len() + 2 + OUTER_V6 + optional.len())
             .ok_or(DropReason::NoHeadroom)?;
-        let (head, outer) = room
+        let (head, headers) = room
             .split_at_mut_checked(l2.len() + 2)
             .ok_or(DropReason::NoHeadroom)?;
-        write_l2(head, l2, ether_type::IPV6)?;
-        let start = outer.len().saturating_sub(optional.len());
-        outer
-            .get_mut(start..)
+        let (outer, variable) = headers
+            .split_first_chunk_mut::<OUTER_V6>()
+            .ok_or(DropReason::NoHeadroom)?;
+        variable
+            .get_mut(..optional.len())
             .ok_or(DropReason::NoHeadroom)?
             .copy_from_slice(optional);
-        let flags = if optional.is_empty() { 0 } else { flags::E };
-        let packet = PerPacket {
-            message_type: self.message_type,
-            ..PerPacket::default()
-        };
-        template.apply_optional(outer, self.cut.octets, flags, &packet)?;
+        write_l2(head, l2, ether_type::IPV6)?;
+        *outer = self.outer_v6(len, !optional.is_empty(), (src, dst));
+        let datagram = headers
+            .get_mut(ipv6::HEADER_LEN..)
+            .ok_or(DropReason::NoHeadroom)?;
+        let addrs = Addrs::V6 { src, dst };
         match payload {
-            Some(payload) => fill_udp_checksum(outer, payload),
-            None => leave_udp_checksum(outer),
+            Some(payload) => udp::fill_checksum(&addrs, datagram, payload),
+            None => udp::leave_checksum(&addrs, datagram),
+        }
+        .ok_or(DropReason::NoHeadroom)
+    }
+
+    /// The headers of a UDP datagram of `len` octets over IPv6: hop limit 64, no flow label, a checksum of 0.
+    fn outer_v6(&self, len: u16, extended: bool, (src, dst): ([u8; 16], [u8; 16])) -> [u8; OUTER_V6] {
+        let forward = self.forward;
+        let headers = OuterV6 {
+            ip: ipv6::Header {
+                version_class_flow: (6 << 28 | u32::from(forward.tos()) << 20).into(),
+                payload_len: len.into(),
+                next_header: proto::UDP,
+                hop_limit: 64,
+                src,
+                dst,
+            },
+            udp: udp::Header {
+                src_port: forward.source_port().into(),
+                dst_port: gtpu::PORT.into(),
+                len: len.into(),
+                checksum: 0.into(),
+            },
+            gtpu: self.gtpu(len - (udp::HEADER_LEN + gtpu::HEADER_LEN) as u16, extended),
+        };
+        zerocopy::transmute!(headers)
+    }
+
+    /// The mandatory part of the GTP-U header, with `length` octets behind it.
+    #[inline(always)]
+    fn gtpu(&self, length: u16, extended: bool) -> gtpu::Header {
+        gtpu::Header {
+            flags: flags::VERSION_1 | if extended { flags::E } else { 0 },
+            message_type: self.message_type.0,
+            length: length.into(),
+            teid: self.forward.teid().into(),
         }
     }
 }
@@ -492,6 +514,15 @@ impl Message<'_> {
 #[repr(C)]
 struct OuterV4 {
     ip: ipv4::Header,
+    udp: udp::Header,
+    gtpu: gtpu::Header,
+}
+
+/// The outer headers of a tunnel over IPv6.
+#[derive(IntoBytes, Immutable)]
+#[repr(C)]
+struct OuterV6 {
+    ip: ipv6::Header,
     udp: udp::Header,
     gtpu: gtpu::Header,
 }
@@ -513,8 +544,9 @@ fn checksum_v4(tos: u8, total: u16, source: [u8; 4], destination: [u8; 4]) -> u1
 #[cfg(test)]
 mod tests {
     use flow::{Forward, ForwardKind, Template};
-    use packet::VecBuf;
-    use packet::checksum;
+    use packet::build::{GtpuEncap, GtpuTemplate, fill_udp_checksum};
+    use packet::checksum::Sum;
+    use packet::{Teid, VecBuf, checksum};
     use proptest::prelude::*;
 
     use super::*;
@@ -522,11 +554,18 @@ mod tests {
     proptest! {
         #[test]
         fn the_short_way_makes_what_the_template_makes(
-            source: [u8; 4], destination: [u8; 4], teid: u32, source_port: u16, tos: u8, len in 0usize..2000,
-            qfi in proptest::option::of(0u8..64)
+            addrs in prop_oneof![
+                any::<([u8; 4], [u8; 4])>().prop_map(|(src, dst)| Addrs::V4 { src, dst }),
+                any::<([u8; 16], [u8; 16])>().prop_map(|(src, dst)| Addrs::V6 { src, dst }),
+            ],
+            teid: u32, source_port: u16, tos: u8, len in 0usize..2000, qfi in proptest::option::of(0u8..64)
         ) {
             let marking = qfi.map(|qfi| Marking::downlink(Qfi::from_low_bits(qfi)));
-            let template = Template { source_port, tos, ..Template::ipv4(teid, source, destination) };
+            let template = match addrs {
+                Addrs::V4 { src, dst } => Template::ipv4(teid, src, dst),
+                Addrs::V6 { src, dst } => Template::ipv6(teid, src, dst),
+            };
+            let template = Template { source_port, tos, ..template };
             let forward = Forward { kind: ForwardKind::Tunnel, template: Some(template), ..Forward::DROP };
             let interface = crate::places::tests::interface();
             let message = Message {
@@ -537,19 +576,26 @@ mod tests {
                 sum: UdpSum::Ours,
             };
             let mut buf = VecBuf::new(&vec![7; len + 9]);
-            let container = match Optional::from(marking.map_or(Added::Nothing, Added::Container)) {
-                Optional::Short(container) => Some(container),
-                _ => None,
+            let optional = Optional::from(marking.map_or(Added::Nothing, Added::Container));
+            let chain = Chain::new();
+            let done = match (addrs, optional) {
+                (Addrs::V4 { .. }, Optional::Short(container)) => message.put_on_marked(&mut buf, Some(&container)),
+                (Addrs::V4 { .. }, _) => message.put_on_marked(&mut buf, None),
+                (Addrs::V6 { src, dst }, _) => message.put_on(&mut buf, optional, &chain, || Ok((src, dst))),
             };
-            message.put_on_marked(&mut buf, container.as_ref()).expect("there is room");
+            done.expect("there is room");
 
-            let addrs = Addrs::V4 { src: source, dst: destination };
             let encap = GtpuEncap { src_port: source_port, tos, ..GtpuEncap::new(addrs, Teid(teid)) };
             let slow = GtpuTemplate::new(&encap);
             let mut headers = vec![0; slow.header_len(marking)];
             slow.apply(&mut headers, len, marking).expect("it fits");
+            match addrs {
+                Addrs::V4 { .. } => prop_assert!(checksum::is_right(&headers[..20])),
+                Addrs::V6 { .. } => {
+                    fill_udp_checksum(&mut headers, Sum::default().bytes(&vec![7; len])).expect("headers");
+                }
+            }
             prop_assert_eq!(&buf.data()[14..14 + headers.len()], &headers[..]);
-            prop_assert!(checksum::is_right(&headers[..20]));
         }
     }
 }

@@ -15,5 +15,5 @@ pub use reply::{
 };
 pub use template::{
     GtpuEncap, GtpuTemplate, Marking, PerPacket, TEMPLATE4_LEN, TEMPLATE6_LEN, Template, Template4,
-    Template6, fill_udp_checksum, leave_udp_checksum,
+    Template6, fill_udp_checksum,
 };

@@ -492,15 +492,6 @@ pub fn fill_udp_checksum(headers: &mut [u8], payload: Sum) -> Result<(), DropRea
     udp::fill_checksum(&addrs, datagram, payload).ok_or(NOT_OURS)
 }
 
-/// Leaves the UDP checksum of applied headers to the port that sends the packet ([`udp::leave_checksum`]).
-///
-/// # Errors
-/// As [`fill_udp_checksum`].
-pub fn leave_udp_checksum(headers: &mut [u8]) -> Result<(), DropReason> {
-    let (addrs, datagram) = datagram_of(headers)?;
-    udp::leave_checksum(&addrs, datagram).ok_or(NOT_OURS)
-}
-
 /// Why headers are refused that are not those of a template.
 const NOT_OURS: DropReason = DropReason::BadIpv4Header;
 
