@@ -198,7 +198,7 @@ impl Ports {
         start.tx_descriptors = descriptors as u16;
         start.promiscuous = is_member && !matches!(driver, Driver::Memory {} | Driver::Pcap { .. });
         start.mtu = mtu(config);
-        start.tx_udp_checksum = checksums == UdpChecksums::Wanted;
+        start.tx_udp_checksum = checksums.is_wanted();
         let able = port.capabilities()?;
         let plan = plan(&able, traffic, workers);
         start.rss.clone_from(&plan.rss);

@@ -7,7 +7,7 @@
 
 use flow::PortId;
 use packet::PacketBuf;
-use packet::buf::copy_of;
+use packet::buf::{copy_behind, copy_of};
 use packet::split::Split;
 
 use crate::batch::Batch;
@@ -55,7 +55,10 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         (packet, order): (&B, Option<Split>),
         port: PortId,
     ) {
-        let copy = copy_of(packet, &mut || io.alloc());
+        let copy = match order {
+            None => copy_of(packet, &mut || io.alloc()),
+            Some(_) => copy_with_headroom(packet, &mut || io.alloc()),
+        };
         let made = |packet| Made { packet, port, order };
         if copy.is_some_and(|copy| self.copies.push(made(copy)).is_ok()) {
             stats.mirrored += 1;
@@ -133,6 +136,13 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         }
         outgoing.flush(io, stats);
     }
+}
+
+/// A copy with room before it, where fragments over IPv6 get a header.
+fn copy_with_headroom<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -> Option<B> {
+    let mut copy = alloc()?;
+    copy_behind(&mut copy, packet, (0, packet.len()), alloc)?;
+    Some(copy)
 }
 
 #[cfg(test)]

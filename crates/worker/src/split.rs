@@ -146,8 +146,6 @@ impl<B: PacketBuf> Splits<B> {
     ) -> Result<std::vec::Drain<'_, B>, DropReason> {
         let l3 = L2::parse(whole.data())?.len.into();
         split(whole, Split { l3, ..order }, &mut self.rest, alloc)?;
-        // Not every port sends chains.
-        whole.gather(whole.len());
         Ok(self.rest.drain(..))
     }
 }

@@ -184,11 +184,12 @@ pub struct Stats {
     pub events_lost: u64,
     /// Copies of packets made for a mirror; they count in `originated`, too.
     pub mirrored: u64,
-    /// Copies that no buffer could be had for.
+    /// Copies that no buffer could be had for. One that finds none for its fragments is `mirrored`, and dropped.
     pub mirrors_lost: u64,
     /// Duplicates of packets of FARs that duplicate (DUPL); they count in `originated`, too.
     pub duplicated: u64,
     /// Duplicates for which there was no buffer or no neighbour, or which were too long and may not leave in fragments.
+    /// One that finds no buffers for its fragments is `duplicated`, and dropped.
     pub duplicates_lost: u64,
     /// ICMP errors to the senders of user packets that do not go on; they count in `originated`, too.
     pub icmp_errors: u64,

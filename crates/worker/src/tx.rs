@@ -20,6 +20,7 @@ use crate::io::{Ingress, Io, Urgency};
 use crate::reassembly::Reassembly;
 use crate::split::Splits;
 use crate::stats::Stats;
+use crate::together::together;
 
 /// How often a packet may go round. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three laps.
 pub(crate) const MAX_LAPS: u8 = 7;
@@ -203,13 +204,30 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             }
         };
         stats.fragmented += 1;
-        let mut lost = self.send(io, stats, port, whole);
+        let mut lost = self.send_fragment(io, stats, port, whole);
         for fragment in rest {
             stats.fragments_made += 1;
             stats.originated += 1;
-            lost += self.send(io, stats, port, fragment);
+            lost += self.send_fragment(io, stats, port, fragment);
         }
         lost + self.flush_port(io, stats, port) == 0
+    }
+
+    /// As [`send`](Self::send), of a fragment, in no more parts than the port sends.
+    fn send_fragment<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        port: PortId,
+        mut fragment: B,
+    ) -> usize {
+        match together(io, port, &mut fragment) {
+            Ok(()) => self.send(io, stats, port, fragment),
+            Err(reason) => {
+                self.give_up_one(io, stats, fragment, reason);
+                1
+            }
+        }
     }
 
     pub fn is_full(&self, port: PortId) -> bool {

@@ -8,17 +8,22 @@ use crate::config::{ChecksumsConfig, Config, PortConfig, Role};
 pub enum UdpChecksums {
     /// That it fills them in.
     Wanted,
+    /// The same of all members of its LAG: they fill them in if each of them can.
+    WantedOfAll,
     /// Nothing: no tunnel ends at an IPv6 address on it.
     NotNeeded,
     /// Nothing, as it is configured.
     Software,
+    /// Nothing, as it is configured of another member of its LAG.
+    SoftwareOfAll,
 }
 
 impl UdpChecksums {
     /// By the instances on the port, or on the LAG that it is a member of, and its `checksums`.
     #[must_use]
     pub fn of(config: &Config, port: &PortConfig) -> Self {
-        let name = &config.lag_of(&port.name.value).unwrap_or(port).name.value;
+        let lag = config.lag_of(&port.name.value);
+        let name = &lag.unwrap_or(port).name.value;
         let mut here = config
             .instances
             .iter()
@@ -31,11 +36,32 @@ impl UdpChecksums {
                     .iter()
                     .any(|prefix| prefix.value.address.is_ipv6())
         });
-        match port.checksums.as_ref().map(|checksums| checksums.value) {
-            Some(ChecksumsConfig::Software) => Self::Software,
-            _ if needs => Self::Wanted,
-            _ => Self::NotNeeded,
+        let is_software = |port: &PortConfig| {
+            let checksums = port.checksums.as_ref();
+            checksums.is_some_and(|checksums| checksums.value == ChecksumsConfig::Software)
+        };
+        let lag_name = |port: &PortConfig| {
+            let lag = config.lag_of(&port.name.value);
+            lag.map(|lag| lag.name.value.clone())
+        };
+        let members = || {
+            let own = lag_name(port);
+            let ports = config.ports.iter();
+            ports.filter(move |member| own.is_some() && lag_name(member) == own)
+        };
+        match needs {
+            _ if is_software(port) => Self::Software,
+            false => Self::NotNeeded,
+            true if members().any(is_software) => Self::SoftwareOfAll,
+            true if members().count() > 1 => Self::WantedOfAll,
+            true => Self::Wanted,
         }
+    }
+
+    /// Whether the port is asked for it.
+    #[must_use]
+    pub const fn is_wanted(self) -> bool {
+        matches!(self, Self::Wanted | Self::WantedOfAll)
     }
 
     /// How it stands with a port that can do it, or cannot.
@@ -43,9 +69,11 @@ impl UdpChecksums {
     pub const fn words(self, can: bool) -> &'static str {
         match (self, can) {
             (Self::Wanted, true) => "by the port",
-            (Self::Wanted, false) => "in software: the port cannot",
+            (Self::Wanted | Self::WantedOfAll, false) => "in software: the port cannot",
+            (Self::WantedOfAll, true) => "by the port, if all members of its LAG can",
             (Self::NotNeeded, true) => "none on this port, which could fill them in",
             (Self::NotNeeded, false) => "none on this port, which could not fill them in",
+            (Self::SoftwareOfAll, _) => "in software (checksums: software of another member of its LAG)",
             (Self::Software, true) => "in software (checksums: software); the port could",
             (Self::Software, false) => "in software (checksums: software); the port could not either",
         }
@@ -80,8 +108,10 @@ instances:
 
     #[test]
     fn ports_are_asked_by_which_tunnels_over_ipv6_leave() {
-        use UdpChecksums::{NotNeeded, Software, Wanted};
-        assert_eq!(wanted(FILE), [Wanted, NotNeeded, Wanted, Software]);
+        use UdpChecksums::{NotNeeded, Software, SoftwareOfAll, Wanted, WantedOfAll};
+        assert_eq!(wanted(FILE), [Wanted, NotNeeded, SoftwareOfAll, Software]);
+        let all = FILE.replace(", checksums: software", "");
+        assert_eq!(wanted(&all), [Wanted, NotNeeded, WantedOfAll, WantedOfAll]);
         let v4 = FILE.replace(", '2001:db8:3::1/64'", "");
         assert_eq!(wanted(&v4)[0], NotNeeded, "over IPv4 there is no UDP checksum");
         let said = |checksums: &str| {

@@ -141,6 +141,9 @@ fn replay_by(
     world.macs.clone_from(&scout.world.macs);
     world.meet(scout.explore(&answers), &mut tell);
     for part in frames.chunks(part) {
+        if world.is_over {
+            break;
+        }
         world.meet(scout.explore(&answers), &mut tell);
         world.frames(part, &answers, &mut tell);
     }

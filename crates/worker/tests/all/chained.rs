@@ -4,7 +4,7 @@ use flow::{PortId, SessionIndex, WorkerId};
 use packet::DropReason;
 use proptest::prelude::*;
 use rules::image::SessionChange;
-use rules::network::Network;
+use rules::network::{Fragmentation, Network};
 use rules::testing::{
     self, N3_ADDRESS, Sent, UE, UserPacket, any_network, any_sent, runnable_rules, tunnelled,
 };
@@ -133,6 +133,39 @@ fn a_port_that_sends_no_chains_gets_none() {
         for part in [2_048, 4_000, 9_000] {
             // The wires refuse what has more parts.
             assert_eq!(receive(&mut world, 1, MemBuf::chained(&frame, part)), expected);
+        }
+    }
+}
+
+/// What leaves in fragments as well: the first is made of the parts that came, however many.
+#[test]
+fn a_port_that_sends_no_chains_gets_none_in_fragments() {
+    for (how, most) in [Fragmentation::Inner, Fragmentation::Outer]
+        .into_iter()
+        .zip([1, 3])
+    {
+        let network = testing::network_with(|instance| {
+            instance.fragmentation = how;
+            instance.mtu = if instance.port == PortId(0) { 4_000 } else { 9_000 };
+        });
+        let [mut world, mut twin] = [(); 2].map(|()| {
+            let mut world = World::with(network.clone(), 1, |_| {});
+            world.install(1, session());
+            world
+        });
+        world.workers[0].io_mut().bound_chains(PortId(0), most);
+        let user = UserPacket {
+            payload: vec![7; 6_000],
+            ..UserPacket::udp(REMOTE, UE, 53, 1000)
+        };
+        let frame = frame(1, &user.bytes());
+        for part in [200, 700, 9_000] {
+            let expected = receive(&mut twin, 1, MemBuf::new(&frame));
+            let out = receive(&mut world, 1, MemBuf::chained(&frame, part));
+            assert!(
+                expected.len() == 2 && out == expected,
+                "{how:?} in parts of {part}"
+            );
         }
     }
 }

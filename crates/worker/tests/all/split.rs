@@ -272,13 +272,17 @@ fn a_duplicate_that_may_not_leave_in_fragments_is_lost() {
 #[test]
 fn a_mirror_gets_what_leaves_in_fragments() {
     const MIRROR: PortId = PortId(9);
-    for how in [Fragmentation::Inner, Fragmentation::Outer] {
+    let ways = [Fragmentation::Inner, Fragmentation::Outer];
+    for (how, rules) in ways
+        .iter()
+        .flat_map(|how| [(*how, session()), (*how, over_ipv6())])
+    {
         let network = testing::network_with(|instance| {
             instance.fragmentation = how;
             instance.mirror = (instance.port == PortId(N3_PORT)).then_some(MIRROR);
         });
         let mut world = World::with(network, 1, |_| {});
-        world.install(1, session());
+        world.install(1, rules);
         for packet in [user(false, 4000), user(false, 1200)] {
             let (sent, copies): (Vec<_>, Vec<_>) = world
                 .send(N6_PORT, &packet)
