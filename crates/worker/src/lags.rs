@@ -166,11 +166,16 @@ impl Lags {
     #[cold]
     #[inline(never)]
     pub fn distribute<B: PacketBuf>(&self, burst: &[B], descriptors: &mut [Descriptor], keys: &Keys) {
+        // Most packets of a burst leave by one.
+        let mut last = (PortId(u16::MAX), None);
         for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
             let Fate::Send(port) = descriptor.fate else {
                 continue;
             };
-            let Some(lag) = self.at(port) else {
+            if port != last.0 {
+                last = (port, self.at(port));
+            }
+            let Some(lag) = last.1 else {
                 continue;
             };
             let ports = lag.ports.hash == LagHash::L34;

@@ -32,7 +32,15 @@ impl<const MIN: u64, const MAX: u64> Bounded<MIN, MAX> {
 
 impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<MIN, MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = u64::deserialize(deserializer)?;
+        // What the reader says of words does not help a person; what it says of fields does.
+        let value = u64::deserialize(deserializer).map_err(|error: D::Error| {
+            if !error.to_string().contains("invalid u64") {
+                return error;
+            }
+            de::Error::custom(format_args!(
+                "this is no whole number from {MIN} to {MAX}, without a unit"
+            ))
+        })?;
         if (MIN..=MAX).contains(&value) {
             Ok(Self(value))
         } else {
@@ -40,5 +48,16 @@ impl<'de, const MIN: u64, const MAX: u64> Deserialize<'de> for Bounded<MIN, MAX>
                 "{value} is outside {MIN}..={MAX}"
             )))
         }
+    }
+}
+
+/// A list that is not empty.
+pub(super) fn at_least_one<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let list = Vec::deserialize(deserializer)?;
+    match list.is_empty() {
+        true => Err(de::Error::custom("there must be at least one")),
+        false => Ok(list),
     }
 }

@@ -166,6 +166,32 @@ impl Prefix {
 }
 
 impl Prefix {
+    /// The same without host bits.
+    #[must_use]
+    pub fn masked(self) -> Self {
+        let address = match self.address {
+            IpAddr::V4(address) => {
+                let host = u32::MAX.checked_shr(self.length.into()).unwrap_or(0);
+                Ipv4Addr::from_bits(address.to_bits() & !host).into()
+            }
+            IpAddr::V6(address) => {
+                let host = u128::MAX.checked_shr(self.length.into()).unwrap_or(0);
+                Ipv6Addr::from_bits(address.to_bits() & !host).into()
+            }
+        };
+        Self { address, ..self }
+    }
+
+    /// What is wrong with it as a network whose addresses hosts have, if something is.
+    pub(super) fn network_fault(self) -> Option<String> {
+        let masked = self.masked();
+        match is_special(masked.address) {
+            _ if masked != self => Some(format!("{self} has bits behind its length: {masked} is meant?")),
+            Some(what) if self.length > 0 => Some(format!("{self} is {what}")),
+            _ => None,
+        }
+    }
+
     /// The broadcast address of the link, if it has one (RFC 922 §7, RFC 3021 §2.1).
     pub(super) fn broadcast(self) -> Option<IpAddr> {
         let (address, length) = self.ipv4().filter(|(_, length)| *length <= 30)?;
@@ -191,7 +217,16 @@ impl FromStr for Prefix {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let fault = || format!("`{text}` is no address with a prefix length, such as 10.0.0.1/24");
+        let fault = || {
+            let zone = if text.contains('%') {
+                "; it has no zone"
+            } else {
+                ""
+            };
+            format!(
+                "`{text}` is no address with a prefix length, such as 10.0.0.1/24 or 2001:db8::1/64{zone}"
+            )
+        };
         let (address, length) = text.split_once('/').ok_or_else(fault)?;
         let address: IpAddr = address.parse().map_err(|_| fault())?;
         let length: u8 = length.parse().map_err(|_| fault())?;
@@ -214,6 +249,18 @@ impl<'de> Deserialize<'de> for Prefix {
         String::deserialize(deserializer)?
             .parse()
             .map_err(de::Error::custom)
+    }
+}
+
+/// What an address is that no host has on a link for others to reach (RFC 6890 §2.2).
+pub(super) fn is_special(address: IpAddr) -> Option<&'static str> {
+    match address {
+        _ if address.is_loopback() => Some("of the loopback"),
+        _ if address.is_multicast() => Some("multicast"),
+        IpAddr::V4(v4) if v4.octets()[0] >= 240 => Some("reserved"),
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Some("of the link alone"),
+        IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some() => Some("an IPv4 address in IPv6 form"),
+        _ => None,
     }
 }
 

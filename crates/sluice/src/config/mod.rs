@@ -100,8 +100,10 @@ pub struct Config {
     #[serde(default)]
     pub dpdk: DpdkConfig,
     /// Ethernet ports, in the order of their ids.
+    #[serde(deserialize_with = "bounded::at_least_one")]
     pub ports: Vec<PortConfig>,
     /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
+    #[serde(deserialize_with = "bounded::at_least_one")]
     pub instances: Vec<InstanceConfig>,
     /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced.
     #[serde(default)]

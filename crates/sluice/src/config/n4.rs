@@ -49,6 +49,7 @@ impl<'de> Deserialize<'de> for NodeName {
 #[serde(deny_unknown_fields)]
 pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
+    #[serde(deserialize_with = "super::bounded::at_least_one")]
     pub addresses: Vec<Spanned<IpAddr>>,
     /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread. Empty: anyone may speak
     /// PFCP, which is right only where IPsec or a filter keeps strangers away. SMFs of one prefix trust each other:

@@ -1,6 +1,6 @@
 //! Checks over several fields, and the network that all parts of the program read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use flow::{InstanceId, PortId, VrfId};
@@ -12,6 +12,7 @@ use rules::prefix::IpPrefix;
 use serde_saphyr::Spanned;
 
 use super::error::Fault;
+use super::instance::is_special;
 use super::routers::Groups;
 use super::{Config, Driver, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, VlanConfig};
 
@@ -152,6 +153,7 @@ fn check_buffering(config: &Config) -> Result<(), Fault> {
 
 fn check_ports(config: &Config) -> Result<(), Fault> {
     let mut names = HashSet::new();
+    let mut interfaces = Interfaces::default();
     for (place, port) in config.ports.iter().enumerate() {
         if place >= MOST_PORTS {
             return Err(Fault::new(&port.name, format!("ports: more than {MOST_PORTS}")));
@@ -168,7 +170,7 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
                 port.mtu.value()
             )),
             Some(Driver::AfPacket { interface } | Driver::AfXdp { interface, .. }) => {
-                interface_fault(interface)
+                interface_fault(interface).or_else(|| interfaces.fault(interface, &port.name.value))
             }
             Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
                 Some(format!("`{address}` is no PCI address such as 0000:3b:00.1"))
@@ -183,6 +185,18 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
         }
     }
     super::lag::check(config)
+}
+
+/// Interfaces of the kernel, and the ports that they are.
+#[derive(Default)]
+struct Interfaces<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Interfaces<'a> {
+    /// Notes one; what is wrong if another port has it.
+    fn fault(&mut self, interface: &'a str, port: &'a str) -> Option<String> {
+        let other = self.0.insert(interface, port)?;
+        Some(format!("interface: `{interface}` is port `{other}` already"))
+    }
 }
 
 /// The kernel's bound on interface names (IFNAMSIZ), and what would break a DPDK device argument.
@@ -203,7 +217,8 @@ pub(super) fn interface_fault(interface: &str) -> Option<String> {
 #[derive(Default)]
 struct Seen {
     names: HashSet<String>,
-    addresses: HashSet<IpAddr>,
+    /// With the instances that have them.
+    addresses: HashMap<IpAddr, String>,
     /// Ports, and the VLANs on them ([`VlanTags::key`]).
     links: HashSet<(String, u32)>,
     groups: Groups,
@@ -234,6 +249,10 @@ impl Seen {
         check_port(config, "port", &instance.port)?;
         if let Some(mirror) = &instance.mirror {
             check_port(config, "mirror", mirror)?;
+            if mirror.value == instance.port.value {
+                let message = format!("mirror: `{}` is the port of the instance itself", mirror.value);
+                return Err(Fault::new(mirror, message));
+            }
         }
         check_addresses(instance)?;
         check_dscp(instance)?;
@@ -246,8 +265,10 @@ impl Seen {
             return Err(Fault::new(&instance.port, message));
         }
         for address in &instance.addresses {
-            if !self.addresses.insert(address.value.address) {
-                let message = format!("addresses: {} is another instance's", address.value.address);
+            let own = address.value.address;
+            if let Some(other) = self.addresses.insert(own, name.value.clone()) {
+                let message =
+                    format!("addresses: {own} is another instance's, `{other}`, whatever their VRFs");
                 return Err(Fault::new(address, message));
             }
         }
@@ -275,10 +296,10 @@ fn check_addresses(instance: &InstanceConfig) -> Result<(), Fault> {
             let message = format!("addresses: {} is the second of its family", address.value);
             return Err(Fault::new(address, message));
         }
-        if address.value.address.is_unspecified() || address.value.address.is_multicast() {
+        if let Some(fault) = host_fault(address.value) {
             return Err(Fault::new(
                 address,
-                format!("addresses: {} is no address of one host", address.value),
+                format!("addresses: {} {fault}", address.value),
             ));
         }
     }
@@ -291,6 +312,23 @@ fn check_addresses(instance: &InstanceConfig) -> Result<(), Fault> {
         return Err(Fault::new(&instance.name, message));
     }
     Ok(())
+}
+
+/// Why no host on a link has this address, if none has.
+fn host_fault(own: Prefix) -> Option<String> {
+    let address = own.address;
+    let is_of_all =
+        |other: Prefix| other.address == address && other.ipv4().is_some_and(|(_, length)| length <= 30);
+    match is_special(address) {
+        _ if address.is_unspecified() || address.is_multicast() => Some("is no address of one host".into()),
+        Some(what) => Some(format!("is {what}")),
+        None if own.length == 0 => {
+            Some("has a link to everywhere: give it the length of the link's prefix".into())
+        }
+        None if is_of_all(own.masked()) => Some("is the network's own address".into()),
+        None if own.broadcast() == Some(address) => Some("is the broadcast address of the link".into()),
+        None => None,
+    }
 }
 
 fn check_port(config: &Config, field: &str, name: &Spanned<String>) -> Result<(), Fault> {
@@ -360,6 +398,9 @@ fn check_hairpin(instance: &InstanceConfig) -> Result<(), Fault> {
         ));
     }
     for prefix in &instance.ue_prefixes {
+        if let Some(fault) = prefix.value.network_fault() {
+            return Err(Fault::new(prefix, format!("ue_prefixes: {fault}")));
+        }
         let addresses = || instance.addresses.iter().map(|own| own.value.address);
         if addresses().any(|own| prefix.value.contains(own)) {
             let message = format!("ue_prefixes: {} holds our own address", prefix.value);
@@ -381,6 +422,16 @@ fn check_next_hop(
     to: &Spanned<Prefix>,
     via: &Spanned<IpAddr>,
 ) -> Result<(), Fault> {
+    if let Some(fault) = to.value.network_fault() {
+        return Err(Fault::new(to, format!("to: {fault}")));
+    }
+    if let Some(what) = is_special(via.value) {
+        let message = format!(
+            "via: {} is {what}: a router has an address of the link's prefix",
+            via.value
+        );
+        return Err(Fault::new(via, message));
+    }
     if to.value.address.is_ipv4() != via.value.is_ipv4() {
         return Err(Fault::new(
             via,
@@ -419,6 +470,7 @@ fn check_next_hop(
 
 fn check_mac(mac: &Spanned<String>) -> Result<(), Fault> {
     match super::instance::parse_mac(&mac.value) {
+        Some(octets) if octets == [0; 6] => Err(Fault::new(mac, "mac: no station has the address of zeros")),
         Some(octets) if octets[0] & 1 == 0 => Ok(()),
         Some(_) => Err(Fault::new(mac, format!("mac: {} is a group address", mac.value))),
         None => Err(Fault::new(

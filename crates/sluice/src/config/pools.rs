@@ -66,7 +66,13 @@ impl FromStr for Ipv4Range {
             || format!("`{text}` is no IPv4 prefix or range, such as 10.45.0.0/16 or 10.45.0.10-10.45.0.99");
         let bounds = match text.split_once('-') {
             Some((first, last)) => first.trim().parse().ok().zip(last.trim().parse().ok()),
-            None => hosts(text.parse().map_err(|_| fault())?),
+            None => {
+                let prefix: Prefix = text.parse().map_err(|_| fault())?;
+                if let Some(fault) = prefix.network_fault() {
+                    return Err(fault);
+                }
+                hosts(prefix)
+            }
         };
         let (first, last) = bounds.ok_or_else(fault)?;
         PoolRange::ipv4(first, last)
@@ -129,7 +135,7 @@ impl Config {
 
 /// Finds the first pool that contradicts something.
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
-    let mut seen: Vec<(u64, PoolRange)> = Vec::new();
+    let mut seen = Vec::new();
     for (place, pool) in config.pools.iter().enumerate() {
         let name = &pool.name;
         let fault = |message: &str| Err(Fault::new(name, format!("pool `{}`: {message}", name.value)));
@@ -151,18 +157,22 @@ pub(super) fn check(config: &Config) -> Result<(), Fault> {
         check_instance(config, pool)?;
         let vrf = config.vrf_of(pool).unwrap_or_default();
         for range in &pool.ipv4 {
-            check_range(config, (vrf, range.value.0), &mut seen)
+            check_range(config, (&name.value, vrf, range.value.0), &mut seen)
                 .map_err(|message| Fault::new(range, message))?;
         }
         for range in &pool.ipv6 {
             let Some(own) = range.range() else {
                 let message = format!(
-                    "prefix: {} is no IPv6 prefix of at most `length` bits",
-                    range.prefix.value
+                    "prefix: {} is no IPv6 prefix of at most `length`, {} bits",
+                    range.prefix.value,
+                    range.length.value()
                 );
                 return Err(Fault::new(&range.prefix, message));
             };
-            check_range(config, (vrf, own), &mut seen)
+            if let Some(fault) = range.prefix.value.network_fault() {
+                return Err(Fault::new(&range.prefix, format!("prefix: {fault}")));
+            }
+            check_range(config, (&name.value, vrf, own), &mut seen)
                 .map_err(|message| Fault::new(&range.prefix, message))?;
         }
     }
@@ -184,28 +194,34 @@ fn check_instance(config: &Config, pool: &PoolConfig) -> Result<(), Fault> {
     }
 }
 
-/// A range overlaps no other of its address space, and has no address of ours.
-fn check_range(
+/// A range overlaps no other of its address space, and has no address of ours. Ranges have the names of their pools.
+fn check_range<'a>(
     config: &Config,
-    (vrf, range): (u64, PoolRange),
-    seen: &mut Vec<(u64, PoolRange)>,
+    (pool, vrf, range): (&'a str, u64, PoolRange),
+    seen: &mut Vec<(&'a str, u64, PoolRange)>,
 ) -> Result<(), String> {
-    if seen
+    let earlier = seen
         .iter()
-        .any(|(other, own)| *other == vrf && own.overlaps(&range))
-    {
-        return Err("pools: this overlaps an earlier range of the same VRF".into());
+        .find(|(_, other, own)| *other == vrf && own.overlaps(&range));
+    if let Some((other, ..)) = earlier {
+        return Err(format!(
+            "pools: this overlaps an earlier range of VRF {vrf}, of pool `{other}`; `vrf` of instances tells data networks apart"
+        ));
     }
-    let ours = config
-        .instances
-        .iter()
-        .filter(|instance| instance.vrf.map_or(0, Bounded::value) == vrf);
-    let mut ours = ours
+    let here = || {
+        let instances = config.instances.iter();
+        instances.filter(|instance| instance.vrf.map_or(0, Bounded::value) == vrf)
+    };
+    let mut routers = here().flat_map(|instance| &instance.routes);
+    if let Some(route) = routers.find(|route| range.covers(route.via.value)) {
+        return Err(format!("pools: {} in it is a router", route.via.value));
+    }
+    let mut ours = here()
         .flat_map(|instance| &instance.addresses)
         .map(|address| address.value.address);
     if let Some(own) = ours.find(|own| range.covers(*own)) {
         return Err(format!("pools: {own} in it is our own address"));
     }
-    seen.push((vrf, range));
+    seen.push((pool, vrf, range));
     Ok(())
 }

@@ -348,3 +348,101 @@ fn mistakes_about_checksums_are_told() {
         "{told}"
     );
 }
+
+#[test]
+fn addresses_that_no_host_has_and_networks_with_host_bits_are_told() {
+    let own = "addresses: [10.200.0.1/24, '2001:db8::1/64']";
+    let route = "{to: 0.0.0.0/0, via: 10.200.0.254, mac: '02:00:00:00:00:fe'}";
+    for (from, to, words) in [
+        (
+            "10.100.0.1/24",
+            "127.0.0.1/24",
+            "addresses: 127.0.0.1/24 is of the loopback",
+        ),
+        (
+            "10.100.0.1/24",
+            "10.100.0.0/24",
+            "10.100.0.0/24 is the network's own address",
+        ),
+        (
+            "10.100.0.1/24",
+            "10.100.0.255/24",
+            "is the broadcast address of the link",
+        ),
+        ("10.100.0.1/24", "250.0.0.1/24", "250.0.0.1/24 is reserved"),
+        ("10.100.0.1/24", "10.100.0.1/0", "has a link to everywhere"),
+        (
+            own,
+            "addresses: [10.200.0.1/24, 'fe80::1/64']",
+            "fe80::1/64 is of the link alone",
+        ),
+        (
+            own,
+            "addresses: [10.200.0.1/24, '::ffff:10.0.0.1/120']",
+            "an IPv4 address in IPv6 form",
+        ),
+        (
+            own,
+            "addresses: [10.200.0.1/24, 'fe80::1%eth0/64']",
+            "; it has no zone",
+        ),
+        (
+            route,
+            "{to: 10.9.0.1/16, via: 10.200.0.254}",
+            "to: 10.9.0.1/16 has bits behind its length: 10.9.0.0/16",
+        ),
+        (
+            route,
+            "{to: 224.0.0.0/4, via: 10.200.0.254}",
+            "to: 224.0.0.0/4 is multicast",
+        ),
+        (
+            route,
+            "{to: '::/0', via: 'fe80::1'}",
+            "fe80::1 is of the link alone: a router has an address of",
+        ),
+        (
+            "02:00:00:00:00:fe",
+            "00:00:00:00:00:00",
+            "no station has the address of zeros",
+        ),
+        (
+            "vlan: 200",
+            "vlan: 200\n    mirror: dn",
+            "`dn` is the port of the instance itself",
+        ),
+        (
+            "addresses: [127.0.0.8]",
+            "addresses: []",
+            "there must be at least one",
+        ),
+        (
+            "vlan: 200",
+            "vlan: 200\n    vrf: one",
+            "no whole number from 0 to 1023",
+        ),
+    ] {
+        let told = mistake(from, to);
+        assert!(told.contains("line ") && told.contains(words), "{to}: {told}");
+    }
+    let both = GOOD.replace("{memory: {}}", "{af_packet: {interface: eth1}}");
+    let both = both.replace(
+        "{pci: {address: '0000:3b:00.1'}}",
+        "{af_packet: {interface: eth1}}",
+    );
+    assert!(refusal(&both).contains("interface: `eth1` is port `ran` already"));
+    let pools = |more: &str| {
+        refusal(&format!(
+            "{GOOD}pools:\n  - {{name: one, instance: internet, {more}}}\n"
+        ))
+    };
+    assert!(pools("ipv4: [10.45.0.1/16]").contains("10.45.0.0/16 is meant?"));
+    assert!(pools("ipv6: [{prefix: 'fe80::/36'}]").contains("prefix: fe80::/36 is of the link alone"));
+    let told = pools("ipv4: [10.200.0.128/25]");
+    assert!(told.contains("10.200.0.254 in it is a router"), "{told}");
+    let told = pools("ipv4: [10.45.0.0/16, 10.45.1.0/24]");
+    assert!(
+        told.contains("overlaps an earlier range of VRF 0, of pool `one`"),
+        "{told}"
+    );
+}
