@@ -212,15 +212,15 @@ fn check_range<'a>(
         let instances = config.instances.iter();
         instances.filter(|instance| instance.vrf.map_or(0, Bounded::value) == vrf)
     };
-    let mut routers = here().flat_map(|instance| &instance.routes);
-    if let Some(route) = routers.find(|route| range.covers(route.via.value)) {
-        return Err(format!("pools: {} in it is a router", route.via.value));
-    }
     let mut ours = here()
         .flat_map(|instance| &instance.addresses)
         .map(|address| address.value.address);
     if let Some(own) = ours.find(|own| range.covers(*own)) {
         return Err(format!("pools: {own} in it is our own address"));
+    }
+    let mut routers = here().flat_map(|instance| &instance.routes);
+    if let Some(route) = routers.find(|route| range.covers(route.via.value)) {
+        return Err(format!("pools: {} in it is a router", route.via.value));
     }
     seen.push((pool, vrf, range));
     Ok(())
