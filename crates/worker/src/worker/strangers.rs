@@ -107,6 +107,7 @@ impl<I: Io> Worker<I> {
         };
         match frame.put_into(&mut buf) {
             Ok(()) => {
+                let port = self.lags.way(port, &buf);
                 self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
             }
             Err(reason) => self.stats.drop(reason),
