@@ -151,21 +151,9 @@ impl Prefix {
     /// Whether `address` lies in the prefix.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address) {
-            (IpAddr::V4(ours), IpAddr::V4(other)) => {
-                let mask = u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0);
-                (u32::from(ours) ^ u32::from(other)) & mask == 0
-            }
-            (IpAddr::V6(ours), IpAddr::V6(other)) => {
-                let mask = u128::MAX.checked_shl(128 - u32::from(self.length)).unwrap_or(0);
-                (u128::from(ours) ^ u128::from(other)) & mask == 0
-            }
-            _ => false,
-        }
+        Self { address, ..*self }.masked() == self.masked()
     }
-}
 
-impl Prefix {
     /// The same without host bits.
     #[must_use]
     pub fn masked(self) -> Self {

@@ -23,32 +23,16 @@ impl UdpChecksums {
     #[must_use]
     pub fn of(config: &Config, port: &PortConfig) -> Self {
         let lag = config.lag_of(&port.name.value);
-        let name = &lag.unwrap_or(port).name.value;
-        let mut here = config
-            .instances
-            .iter()
-            .filter(|instance| instance.port.value == *name);
-        let needs = here.any(|instance| {
-            let has_tunnels = instance.roles.iter().any(|role| *role != Role::N6);
-            has_tunnels
-                && instance
-                    .addresses
-                    .iter()
-                    .any(|prefix| prefix.value.address.is_ipv6())
-        });
         let is_software = |port: &PortConfig| {
             let checksums = port.checksums.as_ref();
             checksums.is_some_and(|checksums| checksums.value == ChecksumsConfig::Software)
         };
-        let lag_name = |port: &PortConfig| {
-            let lag = config.lag_of(&port.name.value);
-            lag.map(|lag| lag.name.value.clone())
-        };
         let members = || {
-            let own = lag_name(port);
-            let ports = config.ports.iter();
-            ports.filter(move |member| own.is_some() && lag_name(member) == own)
+            let lag = lag.and_then(|port| port.lag.as_ref());
+            let names = lag.into_iter().flat_map(|lag| &lag.members);
+            names.filter_map(|name| config.ports.iter().find(|port| port.name.value == name.value))
         };
+        let needs = needs_sums(config, &lag.unwrap_or(port).name.value);
         match needs {
             _ if is_software(port) => Self::Software,
             false => Self::NotNeeded,
@@ -78,6 +62,18 @@ impl UdpChecksums {
             (Self::Software, false) => "in software (checksums: software); the port could not either",
         }
     }
+}
+
+/// Whether tunnels end at an IPv6 address on the port with this name.
+fn needs_sums(config: &Config, name: &str) -> bool {
+    let here = config
+        .instances
+        .iter()
+        .filter(|instance| instance.port.value == name);
+    let mut addresses = here
+        .filter(|instance| instance.roles.iter().any(|role| *role != Role::N6))
+        .flat_map(|instance| &instance.addresses);
+    addresses.any(|prefix| prefix.value.address.is_ipv6())
 }
 
 #[cfg(test)]
