@@ -51,6 +51,12 @@ flags! {
     }
 }
 
+impl ForwardFlags {
+    /// With `Tunnel`: it ends at the CP function, which gets no PDU Session Container that came from Access (TS 29.244
+    /// §5.3.1, scenario 1). The bit is that of `NO_TUNNEL`, which is of `Drop` alone.
+    pub const TO_CP_FUNCTION: Self = Self::NO_TUNNEL;
+}
+
 /// The outer addresses of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OuterAddresses {

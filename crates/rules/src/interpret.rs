@@ -29,7 +29,7 @@ use packet::gtpu::{ExtensionType, Ies, MessageType};
 use packet::{DropReason, IpTuple, Qfi};
 
 use self::arrival::{Arrival, Tunnelled};
-use self::egress::{Treatment, Way};
+use self::egress::{NextTunnel, Treatment, Way};
 pub use self::police::Policers;
 pub use self::quotas::Quotas;
 pub use self::tried::{Mismatch, Tried, tried};
@@ -344,7 +344,7 @@ impl<'a> Session<'a> {
         match way {
             Way::Plain(way) => self.leave_plain(&way, between, treatment, user),
             Way::Tunnel(tunnel) => {
-                let extensions = self.extensions(arrival, pdr, tunnel.is_uplink);
+                let extensions = self.extensions(arrival, pdr, &tunnel);
                 let extensions = (&extensions[..], Some(treatment));
                 self.leave_in(&tunnel, MessageType::G_PDU, extensions, &user)
             }
@@ -433,7 +433,7 @@ impl<'a> Session<'a> {
         if tunnel.unknown.refused_by_intermediate() {
             return Err(DropReason::UnknownGtpuExtension);
         }
-        let extensions = build::kept_extensions(tunnel, !deletes_psc(pdr));
+        let extensions = build::kept_extensions(tunnel, keeps_psc(pdr, &next));
         self.leave_in(&next, tunnel.message_type, (&extensions, None), tunnel.payload)
     }
 
@@ -465,12 +465,13 @@ impl<'a> Session<'a> {
 
     /// The extension headers of a tunnel that a user packet leaves in: the PDU Session Container that the QER that
     /// marks calls for, else the received one; then, downlink, that QER's service class; then the other received ones.
-    fn extensions(self, arrival: &Arrival<'_>, pdr: &Pdr, is_uplink: bool) -> Vec<build::Extension> {
+    fn extensions(self, arrival: &Arrival<'_>, pdr: &Pdr, next: &NextTunnel) -> Vec<build::Extension> {
+        let is_uplink = next.is_uplink;
         let marking = self.marking(pdr);
         let mut extensions = Vec::new();
         extensions.extend(marking.and_then(|qer| build::container(qer, is_uplink)));
         if let Arrival::Tunnel(tunnel) = arrival {
-            let keeps_psc = extensions.is_empty() && !deletes_psc(pdr);
+            let keeps_psc = extensions.is_empty() && keeps_psc(pdr, next);
             extensions.extend(build::kept_extensions(tunnel, keeps_psc));
         }
         if let Some(sci) = marking.and_then(|qer| qer.sci).filter(|_| !is_uplink) {
@@ -500,9 +501,16 @@ fn gate_closed(qer: &Qer, direction: Direction) -> bool {
     }
 }
 
-fn deletes_psc(pdr: &Pdr) -> bool {
-    pdr.outer_header_removal
-        .is_some_and(|removal| removal.deletes_psc)
+/// Whether a PDU Session Container goes on into the next tunnel as it was received: not where the Outer Header Removal
+/// deletes it (TS 29.244 §8.2.64), and not where a UE's packet goes to the CP function (§5.3.1, scenario 1), which this
+/// node forwards as the end of the N3 tunnel. The CP function does get those of downlink packets, received over N9 to be
+/// buffered there (§5.3.3.2) or for CIoT (§5.3.5.2), and what it sends back goes on with them (§5.3.3.3).
+fn keeps_psc(pdr: &Pdr, next: &NextTunnel) -> bool {
+    let is_deleted = pdr
+        .outer_header_removal
+        .is_some_and(|removal| removal.deletes_psc);
+    let is_of_ue = pdr.pdi.source_interface == SourceInterface::Access;
+    !is_deleted && !(is_of_ue && next.is_to_cp)
 }
 
 /// The user's packet as it goes on: with one hop less where it leaves a tunnel or enters one.

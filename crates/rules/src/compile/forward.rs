@@ -257,7 +257,10 @@ impl Egress<'_> {
         let mut template = template(teid, source, peer).ok_or(CompileFault::NoEgress)?;
         template.tos = self.marking().unwrap_or(0);
         let flags = ForwardFlags::NEEDS_MARKING | ForwardFlags::KEEP_EXTENSIONS | self.dscp_marking(egress);
-        let flags = flags.with_if(ForwardFlags::UPLINK_CONTAINER, self.is_uplink);
+        let to_cp = self.parameters.destination == DestinationInterface::CpFunction;
+        let flags = flags
+            .with_if(ForwardFlags::UPLINK_CONTAINER, self.is_uplink)
+            .with_if(ForwardFlags::TO_CP_FUNCTION, to_cp);
         Ok(Forward {
             kind: ForwardKind::Tunnel,
             flags,

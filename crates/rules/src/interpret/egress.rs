@@ -54,6 +54,8 @@ pub(super) struct NextTunnel {
     tos: Option<u8>,
     /// Away from the UE.
     pub(super) is_uplink: bool,
+    /// To the CP function: over N4-u or Sx-u.
+    pub(super) is_to_cp: bool,
 }
 
 impl Session<'_> {
@@ -211,6 +213,7 @@ impl Session<'_> {
                     teid: header.teid,
                     tos: self.tos(&to),
                     is_uplink: to.destination != DestinationInterface::Access,
+                    is_to_cp: to.destination == DestinationInterface::CpFunction,
                 });
             }
         }

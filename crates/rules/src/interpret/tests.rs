@@ -219,12 +219,9 @@ fn router_solicitations_reach_the_control_plane() {
     };
     let verdict = uplink(&rules, &solicitation);
     assert_eq!(verdict.pdr, Some(PdrId(7)));
-    // What the gNB put around it stays: no QER says otherwise.
+    // The container that the gNB put around it stays on N3.
     let (bytes, ..) = forwarded(verdict);
-    assert_eq!(
-        hex(&bytes[28..44]),
-        "34ff00580000007700000085".to_owned() + "01100900"
-    );
+    assert_eq!(hex(&bytes[28..44]), "30ff0050000000776000000000283a40");
 }
 
 #[test]
@@ -466,6 +463,55 @@ fn a_relay_keeps_containers_and_other_extensions() {
         "the container was to be deleted"
     );
     let (bytes, ..) = forwarded(interpret(&relay(false), &network, N9, &packet));
+    assert_eq!(hex(&bytes[36..44]), "00000085".to_owned() + "01004900");
+}
+
+/// The intermediate UPF's rules, with the FAR `far` towards the CP function.
+fn relay_to_cp(far: u32) -> SessionRules {
+    let smf = OuterHeaderCreation::gtpu_ipv4(Teid(0x4a01), Ipv4Addr::new(10, 0, 3, 77));
+    let mut rules = relay(false);
+    let update = FarUpdate {
+        forwarding: Edit::Set(ForwardingParametersUpdate {
+            destination: Some(DestinationInterface::CpFunction),
+            outer_header_creation: Edit::Set(smf),
+            ..ForwardingParametersUpdate::default()
+        }),
+        ..FarUpdate::new(FarId(far))
+    };
+    rules.update_far(update).unwrap();
+    rules
+}
+
+#[test]
+fn what_a_ue_sends_to_the_cp_function_has_no_container() {
+    let network = testing::network();
+    let uplink = |kind, extensions: &[(u8, Vec<u8>)]| {
+        let payload = if kind == 255 {
+            uplink_user().bytes()
+        } else {
+            Vec::new()
+        };
+        let packet = tunnelled(N3_ADDRESS, 0x1001, kind, Some([0x10, 9]), extensions, &payload);
+        forwarded(interpret(&relay_to_cp(1), &network, N3, &packet)).0
+    };
+    // TS 29.244 §5.3.1, scenario 1: the N3 tunnel ends here, and its container with it.
+    assert_eq!(hex(&uplink(255, &[])[28..36]), "30ff003c00004a01");
+    assert_eq!(hex(&uplink(254, &[])[28..36]), "30fe000000004a01");
+    // What is not of N3 alone goes on as elsewhere.
+    let other = uplink(255, &[(0x20, vec![1, 2])]);
+    assert_eq!(
+        hex(&other[28..44]),
+        "34ff004400004a01".to_owned() + "0000002001010200"
+    );
+}
+
+#[test]
+fn what_the_cp_function_buffers_keeps_the_container_of_n9() {
+    let network = testing::network();
+    let received = Some([0x00, 0x49]);
+    let packet = tunnelled(N9_ADDRESS, 0x1002, 255, received, &[], &downlink_user().bytes());
+    let (bytes, ..) = forwarded(interpret(&relay_to_cp(2), &network, N9, &packet));
+    // TS 29.244 §5.3.3.2: "any GTP-U extension header(s) possibly received by the UP function over the N9 PDU sessions".
     assert_eq!(hex(&bytes[36..44]), "00000085".to_owned() + "01004900");
 }
 

@@ -526,7 +526,10 @@ fn optional<B: PacketBuf>(
 ) -> Result<Optional, DropReason> {
     match &descriptor.tunnel {
         Some(tunnel) if forward.flags().contains(ForwardFlags::KEEP_EXTENSIONS) => {
-            let keeps_psc = !descriptor.verdict.flags.contains(FlowFlags::DELETES_PSC);
+            let verdict = &descriptor.verdict;
+            let ends_at_cp = forward.flags().contains(ForwardFlags::TO_CP_FUNCTION)
+                && verdict.direction() == Direction::Uplink;
+            let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC) && !ends_at_cp;
             chain.collect(buf, tunnel, added, keeps_psc)
         }
         _ => Ok(added.into()),
