@@ -6,6 +6,7 @@
 mod forward;
 
 pub(crate) use self::forward::plain_instance;
+use std::cell::Cell;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -13,7 +14,9 @@ use flow::meter::{MeterSpec, Rate, SharedId};
 use packet::Teid;
 use smallvec::SmallVec;
 
-use flow::{AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, Mark, SessionIndex, Weight};
+use flow::{
+    AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, ForwardKind, Mark, SessionIndex, Weight,
+};
 
 use crate::classifier::{self, Classifier, Exemption};
 use crate::image::{
@@ -21,7 +24,7 @@ use crate::image::{
     QuotaAction, SessionImage, Told,
 };
 use crate::model::{
-    ApplyAction, BitRates, BitsPerSecond, Gate, Pdr, PdrId, PoolSlots, Qer, QerId, Redirect, RuleRef,
+    ApplyAction, BitRates, BitsPerSecond, Far, Gate, Pdr, PdrId, PoolSlots, Qer, QerId, Redirect, RuleRef,
     SessionRules, SourceInterface, Urr,
 };
 use crate::network::multipath::{GroupId, NextHop, Spread};
@@ -98,6 +101,39 @@ impl NextHops<'_> {
     /// The number of a path of a group.
     fn path(&self, group: GroupId, spread: Spread) -> Option<AdjacencyId> {
         self.adjacencies.path(group, spread.path())
+    }
+}
+
+/// Remembers the next hop that a FAR leads to.
+#[derive(Default)]
+struct Noted(Cell<Option<IpAddr>>);
+
+impl Adjacencies for Noted {
+    fn resolve(&self, _: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
+        self.0.set(Some(next_hop));
+        Some(AdjacencyId(0))
+    }
+
+    fn path(&self, _: GroupId, _: u8) -> Option<AdjacencyId> {
+        Some(AdjacencyId(0))
+    }
+}
+
+/// The way out of a FAR that forwards, while all next hops answer: the instance that its packets leave by, whatever the
+/// FAR names, and the next hop if there is one for all of them. `None` for a FAR that forwards nothing.
+pub fn way_out(far: &Far, rules: &SessionRules, network: &Network) -> Option<(InstanceId, Option<IpAddr>)> {
+    let noted = Noted::default();
+    let mut next_hops = NextHops {
+        adjacencies: &noted,
+        held: SmallVec::new(),
+        last: None,
+    };
+    let forward = forward::forward(far, rules, network, &mut next_hops).ok()?;
+    match forward.kind {
+        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged => {
+            Some((forward.egress, noted.0.get()))
+        }
+        ForwardKind::Drop | ForwardKind::Buffer | ForwardKind::Punt | ForwardKind::Redirect => None,
     }
 }
 

@@ -208,6 +208,46 @@ fn the_way_out_is_the_named_instance_if_it_fits() {
 }
 
 #[test]
+fn the_way_out_is_told_as_it_is_and_not_as_it_is_named() {
+    let way =
+        |far: u32, rules: &SessionRules| way_out(rules.far(FarId(far)).unwrap(), rules, &testing::network());
+    let to = |peer, instance| {
+        let mut parameters = ForwardingParameters::new(DestinationInterface::Access);
+        parameters.instance = instance;
+        parameters.outer_header_creation = Some(OuterHeaderCreation::gtpu_ipv4(Teid(7), peer));
+        with_far(ApplyAction::FORW, Some(parameters))
+    };
+    // A DNN in a rule towards Access, as Open5GS writes it.
+    assert_eq!(way(2, &to(GNB, Some(N6))), Some((N3, Some(GNB.into()))));
+    assert_eq!(way(2, &to(GNB, None)), Some((N3, Some(GNB.into()))));
+    let far_away = Ipv4Addr::new(10, 200, 7, 7);
+    let router = Ipv4Addr::new(10, 0, 3, 254);
+    assert_eq!(way(2, &to(far_away, Some(N6))), Some((N3, Some(router.into()))));
+    assert_eq!(way(1, &session()), Some((N6, None)), "by destination");
+    for rules in [
+        with_far(ApplyAction::DROP, None),
+        with_far(ApplyAction::BUFF, None),
+        forwarding(DestinationInterface::Access, None),
+    ] {
+        assert_eq!(way(2, &rules), None);
+    }
+}
+
+#[test]
+fn only_tunnels_to_the_cp_function_are_marked_so() {
+    let header = || Some(OuterHeaderCreation::gtpu_ipv4(Teid(7), GNB));
+    for (destination, is_marked) in [
+        (DestinationInterface::Access, false),
+        (DestinationInterface::Core, false),
+        (DestinationInterface::CpFunction, true),
+    ] {
+        let forward = far_2(&forwarding(destination, header()));
+        assert_eq!(forward.kind, ForwardKind::Tunnel);
+        assert_eq!(forward.flags.contains(ForwardFlags::TO_CP_FUNCTION), is_marked);
+    }
+}
+
+#[test]
 fn both_families_are_offered_and_ipv4_is_taken() {
     let kind = OuterHeaderKind::GTPU_IPV4.with(OuterHeaderKind::GTPU_IPV6);
     let v6 = "2001:db8:200::1".parse().ok();

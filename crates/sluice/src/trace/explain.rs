@@ -199,7 +199,7 @@ impl Explainer {
         let far = pdr.and_then(|pdr| pdr.far);
         told.far = far.map(|id| id.0);
         told.action = match far.and_then(|id| rules.far(id)) {
-            Some(far) => Some(action_in_words(&self.network, far)),
+            Some(far) => Some(action_in_words(&self.network, rules, far)),
             None if pdr.is_some_and(|pdr| !pdr.rulebases.is_empty()) => {
                 Some("as the predefined rule says".into())
             }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use flow::{ContentUsage, UrrCount};
+use rules::SessionRules;
 use rules::model::{self, BitRates, Gate, Pdr, Qer};
 use session::{SessionView, SetId, SetNode, UrrCheckpoint};
 use worker::SessionStatus;
@@ -50,7 +51,11 @@ impl Control {
                 .filter_map(|tunnel| self.tunnel(*tunnel))
                 .collect(),
             pdrs: pdrs.into_iter().map(|pdr| self.pdr(session, pdr)).collect(),
-            fars: rules.fars().iter().map(|far| self.far(far, status)).collect(),
+            fars: rules
+                .fars()
+                .iter()
+                .map(|far| self.far(rules, far, status))
+                .collect(),
             qers: rules.qers().iter().map(|one| self.qer(session, one)).collect(),
             urrs: rules
                 .urrs()
@@ -110,19 +115,19 @@ impl Control {
                 .map(|rulebase| rulebase.name().escape_ascii().to_string())
                 .collect(),
             far: pdr.far.map(|id| id.0),
-            action: far.map_or(without_far.into(), |far| words::action(&self.network, far)),
+            action: far.map_or(without_far.into(), |far| words::action(&self.network, rules, far)),
             qers: pdr.qers.iter().map(|id| id.0).collect(),
             urrs: pdr.urrs.iter().map(|id| id.0).collect(),
         }
     }
 
-    fn far(&self, far: &model::Far, status: Option<&SessionStatus>) -> api::Far {
+    fn far(&self, rules: &SessionRules, far: &model::Far, status: Option<&SessionStatus>) -> api::Far {
         let waiting = status.map(|status| &status.waiting[..]).unwrap_or_default();
         let waiting = waiting.iter().find(|(id, _)| *id == far.id);
         api::Far {
             id: far.id.0,
             apply_action: words::flags(far.action),
-            action: words::action(&self.network, far),
+            action: words::action(&self.network, rules, far),
             bar: far.bar.map(|id| id.0),
             buffered: waiting.map(|(_, count)| *count),
         }

@@ -1,5 +1,8 @@
 //! Rules in words.
 
+use std::net::IpAddr;
+
+use rules::compile::way_out;
 use rules::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, MeasurementMethod, OuterHeader,
     OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, SdfFilter, SessionRules, SourceInterface,
@@ -150,7 +153,7 @@ pub(super) fn flags(action: ApplyAction) -> Vec<String> {
 }
 
 /// What a FAR does with a packet now.
-pub(crate) fn action(network: &Network, far: &Far) -> String {
+pub(crate) fn action(network: &Network, rules: &SessionRules, far: &Far) -> String {
     let notifies = far.action.contains(ApplyAction::NOCP);
     match far.action.verb() {
         Some(Verb::Drop) if notifies => "drop, and tell the control plane".into(),
@@ -160,17 +163,36 @@ pub(crate) fn action(network: &Network, far: &Far) -> String {
         Some(Verb::MulticastAccept) => "accept multicast requests".into(),
         Some(Verb::MulticastDeny) => "deny multicast requests".into(),
         Some(Verb::Forward) => match &far.forwarding {
-            Some(to) => forward(network, to),
+            Some(to) => forward(network, to, way_out(far, rules, network)),
             None => "forward".into(),
         },
         None => "nothing that can be done".into(),
     }
 }
 
-fn forward(network: &Network, to: &ForwardingParameters) -> String {
+/// `way` is where its packets really leave: SMFs name the DNN in rules towards Access, too.
+fn forward(
+    network: &Network,
+    to: &ForwardingParameters,
+    way: Option<(InstanceId, Option<IpAddr>)>,
+) -> String {
     let mut words = format!("forward to {}", destination(to.destination));
-    if let Some(id) = to.instance {
-        words.push_str(&format!(" by {}", instance(network, id)));
+    if let Some((egress, next_hop)) = way {
+        words.push_str(&format!(" by {}", instance(network, egress)));
+        let header = to.outer_header_creation.as_ref();
+        let is_peer = |hop: &IpAddr| {
+            header.is_some_and(|header| {
+                let mut peers = header
+                    .ipv4
+                    .map(IpAddr::V4)
+                    .into_iter()
+                    .chain(header.ipv6.map(IpAddr::V6));
+                peers.any(|peer| peer == *hop)
+            })
+        };
+        if let Some(router) = next_hop.filter(|hop| !is_peer(hop)) {
+            words.push_str(&format!(" over {router}"));
+        }
     }
     if let Some(header) = &to.outer_header_creation {
         words.push_str(&format!(", {}", creation(header)));
@@ -209,4 +231,41 @@ pub(super) fn methods(method: MeasurementMethod) -> Vec<String> {
     ];
     let set = names.into_iter().filter(|(flag, _)| method.contains(*flag));
     set.map(|(_, name)| name.to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::Teid;
+    use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate};
+    use rules::testing::{self, GNB, N6, pdu_session};
+
+    use super::*;
+
+    #[test]
+    fn a_far_is_told_by_where_its_packets_leave() {
+        let network = testing::network();
+        let name = |id| instance(&network, id);
+        let told = |peer: std::net::Ipv4Addr| {
+            let header = OuterHeaderCreation::gtpu_ipv4(Teid(7), peer);
+            let mut rules = pdu_session(0x1001, header);
+            // As Open5GS writes it: the DNN in the FAR towards Access.
+            let update = FarUpdate {
+                forwarding: Edit::Set(ForwardingParametersUpdate {
+                    instance: Edit::Set(N6),
+                    ..ForwardingParametersUpdate::default()
+                }),
+                ..FarUpdate::new(FarId(2))
+            };
+            rules.update_far(update).expect("it is there");
+            let far = rules.far(FarId(2)).expect("it is there");
+            action(&network, &rules, far)
+        };
+        let (access, tunnel) = (name(testing::N3), "in TEID 0x00000007 at");
+        assert_eq!(told(GNB), format!("forward to Access by {access}, {tunnel} {GNB}"));
+        let far_away = [10, 200, 7, 7].into();
+        assert_eq!(
+            told(far_away),
+            format!("forward to Access by {access} over 10.0.3.254, {tunnel} {far_away}")
+        );
+    }
 }
