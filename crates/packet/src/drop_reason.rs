@@ -147,6 +147,8 @@ drop_reasons! {
         "The FAR says FORW towards Access and has no outer header to create.";
     FarBuffer, "far_buffer", "TS 29.244 §5.2.4",
         "The FAR says BUFF and the packet cannot be buffered.";
+    BufferLimit, "buffer_limit", "local policy",
+        "The FAR says BUFF, and as much waits for the FARs of the session as may.";
     BufferDiscarded, "buffer_discarded", "TS 29.244 §8.2.31",
         "It was buffered, and the control plane or the end of the session threw it away.";
     BufferExpired, "buffer_expired", "local policy",

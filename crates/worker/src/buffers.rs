@@ -11,9 +11,9 @@
 //! so packets that waited for an idle UE wait for its new gNB, too. Few packets wait for next hops that packets choose
 //! themselves, each by its destination: strangers must not have what is there for idle UEs.
 //!
-//! Everything is bounded and made at the start: queues, packets and octets in all, packets of one queue, time. The last
-//! sixteenth of all packets is for short queues, each with half as much as is still free: whoever fills the others, one
-//! that has nothing yet finds room. Packets lie in their buffers, which are missing in the pool meanwhile. The worker
+//! Everything is bounded and made at the start: queues, packets and octets in all, of one session, packets of one queue,
+//! time. The last sixteenth of all packets, and of all octets, is for short queues, each with half as much as is still
+//! free: whoever fills the others, one that has nothing yet finds room. Packets lie in their buffers, which are missing in the pool meanwhile. The worker
 //! owns the state. Whether Control is to be told of a packet is not decided here.
 
 use flow::{Nanos, SessionIndex};
@@ -75,6 +75,9 @@ fn key((session, far): Owner) -> [u32; 2] {
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     chain: Chain,
+    /// The octets of its packets, whole frames.
+    octets: usize,
+    session: SessionIndex,
     /// When its packets have waited for too long.
     until: Nanos,
     /// The QoS flows that Control was told of: bit n is QFI n, bit 0 those without one.
@@ -92,6 +95,77 @@ enum Parked {
     Any,
 }
 
+/// What waits in all queues of one session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Account {
+    packets: usize,
+    octets: usize,
+}
+
+/// The accounts of the sessions of which packets wait.
+struct Accounts {
+    /// The place in `all` of each session that has one.
+    places: FixedMap<1>,
+    all: Box<[Account]>,
+    /// Places of `all` that are free.
+    free: Vec<u32>,
+}
+
+impl Accounts {
+    fn new(most: usize) -> Self {
+        Self {
+            places: FixedMap::new(most),
+            all: vec![Account::default(); most].into(),
+            free: (0..most as u32).rev().collect(),
+        }
+    }
+
+    fn of(&self, session: SessionIndex) -> Account {
+        let place = self.places.at(&[session.0]);
+        place
+            .and_then(|place| self.all.get(place as usize).copied())
+            .unwrap_or_default()
+    }
+
+    /// A packet waits. Each account has a packet at least, so there are accounts enough for all packets.
+    fn add(&mut self, session: SessionIndex, octets: usize) {
+        let known = self.places.at(&[session.0]);
+        let Some(place) = known.or_else(|| self.open(session)) else {
+            return;
+        };
+        if let Some(account) = self.all.get_mut(place as usize) {
+            account.packets += 1;
+            account.octets += octets;
+        }
+    }
+
+    fn open(&mut self, session: SessionIndex) -> Option<u32> {
+        let place = self.free.pop()?;
+        if self.places.insert([session.0], place).is_err() {
+            self.free.push(place);
+            return None;
+        }
+        *self.all.get_mut(place as usize)? = Account::default();
+        Some(place)
+    }
+
+    /// All packets of a queue wait no longer.
+    fn take(&mut self, session: SessionIndex, queue: &Queue) {
+        let Some(place) = self.places.at(&[session.0]) else {
+            return;
+        };
+        let Some(account) = self.all.get_mut(place as usize) else {
+            return;
+        };
+        account.packets = account.packets.saturating_sub(queue.chain.len().into());
+        account.octets = account.octets.saturating_sub(queue.octets);
+        if account.packets == 0 {
+            self.places.remove(&[session.0]);
+            self.free.push(place);
+        }
+    }
+}
+
 /// A packet of this burst that is to be stored.
 #[derive(Clone, Copy)]
 struct Expected {
@@ -100,6 +174,8 @@ struct Expected {
     most: u16,
     /// Why it is dropped if there is no room.
     otherwise: DropReason,
+    /// Whether it is to wait for its FAR, and not for a next hop.
+    for_far: bool,
     flow: Flow,
 }
 
@@ -108,6 +184,7 @@ impl Expected {
         queue: u32::MAX,
         most: 0,
         otherwise: DropReason::FarBuffer,
+        for_far: true,
         flow: Flow::NONE,
     };
 }
@@ -121,6 +198,7 @@ pub(crate) struct Buffers<B> {
     free: Vec<u32>,
     /// The queue of each owner.
     places: FixedMap<2>,
+    accounts: Accounts,
     flushed: Chain,
     discarded: Chain,
     expired: Chain,
@@ -145,6 +223,7 @@ impl<B: PacketBuf> Buffers<B> {
             queues: vec![None; limits.queues].into_boxed_slice(),
             free: (0..limits.queues as u32).rev().collect(),
             places: FixedMap::new(limits.queues),
+            accounts: Accounts::new(packets.min(limits.queues)),
             flushed: Chain::EMPTY,
             discarded: Chain::EMPTY,
             expired: Chain::EMPTY,
@@ -174,20 +253,39 @@ impl<B: PacketBuf> Buffers<B> {
         self.places.len()
     }
 
-    /// Whether there is room for the packet at `place` of the burst, which was expected, unless those before it take
-    /// it.
-    pub fn may_store(&self, place: usize) -> bool {
-        let Expected { queue, most, .. } = self.burst[place % BURST];
-        let queue = self.queues.get(queue as usize).and_then(Option::as_ref);
-        let has_place = self.held.len() < self.limits.packets && self.held.octets() < self.limits.octets;
-        has_place && queue.is_some_and(|queue| self.may_grow(queue.chain.len(), most))
+    /// Whether there is room for the packet at `place` of the burst, which was expected and has so many octets, unless
+    /// those before it take it.
+    pub fn may_store(&self, place: usize, octets: usize) -> bool {
+        self.room(&self.burst[place % BURST], octets).is_ok()
     }
 
-    /// Whether a queue of so many packets, of so many at most, may have one more.
-    fn may_grow(&self, packets: u16, most: u16) -> bool {
+    /// Whether there is room for a packet of so many octets; why not.
+    fn room(&self, expected: &Expected, octets: usize) -> Result<(), DropReason> {
+        let queue = self.queues.get(expected.queue as usize).and_then(Option::as_ref);
+        let queue = queue.ok_or(expected.otherwise)?;
+        let has_place = self.held.len() < self.limits.packets
+            && self.held.octets() + octets <= self.limits.octets
+            && self.may_grow(queue, expected.most);
+        if !has_place {
+            return Err(expected.otherwise);
+        }
+        let account = self.accounts.of(queue.session);
+        let may_more = account.packets < self.limits.per_session
+            && account.octets + octets <= self.limits.per_session_octets;
+        match may_more {
+            true => Ok(()),
+            false if expected.for_far => Err(DropReason::BufferLimit),
+            false => Err(expected.otherwise),
+        }
+    }
+
+    /// Whether a queue of so many packets at most may have one more: any while there is plenty, then short ones.
+    fn may_grow(&self, queue: &Queue, most: u16) -> bool {
+        let packets = usize::from(queue.chain.len());
         let free = self.limits.packets.saturating_sub(self.held.len());
-        let is_plenty = free * RESERVE >= self.limits.packets;
-        packets < most && (is_plenty || usize::from(packets) * 2 <= free)
+        let free_octets = self.limits.octets.saturating_sub(self.held.octets());
+        let is_plenty = free * RESERVE >= self.limits.packets && free_octets * RESERVE >= self.limits.octets;
+        packets < most.into() && (is_plenty || packets * 2 <= free && queue.octets * 2 <= free_octets)
     }
 
     /// The packet of `flow` at `place` of the burst is to wait for `owner`, whose queue may hold `most` packets if that
@@ -207,6 +305,7 @@ impl<B: PacketBuf> Buffers<B> {
             queue: queue.unwrap_or(u32::MAX),
             most,
             otherwise: DropReason::FarBuffer,
+            for_far: true,
             flow,
         };
         match queue.and_then(|queue| self.queue_mut(queue)) {
@@ -247,6 +346,7 @@ impl<B: PacketBuf> Buffers<B> {
             queue,
             most,
             otherwise: DropReason::NoNeighbour,
+            for_far: false,
             flow,
         };
         // One that waits for Control has nothing to wait for here: the next change settles it.
@@ -327,18 +427,15 @@ impl<B: PacketBuf> Buffers<B> {
     /// # Errors
     /// The packet, when there is no room for it.
     pub fn store(&mut self, place: usize, packet: B, now: Nanos) -> Result<(), B> {
-        let Expected {
-            queue,
-            most,
-            otherwise,
-            flow,
-        } = self.burst[place % BURST];
-        let has_room = self.held.octets() + packet.len() <= self.limits.octets;
-        let known = self.queues.get(queue as usize).and_then(Option::as_ref);
-        let has_room = has_room && known.is_some_and(|queue| self.may_grow(queue.chain.len(), most));
-        let queue = self.queues.get_mut(queue as usize).and_then(Option::as_mut);
-        let Some(queue) = queue.filter(|_| has_room) else {
-            self.refuse(otherwise, flow);
+        let expected = self.burst[place % BURST];
+        let octets = packet.len();
+        let room = self.room(&expected, octets);
+        let queue = self
+            .queues
+            .get_mut(expected.queue as usize)
+            .and_then(Option::as_mut);
+        let (Some(queue), Ok(())) = (queue, room) else {
+            self.refuse(place, room.err().unwrap_or(expected.otherwise));
             return Err(packet);
         };
         if queue.chain.is_empty() {
@@ -349,23 +446,27 @@ impl<B: PacketBuf> Buffers<B> {
                     None => timeout,
                 };
         }
-        let is_parked = queue.parked.is_some();
-        match self.held.push(&mut queue.chain, packet, flow) {
+        let (is_parked, session) = (queue.parked.is_some(), queue.session);
+        match self.held.push(&mut queue.chain, packet, expected.flow) {
             Ok(()) => {
+                queue.octets += octets;
+                self.accounts.add(session, octets);
                 self.packets_parked += usize::from(is_parked);
                 Ok(())
             }
             Err(packet) => {
-                self.refuse(otherwise, flow);
+                self.refuse(place, expected.otherwise);
                 Err(packet)
             }
         }
     }
 
-    /// A packet is dropped that was to wait for its FAR.
-    fn refuse(&mut self, reason: DropReason, flow: Flow) {
-        if reason == DropReason::FarBuffer {
-            let _ = self.refused.push(flow);
+    /// The packet at `place` of the burst, which was to wait, is dropped.
+    fn refuse(&mut self, place: usize, reason: DropReason) {
+        let expected = &mut self.burst[place % BURST];
+        expected.otherwise = reason;
+        if expected.for_far {
+            let _ = self.refused.push(expected.flow);
         }
     }
 
@@ -399,6 +500,8 @@ impl<B: PacketBuf> Buffers<B> {
         let queue = self.queues.get_mut(place as usize)?;
         *queue = Some(Queue {
             chain: Chain::EMPTY,
+            octets: 0,
+            session: owner.0,
             until,
             told: 0,
             parked: None,
@@ -415,6 +518,7 @@ impl<B: PacketBuf> Buffers<B> {
         let Some(queue) = self.queues.get_mut(place as usize).and_then(Option::take) else {
             return Chain::EMPTY;
         };
+        self.accounts.take(owner.0, &queue);
         if queue.parked.is_some() {
             self.parked.retain(|other| *other != owner);
             self.packets_parked -= usize::from(queue.chain.len());
@@ -467,7 +571,9 @@ impl<B: PacketBuf> Buffers<B> {
                 && queue.until <= now
                 && queue.parked.is_none()
             {
+                self.accounts.take(queue.session, queue);
                 let chain = std::mem::replace(&mut queue.chain, Chain::EMPTY);
+                queue.octets = 0;
                 self.held.join(&mut self.expired, chain);
             }
             self.hand = (self.hand + 1) % self.queues.len();
@@ -490,240 +596,4 @@ impl<B: PacketBuf> Buffers<B> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::{BTreeMap, VecDeque};
-    use std::net::Ipv4Addr;
-
-    use flow::{AdjacencyId, InstanceId, PortId};
-    use packet::{MacAddr, VecBuf};
-    use proptest::prelude::*;
-    use transport::{Adjacency, Interface};
-
-    use super::*;
-
-    const LIMITS: BufferLimits = BufferLimits {
-        queues: 3,
-        packets: 10,
-        octets: 600,
-        per_queue: 4,
-        timeout: Duration::from_secs(1),
-    };
-
-    fn interface() -> Interface {
-        Interface {
-            instance: InstanceId(0),
-            port: PortId(0),
-            vlan: None,
-            mac: MacAddr([2; 6]),
-            ipv4: None,
-            broadcast: None,
-            ipv6: None,
-            mtu: 1500,
-            fragmentation: rules::network::Fragmentation::Inner,
-            tunnels: false,
-        }
-    }
-
-    const FLOW: Flow = Flow {
-        session: SessionIndex(7),
-        pdr: PdrId(2),
-        octets: 100,
-        urrs: 5,
-        generation: 3,
-    };
-
-    fn ended(take: impl FnMut() -> Option<(VecBuf, Flow)>) -> Vec<u8> {
-        let all = std::iter::from_fn(take);
-        all.inspect(|(_, flow)| assert_eq!(*flow, FLOW))
-            .map(|(packet, _)| packet.data()[0])
-            .collect()
-    }
-
-    #[test]
-    fn a_queue_that_has_nothing_finds_room_beside_any_number_of_long_ones() {
-        let limits = BufferLimits {
-            queues: 64,
-            packets: 160,
-            octets: 160 * 100,
-            per_queue: 64,
-            timeout: Duration::from_secs(60),
-        };
-        let mut buffers = Buffers::new(limits);
-        let store = |buffers: &mut Buffers<VecBuf>, session: u32| {
-            let owner = (SessionIndex(session), FarId(1));
-            buffers.expect(0, (owner, FLOW), None, 0, Nanos(0));
-            let may = buffers.may_store(0);
-            let is_stored = buffers.store(0, VecBuf::new(&[0; 90]), Nanos(0)).is_ok();
-            assert_eq!(may, is_stored);
-            is_stored
-        };
-        let mut refused = 0;
-        for session in (0..5).cycle().take(1_000) {
-            refused += usize::from(!store(&mut buffers, session));
-        }
-        assert!(refused > 800 && buffers.len() >= 150);
-        assert!((5..9).all(|session| store(&mut buffers, session)));
-    }
-
-    fn numbers(mut packets: Batch<VecBuf>) -> Vec<u8> {
-        packets.drain().map(|packet| packet.data()[0]).collect()
-    }
-
-    #[derive(Clone, Debug)]
-    enum Step {
-        Store(u32, usize, Option<u16>),
-        /// Of a FAR whose next hop is this one.
-        Park(u32, usize, u32),
-        Meet(u32),
-        Flush(u32),
-        Discard(u32),
-        Wait(u64),
-    }
-
-    fn step() -> impl Strategy<Value = Step> {
-        let far = 0..8u32;
-        prop_oneof![
-            6 => (0..5u32, 1..120usize, prop::option::of(0..6u16)).prop_map(|(far, octets, most)| Step::Store(far, octets, most)),
-            2 => (5..8u32, 1..120usize, 0..2u32).prop_map(|(far, octets, hop)| Step::Park(far, octets, hop)),
-            1 => (0..2u32).prop_map(Step::Meet),
-            1 => far.clone().prop_map(Step::Flush),
-            1 => far.prop_map(Step::Discard),
-            1 => (0..900u64).prop_map(Step::Wait),
-        ]
-    }
-
-    proptest! {
-        /// Against queues that are lists: what was stored is what was flushed, discarded, expired and is held.
-        #[test]
-        fn every_packet_is_somewhere(steps in prop::collection::vec(step(), 1..80)) {
-            let mut buffers = Buffers::new(LIMITS);
-            let mut model: BTreeMap<u32, (VecDeque<(u8, usize)>, Nanos)> = BTreeMap::new();
-            let mut hops: BTreeMap<u32, Option<NextHop>> = BTreeMap::new();
-            let mut now = Nanos(0);
-            for (number, step) in (0u8..).zip(steps) {
-                let owner = |far| (SessionIndex(7), FarId(far));
-                match step {
-                    Step::Store(far, octets, most) => {
-                        let waiting: Vec<usize> = model.values().flat_map(|(queue, _)| queue).map(|(_, octets)| *octets).collect();
-                        let is_first = !model.contains_key(&far);
-                        let has_queue = !is_first || model.len() < LIMITS.queues;
-                        prop_assert_eq!(buffers.expect(3, (owner(far), FLOW), most, 9, now), is_first && has_queue);
-                        if has_queue {
-                            model.entry(far).or_insert((VecDeque::new(), now));
-                        }
-                        let own = model.get(&far).map_or(usize::MAX, |(queue, _)| queue.len());
-                        let fits = waiting.iter().sum::<usize>() + octets <= LIMITS.octets
-                            && waiting.len() < LIMITS.packets
-                            && own < usize::from(most.unwrap_or(4).min(4));
-                        let packet = VecBuf::new(&vec![number; octets]);
-                        prop_assert_eq!(buffers.store(3, packet, now).is_ok(), fits);
-                        if fits && let Some((queue, until)) = model.get_mut(&far) {
-                            if queue.is_empty() {
-                                *until = now + LIMITS.timeout;
-                            }
-                            queue.push_back((number, octets));
-                        }
-                    }
-                    Step::Park(far, octets, hop) => {
-                        let hop = NextHop::Slot(AdjacencyId(hop));
-                        let octets_waiting = model.values().flat_map(|(queue, _)| queue).map(|(_, octets)| *octets);
-                        let all = octets_waiting.clone().count();
-                        let all_octets: usize = octets_waiting.sum();
-                        let has_queue = model.contains_key(&far) || model.len() < LIMITS.queues;
-                        prop_assert_eq!(buffers.park(4, (owner(far), FLOW), (hop, true), now), has_queue);
-                        if has_queue {
-                            model.entry(far).or_insert((VecDeque::new(), now + NEXT_HOP_TIMEOUT));
-                            let awaited = hops.entry(far).or_insert(Some(hop));
-                            *awaited = awaited.filter(|awaited| *awaited == hop);
-                        }
-                        let own = model.get(&far).map_or(usize::MAX, |(queue, _)| queue.len());
-                        let fits = all_octets + octets <= LIMITS.octets && all < LIMITS.packets && own < 4;
-                        let stored = !has_queue || buffers.store(4, VecBuf::new(&vec![number; octets]), now).is_ok();
-                        prop_assert_eq!(stored, !has_queue || fits);
-                        if fits && let Some((queue, until)) = model.get_mut(&far) {
-                            if queue.is_empty() {
-                                *until = now + LIMITS.timeout.min(NEXT_HOP_TIMEOUT);
-                            }
-                            queue.push_back((number, octets));
-                        }
-                        if has_queue {
-                            prop_assert_eq!(buffers.why_not(4), DropReason::NoNeighbour);
-                        }
-                    }
-                    Step::Meet(hop) => {
-                        let is_met = |awaited: &Option<NextHop>| awaited.is_none_or(|awaited| awaited == NextHop::Slot(AdjacencyId(hop)));
-                        let met: Vec<u32> = hops.iter().filter(|(_, awaited)| is_met(awaited)).map(|(far, _)| *far).collect();
-                        let change = AdjacencyChange {
-                            id: AdjacencyId(hop),
-                            neighbour: Some((InstanceId(0), Ipv4Addr::LOCALHOST.into())),
-                            adjacency: Some(Adjacency::resolved(&interface(), MacAddr([2; 6]))),
-                        };
-                        prop_assert_eq!(buffers.meet(&change), met.len());
-                        let mut gone: Vec<u8> = Vec::new();
-                        for far in met {
-                            hops.remove(&far);
-                            gone.extend(model.remove(&far).into_iter().flat_map(|(queue, _)| queue).map(|(number, _)| number));
-                        }
-                        let mut out = Batch::new();
-                        buffers.take_flushed(&mut out);
-                        let mut out = numbers(out);
-                        out.sort_unstable();
-                        gone.sort_unstable();
-                        prop_assert_eq!(out, gone);
-                    }
-                    Step::Flush(far) | Step::Discard(far) => {
-                        hops.remove(&far);
-                        let gone = model.remove(&far).map(|(queue, _)| queue).unwrap_or_default();
-                        let gone: Vec<u8> = gone.into_iter().map(|(number, _)| number).collect();
-                        let out = if matches!(step, Step::Flush(_)) {
-                            let mut out = Batch::new();
-                            buffers.flush(owner(far));
-                            buffers.take_flushed(&mut out);
-                            numbers(out)
-                        } else {
-                            buffers.discard(owner(far));
-                            ended(|| buffers.take_discarded())
-                        };
-                        prop_assert_eq!(out, gone);
-                    }
-                    Step::Wait(millis) => {
-                        now = now + Duration::from_millis(millis);
-                        buffers.sweep(now);
-                        let late = model.values_mut().filter(|(_, until)| *until <= now);
-                        let mut late: Vec<u8> = late.flat_map(|(queue, _)| queue.drain(..)).map(|(number, _)| number).collect();
-                        // A parked queue ends with its packets.
-                        hops.retain(|far, _| model.get(far).is_some_and(|(_, until)| *until > now));
-                        model.retain(|far, _| *far < 5 || hops.contains_key(far));
-                        let mut expired = ended(|| buffers.take_expired());
-                        expired.sort_unstable();
-                        late.sort_unstable();
-                        prop_assert_eq!(expired, late);
-                    }
-                }
-                prop_assert_eq!(buffers.len(), model.values().map(|(queue, _)| queue.len()).sum::<usize>());
-                prop_assert_eq!(buffers.queues(), model.len());
-                let parked = model.iter().filter(|(far, _)| **far >= 5).map(|(_, (queue, _))| queue.len());
-                prop_assert_eq!((buffers.packets_parked, buffers.parked.len()), (parked.sum::<usize>(), hops.len()));
-            }
-        }
-    }
-
-    #[test]
-    fn control_is_told_once_of_each_qos_flow_until_it_is_to_be_told_again() {
-        let mut buffers: Buffers<VecBuf> = Buffers::new(LIMITS);
-        let owner = (SessionIndex(1), FarId(1));
-        let expect =
-            |buffers: &mut Buffers<VecBuf>, qfi| buffers.expect(0, (owner, FLOW), None, qfi, Nanos(0));
-        assert_eq!(
-            [5, 5, 9, 5, 0].map(|qfi| expect(&mut buffers, qfi)),
-            [true, false, true, false, true]
-        );
-        buffers.untell(owner, 9);
-        assert_eq!([5, 9].map(|qfi| expect(&mut buffers, qfi)), [false, true]);
-        buffers.tell_again(owner);
-        assert_eq!(
-            [5, 9, 9].map(|qfi| expect(&mut buffers, qfi)),
-            [true, true, false]
-        );
-    }
-}
+mod tests;

@@ -178,6 +178,10 @@ pub struct BufferLimits {
     pub octets: usize,
     /// Packets of one FAR, unless its BAR says fewer.
     pub per_queue: u16,
+    /// Packets of one session, of all of its FARs.
+    pub per_session: usize,
+    /// Their octets, whole frames.
+    pub per_session_octets: usize,
     /// How long a packet may wait.
     pub timeout: Duration,
 }
@@ -189,18 +193,22 @@ impl BufferLimits {
         packets: 0,
         octets: 0,
         per_queue: 0,
+        per_session: 0,
+        per_session_octets: 0,
         timeout: Duration::from_secs(60),
     };
 }
 
 impl Default for BufferLimits {
-    /// 65,536 FARs, 2,048 packets of at most 4 MiB, 64 of one FAR, for 60 s.
+    /// 65,536 FARs, 2,048 packets of at most 4 MiB, 64 of one FAR, 128 of one session and of at most 256 KiB, for 60 s.
     fn default() -> Self {
         Self {
             queues: 65_536,
             packets: 2_048,
             octets: 4 << 20,
             per_queue: 64,
+            per_session: 128,
+            per_session_octets: 256 << 10,
             timeout: Duration::from_secs(60),
         }
     }

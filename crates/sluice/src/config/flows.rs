@@ -258,6 +258,12 @@ pub struct BufferingConfig {
     /// Packets of one FAR, unless its BAR says fewer; 64.
     #[serde(default = "BufferingConfig::default_per_far")]
     pub per_far: Bounded<1, 65_535>,
+    /// Packets of one session, of all of its FARs; 128. At most a quarter of a worker's part.
+    #[serde(default = "BufferingConfig::default_per_session")]
+    pub per_session: Bounded<1, 65_535>,
+    /// Their octets; 256 KiB. At most a quarter of a worker's part.
+    #[serde(default = "BufferingConfig::default_bytes_per_session")]
+    pub bytes_per_session: Bounded<1, 1_073_741_824>,
     /// Seconds that a packet waits; 60.
     #[serde(default = "BufferingConfig::default_timeout")]
     pub timeout_s: Bounded<1, 86_400>,
@@ -269,6 +275,12 @@ impl BufferingConfig {
     }
     const fn default_per_far() -> Bounded<1, 65_535> {
         Bounded::new(64)
+    }
+    const fn default_per_session() -> Bounded<1, 65_535> {
+        Bounded::new(128)
+    }
+    const fn default_bytes_per_session() -> Bounded<1, 1_073_741_824> {
+        Bounded::new(256 << 10)
     }
     const fn default_timeout() -> Bounded<1, 86_400> {
         Bounded::new(60)
@@ -285,11 +297,14 @@ impl BufferingConfig {
         if packets == 0 {
             return BufferLimits::OFF;
         }
+        let (packets, octets) = (packets.div_ceil(workers), self.bytes.size() / workers);
         BufferLimits {
             queues: sessions,
-            packets: packets.div_ceil(workers),
-            octets: self.bytes.size() / workers,
+            packets,
+            octets,
             per_queue: self.per_far.value() as u16,
+            per_session: self.per_session.size().min(packets.div_ceil(4)),
+            per_session_octets: self.bytes_per_session.size().min(octets.div_ceil(4)),
             timeout: Duration::from_secs(self.timeout_s.value()),
         }
     }
@@ -301,6 +316,8 @@ impl Default for BufferingConfig {
             packets: None,
             bytes: Self::default_bytes(),
             per_far: Self::default_per_far(),
+            per_session: Self::default_per_session(),
+            bytes_per_session: Self::default_bytes_per_session(),
             timeout_s: Self::default_timeout(),
         }
     }
@@ -315,6 +332,25 @@ mod tests {
         assert_eq!(IdleConfig::default().times(), IdleTimes::default());
         assert_eq!(FragmentsConfig::default().limits(), FragmentLimits::default());
         assert_eq!(ReassemblyConfig::default().limits(), ReassemblyLimits::default());
+    }
+
+    #[test]
+    fn no_session_gets_more_than_a_quarter_of_what_waits() {
+        let usual = BufferingConfig::default().limits(32_768, 2, 1_000);
+        let expected = BufferLimits {
+            queues: 1_000,
+            packets: 4_096,
+            octets: 8 << 20,
+            ..BufferLimits::default()
+        };
+        assert_eq!(usual, expected);
+        let small = BufferingConfig {
+            bytes: Bounded::new(100_000),
+            ..BufferingConfig::default()
+        };
+        let small = small.limits(2_048, 4, 1_000);
+        assert_eq!((small.packets, small.per_session), (128, 32));
+        assert_eq!((small.octets, small.per_session_octets), (25_000, 6_250));
     }
 
     #[test]

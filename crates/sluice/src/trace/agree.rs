@@ -185,6 +185,7 @@ fn depends_on_more(reason: DropReason) -> Option<&'static str> {
         | R::StaleBudget
         | R::Overload
         | R::HostQueueFull
+        | R::BufferLimit
         | R::FragmentsFull
         | R::FlowTableFull
         | R::InboxFull

@@ -98,8 +98,8 @@ impl<I: Io> Worker<I> {
         let is_first = self
             .buffers
             .expect(place, ((session, far), packet), most, flow, now);
-        let is_news =
-            is_downlink && self.buffers.may_store(place) && image.is_news(verdict.pdr, DataStatus::Buffered);
+        let may_store = self.buffers.may_store(place, self.burst[place].len());
+        let is_news = is_downlink && may_store && image.is_news(verdict.pdr, DataStatus::Buffered);
         let notifies = is_first && notifies && is_downlink;
         if notifies || is_news {
             let bytes = self.burst[place].data();

@@ -126,6 +126,31 @@ fn uplink_packets_wait_too_and_nobody_hears_of_them() {
 }
 
 #[test]
+fn all_fars_of_a_session_together_keep_no_more_than_it_may() {
+    let limits = BufferLimits {
+        per_session: 5,
+        ..LIMITS
+    };
+    let mut case = Case::new(limits, BUFF);
+    case.change(Farewell::default(), |rules| {
+        let update = FarUpdate {
+            action: Some(BUFF),
+            ..FarUpdate::new(FarId(1))
+        };
+        rules.update_far(update).expect("it is there");
+    });
+    for number in 0..4 {
+        assert!(case.world.send(1, &numbered(number)).is_empty());
+        assert!(case.world.send(0, &uplink()).is_empty());
+    }
+    assert_eq!(case.dropped(DropReason::BufferLimit), 3);
+    assert_eq!(case.world.workers[0].stats().buffered, 5);
+    case.set(ApplyAction::FORW);
+    assert_eq!(case.out(), [0, 1, 2]);
+    case.world.assert_conserved();
+}
+
+#[test]
 fn a_bar_bounds_its_queue() {
     let mut case = Case::new(LIMITS, ApplyAction::FORW);
     case.change(Farewell::default(), |rules| {
@@ -526,6 +551,7 @@ fn a_few_packets_wait_for_a_host_that_was_never_met() {
     let limits = BufferLimits {
         packets: 100,
         per_queue: 50,
+        per_session: 100,
         ..LIMITS
     };
     let mut case = Case::new(limits, ApplyAction::FORW);

@@ -43,6 +43,8 @@ impl Case {
                 packets: 12,
                 octets: 100_000,
                 per_queue: 8,
+                per_session: 12,
+                per_session_octets: 100_000,
                 timeout: Duration::from_secs(10),
             };
         });
