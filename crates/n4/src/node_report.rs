@@ -125,6 +125,12 @@ impl Endpoint {
         self.paths.poll_echo()
     }
 
+    /// A GTP-U path that came into use or went out of use, for workers to know. To be polled until there is none: they
+    /// are kept until then.
+    pub fn poll_path(&mut self) -> Option<PathChange> {
+        self.paths.poll_change()
+    }
+
     /// A GTP-U peer has answered an Echo Request.
     pub fn handle_echo_response(&mut self, now: Nanos, path: GtpuPath, sequence: u16) {
         for association in self.paths.answered(now, &path, sequence) {
@@ -139,6 +145,7 @@ impl Endpoint {
     /// Takes up and lets go of paths as sessions do.
     pub(crate) fn follow_paths(&mut self, now: Nanos) {
         while let Some(change) = self.sessions.poll_path() {
+            self.paths.change(change);
             match change {
                 PathChange::Used(path) => {
                     let is_supervised = self.paths.used(now, path);

@@ -6,7 +6,7 @@
 //! endpoint, responses handed to it. What is done about a path that failed is `node_report`'s.
 
 use flow::Nanos;
-use session::{AssociationId, GtpuPath};
+use session::{AssociationId, GtpuPath, PathChange};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -53,6 +53,8 @@ pub(crate) struct Paths {
     due: BTreeSet<(Nanos, GtpuPath)>,
     echoes: VecDeque<Echo>,
     last: u16,
+    /// What workers are to be told.
+    changes: VecDeque<PathChange>,
 }
 
 impl Paths {
@@ -63,7 +65,17 @@ impl Paths {
             due: BTreeSet::new(),
             echoes: VecDeque::new(),
             last: 0,
+            changes: VecDeque::new(),
         }
+    }
+
+    /// A path came into use or went out of use.
+    pub(crate) fn change(&mut self, change: PathChange) {
+        self.changes.push_back(change);
+    }
+
+    pub(crate) fn poll_change(&mut self) -> Option<PathChange> {
+        self.changes.pop_front()
     }
 
     /// A path is in use from now on. Answers whether it is supervised, if any is.

@@ -28,16 +28,20 @@ pub struct TooBig {
     pub local: IpAddr,
     /// The peer.
     pub peer: IpAddr,
-    /// The tunnel, if enough of the packet is quoted. IPv4 asks for no more than the UDP header.
-    pub teid: Option<Teid>,
+    /// The peer's tunnel that the packet was in.
+    pub teid: Teid,
     /// The longest packet, octets.
     pub mtu: u16,
 }
 
 impl TooBig {
     /// Reads the ICMP message in the packet that starts with its IP header at `packet[0]`. `Ok(None)` for all other
-    /// messages, for what no packet of GTP-U from the address is quoted in that the message came to, and where the quoted
-    /// packet would have fitted.
+    /// messages, for what no packet of GTP-U from the address is quoted in that the message came to, where the quote ends
+    /// before the TEID, and where the quoted packet would have fitted.
+    ///
+    /// A router that quotes no more than RFC 792 asks for, the UDP header, is not heard: anybody can make such a message,
+    /// who knows the two addresses. RFC 1812 §4.3.2.3 has routers quote as much as fits into 576 octets, RFC 4443 §2.4
+    /// as much as fits into 1,280.
     ///
     /// # Errors
     /// [`DropReason::TruncatedIcmp`], [`DropReason::BadIcmp`].
@@ -61,7 +65,7 @@ impl TooBig {
 struct Quoted {
     source: IpAddr,
     destination: IpAddr,
-    teid: Option<Teid>,
+    teid: Teid,
     /// Octets that it had.
     len: usize,
 }
@@ -99,7 +103,7 @@ impl Quoted {
         Some(Self {
             source,
             destination,
-            teid: teid(datagram),
+            teid: teid(datagram)?,
             len,
         })
     }
@@ -139,7 +143,8 @@ fn teid(datagram: &[u8]) -> Option<Teid> {
         .get(udp::HEADER_LEN..)?
         .first_chunk::<{ gtpu::HEADER_LEN }>()?;
     let teid = message.last_chunk::<4>()?;
-    (message[0] >> 5 == 1).then_some(Teid(u32::from_be_bytes(*teid)))
+    let teid = Teid(u32::from_be_bytes(*teid));
+    (message[0] >> 5 == 1 && teid != Teid::ZERO).then_some(teid)
 }
 
 fn address<const N: usize>(header: &[u8], at: usize) -> Option<[u8; N]> {
@@ -201,7 +206,7 @@ mod tests {
         Some(TooBig {
             local,
             peer,
-            teid: Some(Teid(77)),
+            teid: Teid(77),
             mtu,
         })
     }
@@ -249,6 +254,28 @@ mod tests {
         let mut damaged = told_of(&tunnelled(true, 1500), IcmpError::fragmentation_needed_v4(1400));
         damaged[40] ^= 1;
         assert_eq!(read(&damaged), Err(DropReason::BadIcmp));
+    }
+
+    #[test]
+    fn a_quote_without_a_teid_of_a_tunnel_is_nothing() {
+        let mut packet = tunnelled(true, 1500);
+        let [us, _, router] = ends(true);
+        let addrs = make::addrs(router, us).expect("one family");
+        let quoting = |quoted: &[u8]| {
+            let mut message = vec![3, 4, 0, 0, 0, 0, 5, 0];
+            message.extend(quoted);
+            icmp::fill_checksum(&addrs, &mut message).expect("a message");
+            let packet = make::ip(&addrs, proto::ICMP, &make::IpOptions::default(), &message);
+            read(&packet.expect("short")).expect("a right checksum")
+        };
+        // RFC 792 asks for the IP header and 8 octets; the TEID ends at 36.
+        for octets in [28, 35] {
+            assert_eq!(quoting(&packet[..octets]), None, "{octets}");
+        }
+        assert!(quoting(&packet[..36]).is_some_and(|told| told.teid == Teid(77)));
+        // No tunnel has TEID 0.
+        packet[32..36].fill(0);
+        assert_eq!(quoting(&packet), None);
     }
 
     #[test]

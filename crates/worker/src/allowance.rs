@@ -40,7 +40,7 @@ impl Allowance {
     }
 
     /// Whether there is one at `now`.
-    fn has_one(&mut self, now: Nanos) -> bool {
+    pub(crate) fn has_one(&mut self, now: Nanos) -> bool {
         let passed = now.0.saturating_sub(self.last.0).min(ONE);
         self.last = self.last.max(now);
         self.credit = (self.credit + passed * self.rate).min(self.rate * ONE);

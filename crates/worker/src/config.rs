@@ -79,6 +79,12 @@ pub struct WorkerConfig {
     pub error_indications_from: Nanos,
     /// Supported Extension Headers Notifications a second. Default 10; 0 for none.
     pub notifications: u32,
+    /// Echo Responses of GTP-U a second to sources that no session sends to, and of them those to one source; a peer
+    /// that sessions send to has as many as one source, beside them. Default 1,000 and 10: an Echo Request comes once in
+    /// 60 s (TS 29.281 §7.2.1). 0 is as 1.
+    pub echoes: (u32, u32),
+    /// Answers a second to pings of our addresses, and of them those to one source. Default 1,000 and 100; 0 is as 1.
+    pub pings: (u32, u32),
     /// Answers a second to redirected HTTP (TS 29.244 §5.4.7), and of them to one session. Default 10,000 and 100; 0
     /// for none.
     pub redirects: (u32, u32),
@@ -145,6 +151,8 @@ impl WorkerConfig {
             error_indications: 100,
             error_indications_from: Nanos::ZERO,
             notifications: 10,
+            echoes: (1_000, 10),
+            pings: (1_000, 100),
             redirects: (10_000, 100),
             icmp_errors: (10_000, 20),
             relays: (10_000, 20),

@@ -22,6 +22,7 @@ use transport::{lag, replies};
 use crate::allowance::Allowance;
 use crate::answer::{Frame, Message};
 use crate::descriptor::{Descriptor, Fate, Kind};
+use crate::echoes::{Echoes, PerSource};
 use crate::host::Hosts;
 use crate::notices::Notices;
 use crate::parse::read_again;
@@ -41,6 +42,10 @@ pub(crate) struct Exceptions<'a> {
     pub hosts: &'a mut Hosts,
     /// Frames of slow protocols.
     pub slow: &'a mut [Allowance],
+    /// Echo Requests of GTP-U.
+    pub echoes: &'a mut Echoes,
+    /// Pings.
+    pub pings: &'a mut PerSource,
     pub now: Nanos,
 }
 
@@ -209,6 +214,9 @@ impl Exceptions<'_> {
             _ if local.is_none() => Err(DropReason::NotForUs),
             _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
             _ if is_too_big(tuple, kind) && place.tunnels => self.too_big(buf, l3, tuple),
+            _ if is_ping(tuple, kind) && !self.pings.take(tuple.addrs.src(), self.now) => {
+                Err(DropReason::RateLimited)
+            }
             IpAddr::V4(_) => {
                 replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
             }
@@ -253,6 +261,9 @@ impl Exceptions<'_> {
         match gtpu.message_type {
             MessageType::ECHO_REQUEST if gtpu.unknown.refused_by_endpoint() => {
                 Err(DropReason::UnknownGtpuExtension)
+            }
+            MessageType::ECHO_REQUEST if !self.echoes.take((gtpu.outer.addrs.dst(), peer), self.now) => {
+                Err(DropReason::RateLimited)
             }
             MessageType::ECHO_REQUEST => {
                 let mac = place.interface.mac;
@@ -307,6 +318,14 @@ fn is_too_big(tuple: &IpTuple, kind: u8) -> bool {
     kind == match tuple.addrs.is_v4() {
         true => v4_type::UNREACHABLE,
         false => v6_type::PACKET_TOO_BIG,
+    }
+}
+
+/// Whether an ICMP message of this type is an Echo Request.
+fn is_ping(tuple: &IpTuple, kind: u8) -> bool {
+    kind == match tuple.addrs.is_v4() {
+        true => v4_type::ECHO_REQUEST,
+        false => v6_type::ECHO_REQUEST,
     }
 }
 

@@ -24,6 +24,7 @@ mod descriptor;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
 mod drain;
+mod echoes;
 mod encap;
 mod exception;
 mod fair;

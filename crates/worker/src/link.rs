@@ -78,6 +78,15 @@ pub enum Command {
         /// The longest outer packet, octets; `None`: as the link says.
         mtu: Option<u16>,
     },
+    /// Sessions send to a GTP-U peer from now on, or none does any more. Told to every worker.
+    Path {
+        /// Our address.
+        local: IpAddr,
+        /// The peer's.
+        peer: IpAddr,
+        /// Whether any session does.
+        is_used: bool,
+    },
     /// A frame to send as it is; dropped and counted when the port has no room.
     Transmit {
         /// The port.

@@ -11,7 +11,7 @@ use crate::map::FixedMap;
 pub const MOST_PATH_MTUS: usize = 4_096;
 
 /// A path: our address and the peer's.
-type Ends = (IpAddr, IpAddr);
+pub(crate) type Ends = (IpAddr, IpAddr);
 
 /// What is known.
 pub(crate) struct PathMtus {
@@ -75,7 +75,7 @@ impl PathMtus {
 }
 
 /// Both addresses; IPv4 as mapped ones.
-fn key((local, peer): Ends) -> [u32; 8] {
+pub(crate) fn key((local, peer): Ends) -> [u32; 8] {
     let octets = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits(),

@@ -25,6 +25,7 @@ use crate::batch::{BURST, Batch};
 use crate::buffers::Buffers;
 use crate::descriptor::{Descriptor, Fate, Keys, Notes};
 use crate::drain::Drains;
+use crate::echoes::{Echoes, PerSource};
 use crate::encap::Chain;
 use crate::exception::Exceptions;
 use crate::flows::Flows;
@@ -86,6 +87,8 @@ pub struct Worker<I: Io> {
     error_indications: Allowance,
     error_indications_from: Nanos,
     notifications: Allowance,
+    echoes: Echoes,
+    pings: PerSource,
     redirects: PerSession,
     icmp_errors: PerSession,
     relays: PerSession,
@@ -202,6 +205,8 @@ impl<I: Io> Worker<I> {
             error_indications: Allowance::new(config.error_indications),
             error_indications_from: config.error_indications_from,
             notifications: Allowance::new(config.notifications),
+            echoes: Echoes::new(config.echoes),
+            pings: PerSource::new(config.pings),
             redirects: PerSession::new(config.redirects),
             icmp_errors: PerSession::new(config.icmp_errors),
             relays: PerSession::new(config.relays),
@@ -671,6 +676,8 @@ impl<I: Io> Worker<I> {
                 stats: &mut self.stats,
                 hosts: &mut self.hosts,
                 slow: &mut self.slow_protocols,
+                echoes: &mut self.echoes,
+                pings: &mut self.pings,
                 now,
             };
             exceptions.handle(&mut self.burst, descriptors);

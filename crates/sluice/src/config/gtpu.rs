@@ -20,6 +20,35 @@ pub struct GtpuConfig {
     /// Seconds for which it is believed that a path has a smaller MTU than our links, as routers tell; 600. 0: never.
     #[serde(default)]
     pub path_mtu_s: Option<Bounded<0, 86_400>>,
+    /// Octets: the least MTU of a path that is believed, less is taken for as much; 1280, which IPv6 has for its least.
+    #[serde(default)]
+    pub path_mtu_least: Option<Bounded<576, 9_216>>,
+    /// Echo Requests of peers that are answered a second, by each worker.
+    #[serde(default)]
+    pub answers: AnswersConfig,
+}
+
+/// How many Echo Requests are answered a second, by each worker, and at once after a pause; others are dropped
+/// (`rate_limited`). A peer asks once in 60 s (TS 29.281 §7.2.1).
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswersConfig {
+    /// Those of one source; 10.
+    #[serde(default)]
+    pub per_source_s: Option<Bounded<1, 1_000_000>>,
+    /// Those of all sources together that no session sends to; 1000. Peers that sessions send to come beside them.
+    #[serde(default)]
+    pub others_s: Option<Bounded<1, 1_000_000>>,
+}
+
+impl AnswersConfig {
+    /// As a worker takes them: those of others together, and those of one source.
+    #[must_use]
+    pub fn rates(&self) -> (u32, u32) {
+        let rate =
+            |rate: Option<Bounded<1, 1_000_000>>, usual| rate.map_or(usual, |rate| rate.value() as u32);
+        (rate(self.others_s, 1_000), rate(self.per_source_s, 10))
+    }
 }
 
 impl GtpuConfig {
@@ -27,6 +56,12 @@ impl GtpuConfig {
     #[must_use]
     pub fn path_mtu_age(&self) -> Duration {
         Duration::from_secs(self.path_mtu_s.map_or(600, Bounded::value))
+    }
+
+    /// [`path_mtu_least`](Self::path_mtu_least) as a number.
+    #[must_use]
+    pub fn least_path_mtu(&self) -> u16 {
+        self.path_mtu_least.map_or(1_280, |least| least.value() as u16)
     }
 
     /// [`restoration_s`](Self::restoration_s) as a time.

@@ -117,6 +117,8 @@ fn worker_config(
         .buffering
         .limits(config.dpdk.buffers.size(), count, worker.own_sessions);
     worker.icmp_errors = config.icmp.rates();
+    worker.pings = config.icmp.pings();
+    worker.echoes = config.gtpu.answers.rates();
     worker.error_indications_from = Nanos::ZERO + config.gtpu.restoration();
     worker.force_five_tuple = config.workers.force_five_tuple;
     let hosts = config.instances.iter().map(|instance| instance.host.as_ref());
@@ -163,6 +165,7 @@ fn control(
         static_neighbours: config.static_neighbours().collect(),
         neighbours: config.neighbours.with(&config.routers),
         path_mtu_age: config.gtpu.path_mtu_age(),
+        path_mtu_least: config.gtpu.least_path_mtu(),
         ports: config.ports.iter().map(|port| port.name.value.clone()).collect(),
         lags: lags(config, macs),
         random,

@@ -15,7 +15,7 @@ use rtrb::Consumer;
 use rules::compile::Hold;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{GtpuPath, KeepNothing, MoveFault, Moved, Random};
+use session::{GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random};
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
 use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceOrder, TraceTerms, mirror, trace};
@@ -53,6 +53,8 @@ pub struct ControlConfig {
     pub neighbours: NeighboursConfig,
     /// How long it is believed that a path to a GTP-U peer has a small MTU; zero: never.
     pub path_mtu_age: Duration,
+    /// The least MTU of a path that is believed.
+    pub path_mtu_least: u16,
     /// The names of the ports, by their ids.
     pub ports: Vec<String>,
     /// The ports that are made of others.
@@ -133,7 +135,7 @@ impl Control {
             intake: Intake::new(IntakeLimits::default()),
             network: config.network,
             links: Links::new(config.ports, config.lags),
-            path_mtus: PathMtus::new(config.path_mtu_age),
+            path_mtus: PathMtus::new(config.path_mtu_age, config.path_mtu_least),
             neighbours,
             peers,
             balancer: config.balancer,
@@ -210,6 +212,7 @@ impl Control {
         busy |= self.follow_lags(now);
         busy |= self.forget_path_mtus(now);
         busy |= self.send_echoes(now);
+        busy |= self.send_paths();
         busy |= self.send_neighbours(now);
         self.peers.iter_mut().for_each(Peer::flush);
         busy
@@ -519,6 +522,22 @@ impl Control {
                 let bytes = bytes.into();
                 first.send(Command::Transmit { port, bytes });
             }
+            busy = true;
+        }
+        busy
+    }
+
+    /// Which GTP-U paths are in use goes to every worker.
+    fn send_paths(&mut self) -> bool {
+        let mut busy = false;
+        while self.peers.iter().all(|peer| peer.waiting.len() < MOST_WAITING)
+            && let Some(change) = self.endpoint.poll_path()
+        {
+            let (GtpuPath { local, peer }, is_used) = match change {
+                PathChange::Used(path) => (path, true),
+                PathChange::Unused(path) => (path, false),
+            };
+            self.send_all(|| Command::Path { local, peer, is_used });
             busy = true;
         }
         busy

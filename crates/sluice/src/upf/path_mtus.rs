@@ -1,7 +1,7 @@
 //! Paths to GTP-U peers whose MTU is less than that of our links, as routers on the way tell (RFC 1191, RFC 8201).
 //!
-//! Anybody can tell, so little is believed: of a path that sessions use, and of a tunnel of theirs if the message names
-//! one; never less than any network carries, never more than is known; so many paths, so long. Workers are told of what is
+//! Anybody can tell, so little is believed: of a tunnel that a session sends into, on the path that it takes; never less
+//! than the operator says that paths have, never more than is known; so many paths, so long. Workers are told of what is
 //! believed, and again when its time is over.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,8 @@ struct Learnt {
 pub(super) struct PathMtus {
     /// How long it is believed; zero: nothing is.
     age: Duration,
+    /// The least that is believed: less is taken for as much.
+    least: u16,
     known: BTreeMap<GtpuPath, Learnt>,
     due: BTreeSet<(Nanos, GtpuPath)>,
     /// The time of the last poll.
@@ -34,23 +36,25 @@ pub(super) struct PathMtus {
 }
 
 impl PathMtus {
-    pub const fn new(age: Duration) -> Self {
+    pub const fn new(age: Duration, least: u16) -> Self {
         Self {
             age,
+            least,
             known: BTreeMap::new(),
             due: BTreeSet::new(),
             now: Nanos::ZERO,
         }
     }
 
-    /// Notes that a path has this MTU. Whether that is news: a larger one is no news, and the same one does not last
-    /// longer for being told again, so that a larger one is tried in the end (RFC 1191 §6.3).
-    fn learn(&mut self, now: Nanos, path: GtpuPath, mtu: u16) -> bool {
+    /// Notes that a path has this MTU; gives what is believed, if that is news: a larger one is no news, and the same
+    /// one does not last longer for being told again, so that a larger one is tried in the end (RFC 1191 §6.3).
+    fn learn(&mut self, now: Nanos, path: GtpuPath, mtu: u16) -> Option<u16> {
+        let mtu = mtu.max(self.least);
         let before = self.known.get(&path).copied();
         let is_less = before.is_none_or(|before| mtu < before.mtu);
         let has_room = before.is_some() || self.known.len() < MOST_PATH_MTUS;
         if self.age.is_zero() || !is_less || !has_room {
-            return false;
+            return None;
         }
         if let Some(before) = before {
             self.due.remove(&(before.until, path));
@@ -58,7 +62,7 @@ impl PathMtus {
         let until = now + self.age;
         self.known.insert(path, Learnt { mtu, until });
         self.due.insert((until, path));
-        true
+        Some(mtu)
     }
 
     /// A path of which nothing is known any more: its time is over.
@@ -86,9 +90,8 @@ impl Control {
         } = told;
         let path = GtpuPath { local, peer };
         let sessions = self.endpoint.sessions();
-        let is_ours = |teid| sessions.session_by_remote(peer, teid).is_some();
-        let is_credible = sessions.uses_path(&path) && teid.is_none_or(is_ours);
-        if is_credible && self.path_mtus.learn(now, path, mtu) {
+        let is_credible = sessions.uses_path(&path) && sessions.session_by_remote(peer, teid).is_some();
+        if is_credible && let Some(mtu) = self.path_mtus.learn(now, path, mtu) {
             let mtu = Some(mtu);
             self.send_all(|| Command::PathMtu { local, peer, mtu });
         }
@@ -139,30 +142,45 @@ mod tests {
 
     #[test]
     fn only_less_is_news_and_all_of_it_ends() {
-        let mut mtus = PathMtus::new(AGE);
+        let mut mtus = PathMtus::new(AGE, 576);
         let now = Nanos::from_secs(1);
-        assert!(mtus.learn(now, path(1), 1400));
+        assert_eq!(mtus.learn(now, path(1), 1400), Some(1400));
         let later = now + Duration::from_secs(100);
-        assert!(!mtus.learn(later, path(1), 1400) && !mtus.learn(later, path(1), 1450));
+        assert_eq!(
+            [1400, 1450].map(|mtu| mtus.learn(later, path(1), mtu)),
+            [None, None]
+        );
         assert_eq!(mtus.poll_timeout(), Some(now + AGE));
-        assert!(mtus.learn(later, path(1), 1300));
+        assert_eq!(mtus.learn(later, path(1), 1300), Some(1300));
         assert_eq!(
             (mtus.poll_timeout(), mtus.expire(now + AGE)),
             (Some(later + AGE), None)
         );
         assert_eq!(mtus.expire(later + AGE), Some(path(1)));
         assert_eq!((mtus.expire(later + AGE), mtus.poll_timeout()), (None, None));
-        assert!(!PathMtus::new(Duration::ZERO).learn(now, path(1), 1400));
+        assert_eq!(PathMtus::new(Duration::ZERO, 576).learn(now, path(1), 1400), None);
+    }
+
+    #[test]
+    fn no_path_is_narrower_than_the_operator_says() {
+        let mut mtus = PathMtus::new(AGE, 1280);
+        let now = Nanos::from_secs(1);
+        assert_eq!(mtus.learn(now, path(1), 576), Some(1280));
+        assert_eq!(mtus.learn(now, path(1), 600), None);
+        assert_eq!(mtus.learn(now, path(2), 1400), Some(1400));
     }
 
     #[test]
     fn who_comes_late_displaces_nobody() {
-        let mut mtus = PathMtus::new(AGE);
+        let mut mtus = PathMtus::new(AGE, 576);
         let now = Nanos::from_secs(1);
         let most = MOST_PATH_MTUS as u32;
-        assert!((0..most).all(|number| mtus.learn(now, path(number), 1400)));
-        assert!(!mtus.learn(now, path(most), 1300));
-        assert!(mtus.learn(now, path(0), 1300), "what is known may become less");
+        assert!((0..most).all(|number| mtus.learn(now, path(number), 1400).is_some()));
+        assert_eq!(mtus.learn(now, path(most), 1300), None);
+        assert!(
+            mtus.learn(now, path(0), 1300).is_some(),
+            "what is known may become less"
+        );
         assert_eq!(
             (mtus.known.len(), mtus.due.len()),
             (MOST_PATH_MTUS, MOST_PATH_MTUS)

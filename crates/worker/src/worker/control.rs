@@ -86,6 +86,7 @@ impl<I: Io> Worker<I> {
                 let least = self.path_mtus.set((local, peer), mtu);
                 self.adjacencies.narrow(least);
             }
+            Command::Path { local, peer, is_used } => self.echoes.set((local, peer), is_used),
             Command::Transmit { port, bytes } => self.transmit(port, &bytes),
         }
     }

@@ -200,7 +200,7 @@ fn control_hears_what_a_router_tells_of_our_packets() {
         let expected = TooBig {
             local: tuple.addrs.src(),
             peer: tuple.addrs.dst(),
-            teid: Some(Teid(GNB_TEID)),
+            teid: Teid(GNB_TEID),
             mtu: 1300,
         };
         assert_eq!(too_big(&mut world), [expected]);
