@@ -96,6 +96,7 @@ fn rule_fault(rule: RuleRef, fault: RuleFault, restores: bool) -> Reject {
         RuleFault::Edit(_) if matches!(rule, RuleRef::Endpoint(_)) => {
             Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::TRAFFIC_ENDPOINT_ID)
         }
+        RuleFault::ChosenElsewhere => rejected.offends(IeType::F_TEID),
         RuleFault::NoPool => rejected.offends(IeType::UE_IP_ADDRESS),
         RuleFault::Edit(_)
         | RuleFault::TunnelTaken
@@ -124,6 +125,8 @@ fn compile_fault(rejected: Reject, fault: CompileFault) -> Reject {
         CompileFault::HeaderIncomplete => rejected
             .because(Cause::MANDATORY_IE_INCORRECT)
             .offends(IeType::OUTER_HEADER_CREATION),
+        CompileFault::UnsupportedHeader => rejected.offends(IeType::OUTER_HEADER_CREATION),
+        CompileFault::UnsupportedRemoval => rejected.offends(IeType::OUTER_HEADER_REMOVAL),
         CompileFault::NoLinkedUrr(_) => rejected.offends(IeType::LINKED_URR_ID),
         CompileFault::NoQuotaAction(_) => rejected.offends(IeType::FAR_ID),
         CompileFault::Pool(fault) => rejected.offends(match fault {

@@ -10,13 +10,13 @@ use crate::config::Config;
 /// What is done here whatever the configuration: F-TEIDs are allocated (FTUP) and End Markers sent (EMPU), both
 /// mandatory on N4; packets are buffered, for as long and as many as BARs say (DDND, DLBD, UDBC), and what becomes of
 /// them is told (DDDS); Traffic Endpoints are known (PDIU), framed routes followed (FRRT), IPv6 prefixes of any length
-/// and several UE addresses taken (IP6PL); sets of SMFs control sessions in turn (SSET, MPAS, RESPS); several messages
-/// go in one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR); packets are
-/// told beside octets (MNOP), quotas lose their validity (VTIME); packets are counted against packet rates (CIOT);
+/// and several UE addresses taken (IP6PL); sessions of a set go to another control plane (RESPS); several messages go in
+/// one datagram (BUNDL); associations end with the last usage of their sessions reported (EPFAR); packets are
+/// told beside octets (MNOP), quotas lose their validity (VTIME);
 /// applications are known by the flow descriptions of PFDs (PFDM, PFDE); what a used-up quota stops may go another way
 /// (QUOAC), or its own if it is exempt (QUASF); charging is paused, and nodes upstream are told to (NSPOC); HTTP is
 /// redirected to URLs (TREU); packets go to the CP function to wait there, and come back (BUCP).
-const ALWAYS: [Features; 24] = [
+const ALWAYS: [Features; 21] = [
     Features::BUCP,
     Features::FTUP,
     Features::EMPU,
@@ -27,14 +27,11 @@ const ALWAYS: [Features; 24] = [
     Features::PDIU,
     Features::FRRT,
     Features::IP6PL,
-    Features::SSET,
-    Features::MPAS,
     Features::RESPS,
     Features::BUNDL,
     Features::EPFAR,
     Features::MNOP,
     Features::VTIME,
-    Features::CIOT,
     Features::QUOAC,
     Features::QUASF,
     Features::NSPOC,
@@ -44,17 +41,22 @@ const ALWAYS: [Features; 24] = [
 ];
 
 /// UP Function Features, on eight octets; UE addresses are allocated where there are pools (UEIP), traffic is steered
-/// where there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP).
+/// where there are forwarding policies (TRST), predefined PDRs activated where there are rulebases (ADPDP). Sets of SMFs
+/// control sessions in turn (SSET, MPAS): to say so calls for UEIP (TS 29.244 §5.22.2 item 8, §5.22.3 item 9). Packets are
+/// counted against the packet rates of a session (CIOT).
 /// A peer is told of what there is on the reference points that it speaks over.
 pub(crate) fn up_function_features(config: &Config, network: &Network, on: Interfaces) -> Features {
     let of = |feature, is_there| if is_there { feature } else { Features::empty() };
-    let pools = of(Features::UEIP, !config.sessions.pools.is_empty());
+    let by_pools = Features::UEIP | Features::SSET | Features::MPAS;
+    let pools = of(by_pools, !config.sessions.pools.is_empty());
     let policies = of(Features::TRST, network.has_policies());
     let has_rulebases = config.sessions.predefined.rulebases().next().is_some();
     let rulebases = of(Features::ADPDP, has_rulebases);
+    // On Sxb packet rates are those of all PDN connections to an APN (§5.4.15.3), which are not kept together here.
+    let packet_rates = of(Features::CIOT, on.has(Interface::N4));
     let all = ALWAYS
         .into_iter()
-        .fold(pools | policies | rulebases, |all, one| all | one);
+        .fold(pools | policies | rulebases | packet_rates, |all, one| all | one);
     Features::from_bits(all.bits() & of_interfaces(on)).on_octets(8)
 }
 
@@ -136,7 +138,8 @@ mod tests {
             (Features::DDND, false, true, false),
             (Features::DLBD, true, true, false),
             (Features::TREU, true, false, true),
-            (Features::SSET, true, false, false),
+            (Features::DDDS, true, false, false),
+            (Features::CIOT, true, false, false),
             (Features::NSPOC, true, true, true),
         ] {
             assert_eq!(has(Interfaces::N4, feature), on_n4, "{feature:?}");
@@ -162,19 +165,19 @@ mod tests {
         let always = bits(&config);
         let downlink = Features::DDND | Features::DLBD | Features::UDBC | Features::DDDS;
         let sessions = Features::PDIU | Features::FRRT | Features::IP6PL;
-        let sets = Features::SSET | Features::MPAS | Features::RESPS;
-        let node = Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
+        let node = Features::RESPS | Features::BUNDL | Features::EPFAR | Features::PFDM | Features::PFDE;
         let mandatory = Features::FTUP | Features::EMPU;
         let usage = Features::MNOP | Features::VTIME | Features::CIOT | Features::TREU | Features::BUCP;
         let quotas = Features::QUOAC | Features::QUASF | Features::NSPOC;
-        let all = mandatory | downlink | sessions | sets | node | usage | quotas;
+        let all = mandatory | downlink | sessions | node | usage | quotas;
         assert_eq!(always, all.bits());
         config.sessions.pools.push(session::Pool {
             name: "a".into(),
             instance: flow::InstanceId(0),
             ranges: Vec::new(),
         });
-        assert_eq!(bits(&config), always | Features::UEIP.bits());
+        let by_pools = Features::UEIP | Features::SSET | Features::MPAS;
+        assert_eq!(bits(&config), always | by_pools.bits());
         let steers = Network::default().with_policies(vec![steering]).unwrap();
         let steers = up_function_features(&config, &steers, Interfaces::ANY).bits();
         assert_eq!(steers, bits(&config) | Features::TRST.bits());
@@ -189,6 +192,6 @@ mod tests {
         };
         predefined.add(b"all", vec![rule]).unwrap();
         config.sessions.predefined = predefined.into();
-        assert_eq!(bits(&config), always | (Features::UEIP | Features::ADPDP).bits());
+        assert_eq!(bits(&config), always | (by_pools | Features::ADPDP).bits());
     }
 }

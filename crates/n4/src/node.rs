@@ -19,13 +19,14 @@ pub enum NodeName {
 pub(crate) const LONGEST_NAME: usize = 255;
 
 impl NodeName {
-    /// A domain name with dots. `None` where a label is empty or has more than 63 octets.
+    /// A domain name with dots. `None` where a label is empty, has more than 63 octets, or has others than letters,
+    /// digits, hyphens and underscores.
     pub fn fqdn(name: &str) -> Option<NodeName> {
         labels(name.as_bytes()).map(NodeName::Fqdn)
     }
 
     /// The node that `id` names. A name that is not in labels is taken as if written with dots, as some peers do.
-    /// `None` for an empty name, and for one that is longer than names are.
+    /// `None` for what is a name in neither form, and for one that is longer than names are.
     pub(crate) fn of(id: NodeId<'_>) -> Option<NodeName> {
         match id {
             NodeId::Ipv4(address) => Some(NodeName::Ipv4(address)),
@@ -35,9 +36,7 @@ impl NodeName {
             NodeId::Fqdn(octets) if is_labels(octets) => Some(NodeName::Fqdn(
                 octets.strip_suffix(&[0]).unwrap_or(octets).to_ascii_lowercase(),
             )),
-            NodeId::Fqdn(octets) => Some(NodeName::Fqdn(
-                labels(octets).unwrap_or_else(|| octets.to_ascii_lowercase()),
-            )),
+            NodeId::Fqdn(octets) => labels(octets).map(NodeName::Fqdn),
         }
     }
 
@@ -82,11 +81,17 @@ fn is_labels(octets: &[u8]) -> bool {
     while let Some((length, tail)) = rest.split_first() {
         match (*length, tail.split_at_checked(usize::from(*length))) {
             (0, _) => return tail.is_empty(),
-            (1..=63, Some((_, after))) => rest = after,
+            (1..=63, Some((label, after))) if is_label(label) => rest = after,
             _ => return false,
         }
     }
     true
+}
+
+/// Whether a label has only what names of hosts have (RFC 1035 §2.3.1), or an underscore.
+fn is_label(label: &[u8]) -> bool {
+    let is_known = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_');
+    label.iter().all(is_known)
 }
 
 fn labels(dotted: &[u8]) -> Option<Vec<u8>> {
@@ -98,7 +103,7 @@ fn labels(dotted: &[u8]) -> Option<Vec<u8>> {
     {
         let length = u8::try_from(label.len())
             .ok()
-            .filter(|length| (1..=63).contains(length))?;
+            .filter(|length| (1..=63).contains(length) && is_label(label))?;
         octets.push(length);
         octets.extend(label.to_ascii_lowercase());
     }
@@ -146,18 +151,25 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_no_name_still_tells_nodes_apart() {
-        assert_eq!(NodeName::of(NodeId::Fqdn(b"")), None);
-        assert_eq!(NodeName::of(NodeId::Fqdn(b"\0")), None);
-        assert_eq!(
-            NodeName::of(NodeId::Fqdn(&[b'a'; 256])),
-            None,
-            "nobody's name is as long"
-        );
-        assert_ne!(
-            NodeName::of(NodeId::Fqdn(b"\xff\xfe")),
-            NodeName::of(NodeId::Fqdn(b"\xff\xfd"))
-        );
+    fn what_is_no_name_names_no_node() {
+        for bad in [
+            &b""[..],
+            b"\0",
+            b"\xff\xfe",
+            // A label that ends before its length, an empty one, one of 64 octets, a root label in between.
+            b"\x03smf\x09short",
+            b"smf..example",
+            &[&[64][..], &[b'a'; 64]].concat(),
+            b"\x03smf\x00\x07example",
+            // A pointer of a compressed name, which has no place here.
+            b"\x03smf\xc0\x0c",
+            b"\x05a.b c",
+            b"smf example",
+            &[b'a'; 64],
+            &[b'a'; 256],
+        ] {
+            assert_eq!(NodeName::of(NodeId::Fqdn(bad)), None, "{}", bad.escape_ascii());
+        }
         assert_eq!(NodeName::fqdn(""), None);
         assert_eq!(NodeName::fqdn("a..b"), None);
         assert_eq!(NodeName::fqdn(&"a".repeat(64)), None);

@@ -258,8 +258,14 @@ impl Endpoint {
     /// A peer has answered an Association Update Request.
     pub(crate) fn update_answered(&mut self, now: Nanos, of: ReleaseId, frame: &Frame<'_>) {
         let answer = AssociationUpdateResponse::decode(frame.body);
-        if !answer.is_ok_and(|answer| answer.cause.is_accepted()) {
+        let Some(answer) = answer.ok().filter(|answer| answer.cause.is_accepted()) else {
             return self.update_failed(now, of);
+        };
+        if let (Some(features), Some(association)) =
+            (answer.cp_function_features, self.associations.get_mut(of.0))
+        {
+            association.features = features;
+            self.share_out();
         }
         let Some(release) = self.releases.get_mut(of) else {
             return;

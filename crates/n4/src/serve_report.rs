@@ -124,7 +124,7 @@ impl Endpoint {
             return self.report_failed(now, seid);
         }
         if answer.cause.is_accepted() {
-            self.adopt(seid, &answer);
+            self.adopt(now, seid, &answer);
         }
         self.counters.reports_refused += u64::from(!answer.cause.is_accepted());
         self.reports.acknowledged(now, seid);

@@ -10,8 +10,7 @@ use pfcp::message::{
 use pfcp::{Header, Interfaces, MessageType, Repeated};
 use rules::model::UnixSeconds;
 use session::{
-    AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, Sets,
-    UsageReport,
+    AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, UsageReport,
 };
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -23,7 +22,7 @@ use crate::load::LoadInformation;
 use crate::map::{self, Allocations, Context, Peer};
 use crate::remainder::{announced, split};
 use crate::serve::Rejection;
-use crate::sets::named_sets;
+use crate::sets::{NamedSets, named_sets};
 use crate::usage::{deletion_report, modification_report};
 
 /// A request that sessions are at work on.
@@ -41,7 +40,7 @@ pub(crate) struct InWork {
     /// The association that takes the session over.
     taker: Option<AssociationId>,
     /// The sets that the session is to belong to.
-    sets: Option<Box<Sets>>,
+    sets: Option<Box<NamedSets>>,
     /// The version of the PFDs that the request was read with.
     pfds: u64,
 }
@@ -148,7 +147,10 @@ impl Endpoint {
                 Some(pfcp::Seid(cp.seid)),
                 reject,
             ),
-            Ok((taker, changes)) => {
+            Ok((taker, mut changes)) => {
+                if let (Some(slice), Some(session)) = (sent.s_nssai, self.sessions.session(seid)) {
+                    map::change_slice(&mut changes, slice, &session, &self.network);
+                }
                 self.counters.unreachable_rates += unreachable_rates(&changes);
                 let reference = sent.query_urr_reference;
                 let ticket = self.begin(InWork {

@@ -6,14 +6,18 @@
 
 use flow::Nanos;
 use pfcp::ie::{
-    AlternativeSmfIpAddress, Cause, CpFunctionFeatures, FqCsid, FqCsidNode, GroupId, NodeId, SmfSetId,
+    AlternativeSmfIpAddress, Cause, CpFunctionFeatures, FTeid, FqCsid, FqCsidNode, GroupId, NodeId, SmfSetId,
 };
 use pfcp::message::{
     SessionModificationRequest, SessionReportResponse, SessionSetDeletionRequest, SessionSetDeletionResponse,
     SessionSetModificationRequest, SessionSetModificationResponse,
 };
-use pfcp::{IeType, Repeated};
-use session::{Addresses, AssociationId, CpFSeid, EndCause, Seid, SetId, SetNode, Sets};
+use pfcp::{IeType, Interface, Repeated};
+use rules::model::{
+    DestinationInterface, Edit, Far, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation,
+    OuterHeaderKind,
+};
+use session::{Addresses, AssociationId, Changes, CpFSeid, EndCause, Seid, SetId, SetNode, Sets};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -160,7 +164,7 @@ impl Endpoint {
     }
 
     /// A control plane function has taken a report, and perhaps the session (TS 29.244 §5.22.2 item 5).
-    pub(crate) fn adopt(&mut self, seid: Seid, answer: &SessionReportResponse<'_>) {
+    pub(crate) fn adopt(&mut self, now: Nanos, seid: Seid, answer: &SessionReportResponse<'_>) {
         if let Some(cp) = answer.cp_f_seid {
             self.sessions.rename(seid, cp_f_seid(cp));
             if let Some(sets) = self.sessions.sets_mut(seid) {
@@ -170,6 +174,44 @@ impl Endpoint {
         }
         if let Some(sets) = named_sets(answer.fq_csid, answer.group_id.first()) {
             self.assign(seid, *sets);
+        }
+        if let Some(to) = answer.n4_u_f_teid.and_then(n4u_header) {
+            self.lead_n4u(now, seid, to);
+        }
+    }
+
+    /// Packets for the control plane function go into another tunnel from now on (N4-u F-TEID, TS 29.244 §7.5.9.1), of
+    /// which a session has one (§5.3.1). A change of our own: no answer waits for its outcome.
+    fn lead_n4u(&mut self, now: Nanos, seid: Seid, to: OuterHeaderCreation) {
+        let Some(session) = self.sessions.session(seid) else {
+            return;
+        };
+        let association = self.associations.get(session.association());
+        let interfaces = association.map(|one| self.config.interfaces_of(one.peer.ip()));
+        if !interfaces.is_some_and(|on| on.has(Interface::N4)) {
+            return;
+        }
+        let fars = session.rules().fars().iter();
+        let led = fars.filter(|far| {
+            let towards = far.forwarding.as_ref();
+            let towards = towards.filter(|towards| towards.destination == DestinationInterface::CpFunction);
+            let header = towards.and_then(|towards| towards.outer_header_creation);
+            header.is_some_and(|header| header.kind.is_gtpu() && header != to)
+        });
+        let update = |far: &Far| FarUpdate {
+            forwarding: Edit::Set(ForwardingParametersUpdate {
+                outer_header_creation: Edit::Set(to),
+                ..ForwardingParametersUpdate::default()
+            }),
+            ..FarUpdate::new(far.id)
+        };
+        let changes = Changes {
+            update_fars: led.map(update).collect(),
+            ..Changes::default()
+        };
+        if !changes.leaves_rules() {
+            let ticket = self.new_ticket();
+            self.sessions.modify(now, ticket, seid, None, changes);
         }
     }
 
@@ -186,17 +228,18 @@ impl Endpoint {
         }
     }
 
-    /// Enters the sets that a message names: those of a kind of node take the place of those there were.
-    pub(crate) fn assign(&mut self, seid: Seid, named: Sets) {
+    /// Enters the sets that a message names.
+    pub(crate) fn assign(&mut self, seid: Seid, named: NamedSets) {
         let Some(known) = self.sessions.sets_mut(seid) else {
             return;
         };
-        known
-            .ids
-            .retain(|one| named.ids.iter().all(|new| new.kind != one.kind));
+        let stays = |one: &SetId| !named.removes_all && !named.kinds.contains(&one.kind);
+        known.ids.retain(stays);
         known.ids.extend(named.ids);
         known.ids.truncate(MOST_SETS);
-        known.group = named.group.or(known.group.take());
+        if let Some(group) = named.group {
+            known.group = Some(group).filter(|group| !group.is_empty());
+        }
     }
 
     /// Session Set Deletion (TS 29.244 §6.2.10, §7.4.6): the sessions of these sets go.
@@ -260,6 +303,23 @@ impl Endpoint {
     }
 }
 
+/// The header into the tunnel that an F-TEID names, if it names one with an address.
+fn n4u_header(to: FTeid) -> Option<OuterHeaderCreation> {
+    let FTeid::Endpoint { teid, ipv4, ipv6 } = to else {
+        return None;
+    };
+    let v4 = ipv4.map_or(OuterHeaderKind(0), |_| OuterHeaderKind::GTPU_IPV4);
+    let v6 = ipv6.map_or(OuterHeaderKind(0), |_| OuterHeaderKind::GTPU_IPV6);
+    let header = OuterHeaderCreation {
+        kind: v4.with(v6),
+        teid: packet::Teid(teid.0),
+        ipv4,
+        ipv6,
+        port: None,
+    };
+    header.kind.is_gtpu().then_some(header)
+}
+
 /// What a Session Set Modification says, by what it names. There may be thousands of each, and of sessions more. The
 /// last that names a session counts.
 #[derive(Default)]
@@ -299,16 +359,34 @@ impl<'a> Redirects<'a> {
     }
 }
 
+/// What a message says of a session's sets.
+#[derive(Debug)]
+pub(crate) struct NamedSets {
+    /// The kinds of node whose FQ-CSIDs it names: they take the place of those there were, and one without a CSID takes
+    /// these away (TS 29.244 §8.2.43).
+    kinds: Vec<Option<u8>>,
+    /// The FQ-CSIDs of all kinds go (one with a null length).
+    removes_all: bool,
+    ids: Vec<SetId>,
+    /// The Group Id; an empty one takes the session out of its group.
+    group: Option<Box<[u8]>>,
+}
+
 /// The sets that a message names, if it names any.
-pub(crate) fn named_sets(ids: Repeated<'_, FqCsid<'_>>, group: Option<GroupId<'_>>) -> Option<Box<Sets>> {
-    let sets = Sets {
-        ids: ids.iter().flat_map(set_ids).take(MOST_SETS).collect(),
-        group: group
-            .filter(|group| group.0.len() <= LONGEST_GROUP)
-            .map(|group| group.0.into()),
-        reports_to: None,
-    };
-    (sets != Sets::default()).then(|| Box::new(sets))
+pub(crate) fn named_sets(
+    ids: Repeated<'_, FqCsid<'_>>,
+    group: Option<GroupId<'_>>,
+) -> Option<Box<NamedSets>> {
+    let group = group.filter(|group| group.0.len() <= LONGEST_GROUP);
+    let is_named = !ids.is_empty() || ids.removes_all() || group.is_some();
+    is_named.then(|| {
+        Box::new(NamedSets {
+            kinds: ids.iter().map(|one| one.node_type).take(MOST_SETS).collect(),
+            removes_all: ids.removes_all(),
+            ids: ids.iter().flat_map(set_ids).take(MOST_SETS).collect(),
+            group: group.map(|group| group.0.into()),
+        })
+    })
 }
 
 fn set_ids<'a>(set: FqCsid<'a>) -> impl Iterator<Item = SetId> + 'a {

@@ -391,6 +391,50 @@ fn an_endpoint_and_an_update_are_given_addresses() {
 }
 
 #[test]
+fn framed_routes_of_a_traffic_endpoint_lead_to_the_ue_and_from_it() {
+    let mut world = World::associated();
+    let route = || ie(153, "10.60.0.0/16 10.45.0.2 1");
+    let v6 = || ie(155, "2001:db8:60::/48 :: 1");
+    let ies = session_of_endpoints(
+        1,
+        &[choose(V4, None), ue_ip(false, UE), route()],
+        &[ue_ip(true, UE), route(), v6()],
+    );
+    let reply = world.ask(50, Some(0), &ies);
+    let seid = reply.up_seid();
+    let [(1, Some(teid), _)] = &endpoints(&reply)[..] else {
+        panic!("{:?}", reply.message())
+    };
+    let rules = world.only_session().rules().clone();
+    for ue in [UE, BEHIND] {
+        assert_eq!(
+            uplink(&rules, *teid, ue, SERVER, 9),
+            Fate::Plain(InstanceId(1)),
+            "{ue}"
+        );
+        assert!(matches!(downlink(&rules, ue, SERVER), Fate::Tunnel(..)), "{ue}");
+    }
+    let other = Ipv4Addr::new(10, 61, 7, 7);
+    assert_eq!(uplink(&rules, *teid, other, SERVER, 9), Fate::Dropped);
+    assert_eq!(downlink(&rules, other, SERVER), Fate::Dropped);
+
+    // Another route for the one; none for the other.
+    let moved = group(129, &[endpoint_id(1), ie(153, "10.61.0.0/16")]);
+    let none = group(129, &[endpoint_id(2), ie(153, []), ie(155, [])]);
+    world.ask(52, Some(seid), &[moved, none]).assert_accepted();
+    let rules = world.only_session().rules().clone();
+    assert_eq!(
+        uplink(&rules, *teid, other, SERVER, 9),
+        Fate::Plain(InstanceId(1))
+    );
+    assert_eq!(uplink(&rules, *teid, BEHIND, SERVER, 9), Fate::Dropped);
+    assert_eq!(downlink(&rules, BEHIND, SERVER), Fate::Dropped);
+    assert!(matches!(downlink(&rules, UE, SERVER), Fate::Tunnel(..)));
+    world.ask(54, Some(seid), &[]).assert_accepted();
+    world.assert_clean();
+}
+
+#[test]
 fn framed_routes_lead_to_the_ue_and_from_it() {
     let mut world = World::associated();
     let route = ie(153, "10.60.0.0/16 10.45.0.2 1");

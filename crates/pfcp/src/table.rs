@@ -12,7 +12,9 @@
 //! | `O` | `Option<T>` | nothing | 68 for a bad length, else the IE counts as absent |
 //! | `On` | `Repeated<T>` | nothing | as `O` |
 //!
-//! (TS 29.244 §7.2.3.2, §7.6.6 to §7.6.10.) Of an IE that is no list the first occurrence counts.
+//! (TS 29.244 §7.2.3.2, §7.6.6 to §7.6.10.) Of an IE that is no list the first occurrence counts. A null length counts
+//! as absence here, since a table does not know whether it stands in an update (§5.6.3); `check_values` is for where it
+//! does not.
 //!
 //! Reading a message checks every IE on every level and keeps the fields of the message itself (`read_table`). Groups
 //! are checked with it and kept nowhere (`check_table`); `fill_table` takes their fields, and cannot fail, when the
@@ -43,6 +45,19 @@ pub(crate) fn check_optional<'a, T: Ie<'a>>(value: &'a [u8]) -> Result<bool, Err
         Err(error) if value.is_empty() || error.forgiven_in_optional() => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// What is wrong with the null length of an IE that is not mandatory, where nothing can be removed: what is wrong with a
+/// value of no octets. Names and texts may be empty.
+#[cold]
+pub(crate) fn check_null<'a, T: Ie<'a>>() -> Result<(), Error> {
+    T::check(&[]).map_err(Error::within_conditional)
+}
+
+/// What is wrong with the null length of an IE in an update that says what the rule cannot be without.
+#[cold]
+pub(crate) fn check_removal<'a, T: Ie<'a>>() -> Result<(), Error> {
+    T::check(&[]).map_err(|_| Error::incorrect(T::TYPE))
 }
 
 /// No row: tables have at most 63.
@@ -105,6 +120,52 @@ macro_rules! table {
                 const TYPES_AGREE: () = { $(assert!(<$ty as Ie<'a>>::TYPE.0 == $number);)* };
 
                 constructor! { [] [] $($presence $field: $ty,)* }
+
+                /// That no IE came with a null length whose value needs octets. A null length removes a parameter of a
+                /// rule that there is (TS 29.244 §5.6.3); in a rule that is new it is an invalid length (§7.6.7).
+                /// Groups within this one are not looked into.
+                ///
+                /// # Errors
+                /// Cause 68, of a group 67, and the IE.
+                pub fn check_values(&self) -> Result<(), Error> {
+                    self.check_values_but(&[])
+                }
+
+                /// As [`check_values`](Self::check_values), but IEs of the `removable` types may have null lengths.
+                ///
+                /// # Errors
+                /// Cause 68, of a group 67, and the IE.
+                pub fn check_values_but(&self, removable: &[IeType]) -> Result<(), Error> {
+                    for tlv in self.layout.tlvs().flatten().filter(|tlv| tlv.value.is_empty()) {
+                        match tlv.ie_type.0 {
+                            _ if removable.contains(&tlv.ie_type) => {}
+                            $($number => $crate::table::check_null::<$ty>()?,)*
+                            _ => {}
+                        }
+                    }
+                    Ok(())
+                }
+
+                /// That no IE came with a null length whose parameter an update cannot remove, since the rule needs it
+                /// (TS 29.244 §5.6.3). Lists can be removed; groups within this one are not looked into.
+                ///
+                /// # Errors
+                /// Cause 69 and the IE.
+                pub fn check_removals(&self) -> Result<(), Error> {
+                    for tlv in self.layout.tlvs().flatten().filter(|tlv| tlv.value.is_empty()) {
+                        match tlv.ie_type.0 {
+                            $($number => slot!(removal $presence $ty)?,)*
+                            _ => {}
+                        }
+                    }
+                    Ok(())
+                }
+
+                /// Whether an IE of this type came with a null length.
+                pub fn removes(&self, ie_type: IeType) -> bool {
+                    let mut nulls = self.layout.tlvs().flatten().filter(|tlv| tlv.value.is_empty());
+                    nulls.any(|tlv| tlv.ie_type == ie_type)
+                }
 
                 /// As `check_table` and `fill_table` in one, for messages. `self` is blank before, and of no meaning
                 /// after an error.
@@ -300,6 +361,11 @@ macro_rules! slot {
     (list Cn $bit:expr) => { $bit };
     (list On $bit:expr) => { $bit };
     (list $one:ident $bit:expr) => { 0 };
+
+    (removal Mn $ty:ty) => { Ok::<(), Error>(()) };
+    (removal Cn $ty:ty) => { Ok::<(), Error>(()) };
+    (removal On $ty:ty) => { Ok::<(), Error>(()) };
+    (removal $one:ident $ty:ty) => { $crate::table::check_removal::<$ty>() };
 
     (when Mn $is_at:expr, $block:block) => { while $is_at $block };
     (when Cn $is_at:expr, $block:block) => { while $is_at $block };

@@ -372,7 +372,7 @@ fn null_lengths_remove_in_updates() {
 }
 
 #[test]
-fn null_lengths_elsewhere_are_no_error() {
+fn null_lengths_elsewhere_are_told_when_asked_for() {
     let body = establishment(&[
         ie(IeType::PDN_TYPE, &[]),
         ie(IeType::CREATE_URR, &[]),
@@ -382,6 +382,39 @@ fn null_lengths_elsewhere_are_no_error() {
     assert_eq!(message.pdn_type, None);
     assert!(message.create_urr.is_empty());
     assert_eq!(message.apn_dnn, Some(ApnDnn(b"")));
+    // Names may be empty, numbers not; of a group what is mandatory is missing.
+    assert_refused(message.check_values(), Cause::INVALID_LENGTH, IeType::PDN_TYPE);
+    assert!(message.removes(IeType::APN_DNN) && !message.removes(IeType::NODE_ID));
+    for (null, refused) in [
+        (IeType::APN_DNN, None),
+        (
+            IeType::CREATE_URR,
+            Some((Cause::CONDITIONAL_IE_MISSING, IeType::URR_ID)),
+        ),
+        (IeType::S_NSSAI, Some((Cause::INVALID_LENGTH, IeType::S_NSSAI))),
+        (IeType(9999), None),
+    ] {
+        let body = establishment(&[ie(null, &[])]);
+        let result = decode_establishment(&body).unwrap().check_values();
+        let error = result.err().map(|error| (error.cause, error.offending.unwrap()));
+        assert_eq!(error, refused);
+    }
+}
+
+#[test]
+fn what_cannot_be_removed_is_told() {
+    for (null, refused) in [
+        (IeType::PRECEDENCE, true),
+        (IeType::PDI, true),
+        (IeType::FAR_ID, false),
+        (IeType::URR_ID, false),
+    ] {
+        let body = grouped(IeType::UPDATE_PDR, &[pdr_id(), ie(null, &[])]);
+        let message = SessionModificationRequest::decode(&body).unwrap();
+        let result = message.update_pdr.first().unwrap().check_removals();
+        let expected = refused.then_some((Cause::MANDATORY_IE_INCORRECT, Some(null)));
+        assert_eq!(result.err().map(|error| (error.cause, error.offending)), expected);
+    }
 }
 
 #[test]

@@ -144,7 +144,7 @@ pub struct Changes {
     pub inactivity_timer: Option<u32>,
     /// RESTI: the session is restored, with F-TEIDs that it had before (TS 29.244 §5.5.1).
     pub restores: bool,
-    /// Whom a new session is for.
+    /// Whom a session is for, if the request says it.
     pub subscriber: Option<Arc<Subscriber>>,
     /// What becomes of old tunnels and of packets that wait (SNDEM, DROBU).
     pub farewell: Farewell,

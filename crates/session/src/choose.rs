@@ -1,9 +1,10 @@
 //! F-TEIDs that the user plane allocates (TS 29.244 §5.5.3, §8.2.3).
 //!
 //! The address that is answered is that of the PDR's network instance if that one ends tunnels, else of the instance
-//! whose role goes with the source interface: SMFs name the data network's instance on access PDRs too. PDRs with the
-//! same CHOOSE ID share an F-TEID within a message, and (by configuration) across the messages of a session, as SMFs
-//! with one N3 tunnel per PDU session expect.
+//! whose role goes with the source interface: SMFs name the data network's instance on access PDRs too. What has the
+//! same CHOOSE ID within a message has the same F-TEID (§8.2.3), whatever side and network instance it names; one whose
+//! tunnel would end at another address here is refused. By configuration an id stands for an F-TEID across the messages
+//! of a session, too, as SMFs with one N3 tunnel per PDU session expect, there for each side and network instance.
 
 use flow::{Bucket, InstanceId, LocalId, SessionIndex};
 use packet::Teid;
@@ -18,7 +19,7 @@ use crate::changes::{Changes, Choose, Recipient};
 use crate::refusal::{Refusal, RuleFault};
 use crate::tunnels::{Tunnel, Tunnels};
 
-/// What shares an F-TEID: a CHOOSE ID means one tunnel per side and network instance.
+/// What shares an F-TEID across messages: a CHOOSE ID means one tunnel per side and network instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Share {
     id: u8,
@@ -57,6 +58,14 @@ impl Shared {
         Shared(entries.map(entry).collect())
     }
 
+    /// One for most sessions, which keep it.
+    fn enter(&mut self, share: Share, chosen: FTeid) {
+        if self.get(share).is_none() {
+            self.0.reserve_exact(1);
+            self.0.push((share, chosen));
+        }
+    }
+
     fn get(&self, share: Share) -> Option<FTeid> {
         self.0
             .iter()
@@ -75,6 +84,8 @@ pub(crate) struct Allocation<'a> {
     /// The rules before the request.
     pub(crate) rules: &'a SessionRules,
     pub(crate) shared: Shared,
+    /// What each CHOOSE ID of the request has got.
+    pub(crate) of_request: Vec<(u8, FTeid)>,
     /// Allocated so far, for the response.
     pub(crate) created: Vec<(Recipient, FTeid)>,
     /// Drawn so far, to be undone if the request fails.
@@ -163,7 +174,9 @@ impl Allocation<'_> {
             source: pdi.source_interface,
             instance: pdi.instance,
         });
-        if let Some(known) = share.and_then(|share| self.shared.get(share)) {
+        if let Some(share) = share
+            && let Some(known) = self.known(share, choose, pdi)?
+        {
             return Ok(known);
         }
         let (locals, mut chosen) = local_addresses(self.network, choose, pdi)
@@ -176,11 +189,25 @@ impl Allocation<'_> {
         self.drawn
             .extend(locals.iter().map(|local| (*local, chosen.teid)));
         if let Some(share) = share {
-            // One for most sessions, which keep it.
-            self.shared.0.reserve_exact(1);
-            self.shared.0.push((share, chosen));
+            self.of_request.push((share.id, chosen));
+            self.shared.enter(share, chosen);
         }
         Ok(chosen)
+    }
+
+    /// The F-TEID that a CHOOSE ID stands for already, if it does: of the request itself, or across messages.
+    fn known(&mut self, share: Share, choose: Choose, pdi: &Pdi) -> Result<Option<FTeid>, Refusal> {
+        let mut of_request = self.of_request.iter();
+        if let Some((_, known)) = of_request.find(|(id, _)| *id == share.id).copied() {
+            if !ends_at(self.network, known, choose, pdi) {
+                return Err(Refusal::rule(choose.to, RuleFault::ChosenElsewhere));
+            }
+            self.shared.enter(share, known);
+            return Ok(Some(known));
+        }
+        let known = self.shared.get(share);
+        self.of_request.extend(known.map(|known| (share.id, known)));
+        Ok(known)
     }
 }
 
@@ -208,6 +235,17 @@ fn local_addresses(network: &Network, choose: Choose, pdi: &Pdi) -> Option<(Smal
             },
         ))
     })
+}
+
+/// Whether `known` is at the addresses that `pdi` would be given.
+fn ends_at(network: &Network, known: FTeid, choose: Choose, pdi: &Pdi) -> bool {
+    let choose = Choose {
+        ipv4: known.ipv4.is_some(),
+        ipv6: known.ipv6.is_some(),
+        ..choose
+    };
+    local_addresses(network, choose, pdi)
+        .is_some_and(|(_, own)| (own.ipv4, own.ipv6) == (known.ipv4, known.ipv6))
 }
 
 /// The instances that could answer, the best first.

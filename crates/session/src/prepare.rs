@@ -3,7 +3,9 @@
 use flow::{Bucket, SessionIndex};
 use rules::compile::{Before, compile, compile_after};
 use rules::image::SessionImage;
-use rules::model::{CorrelationId, Edit, FTeid, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId};
+use rules::model::{
+    CorrelationId, Edit, FTeid, Far, FarId, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId, Verb,
+};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -83,6 +85,22 @@ fn dissociated(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<(UrrId,
     lost.map(|urr| (urr, UsageTriggers::TERMR)).collect()
 }
 
+/// Whether a FAR sends no longer into the tunnel that it has sent into, nor does another: then only an End Marker is due
+/// there (SNDEM, TS 29.244 §5.3.2).
+fn leaves_tunnel(before: &SessionRules, after: &SessionRules, far: FarId) -> bool {
+    let tunnel = |far: &Far| {
+        let header = far.forwarding?.outer_header_creation?;
+        let peer = (header.teid, header.ipv4, header.ipv6);
+        header.kind.is_gtpu().then_some(peer)
+    };
+    let Some(old) = before.far(far).and_then(tunnel) else {
+        return false;
+    };
+    let still = |one: &Far| one.id == far || one.action.verb() == Some(Verb::Forward);
+    let mut into = after.fars().iter().filter(|one| tunnel(one) == Some(old));
+    !into.any(still)
+}
+
 /// The bucket of the first UE address that `changes` brings, IPv4 before IPv6.
 fn home(changes: &Changes) -> Option<Bucket> {
     let pdrs = || changes.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_ip);
@@ -132,6 +150,9 @@ impl Sessions {
         prepared.fresh = recreated(changes);
         let bucket = self.allocate(subject, changes, prepared)?;
         let mut image = self.build(subject, bucket, changes, &mut prepared.joined)?;
+        let before = &subject.live.rules;
+        let end_markers = &mut prepared.farewell.end_markers;
+        end_markers.retain(|far| leaves_tunnel(before, &image.rules, *far));
         image.fresh_urrs = prepared.fresh.clone().into();
         self.claim(subject.index, &image, prepared)?;
         self.check_share(subject, &image, prepared)?;
@@ -189,6 +210,7 @@ impl Sessions {
             } else {
                 Shared::default()
             },
+            of_request: Vec::new(),
             created: Vec::new(),
             drawn: Vec::new(),
         };

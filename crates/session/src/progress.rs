@@ -363,6 +363,9 @@ impl Sessions {
         session.usage.close(&prepared.fresh);
         session.usage.follow_told(now, urrs, &prepared.renewed, &bounds);
         session.account.since.begin(now.into());
+        if let Some(subscriber) = prepared.subscriber {
+            session.account.subscriber = Some(subscriber);
+        }
         if let Some(cp) = prepared.cp {
             self.move_owner(index, cp);
         }

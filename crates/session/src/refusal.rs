@@ -45,6 +45,9 @@ pub enum RuleFault {
     AddressTaken,
     /// No local address suits the F-TEID that is wanted.
     NoLocalAddress,
+    /// It wants the F-TEID of another rule of the request (equal CHOOSE IDs), which is at another local address than its
+    /// own would be.
+    ChosenElsewhere,
     /// An update asks for an F-TEID of a PDR that has none.
     ChooseInUpdate,
     /// No pool has UE addresses as they are wanted.
@@ -109,6 +112,9 @@ impl fmt::Display for RuleFault {
             RuleFault::ChosenByPeer => f.write_str("has an F-TEID chosen by the control plane"),
             RuleFault::TunnelTaken => f.write_str("has the F-TEID of another session"),
             RuleFault::AddressTaken => f.write_str("has the UE address of another session"),
+            RuleFault::ChosenElsewhere => {
+                f.write_str("wants the F-TEID of another rule, at another local address than its own")
+            }
             RuleFault::NoLocalAddress => f.write_str("wants an F-TEID that no local address suits"),
             RuleFault::ChooseInUpdate => f.write_str("has no F-TEID that an update could keep"),
             RuleFault::NoPool => f.write_str("wants a UE address that no pool has the like of"),

@@ -135,7 +135,7 @@ pub(crate) struct Prepared {
     /// The terms of URRs that the request gives anew.
     pub(crate) renewed: Vec<(UrrId, Renewed)>,
     pub(crate) cp: Option<CpFSeid>,
-    /// Whom a successor is for.
+    /// Whom a successor is for, or a session from now on.
     pub(crate) subscriber: Option<Arc<Subscriber>>,
     /// What the worker does for what is replaced.
     pub(crate) farewell: Farewell,

@@ -450,6 +450,7 @@ impl Sessions {
         prepared.queried.extend(queried);
         prepared.queried_packets = queried_packets;
         prepared.cp = cp;
+        prepared.subscriber = changes.subscriber.take();
         self.start(now, index, ticket, Work::Modify(prepared), image);
         Ok(())
     }

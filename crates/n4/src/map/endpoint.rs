@@ -29,6 +29,8 @@ pub(super) fn create(
     pools: &[PoolId],
     context: Context<'_>,
 ) -> Result<(TrafficEndpoint, Wishes), Reject> {
+    sent.check_values()?;
+    ue_ip::check_framed_routes(&sent.framed_route, &sent.framed_ipv6_route)?;
     refuse(&[
         (
             sent.redundant_transmission_detection_parameters.is_some(),
@@ -47,6 +49,7 @@ pub(super) fn create(
             sent.mbs_session_identifier.is_some(),
             IeType::MBS_SESSION_IDENTIFIER,
         ),
+        (sent.area_session_id.is_some(), IeType::AREA_SESSION_ID),
     ])?;
     let id = TrafficEndpointId(sent.traffic_endpoint_id.0);
     let to = Recipient::Endpoint(id);

@@ -22,6 +22,7 @@ const UNSUPPORTED_ACTIONS: ApplyAction = ApplyAction::IPMA
     .with(ApplyAction::MBSU);
 
 pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, Reject> {
+    far.check_values()?;
     let id = FarId(far.far_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
@@ -52,6 +53,7 @@ pub(super) fn create(far: &CreateFar<'_>, context: Context<'_>) -> Result<Far, R
 }
 
 pub(super) fn update(far: &UpdateFar<'_>, context: Context<'_>) -> Result<FarUpdate, Reject> {
+    far.check_removals()?;
     let id = FarId(far.far_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
@@ -107,6 +109,7 @@ fn forwarding_parameters(
     reject: Reject,
     context: Context<'_>,
 ) -> Result<ForwardingParameters, Reject> {
+    sent.check_values()?;
     let unsupported = [
         sent.header_enrichment.is_some(),
         sent.proxying.is_some(),
@@ -116,9 +119,12 @@ fn forwarding_parameters(
     let policy = sent.forwarding_policy;
     Ok(ForwardingParameters {
         policy: policy.map(|sent| policy_of(sent, reject, context)).transpose()?,
-        destination: DestinationInterface::from_value(sent.destination_interface.0),
+        destination: destination(sent.destination_interface, &FORWARDED, reject)?,
         instance: context.instance(sent.network_instance, reject)?,
-        outer_header_creation: sent.outer_header_creation.map(outer_header_creation),
+        outer_header_creation: sent
+            .outer_header_creation
+            .map(|sent| outer_header_creation(sent, reject))
+            .transpose()?,
         transport_level_marking: sent.transport_level_marking.map(marking),
     })
 }
@@ -128,6 +134,7 @@ fn forwarding_update(
     reject: Reject,
     context: Context<'_>,
 ) -> Result<ForwardingParametersUpdate, Reject> {
+    sent.check_removals()?;
     let unsupported = [
         matches!(sent.header_enrichment, Some(WireEdit::Set(_))),
         matches!(
@@ -145,10 +152,11 @@ fn forwarding_update(
     Ok(ForwardingParametersUpdate {
         destination: sent
             .destination_interface
-            .map(|to| DestinationInterface::from_value(to.0)),
+            .map(|to| destination(to, &FORWARDED, reject))
+            .transpose()?,
         instance,
         policy,
-        outer_header_creation: edit(sent.outer_header_creation, outer_header_creation),
+        outer_header_creation: header_edit(sent.outer_header_creation, reject)?,
         transport_level_marking: edit(sent.transport_level_marking, marking),
     })
 }
@@ -158,12 +166,16 @@ fn duplicating_parameters(
     reject: Reject,
     context: Context<'_>,
 ) -> Result<ForwardingParameters, Reject> {
+    sent.check_values()?;
     let policy = sent.forwarding_policy;
     Ok(ForwardingParameters {
         policy: policy.map(|sent| policy_of(sent, reject, context)).transpose()?,
-        destination: DestinationInterface::from_value(sent.destination_interface.0),
+        destination: destination(sent.destination_interface, &DUPLICATED, reject)?,
         instance: None,
-        outer_header_creation: sent.outer_header_creation.map(outer_header_creation),
+        outer_header_creation: sent
+            .outer_header_creation
+            .map(|sent| outer_header_creation(sent, reject))
+            .transpose()?,
         transport_level_marking: sent.transport_level_marking.map(marking),
     })
 }
@@ -173,15 +185,51 @@ fn duplicating_update(
     reject: Reject,
     context: Context<'_>,
 ) -> Result<ForwardingParametersUpdate, Reject> {
+    sent.check_removals()?;
     Ok(ForwardingParametersUpdate {
         policy: policy_edit(sent.forwarding_policy, reject, context)?,
         destination: sent
             .destination_interface
-            .map(|to| DestinationInterface::from_value(to.0)),
+            .map(|to| destination(to, &DUPLICATED, reject))
+            .transpose()?,
         instance: Edit::Keep,
-        outer_header_creation: edit(sent.outer_header_creation, outer_header_creation),
+        outer_header_creation: header_edit(sent.outer_header_creation, reject)?,
         transport_level_marking: edit(sent.transport_level_marking, marking),
     })
+}
+
+/// Where packets are forwarded to. The LI function gets copies alone (TS 29.244 §5.7, §5.2.3.1), and there are no 5G VN
+/// groups here (GCOM).
+const FORWARDED: [ie::DestinationInterface; 4] = [
+    ie::DestinationInterface::ACCESS,
+    ie::DestinationInterface::CORE,
+    ie::DestinationInterface::SGI_LAN,
+    ie::DestinationInterface::CP_FUNCTION,
+];
+
+/// Where copies are sent to.
+const DUPLICATED: [ie::DestinationInterface; 5] = [
+    ie::DestinationInterface::ACCESS,
+    ie::DestinationInterface::CORE,
+    ie::DestinationInterface::SGI_LAN,
+    ie::DestinationInterface::CP_FUNCTION,
+    ie::DestinationInterface::LI_FUNCTION,
+];
+
+/// A Destination Interface (TS 29.244 §8.2.24): one that is not `known` here fails the rule, a spare value is incorrect
+/// (§7.6.8).
+fn destination(
+    sent: ie::DestinationInterface,
+    known: &[ie::DestinationInterface],
+    reject: Reject,
+) -> Result<DestinationInterface, Reject> {
+    const LAST: u8 = ie::DestinationInterface::FIVE_G_VN_INTERNAL.0;
+    let refused = reject.offends(IeType::DESTINATION_INTERFACE);
+    match sent {
+        sent if known.contains(&sent) => Ok(DestinationInterface::from_value(sent.0)),
+        ie::DestinationInterface(..=LAST) => Err(refused),
+        _ => Err(refused.because(Cause::MANDATORY_IE_INCORRECT)),
+    }
 }
 
 /// The configured policy that an identifier names; else cause 70.
@@ -217,14 +265,35 @@ fn redirect(sent: &ie::RedirectInformation<'_>, reject: Reject) -> Result<Redire
     url.ok_or_else(|| reject.offends(IeType::REDIRECT_INFORMATION))
 }
 
-fn outer_header_creation(sent: ie::OuterHeaderCreation) -> OuterHeaderCreation {
-    OuterHeaderCreation {
-        kind: OuterHeaderKind(sent.description.swap_bytes()),
+/// An outer header. At least one bit of its description is to be set (TS 29.244 §8.2.56); spare ones do not count.
+fn outer_header_creation(
+    sent: ie::OuterHeaderCreation,
+    reject: Reject,
+) -> Result<OuterHeaderCreation, Reject> {
+    const KNOWN: u16 = OuterHeaderKind::LL_SSM.0 << 1;
+    let kind = OuterHeaderKind(sent.description.swap_bytes() & (KNOWN - 1));
+    if kind.0 == 0 {
+        let incorrect = reject.because(Cause::MANDATORY_IE_INCORRECT);
+        return Err(incorrect.offends(IeType::OUTER_HEADER_CREATION));
+    }
+    Ok(OuterHeaderCreation {
+        kind,
         teid: packet::Teid(sent.teid.map_or(0, |teid| teid.0)),
         ipv4: sent.ipv4,
         ipv6: sent.ipv6,
         port: sent.port,
-    }
+    })
+}
+
+fn header_edit(
+    sent: Option<WireEdit<ie::OuterHeaderCreation>>,
+    reject: Reject,
+) -> Result<Edit<OuterHeaderCreation>, Reject> {
+    Ok(match sent {
+        None => Edit::Keep,
+        Some(WireEdit::Remove) => Edit::Clear,
+        Some(WireEdit::Set(header)) => Edit::Set(outer_header_creation(header, reject)?),
+    })
 }
 
 fn marking(sent: ie::TransportLevelMarking) -> TosTrafficClass {
@@ -233,6 +302,7 @@ fn marking(sent: ie::TransportLevelMarking) -> TosTrafficClass {
 }
 
 pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
+    qer.check_values()?;
     unsupported::create_qer(qer)?;
     Ok(Qer {
         id: QerId(qer.qer_id.0),
@@ -254,6 +324,7 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
 }
 
 pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
+    qer.check_removals()?;
     unsupported::update_qer(qer)?;
     let gates = qer
         .gate_status
@@ -303,6 +374,7 @@ fn rates(ul: u64, dl: u64) -> BitRates {
 }
 
 pub(super) fn create_bar(bar: &CreateBar<'_>) -> Result<Bar, Reject> {
+    bar.check_values()?;
     unsupported::create_bar(bar)?;
     Ok(Bar {
         id: BarId(bar.bar_id.0),

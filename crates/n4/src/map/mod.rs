@@ -17,7 +17,7 @@ mod usage;
 
 pub(crate) use allocated::Allocations;
 pub(crate) use packets::status_ie;
-pub(crate) use request::{establishment, modification};
+pub(crate) use request::{change_slice, establishment, modification};
 
 use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
 use pfcp::{Interfaces, Restrict};

@@ -11,7 +11,7 @@ use rules::model::{FarId, QerId, UrrId};
 use session::{Choose, ChooseUeIp, Recipient};
 
 use super::ue_ip::{self, UeIps};
-use super::{Context, refuse_if};
+use super::{Context, edit, refuse_if};
 use crate::cause::Reject;
 
 /// What the user plane is to choose for one rule.
@@ -31,6 +31,9 @@ struct Detected {
 
 /// A PDR, and what is to be chosen for it.
 pub(super) fn create(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(Pdr, Wishes), Reject> {
+    pdr.check_values()?;
+    pdr.pdi.check_values()?;
+    ue_ip::check_framed_routes(&pdr.pdi.framed_route, &pdr.pdi.framed_ipv6_route)?;
     let id = PdrId(pdr.pdr_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
@@ -89,6 +92,7 @@ fn check_precedence(pdr: &CreatePdr<'_>, context: Context<'_>) -> Result<(), Rej
 
 /// An update of a PDR, and what is to be chosen for it.
 pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUpdate, Wishes), Reject> {
+    pdr.check_removals()?;
     let id = PdrId(pdr.pdr_id.0);
     let reject = Reject::rule(id);
     let unsupported = [
@@ -117,7 +121,7 @@ pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUp
         outer_header_removal,
         precedence: pdr.precedence.map(|precedence| Precedence(precedence.0)),
         pdi,
-        far: pdr.far_id.and_then(WireEdit::value).map(|far| FarId(far.0)),
+        far: edit(pdr.far_id, |far| FarId(far.0)),
         qers: list(&pdr.qer_id, pdr.qer_id.iter().map(|qer| QerId(qer.0))),
         urrs: list(&pdr.urr_id, pdr.urr_id.iter().map(|urr| UrrId(urr.0))),
         deactivate: context.rulebases(off.iter().map(|name| name.0), off.removes_all(), reject)?,
@@ -141,13 +145,21 @@ fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pd
     PdiUpdate {
         source_interface: Some(detected.source_interface),
         endpoint: detected.endpoint,
-        f_teid: Edit::from(detected.f_teid),
-        instance: Edit::from(detected.instance),
+        f_teid: given(IeType::F_TEID, detected.f_teid, sent),
+        instance: given(IeType::NETWORK_INSTANCE, detected.instance, sent),
         ue_ip: list(&sent.ue_ip_address, detected.ue_ip.into_iter()),
         framed_routes,
         sdf_filters: list(&sent.sdf_filter, detected.sdf_filters.into_iter()),
-        application: Edit::from(detected.application),
+        application: given(IeType::APPLICATION_ID, detected.application, sent),
         qfis: list(&sent.qfi, detected.qfis.into_iter()),
+    }
+}
+
+/// A part of a PDI in an update: one that came with a null length goes (TS 29.244 §5.6.3).
+fn given<T>(ie_type: IeType, detected: Option<T>, sent: &group::Pdi<'_>) -> Edit<T> {
+    match detected {
+        None if sent.removes(ie_type) => Edit::Clear,
+        detected => Edit::from(detected),
     }
 }
 
@@ -189,7 +201,7 @@ fn detection(
         sdf_filters: sdf_filters(&pdi.sdf_filter, context)?,
         application: context.application(pdi.application_id, reject)?,
         qfis: pdi.qfi.iter().filter_map(|qfi| packet::Qfi::new(qfi.0)).collect(),
-        ..Pdi::new(SourceInterface::from_value(pdi.source_interface.0))
+        ..Pdi::new(source(pdi.source_interface, reject)?)
     };
     Ok(Detected {
         pdi: detected,
@@ -217,6 +229,16 @@ fn endpoint(pdi: &group::Pdi<'_>, reject: Reject) -> Result<Option<TrafficEndpoi
     Ok(Some(TrafficEndpointId(first.0)))
 }
 
+/// A Source Interface (TS 29.244 §8.2.2): there are no 5G VN groups here (GCOM), and a spare value is incorrect (§7.6.8).
+fn source(sent: ie::SourceInterface, reject: Reject) -> Result<SourceInterface, Reject> {
+    let refused = reject.offends(IeType::SOURCE_INTERFACE);
+    match SourceInterface::from_value(sent.0) {
+        SourceInterface::Other(_) if sent == ie::SourceInterface::FIVE_G_VN_INTERNAL => Err(refused),
+        SourceInterface::Other(_) => Err(refused.because(Cause::MANDATORY_IE_INCORRECT)),
+        known => Ok(known),
+    }
+}
+
 fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject> {
     let unsupported = [
         pdi.local_ingress_tunnel.is_some(),
@@ -226,12 +248,13 @@ fn refuse_unsupported(pdi: &group::Pdi<'_>, reject: Reject) -> Result<(), Reject
         !pdi.ip_multicast_addressing_info.is_empty(),
         !pdi.dns_query_filter.is_empty(),
         pdi.mbs_session_identifier.is_some(),
+        pdi.area_session_id.is_some(),
     ];
     refuse_if(&unsupported, reject)
 }
 
-/// A filter without anything in it says nothing and is passed over. One that cannot be read must not be: the rule
-/// would match more than it was meant to.
+/// A filter without anything in it says nothing and is passed over. One that cannot be read must not be, nor one with a
+/// Flow Description that is empty (FD, TS 29.244 §8.2.5): the rule would match more than it was meant to.
 pub(super) fn sdf_filters(
     sent: &Repeated<'_, ie::SdfFilter<'_>>,
     context: Context<'_>,
@@ -248,8 +271,8 @@ pub(super) fn sdf_filters(
 
 fn sdf_filter(sent: &ie::SdfFilter<'_>, context: Context<'_>) -> Result<SdfFilter, Reject> {
     let bad = Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::SDF_FILTER);
-    let described = sent.flow_description.filter(|text| !text.0.is_empty());
-    let flow_description = described
+    let flow_description = sent
+        .flow_description
         .map(|text| context.descriptions.read(text.0))
         .transpose()
         .map_err(|_| bad)?;

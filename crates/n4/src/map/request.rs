@@ -7,8 +7,8 @@ use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated, Restrict};
 use rules::image::{Farewell, PacketsLeft};
 use rules::model::{BarId, FarId, FarUpdate, PdrId, Qer, QerId, TrafficEndpointId, UrrId};
-use rules::network::{Roles, SNssai};
-use session::{Changes, Charging, Query};
+use rules::network::{InstanceId, Network, Roles, SNssai};
+use session::{Changes, Charging, Query, SessionView, Subscriber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -42,6 +42,8 @@ pub(crate) fn establishment(
         ),
         (request.pdn_type.is_some_and(is_not_ip), IeType::PDN_TYPE),
     ];
+    request.check_values()?;
+    check_pdn_type(request.pdn_type)?;
     refuse(&unsupported)?;
     unsupported::establishment(request)?;
     let asks = |flag| request.pfcpsereq_flags.is_some_and(|flags| flags.contains(flag));
@@ -74,31 +76,63 @@ pub(crate) fn establishment(
     Ok(changes)
 }
 
-/// The policers of the slice and the data network that the session is in. Without an APN/DNN (TS 29.244 §8.2.117) the
-/// data network goes by the network instance that the rules name towards it, and if they name none, by the first.
+/// The policers of the slice and the data network that a new session is in.
 fn policers(request: &SessionEstablishmentRequest<'_>, changes: &Changes, context: Context<'_>) -> SharedId {
-    let slice = request.s_nssai.map(|sent| SNssai {
-        sst: sent.sst,
-        sd: sent.sd,
-    });
-    let network = context.network;
     let of_pdrs = changes.create_pdrs.iter().map(|pdr| pdr.pdi.instance);
     let of_fars = changes
         .create_fars
         .iter()
         .map(|far| far.forwarding.as_ref()?.instance);
-    let named = of_pdrs
-        .chain(of_fars)
-        .flatten()
-        .filter_map(|id| network.instance(id));
+    let named = of_pdrs.chain(of_fars).flatten();
+    let dnn = request.apn_dnn.map(|sent| sent.0);
+    policers_of(request.s_nssai, dnn, named, context.network)
+}
+
+/// The policers of a slice and a data network. Without an APN/DNN (TS 29.244 §8.2.117) the data network goes by the
+/// network instance towards it of those that the rules have `named`, and if they name none, by the first.
+fn policers_of(
+    slice: Option<pfcp::ie::SNssai>,
+    dnn: Option<&[u8]>,
+    named: impl Iterator<Item = InstanceId>,
+    network: &Network,
+) -> SharedId {
+    let slice = slice.map(|sent| SNssai {
+        sst: sent.sst,
+        sd: sent.sd,
+    });
     let instance = named
+        .filter_map(|id| network.instance(id))
         .filter(|instance| instance.roles.intersects(Roles::N6))
         .chain(network.first_with(Roles::N6))
         .next();
-    let dnn = request.apn_dnn.map(|sent| sent.0);
     let of_instance = instance.map(|instance| instance.name.as_bytes());
     network.policers().of(slice, dnn.or(of_instance))
 }
+
+/// Another slice of a session (TS 29.244 Table 7.5.4.1-1, NOTE 5): whose policers it passes, and what its records say.
+pub(crate) fn change_slice(
+    changes: &mut Changes,
+    slice: pfcp::ie::SNssai,
+    session: &SessionView<'_>,
+    network: &Network,
+) {
+    let rules = session.rules();
+    let of_pdrs = rules.pdrs().iter().map(|pdr| pdr.pdi.instance);
+    let of_fars = rules.fars().iter().map(|far| far.forwarding.as_ref()?.instance);
+    let named = of_pdrs.chain(of_fars).flatten();
+    let known = session.subscriber();
+    let dnn = known.and_then(|known| known.dnn.as_deref()).map(str::as_bytes);
+    changes.policers = Some(policers_of(Some(slice), dnn, named, network));
+    let subscriber = Subscriber {
+        s_nssai: Some(subscriber::slice(slice)),
+        ..known.cloned().unwrap_or_default()
+    };
+    changes.subscriber = Some(Arc::new(subscriber));
+}
+
+/// What a modification takes from a session by a null length (TS 29.244 §5.6.3, §8.2.43), beside what its type may be
+/// empty for.
+const REMOVABLE: [IeType; 2] = [IeType::FQ_CSID, IeType::USER_PLANE_INACTIVITY_TIMER];
 
 /// The changes of a session.
 pub(crate) fn modification(
@@ -125,6 +159,7 @@ pub(crate) fn modification(
             IeType::TSC_MANAGEMENT_INFORMATION_SESSION_MODIFICATION,
         ),
     ];
+    request.check_values_but(&REMOVABLE)?;
     refuse(&unsupported)?;
     unsupported::modification(request)?;
     let mut changes = removals(request);
@@ -132,7 +167,10 @@ pub(crate) fn modification(
     changes.query = query(request);
     let queried = request.query_packet_rate_status.iter();
     changes.query_packets = queried.map(|query| QerId(query.qer_id.0)).collect();
-    changes.inactivity_timer = request.user_plane_inactivity_timer.map(|timer| timer.0);
+    let stops = request.removes(IeType::USER_PLANE_INACTIVITY_TIMER).then_some(0);
+    changes.inactivity_timer = request
+        .user_plane_inactivity_timer
+        .map_or(stops, |timer| Some(timer.0));
     create_and_update(&mut changes, request, context)?;
     changes.create_fars = collect(&request.create_far, context, |far| far::create(far, context))?;
     create_endpoints(
@@ -353,6 +391,14 @@ fn charging(request: &SessionModificationRequest<'_>) -> Result<Option<Charging>
         (true, false) => Ok(Some(Charging::Paused)),
         (false, true) => Ok(Some(Charging::Resumed)),
         (false, false) => Ok(None),
+    }
+}
+
+/// The values 0, 6 and 7 "shall not be sent" (TS 29.244 Table 8.2.79-1).
+fn check_pdn_type(sent: Option<PdnType>) -> Result<(), Reject> {
+    match sent {
+        None | Some(PdnType(1..=5)) => Ok(()),
+        Some(_) => Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::PDN_TYPE)),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn of(request: &SessionEstablishmentRequest<'_>) -> Option<Subscriber
     (subscriber != Subscriber::default()).then_some(subscriber)
 }
 
-fn slice(sent: SNssai) -> (u8, Option<[u8; 3]>) {
+pub(super) fn slice(sent: SNssai) -> (u8, Option<[u8; 3]>) {
     (sent.sst, Some(sent.sd).filter(|sd| *sd != NO_SD))
 }
 

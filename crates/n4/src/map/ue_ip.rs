@@ -28,6 +28,7 @@ pub(super) fn ue_ips(
 ) -> Result<UeIps, Reject> {
     let mut all = UeIps::default();
     for ue in sent {
+        check(&ue)?;
         let length = length(&ue)?;
         if ue.choose_v4 || ue.choose_v6 {
             check_has_pools(to, context)?;
@@ -40,7 +41,7 @@ pub(super) fn ue_ips(
                 pools: pools.to_vec(),
             });
         }
-        if ue.ipv4.is_some() || ue.ipv6.is_some() || !(ue.choose_v4 || ue.choose_v6) {
+        if ue.ipv4.is_some() || ue.ipv6.is_some() {
             all.given.push(UeIpAddress {
                 ipv4: ue.ipv4,
                 ipv6: ue.ipv6.map(|address| (address, length.unwrap_or(64))),
@@ -51,17 +52,28 @@ pub(super) fn ue_ips(
     Ok(all)
 }
 
-/// The bits of the IPv6 prefix; `None`: as configured.
+const INCORRECT: Reject = Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::UE_IP_ADDRESS);
+
+/// That an address is given or to be chosen, and of one family not both (V4 and CHV4, V6 and CHV6). One without any
+/// would let all addresses through.
+fn check(ue: &ie::UeIpAddress) -> Result<(), Reject> {
+    let v4 = (ue.ipv4.is_some(), ue.choose_v4);
+    let v6 = (ue.ipv6.is_some(), ue.choose_v6);
+    match (v4, v6) {
+        ((true, true), _) | (_, (true, true)) => Err(INCORRECT),
+        ((false, false), (false, false)) => Err(INCORRECT),
+        _ => Ok(()),
+    }
+}
+
+/// The bits of the IPv6 prefix; `None`: as configured. A length counts only where there are no bits for delegation.
 fn length(ue: &ie::UeIpAddress) -> Result<Option<u8>, Reject> {
-    let delegated = ue.ipv6_prefix_delegation_bits.map(|bits| match bits {
-        0 => 0,
-        bits => 64u8.saturating_sub(bits),
-    });
-    match ue.ipv6_prefix_length.or(delegated) {
-        None => Ok(Some(64)),
-        Some(0) => Ok(None),
-        Some(length) if length <= 128 => Ok(Some(length)),
-        Some(_) => Err(Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::UE_IP_ADDRESS)),
+    match (ue.ipv6_prefix_delegation_bits, ue.ipv6_prefix_length) {
+        (None, None) => Ok(Some(64)),
+        (Some(0), _) | (None, Some(0)) => Ok(None),
+        (Some(bits @ 1..=63), _) => Ok(Some(64 - bits)),
+        (None, Some(length @ 1..=128)) => Ok(Some(length)),
+        (Some(_), _) | (None, Some(_)) => Err(INCORRECT),
     }
 }
 
@@ -91,6 +103,19 @@ pub(super) fn pools(
     let pools = sent.iter().take(2).map(known);
     let unknown = reject.offends(IeType::UE_IP_ADDRESS_POOL_IDENTITY);
     pools.collect::<Option<_>>().ok_or(unknown)
+}
+
+/// That what is new has no Framed-Route of no octets.
+pub(super) fn check_framed_routes(
+    ipv4: &Repeated<'_, ie::FramedRoute<'_>>,
+    ipv6: &Repeated<'_, ie::FramedIpv6Route<'_>>,
+) -> Result<(), Reject> {
+    let refused = |offending| Err(Reject::ie(Cause::INVALID_LENGTH, offending));
+    match (ipv4.removes_all(), ipv6.removes_all()) {
+        (true, _) => refused(IeType::FRAMED_ROUTE),
+        (_, true) => refused(IeType::FRAMED_IPV6_ROUTE),
+        _ => Ok(()),
+    }
 }
 
 /// Framed-Routes of both families; a list that did not come stays.

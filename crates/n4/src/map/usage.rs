@@ -19,6 +19,10 @@ use super::{Context, edit, unsupported};
 use crate::cause::Reject;
 
 pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, Reject> {
+    urr.check_values()?;
+    for time in &urr.additional_monitoring_time {
+        time.check_values()?;
+    }
     unsupported::create_urr(urr)?;
     let (reject, now) = (Reject::rule(UrrId(urr.urr_id.0)), context.now);
     let (applications, filters) = (
@@ -53,6 +57,10 @@ pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, R
 }
 
 pub(super) fn update(urr: &UpdateUrr<'_>, context: Context<'_>) -> Result<UrrUpdate, Reject> {
+    urr.check_removals()?;
+    for time in &urr.additional_monitoring_time {
+        time.check_values()?;
+    }
     unsupported::update_urr(urr)?;
     let (reject, now) = (Reject::rule(UrrId(urr.urr_id.0)), context.now);
     let (applications, filters) = (

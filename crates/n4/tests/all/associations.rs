@@ -25,8 +25,6 @@ const FEATURES: UpFunctionFeatures = UpFunctionFeatures::FTUP
     .union(UpFunctionFeatures::DLBD)
     .union(UpFunctionFeatures::UDBC)
     .union(UpFunctionFeatures::DDDS)
-    .union(UpFunctionFeatures::SSET)
-    .union(UpFunctionFeatures::MPAS)
     .union(UpFunctionFeatures::RESPS)
     .union(UpFunctionFeatures::BUNDL)
     .union(UpFunctionFeatures::EPFAR)
@@ -114,6 +112,51 @@ fn association_update_and_release() {
     world.assert_clean();
     let reply = world.ask(9, None, &[node_v4(SMF_ADDRESS)]);
     assert_eq!(reply.cause(), Some(Cause::NO_ESTABLISHED_PFCP_ASSOCIATION));
+}
+
+/// TS 29.244 Table 7.4.4.3-1: Alternative SMF IP Addresses and the SMF Set ID take the place of those before; what the
+/// request does not have stays.
+#[test]
+fn an_update_names_other_addresses_and_another_set_of_the_peer() {
+    let alternative = |address: Ipv4Addr| ie(178, [&[2], &address.octets()[..]].concat());
+    let set_id = |name: &str| ie(180, [&[0], &labels(name)[..]].concat());
+    let (first, second) = (Ipv4Addr::new(10, 100, 0, 7), Ipv4Addr::new(10, 100, 0, 8));
+    let mut world = World::new();
+    let setup = [
+        node_v4(SMF_ADDRESS),
+        recovery(100),
+        alternative(first),
+        set_id("set.a"),
+    ];
+    world.ask(5, None, &setup).assert_accepted();
+    let known = |world: &World| {
+        let association = world.n4.associations().next().unwrap();
+        (association.others.clone(), association.set.clone())
+    };
+    let before = (vec![SMF_ADDRESS.into(), first.into()], Some(labels("set.a")));
+    assert_eq!(known(&world), before);
+    let update = |world: &mut World, more: &[Octets]| {
+        let ies = [&[node_v4(SMF_ADDRESS)], more].concat();
+        world.ask(7, None, &ies).assert_accepted();
+    };
+    update(&mut world, &[cp_features(1)]);
+    assert_eq!(known(&world), before);
+    update(&mut world, &[alternative(second)]);
+    assert_eq!(
+        known(&world),
+        (vec![SMF_ADDRESS.into(), second.into()], Some(labels("set.a")))
+    );
+    update(&mut world, &[set_id("set.b")]);
+    assert_eq!(
+        known(&world),
+        (vec![SMF_ADDRESS.into(), second.into()], Some(labels("set.b")))
+    );
+    // It is heard from there, too.
+    let seid = world.establish(1, UE);
+    let sequence = world.next_sequence();
+    let from = std::net::SocketAddr::new(second.into(), 8805);
+    let replies = world.send(from, &message(54, Some(seid), sequence, &[]));
+    replies[0].assert_accepted();
 }
 
 /// The release of an association with a session, before any worker has heard of it.

@@ -31,3 +31,4 @@ mod smfs;
 mod support;
 mod transfer;
 mod urrs;
+mod values;

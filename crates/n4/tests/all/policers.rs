@@ -71,3 +71,36 @@ fn a_session_passes_the_policers_of_its_slice_and_data_network() {
         }
     }
 }
+
+/// A session may get into another slice (TS 29.244 Table 7.5.4.1-1, NOTE 5).
+#[test]
+fn a_session_passes_the_policers_of_the_slice_that_it_gets_into() {
+    let slice = |sd: u8| ie(257, [1, 0, 0, sd]);
+    for (more, outside, inside) in [
+        (vec![], vec!["own"], vec!["own", "slice"]),
+        (
+            vec![ie(159, b"\x03ims\x07example")],
+            vec!["ims"],
+            vec!["ims", "slice"],
+        ),
+        (vec![ie(159, b"other"), slice(11)], vec![], vec!["slice"]),
+    ] {
+        let (mut world, network) = policed();
+        let mut ies = plain_session(1, Ipv4Addr::new(10, 45, 0, 9));
+        ies.extend(more);
+        let seid = world.ask(50, Some(0), &ies).up_seid();
+        assert_eq!(names(&world, &network), outside);
+        for (sd, want) in [(10, &inside), (11, &outside), (10, &inside)] {
+            world.ask(52, Some(seid), &[slice(sd)]).assert_accepted();
+            assert_eq!(&names(&world, &network), want);
+            let told = world.only_session().subscriber().and_then(|one| one.s_nssai);
+            assert_eq!(told, Some((1, Some([0, 0, sd]))), "for its records");
+        }
+        // A request that is refused changes nothing.
+        let refused = world.ask(52, Some(seid), &[slice(11), group(16, &[far_id(77)])]);
+        assert!(!refused.cause().expect("a cause").is_accepted());
+        assert_eq!(names(&world, &network), inside);
+        let told = world.only_session().subscriber().and_then(|one| one.s_nssai);
+        assert_eq!(told, Some((1, Some([0, 0, 10]))));
+    }
+}

@@ -269,6 +269,22 @@ fn when_we_end_another_peer_is_asked_to_release_and_deletes_its_sessions_itself(
     world.released();
 }
 
+/// TS 29.244 Table 7.4.4.4-1: CP Function Features in a response of the control plane's.
+#[test]
+fn the_answer_to_our_update_tells_what_the_peer_can_do() {
+    let mut world = World::with_sessions(World::config(2), 0, 1, 1);
+    let sent = world.end();
+    let sequence = sent[0].header().sequence.get();
+    let ies = [
+        node_v4(SMF_ADDRESS),
+        ie(19, [OK.value()]),
+        cp_features(EPFAR | 0x01),
+    ];
+    world.send(smf(), &message(8, None, sequence, &ies));
+    let features = world.n4.associations().next().unwrap().features;
+    assert_eq!(features.bits(), u64::from(EPFAR | 0x01));
+}
+
 #[test]
 fn a_peer_that_refuses_or_is_silent_or_slow_does_not_keep_us() {
     for features in [0, EPFAR] {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use n4::{Peers, SessionEvent};
 use pfcp::ie::{Cause, FSeid, UpFunctionFeatures};
 use pfcp::message::{Message, SessionReportRequest};
+use rules::model::OuterHeaderCreation;
 use rules::prefix::IpPrefix;
 
 use support::wire::*;
@@ -337,21 +338,132 @@ fn a_modification_gives_a_session_other_sets() {
     assert_eq!(session.sets().group.as_deref(), Some(&b"blue"[..]));
 }
 
+/// TS 29.244 §8.2.43: an FQ-CSID without a CSID removes that of its kind of node, one with a null length all of them;
+/// §5.6.3 for the Group Id.
 #[test]
-fn sets_are_among_our_features() {
-    let mut world = World::new();
-    let reply = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(1)]);
-    let Message::AssociationSetupResponse(response) = reply.message() else {
-        panic!()
+fn a_modification_takes_a_session_out_of_its_sets() {
+    let of_kind = |kind: u8, csids: &[u8]| {
+        let count = csids.len() as u8 / 2;
+        let node = if count == 0 { [0; 4] } else { SMF_ADDRESS.octets() };
+        ie(65, [&[count], &node[..], csids, &[kind]].concat())
     };
-    let features = response.up_function_features.unwrap();
-    for feature in [
-        UpFunctionFeatures::SSET,
-        UpFunctionFeatures::MPAS,
-        UpFunctionFeatures::RESPS,
-    ] {
-        assert!(features.contains(feature), "{features:?}");
+    let mut world = World::associated();
+    let sets = [
+        of_kind(0, &[0, 1]),
+        of_kind(2, &[0, 2]),
+        of_kind(1, &[0, 3]),
+        group_id("blue"),
+    ];
+    let seid = set_session(&mut world, 7, &sets);
+    let known = |world: &World| {
+        let session = world.only_session();
+        let ids: Vec<_> = session.sets().ids.iter().map(|id| (id.kind, id.number)).collect();
+        (ids, session.sets().group.clone())
+    };
+    let blue = Some(Box::from(&b"blue"[..]));
+    let all = vec![(Some(0), 1), (Some(2), 2), (Some(1), 3)];
+    assert_eq!(known(&world), (all, blue.clone()));
+    world.ask(52, Some(seid), &[of_kind(2, &[])]).assert_accepted();
+    assert_eq!(known(&world), (vec![(Some(0), 1), (Some(1), 3)], blue.clone()));
+    world.ask(52, Some(seid), &[ie(65, [])]).assert_accepted();
+    assert_eq!(known(&world), (vec![], blue));
+    world.ask(52, Some(seid), &[ie(291, [])]).assert_accepted();
+    assert_eq!(known(&world), (vec![], None));
+    // Nothing of that kind is named any more: a deletion of the set meets no session.
+    world
+        .ask(14, None, &[node_v4(SMF_ADDRESS), of_kind(0, &[0, 1])])
+        .assert_accepted();
+    assert_eq!(world.sessions(), 1);
+}
+
+/// A UP function with SSET or MPAS gives UE addresses (TS 29.244 §5.22.2 item 8, §5.22.3 item 9).
+#[test]
+fn sets_are_among_our_features_where_there_are_pools() {
+    let pool = session::Pool {
+        name: "pool".into(),
+        instance: flow::InstanceId(1),
+        ranges: Vec::new(),
+    };
+    for pools in [Vec::new(), vec![pool]] {
+        let has_pools = !pools.is_empty();
+        let mut config = World::config(2);
+        config.sessions.pools = pools;
+        let mut world = World::with(config);
+        let reply = world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(1)]);
+        let Message::AssociationSetupResponse(response) = reply.message() else {
+            panic!()
+        };
+        let features = response.up_function_features.unwrap();
+        for feature in [
+            UpFunctionFeatures::UEIP,
+            UpFunctionFeatures::SSET,
+            UpFunctionFeatures::MPAS,
+        ] {
+            assert_eq!(features.contains(feature), has_pools, "{features:?}");
+        }
+        assert!(features.contains(UpFunctionFeatures::RESPS));
     }
+}
+
+/// Who takes a report over may say where packets for it go (N4-u F-TEID, TS 29.244 §7.5.9.1).
+#[test]
+fn the_answer_to_a_report_leads_packets_for_the_control_plane_into_another_tunnel() {
+    let n4u = |teid: u32, address: Ipv4Addr| OuterHeaderCreation::gtpu_ipv4(packet::Teid(teid), address);
+    let (first, second) = (Ipv4Addr::new(203, 0, 114, 20), Ipv4Addr::new(203, 0, 114, 21));
+    let mut world = with_one_each();
+    let up_to_cp = create_pdr(&[
+        pdr_id(3),
+        precedence(9),
+        pdi(&[source_if(ACCESS), choose(V4, None)]),
+        far_id(3),
+    ]);
+    let to_cp = |id: u32, action: u8| {
+        let parameters = [destination_if(CP), outer_header_creation(0x400 + id, first)];
+        create_far(&[far_id(id), apply_action(&[action]), forwarding(&parameters)])
+    };
+    let more = [up_to_cp, to_cp(3, FORW), to_cp(4, BUFF)];
+    let seid = set_session(&mut world, 7, &more);
+    let headers = |world: &World| -> Vec<_> {
+        let session = world.only_session();
+        let fars = session.rules().fars().iter();
+        let mut all: Vec<_> = fars
+            .map(|far| (far.id.0, far.forwarding.and_then(|to| to.outer_header_creation)))
+            .collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all
+    };
+    let before = headers(&world);
+    assert_eq!(
+        before[2..],
+        [(3, Some(n4u(0x403, first))), (4, Some(n4u(0x404, first)))]
+    );
+    // Of a refusal nothing is taken, nor a wish for an F-TEID of ours.
+    let tunnel = f_teid(0x555, second);
+    for (cause, tunnel) in [
+        (Cause::REQUEST_REJECTED, tunnel.clone()),
+        (Cause::REQUEST_ACCEPTED, choose(V4, None)),
+    ] {
+        let sent = happens(&mut world, seid);
+        answer(&mut world, &sent, cause, &[tunnel]);
+        assert_eq!(headers(&world), before);
+        world.pass(SECOND);
+    }
+    let sent = happens(&mut world, seid);
+    let taken = [f_seid(0x99, SECOND_SMF.into()), node_v4(SECOND_SMF), tunnel];
+    answer(&mut world, &sent, Cause::REQUEST_ACCEPTED, &taken);
+    let to = Some(n4u(0x555, second));
+    let after = headers(&world);
+    assert_eq!(after[2..], [(3, to), (4, to)]);
+    assert_eq!(after[..2], before[..2], "what leads elsewhere stays");
+    assert_eq!(
+        world
+            .fleet
+            .workers
+            .iter()
+            .map(|worker| worker.farewells.len())
+            .sum::<usize>(),
+        1
+    );
 }
 
 #[test]

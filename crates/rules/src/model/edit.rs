@@ -132,8 +132,8 @@ pub struct PdrUpdate {
     pub precedence: Option<Precedence>,
     /// PDI.
     pub pdi: Option<PdiUpdate>,
-    /// FAR ID.
-    pub far: Option<FarId>,
+    /// FAR ID; a PDR whose predefined rules have FARs may do without one of its own.
+    pub far: Edit<FarId>,
     /// QER IDs, all of them.
     pub qers: Option<Vec<QerId>>,
     /// URR IDs, all of them.
@@ -152,7 +152,7 @@ impl PdrUpdate {
             outer_header_removal: Edit::Keep,
             precedence: None,
             pdi: None,
-            far: None,
+            far: Edit::Keep,
             qers: None,
             urrs: None,
             deactivate: Vec::new(),
@@ -167,7 +167,7 @@ impl PdrUpdate {
         if let Some(update) = self.pdi {
             update.apply(&mut pdr.pdi);
         }
-        Edit::from(self.far).apply(&mut pdr.far);
+        self.far.apply(&mut pdr.far);
         replace_list(&mut pdr.qers, self.qers);
         replace_list(&mut pdr.urrs, self.urrs);
     }

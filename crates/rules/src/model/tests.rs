@@ -218,7 +218,7 @@ fn all_of_a_pdr_can_be_changed() {
         outer_header_removal: Edit::Set(removal),
         precedence: Some(Precedence(7)),
         pdi: None,
-        far: Some(FarId(2)),
+        far: Edit::Set(FarId(2)),
         qers: Some(Vec::new()),
         urrs: Some(vec![UrrId(3)]),
         ..PdrUpdate::new(PdrId(1))
@@ -230,6 +230,14 @@ fn all_of_a_pdr_can_be_changed() {
         (Some(removal), Precedence(7), Some(FarId(2)))
     );
     assert_eq!((pdr.qers.len(), &pdr.urrs[..]), (0, &[UrrId(3)][..]));
+    let without = PdrUpdate {
+        outer_header_removal: Edit::Clear,
+        far: Edit::Clear,
+        ..PdrUpdate::new(PdrId(1))
+    };
+    rules.update_pdr(without).unwrap();
+    let pdr = rules.pdr(PdrId(1)).unwrap();
+    assert_eq!((pdr.outer_header_removal, pdr.far), (None, None));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::rules::{DESCRIPTIONS, any_far, any_qer, runnable_rules};
 use crate::model::{
-    EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
+    Edit, EditError, Far, FarId, Pdr, PdrId, PdrUpdate, Precedence, Qer, QerId, SdfFilter, SessionRules,
     TosTrafficClass, Urr, UrrId,
 };
 use crate::predefined::{Content, Predefined, PredefinedRule};
@@ -115,7 +115,7 @@ impl Activation {
         rules.update_pdr(PdrUpdate {
             deactivate: rulebases(&self.deactivate),
             activate: rulebases(&self.activate),
-            far: self.by_number.map(|place| FarId(number(place))),
+            far: Edit::from(self.by_number.map(|place| FarId(number(place)))),
             qers: self.by_number.map(|place| vec![QerId(number(place)), QerId(0)]),
             urrs: self.by_number.map(|place| vec![UrrId(number(place))]),
             ..PdrUpdate::new(self.pdr)

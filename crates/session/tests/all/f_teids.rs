@@ -54,7 +54,7 @@ fn choose_ids_share_within_a_message_and_across_the_session() {
         choose(UL, Some(5)),
         choose(PdrId(3), Some(5)),
         choose(PdrId(4), None),
-        choose(PdrId(5), Some(5)),
+        choose(PdrId(5), None),
     ];
     let done = world.establish(1, changes).unwrap();
     let of = |created: &[(Recipient, FTeid)], id: PdrId| {
@@ -63,11 +63,6 @@ fn choose_ids_share_within_a_message_and_across_the_session() {
     let shared = of(&done.created, UL);
     assert_eq!(of(&done.created, PdrId(3)), shared);
     assert_ne!(of(&done.created, PdrId(4)), shared);
-    assert_ne!(
-        of(&done.created, PdrId(5)),
-        shared,
-        "another side is another tunnel"
-    );
     assert_eq!(
         of(&done.created, PdrId(5)).ipv4,
         Some(Ipv4Addr::new(203, 0, 114, 10)),
@@ -79,6 +74,55 @@ fn choose_ids_share_within_a_message_and_across_the_session() {
         [(PdrId(6).into(), shared)]
     );
     world.delete(done.seid).unwrap();
+    world.assert_clean();
+}
+
+/// TS 29.244 §8.2.3: the same CHOOSE ID in a request is the same F-TEID.
+#[test]
+fn equal_choose_ids_have_one_f_teid_across_network_instances() {
+    let named = |instances: [Option<u16>; 2]| {
+        let mut changes = chosen_session(UE);
+        changes
+            .create_pdrs
+            .push(pdr(PdrId(3), SourceInterface::Access, FarId(1)));
+        for (id, instance) in [UL, PdrId(3)].into_iter().zip(instances) {
+            let mut pdrs = changes.create_pdrs.iter_mut();
+            let pdr = pdrs.find(|pdr| pdr.id == id).unwrap();
+            pdr.pdi.instance = instance.map(flow::InstanceId);
+        }
+        changes.choose = vec![choose(UL, Some(5)), choose(PdrId(3), Some(5))];
+        changes
+    };
+    // The data network, the access network, none: all of them mean the one access address.
+    for instances in [[Some(1), Some(0)], [Some(0), None], [None, Some(1)]] {
+        let mut world = World::new(1);
+        let done = world.establish(1, named(instances)).unwrap();
+        assert_eq!(done.created.len(), 2);
+        assert_eq!(done.created[0].1, done.created[1].1, "{instances:?}");
+        assert_eq!(world.sessions.count().tunnels, 1);
+        // Either name stands for it in a later message.
+        let mut later = added_pdr(choose(PdrId(6), Some(5)));
+        later.create_pdrs[0].pdi.instance = instances[1].map(flow::InstanceId);
+        let modified = world.modify(done.seid, later).unwrap();
+        assert_eq!(modified.created, [(PdrId(6).into(), done.created[0].1)]);
+        world.delete(done.seid).unwrap();
+        world.assert_clean();
+    }
+}
+
+#[test]
+fn an_f_teid_is_not_at_the_addresses_of_two_network_instances() {
+    let mut world = World::new(1);
+    let mut changes = chosen_session(UE);
+    let from_cp = pdr(PdrId(5), SourceInterface::CpFunction, FarId(2));
+    changes.create_pdrs.push(from_cp);
+    changes.choose = vec![choose(UL, Some(5)), choose(PdrId(5), Some(5))];
+    let refused = Refusal::Rule {
+        rule: PdrId(5).into(),
+        fault: RuleFault::ChosenElsewhere,
+    };
+    assert_eq!(world.establish(1, changes), Err(refused));
+    assert_eq!(world.sessions.count().tunnels, 0);
     world.assert_clean();
 }
 

@@ -28,7 +28,6 @@ pub enum Status {
     Done,
     /// With this cause.
     Refused(u8),
-    Ignored,
     Gap,
     Absent,
 }
@@ -122,7 +121,6 @@ fn ie(text: &str) -> Ie {
 fn status(text: &str) -> Status {
     match text {
         "done" => Status::Done,
-        "ignored" => Status::Ignored,
         "gap" => Status::Gap,
         "absent" => Status::Absent,
         _ => {
@@ -171,19 +169,37 @@ pub fn files(cell: &str) -> Vec<String> {
         .collect()
 }
 
-/// What looks like a test's name in a cell, and whether it is only its beginning.
-pub fn identifiers(cell: &str) -> Vec<(String, bool)> {
+/// What a name in a cell is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A function, in backticks.
+    Code,
+    /// A test, or only the beginning of its name.
+    Test { is_begun: bool },
+}
+
+/// What looks like a function's name in a cell.
+pub fn identifiers(cell: &str) -> Vec<(String, Named)> {
     let is_part = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut all = Vec::new();
-    let mut rest = cell;
-    while let Some(start) = rest.find(is_part) {
-        let end = rest[start..].find(|character| !is_part(character));
-        let end = end.map_or(rest.len(), |end| start + end);
-        let word = &rest[start..end];
-        rest = &rest[end..];
-        let is_name = word.matches('_').count() >= 2 && word.bytes().all(|byte| !byte.is_ascii_uppercase());
-        if is_name && !rest.starts_with(".rs") {
-            all.push((word.to_owned(), rest.starts_with("...")));
+    for (place, text) in cell.split('`').enumerate() {
+        let mut rest = text;
+        while let Some(start) = rest.find(is_part) {
+            let end = rest[start..].find(|character| !is_part(character));
+            let end = end.map_or(rest.len(), |end| start + end);
+            let word = &rest[start..end];
+            rest = &rest[end..];
+            let is_name =
+                word.matches('_').count() >= 2 && word.bytes().all(|byte| !byte.is_ascii_uppercase());
+            if is_name && !rest.starts_with(".rs") {
+                let is_begun = rest.starts_with("...");
+                let of = if place % 2 == 1 {
+                    Named::Code
+                } else {
+                    Named::Test { is_begun }
+                };
+                all.push((word.to_owned(), of));
+            }
         }
     }
     all

@@ -6,13 +6,14 @@ mod codec;
 mod document;
 mod refused;
 mod sources;
+mod specification;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::support::wire::*;
 use crate::support::*;
-use document::{Feature, Status};
+use document::{Feature, Named, Status};
 use rules::network::ForwardingPolicy;
 use sources::Sources;
 
@@ -38,6 +39,45 @@ fn every_ie_of_the_codec_has_a_row_and_no_other_has() {
         assert_eq!(*listed, known, "{}", table.place);
     }
     assert!(listed.is_empty(), "no such tables: {:?}", listed.keys());
+}
+
+/// The tables are compared only where the file of them is; in CI it has to be.
+#[test]
+fn the_rows_have_the_names_types_and_presence_of_the_specifications_tables() {
+    let mut listed: BTreeMap<String, specification::Rows> = BTreeMap::new();
+    for table in document::tables() {
+        for ie in table.rows.iter().flat_map(|row| &row.ies) {
+            let is_called = specification::is_called(ie.number, &ie.name);
+            assert!(
+                is_called,
+                "{}: {} is no name of {}",
+                table.place, ie.name, ie.number
+            );
+            let row = (specification::plain(&ie.name), ie.presence);
+            listed.entry(table.place.clone()).or_default().insert(row);
+        }
+    }
+    for (place, table) in specification::tables().into_iter().flatten() {
+        if table.is_empty() {
+            continue;
+        }
+        let rows = listed
+            .get(&place)
+            .unwrap_or_else(|| panic!("{place} is not there"));
+        let unlike = specification::unlike(&place, &table, rows);
+        assert!(unlike.is_empty(), "{place}: {unlike:?}");
+    }
+}
+
+/// What is accepted and not acted upon.
+#[test]
+fn what_is_missing_is_known() {
+    // Reporting Triggers, Measurement Information, Application Detection Information.
+    let known = [37, 100, 24];
+    for row in document::tables().iter().flat_map(|table| &table.rows) {
+        let is_known = known.contains(&row.ies[0].number);
+        assert!(row.status != Status::Gap || is_known, "{:?}", row.ies);
+    }
 }
 
 #[test]
@@ -229,8 +269,12 @@ fn the_tests_and_the_code_that_are_named_exist() {
             for file in document::files(cell) {
                 assert!(sources.has_file(&file), "{name}: {file}");
             }
-            for (test, is_begun) in document::identifiers(cell) {
-                assert!(sources.has_name(&test, is_begun), "{name}: {test}");
+            for (test, of) in document::identifiers(cell) {
+                let is_there = match of {
+                    Named::Code => sources.has_function(&test),
+                    Named::Test { is_begun } => sources.has_evidence(&test, is_begun),
+                };
+                assert!(is_there, "{name}: {test}");
             }
         }
     }

@@ -4,9 +4,15 @@ use std::path::{Path, PathBuf};
 
 pub struct Sources {
     /// Each file of the crates, and the functions in it.
-    files: Vec<(String, Vec<String>)>,
+    files: Vec<(String, Vec<Function>)>,
     /// Folders of golden cases.
     cases: Vec<String>,
+}
+
+pub struct Function {
+    name: String,
+    /// Whether it is run as a test, rather than called by one.
+    is_test: bool,
 }
 
 impl Sources {
@@ -21,7 +27,11 @@ impl Sources {
         walk(&crates.join("../tests/interop"), &mut found);
         let files = found.iter().map(|file| {
             let text = std::fs::read_to_string(file).unwrap();
-            (file.to_str().unwrap().to_owned(), functions(&text))
+            let functions = match file.extension() {
+                Some(kind) if kind == "py" => functions_of_python(&text),
+                _ => functions_of_rust(&text),
+            };
+            (file.to_str().unwrap().to_owned(), functions)
         });
         let cases = children(&crates.join("../tests/golden"));
         let sources = Sources {
@@ -42,15 +52,32 @@ impl Sources {
                 .split(' ')
                 .all(|word| path.split(['/', '.']).any(|part| part == word))
         };
-        let mut files = self.files.iter();
-        files.any(|(path, functions)| is_there(path) && functions.iter().any(|function| function == test))
+        let files = self.files.iter().filter(|(path, _)| is_there(path));
+        let mut functions = files.flat_map(|(_, functions)| functions);
+        functions.any(|function| function.is_test && function.name == test)
     }
 
-    /// Whether there is a test or a golden case of this name, or with this beginning, or a file.
-    pub fn has_name(&self, wanted: &str, is_begun: bool) -> bool {
-        let fits = |name: &String| name == wanted || is_begun && name.starts_with(wanted);
+    /// Whether there is a test or a golden case of this name, or with this beginning, or a file of tests.
+    pub fn has_evidence(&self, wanted: &str, is_begun: bool) -> bool {
+        let fits = |name: &str| name == wanted || is_begun && name.starts_with(wanted);
         let mut functions = self.files.iter().flat_map(|(_, functions)| functions);
-        functions.any(fits) || self.cases.iter().any(fits) || self.has_file(&format!("{wanted}.rs"))
+        functions.any(|function| function.is_test && fits(&function.name))
+            || self.cases.iter().any(|case| fits(case))
+            || self.has_file_of_tests(wanted)
+    }
+
+    /// Whether there is a function of this name.
+    pub fn has_function(&self, wanted: &str) -> bool {
+        let mut functions = self.files.iter().flat_map(|(_, functions)| functions);
+        functions.any(|function| function.name == wanted)
+    }
+
+    fn has_file_of_tests(&self, wanted: &str) -> bool {
+        let endings = [format!("/{wanted}.rs"), format!("/{wanted}.py")];
+        let mut files = self.files.iter();
+        files.any(|(path, functions)| {
+            endings.iter().any(|ending| path.ends_with(ending)) && functions.iter().any(|one| one.is_test)
+        })
     }
 
     /// Whether there is a file whose path ends with `name`.
@@ -85,13 +112,45 @@ fn name(path: &Path) -> Option<String> {
     path.is_dir().then(|| name.to_owned())
 }
 
-/// Names of functions, of Rust and of Python.
-fn functions(text: &str) -> Vec<String> {
+/// A test of Rust has the attribute, and perhaps others or comments behind it.
+fn functions_of_rust(text: &str) -> Vec<Function> {
+    let mut all = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim_start) {
+        is_test |= line.starts_with("#[test]");
+        let named = line
+            .split_once("fn ")
+            .filter(|(before, _)| !before.contains("//"));
+        if let Some(name) = named.and_then(|(_, behind)| behind.split(['(', '<']).next()) {
+            all.push(Function {
+                name: name.into(),
+                is_test: std::mem::take(&mut is_test),
+            });
+        }
+    }
+    all
+}
+
+/// A test of Python has its name.
+fn functions_of_python(text: &str) -> Vec<Function> {
     let lines = text.lines().map(str::trim_start);
-    let behind = lines.filter_map(|line| line.split_once("fn ").or_else(|| line.split_once("def ")));
-    behind
-        .filter(|(before, _)| !before.contains("//"))
-        .filter_map(|(_, behind)| behind.split(['(', '<']).next())
-        .map(str::to_owned)
+    let named = lines.filter_map(|line| line.strip_prefix("def ")?.split('(').next());
+    named
+        .map(|name| Function {
+            name: name.into(),
+            is_test: name.starts_with("test_"),
+        })
         .collect()
+}
+
+#[test]
+fn a_helper_is_no_test() {
+    let rust = "fn helper() {}\n#[test]\n#[ignore = \"slow\"]\nfn a_test() { helper() }\nfn other<T>() {}";
+    let found = functions_of_rust(rust);
+    let tests: Vec<_> = found.iter().map(|one| (&one.name[..], one.is_test)).collect();
+    assert_eq!(tests, [("helper", false), ("a_test", true), ("other", false)]);
+    let python = "def helper():\n    pass\nclass A:\n    def test_it(self):\n        helper()";
+    let found = functions_of_python(python);
+    let tests: Vec<_> = found.iter().map(|one| (&one.name[..], one.is_test)).collect();
+    assert_eq!(tests, [("helper", false), ("test_it", true)]);
 }

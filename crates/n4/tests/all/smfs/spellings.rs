@@ -143,15 +143,15 @@ fn spellings_that_must_all_be_accepted() {
 fn end_marker_flags_are_understood_in_both_places() {
     let mut world = World::associated();
     let seid = world.establish(1, UE);
-    let moved = |flags: &[Octets]| {
-        let parameters = [&[outer_header_creation(0x300, GNB)], flags].concat();
+    let moved = |teid: u32, flags: &[Octets]| {
+        let parameters = [&[outer_header_creation(teid, GNB)], flags].concat();
         update_far(&[far_id(2), update_forwarding(&parameters)])
     };
     let flags = |bits: u8| ie(49, [bits]);
     for (ies, sends) in [
-        (vec![moved(&[flags(2)])], true),
-        (vec![moved(&[]), flags(2)], true),
-        (vec![moved(&[flags(0)]), flags(0)], false),
+        (vec![moved(0x300, &[flags(2)])], true),
+        (vec![moved(0x301, &[]), flags(2)], true),
+        (vec![moved(0x302, &[flags(0)]), flags(0)], false),
     ] {
         world.ask(52, Some(seid), &ies).assert_accepted();
         let farewells = world.fleet.workers.iter().flat_map(|worker| &worker.farewells);
@@ -169,4 +169,59 @@ fn end_marker_flags_are_understood_in_both_places() {
         farewells.next().expect("a change").discards_buffered,
         "DROBU alone is a change"
     );
+}
+
+/// The flag of a whole request means the FARs whose tunnel it changes (TS 29.244 §5.3.2).
+#[test]
+fn end_markers_go_only_into_tunnels_that_are_left() {
+    let mut world = World::associated();
+    let mut ies = plain_session(1, UE);
+    // A flow of its own in the tunnel of FAR 2, and another tunnel.
+    for (id, teid) in [(3, 0x101), (4, 0x104)] {
+        let pdr = [
+            pdr_id(id),
+            precedence(u32::from(id)),
+            pdi(&[source_if(CORE), ue_ip(true, UE), qfi(id as u8)]),
+        ];
+        ies.push(create_pdr(&[&pdr[..], &[far_id(u32::from(id))]].concat()));
+        ies.push(downlink_far(u32::from(id), teid));
+    }
+    let seid = world.ask(50, Some(0), &ies).up_seid();
+    let to = |far: u32, teid: u32| {
+        update_far(&[
+            far_id(far),
+            update_forwarding(&[outer_header_creation(teid, GNB)]),
+        ])
+    };
+    let marked = update_forwarding(&[ie(30, [0xb8, 0xfc])]);
+    let removed = update_forwarding(&[ie(84, [])]);
+    for (updates, expected) in [
+        // As it was, and with another mark.
+        (vec![to(2, 0x101), update_far(&[far_id(4), marked])], vec![]),
+        // FAR 3 goes on to send into the tunnel.
+        (vec![to(2, 0x202)], vec![]),
+        (vec![to(3, 0x202)], vec![FarId(3)]),
+        (
+            vec![to(2, 0x303), to(3, 0x303), to(4, 0x104)],
+            vec![FarId(2), FarId(3)],
+        ),
+        // FAR 2 no longer forwards, but has the tunnel still.
+        (
+            vec![update_far(&[
+                far_id(2),
+                apply_action(&[BUFF]),
+                update_forwarding(&[destination_if(ACCESS)]),
+            ])],
+            vec![],
+        ),
+        (vec![update_far(&[far_id(4), removed])], vec![FarId(4)]),
+    ] {
+        let ies = [&updates[..], &[ie(49, [2])]].concat();
+        world.ask(52, Some(seid), &ies).assert_accepted();
+        let mut workers = world.fleet.workers.iter_mut();
+        let farewell = workers
+            .find_map(|worker| worker.farewells.pop())
+            .expect("a change");
+        assert_eq!(farewell.end_markers, expected);
+    }
 }

@@ -1,7 +1,7 @@
 //! PDRs that activate rulebases: against the interpreter, and what a session takes for them.
 
 use super::*;
-use crate::model::{FarId, PdrId, Precedence, Qer, QerId, Urr, UrrId};
+use crate::model::{Edit, FarId, PdrId, Precedence, Qer, QerId, Urr, UrrId};
 use crate::predefined::{Predefined, PredefinedRule};
 use crate::testing::runnable_rules_with;
 
@@ -148,7 +148,7 @@ fn without_a_far_of_the_pdr_each_rule_needs_its_own() {
 fn a_predefined_number_that_is_not_there_is_missing() {
     let mut rules = session();
     let mut update = PdrUpdate::new(PdrId(2));
-    update.far = Some(FarId(number(9)));
+    update.far = Edit::Set(FarId(number(9)));
     rules.update_pdr(update).unwrap();
     let error = compile(&Arc::new(rules), &testing::network(), &NumberedHops).unwrap_err();
     assert_eq!(error.reason, CompileFault::Missing(FarId(number(9)).into()));

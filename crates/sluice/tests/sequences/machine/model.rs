@@ -309,7 +309,7 @@ fn update_pdr(pdr: &mut Pdr, update: PdrUpdate) {
     if let Some(pdi) = update.pdi {
         update_pdi(&mut pdr.pdi, pdi);
     }
-    pdr.far = update.far.or(pdr.far);
+    set(&mut pdr.far, update.far);
     pdr.qers = update.qers.map_or(std::mem::take(&mut pdr.qers), Into::into);
     pdr.urrs = update.urrs.map_or(std::mem::take(&mut pdr.urrs), Into::into);
 }

@@ -204,7 +204,7 @@ fn update_pdr(update: &PdrUpdate) -> Octets {
             .precedence
             .map_or(Octets::new(), |precedence| wire::precedence(precedence.0)),
         update.pdi.as_ref().map_or(Octets::new(), pdi_update),
-        update.far.map_or(Octets::new(), |far| wire::far_id(far.0)),
+        edited(&update.far, 108, |far| wire::far_id(far.0)),
         list(update.urrs.as_deref(), 81, |urr| wire::urr_id(urr.0)),
         list(update.qers.as_deref(), 109, |qer| wire::qer_id(qer.0)),
     ])
