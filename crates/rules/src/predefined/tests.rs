@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::model::{Pdr, PdrId, PdrUpdate, SessionRules};
+use crate::model::{Edit, Pdr, PdrId, PdrUpdate, SessionRules};
 use crate::testing;
 use packet::Teid;
 
@@ -189,7 +189,7 @@ fn instances_used_by_number_stay_with_the_rulebase_that_uses_them() {
 fn a_predefined_far_goes_off_its_pdrs() {
     let mut rules = session();
     let mut by_number = update(&[], &[]);
-    by_number.far = Some(FAR);
+    by_number.far = Edit::Set(FAR);
     change(&mut rules, by_number);
     assert_eq!(rules.far(FAR), predefined().far(FAR));
     rules.remove_far(FAR).unwrap();

@@ -486,7 +486,7 @@ fn twist_rules(rules: &mut SessionRules, kind: u8, number: u32) -> Result<(), cr
     let mut change = PdrUpdate::new(pdr);
     let mut pdi = PdiUpdate::default();
     match kind {
-        0 => change.far = Some(FarId(number)),
+        0 => change.far = Edit::Set(FarId(number)),
         1 => change.qers = Some(vec![QerId(number)]),
         2 => change.urrs = Some(vec![UrrId(number)]),
         3 => {
