@@ -31,6 +31,13 @@ OF_AN_IE = {MISSING, CONDITIONAL_MISSING, INCORRECT}
 NAMES_OFFENDING_IE = {4, 15, 17, 51, 53, 55}
 # §7.6.1: Cause, Node ID, Offending IE, Failed Rule ID, Load and Overload Control, Recovery Time Stamp.
 IN_REJECTIONS = {CAUSE, NODE_ID, OFFENDING_IE, 114, 51, 54, RECOVERY}
+# Table 8.1.2-1: of what stands in new rules, the IEs that have fixed octets; and the groups in these groups. A null
+# length removes something that there is (§5.6.3), and has no place there.
+FIXED = {
+    1: {56, 29, 95, 108, 81, 109}, 2: {20, 21, 93, 23, 124}, 3: {108, 44, 88}, 4: {42, 84, 30},
+    6: {81, 62, 37, 64, 31, 73, 32, 74}, 7: {109, 25, 26, 27, 124},
+}
+WITHIN = {1: 2, 3: 4}
 
 
 @dataclass
@@ -60,6 +67,25 @@ def tlvs(raw):
     return found
 
 
+def members(octets):
+    """Type and value of each IE; those behind a length that leads outside are left out."""
+    at = 0
+    while at + 4 <= len(octets):
+        kind, length = struct.unpack_from("!HH", octets, at)
+        at += 4 + length
+        if at > len(octets):
+            return
+        yield kind, octets[at - length:at]
+
+
+def has_null(group, octets):
+    """Whether a new rule has a null length where there are octets to be. Of groups in it the first counts (§7.6.10)."""
+    found = list(members(octets))
+    inner = next((value for kind, value in found if kind == WITHIN.get(group)), b"")
+    return any(kind in FIXED[group] and not value for kind, value in found) or (
+        group in WITHIN and has_null(WITHIN[group], inner))
+
+
 def expectation(raw):
     """§7.6, in its order."""
     if len(raw) < 8:
@@ -85,6 +111,9 @@ def expectation(raw):
     if present is None:
         return Expectation(kind + 1, CAUSES - {1})
     if MANDATORY[kind] - set(present):
+        return Expectation(kind + 1, CAUSES - {1})
+    new = [(group, value) for group, value in members(raw[header_length(raw):]) if group in (1, 3, 6, 7)]
+    if kind in (ESTABLISHMENT, MODIFICATION) and any(has_null(group, value) for group, value in new):
         return Expectation(kind + 1, CAUSES - {1})
     return Expectation(kind + 1, CAUSES)
 

@@ -105,7 +105,8 @@ pub struct Config {
     /// Network instances (TS 23.501 §5.6.12): N3, N6, N9 and N4-u on the ports.
     #[serde(deserialize_with = "bounded::at_least_one")]
     pub instances: Vec<InstanceConfig>,
-    /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced.
+    /// Where UEs get addresses from that an SMF does not choose itself; with any, UEIP is announced,
+    /// and so are SSET and MPAS, which call for it (TS 29.244 §5.22).
     #[serde(default)]
     pub pools: Vec<PoolConfig>,
     /// How neighbours are asked for, and how long they are believed.
