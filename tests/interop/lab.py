@@ -40,6 +40,7 @@ OAI_POOL = "10.46.0.0/16"
 CONFIGURATION = """
 node: {{id: {n4}}}
 n4: {{addresses: [{n4}], release_wait_s: 0}}
+gtpu: {{restoration_s: 0}}
 workers: {{count: {workers}}}
 ports:
   - {{name: ran, driver: {{{driver}: {{interface: n3{options}}}}}}}

@@ -28,6 +28,7 @@ mod progress;
 mod random;
 mod record;
 mod refusal;
+mod restoration;
 mod seids;
 mod session;
 mod sessions;

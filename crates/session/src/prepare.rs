@@ -6,6 +6,7 @@ use rules::image::SessionImage;
 use rules::model::{
     CorrelationId, Edit, FTeid, Far, FarId, PdrId, QerId, RuleRef, SessionRules, SourceInterface, UrrId, Verb,
 };
+use rules::prefix::IpPrefix;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -101,19 +102,19 @@ fn leaves_tunnel(before: &SessionRules, after: &SessionRules, far: FarId) -> boo
     !into.any(still)
 }
 
+/// The UE addresses that `changes` brings.
+pub(crate) fn prefixes_named(changes: &Changes) -> impl Iterator<Item = IpPrefix> + '_ {
+    let pdrs = changes.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_ip);
+    let endpoints = changes.create_endpoints.iter();
+    let endpoints = endpoints.flat_map(|endpoint| &endpoint.ue_ip);
+    pdrs.chain(endpoints).flat_map(|ue| ue.prefixes())
+}
+
 /// The bucket of the first UE address that `changes` brings, IPv4 before IPv6.
 fn home(changes: &Changes) -> Option<Bucket> {
-    let pdrs = || changes.create_pdrs.iter().flat_map(|pdr| &pdr.pdi.ue_ip);
-    let endpoints = || {
-        changes
-            .create_endpoints
-            .iter()
-            .flat_map(|endpoint| &endpoint.ue_ip)
-    };
-    let addresses = || pdrs().chain(endpoints()).flat_map(|ue| ue.prefixes());
-    addresses()
+    prefixes_named(changes)
         .find(|prefix| prefix.is_ipv4())
-        .or_else(|| addresses().next())
+        .or_else(|| prefixes_named(changes).next())
         .map(prefix_bucket)
 }
 
@@ -366,7 +367,7 @@ impl Sessions {
 }
 
 /// The F-TEIDs that a request names, with what they are for.
-fn f_teids_named(changes: &Changes) -> impl Iterator<Item = (Recipient, FTeid)> + '_ {
+pub(crate) fn f_teids_named(changes: &Changes) -> impl Iterator<Item = (Recipient, FTeid)> + '_ {
     fn set(edit: Edit<FTeid>) -> Option<FTeid> {
         match edit {
             Edit::Set(f_teid) => Some(f_teid),

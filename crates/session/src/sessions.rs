@@ -58,6 +58,9 @@ pub struct Config {
     pub move_deadline: Duration,
     /// Whether the control plane may choose F-TEIDs (TS 29.244 §5.5.1 says no; many SMFs do).
     pub accept_cp_f_teids: bool,
+    /// For how long after the start (moment 0) an establishment may name F-TEIDs that we may have given before it,
+    /// without the indication that it restores a session (TS 23.527 §4.3.2). Default 0: never.
+    pub restoration: Duration,
     /// Whether a CHOOSE ID means the same F-TEID in all messages of a session, not in one message only.
     pub choose_id_spans_session: bool,
     /// Tunnels that each worker has room for.
@@ -106,6 +109,7 @@ impl Config {
             deadline: Duration::from_secs(1),
             move_deadline: Duration::from_secs(5),
             accept_cp_f_teids: false,
+            restoration: Duration::ZERO,
             choose_id_spans_session: true,
             pools: Vec::new(),
             predefined: Arc::default(),
@@ -255,6 +259,7 @@ impl Sessions {
         cp: CpFSeid,
         mut changes: Changes,
     ) {
+        self.note_restoration(now, &mut changes);
         if let Some(lost) = self.by_owner.get(&(association, cp)).copied() {
             let changes = Box::new(changes);
             let request = WaitingRequest::Supersede { changes, cp };

@@ -240,6 +240,7 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.sessions.deadline = Duration::from_millis(config.n4.apply_deadline_ms.value());
     made.sessions.traffic_silence = Duration::from_secs(config.n4.traffic_silence_s.value());
     made.sessions.accept_cp_f_teids = config.n4.accept_cp_f_teids;
+    made.sessions.restoration = config.gtpu.restoration();
     made.sessions.pools = config.session_pools();
     made.sessions.ledger = config.records.is_some();
     made.sessions.predefined = Arc::new(config.predefined());
