@@ -511,6 +511,25 @@ mod tests {
         vec![7; octets].into()
     }
 
+    /// At 25,000 requests a second until the last of three requests, each a second after the other, is answered
+    /// (`n4.response_cache_bytes` of the configuration).
+    #[test]
+    fn answers_of_as_many_requests_as_may_come_again_are_kept() {
+        const IN_ALL: u32 = 75_000;
+        let mut answers = Answers::new(1, 38_400_000, Duration::from_secs(40));
+        let bytes = answer(512 - OVERHEAD);
+        for number in 0..IN_ALL {
+            let now = Nanos(u64::from(number) * 40_000);
+            let ticket = Ticket(u64::from(number));
+            answers.begin(key(number), 7, ticket);
+            answers.finish(now, key(number), ticket, Arc::clone(&bytes));
+        }
+        assert_eq!(answers.evicted(), 0);
+        let now = Nanos::from_secs(3);
+        let is_known = |number: &u32| matches!(answers.look_up(now, &key(*number), 7), Known::Answered(_));
+        assert_eq!((0..IN_ALL).filter(is_known).count(), IN_ALL as usize);
+    }
+
     #[test]
     fn a_request_is_new_then_in_work_then_answered_then_new_again() {
         let mut answers = Answers::new(1, 10_000, AGE);

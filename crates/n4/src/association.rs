@@ -37,6 +37,8 @@ pub struct Association {
     pub since: Nanos,
     /// Whether the last heartbeat was answered; true before the first.
     pub reachable: bool,
+    /// Whether the peer has shown that it gets what is sent to it, by the answer to a heartbeat, or need not.
+    pub verified: bool,
     /// Whether a heartbeat of ours is on its way.
     pub(crate) is_asked: bool,
     /// What the peer has been told of our load.
@@ -161,6 +163,7 @@ mod tests {
             local: "192.0.2.9:8805".parse().unwrap(),
             since: Nanos::ZERO,
             reachable: true,
+            verified: true,
             is_asked: false,
             knows: PeerKnows::default(),
         });

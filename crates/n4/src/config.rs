@@ -71,6 +71,12 @@ pub struct Config {
     pub max_associations: usize,
     /// Associations at most that were set up from one IP address; more are refused with cause 75. Default 32.
     pub max_associations_per_address: usize,
+    /// Datagrams a second of a source that has no association, where [`peers`](Self::peers) is empty; twice as many at
+    /// once; 0: no limit. Sources share allowances by a hash. Default 50.
+    pub unknown_rate: u32,
+    /// Where [`peers`](Self::peers) is empty, the part of associations, of sessions and of all that they take, in per
+    /// cent, 0 to 100, and eight at least, up to which peers are served that have not answered a heartbeat. Default 10.
+    pub unverified_percent: u8,
     /// Control plane functions that we set up associations with; all others do so themselves. Default: none.
     pub smfs: Vec<Smf>,
     /// The pause between an association set-up of ours that failed and the next; it doubles with each. Default 5 s.
@@ -90,7 +96,8 @@ pub struct Config {
     /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one party:
     /// its SMFs may be of one set, and one may set up the association of another anew. What has no place on the
     /// reference points of the longest prefix that an association was set up from is discarded, and what is mandatory
-    /// there is asked for. Default: none.
+    /// there is asked for. Datagrams from elsewhere are not read ([`Intake`](crate::Intake)). Default: none, and anybody
+    /// may speak.
     pub peers: Vec<Peers>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
@@ -132,6 +139,8 @@ impl Config {
             max_in_work: 20_000,
             max_associations: 1_000,
             max_associations_per_address: 32,
+            unknown_rate: 50,
+            unverified_percent: 10,
             smfs: Vec::new(),
             setup_retry: Duration::from_secs(5),
             setup_retry_most: Duration::from_secs(300),

@@ -56,6 +56,12 @@ pub struct Counters {
     pub doubted_recoveries: u64,
     /// Requests in the name of a peer, or about its sessions, from an address that is not known to be the peer's.
     pub impostors: u64,
+    /// Datagrams from outside the prefixes that peers are configured to speak from, not read.
+    pub outside_peers: u64,
+    /// Datagrams of sources without an association, over what such may send, not read.
+    pub unknown_over_rate: u64,
+    /// Requests of peers that had not answered a heartbeat, for more than such may have: passed over, or refused.
+    pub unverified: u64,
     /// Associations that were silent and had no sessions, and made room for new ones.
     pub evicted_associations: u64,
     /// QERs, new or with new rates, whose MBR is so high that nothing reaches it: they limit nothing in that direction.

@@ -29,6 +29,7 @@ use crate::downlink::Downlink;
 use crate::features::up_function_features;
 use crate::ledger::Ledger;
 use crate::load::Load;
+use crate::news::{News, NewsDesk};
 use crate::node_report::NodeReports;
 use crate::paths::Paths;
 use crate::pfds::Pfds;
@@ -38,6 +39,8 @@ use crate::requests::{Purpose, Requests};
 use crate::serve_pfds::Followers;
 use crate::serve_session::InWork;
 use crate::setup::Setups;
+use crate::sources::Sources;
+use crate::traffic::Traffic;
 use crate::transfer::Transfers;
 use crate::transmit::Transmit;
 
@@ -80,6 +83,9 @@ pub struct Endpoint {
     pub(crate) no_new_sessions: bool,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
+    pub(crate) traffic: Traffic,
+    pub(crate) news: NewsDesk,
+    pub(crate) sources: Sources,
     /// The request that is being served, until something keeps its answer.
     pub(crate) serving: Option<(RequestKey, u64)>,
     scratch: Box<[u8]>,
@@ -152,6 +158,9 @@ impl Endpoint {
             no_new_sessions: false,
             transmits: VecDeque::new(),
             counters: Counters::default(),
+            traffic: Traffic::default(),
+            news: NewsDesk::default(),
+            sources: Sources::new(e.rotate_left(32)),
             serving: None,
             scratch: vec![0; SCRATCH].into(),
             digests: foldhash::quality::SeedableRandomState::with_seed(
@@ -181,6 +190,7 @@ impl Endpoint {
         self.sessions.handle_timeout(now);
         let (again, failed) = self.requests.handle_timeout(now);
         self.counters.retransmissions += again.len() as u64;
+        again.iter().for_each(|sent| self.traffic.resent(&sent.bytes));
         self.transmits.extend(again);
         failed
             .iter()
@@ -262,6 +272,11 @@ impl Endpoint {
         &self.sessions
     }
 
+    /// What it was configured with, for views.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// The associations, for views, in the order of their numbers.
     pub fn associations(&self) -> impl Iterator<Item = &Association> {
         self.associations.iter()
@@ -291,6 +306,11 @@ impl Endpoint {
     /// What was counted.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What was counted of messages, by type and by cause.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Octets that kept answers take, about; and how many answers went early for want of room.
@@ -335,6 +355,7 @@ impl Endpoint {
     }
 
     fn handle_message(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
+        self.traffic.received(frame.header.message_type);
         match frame.header.message_type {
             MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
             response @ (MessageType::HEARTBEAT_RESPONSE
@@ -361,13 +382,18 @@ impl Endpoint {
         match self.answers.look_up(now, &key, digest) {
             Known::Answered(bytes) => {
                 self.counters.replayed += 1;
+                self.traffic.duplicate(frame.header.message_type);
+                self.traffic.resent(&bytes);
                 self.transmits.push_back(Transmit {
                     from: path.to,
                     to: path.from,
                     bytes,
                 });
             }
-            Known::InWork => self.counters.in_work += 1,
+            Known::InWork => {
+                self.counters.in_work += 1;
+                self.traffic.duplicate(frame.header.message_type);
+            }
             Known::New => {
                 let request = Request {
                     path,
@@ -396,17 +422,43 @@ impl Endpoint {
             self.counters.unmatched_responses += 1;
             return;
         }
-        match self.requests.answered(path.from, sequence, response.0) {
-            None => self.counters.unmatched_responses += 1,
-            Some(Purpose::Heartbeat(association)) => self.heartbeat_answered(now, association, frame),
-            Some(Purpose::NodeReport(id)) => self.node_report_answered(now, id, frame),
-            Some(Purpose::Setup(place)) => self.setup_answered(now, path, place, frame),
-            Some(Purpose::Update(of)) => self.update_answered(now, of, frame),
-            Some(Purpose::LastReport(of)) => self.last_report_over(now, of, true),
-            Some(Purpose::Report(seid)) => self.report_answered(now, seid, frame),
-            Some(Purpose::Remainder) => {}
+        let Some(purpose) = self.requests.answered(path.from, sequence, response.0) else {
+            let is_heartbeat = response == MessageType::HEARTBEAT_RESPONSE;
+            let was_asked = is_heartbeat && self.verify(now, path.from, sequence);
+            self.counters.unmatched_responses += u64::from(!was_asked);
+            return;
+        };
+        match purpose {
+            Purpose::Heartbeat(association) => self.heartbeat_answered(now, association, frame),
+            Purpose::NodeReport(id) => self.node_report_answered(now, id, frame),
+            Purpose::Setup(place) => self.setup_answered(now, path, place, frame),
+            Purpose::Update(of) => self.update_answered(now, of, frame),
+            Purpose::LastReport(of) => self.last_report_over(now, of, true),
+            Purpose::Report(seid) => self.report_answered(now, seid, frame),
+            Purpose::Remainder => {}
         }
+        self.note_answer(now, path, frame);
         self.settle(now);
+    }
+
+    /// Tells of a response that refuses what we asked.
+    fn note_answer(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
+        use pfcp::ie::{Cause, Ie};
+        let mut tlvs = pfcp::tlv::Tlvs::new(frame.body).flatten();
+        let cause = tlvs.find(|tlv| tlv.ie_type == pfcp::IeType::CAUSE);
+        let cause = cause.and_then(|tlv| Cause::decode(tlv.value).ok());
+        if let Some(cause) = cause.filter(|cause| !cause.is_accepted()) {
+            self.traffic.refused_by_peer(cause);
+            let (peer, response) = (path.from, frame.header.message_type);
+            self.news.tell(
+                now,
+                News::RefusedByPeer {
+                    peer,
+                    response,
+                    cause,
+                },
+            );
+        }
     }
 
     /// Whether a response to a report names another session than the report was about (TS 29.244 §7.2.2.4.2). A peer
@@ -447,6 +499,9 @@ impl Endpoint {
             .and_then(|length| self.scratch.get(..length))
             .map(Arc::from);
         self.counters.unencodable += u64::from(bytes.is_none());
+        if bytes.is_some() {
+            self.traffic.sent(header.message_type);
+        }
         bytes
     }
 

@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::association::Association;
 use crate::endpoint::{Endpoint, Path};
+use crate::news::{News, PeerName};
 use crate::requests::Purpose;
 
 /// Seconds that a peer's clock may be ahead of ours: a day.
@@ -72,22 +73,26 @@ impl Endpoint {
             && let Some(association) = self.associations.get_mut(id)
         {
             association.recovery = recovery;
-            self.forget_life(id);
+            self.forget_life(now, id);
             self.setups.restarted(now, id);
         }
     }
 
     /// A peer has restarted: its sessions are lost, but for those of a set, and so are answers about them.
-    pub(crate) fn forget_life(&mut self, id: AssociationId) {
+    pub(crate) fn forget_life(&mut self, now: Nanos, id: AssociationId) {
         self.counters.peer_restarts += 1;
         let Some(association) = self.associations.get(id) else {
             return;
         };
         self.answers.forget_life_of(association.peer);
-        if !association.is_of_set() {
+        let peer = PeerName::from(association);
+        let sessions = if association.is_of_set() {
+            0
+        } else {
             self.sessions
-                .remove_association(id, EndCause::CpRestarted, |_| true);
-        }
+                .remove_association(id, EndCause::CpRestarted, |_| true)
+        };
+        self.news.tell(now, News::Restarted { peer, sessions });
     }
 
     fn judge(&mut self, now: Nanos, id: AssociationId, recovery: RecoveryTimeStamp) -> Told {
@@ -143,9 +148,12 @@ impl Endpoint {
 
     pub(crate) fn heartbeat_answered(&mut self, now: Nanos, id: AssociationId, frame: &Frame<'_>) {
         if let Some(association) = self.associations.get_mut(id) {
-            association.is_asked = false;
+            (association.is_asked, association.verified) = (false, true);
             let was_silent = !std::mem::replace(&mut association.reachable, true);
+            let peer = PeerName::from(&*association);
             if was_silent {
+                let sessions = self.sessions.sessions_of(id);
+                self.news.tell(now, News::Answers { peer, sessions });
                 self.share_out();
             }
         }
@@ -166,7 +174,12 @@ impl Endpoint {
                 let asked = self.associations.get_mut(id).filter(|one| one.is_asked);
                 if let Some(association) = asked {
                     association.is_asked = false;
-                    association.reachable = false;
+                    let was_reachable = std::mem::replace(&mut association.reachable, false);
+                    let peer = PeerName::from(&*association);
+                    if was_reachable {
+                        let sessions = self.sessions.sessions_of(id);
+                        self.news.tell(now, News::Silent { peer, sessions });
+                    }
                     self.setups.silent(now, id);
                     self.share_out();
                 }

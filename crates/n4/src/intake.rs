@@ -94,8 +94,10 @@ impl Intake {
         }
     }
 
-    /// A datagram has come from `from`, at our address `to`: it is served, or waits. Of several messages in it (TS
-    /// 29.244 §6.5) each goes its own way, so that nobody gets past those who wait by a bundle.
+    /// A datagram has come from `from`, at our address `to`: it is served, or waits. One whose source is not to be heard
+    /// is not read ([`Config::peers`](crate::Config::peers), [`Config::unknown_rate`](crate::Config::unknown_rate)). Of
+    /// several messages in it (TS 29.244 §6.5) each goes its own way, so that nobody gets past those who wait by a
+    /// bundle.
     pub fn offer(
         &mut self,
         now: Nanos,
@@ -103,6 +105,9 @@ impl Intake {
         (from, to): (SocketAddr, SocketAddr),
         octets: &[u8],
     ) {
+        if !endpoint.hears(now, from) {
+            return;
+        }
         let Some(messages) = bundle(octets) else {
             return self.offer_one(now, endpoint, (from, to), octets);
         };

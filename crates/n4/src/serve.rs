@@ -105,15 +105,17 @@ impl Endpoint {
         path: Path,
         header: &Header,
         seid: Option<pfcp::Seid>,
-        Reject {
-            cause,
-            offending,
-            rule,
-        }: Reject,
+        reject: Reject,
     ) {
         let Some(message_type) = header.message_type.response() else {
             return;
         };
+        self.note_refusal(now, (path.from, header.message_type), &reject);
+        let Reject {
+            cause,
+            offending,
+            rule,
+        } = reject;
         let priority = header.priority;
         let mut header = Header::node(message_type, header.sequence);
         header.seid = message_type.is_session().then_some(seid.unwrap_or_default());
@@ -135,7 +137,6 @@ impl Endpoint {
             load,
         };
         self.counters.answered += 1;
-        self.counters.rejected += 1;
         let sent = self.send_rejection(path, &header, rejection);
         let depends_on_the_moment = [
             Cause::NO_ESTABLISHED_PFCP_ASSOCIATION,

@@ -14,6 +14,7 @@ use std::net::IpAddr;
 use crate::association::{Association, other_addresses};
 use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Path, Request};
+use crate::news::{Lost, News, PeerName};
 use crate::node::NodeName;
 use crate::release::Released;
 use crate::sets::set_name;
@@ -43,6 +44,9 @@ impl Endpoint {
         if let Err(reject) = self.check_moved(now, &node, request.path.from.ip()) {
             return self.reject(now, request.path, &request.header, None, reject);
         }
+        if is_new && !self.may_associate(now, request.path) {
+            return;
+        }
         if is_new && let Err(reject) = self.make_room(now, request.path.from.ip()) {
             return self.reject(now, request.path, &request.header, None, reject);
         }
@@ -51,7 +55,7 @@ impl Endpoint {
         if before != Some(setup.recovery_time_stamp) {
             self.answers.forget_life_of(request.path.from);
         }
-        let retained = self.retain_sessions(id, is_new, setup);
+        let retained = self.retain_sessions(now, id, setup);
         let introduction = Introduction {
             others: other_addresses(&node, setup.alternative_smf_ip_address.iter()),
             node,
@@ -102,9 +106,12 @@ impl Endpoint {
             local: path.to,
             since: now,
             reachable: true,
+            verified: self.is_verified(now, path, id),
             is_asked: false,
             knows: Default::default(),
         };
+        let (peer, is_again) = (PeerName::from(&association), !is_new);
+        self.news.tell(now, News::Up { peer, is_again });
         self.setups.associated(&association);
         self.releases.end(id);
         self.associations.put(association);
@@ -114,21 +121,42 @@ impl Endpoint {
         }
     }
 
+    /// Whether the peer at the far end of `path` is verified at the start of an association: one that was before, at that
+    /// address, is.
+    fn is_verified(&self, now: Nanos, path: Path, id: AssociationId) -> bool {
+        let from = path.from.ip().to_canonical();
+        let is_at = |before: &Association| before.peer.ip().to_canonical() == from;
+        let was = self.associations.get(id).filter(|before| is_at(before));
+        was.is_some_and(|before| before.verified) || self.begins_verified(now, from)
+    }
+
     /// Removes the sessions of an association that begins anew, but for those that the peer asks to retain. Answers
     /// whether it asked.
     fn retain_sessions(
         &mut self,
+        now: Nanos,
         id: AssociationId,
-        is_new: bool,
         setup: &AssociationSetupRequest<'_>,
     ) -> bool {
-        if is_new {
-            return setup.pfcp_session_retention_information.is_some();
+        let retention = &setup.pfcp_session_retention_information;
+        let Some(known) = self.associations.get(id) else {
+            return retention.is_some();
+        };
+        let peer = PeerName::from(known);
+        let has_restarted = known.recovery != setup.recovery_time_stamp;
+        let sessions = self.remove_unretained(id, setup);
+        if has_restarted || sessions > 0 {
+            self.news.tell(now, News::Restarted { peer, sessions });
         }
+        retention.is_some()
+    }
+
+    /// The same for an association that there was. Answers how many went.
+    fn remove_unretained(&mut self, id: AssociationId, setup: &AssociationSetupRequest<'_>) -> usize {
         let Some(retention) = &setup.pfcp_session_retention_information else {
-            self.sessions
+            return self
+                .sessions
                 .remove_association(id, EndCause::CpRestarted, |_| true);
-            return false;
         };
         let entities: Vec<_> = retention.cp_pfcp_entity_ip_address.iter().collect();
         let is_listed = |cp: &CpFSeid| {
@@ -137,8 +165,7 @@ impl Endpoint {
             entities.is_empty() || entities.iter().any(|entity| listed(entity.ipv4, entity.ipv6))
         };
         self.sessions
-            .remove_association(id, EndCause::CpRestarted, |cp| !is_listed(cp));
-        true
+            .remove_association(id, EndCause::CpRestarted, |cp| !is_listed(cp))
     }
 
     /// Association Update (TS 29.244 §6.2.7.2.2). With PARPS the peer wants the association to end (§5.18).
@@ -178,9 +205,10 @@ impl Endpoint {
     /// Association Release (TS 29.244 §6.2.8.3): always accepted, all sessions go. It is answered when they have left
     /// the workers, or when that takes too long.
     pub(crate) fn serve_release(&mut self, now: Nanos, request: Request, id: AssociationId) {
-        self.sessions
+        let gone = self
+            .sessions
             .remove_association(id, EndCause::AssociationEnded, |_| true);
-        self.drop_association(now, id);
+        self.drop_association(now, id, (Lost::Released, gone));
         let ticket = self.new_ticket();
         self.answers.begin(request.key, request.digest, ticket);
         self.released.push_back(Released {
@@ -232,15 +260,18 @@ impl Endpoint {
         let id = oldest
             .map(|one| one.id)
             .ok_or(Reject::of(Cause::NO_RESOURCES_AVAILABLE))?;
-        self.drop_association(now, id);
+        self.drop_association(now, id, (Lost::Evicted, 0));
         self.counters.evicted_associations += 1;
         Ok(())
     }
 
-    pub(crate) fn drop_association(&mut self, now: Nanos, id: AssociationId) {
+    /// Ends an association, of which so many sessions have been removed.
+    pub(crate) fn drop_association(&mut self, now: Nanos, id: AssociationId, (why, sessions): (Lost, usize)) {
         self.releases.end(id);
         self.setups.ended(now, id);
         if let Some(gone) = self.associations.remove(id) {
+            let peer = PeerName::from(&gone);
+            self.news.tell(now, News::Down { peer, why, sessions });
             self.ledger.remember(id, gone.node);
         }
         self.node_reports.end(id);
@@ -264,5 +295,6 @@ impl Endpoint {
         self.sessions.share_among(alive);
         self.sessions.unite(parties.into_values().map(|(all, _)| all));
         self.find_bundlers();
+        self.know_sources();
     }
 }

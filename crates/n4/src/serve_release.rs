@@ -17,6 +17,7 @@ use session::{AssociationId, Done, EndCause, PacketRateStatus, Refusal, Seid, Us
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
+use crate::news::Lost;
 use crate::release::{Leaver, Release, ReleaseId, Stage};
 use crate::reports::MOST_USAGE_SENT;
 use crate::requests::Purpose;
@@ -295,8 +296,9 @@ impl Endpoint {
 
     /// Ends an association as if its peer had released it.
     fn release_locally(&mut self, now: Nanos, id: AssociationId) {
-        self.sessions
+        let gone = self
+            .sessions
             .remove_association(id, EndCause::AssociationEnded, |_| true);
-        self.drop_association(now, id);
+        self.drop_association(now, id, (Lost::Ended, gone));
     }
 }

@@ -23,6 +23,7 @@ use crate::map::{self, Allocations, Context, Peer};
 use crate::remainder::{announced, split};
 use crate::serve::Rejection;
 use crate::sets::{NamedSets, named_sets};
+use crate::sources::Proof;
 use crate::usage::{deletion_report, modification_report};
 
 /// A request that sessions are at work on.
@@ -69,6 +70,10 @@ impl Endpoint {
         if let Some(recovery) = sent.recovery_time_stamp {
             self.observe_recovery(now, association, recovery);
         }
+        let cp_seid = Some(sent.cp_f_seid.seid);
+        if !self.is_proved(now, (request, cp_seid), association) {
+            return;
+        }
         let misplaced = Cell::new(0);
         let peer = self.speaks_over(Some(association), &misplaced);
         let sent = &*peer.own(sent);
@@ -101,6 +106,22 @@ impl Endpoint {
         }
     }
 
+    /// Whether an association may have more: else its request is passed over until it answers a heartbeat, or refused
+    /// where it does not answer any.
+    fn is_proved(
+        &mut self,
+        now: Nanos,
+        (request, cp_seid): (Request, Option<pfcp::Seid>),
+        association: AssociationId,
+    ) -> bool {
+        let proof = self.proof_of(now, association, request.path.from);
+        if proof == Proof::Lacking {
+            let reject = Reject::of(Cause::NO_RESOURCES_AVAILABLE);
+            self.reject(now, request.path, &request.header, cp_seid, reject);
+        }
+        proof == Proof::Given
+    }
+
     fn establishing(
         &mut self,
         sent: &SessionEstablishmentRequest<'_>,
@@ -130,6 +151,12 @@ impl Endpoint {
         };
         let misplaced = Cell::new(0);
         let owner = self.sessions.session(seid).map(|session| session.association());
+        let cp_seid = Some(pfcp::Seid(cp.seid));
+        if let Some(owner) = owner.filter(|_| takes_more(sent))
+            && !self.is_proved(now, (request, cp_seid), owner)
+        {
+            return;
+        }
         let peer = self.speaks_over(owner, &misplaced);
         let sent = &*peer.own(sent);
         let taker = self.taker(seid, sent, request.path);
@@ -279,8 +306,8 @@ impl Endpoint {
         let bytes = match outcome.result {
             Ok(done) => self
                 .send_done(now, &header, (&in_work, &done), load)
-                .or_else(|| self.fail(&header, &in_work, &done, load)),
-            Err(refusal) => self.send_refusal(&header, &in_work, refusal, load),
+                .or_else(|| self.fail(now, &header, (&in_work, &done), load)),
+            Err(refusal) => self.send_refusal(now, &header, (&in_work, refusal), load),
         };
         self.counters.answered += 1;
         let key = in_work.request.key;
@@ -311,30 +338,32 @@ impl Endpoint {
     /// whose new tunnels and addresses he will not: better none than one whose rules he was told do not apply.
     fn fail(
         &mut self,
+        now: Nanos,
         header: &Header,
-        in_work: &InWork,
-        done: &Done,
+        (in_work, done): (&InWork, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         if header.message_type != MessageType::SESSION_DELETION_RESPONSE {
             self.sessions.remove(done.seid, EndCause::Fault);
         }
-        self.send_refusal(header, in_work, Refusal::Worker, load)
+        self.send_refusal(now, header, (in_work, Refusal::Worker), load)
     }
 
     fn send_refusal(
         &mut self,
+        now: Nanos,
         header: &Header,
-        in_work: &InWork,
-        refusal: Refusal,
+        (in_work, refusal): (&InWork, Refusal),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
-        self.counters.rejected += 1;
+        let request = in_work.request;
+        let rejection = reject(refusal, in_work.restores);
+        self.note_refusal(now, (request.path.from, request.header.message_type), &rejection);
         let Reject {
             cause,
             offending,
             rule,
-        } = reject(refusal, in_work.restores);
+        } = rejection;
         let node = self.config.node.clone();
         let offending = offending.map(OffendingIe::new);
         let rejection = Rejection {
@@ -500,6 +529,14 @@ impl Endpoint {
         self.send_remainder(now, (in_work.association, done.cp), following);
         Some(sent)
     }
+}
+
+/// Whether a modification may make a session take more tunnels or addresses.
+fn takes_more(sent: &SessionModificationRequest<'_>) -> bool {
+    !sent.create_pdr.is_empty()
+        || !sent.update_pdr.is_empty()
+        || !sent.create_traffic_endpoint.is_empty()
+        || !sent.update_traffic_endpoint.is_empty()
 }
 
 /// For a Session Modification Response (TS 29.244 Table 7.5.5.4-1).

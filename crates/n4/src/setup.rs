@@ -215,7 +215,7 @@ impl Endpoint {
         let id = self.associations.id_for(&introduction.node);
         let before = self.associations.get(id);
         if before.is_some_and(|before| before.recovery != introduction.recovery) {
-            self.forget_life(id);
+            self.forget_life(now, id);
         }
         self.enter(now, path, id, introduction);
     }

@@ -211,6 +211,7 @@ impl Endpoint {
             return Err(ImportError::TooManyAssociations);
         }
         let id = self.associations.id_for(&node);
+        let verified = self.begins_verified(now, peer.ip());
         self.associations.put(Association {
             id,
             node: node.clone(),
@@ -223,6 +224,7 @@ impl Endpoint {
             // That matters for nothing but who has to make room first: from now on it is ours.
             since: now,
             reachable: true,
+            verified,
             is_asked: false,
             knows: Default::default(),
         });
@@ -360,6 +362,7 @@ fn record_of(association: &Association) -> AssociationRecord {
         // What is found out anew.
         since: _,
         reachable: _,
+        verified: _,
         is_asked: _,
         knows: _,
     } = association;

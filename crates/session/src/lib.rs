@@ -13,6 +13,7 @@ mod choose;
 mod correlations;
 mod effect;
 mod ending;
+mod fill;
 mod indexes;
 mod keyed;
 mod ledger;

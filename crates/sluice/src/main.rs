@@ -61,6 +61,8 @@ enum Command {
     Bench(commands::BenchArguments),
     /// Ask a running daemon.
     Show(commands::ShowArguments),
+    /// Tell or set how much a running daemon logs.
+    Log(commands::LogArguments),
     /// Explain packets one by one: of a capture, or of a running daemon.
     Trace(commands::TraceArguments),
     /// Copy packets of a running daemon to a port, or in GRE or VXLAN to a host.
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::Sim(arguments) => commands::sim(&arguments),
         Command::Bench(arguments) => commands::bench(&arguments),
         Command::Show(arguments) => commands::show(&arguments),
+        Command::Log(arguments) => commands::log(&arguments),
         Command::Mirror(arguments) => commands::mirror(&arguments),
         Command::Trace(arguments) => commands::trace(&arguments),
         Command::Records(arguments) => commands::records(&arguments),

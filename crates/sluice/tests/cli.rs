@@ -229,3 +229,94 @@ fn a_daemon_that_is_told_to_end_asks_its_smf_for_a_release_and_waits_for_it() {
     patiently(Box::new(move || receive(&released, 10)));
     assert!(daemon.wait().expect("a status").success());
 }
+
+/// Tells a daemon to end.
+fn end(mut daemon: std::process::Child) {
+    let told = Command::new("kill")
+        .args(["-TERM", &daemon.id().to_string()])
+        .status();
+    assert!(told.expect("kill runs").success());
+    assert!(daemon.wait().expect("a status").success());
+}
+
+#[test]
+fn the_log_tells_of_n4_in_plain_text_at_the_level_that_is_set() {
+    const NODE: [u8; 9] = [0, 60, 0, 5, 0, 127, 0, 0, 78];
+    const STARTED: [u8; 8] = [0, 96, 0, 4, 0, 0, 0, 100];
+    let socket = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log-control.sock");
+    let path = file(
+        "log.yaml",
+        &GOOD
+            .replace(
+                "port: 18805",
+                "port: 18807, peers: [127.0.0.78/32], release_wait_s: 0",
+            )
+            .replace("af_packet: {interface: nosuch0}", "memory: {}")
+            .replace(
+                "ports:",
+                &format!("control: {{socket: {}}}\nports:", socket.display()),
+            ),
+    );
+    let path = path.to_str().expect("a path in UTF-8");
+    let log = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("log.txt");
+    let daemon = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(["run", "-c", path])
+        .stderr(fs::File::create(&log).expect("a file"))
+        .spawn()
+        .expect("the program starts");
+    let socket_of = |address: &str| {
+        let socket = UdpSocket::bind(address).expect("a socket");
+        socket.connect("127.0.0.8:18807").expect("an address");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .expect("a time");
+        socket
+    };
+    let (smf, stranger) = (socket_of("127.0.0.78:8805"), socket_of("127.0.0.79:8805"));
+    let patiently = |what: &str, ask: &dyn Fn() -> bool| {
+        let is_done = (0..300).any(|_| {
+            std::thread::sleep(Duration::from_millis(100));
+            ask()
+        });
+        assert!(
+            is_done,
+            "{what}: {}",
+            fs::read_to_string(&log).unwrap_or_default()
+        );
+    };
+    let setup = pfcp(5, 1, &[&NODE[..], &STARTED].concat());
+    let exchange = |request: &[u8], answer: u8| smf.send(request).is_ok() && receive(&smf, answer).is_some();
+    patiently("a set-up", &|| exchange(&setup, 6));
+    stranger.send(&setup).expect("sent");
+    let says = |words: &str| fs::read_to_string(&log).is_ok_and(|text| text.contains(words));
+    patiently("a stranger", &|| says("outside n4.peers"));
+    // A session of nobody's.
+    let deletion = [&[0x21, 54, 0, 12][..], &[0; 7], &[9, 0, 0, 2, 0]].concat();
+    patiently("a refusal", &|| {
+        exchange(&deletion, 55) && says("N4 request refused")
+    });
+    let sluice_log = |level: &[&str]| {
+        let output = sluice(&[&["log", "-c", path], level].concat());
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+    };
+    assert_eq!(sluice_log(&[]), "log level info\n");
+    assert_eq!(sluice_log(&["warn"]), "log level warn\n");
+    assert!(sluice_log(&["loud"]).contains("must be one of off, error"));
+    patiently("a release", &|| exchange(&pfcp(9, 3, &NODE), 10));
+    end(daemon);
+    let text = fs::read_to_string(&log).expect("a log");
+    let version = env!("CARGO_PKG_VERSION");
+    for words in [
+        format!("N4 open version=\"{version}\" node=\"127.0.0.8\" addresses=\"127.0.0.8:18807\""),
+        "INFO N4 association up node=\"127.0.0.78\" peer=\"127.0.0.78:8805\"".into(),
+        "WARN N4 datagram not served source=127.0.0.79:8805 why=\"outside n4.peers\"".into(),
+        "cause=65 meaning=\"Session context not found\"".into(),
+    ] {
+        assert!(text.contains(&words), "{words} is not in:\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "colours: {text:?}");
+    assert!(
+        !text.contains("association down") && !text.contains("stopped"),
+        "{text}"
+    );
+}

@@ -25,7 +25,7 @@ use worker::mem::{MemIo, Wires};
 
 const CONFIGURATION: &str = "
 node: {id: 127.0.0.8}
-n4: {addresses: [127.0.0.1], heartbeat_s: 3600, apply_deadline_ms: 10000}
+n4: {addresses: [127.0.0.1], peers: [127.0.0.0/8], heartbeat_s: 3600, apply_deadline_ms: 10000}
 limits: {sessions: 200000}
 ports: [{name: ran, driver: {memory: {}}}, {name: dn, driver: {memory: {}}}]
 instances:
@@ -81,7 +81,7 @@ impl World {
         let (wires, ios) = Wires::new(1, 2, 4_096);
         let mut made = workers.into_iter().zip(ios);
         let ((worker, link), io) = made.next().expect("a worker");
-        let sockets = Sockets::open([LOCALHOST.into()].into_iter(), 0, Vec::new()).expect("a socket");
+        let sockets = Sockets::open([LOCALHOST.into()].into_iter(), 0).expect("a socket");
         let upf = sockets.addresses().next().expect("its address");
         let smf = UdpSocket::bind((LOCALHOST, 0)).expect("a socket");
         smf.set_nonblocking(true).expect("a socket that does not block");

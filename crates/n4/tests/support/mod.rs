@@ -60,6 +60,8 @@ impl World {
         config.recovery_unix = UPF_START;
         config.clock_unix = UPF_START;
         config.heartbeat_interval = None;
+        // Who floods is tested in `floods`.
+        config.unverified_percent = 100;
         config
     }
 

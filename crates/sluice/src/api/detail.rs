@@ -39,6 +39,12 @@ pub struct SessionDetail {
     pub sets: Vec<String>,
     /// The UE's addresses and prefixes, and the networks behind it.
     pub ue: Vec<String>,
+    /// The IMSI of whom it is for, if its control plane has said it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub imsi: Option<String>,
+    /// The DNN or APN, if its control plane has said it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub dnn: Option<String>,
     /// The tunnels that lead to it.
     pub tunnels: Vec<Tunnel>,
     /// The PDRs, in the order in which a packet is held against them.

@@ -5,6 +5,7 @@
 //! hexadecimal, since JSON readers round them. Nothing here asks anybody.
 
 mod detail;
+mod n4;
 mod network;
 mod numbers;
 mod paths;
@@ -22,8 +23,9 @@ pub use detail::{
     Bar, ContentCounts, Correlation, Counts, CpFSeid, Endpoint, Far, Pdr, Qer, Rates, SessionDetail,
     SessionState, Tunnel, Urr, Volume,
 };
+pub use n4::{LogStatus, N4Cause, N4Message, N4Status};
 pub use network::{NeighbourList, NeighbourRow, NextHopRow, RouteKind, RouteList, RouteRow};
-pub use numbers::{BadNumber, read_seid, read_teid, seid, teid};
+pub use numbers::{BadImsi, BadNumber, read_imsi, read_seid, read_teid, seid, teid};
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
 pub use records::{RecordsState, RecordsStatus};
@@ -106,6 +108,14 @@ pub struct SessionRow {
     pub node: String,
     /// The UE's addresses and prefixes.
     pub ue: Vec<String>,
+    /// The IMSI of whom it is for, if its control plane has said it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "001010000000001")]
+    pub imsi: Option<String>,
+    /// The DNN or APN, if its control plane has said it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "internet")]
+    pub dnn: Option<String>,
     /// The TEIDs that lead to it, each once.
     pub teids: Vec<String>,
     /// How many PDRs it has.

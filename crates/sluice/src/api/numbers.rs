@@ -60,9 +60,44 @@ pub fn read_teid(text: &str) -> Result<Teid, BadNumber> {
     read(text, 32).map(|number| Teid(number as u32))
 }
 
+/// A text that is no IMSI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadImsi;
+
+impl fmt::Display for BadImsi {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("must be an IMSI: 6 to 15 digits")
+    }
+}
+
+impl std::error::Error for BadImsi {}
+
+/// Reads an IMSI (TS 23.003 §2.2).
+///
+/// # Errors
+/// [`BadImsi`].
+pub fn read_imsi(text: &str) -> Result<Box<str>, BadImsi> {
+    let is_imsi = (6..=15).contains(&text.len()) && text.bytes().all(|octet| octet.is_ascii_digit());
+    is_imsi.then(|| text.into()).ok_or(BadImsi)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_imsi_is_digits() {
+        assert_eq!(read_imsi("001010000000001").as_deref(), Ok("001010000000001"));
+        for bad in [
+            "",
+            "00101",
+            "0010100000000012",
+            "imsi-001010000000001",
+            "00101000000000a",
+        ] {
+            assert_eq!(read_imsi(bad), Err(BadImsi), "{bad:?}");
+        }
+    }
 
     #[test]
     fn numbers_are_read_in_both_ways() {

@@ -17,7 +17,7 @@ fn state(state: SessionState) -> &'static str {
 }
 
 /// Items with commas between, or a dash.
-fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     if items.is_empty() {
         "-".into()
@@ -120,7 +120,7 @@ impl SessionList {
             };
         }
         let heads = [
-            "SEID", "UE", "TEID", "SMF", "CP SEID", ">PDRs", ">worker", ">bucket", "state",
+            "SEID", "UE", "IMSI", "DNN", "TEID", "SMF", "CP SEID", ">PDRs", ">worker", ">bucket", "state",
         ];
         let mut table = Table::new(heads);
         for row in &self.sessions {
@@ -131,10 +131,13 @@ impl SessionList {
 }
 
 impl SessionRow {
-    fn cells(&self) -> [String; 9] {
+    fn cells(&self) -> [String; 11] {
+        let known = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
         [
             self.seid.clone(),
             list(&self.ue),
+            known(&self.imsi),
+            known(&self.dnn),
             list(&self.teids),
             self.node.clone(),
             self.cp_seid.clone(),
@@ -273,6 +276,8 @@ impl SessionDetail {
             facts.add("sets", [list(&self.sets)]);
         }
         facts.add("UE", [list(&self.ue)]);
+        facts.add("IMSI", self.imsi.clone());
+        facts.add("DNN", self.dnn.clone());
         let tunnels = self.tunnels.iter();
         facts.add(
             "tunnels",

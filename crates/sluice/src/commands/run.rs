@@ -11,6 +11,7 @@ use tracing::{error, info};
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::config::Config;
+use crate::daemon::LogControl;
 use crate::{daemon, view};
 
 /// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have
@@ -19,10 +20,7 @@ use crate::{daemon, view};
 /// ran.
 #[must_use]
 pub fn run(path: &Path, json: bool) -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
+    let log = LogControl::start();
     let config = match Config::load(path) {
         Ok(config) => config,
         Err(error) => {
@@ -30,6 +28,7 @@ pub fn run(path: &Path, json: bool) -> ExitCode {
             return ExitCode::from(CONFIGURATION_ERROR);
         }
     };
+    log.set(config.log.level);
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let registered = flag::register_conditional_shutdown(signal, RUN_ERROR.into(), Arc::clone(&stop))
@@ -39,7 +38,7 @@ pub fn run(path: &Path, json: bool) -> ExitCode {
             return ExitCode::from(RUN_ERROR);
         }
     }
-    match daemon::run(&config, &stop) {
+    match daemon::run(&config, &stop, &log) {
         Ok(stats) => {
             info!("stopped");
             if json {

@@ -11,8 +11,8 @@ use session::Seid;
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::api::{
-    self, AssociationList, LONGEST_PAGE, NeighbourList, PathList, PortList, RecordsStatus, RouteList,
-    Runtime, SessionDetail, SessionList, USUAL_PAGE, read_seid, read_teid,
+    self, AssociationList, LONGEST_PAGE, N4Status, NeighbourList, PathList, PortList, RecordsStatus,
+    RouteList, Runtime, SessionDetail, SessionList, USUAL_PAGE, read_imsi, read_seid, read_teid,
 };
 use crate::config::Config;
 use crate::daemon::{ClientError, default_path, get};
@@ -33,7 +33,7 @@ pub struct ShowArguments {
     json: bool,
 }
 
-#[derive(Subcommand, Clone, Copy, Debug)]
+#[derive(Subcommand, Clone, Debug)]
 enum What {
     /// What each stage of each worker has done: calls, packets, cycles per packet, packets per call.
     Runtime,
@@ -59,6 +59,8 @@ enum What {
         #[arg(long, default_value_t = USUAL_PAGE, value_parser = limit)]
         limit: usize,
     },
+    /// N4: who may speak, messages by type, refusals by cause, what was not served.
+    N4,
     /// The SMFs: where they are, whether they answer, how many sessions they have.
     Associations {
         /// Behind this one, as the table before said.
@@ -79,6 +81,9 @@ enum What {
         /// With this TEID at an address of ours.
         #[arg(long, value_parser = read_teid)]
         teid: Option<Teid>,
+        /// Of the user with this IMSI.
+        #[arg(long, value_parser = read_imsi)]
+        imsi: Option<Box<str>>,
         /// Behind this SEID, as the table before said.
         #[arg(long, value_parser = read_seid)]
         after: Option<Seid>,
@@ -119,7 +124,7 @@ pub fn show(arguments: &ShowArguments) -> ExitCode {
         eprintln!("show: there is no default socket for this user: name one with --socket");
         return ExitCode::from(RUN_ERROR);
     };
-    match answer(&socket, arguments.what, arguments.json) {
+    match answer(&socket, arguments.what.clone(), arguments.json) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
@@ -157,6 +162,10 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             last.neighbours = neighbours;
             Ok(written(&last, json, NeighbourList::text))
         }
+        What::N4 => {
+            let status: N4Status = get(socket, "/v1/n4")?;
+            Ok(written(&status, json, N4Status::text))
+        }
         What::Associations { after, limit } => {
             let rows = |list: &mut AssociationList| (std::mem::take(&mut list.associations), list.next);
             let (associations, mut list) = numbered(socket, "/v1/associations", (after, limit), rows)?;
@@ -167,6 +176,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
             ue,
             seid,
             teid,
+            imsi,
             after,
             limit,
         } => {
@@ -174,6 +184,7 @@ fn answer(socket: &Path, what: What, json: bool) -> Result<String, ClientError> 
                 ue.map(|ue| format!("ue={ue}&")),
                 seid.map(|seid| format!("seid={}&", api::seid(seid.0))),
                 teid.map(|teid| format!("teid={}&", api::teid(teid))),
+                imsi.map(|imsi| format!("imsi={imsi}&")),
             ];
             let conditions: String = conditions.into_iter().flatten().collect();
             let list = sessions(socket, &conditions, after, limit)?;

@@ -14,6 +14,7 @@ mod host;
 mod icmp;
 mod instance;
 mod lag;
+mod log;
 mod mss;
 mod n4;
 mod neighbours;
@@ -41,6 +42,7 @@ pub use host::HostConfig;
 pub use icmp::IcmpConfig;
 pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
+pub use log::{BadLevel, LogConfig, LogLevel};
 pub use mss::MssConfig;
 pub use n4::{N4Config, NodeConfig, NodeName, PeerInterface, PeersConfig, UnknownInstance};
 pub use neighbours::NeighbourTimes;
@@ -81,6 +83,9 @@ pub struct Config {
     /// How the running daemon is asked.
     #[serde(default)]
     pub control: ControlConfig,
+    /// The log on standard error.
+    #[serde(default)]
+    pub log: LogConfig,
     /// Limits and idle times of flow entries.
     #[serde(default)]
     pub flows: FlowsConfig,

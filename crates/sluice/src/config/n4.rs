@@ -15,6 +15,14 @@ use super::{Bounded, Prefix};
 const MOST_ADDRESSES: usize = 8;
 const MOST_SMFS: usize = 64;
 
+/// Requests a second whose responses are kept until no peer repeats them any more.
+const REQUESTS_S: u64 = 25_000;
+/// Octets that a kept response of four PDRs takes at most, with what goes with it.
+const RESPONSE_OCTETS: u64 = 512;
+/// Bounds of what is kept where the configuration does not say.
+const LEAST_CACHE: u64 = 16 << 20;
+const MOST_CACHE: u64 = 1 << 30;
+
 /// Who this UPF is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -51,8 +59,9 @@ pub struct N4Config {
     /// Local addresses, at least one, at most 8; the first is the one in our F-SEIDs for its family.
     #[serde(deserialize_with = "super::bounded::at_least_one")]
     pub addresses: Vec<Spanned<IpAddr>>,
-    /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread. Empty: anyone may speak
-    /// PFCP, which is right only where IPsec or a filter keeps strangers away. SMFs of one prefix trust each other:
+    /// Where SMFs, SGW-Cs and PGW-Cs speak from; datagrams from elsewhere are dropped unread, and counted. Empty: anyone
+    /// may speak PFCP, which is right only where IPsec or a filter keeps strangers away, and SMFs have to answer
+    /// heartbeats before they get more than `unverified_percent`. SMFs of one prefix trust each other:
     /// only they can be of one set, and one may set up at once the association of another that lives.
     #[serde(default)]
     pub peers: Vec<Spanned<PeersConfig>>,
@@ -93,9 +102,19 @@ pub struct N4Config {
     /// they may take all; beyond it, cause 75.
     #[serde(default = "N4Config::default_share")]
     pub association_share_percent: Bounded<1, 100>,
-    /// Octets of responses kept to answer retransmissions; 16 MiB.
-    #[serde(default = "N4Config::default_cache")]
-    pub response_cache_bytes: Bounded<65_536, 1_073_741_824>,
+    /// Without `peers`: datagrams a second that are read of each source without an association, twice as many at once; 0:
+    /// all; 50.
+    #[serde(default = "N4Config::default_unknown_source")]
+    pub unknown_source_s: Bounded<0, 1_000_000>,
+    /// Without `peers`: per cent of associations, sessions, tunnels, correlations and of each pool, eight at least, that
+    /// may be taken by SMFs that have not yet answered a heartbeat; once as much is taken, more is only for those that
+    /// have. 100: for all; 10.
+    #[serde(default = "N4Config::default_unverified")]
+    pub unverified_percent: Bounded<0, 100>,
+    /// Octets of responses kept to answer retransmissions; absent: as many as `n1` times `t1_ms` take at 25,000 requests a
+    /// second, 512 octets each, and no fewer than 16 MiB. Peers share them.
+    #[serde(default)]
+    pub response_cache_bytes: Option<Bounded<65_536, 1_073_741_824>>,
     /// Milliseconds a worker has to put a change live before the SMF is told that it failed; 500.
     #[serde(default = "N4Config::default_deadline")]
     pub apply_deadline_ms: Bounded<10, 10_000>,
@@ -247,8 +266,11 @@ impl N4Config {
     const fn default_share() -> Bounded<1, 100> {
         Bounded::new(50)
     }
-    const fn default_cache() -> Bounded<65_536, 1_073_741_824> {
-        Bounded::new(16 << 20)
+    const fn default_unknown_source() -> Bounded<0, 1_000_000> {
+        Bounded::new(50)
+    }
+    const fn default_unverified() -> Bounded<0, 100> {
+        Bounded::new(10)
     }
     const fn default_traffic_silence() -> Bounded<1, 86_400> {
         Bounded::new(60)
@@ -261,6 +283,22 @@ impl N4Config {
     #[must_use]
     pub fn t1(&self) -> Duration {
         Duration::from_millis(self.t1_ms.value())
+    }
+
+    /// Octets of kept responses: what is configured, else what peers that repeat as we do may ask for again.
+    #[must_use]
+    pub fn response_cache(&self) -> usize {
+        let of_a_peer = self.t1() * self.n1.value() as u32;
+        let octets = of_a_peer.as_millis() as u64 * REQUESTS_S * RESPONSE_OCTETS / 1_000;
+        let bounded = octets.clamp(LEAST_CACHE, MOST_CACHE) as usize;
+        self.response_cache_bytes.map_or(bounded, Bounded::size)
+    }
+
+    /// Where N4 is reached.
+    pub fn sockets(&self) -> impl Iterator<Item = SocketAddr> + '_ {
+        let port = self.port.value() as u16;
+        let addresses = self.addresses.iter();
+        addresses.map(move |address| SocketAddr::new(address.value, port))
     }
 
     /// The SMFs that we set up associations with, each with the address of ours that it is asked from.

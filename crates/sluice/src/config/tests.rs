@@ -35,6 +35,22 @@ fn mistake(from: &str, to: &str) -> String {
 }
 
 #[test]
+fn the_cache_of_responses_holds_what_peers_may_ask_for_again() {
+    let cache = |more: &str| {
+        let text = GOOD.replace(
+            "n4: {addresses: [127.0.0.8]",
+            &format!("n4: {{addresses: [127.0.0.8]{more}"),
+        );
+        Config::parse(&text, "test").unwrap().n4.response_cache()
+    };
+    assert_eq!(cache(""), 3 * 25_000 * 512);
+    assert_eq!(cache(", t1_ms: 2500, n1: 4"), 10 * 25_000 * 512);
+    assert_eq!(cache(", t1_ms: 50, n1: 1"), 16 << 20);
+    assert_eq!(cache(", t1_ms: 60000, n1: 10"), 1 << 30);
+    assert_eq!(cache(", response_cache_bytes: 65536"), 65_536);
+}
+
+#[test]
 fn a_good_file_is_read_with_its_defaults() {
     let config = Config::parse(GOOD, "sluice.yaml").unwrap();
     assert_eq!(config.node.id.0.to_string(), "upf1.example.org");

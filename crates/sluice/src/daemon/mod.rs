@@ -3,7 +3,9 @@
 
 mod control_loop;
 mod host;
+mod log;
 mod memory;
+mod n4_log;
 mod records;
 pub mod rest;
 mod run;
@@ -12,9 +14,10 @@ mod threads;
 
 pub use control_loop::ControlLoop;
 pub use host::{HostPath, HostView};
+pub use log::LogControl;
 pub use memory::keep_memory_ahead;
 pub use records::{Feed, RecordsThread, RecordsView};
-pub use rest::{ClientError, default_path, get, stream};
+pub use rest::{ClientError, ask, default_path, get, stream};
 pub use run::{RunError, run};
 pub use sockets::Sockets;
 pub use threads::{Pace, Published, WorkerThread};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +19,9 @@ use worker::{Stats, Worker};
 
 use super::control_loop::ControlLoop;
 use super::host::{HostPath, HostView};
+use super::log::LogControl;
 use super::memory::keep_memory_ahead;
+use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
@@ -50,11 +53,12 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs the UPF of `config` until `stop` is set and the associations have ended; gives the workers' statistics.
+/// Runs the UPF of `config` until `stop` is set and the associations have ended; gives the workers' statistics. `log`
+/// says how much is logged, as far as somebody may change that.
 ///
 /// # Errors
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
-pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
+pub fn run(config: &Config, stop: &AtomicBool, log: &LogControl) -> Result<Vec<Stats>, RunError> {
     // Before DPDK, which may leave this thread on one core.
     keep_memory_ahead(config.limits.sessions.size());
     let eal = ports::start_eal(config).map_err(RunError::of)?;
@@ -62,8 +66,7 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     // Before the sockets: their addresses may be on its interfaces.
     let host = open_host(eal, config, &ports)?;
     let addresses = config.n4.addresses.iter().map(|address| address.value);
-    let peers = config.n4.peers.iter().map(|peers| peers.value.prefix).collect();
-    let sockets = Sockets::open(addresses, config.n4.port.value() as u16, peers).map_err(RunError::of)?;
+    let sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let recording = config.records.as_ref().map(open_records).transpose()?;
@@ -100,11 +103,12 @@ pub fn run(config: &Config, stop: &AtomicBool) -> Result<Vec<Stats>, RunError> {
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
-    let _rest = open_rest_socket(config, (inquiry, view, hosts, explainer), &threads);
+    let _rest = open_rest_socket(config, (inquiry, view, hosts, explainer), (&threads[..], log));
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
     }
+    tell_of_start(config, sockets.addresses());
     info!(workers = threads.len(), ports = config.ports.len(), "ready");
 
     let mut served = Served {
@@ -164,6 +168,20 @@ fn open_records(config: &RecordsConfig) -> Result<(RecordsThread, Feed, RecordsV
     RecordsThread::start(spool, name, config.held.size(), config.when_full).map_err(fault)
 }
 
+/// Says who this is, where N4 is reached, and what is left open.
+fn tell_of_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
+    let addresses: Vec<String> = addresses.map(|address| address.to_string()).collect();
+    let (version, node) = (env!("CARGO_PKG_VERSION"), config.node.id.0.to_string());
+    info!(version, node, addresses = addresses.join(","), "N4 open");
+    if config.n4.peers.is_empty() {
+        warn!(
+            unverified_percent = config.n4.unverified_percent.value(),
+            unknown_source_s = config.n4.unknown_source_s.value(),
+            "N4 takes datagrams from anybody: n4.peers names no prefixes"
+        );
+    }
+}
+
 fn tell_recovery(found: &Recovered) {
     let Recovered {
         unfinished,
@@ -210,7 +228,7 @@ fn open_host(
 fn open_rest_socket(
     config: &Config,
     (inquiry, records, hosts, explainer): (Inquiry, Option<RecordsView>, HostView, Explainer),
-    threads: &[WorkerThread],
+    (threads, log): (&[WorkerThread], &LogControl),
 ) -> Option<RestSocket> {
     let path = config.control.socket.clone().or_else(default_path)?;
     let access = config
@@ -222,6 +240,7 @@ fn open_rest_socket(
     let service = Service::new(inquiry, workers)
         .with_records(records)
         .with_hosts(hosts)
+        .with_log(log.clone())
         .with_explainer(explainer);
     access
         .and_then(|access| RestSocket::open(&path, access, service))
@@ -275,6 +294,7 @@ impl Served<'_> {
             self.look_at_links();
             self.turns.turn().map_err(RunError::of)?;
             self.tell_of_links();
+            self.tell_of_n4();
             self.desk.serve(self.turns.control());
             self.follow_moves();
             self.tell_of_rates();
@@ -334,6 +354,13 @@ impl Served<'_> {
         self.links_due = now + LINK_POLL;
         for (port, up) in self.ports.links() {
             self.turns.control().set_link(now, port, up);
+        }
+    }
+
+    fn tell_of_n4(&mut self) {
+        let now = self.turns.now();
+        while let Some((news, suppressed)) = self.turns.control().poll_n4_news(now) {
+            n4_log::tell(&news, suppressed);
         }
     }
 

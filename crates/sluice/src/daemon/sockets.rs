@@ -20,7 +20,6 @@ use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setso
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use smallvec::SmallVec;
 
-use crate::config::Prefix;
 use crate::upf::Control;
 
 /// Datagrams taken from one socket before the rest of the program has its turn. What comes in meanwhile lies in the
@@ -117,20 +116,17 @@ pub struct Sockets {
     poll: Poll,
     events: Events,
     sockets: Vec<Socket>,
-    /// Whom datagrams are taken from; empty: anyone.
-    peers: Vec<Prefix>,
     buffer: Box<[u8]>,
     /// What is being sent.
     outgoing: Vec<Transmit>,
 }
 
 impl Sockets {
-    /// Opens a socket on `port` of every address, for datagrams from `peers`; with none, from anyone. Port 0 is any
-    /// that is free.
+    /// Opens a socket on `port` of every address. Port 0 is any that is free. Who may speak is Control's to say.
     ///
     /// # Errors
     /// The first address that cannot be bound, in the system's words.
-    pub fn open(addresses: impl Iterator<Item = IpAddr>, port: u16, peers: Vec<Prefix>) -> io::Result<Self> {
+    pub fn open(addresses: impl Iterator<Item = IpAddr>, port: u16) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut sockets = Vec::new();
         for (place, ip) in addresses.enumerate() {
@@ -149,7 +145,6 @@ impl Sockets {
             poll,
             events: Events::with_capacity(16),
             sockets,
-            peers,
             buffer,
             outgoing: Vec::with_capacity(SORTED),
         })
@@ -178,7 +173,6 @@ impl Sockets {
             for _ in 0..DATAGRAMS_PER_TURN {
                 // An error here is one that an earlier datagram of ours met (a closed port): not this one's.
                 match socket.recv_from(&mut self.buffer) {
-                    Ok((_, from)) if !is_peer(&self.peers, from.ip()) => continue,
                     Ok((length, from)) => control.receive(now, from, *address, &self.buffer[..length]),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(_) => continue,
@@ -222,10 +216,6 @@ fn widen(socket: &UdpSocket) {
     }
 }
 
-fn is_peer(peers: &[Prefix], from: IpAddr) -> bool {
-    peers.is_empty() || peers.iter().any(|prefix| prefix.contains(from))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,7 +257,7 @@ mod tests {
     /// Sends datagrams of several lengths to several SMFs in turn, with others among them that nobody can have, and
     /// looks at what has come where.
     fn exchange(refused: u32, cuts: impl Fn(bool) -> bool) -> Vec<u32> {
-        let mut sockets = Sockets::open(LOCALHOST.into_iter(), 0, Vec::new()).unwrap();
+        let mut sockets = Sockets::open(LOCALHOST.into_iter(), 0).unwrap();
         for socket in &mut sockets.sockets {
             (socket.refused, socket.cuts) = (refused, cuts(socket.cuts));
         }
@@ -321,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_refused_piece_goes_one_by_one_and_pieces_are_tried_again_later() {
-        let mut sockets = Sockets::open([LOCALHOST[0]].into_iter(), 0, Vec::new()).unwrap();
+        let mut sockets = Sockets::open([LOCALHOST[0]].into_iter(), 0).unwrap();
         let from = sockets.addresses().next().unwrap();
         let (smf, nowhere) = (smf(LOCALHOST[0]), "127.0.0.1:0".parse().unwrap());
         // The system sends nothing to port 0: it refuses the piece.
@@ -341,7 +331,7 @@ mod tests {
 
     #[test]
     fn the_kernel_cuts_pieces() {
-        let mut sockets = Sockets::open(LOCALHOST.into_iter(), 0, Vec::new()).unwrap();
+        let mut sockets = Sockets::open(LOCALHOST.into_iter(), 0).unwrap();
         let own: Vec<_> = sockets.addresses().collect();
         for (place, address) in LOCALHOST.into_iter().enumerate() {
             let smf = smf(address);

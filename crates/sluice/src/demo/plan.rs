@@ -39,7 +39,7 @@ pub(super) fn configuration(options: &Options) -> String {
     let flows = (u64::from(*sessions) * 4).max(1_024);
     format!(
         "node: {{id: 127.0.0.8}}\n\
-         n4: {{addresses: [127.0.0.8]}}\n\
+         n4: {{addresses: [127.0.0.8], peers: [127.0.0.0/8]}}\n\
          workers: {{count: {workers}}}\n\
          limits: {{sessions: {sessions}, flows_ipv4: {flows}}}\n\
          dpdk: {{memory_mib: 512, buffers: 131072}}\n\

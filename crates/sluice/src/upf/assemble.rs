@@ -160,6 +160,7 @@ fn control(
 ) -> Control {
     let made = ControlConfig {
         n4: n4_config(config, clock_unix),
+        addresses: config.n4.sockets().collect(),
         network: Arc::clone(network),
         interfaces,
         static_neighbours: config.static_neighbours().collect(),
@@ -216,7 +217,9 @@ fn n4_config(config: &Config, clock_unix: u64) -> n4::Config {
     made.n1 = config.n4.n1.value() as u32 - 1;
     made.max_associations = config.n4.max_associations.size();
     made.max_associations_per_address = config.n4.max_associations_per_address.size();
-    made.answer_octets = config.n4.response_cache_bytes.size();
+    made.answer_octets = config.n4.response_cache();
+    made.unknown_rate = config.n4.unknown_source_s.value() as u32;
+    made.unverified_percent = config.n4.unverified_percent.value() as u8;
     made.smfs = config.n4.smfs().collect();
     made.setup_retry = Duration::from_secs(config.n4.setup_retry_s.value());
     made.setup_retry_most = Duration::from_secs(config.n4.setup_retry_most_s.value());

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Bucket, InstanceId, Nanos, OpId, SessionIndex, WorkerId};
-use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, SessionEvent, Transmit};
+use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, News, SessionEvent, Transmit};
 use packet::MacAddr;
 use rtrb::Consumer;
 use rules::compile::Hold;
@@ -43,6 +43,8 @@ const MOVES_KEPT: usize = 512;
 pub struct ControlConfig {
     /// The PFCP endpoint's configuration.
     pub n4: n4::Config,
+    /// Where N4 is reached, for views.
+    pub addresses: Vec<SocketAddr>,
     /// The configured world.
     pub network: Arc<Network>,
     /// How this node looks on each instance's link, by instance.
@@ -91,6 +93,7 @@ impl Peer {
 /// The control part of a UPF.
 pub struct Control {
     pub(super) endpoint: Endpoint,
+    pub(super) addresses: Vec<SocketAddr>,
     pub(super) network: Arc<Network>,
     pub(super) neighbours: SharedNeighbours,
     pub(super) links: Links,
@@ -132,6 +135,7 @@ impl Control {
         Self {
             leases,
             endpoint,
+            addresses: config.addresses,
             intake: Intake::new(IntakeLimits::default()),
             network: config.network,
             links: Links::new(config.ports, config.lags),
@@ -242,6 +246,11 @@ impl Control {
     /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.endpoint.poll_transmit()
+    }
+
+    /// What has happened on N4; see [`Endpoint::poll_news`].
+    pub fn poll_n4_news(&mut self, now: Nanos) -> Option<(News, u64)> {
+        self.endpoint.poll_news(now)
     }
 
     /// Has every worker tell of packets, each through a ring of its own with so much room; whoever drops the far end

@@ -280,6 +280,136 @@ fn sessions_come_in_pages_and_by_what_is_known_of_them() {
     );
 }
 
+fn ie(ie_type: u16, value: &[u8]) -> Vec<u8> {
+    let length = value.len() as u16;
+    [&ie_type.to_be_bytes()[..], &length.to_be_bytes(), value].concat()
+}
+
+/// A PFCP message about the session with this SEID.
+fn pfcp(message_type: u8, seid: u64, sequence: u8, ies: &[u8]) -> Vec<u8> {
+    let length = (12 + ies.len() as u16).to_be_bytes();
+    let header = [0x21, message_type, length[0], length[1]];
+    [&header[..], &seid.to_be_bytes(), &[0, 0, sequence, 0], ies].concat()
+}
+
+/// A session for the user with IMSI 001010000000001, whose packets are dropped.
+fn session_of_a_user() -> Vec<u8> {
+    let ue = [6, 10, 45, 0, 99];
+    let pdi = [ie(20, &[1]), ie(22, b"internet"), ie(93, &ue)].concat();
+    let rule = [
+        ie(56, &[0, 1]),
+        ie(29, &[0, 0, 0, 1]),
+        ie(2, &pdi),
+        ie(108, &[0, 0, 0, 1]),
+    ]
+    .concat();
+    let far = [ie(108, &[0, 0, 0, 1]), ie(44, &[1])].concat();
+    let f_seid = [&[2][..], &77u64.to_be_bytes(), &[127, 0, 0, 2]].concat();
+    let user = [1, 8, 0x00, 0x01, 0x01, 0, 0, 0, 0, 0xf1];
+    let ies = [
+        ie(60, &[0, 127, 0, 0, 2]),
+        ie(57, &f_seid),
+        ie(1, &rule),
+        ie(3, &far),
+        ie(141, &user),
+        ie(159, b"\x08internet"),
+    ];
+    pfcp(50, 0, 200, &ies.concat())
+}
+
+#[test]
+fn a_session_is_found_by_its_users_imsi() {
+    let mut operator = Operator::new("imsi", 1, 4);
+    let rows = operator.json("/v1/sessions")["sessions"].clone();
+    assert!(rows[0]["imsi"].is_null() && rows[0]["dnn"].is_null(), "{rows}");
+    let (_, seid) = operator.first_session();
+    let seid = u64::from_str_radix(seid.trim_start_matches("0x"), 16).expect("a SEID");
+    let world = &mut operator.world;
+    for request in [pfcp(54, seid, 199, &[]), session_of_a_user()] {
+        world.control.handle_datagram(world.now, N4_SMF, N4_UPF, &request);
+        (0..20).for_each(|_| world.step());
+    }
+    let found = operator.json("/v1/sessions?imsi=001010000000001");
+    let rows = found["sessions"].as_array().expect("rows");
+    assert_eq!(
+        (rows.len(), &found["total"], &found["next"]),
+        (1, &4.into(), &Value::Null)
+    );
+    assert_eq!(
+        (&rows[0]["imsi"], &rows[0]["dnn"], &rows[0]["ue"][0]),
+        (
+            &"001010000000001".into(),
+            &"internet".into(),
+            &"10.45.0.99".into()
+        )
+    );
+    let none = operator.json("/v1/sessions?imsi=001010000000002");
+    assert_eq!(none["sessions"].as_array().map(Vec::len), Some(0));
+    let text = operator.show(&["sessions", "--imsi", "001010000000001"]);
+    assert!(
+        text.contains("IMSI") && text.contains("  001010000000001  internet  "),
+        "{text}"
+    );
+    let seid = rows[0]["seid"].as_str().expect("a SEID");
+    let text = operator.show(&["session", seid]);
+    assert!(
+        text.contains("  IMSI        001010000000001\n  DNN         internet\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_n4_did_is_told_by_message_and_by_cause() {
+    let mut operator = Operator::new("n4", 1, 3);
+    let world = &mut operator.world;
+    // A session that there is not, twice the same; a fourth session; and one who is none of ours.
+    let unknown = pfcp(54, 5, 201, &[]);
+    let one_more = session_of_a_user();
+    let elsewhere = "127.0.0.99:8805".parse().expect("an address");
+    for (from, request) in [
+        (N4_SMF, &unknown),
+        (N4_SMF, &one_more),
+        (N4_SMF, &one_more),
+        (elsewhere, &one_more),
+    ] {
+        world.control.handle_datagram(world.now, from, N4_UPF, request);
+    }
+    while world.control.poll_transmit().is_some() {}
+    let status = operator.json("/v1/n4");
+    let message = |name: &str| {
+        let all = status["messages"].as_array().expect("messages");
+        let found = all.iter().find(|one| one["message"] == name);
+        found.unwrap_or_else(|| panic!("no {name}: {status}")).clone()
+    };
+    let establishments = message("Session Establishment Request");
+    let counts = ["received", "duplicates", "refused", "sent"].map(|name| establishments[name].as_u64());
+    assert_eq!(counts, [Some(6), Some(1), Some(2), Some(0)]);
+    let answers = message("Session Establishment Response");
+    let counts = ["received", "sent", "resent"].map(|name| answers[name].as_u64());
+    assert_eq!(counts, [Some(0), Some(5), Some(1)]);
+    let cause = |number: u64| {
+        let all = status["refused"].as_array().expect("causes");
+        let found = all.iter().find(|one| one["cause"] == number);
+        found.and_then(|one| one["count"].as_u64())
+    };
+    assert_eq!((cause(65), cause(72), cause(75)), (Some(1), Some(1), Some(1)));
+    assert_eq!(status["not_served"]["unauthorised"], 1);
+    assert_eq!(
+        (&status["associations"], &status["sessions"], &status["node"]),
+        (&1.into(), &3.into(), &"127.0.0.8".into())
+    );
+    assert_eq!(status["addresses"], serde_json::json!(["127.0.0.8:8805"]));
+    let text = operator.show(&["n4"]);
+    for words in [
+        "peers         ANYBODY",
+        "Session Establishment Request",
+        "No established PFCP Association",
+        "unauthorised",
+    ] {
+        assert!(text.contains(words), "{words} is not in:\n{text}");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let mut operator = Operator::new("problems", 1, 1);

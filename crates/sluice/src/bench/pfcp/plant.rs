@@ -159,8 +159,7 @@ impl Plant {
     ) -> Result<Self, BenchError> {
         let config =
             Config::parse(&configuration(address, sessions, &model), "bench").map_err(BenchError::of)?;
-        let sockets =
-            Sockets::open([address.into()].into_iter(), pfcp::PORT, Vec::new()).map_err(BenchError::of)?;
+        let sockets = Sockets::open([address.into()].into_iter(), pfcp::PORT).map_err(BenchError::of)?;
         keep_memory_ahead(sessions as usize);
         let clock = Clock::starting_now(eal.tsc_hz());
         let network = Arc::new(config.network().map_err(BenchError::of)?);
@@ -275,7 +274,7 @@ fn configuration(address: Ipv4Addr, sessions: u32, model: &Model) -> String {
     let [access, core] = VLANS;
     format!(
         "node: {{id: {address}}}\n\
-         n4: {{addresses: [{address}], heartbeat_s: 3600}}\n\
+         n4: {{addresses: [{address}], peers: [127.0.0.0/8], heartbeat_s: 3600}}\n\
          limits: {{sessions: {sessions}, flows_ipv4: {flows}, flows_ipv6: 1024}}\n\
          ports: [{{name: ran, driver: {{memory: {{}}}}}}, {{name: dn, driver: {{memory: {{}}}}}}]\n\
          instances:\n\

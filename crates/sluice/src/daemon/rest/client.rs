@@ -60,10 +60,18 @@ impl std::error::Error for ClientError {}
 /// # Errors
 /// [`ClientError`].
 pub fn get<T: DeserializeOwned>(socket: &Path, target: &str) -> Result<T, ClientError> {
+    ask(socket, Method::GET, target)
+}
+
+/// What the daemon behind `socket` answers to `target`, asked for by `method`.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn ask<T: DeserializeOwned>(socket: &Path, method: Method, target: &str) -> Result<T, ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| no_answer(error.to_string()))?;
-    let answer = runtime.block_on(async { timeout(PATIENCE, exchange(socket, target)).await });
+    let answer = runtime.block_on(async { timeout(PATIENCE, exchange(socket, (method, target))).await });
     let (status, body) = answer.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
     if !status.is_success() {
         let problem = serde_json::from_slice(&body);
@@ -93,7 +101,7 @@ async fn lines(
     mut take: impl FnMut(&str) -> bool,
 ) -> Result<(), ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
-    let asked = timeout(PATIENCE, ask(socket, asked)).await;
+    let asked = timeout(PATIENCE, send(socket, asked)).await;
     let response = asked.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
     let status = response.status();
     let mut body = response.into_body();
@@ -122,8 +130,8 @@ async fn lines(
     Ok(())
 }
 
-async fn exchange(socket: &Path, target: &str) -> Result<(hyper::StatusCode, Bytes), ClientError> {
-    let response = ask(socket, (Method::GET, target)).await?;
+async fn exchange(socket: &Path, asked: (Method, &str)) -> Result<(hyper::StatusCode, Bytes), ClientError> {
+    let response = send(socket, asked).await?;
     let status = response.status();
     let body = Limited::new(response.into_body(), LONGEST).collect().await;
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
@@ -131,7 +139,7 @@ async fn exchange(socket: &Path, target: &str) -> Result<(hyper::StatusCode, Byt
     Ok((status, body))
 }
 
-async fn ask(socket: &Path, (method, target): (Method, &str)) -> Result<Response<Incoming>, ClientError> {
+async fn send(socket: &Path, (method, target): (Method, &str)) -> Result<Response<Incoming>, ClientError> {
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
     let stream = UnixStream::connect(socket).await;
     let stream = stream.map_err(|error| ClientError::NoDaemon(socket.to_owned(), error))?;

@@ -11,7 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use worker::{TraceItem, TraceTerms};
 
-use crate::api::{AssociationList, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList};
+use crate::api::{
+    AssociationList, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList,
+};
 use crate::upf::{Control, MirrorWanted, NoWay, NotShown, SessionQuery};
 
 /// Questions that wait for Control's thread at most.
@@ -39,6 +41,9 @@ enum Question {
     Session {
         seid: Seid,
         reply: oneshot::Sender<Shown>,
+    },
+    N4 {
+        reply: oneshot::Sender<N4Status>,
     },
     Ports {
         reply: oneshot::Sender<PortList>,
@@ -141,6 +146,14 @@ impl Inquiry {
         self.ask(make).await
     }
 
+    /// N4 as a whole.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub async fn n4(&self) -> Result<N4Status, Silent> {
+        self.ask(|reply| Question::N4 { reply }).await
+    }
+
     /// The ports and their links.
     ///
     /// # Errors
@@ -236,6 +249,9 @@ impl Desk {
             } => {
                 let _ = reply.send(control.view_sessions(&query, after, most));
             }
+            Question::N4 { reply } => {
+                let _ = reply.send(control.view_n4());
+            }
             Question::Ports { reply } => {
                 let _ = reply.send(control.view_ports());
             }
@@ -283,6 +299,7 @@ impl Question {
             Self::Associations { reply, .. } => reply.is_closed(),
             Self::Sessions { reply, .. } => reply.is_closed(),
             Self::Session { reply, .. } => reply.is_closed(),
+            Self::N4 { reply } => reply.is_closed(),
             Self::Ports { reply } => reply.is_closed(),
             Self::Trace { reply, .. } => reply.is_closed(),
             Self::Mirror { reply, .. } => reply.is_closed(),

@@ -13,7 +13,7 @@ mod routes;
 mod socket;
 mod trace;
 
-pub use client::{ClientError, get, stream};
+pub use client::{ClientError, ask, get, stream};
 pub use desk::{Desk, Inquiry, desk};
 pub use routes::{Service, document, router};
 pub use socket::{Access, RestSocket, default_path};

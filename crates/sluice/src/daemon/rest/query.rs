@@ -9,6 +9,7 @@ use worker::{MOST_COPIED, TraceFilter};
 
 use super::trace::Wanted;
 use crate::api::{self, LONGEST_PAGE, Problem, USUAL_PAGE};
+use crate::config::{BadLevel, LogLevel};
 use crate::trace::{Explainer, read_flow};
 use crate::upf::{MirrorTo, MirrorWanted, SessionQuery};
 
@@ -23,7 +24,7 @@ pub(super) struct NumberedPage {
 }
 
 /// What a page of sessions is wanted of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SessionPage {
     pub(super) query: SessionQuery,
     pub(super) after: Option<Seid>,
@@ -46,19 +47,29 @@ pub(super) fn numbered(pairs: Pairs) -> Result<NumberedPage, Problem> {
 
 /// Reads a query for sessions.
 pub(super) fn sessions(pairs: Pairs) -> Result<SessionPage, Problem> {
-    let mut pairs = Named::of(pairs, &["ue", "seid", "teid", "after", "limit"])?;
+    let mut pairs = Named::of(pairs, &["ue", "seid", "teid", "imsi", "after", "limit"])?;
     let ue = pairs.address("ue")?;
     let teid = pairs.take("teid");
     let teid = teid.map(|text| api::read_teid(&text).map_err(|error| bad("teid", error)));
+    let imsi = pairs.take("imsi");
+    let imsi = imsi.map(|text| api::read_imsi(&text).map_err(|error| bad("imsi", error)));
     Ok(SessionPage {
         query: SessionQuery {
             seid: pairs.seid("seid")?,
             ue,
             teid: teid.transpose()?,
+            imsi: imsi.transpose()?,
         },
         after: pairs.seid("after")?,
         most: pairs.limit()?,
     })
+}
+
+/// Reads what level is to be logged.
+pub(super) fn log_level(pairs: Pairs) -> Result<LogLevel, Problem> {
+    let mut pairs = Named::of(pairs, &["level"])?;
+    let level = pairs.take("level").ok_or_else(|| bad("level", "is missing"))?;
+    level.parse().map_err(|error: BadLevel| bad("level", error))
 }
 
 /// Names that a query may have for the packets that it is about.
@@ -300,12 +311,15 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_read() {
         assert_eq!(
-            sessions(pairs("ue=10.45.0.2&teid=0x10&after=7&limit=3")),
+            sessions(pairs(
+                "ue=10.45.0.2&teid=0x10&imsi=001010000000001&after=7&limit=3"
+            )),
             Ok(SessionPage {
                 query: SessionQuery {
                     seid: None,
                     ue: Some("10.45.0.2".parse().unwrap()),
                     teid: Some(Teid(16)),
+                    imsi: Some("001010000000001".into()),
                 },
                 after: Some(Seid(7)),
                 most: 3,

@@ -16,6 +16,7 @@ use utoipa_axum::routes;
 use worker::MAX_TRACES;
 
 use super::super::host::HostView;
+use super::super::log::LogControl;
 use super::super::records::RecordsView;
 use super::super::threads::Published;
 use super::desk::Inquiry;
@@ -23,8 +24,8 @@ use super::parameters::{Conditions, NumberedPage};
 use super::query::{self, Pairs};
 use super::trace;
 use crate::api::{
-    self, AssociationList, NeighbourList, PathList, PortList, Problem, RecordsStatus, RouteList, Runtime,
-    SessionDetail, SessionList, TraceLine,
+    self, AssociationList, LogStatus, N4Status, NeighbourList, PathList, PortList, Problem, RecordsStatus,
+    RouteList, Runtime, SessionDetail, SessionList, TraceLine,
 };
 use crate::trace::Explainer;
 use crate::upf::NotShown;
@@ -37,6 +38,7 @@ pub struct Service {
     records: Option<RecordsView>,
     hosts: HostView,
     explainer: Option<Arc<Explainer>>,
+    log: Option<LogControl>,
     /// Traces that may begin.
     traces: Arc<Semaphore>,
 }
@@ -51,6 +53,7 @@ impl Service {
             records: None,
             hosts: HostView::default(),
             explainer: None,
+            log: None,
             traces: Arc::new(Semaphore::new(MAX_TRACES)),
         }
     }
@@ -71,6 +74,13 @@ impl Service {
 }
 
 impl Service {
+    /// The same, with what says how much is logged.
+    #[must_use]
+    pub fn with_log(mut self, log: LogControl) -> Self {
+        self.log = Some(log);
+        self
+    }
+
     /// The same, with who explains packets.
     #[must_use]
     pub fn with_explainer(mut self, explainer: Explainer) -> Self {
@@ -94,6 +104,8 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(paths))
         .routes(routes!(ways))
         .routes(routes!(neighbours))
+        .routes(routes!(n4))
+        .routes(routes!(log_level, set_log_level))
         .routes(routes!(associations))
         .routes(routes!(sessions))
         .routes(routes!(session))
@@ -203,6 +215,55 @@ async fn neighbours(State(service): State<Service>, asked: Asked) -> Answer<Neig
     Ok(Json(service.inquiry.neighbours(page.after, page.most).await?))
 }
 
+/// N4 as a whole: who may speak, what was sent and received by message type, what was refused by cause.
+#[utoipa::path(
+    get,
+    path = "/v1/n4",
+    responses(
+        (status = 200, body = N4Status),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions"),
+    )
+)]
+async fn n4(State(service): State<Service>) -> Answer<N4Status> {
+    Ok(Json(service.inquiry.n4().await?))
+}
+
+/// How much is logged.
+#[utoipa::path(
+    get,
+    path = "/v1/log",
+    responses(
+        (status = 200, body = LogStatus),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no log"),
+    )
+)]
+async fn log_level(State(service): State<Service>) -> Answer<LogStatus> {
+    Ok(Json(log_of(&service)?.status()))
+}
+
+/// Says how much is logged from now on, until the daemon ends.
+#[utoipa::path(
+    put,
+    path = "/v1/log",
+    params(("level" = String, Query, description = "off, error, warn, info, debug or trace", example = "debug")),
+    responses(
+        (status = 200, body = LogStatus),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
+        (status = 404, body = Problem, content_type = "application/problem+json", description = "There is no log"),
+    )
+)]
+async fn set_log_level(State(service): State<Service>, asked: Asked) -> Answer<LogStatus> {
+    let level = query::log_level(pairs(asked)?)?;
+    let log = log_of(&service)?;
+    log.set(level);
+    Ok(Json(log.status()))
+}
+
+fn log_of(service: &Service) -> Result<&LogControl, Problem> {
+    let none = || Problem::new(StatusCode::NOT_FOUND, "there is no log");
+    service.log.as_ref().ok_or_else(none)
+}
+
 /// PFCP associations, a page at a time.
 #[utoipa::path(
     get,
@@ -227,6 +288,7 @@ async fn associations(State(service): State<Service>, asked: Asked) -> Answer<As
         ("ue" = Option<String>, Query, description = "An address of the UE, or of a network behind it", example = "10.45.0.2"),
         ("seid" = Option<String>, Query, description = "The local SEID, decimal or hexadecimal"),
         ("teid" = Option<String>, Query, description = "A TEID at one of this node's addresses, decimal or hexadecimal"),
+        ("imsi" = Option<String>, Query, description = "The IMSI of whom they are for; a page may have fewer rows than `limit`, or none, and a `next`", example = "001010000000001"),
         ("after" = Option<String>, Query, description = "The `next` of the page before"),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 500, description = "Rows of the page; 100"),
     ),
@@ -387,7 +449,9 @@ mod tests {
             paths,
             [
                 "/v1/associations",
+                "/v1/log",
                 "/v1/mirror",
+                "/v1/n4",
                 "/v1/neighbours",
                 "/v1/paths",
                 "/v1/ports",

@@ -9,7 +9,7 @@ use session::{SessionView, SetId, SetNode, UrrCheckpoint};
 use worker::SessionStatus;
 
 use super::super::control::Control;
-use super::rows::{addresses, state};
+use super::rows::{addresses, dnn, imsi, state};
 use super::words;
 use crate::api::{self, Correlation, Counts, CpFSeid, Rates, SessionDetail, Tunnel};
 
@@ -45,6 +45,8 @@ impl Control {
             },
             sets: sets(session.sets()),
             ue: addresses(session),
+            imsi: imsi(session),
+            dnn: dnn(session),
             tunnels: session
                 .tunnels()
                 .iter()

@@ -5,6 +5,7 @@
 //! session in full waits for one word of its worker; a few such questions may be under way.
 
 mod detail;
+mod n4;
 mod network;
 mod rows;
 pub(super) mod words;
@@ -20,11 +21,14 @@ use worker::{Command, SessionStatus};
 use super::control::Control;
 use crate::api::{AssociationList, LONGEST_PAGE, SessionDetail, SessionList};
 
+/// Sessions that are looked at for one page: a few milliseconds.
+const MOST_LOOKED_AT: usize = 20_000;
+
 /// Questions to workers under way at most.
 const MOST_QUESTIONS: usize = 64;
 
 /// Which sessions are wanted: those with all that is given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SessionQuery {
     /// The local SEID.
     pub seid: Option<Seid>,
@@ -32,6 +36,8 @@ pub struct SessionQuery {
     pub ue: Option<IpAddr>,
     /// A TEID at one of our addresses.
     pub teid: Option<Teid>,
+    /// The IMSI of whom it is for.
+    pub imsi: Option<Box<str>>,
 }
 
 /// Why there is no session to show.
@@ -65,7 +71,8 @@ impl Control {
         }
     }
 
-    /// Sessions that `query` wants, behind the SEID `after`, `most` of them.
+    /// Sessions that `query` wants, behind the SEID `after`, `most` of them; or fewer, with where to go on, where many had
+    /// to be looked at: what is not found by SEID, TEID or address is looked for one by one.
     #[must_use]
     pub fn view_sessions(&self, query: &SessionQuery, after: Option<Seid>, most: usize) -> SessionList {
         let sessions = self.endpoint.sessions();
@@ -73,6 +80,7 @@ impl Control {
             SessionQuery { seid: Some(seid), .. } => Box::new(sessions.session(seid).into_iter()),
             SessionQuery { teid: Some(teid), .. } => Box::new(sessions.with_teid(teid)),
             SessionQuery { ue: Some(ue), .. } => Box::new(sessions.with_ue_address(ue)),
+            SessionQuery { imsi: Some(_), .. } => return self.look_for_sessions(query, after, most),
             _ => Box::new(sessions.page(after)),
         };
         let wanted = found.filter(|one| after.is_none_or(|after| one.seid() > after) && query.wants(one));
@@ -80,6 +88,28 @@ impl Control {
         SessionList {
             sessions: page.iter().map(|one| self.session_row(one)).collect(),
             next,
+            total: sessions.count().sessions,
+        }
+    }
+
+    fn look_for_sessions(&self, query: &SessionQuery, after: Option<Seid>, most: usize) -> SessionList {
+        let sessions = self.endpoint.sessions();
+        let most = most.clamp(1, LONGEST_PAGE);
+        let (mut rows, mut last) = (Vec::new(), after);
+        let mut all = sessions.page(after);
+        let mut looked_at = all.by_ref().take(MOST_LOOKED_AT);
+        while rows.len() < most
+            && let Some(one) = looked_at.next()
+        {
+            last = Some(one.seid());
+            if query.wants(&one) {
+                rows.push(self.session_row(&one));
+            }
+        }
+        let has_more = all.next().is_some();
+        SessionList {
+            sessions: rows,
+            next: last.filter(|_| has_more).map(|seid| crate::api::seid(seid.0)),
             total: sessions.count().sessions,
         }
     }
@@ -143,10 +173,13 @@ impl SessionQuery {
                 .iter()
                 .any(|(_, prefix)| prefix.contains(ue))
         };
+        let subscriber = session.subscriber();
+        let imsi = subscriber.and_then(|subscriber| subscriber.imsi.as_deref());
         let has_teid = |teid| session.tunnels().iter().any(|(_, own)| *own == teid);
         self.seid.is_none_or(|seid| seid == session.seid())
             && self.ue.is_none_or(has_ue)
             && self.teid.is_none_or(has_teid)
+            && self.imsi.as_deref().is_none_or(|wanted| imsi == Some(wanted))
     }
 }
 

@@ -35,6 +35,8 @@ impl Control {
             cp_seid: api::seid(session.cp().seid),
             node: self.node_of(session),
             ue: addresses(session),
+            imsi: imsi(session),
+            dnn: dnn(session),
             teids: teids.into_iter().map(api::teid).collect(),
             pdrs: session.rules().pdrs().len(),
             state: state(session),
@@ -61,6 +63,16 @@ pub(super) fn addresses(session: &SessionView<'_>) -> Vec<String> {
     let prefixes = session.ue_addresses().iter().map(|(_, prefix)| prefix);
     let unique: BTreeSet<_> = prefixes.copied().chain(session.rules().ue_prefixes()).collect();
     unique.iter().map(super::words::prefix).collect()
+}
+
+/// The IMSI of whom a session is for.
+pub(super) fn imsi(session: &SessionView<'_>) -> Option<String> {
+    session.subscriber()?.imsi.as_deref().map(String::from)
+}
+
+/// The DNN or APN of a session.
+pub(super) fn dnn(session: &SessionView<'_>) -> Option<String> {
+    session.subscriber()?.dnn.as_deref().map(String::from)
 }
 
 pub(super) fn state(session: &SessionView<'_>) -> SessionState {

@@ -1,0 +1,322 @@
+//! What an operator is told of N4 as it happens: associations that come and go, refusals, datagrams that are not taken.
+//!
+//! Belongs to the endpoint. Peers decide how much there is to tell, so that each kind of news has an allowance: what is
+//! beyond it is counted, and the number told with the next of its kind, or by itself when the allowance has room again.
+
+use flow::Nanos;
+use pfcp::ie::{Cause, FailedRuleId};
+use pfcp::{IeType, MessageType};
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::association::Association;
+use crate::cause::Reject;
+use crate::endpoint::Endpoint;
+use crate::node::NodeName;
+
+/// News that are kept if nobody asks.
+const MOST_KEPT: usize = 256;
+
+/// A peer that has, or had, an association.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerName {
+    /// Its Node ID.
+    pub node: NodeName,
+    /// Where its association was set up from.
+    pub peer: SocketAddr,
+}
+
+impl From<&Association> for PeerName {
+    fn from(association: &Association) -> PeerName {
+        PeerName {
+            node: association.node.clone(),
+            peer: association.peer,
+        }
+    }
+}
+
+/// Why an association is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// Its peer released it.
+    Released,
+    /// It ended at our side.
+    Ended,
+    /// It was silent, without sessions, and made room for another.
+    Evicted,
+}
+
+/// Why a datagram is not taken, or a request not served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotTaken {
+    /// It is of none of the prefixes that peers are configured to speak from.
+    OutsidePeers,
+    /// It is of a source without an association that sends more than such may.
+    UnknownSource,
+    /// It wants more of what is scarce, and its sender has not yet answered a heartbeat.
+    Unverified,
+}
+
+/// What has happened on N4.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// An association was set up, for the first time or anew.
+    Up {
+        /// Whose.
+        peer: PeerName,
+        /// Whether it had one already.
+        is_again: bool,
+    },
+    /// A peer does not answer heartbeats. Its sessions stay.
+    Silent {
+        /// Which.
+        peer: PeerName,
+        /// Its sessions.
+        sessions: usize,
+    },
+    /// A peer that was silent answers again.
+    Answers {
+        /// Which.
+        peer: PeerName,
+        /// Its sessions.
+        sessions: usize,
+    },
+    /// A peer has started anew, or has set its association up anew.
+    Restarted {
+        /// Which.
+        peer: PeerName,
+        /// Its sessions, which it has lost, and which are removed.
+        sessions: usize,
+    },
+    /// An association is gone.
+    Down {
+        /// Whose.
+        peer: PeerName,
+        /// Why.
+        why: Lost,
+        /// Its sessions, which are removed.
+        sessions: usize,
+    },
+    /// A request was refused.
+    Refused {
+        /// Whose.
+        peer: SocketAddr,
+        /// Which.
+        request: MessageType,
+        /// What it was answered.
+        cause: Cause,
+        /// The IE at fault.
+        ie: Option<IeType>,
+        /// The rule at fault.
+        rule: Option<FailedRuleId>,
+    },
+    /// A peer refused a request of ours.
+    RefusedByPeer {
+        /// Which.
+        peer: SocketAddr,
+        /// Its answer.
+        response: MessageType,
+        /// What it answered.
+        cause: Cause,
+    },
+    /// A datagram was not taken, or a request not served.
+    NotTaken {
+        /// Whose.
+        source: SocketAddr,
+        /// Why.
+        why: NotTaken,
+    },
+    /// More of a kind than is told.
+    Suppressed(NewsKind),
+}
+
+/// What shares an allowance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewsKind {
+    /// Associations.
+    Associations,
+    /// Refusals.
+    Refusals,
+    /// What is not taken.
+    NotTaken,
+}
+
+impl News {
+    /// What it counts as.
+    pub fn kind(&self) -> NewsKind {
+        match self {
+            News::Up { .. }
+            | News::Silent { .. }
+            | News::Answers { .. }
+            | News::Restarted { .. }
+            | News::Down { .. } => NewsKind::Associations,
+            News::Refused { .. } | News::RefusedByPeer { .. } => NewsKind::Refusals,
+            News::NotTaken { .. } => NewsKind::NotTaken,
+            News::Suppressed(kind) => *kind,
+        }
+    }
+}
+
+/// So many at once, and one for each pause from then on.
+#[derive(Debug)]
+struct Allowance {
+    kind: NewsKind,
+    most: u32,
+    left: u32,
+    pause: Duration,
+    /// When one is added next.
+    next: Nanos,
+    suppressed: u64,
+}
+
+impl Allowance {
+    const fn new(kind: NewsKind, most: u32, pause: Duration) -> Allowance {
+        Allowance {
+            kind,
+            most,
+            left: most,
+            pause,
+            next: Nanos::ZERO,
+            suppressed: 0,
+        }
+    }
+
+    fn refill(&mut self, now: Nanos) {
+        if self.left == self.most {
+            self.next = now + self.pause;
+        }
+        while self.left < self.most && self.next <= now {
+            self.left += 1;
+            self.next = self.next + self.pause;
+        }
+    }
+}
+
+/// What is to be told.
+#[derive(Debug)]
+pub(crate) struct NewsDesk {
+    news: VecDeque<(News, u64)>,
+    allowances: [Allowance; 3],
+}
+
+impl Default for NewsDesk {
+    fn default() -> NewsDesk {
+        let second = Duration::from_secs(1);
+        NewsDesk {
+            news: VecDeque::new(),
+            allowances: [
+                Allowance::new(NewsKind::Associations, 64, Duration::from_millis(500)),
+                Allowance::new(NewsKind::Refusals, 16, second),
+                Allowance::new(NewsKind::NotTaken, 8, second * 5),
+            ],
+        }
+    }
+}
+
+impl NewsDesk {
+    pub(crate) fn tell(&mut self, now: Nanos, news: News) {
+        let kind = news.kind();
+        let Some(allowance) = self.allowances.iter_mut().find(|one| one.kind == kind) else {
+            return;
+        };
+        allowance.refill(now);
+        if allowance.left == 0 || self.news.len() >= MOST_KEPT {
+            allowance.suppressed += 1;
+            return;
+        }
+        allowance.left -= 1;
+        let suppressed = std::mem::take(&mut allowance.suppressed);
+        self.news.push_back((news, suppressed));
+    }
+
+    /// The next news, and how many of its kind were left out before it.
+    pub(crate) fn poll(&mut self, now: Nanos) -> Option<(News, u64)> {
+        if let Some(told) = self.news.pop_front() {
+            return Some(told);
+        }
+        let waits = |one: &&mut Allowance| one.suppressed > 0;
+        let allowance = self.allowances.iter_mut().filter(waits).find_map(|one| {
+            one.refill(now);
+            (one.left > 0).then_some(one)
+        })?;
+        allowance.left -= 1;
+        let suppressed = std::mem::take(&mut allowance.suppressed);
+        Some((News::Suppressed(allowance.kind), suppressed))
+    }
+}
+
+impl Endpoint {
+    /// What has happened, for a log, and how many of its kind were left out since the last of them.
+    pub fn poll_news(&mut self, now: Nanos) -> Option<(News, u64)> {
+        self.news.poll(now)
+    }
+
+    /// A request is refused: it is counted and told.
+    pub(crate) fn note_refusal(
+        &mut self,
+        now: Nanos,
+        (peer, request): (SocketAddr, MessageType),
+        reject: &Reject,
+    ) {
+        self.counters.rejected += 1;
+        self.traffic.refuse(request, reject.cause);
+        let news = News::Refused {
+            peer,
+            request,
+            cause: reject.cause,
+            ie: reject.offending,
+            rule: reject.rule,
+        };
+        self.news.tell(now, news);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refusal() -> News {
+        News::Refused {
+            peer: "192.0.2.1:8805".parse().unwrap(),
+            request: MessageType::SESSION_ESTABLISHMENT_REQUEST,
+            cause: Cause::NO_RESOURCES_AVAILABLE,
+            ie: None,
+            rule: None,
+        }
+    }
+
+    #[test]
+    fn a_flood_of_news_is_told_in_few_lines_that_say_how_many_there_were() {
+        let mut desk = NewsDesk::default();
+        let mut told = 0;
+        let mut suppressed = 0;
+        for millisecond in 0..20_000 {
+            let now = Nanos(millisecond * 1_000_000);
+            (0..3).for_each(|_| desk.tell(now, refusal()));
+            while let Some((_, left_out)) = desk.poll(now) {
+                told += 1;
+                suppressed += left_out;
+            }
+        }
+        assert_eq!(told, 16 + 19);
+        // The rest is told when nothing more comes.
+        let (news, left_out) = desk.poll(Nanos::from_secs(60)).unwrap();
+        assert_eq!(news, News::Suppressed(NewsKind::Refusals));
+        let lines_of_refusals = 16 + 19;
+        assert_eq!(suppressed + left_out + lines_of_refusals, 60_000);
+        assert_eq!(desk.poll(Nanos::from_secs(60)), None);
+    }
+
+    #[test]
+    fn one_kind_does_not_keep_another_from_being_told() {
+        let mut desk = NewsDesk::default();
+        (0..1_000).for_each(|_| desk.tell(Nanos::ZERO, refusal()));
+        let source = "192.0.2.1:8805".parse().unwrap();
+        let why = NotTaken::OutsidePeers;
+        desk.tell(Nanos::ZERO, News::NotTaken { source, why });
+        let all: Vec<_> = std::iter::from_fn(|| desk.poll(Nanos::ZERO)).collect();
+        assert_eq!(all.len(), 17);
+        assert_eq!(all[16], (News::NotTaken { source, why }, 0));
+    }
+}

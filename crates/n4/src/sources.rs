@@ -1,0 +1,316 @@
+//! Who is heard on N4, and who has shown that it is where it says.
+//!
+//! Belongs to the endpoint. Where the configuration names the prefixes of peers
+//! ([`Config::peers`](crate::Config::peers)), datagrams from elsewhere are not read, and peers are believed to be there.
+//! Where it does not, anybody can send anything in any name: a source without an association is read at a rate
+//! ([`Config::unknown_rate`](crate::Config::unknown_rate)), and of sessions, addresses and associations anybody gets
+//! some only until a small part of all is taken
+//! ([`Config::unverified_percent`](crate::Config::unverified_percent)). Beyond that a peer must have answered a
+//! heartbeat of ours, which shows that it gets what is sent to the address that it sends from (TS 29.244 §6.2.2: every
+//! node answers heartbeats). It is asked when that matters, and its request is passed over: a live peer repeats it
+//! (§6.4) and is served then.
+//!
+//! A source without an association is asked by a Heartbeat Request whose sequence number is a keyed hash of its address
+//! and of the time, so that asking leaves nothing to be kept.
+
+use flow::Nanos;
+use pfcp::message::HeartbeatRequest;
+use pfcp::{Header, SequenceNumber};
+use session::AssociationId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use crate::endpoint::{Endpoint, Path};
+use crate::news::{News, NotTaken};
+
+/// Allowances that sources share by a hash of their address.
+const ALLOWANCES: usize = 256;
+/// Addresses that are remembered to have answered.
+const MOST_VERIFIED: usize = 1_024;
+/// For how long they are.
+const VERIFIED_FOR: Duration = Duration::from_secs(60);
+/// For how long, at least, a question may be answered.
+const ASKED_FOR: Duration = Duration::from_secs(16);
+/// What anybody may have of anything, however small a part of it that is.
+const LEAST_SHARE: usize = 8;
+
+/// Of a number of things, how many anybody may have.
+fn share_of(most: usize, percent: u8) -> usize {
+    let part = (most as u128 * u128::from(percent.min(100)) / 100) as usize;
+    part.max(LEAST_SHARE).min(most)
+}
+
+/// Half of that, but for what anybody may have all of.
+fn half_share_of(most: usize, percent: u8) -> usize {
+    let share = share_of(most, percent);
+    if share < most { share / 2 } else { most }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    /// Nanoseconds' worth of datagrams.
+    left: u64,
+    at: Nanos,
+}
+
+/// What is known of sources.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    hasher: foldhash::quality::SeedableRandomState,
+    allowances: Box<[Allowance]>,
+    /// Addresses without an association that answered a heartbeat, and until when that counts.
+    verified: BTreeMap<IpAddr, Nanos>,
+    /// The addresses that associations were set up from or have named.
+    known: BTreeSet<IpAddr>,
+}
+
+impl Sources {
+    pub(crate) fn new(seed: u64) -> Sources {
+        let full = Allowance {
+            left: u64::MAX,
+            at: Nanos::ZERO,
+        };
+        Sources {
+            hasher: foldhash::quality::SeedableRandomState::with_seed(
+                seed,
+                foldhash::SharedSeed::global_fixed(),
+            ),
+            allowances: vec![full; ALLOWANCES].into(),
+            verified: BTreeMap::new(),
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// The addresses of associations are these from now on.
+    pub(crate) fn know(&mut self, addresses: BTreeSet<IpAddr>) {
+        self.known = addresses;
+    }
+
+    /// Whether a datagram from `address` is within what a source may send, `rate` a second and two seconds' worth at
+    /// once. A host has all of a prefix of 64 bits.
+    fn takes(&mut self, now: Nanos, address: IpAddr, rate: u32) -> bool {
+        let place = match address {
+            IpAddr::V4(address) => self.hasher.hash_one(address),
+            IpAddr::V6(address) => self.hasher.hash_one(address.to_bits() >> 64),
+        };
+        let cost = 1_000_000_000 / u64::from(rate.max(1));
+        let most = cost * 2 * u64::from(rate);
+        let Some(allowance) = self.allowances.get_mut(place as usize % ALLOWANCES) else {
+            return true;
+        };
+        let gained = now.0.saturating_sub(allowance.at.0);
+        allowance.left = allowance.left.saturating_add(gained).min(most);
+        allowance.at = now;
+        let takes = allowance.left >= cost;
+        allowance.left -= if takes { cost } else { 0 };
+        takes
+    }
+
+    /// The number of a Heartbeat Request that asks `address` in this period of time.
+    fn cookie(&self, address: IpAddr, period: u64) -> u32 {
+        (self.hasher.hash_one((address, period)) & 0x00ff_ffff) as u32
+    }
+
+    /// An answer to a heartbeat with this number has come that no association waits for.
+    fn answered(&mut self, now: Nanos, address: IpAddr, sequence: u32) -> bool {
+        let period = period(now);
+        let periods = [Some(period), period.checked_sub(1)].into_iter().flatten();
+        let is_ours = periods
+            .into_iter()
+            .any(|period| self.cookie(address, period) == sequence);
+        if is_ours {
+            self.verified.retain(|_, until| *until > now);
+            if self.verified.len() >= MOST_VERIFIED {
+                self.verified.pop_first();
+            }
+            self.verified.insert(address, now + VERIFIED_FOR);
+        }
+        is_ours
+    }
+
+    fn has_answered(&self, now: Nanos, address: IpAddr) -> bool {
+        self.verified.get(&address).is_some_and(|until| *until > now)
+    }
+}
+
+fn period(now: Nanos) -> u64 {
+    now.0 / ASKED_FOR.as_nanos() as u64
+}
+
+/// Whether a peer that wants more of what is scarce has shown that it is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// It has, or need not.
+    Given,
+    /// It is being asked.
+    Awaited,
+    /// It does not answer.
+    Lacking,
+}
+
+impl Endpoint {
+    /// Whether a datagram from `from` is taken; what is not is counted.
+    pub(crate) fn hears(&mut self, now: Nanos, from: SocketAddr) -> bool {
+        let address = from.ip().to_canonical();
+        let why = if !self.config.peers.is_empty() {
+            let mut peers = self.config.peers.iter();
+            if peers.any(|peers| peers.prefix.contains(address)) {
+                return true;
+            }
+            self.counters.outside_peers += 1;
+            NotTaken::OutsidePeers
+        } else {
+            let rate = self.config.unknown_rate;
+            let is_free = rate == 0 || self.config.any_source || self.is_known(now, address);
+            if is_free || self.sources.takes(now, address, rate) {
+                return true;
+            }
+            self.counters.unknown_over_rate += 1;
+            NotTaken::UnknownSource
+        };
+        self.news.tell(now, News::NotTaken { source: from, why });
+        false
+    }
+
+    /// Whether a source has an association, is one that we set up associations with, or answered a heartbeat.
+    fn is_known(&self, now: Nanos, address: IpAddr) -> bool {
+        let mut smfs = self.config.smfs.iter();
+        self.sources.known.contains(&address)
+            || smfs.any(|smf| smf.address == address)
+            || self.sources.has_answered(now, address)
+    }
+
+    /// Takes up which addresses associations have.
+    pub(crate) fn know_sources(&mut self) {
+        let mut known = BTreeSet::new();
+        for association in self.associations.iter() {
+            known.insert(association.peer.ip().to_canonical());
+            known.extend(association.others.iter().copied());
+        }
+        self.sources.know(known);
+    }
+
+    /// Whether anything but an answer to a heartbeat tells peers from others.
+    fn wants_proof(&self) -> bool {
+        self.config.peers.is_empty()
+            && !self.config.any_source
+            && self.config.heartbeat_interval.is_some()
+            && self.config.unverified_percent < 100
+    }
+
+    /// Whether an association that is set up from `address` begins verified: that of a peer which we ask for one does.
+    pub(crate) fn begins_verified(&self, now: Nanos, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let mut smfs = self.config.smfs.iter();
+        !self.wants_proof()
+            || smfs.any(|smf| smf.address == address)
+            || self.sources.has_answered(now, address)
+    }
+
+    /// Whether a new association from the far end of `path` may be set up now: while many have one, its sender must
+    /// have answered a heartbeat, and is asked.
+    pub(crate) fn may_associate(&mut self, now: Nanos, path: Path) -> bool {
+        let share = share_of(self.config.max_associations, self.config.unverified_percent);
+        let is_scarce = self.associations.len() >= share && share < self.config.max_associations;
+        if !is_scarce || self.begins_verified(now, path.from.ip()) {
+            return true;
+        }
+        self.note_unverified(now, path.from);
+        let address = path.from.ip().to_canonical();
+        let sequence = self.sources.cookie(address, period(now));
+        let header = Header::node(HeartbeatRequest::TYPE, SequenceNumber::new(sequence));
+        let path = Path {
+            from: SocketAddr::new(path.from.ip(), self.config.peer_port),
+            to: path.to,
+        };
+        self.send(path, &header, &HeartbeatRequest::new(self.recovery()));
+        false
+    }
+
+    /// A Heartbeat Response has come that no request of an association waits for; tells whether it was asked for.
+    pub(crate) fn verify(&mut self, now: Nanos, from: SocketAddr, sequence: u32) -> bool {
+        let address = from.ip().to_canonical();
+        self.wants_proof() && self.sources.answered(now, address, sequence)
+    }
+
+    /// Whether an association may have more of what sessions take. One that must show first that its peer is there is
+    /// asked.
+    pub(crate) fn proof_of(&mut self, now: Nanos, id: AssociationId, from: SocketAddr) -> Proof {
+        let Some(association) = self.associations.get(id).filter(|one| !one.verified) else {
+            return Proof::Given;
+        };
+        let lives = association.reachable;
+        let percent = self.config.unverified_percent;
+        if !self.wants_proof() || !self.sessions.is_filled(|most| half_share_of(most, percent)) {
+            return Proof::Given;
+        }
+        // Before it matters, so that a live peer's requests need not wait.
+        self.send_heartbeat(now, id);
+        if !self.sessions.is_filled(|most| share_of(most, percent)) {
+            return Proof::Given;
+        }
+        self.note_unverified(now, from);
+        if lives { Proof::Awaited } else { Proof::Lacking }
+    }
+
+    fn note_unverified(&mut self, now: Nanos, source: SocketAddr) {
+        self.counters.unverified += 1;
+        let why = NotTaken::Unverified;
+        self.news.tell(now, News::NotTaken { source, why });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_part_is_anybodys() {
+        assert_eq!(share_of(10_000, 10), 1_000);
+        assert_eq!(share_of(50, 10), LEAST_SHARE);
+        assert_eq!(share_of(4, 10), 4);
+        assert_eq!(share_of(usize::MAX, 100), usize::MAX);
+    }
+
+    #[test]
+    fn a_source_sends_at_its_rate_and_does_not_take_others_theirs() {
+        let mut sources = Sources::new(7);
+        let address = |last: u8| IpAddr::from([192, 0, 2, last]);
+        let taken = (0..10_000).filter(|millisecond| {
+            let now = Nanos::from_secs(5) + Duration::from_millis(*millisecond);
+            sources.takes(now, address(1), 50)
+        });
+        let taken = taken.count();
+        assert!((595..=605).contains(&taken), "{taken} in ten seconds");
+        let now = Nanos::from_secs(15);
+        let others = (2..=100).filter(|last| sources.takes(now, address(*last), 50));
+        assert!(others.count() >= 98);
+    }
+
+    #[test]
+    fn only_who_got_the_question_can_answer_it_and_only_for_a_while() {
+        let mut sources = Sources::new(7);
+        let (peer, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
+        let now = Nanos::from_secs(100);
+        let asked = sources.cookie(peer, period(now));
+        assert!(!sources.answered(now, other, asked));
+        assert!(!sources.answered(now, peer, asked ^ 1));
+        assert!(sources.answered(now + Duration::from_secs(3), peer, asked));
+        assert!(sources.has_answered(now + Duration::from_secs(60), peer));
+        assert!(!sources.has_answered(now + Duration::from_secs(64), peer));
+        assert!(!sources.answered(now + Duration::from_secs(60), peer, asked));
+    }
+
+    #[test]
+    fn what_is_remembered_of_sources_is_bounded() {
+        let mut sources = Sources::new(7);
+        for number in 0..3_000u32 {
+            let address = IpAddr::from(number.to_be_bytes());
+            let asked = sources.cookie(address, 0);
+            assert!(sources.answered(Nanos::ZERO, address, asked));
+        }
+        assert_eq!(sources.verified.len(), MOST_VERIFIED);
+    }
+}

@@ -1,0 +1,171 @@
+//! What is told for the log: what becomes of associations, and what is refused.
+
+use crate::support;
+
+use std::time::Duration;
+
+use n4::{Config, Lost, News};
+use pfcp::ie::{Cause, FailedRuleId, PdrId};
+use pfcp::{IeType, MessageType};
+
+use support::wire::*;
+use support::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl World {
+    fn news(&mut self) -> Vec<News> {
+        let now = self.now;
+        std::iter::from_fn(|| self.n4.poll_news(now))
+            .map(|(news, suppressed)| {
+                assert_eq!(suppressed, 0);
+                news
+            })
+            .collect()
+    }
+
+    /// Lets the next heartbeat come, and answers it if the peer has a start to tell of.
+    fn beat(&mut self, started: Option<u32>) {
+        let sent = self.pass(SECOND * 10);
+        let heartbeat = sent.iter().find(|one| one.header().message_type.0 == 1);
+        let sequence = heartbeat.expect("a heartbeat").header().sequence.get();
+        match started {
+            Some(started) => drop(self.send(smf(), &message(2, None, sequence, &[recovery(started)]))),
+            None => (0..4).for_each(|_| drop(self.pass(SECOND))),
+        }
+    }
+}
+
+#[test]
+fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
+    let mut world = World::with(Config {
+        heartbeat_interval: Some(SECOND * 10),
+        ..World::config(1)
+    });
+    world.associate();
+    let news = world.news();
+    let [
+        News::Up {
+            peer,
+            is_again: false,
+        },
+    ] = &news[..]
+    else {
+        panic!("{news:?}");
+    };
+    assert_eq!(
+        (peer.node.to_string(), peer.peer),
+        (SMF_ADDRESS.to_string(), smf())
+    );
+    let peer = || peer.clone();
+    world.establish(1, UE);
+    world.beat(None);
+    let (sessions, silent) = (1, world.news());
+    assert_eq!(
+        silent,
+        [News::Silent {
+            peer: peer(),
+            sessions
+        }]
+    );
+    world.beat(Some(100));
+    assert_eq!(
+        world.news(),
+        [News::Answers {
+            peer: peer(),
+            sessions
+        }]
+    );
+    world.beat(Some(100));
+    assert_eq!(world.news(), []);
+    world.beat(Some(200));
+    assert_eq!(
+        world.news(),
+        [News::Restarted {
+            peer: peer(),
+            sessions
+        }]
+    );
+    // It sets up anew what it knows of; and once more, with a session that it has lost.
+    world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(200)]);
+    let up = || News::Up {
+        peer: peer(),
+        is_again: true,
+    };
+    assert_eq!(world.news(), [up()]);
+    world.establish(1, UE);
+    world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(300)]);
+    assert_eq!(
+        world.news(),
+        [
+            News::Restarted {
+                peer: peer(),
+                sessions
+            },
+            up()
+        ]
+    );
+    world.establish(1, UE);
+    world.ask(9, None, &[node_v4(SMF_ADDRESS)]);
+    let down = News::Down {
+        peer: peer(),
+        why: Lost::Released,
+        sessions,
+    };
+    assert_eq!(world.news(), [down]);
+}
+
+#[test]
+fn a_refusal_is_told_with_its_cause_the_ie_and_the_rule_and_counted() {
+    let mut world = World::associated();
+    world.news();
+    let mut session = plain_session(1, UE);
+    session[2] = create_pdr(&[
+        pdr_id(7),
+        precedence(100),
+        pdi(&[source_if(ACCESS), f_teid(0x77, N3), ue_ip(false, UE)]),
+        outer_header_removal(0),
+        far_id(1),
+    ]);
+    let sequence = world.next_sequence();
+    let request = message(50, Some(0), sequence, &session);
+    let refusal = world.datagram(&request);
+    // The same again is answered the same, and is no other refusal.
+    assert_eq!(world.datagram(&request), refusal);
+    let refused = News::Refused {
+        peer: smf(),
+        request: MessageType::SESSION_ESTABLISHMENT_REQUEST,
+        cause: Cause::INVALID_F_TEID_ALLOCATION_OPTION,
+        ie: Some(IeType::F_TEID),
+        rule: Some(FailedRuleId::Pdr(PdrId(7))),
+    };
+    assert_eq!(world.news(), [refused]);
+    let counts = world.n4.traffic().of(MessageType::SESSION_ESTABLISHMENT_REQUEST);
+    assert_eq!((counts.received, counts.duplicates, counts.refused), (2, 1, 1));
+    let answers = world.n4.traffic().of(MessageType::SESSION_ESTABLISHMENT_RESPONSE);
+    assert_eq!((answers.sent, answers.resent), (1, 1));
+    let causes: Vec<_> = world.n4.traffic().refused().collect();
+    assert_eq!(causes, [(Cause::INVALID_F_TEID_ALLOCATION_OPTION, 1)]);
+}
+
+#[test]
+fn what_a_peer_refuses_is_told_and_counted() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    world.news();
+    world
+        .n4
+        .handle_error_indication(world.now, GNB.into(), packet::Teid(0x101));
+    let sent = world.run();
+    assert_eq!(sent[0].header().message_type, MessageType::SESSION_REPORT_REQUEST);
+    let sequence = sent[0].header().sequence.get();
+    world.send(smf(), &message(57, Some(seid), sequence, &[ie(19, [65])]));
+    let refused = News::RefusedByPeer {
+        peer: smf(),
+        response: MessageType::SESSION_REPORT_RESPONSE,
+        cause: Cause::SESSION_CONTEXT_NOT_FOUND,
+    };
+    assert_eq!(world.news(), [refused]);
+    let causes: Vec<_> = world.n4.traffic().refused_by_peers().collect();
+    assert_eq!(causes, [(Cause::SESSION_CONTEXT_NOT_FOUND, 1)]);
+}
