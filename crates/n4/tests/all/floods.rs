@@ -266,7 +266,7 @@ fn a_control_plane_that_answers_heartbeats_gets_an_association_among_a_thousand(
 
 #[test]
 fn datagrams_from_outside_the_prefixes_of_peers_are_counted_and_told_and_not_read() {
-    let prefix = "10.100.9.0/29".parse().unwrap();
+    let prefix: rules::prefix::IpPrefix = "10.100.9.0/29".parse().unwrap();
     let mut siege = Siege::new(|config| config.peers = vec![Peers::from(prefix)]);
     let mut peers = [Peer::new(1, false), Peer::new(9, false)];
     peers.iter_mut().for_each(Peer::set_up);
@@ -277,8 +277,8 @@ fn datagrams_from_outside_the_prefixes_of_peers_are_counted_and_told_and_not_rea
     let now = siege.world.now;
     let news: Vec<_> = std::iter::from_fn(|| siege.world.n4.poll_news(now)).collect();
     let [
-        (News::NotTaken { source, why }, 0),
         (News::Up { peer, is_again }, 0),
+        (News::NotTaken { source, why }, 0),
     ] = &news[..]
     else {
         panic!("{news:?}");
@@ -297,7 +297,7 @@ fn sources_without_an_association_are_read_at_a_rate() {
     let mut siege = Siege::new(|_| ());
     let heartbeat = message(1, None, 1, &[recovery(100)]);
     let stranger = SocketAddr::new([10, 100, 9, 1].into(), 8805);
-    let mut offer = |siege: &mut Siege, from| {
+    let offer = |siege: &mut Siege, from| {
         let now = siege.world.now;
         siege
             .intake

@@ -25,7 +25,7 @@ impl World {
     }
 
     /// Lets the next heartbeat come, and answers it if the peer has a start to tell of.
-    fn beat(&mut self, started: Option<u32>) {
+    fn next_beat(&mut self, started: Option<u32>) {
         let sent = self.pass(SECOND * 10);
         let heartbeat = sent.iter().find(|one| one.header().message_type.0 == 1);
         let sequence = heartbeat.expect("a heartbeat").header().sequence.get();
@@ -59,7 +59,7 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
     );
     let peer = || peer.clone();
     world.establish(1, UE);
-    world.beat(None);
+    world.next_beat(None);
     let (sessions, silent) = (1, world.news());
     assert_eq!(
         silent,
@@ -68,7 +68,7 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
             sessions
         }]
     );
-    world.beat(Some(100));
+    world.next_beat(Some(100));
     assert_eq!(
         world.news(),
         [News::Answers {
@@ -76,9 +76,9 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
             sessions
         }]
     );
-    world.beat(Some(100));
+    world.next_beat(Some(100));
     assert_eq!(world.news(), []);
-    world.beat(Some(200));
+    world.next_beat(Some(200));
     assert_eq!(
         world.news(),
         [News::Restarted {

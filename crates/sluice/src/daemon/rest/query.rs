@@ -343,10 +343,11 @@ mod tests {
             ("after=-1", "after", "after must be a number of 64 bits"),
             ("limit=0", "limit", "limit must be 1 to 500"),
             ("limit=501", "limit", "limit must be 1 to 500"),
+            ("imsi=1", "imsi", "imsi must be an IMSI: 6 to 15 digits"),
             (
-                "imsi=1",
-                "imsi",
-                "imsi is no parameter here; there are ue, seid, teid, after, limit",
+                "imei=1",
+                "imei",
+                "imei is no parameter here; there are ue, seid, teid, imsi, after, limit",
             ),
             ("ue=10.45.0.2&ue=10.45.0.3", "ue", "ue is given twice"),
         ] {
