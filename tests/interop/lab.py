@@ -39,7 +39,7 @@ OAI_POOL = "10.46.0.0/16"
 
 CONFIGURATION = """
 node: {{id: {n4}}}
-n4: {{addresses: [{n4}], release_wait_s: 0}}
+n4: {{addresses: [{n4}], release_wait_s: 0, unknown_source_s: 0, unverified_percent: 100}}
 gtpu: {{restoration_s: 0}}
 workers: {{count: {workers}}}
 ports:

@@ -26,7 +26,7 @@ REQUESTS = {1, 3, 5, 7, 9, 14, 16, 50, 52, 54}
 
 CONFIGURATION = """
 node: {{id: {n4}}}
-n4: {{addresses: [{n4}], accept_cp_f_teids: true, release_wait_s: 0}}
+n4: {{addresses: [{n4}], accept_cp_f_teids: true, release_wait_s: 0, unknown_source_s: 0, unverified_percent: 100}}
 ports:
   - {{name: tunnels, driver: {{memory: {{}}}}}}
   - {{name: dn, driver: {{memory: {{}}}}}}

@@ -21,6 +21,8 @@ n4:
   port: %d
   heartbeat_s: %d
   release_wait_s: 0
+  unknown_source_s: 0
+  unverified_percent: 100
   accept_cp_f_teids: %t
 limits: {sessions: %d}
 ports:

@@ -27,7 +27,7 @@ const PATIENCE: u32 = 400;
 
 const CONFIG: &str = "
 node: {id: 127.0.0.8}
-n4: {addresses: [127.0.0.8], accept_cp_f_teids: true, t1_ms: 500}
+n4: {addresses: [127.0.0.8], accept_cp_f_teids: true, t1_ms: 500, unknown_source_s: 0, unverified_percent: 100}
 workers: {count: 2}
 limits: {sessions: 64, flows_ipv4: 1024, flows_ipv6: 1024}
 flows: {idle_s: {udp: 30, other: 30}}
