@@ -422,6 +422,8 @@ pub(crate) fn renewed(update: &UrrUpdate) -> (UrrId, Renewed) {
         validity: is_given(&terms.quota_validity_time),
         inactivity: is_given(&terms.inactivity_detection_time),
         monitoring: is_given(&terms.monitoring_time) || terms.additional_monitoring_times.is_some(),
+        immediate_start: update.information.is_some(),
+        measurement: false,
     };
     (update.id, renewed)
 }

@@ -20,7 +20,7 @@ use crate::session::{Live, Prepared};
 use crate::sessions::Sessions;
 use crate::steering::prefix_bucket;
 use crate::tunnels::Tunnel;
-use usage::UsageTriggers;
+use usage::{UsageBook, UsageTriggers};
 
 /// The session that a request is about, as it is before.
 pub(crate) struct Subject<'a> {
@@ -110,6 +110,27 @@ pub(crate) fn prefixes_named(changes: &Changes) -> impl Iterator<Item = IpPrefix
     pdrs.chain(endpoints).flat_map(|ue| ue.prefixes())
 }
 
+/// The URRs that both have and that only the new rules' PDRs use: their quotas are as they were provisioned
+/// (TS 29.244 §5.2.2.3.1, NOTE 5).
+fn associated(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<UrrId> {
+    let used = |rules: &SessionRules, urr| rules.pdrs().iter().any(|pdr| pdr.may_count_in(urr));
+    let both = live
+        .urrs()
+        .filter(|urr| next.urr(*urr).is_some_and(|urr| urr.pool().is_none()) && !fresh.contains(urr));
+    both.filter(|urr| !used(&live.rules, *urr) && used(next, *urr))
+        .collect()
+}
+
+/// The URRs that `next` has no more, or has anew, if others are to report because they do (TS 29.244 §5.2.2.4).
+fn ended_with_links(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<UrrId> {
+    let gone = |urr: &UrrId| next.urr(*urr).is_none() || fresh.contains(urr);
+    let ended: Vec<UrrId> = live.urrs().filter(gone).collect();
+    match UsageBook::has_links_to(live.rules.urrs(), &ended) {
+        true => ended,
+        false => Vec::new(),
+    }
+}
+
 /// The bucket of the first UE address that `changes` brings, IPv4 before IPv6.
 fn home(changes: &Changes) -> Option<Bucket> {
     prefixes_named(changes)
@@ -163,6 +184,8 @@ impl Sessions {
             leases.extend(own.filter(|address| self.addresses.is_of_pool(**address)));
         }
         prepared.queried = dissociated(subject.live, &image.rules, &prepared.fresh);
+        prepared.associated = associated(subject.live, &image.rules, &prepared.fresh);
+        prepared.ended = ended_with_links(subject.live, &image.rules, &prepared.fresh);
         prepared.live = Live::of(&image, leases);
         prepared.shared.retain_used(&image.rules);
         self.give_back_unused(subject.index, prepared);

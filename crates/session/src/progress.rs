@@ -63,7 +63,7 @@ impl Sessions {
         let Change { id, work, .. } = &**change;
         let (id, worker) = (*id, self.config.owner(session.bucket));
         let role = work.role();
-        let asks = |prepared: &Prepared| !prepared.queried.is_empty() || !prepared.queried_packets.is_empty();
+        let asks = |prepared: &Prepared| prepared.asks_for_counts();
         let queries = role == Role::Query || work.prepared().is_some_and(asks);
         let astray = work
             .prepared()
@@ -425,7 +425,8 @@ impl Change {
 }
 
 impl Session {
-    /// The reports of a modification: of what was asked for, then of the URRs that it has taken away.
+    /// The reports of a modification: of what was asked for, then of the URRs that it has taken away, then of those that
+    /// are linked to these.
     fn reports_of(
         &mut self,
         now: Nanos,
@@ -440,7 +441,16 @@ impl Session {
             let urr = rules.urr(*urr).filter(|_| is_gone)?;
             Some(Counted { urr, count: *count })
         });
-        reports.extend(removed.filter_map(|one| book.report_if_any(now, one, UsageTriggers::TERMR)));
+        let last = removed.filter_map(|one| book.report_if_any(now, one, UsageTriggers::TERMR));
+        let last: Vec<UsageReport> = last.collect();
+        let causes: Vec<UrrId> = last.iter().map(|report| report.urr).collect();
+        reports.extend(last);
+        if !prepared.ended.is_empty() && !causes.is_empty() {
+            // Of those that end too the last is told already.
+            let goes_on = |(urr, _): &&(UrrId, UrrCount)| !prepared.ended.contains(urr);
+            let counted: Vec<_> = counted.iter().filter(goes_on).copied().collect();
+            reports.extend(book.linked_to(now, rules.urrs(), &counted, &causes));
+        }
         reports
     }
 

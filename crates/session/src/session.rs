@@ -128,6 +128,10 @@ pub(crate) struct Prepared {
     pub(crate) joined: Vec<CorrelationId>,
     /// URRs to report when the worker answers the query.
     pub(crate) queried: Vec<(UrrId, UsageTriggers)>,
+    /// URRs that end and that others are linked to, which report because of that.
+    pub(crate) ended: Vec<UrrId>,
+    /// URRs that PDRs name now, and none did before.
+    pub(crate) associated: Vec<UrrId>,
     /// QERs whose Packet Rate Status is to be told.
     pub(crate) queried_packets: Vec<QerId>,
     /// URRs that the request removes and creates under one number: the slots of the old ones end.
@@ -142,6 +146,21 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
+    /// URRs that PDRs name now, and none did before, begin with the quotas that they were provisioned with.
+    pub(crate) fn renew_associated(&mut self) {
+        for urr in &self.associated {
+            match self.renewed.iter_mut().find(|(id, _)| id == urr) {
+                Some((_, known)) => *known = known.associated(),
+                None => self.renewed.push((*urr, Renewed::default().associated())),
+            }
+        }
+    }
+
+    /// Whether it takes the counts of before it.
+    pub(crate) fn asks_for_counts(&self) -> bool {
+        !(self.queried.is_empty() && self.queried_packets.is_empty() && self.ended.is_empty())
+    }
+
     /// What its association is charged for, of a session in this bucket.
     pub(crate) fn takes(&self, bucket: Option<Bucket>) -> Holding {
         Holding::of(&self.claimed, &self.addresses, bucket)

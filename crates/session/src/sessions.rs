@@ -450,8 +450,12 @@ impl Sessions {
             (Some(image), prepared)
         };
         // A URR without PDRs forgets what it measured, and what was left of its quotas (TS 29.244 §5.2.2.3.1).
-        let lost = prepared.queried.iter().map(|(urr, _)| (*urr, Renewed::ALL));
+        let lost = prepared
+            .queried
+            .iter()
+            .map(|(urr, _)| (*urr, Renewed::DISSOCIATED));
         prepared.renewed = lost.chain(renewed).collect();
+        prepared.renew_associated();
         prepared.queried.extend(queried);
         prepared.queried_packets = queried_packets;
         prepared.cp = cp;

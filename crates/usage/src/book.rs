@@ -168,6 +168,10 @@ impl UsageBook {
             let mut begin = || {
                 let mut account = Account::beginning(now);
                 follow(&mut account);
+                // Nothing was measured before there was the URR.
+                if let Some(machine) = account.machine_mut() {
+                    machine.has_nothing_to_tell();
+                }
                 account
             };
             match self.accounts.get_mut(&urr.id) {
@@ -220,11 +224,8 @@ impl UsageBook {
 
     /// Whether nothing was measured since the last report.
     fn is_null(&self, now: Nanos, Counted { urr, count }: Counted<'_>) -> bool {
-        self.account(urr.id).is_none_or(|account| {
-            let seconds = |acting: &Acting| acting.machine.seconds(now.into());
-            let measured = account.acting.as_ref().map_or(Seconds(0), seconds);
-            is_null(account.raw(count)) && account.before_qos.is_none() && measured == Seconds(0)
-        })
+        let account = self.account(urr.id);
+        account.is_none_or(|account| has_measured_nothing(&account, now.into(), count))
     }
 
     /// The reports that the control plane has asked for, for these reasons, and those of the URRs that are linked to
@@ -244,6 +245,34 @@ impl UsageBook {
             }
         }
         self.join_linked(now, urrs, counted, &mut due);
+        self.without_null(now, urrs, counted, &mut due);
+        self.report_all(now, urrs, counted, &due)
+    }
+
+    /// The reports of URRs that are linked to `ended`, whose last reports are made (TS 29.244 §5.2.2.4), of all that have
+    /// anything to report.
+    pub fn linked_to(
+        &mut self,
+        now: Nanos,
+        urrs: &[Urr],
+        counted: &[(UrrId, UrrCount)],
+        ended: &[UrrId],
+    ) -> Vec<UsageReport> {
+        let mut due: Vec<_> = ended.iter().map(|urr| (*urr, UsageTriggers::TERMR)).collect();
+        self.join_linked(now, urrs, counted, &mut due);
+        due.drain(..ended.len());
+        self.without_null(now, urrs, counted, &mut due);
+        self.report_all(now, urrs, counted, &due)
+    }
+
+    /// Takes those of `due` away that are only asked for and have nothing to report.
+    fn without_null(
+        &self,
+        now: Nanos,
+        urrs: &[Urr],
+        counted: &[(UrrId, UrrCount)],
+        due: &mut Vec<(UrrId, UsageTriggers)>,
+    ) {
         let is_asked = |triggers: &UsageTriggers| {
             let only = UsageTriggers::IMMER | UsageTriggers::TERMR | UsageTriggers::LIUSA;
             triggers.0 & !only.0 == 0
@@ -252,7 +281,6 @@ impl UsageBook {
             let nothing = of(urrs, counted, *id).is_none_or(|counted| self.is_null(now, counted));
             !(nothing && is_asked(triggers))
         });
-        self.report_all(now, urrs, counted, &due)
     }
 
     /// Draws the consequences of these counts, and of what counters have `told` beside. Gives the reports that are due:
@@ -319,7 +347,11 @@ impl UsageBook {
         let settle = |account: &mut Account| {
             account.notice(count);
             let used = account.used(count);
+            let is_null = has_measured_nothing(account, now, count);
             let machine = account.machine_mut()?;
+            if is_null {
+                machine.has_nothing_to_tell();
+            }
             let measured = machine.measured_at(now);
             let triggers = machine.settle(urr, (used, told), (now, setting));
             Some((triggers, machine.measured_at(now).saturating_sub(measured)))
@@ -458,6 +490,13 @@ impl UsageBook {
             .any(|urr| urr.triggers.contains(ReportingTriggers::LIUSA))
     }
 
+    /// Whether a report of one of `ended` calls for reports of others of `urrs`.
+    pub fn has_links_to(urrs: &[Urr], ended: &[UrrId]) -> bool {
+        let others = urrs.iter().filter(|urr| !ended.contains(&urr.id));
+        let mut pairs = others.flat_map(|urr| ended.iter().map(move |cause| (urr, *cause)));
+        pairs.any(|(urr, cause)| is_linked(urr, cause))
+    }
+
     /// The last report of a URR whose slot is gone: with what it counted, if that is known, else with what is known
     /// without it.
     pub fn last(
@@ -558,6 +597,13 @@ impl UsageBook {
             account.add_octets([counted.ul_octets, counted.dl_octets], unit);
         });
     }
+}
+
+/// Whether nothing was measured since the last report.
+fn has_measured_nothing(account: &Account, now: Moment, count: UrrCount) -> bool {
+    let seconds = |acting: &Acting| acting.machine.seconds(now);
+    let measured = account.acting.as_ref().map_or(Seconds(0), seconds);
+    is_null(account.raw(count)) && account.before_qos.is_none() && measured == Seconds(0)
 }
 
 /// What a request means for one account: the terms of its URR that it gives anew, if it names it.

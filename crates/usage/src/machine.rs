@@ -4,6 +4,7 @@
 //! this machine says where ([`Machine::bounds`]) and draws the consequences.
 
 mod parts;
+mod traffic;
 
 use flow::{Bounds, CounterLimit, LimitAction, Reached, UrrCount, Volumes};
 use rules::model::{
@@ -12,12 +13,17 @@ use rules::model::{
 };
 
 use self::parts::{packets, reached, subtract, there, volume, without_zero};
+pub use self::traffic::{Heard, Traffic};
 use crate::account::{Standing, Used};
 use crate::{Moment, Seconds, Setting, UsageTriggers};
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
 const FAR_AWAY: u64 = (1 << 60) - 2;
+
+/// Due at once where a quota of nothing is given, if there is usage to tell.
+const ZERO_QUOTA: UsageTriggers =
+    UsageTriggers(UsageTriggers::VOLQU.0 | UsageTriggers::TIMQU.0 | UsageTriggers::EVEQU.0);
 
 /// Reports for these reasons alone leave events beyond a threshold to the next.
 const COUNTS_ON: UsageTriggers = UsageTriggers(
@@ -48,6 +54,7 @@ impl Exhausted {
 
     const VOLUME: u8 = Self::TOTAL | Self::UPLINK | Self::DOWNLINK;
     const STOPS_TIME: u8 = Self::TIME | Self::VOID;
+    const STOPS_ALL: u8 = Self::STOPS_TIME | Self::TOTAL | Self::EVENTS;
 
     const fn has(self, any: u8) -> bool {
         self.0 & any != 0
@@ -79,6 +86,10 @@ pub struct Renewed {
     pub inactivity: bool,
     /// The Monitoring Time, or one of the additional ones.
     pub monitoring: bool,
+    /// The flag that starts time metering at once (ISTM).
+    pub immediate_start: bool,
+    /// The measurement itself begins anew: no PDR is left that names the URR.
+    pub measurement: bool,
 }
 
 impl Renewed {
@@ -95,85 +106,31 @@ impl Renewed {
         validity: true,
         inactivity: true,
         monitoring: true,
+        immediate_start: true,
+        measurement: true,
     };
+
+    /// Those of a URR that has lost its last PDR: its measurement ends, and begins with the first packet of the next PDR,
+    /// under thresholds and quotas as they were provisioned (TS 29.244 §5.2.2.3.1).
+    pub const DISSOCIATED: Self = Self {
+        immediate_start: false,
+        ..Self::ALL
+    };
+
+    /// The same, as it is where a PDR names a URR that none has named before: quotas are as they were provisioned
+    /// (TS 29.244 §5.2.2.3.1, NOTE 5).
+    #[must_use]
+    pub const fn associated(self) -> Self {
+        Self {
+            volume_quota: true,
+            time_quota: true,
+            event_quota: true,
+            ..self
+        }
+    }
 
     const fn any_quota(self) -> bool {
         self.volume_quota || self.time_quota || self.event_quota
-    }
-}
-
-/// When packets were last known to come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Heard {
-    /// When it was seen that some had come since it was seen before.
-    pub at: Moment,
-    /// How many had come since the last report.
-    pub packets: u64,
-    /// When it was last looked.
-    pub looked: Moment,
-}
-
-impl Heard {
-    fn from(now: Moment, packets: u64) -> Self {
-        Self {
-            at: now,
-            packets,
-            looked: now,
-        }
-    }
-
-    /// Takes note of how many packets there are; whether there are more than before.
-    fn hears(&mut self, packets: u64, now: Moment) -> bool {
-        self.looked = now;
-        let is_new = self.packets != packets;
-        if is_new {
-            (self.at, self.packets) = (now, packets);
-        }
-        is_new
-    }
-
-    /// When to look next, to find `silence` of so many nanoseconds.
-    fn next_look(&self, silence: i64) -> Moment {
-        let step = (silence / 8).max(NANOS);
-        self.at.after(silence).min(self.looked.after(step))
-    }
-}
-
-/// The traffic of a URR that is to tell of its start or stop (TS 29.244 §5.4.11).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Traffic {
-    /// Nobody wants to know.
-    #[default]
-    Unwatched,
-    /// None has come yet, or it has stopped.
-    Awaited,
-    /// It goes on.
-    On(Heard),
-    /// The same, and the quotas are lost: what was counted until then is none, but what comes next is a start
-    /// (§5.2.2.2.1, NOTE 8).
-    Voided(Heard),
-    /// The same, and all that was counted until then is known.
-    Again(Heard),
-}
-
-impl Traffic {
-    /// Whether the next packet is a start.
-    const fn is_awaited(self) -> bool {
-        matches!(self, Self::Awaited | Self::Voided(_) | Self::Again(_))
-    }
-
-    const fn heard(&mut self) -> Option<&mut Heard> {
-        match self {
-            Self::On(heard) | Self::Voided(heard) | Self::Again(heard) => Some(heard),
-            Self::Unwatched | Self::Awaited => None,
-        }
-    }
-
-    /// The quotas are lost.
-    fn void(&mut self) {
-        if let Self::On(heard) = *self {
-            *self = Self::Voided(heard);
-        }
     }
 }
 
@@ -260,6 +217,10 @@ impl Machine {
     /// A request has given these terms anew. What is measured counts against the new ones (TS 29.244 §5.2.2.3.1).
     pub(crate) fn renew(&mut self, urr: &Urr, what: Renewed, now: Moment, setting: Setting) {
         let terms = urr.terms();
+        if what.measurement {
+            (self.measured, self.running, self.rate) = (0, None, 0);
+            (self.started, self.is_idle, self.traffic) = (false, false, Traffic::Unwatched);
+        }
         if !urr.counts_events() {
             (self.event_threshold, self.event_again, self.event_quota) = (None, None, None);
             self.exhausted.0 &= !Exhausted::EVENTS;
@@ -307,15 +268,20 @@ impl Machine {
             (true, Traffic::Unwatched) => Traffic::Awaited,
             (true, known) => known,
         };
-        self.started |= urr.information.contains(MeasurementInformation::ISTM);
+        self.started |= what.immediate_start && urr.information.contains(MeasurementInformation::ISTM);
         self.run(urr, now);
     }
 
-    /// A quota of nothing is used up from the start.
+    /// A quota of nothing is used up from the start, and what was measured until then is reported (TS 29.244
+    /// §5.2.2.3.1), whatever triggers there are.
     fn grant_volume(&mut self, quota: Volume) {
         self.volume_quota = quota;
         self.exhausted.0 &= Exhausted::TIME | Exhausted::EVENTS;
-        self.exhausted.0 |= reached(quota, [0; 3]);
+        let gone = reached(quota, [0; 3]);
+        if gone != 0 {
+            self.exhausted.0 |= gone;
+            self.pending |= UsageTriggers::VOLQU;
+        }
     }
 
     fn grant_events(&mut self, quota: Option<u64>) {
@@ -323,6 +289,7 @@ impl Machine {
         self.exhausted.0 &= Exhausted::VOLUME | Exhausted::TIME;
         if quota == Some(0) {
             self.exhausted.0 |= Exhausted::EVENTS;
+            self.pending |= UsageTriggers::EVEQU;
         }
     }
 
@@ -331,6 +298,7 @@ impl Machine {
         self.exhausted.0 &= Exhausted::VOLUME | Exhausted::EVENTS;
         if quota == Some(0) {
             self.exhausted.0 |= Exhausted::TIME;
+            self.pending |= UsageTriggers::TIMQU;
         }
     }
 
@@ -420,7 +388,7 @@ impl Machine {
         let has_time = !self.exhausted.has(Exhausted::TIME);
         if has_time && self.time_quota.is_some_and(|left| measured >= left) {
             self.exhausted.0 |= Exhausted::TIME;
-            due |= asked(urr, ReportingTriggers::TIMQU, UsageTriggers::TIMQU);
+            due |= self.used_up(urr, ReportingTriggers::TIMQU);
         }
         if self.validity.is_some_and(|at| at <= now) {
             self.validity = None;
@@ -438,6 +406,25 @@ impl Machine {
         self.run(urr, now);
     }
 
+    /// What is reported when a quota is used up that `wanted` is about: always where no threshold of its kind is
+    /// provisioned, else if the control plane asks for it (TS 29.244 §5.2.2.2.1; of credit pools §5.2.2.3.2).
+    fn used_up(&self, urr: &Urr, wanted: ReportingTriggers) -> UsageTriggers {
+        let (trigger, has_threshold) = match wanted {
+            ReportingTriggers::VOLQU => (UsageTriggers::VOLQU, there(without_zero(self.volume_again)) != 0),
+            ReportingTriggers::TIMQU => (UsageTriggers::TIMQU, self.time_again.is_some()),
+            _ => (UsageTriggers::EVEQU, self.event_again.is_some()),
+        };
+        match has_threshold {
+            true => asked(urr, wanted, trigger),
+            false => trigger,
+        }
+    }
+
+    /// Nothing was measured since the last report: a quota of nothing calls for none then.
+    pub(crate) fn has_nothing_to_tell(&mut self) {
+        self.pending.0 &= !ZERO_QUOTA.0;
+    }
+
     /// Draws the consequences of what was used since the last report, and of what the counter has `told`. Gives what
     /// calls for a report now.
     pub(crate) fn settle(
@@ -447,10 +434,10 @@ impl Machine {
         (now, setting): (Moment, Setting),
     ) -> UsageTriggers {
         let used = spent.count;
-        // While all stops for another reason, the limit of both directions is 0 and says nothing of the quota.
-        let says_nothing = match self.exhausted.has(Exhausted::STOPS_TIME) {
-            true => Exhausted::TOTAL,
-            false => 0,
+        // While all stops, what a packet does not fit into says nothing of the other quotas.
+        let limits = match self.exhausted.has(Exhausted::STOPS_ALL) {
+            true => 0,
+            false => told.limits,
         };
         self.tick(urr, now);
         let octets = [spent.total, used.ul_octets, used.dl_octets];
@@ -458,11 +445,11 @@ impl Machine {
         if reached(without_zero(self.volume_threshold), octets) != 0 {
             due |= asked(urr, ReportingTriggers::VOLTH, UsageTriggers::VOLTH);
         }
-        let stopped = told.limits & there(self.volume_quota) & !says_nothing;
+        let stopped = limits & there(self.volume_quota);
         let gone = (reached(self.volume_quota, octets) | stopped) & !self.exhausted.0;
         if gone != 0 {
             self.exhausted.0 |= gone;
-            due |= asked(urr, ReportingTriggers::VOLQU, UsageTriggers::VOLQU);
+            due |= self.used_up(urr, ReportingTriggers::VOLQU);
         }
         if self.has_events_due(urr, used) {
             due |= UsageTriggers::EVETH;
@@ -470,7 +457,7 @@ impl Machine {
         let has_events = !self.exhausted.has(Exhausted::EVENTS);
         if has_events && self.event_quota.is_some_and(|left| used.events >= left) {
             self.exhausted.0 |= Exhausted::EVENTS;
-            due |= asked(urr, ReportingTriggers::EVEQU, UsageTriggers::EVEQU);
+            due |= self.used_up(urr, ReportingTriggers::EVEQU);
         }
         let count = packets(used);
         due |= self.listen(urr, count, now);

@@ -371,8 +371,8 @@ impl Sessions {
         }
         let spent = std::mem::take(&mut image.block);
         self.add_keys(&image);
-        // A quota of no events stops packets that are none, too, which no counter would find.
-        for (slot, _) in image.event_slots() {
+        // A quota of nothing stops at once: no packet is to find that, or it would use up the quotas of other URRs.
+        for slot in 0..image.rules.urr_counters() as u8 {
             self.blocks.look_at_bounds(installed.block, slot);
         }
         let place = image.session.index();

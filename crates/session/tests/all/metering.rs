@@ -285,3 +285,185 @@ fn silence_is_found_and_voids_the_quota() {
     }
     panic!("silence was not found");
 }
+
+fn told(done: &Done) -> Vec<(u32, u32, UsageTriggers, u64)> {
+    let reports = done.usage.iter();
+    let told = reports.map(|report| {
+        (
+            report.urr.0,
+            report.sequence,
+            report.triggers,
+            report.count.ul_packets,
+        )
+    });
+    told.collect()
+}
+
+/// URRs 1 to 5, of which 2 reports with 1, 3 with 2, 4 with 1 but does not ask for that, and 5 with 1 and 2.
+fn linked() -> Changes {
+    let urr = |id: u32, linked: &[u32], triggers| Urr {
+        triggers,
+        terms: Some(Box::new(UrrTerms {
+            linked: linked.iter().copied().map(UrrId).collect(),
+            ..UrrTerms::NONE
+        })),
+        ..Urr::volume(UrrId(id))
+    };
+    let mut changes = chosen_session(UE);
+    changes.create_urrs = vec![
+        Urr::volume(UrrId(1)),
+        urr(2, &[1], ReportingTriggers::LIUSA),
+        urr(3, &[2], ReportingTriggers::LIUSA),
+        urr(4, &[1], ReportingTriggers::VOLTH),
+        urr(5, &[1, 2], ReportingTriggers::LIUSA),
+    ];
+    changes.create_pdrs[0].urrs = (1..=5).map(UrrId).collect();
+    changes
+}
+
+/// TS 29.244 §5.2.2.4: "when a usage report is to be generated for the URR Y, regardless of the condition".
+#[test]
+fn urrs_that_are_linked_to_one_that_is_removed_report_with_it() {
+    const LAST: UsageTriggers = UsageTriggers::TERMR;
+    const LINKED: UsageTriggers = UsageTriggers::LIUSA;
+    let mut world = World::new(1);
+    let seid = world.establish(1, linked()).unwrap().seid;
+    let index = world.sessions.session(seid).unwrap().index();
+    let count = |world: &mut World, urrs: &[u32]| {
+        for urr in urrs {
+            world.fleet.count(index, UrrId(*urr), uplink_count(3));
+        }
+    };
+    // One that is removed and has nothing to report has others report nothing. It comes again.
+    let anew = |changes: Changes| Changes {
+        remove_urrs: vec![UrrId(1)],
+        create_urrs: vec![Urr::volume(UrrId(1))],
+        ..changes
+    };
+    count(&mut world, &[2, 4]);
+    assert_eq!(told(&world.modify(seid, anew(Changes::default())).unwrap()), []);
+
+    // The links went with the old one.
+    let link = UrrUpdate {
+        terms: Some(Box::new(UrrTermsUpdate {
+            linked: Some(vec![UrrId(1)]),
+            ..UrrTermsUpdate::default()
+        })),
+        ..UrrUpdate::new(UrrId(2))
+    };
+    let uses = PdrUpdate {
+        urrs: Some((1..=5).map(UrrId).collect()),
+        ..PdrUpdate::new(UL)
+    };
+    let again = Changes {
+        update_urrs: vec![link],
+        update_pdrs: vec![uses],
+        ..Changes::default()
+    };
+    world.modify(seid, again).unwrap();
+    count(&mut world, &[1, 3, 4]);
+    assert_eq!(
+        told(&world.modify(seid, anew(Changes::default())).unwrap()),
+        [(1, 0, LAST, 3), (2, 0, LINKED, 3), (3, 0, LINKED, 3)],
+        "5 has nothing to report, 4 does not ask for it"
+    );
+
+    // What goes as well is told once, for that.
+    count(&mut world, &[2, 3, 5]);
+    let removed = Changes {
+        remove_urrs: vec![UrrId(2), UrrId(3)],
+        ..Changes::default()
+    };
+    assert_eq!(
+        told(&world.modify(seid, removed).unwrap()),
+        [(2, 1, LAST, 3), (3, 1, LAST, 3), (5, 0, LINKED, 3)]
+    );
+    world.delete(seid).unwrap();
+    world.assert_clean();
+}
+
+/// TS 29.244 §5.2.2.3.1: a URR without PDRs is kept, and its measurement is reset; NOTE 5: its quota is as it was
+/// provisioned.
+#[test]
+fn a_urr_without_pdrs_measures_no_time_and_begins_anew_with_the_next_pdr() {
+    let mut world = World::new(1);
+    let mut changes = metered(Urr {
+        method: MeasurementMethod(3),
+        information: MeasurementInformation::ISTM,
+        triggers: ReportingTriggers(ReportingTriggers::PERIO.0 | ReportingTriggers::QUHTI.0),
+        measurement_period: Some(100),
+        time_quota: Some(30),
+        terms: Some(Box::new(UrrTerms {
+            quota_holding_time: Some(40),
+            ..UrrTerms::NONE
+        })),
+        ..Urr::volume(URR)
+    });
+    changes.create_pdrs[1].urrs = [].into_iter().collect();
+    let seid = world.establish(1, changes).unwrap().seid;
+    let index = world.sessions.session(seid).unwrap().index();
+    let uses = |urrs: Vec<UrrId>| Changes {
+        update_pdrs: vec![PdrUpdate {
+            urrs: Some(urrs),
+            ..PdrUpdate::new(UL)
+        }],
+        ..Changes::default()
+    };
+    world.pass(Duration::from_secs(20));
+    let done = world.modify(seid, uses(Vec::new())).unwrap();
+    assert_eq!(done.usage[0].duration, Some(Seconds(20)));
+    assert_eq!(done.usage[0].triggers, UsageTriggers::TERMR);
+
+    // No PDR, no measurement. That no packet comes is told, and takes nothing from the quota of the next PDR.
+    for _ in 0..6 {
+        world.pass(Duration::from_secs(10));
+    }
+    assert_eq!(world.reports(), [(1, UsageTriggers::QUHTI, 0, Some(Seconds(0)))]);
+    world.modify(seid, uses(vec![URR])).unwrap();
+    let image = &world.fleet.workers[0].sessions[&index];
+    let bounds = image.block.bounds[0];
+    assert_eq!((bounds.limit, bounds.watermarks), (None, Volumes::of_total(1)));
+
+    world.counts(index, octets(100));
+    world.reaches(index, octets(100), WATERMARK);
+    assert_eq!(world.reports(), []);
+    world.pass(Duration::from_secs(29));
+    assert_eq!(world.reports(), []);
+    world.pass(Duration::from_secs(1));
+    assert_eq!(
+        world.reports(),
+        [(2, UsageTriggers::TIMQU, 100, Some(Seconds(30)))]
+    );
+}
+
+/// TS 29.244 §5.2.2.3.1: a quota of 0 stops what it is of, and the usage since the last report is reported.
+#[test]
+fn a_quota_of_0_has_the_usage_since_the_last_report_told_at_once() {
+    let mut world = World::new(1);
+    let (seid, index) = world.metered(Urr {
+        triggers: ReportingTriggers::VOLTH,
+        volume_threshold: total(1_000),
+        volume_quota: total(2_500),
+        ..Urr::volume(URR)
+    });
+    world.counts(index, octets(700));
+    let grant = || Changes {
+        update_urrs: vec![UrrUpdate {
+            volume_quota: Edit::Set(total(0).unwrap()),
+            ..UrrUpdate::new(URR)
+        }],
+        ..Changes::default()
+    };
+    world.modify(seid, grant()).unwrap();
+    let image = &world.fleet.workers[0].sessions[&index];
+    assert_eq!(
+        image.block.bounds[0].limit.unwrap().octets,
+        Volumes::of_total(0),
+        "before it is confirmed"
+    );
+    world.pass(Duration::ZERO);
+    assert_eq!(world.reports(), [(0, UsageTriggers::VOLQU, 700, None)]);
+    world.modify(seid, grant()).unwrap();
+    world.pass(Duration::from_secs(10));
+    assert_eq!(world.reports(), [], "there is nothing to tell");
+}

@@ -89,7 +89,7 @@ impl Engine {
     pub fn install(&mut self, bounds: Vec<Bounds>) {
         let installed = self.blocks.install(SessionIndex(0), &self.image(bounds)).unwrap();
         (self.block, self.generation) = (installed.block, installed.generation);
-        for (slot, _) in self.event_slots() {
+        for slot in 0..self.image(Vec::new()).urrs {
             self.blocks.look_at_bounds(self.block, slot);
         }
     }

@@ -74,9 +74,27 @@ fn volume() -> impl Strategy<Value = Volume> {
     })
 }
 
+/// A volume of which parts may be 0.
+fn quota() -> impl Strategy<Value = Volume> {
+    let zero = || prop::option::weighted(0.1, Just(0));
+    (volume(), [zero(), zero(), zero()]).prop_map(|(volume, [total, uplink, downlink])| Volume {
+        total: total.or(volume.total),
+        uplink: uplink.or(volume.uplink),
+        downlink: downlink.or(volume.downlink),
+    })
+}
+
+/// So many seconds at most, or now and then none.
+fn time_quota(most: u8) -> impl Strategy<Value = u8> {
+    prop_oneof![9 => 1..most, 1 => Just(0)]
+}
+
 fn urr(id: u32) -> impl Strategy<Value = Urr> {
-    let volumes = (prop::option::of(volume()), prop::option::of(volume()));
-    let times = (prop::option::of(1..20_u32), prop::option::of(1..40_u32));
+    let volumes = (prop::option::of(volume()), prop::option::of(quota()));
+    let times = (
+        prop::option::of(1..20_u32),
+        prop::option::of(time_quota(40).prop_map(u32::from)),
+    );
     let more = (
         prop::option::of(1..15_u32),
         prop::option::of(1..60_u32),
@@ -166,9 +184,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(urrs, downlink, octets, event)| Step::Packet { urrs, downlink, octets, event }),
         4 => (1_u8..12).prop_map(Step::Wait),
         1 => Just(Step::Query),
-        2 => (0..URRS as u8, [prop::option::of(volume()), prop::option::of(volume())], prop::option::of(1_u8..40),
+        2 => (0..URRS as u8, (prop::option::of(volume()), prop::option::of(quota())), prop::option::of(time_quota(40)),
             [prop::option::of(1..9_u32), prop::option::of(0..20_u32)])
-            .prop_map(|(urr, [threshold, quota], time_quota, [event_threshold, event_quota])| Step::Grant {
+            .prop_map(|(urr, (threshold, quota), time_quota, [event_threshold, event_quota])| Step::Grant {
                 urr,
                 threshold,
                 quota,

@@ -28,6 +28,8 @@ pub struct Model {
     pub started: bool,
     pub spent: [bool; 3],
     pub time_spent: bool,
+    /// Quotas of 0 that were received and that nothing has been reported for.
+    pub zero: UsageTriggers,
     pub void: bool,
     /// The next packet is a start of traffic.
     pub awaited: bool,
@@ -52,9 +54,10 @@ impl Model {
             event_threshold_from: 0,
             event_quota_from: 0,
             events_spent: urr.terms().event_quota == Some(0),
+            zero: UsageTriggers::default(),
             started: urr.information.contains(MeasurementInformation::ISTM),
-            spent: [false; 3],
-            time_spent: false,
+            spent: Self::bounds(urr.volume_quota.as_deref()).map(|part| part == Some(0)),
+            time_spent: urr.time_quota == Some(0),
             void: false,
             awaited: true,
             next_period: urr.measurement_period.map(u64::from),
@@ -80,6 +83,51 @@ impl Model {
 
     pub fn has(&self, trigger: ReportingTriggers) -> bool {
         self.urr.triggers.contains(trigger)
+    }
+
+    /// Whether a quota that is used up is reported (§5.2.2.2.1). The Volume (Time, Event) Quota IE requests "to stop
+    /// forwarding packets and, if no Volume Threshold is provisioned, to also generate a usage report"; beside a threshold
+    /// the reporting trigger of the quota says so. `quota` is that trigger, and the report's.
+    pub fn tells(&self, quota: UsageTriggers) -> UsageTriggers {
+        let threshold = |volume: &Volume| {
+            let parts = [volume.total, volume.uplink, volume.downlink];
+            parts.into_iter().any(|part| part.is_some())
+        };
+        let (is_asked, has_threshold) = match quota {
+            UsageTriggers::VOLQU => (
+                self.has(ReportingTriggers::VOLQU),
+                self.urr.volume_threshold.as_deref().is_some_and(threshold),
+            ),
+            UsageTriggers::TIMQU => (
+                self.has(ReportingTriggers::TIMQU),
+                self.urr.time_threshold.is_some(),
+            ),
+            UsageTriggers::EVEQU => (
+                self.has(ReportingTriggers::EVEQU),
+                self.urr.terms().event_threshold.is_some(),
+            ),
+            other => panic!("{other:?} is of no quota"),
+        };
+        match is_asked || !has_threshold {
+            true => quota,
+            false => UsageTriggers::default(),
+        }
+    }
+
+    /// Whether anything was measured since the last report.
+    pub fn has_measured(&self) -> bool {
+        let (_, seconds) = self.unreported();
+        let packets = self.log.len() - self.report_from;
+        packets > 0 || self.events() > self.report_events || seconds > 0 && self.measures_time()
+    }
+
+    /// What quotas of 0 make due that were received (§5.2.2.3.1): the usage since the last report, if there is any.
+    pub fn zero_quotas(&mut self) -> UsageTriggers {
+        let zero = std::mem::take(&mut self.zero);
+        match self.has_measured() {
+            true => zero,
+            false => UsageTriggers::default(),
+        }
     }
 
     pub fn stops(&self, up: bool) -> bool {
@@ -132,9 +180,7 @@ impl Model {
         for kind in 0..3 {
             if reached(used, bounds, kind) && !self.spent[kind] {
                 self.spent[kind] = true;
-                if self.has(ReportingTriggers::VOLQU) {
-                    due |= UsageTriggers::VOLQU;
-                }
+                due |= self.tells(UsageTriggers::VOLQU);
             }
         }
         due
@@ -163,9 +209,7 @@ impl Model {
         let quota = self.urr.terms().event_quota.map(u64::from);
         if quota.is_some_and(|quota| used >= quota) && !self.events_spent {
             self.events_spent = true;
-            if self.has(ReportingTriggers::EVEQU) {
-                due |= UsageTriggers::EVEQU;
-            }
+            due |= self.tells(UsageTriggers::EVEQU);
         }
         due
     }
@@ -233,9 +277,7 @@ impl Model {
             && self.seconds_since(self.time_quota_from) >= u64::from(quota) * self.one()
         {
             self.time_spent = true;
-            if self.has(ReportingTriggers::TIMQU) {
-                due |= UsageTriggers::TIMQU;
-            }
+            due |= self.tells(UsageTriggers::TIMQU);
         }
         if self.valid_until == Some(now) {
             (self.void, self.valid_until, self.awaited) = (true, None, true);
@@ -319,11 +361,18 @@ impl Model {
         }
         if renewed.volume_quota {
             self.quota_from = self.told;
-            (self.spent, self.void) = ([false; 3], false);
+            self.spent = Self::bounds(self.urr.volume_quota.as_deref()).map(|part| part == Some(0));
+            self.void = false;
+            if self.spent != [false; 3] {
+                self.zero |= UsageTriggers::VOLQU;
+            }
         }
         if renewed.time_quota {
             self.time_quota_from = self.report_seconds;
-            (self.time_spent, self.void) = (false, false);
+            (self.time_spent, self.void) = (self.urr.time_quota == Some(0), false);
+            if self.time_spent {
+                self.zero |= UsageTriggers::TIMQU;
+            }
         }
         if renewed.event_threshold {
             self.event_threshold_from = self.report_events;
@@ -331,6 +380,9 @@ impl Model {
         if renewed.event_quota {
             self.event_quota_from = self.report_events;
             (self.events_spent, self.void) = (self.urr.terms().event_quota == Some(0), false);
+            if self.events_spent {
+                self.zero |= UsageTriggers::EVEQU;
+            }
         }
         if renewed.volume_quota || renewed.time_quota || renewed.event_quota {
             let validity = self.urr.terms().quota_validity_time;
@@ -403,9 +455,7 @@ impl Reference {
             for kind in self.urrs[*slot].refuses(of(*slot)) {
                 fits = false;
                 self.urrs[*slot].spent[kind] = true;
-                if self.urrs[*slot].has(ReportingTriggers::VOLQU) {
-                    due[*slot] |= UsageTriggers::VOLQU;
-                }
+                due[*slot] |= self.urrs[*slot].tells(UsageTriggers::VOLQU);
                 due[*slot] |= self.urrs[*slot].comes();
             }
         }
@@ -459,15 +509,9 @@ impl Reference {
     }
 
     pub fn query(&mut self) {
-        let asked = |model: &Model| {
-            let (_, seconds) = model.unreported();
-            let events = model.events() - model.report_events;
-            let packets = model.log.len() - model.report_from;
-            if packets == 0 && events == 0 && (seconds == 0 || !model.measures_time()) {
-                UsageTriggers::default()
-            } else {
-                UsageTriggers::IMMER
-            }
+        let asked = |model: &Model| match model.has_measured() {
+            true => UsageTriggers::IMMER,
+            false => UsageTriggers::default(),
         };
         let due: Vec<_> = self.urrs.iter().map(asked).collect();
         let before: Vec<bool> = due.iter().map(|triggers| triggers.is_empty()).collect();
@@ -498,7 +542,11 @@ pub fn after_grant(reference: &mut Reference) {
     for _ in 0..200 {
         let now = reference.now;
         let urrs = reference.urrs.iter_mut();
-        let due: Vec<_> = urrs.map(|model| model.volumes() | model.times(now)).collect();
+        let due = |model: &mut Model| {
+            let zero = model.zero_quotas();
+            zero | model.volumes() | model.times(now)
+        };
+        let due: Vec<_> = urrs.map(due).collect();
         if due.iter().all(|triggers| triggers.is_empty()) {
             return;
         }
