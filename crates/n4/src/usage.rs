@@ -7,10 +7,11 @@ use pfcp::group::{
     UsageReportSessionReport,
 };
 use pfcp::ie::{
-    ApplicationId, DurationMeasurement, EndTime, QueryUrrReference, StartTime, TimeOfFirstPacket,
-    TimeOfLastPacket, TimeStamp, UrSeqn, UrrId, UsageInformation, UsageReportTrigger, VolumeMeasurement,
+    ApplicationId, ApplicationInstanceId, DurationMeasurement, EndTime, FlowInformation, Octets16, PdrId,
+    QueryUrrReference, StartTime, TimeOfFirstPacket, TimeOfLastPacket, TimeStamp, UrSeqn, UrrId,
+    UsageInformation, UsageReportTrigger, VolumeMeasurement,
 };
-use rules::model::{MeasurementMethod, SessionRules};
+use rules::model::{MeasurementInformation, MeasurementMethod, Pdr, SessionRules, SourceInterface};
 use session::{Moment, UsageReport, UsageTriggers};
 use std::sync::Arc;
 
@@ -143,21 +144,80 @@ pub(crate) fn session_report(
     report
 }
 
-/// The application whose start or stop a report tells of (TS 29.244 §5.4.11), by the first PDR of the URR that looks
-/// for one; nothing for another report, and for service data flows that are no application's.
-pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<Arc<[u8]>> {
+/// The application whose traffic starts or stops, and what is known of that (TS 29.244 §5.4.11).
+pub(crate) struct Detection {
+    /// Application ID.
+    id: Arc<[u8]>,
+    /// Application Instance ID: the number of the URR.
+    instance: Option<[u8; 4]>,
+    /// Flow Direction and Flow Description.
+    flow: Option<(u8, String)>,
+    /// The PDR, if it can be no other.
+    pdr: Option<PdrId>,
+}
+
+/// What a report tells of the start or the stop of an application, by the first PDR of the URR that looks for one;
+/// nothing for another report, and for service data flows that are no application's.
+///
+/// A counter does not say which flow of an application it was. So flows are deducible where all PDRs of the URR look for
+/// one application that is known by one flow description.
+pub(crate) fn application(usage: &UsageReport, rules: &SessionRules) -> Option<Detection> {
     if !usage.triggers.intersects(MOMENTARY) {
         return None;
     }
-    let mut pdrs = rules.pdrs().iter().filter(|pdr| pdr.urrs.contains(&usage.urr));
-    let application = pdrs.find_map(|pdr| pdr.pdi.application.as_ref())?;
-    Some(Arc::clone(&application.id))
+    let pdrs: Vec<&Pdr> = rules
+        .pdrs()
+        .iter()
+        .filter(|pdr| pdr.urrs.contains(&usage.urr))
+        .collect();
+    let application = pdrs.iter().find_map(|pdr| pdr.pdi.application.as_ref())?;
+    let mut detection = Detection {
+        id: Arc::clone(&application.id),
+        instance: None,
+        flow: None,
+        pdr: None,
+    };
+    let urr = rules.urr(usage.urr);
+    if urr.is_some_and(|urr| urr.information.contains(MeasurementInformation::RADI)) {
+        return Some(detection);
+    }
+    if let [pdr] = pdrs[..] {
+        detection.pdr = Some(PdrId(pdr.id.0));
+    }
+    let is_same = |pdr: &&Pdr| pdr.pdi.application.as_ref() == Some(application);
+    if let ([flow], true) = (&application.flows[..], pdrs.iter().all(is_same)) {
+        detection.instance = Some(usage.urr.0.to_be_bytes());
+        let is_start = usage.triggers.contains(UsageTriggers::START);
+        detection.flow = is_start.then(|| (direction(&pdrs), flow.to_string()));
+    }
+    Some(detection)
 }
 
-/// What a report says of the application. Which of its flows it was is not known of a counter.
-pub(crate) fn detected(application: &Option<Arc<[u8]>>) -> Option<ApplicationDetectionInformation<'_>> {
-    let id = application.as_deref().map(ApplicationId)?;
-    Some(ApplicationDetectionInformation::new(id))
+/// Flow Direction of what these PDRs detect (TS 29.244 Table 8.2.61-1).
+fn direction(pdrs: &[&Pdr]) -> u8 {
+    const DOWNLINK: u8 = 1;
+    const UPLINK: u8 = 2;
+    let of = |pdr: &&Pdr| match pdr.pdi.source_interface {
+        SourceInterface::Access => UPLINK,
+        _ => DOWNLINK,
+    };
+    pdrs.iter().map(of).fold(0, |all, one| all | one)
+}
+
+/// What a report says of the application.
+pub(crate) fn detected(detection: &Option<Detection>) -> Option<ApplicationDetectionInformation<'_>> {
+    let detection = detection.as_ref()?;
+    let mut said = ApplicationDetectionInformation::new(ApplicationId(&detection.id));
+    said.application_instance_id = detection
+        .instance
+        .as_ref()
+        .map(|instance| ApplicationInstanceId(instance));
+    said.flow_information = detection.flow.as_ref().map(|(direction, flow)| FlowInformation {
+        direction: *direction,
+        flow_description: Octets16(flow.as_bytes()),
+    });
+    said.pdr_id = detection.pdr;
+    Some(said)
 }
 
 /// Whether a report is there because a request asked for it, or for one that it is linked to.

@@ -182,6 +182,80 @@ fn a_monitoring_time_brings_other_bounds_of_events() {
     assert_eq!(settle(14, 13), []);
 }
 
+/// Every subsequent threshold and quota, by the Monitoring Time and by an additional one (TS 29.244 §5.2.2.2.1).
+#[test]
+fn what_is_subsequent_of_volumes_and_times_holds_from_the_monitoring_time_on() {
+    let cases = [
+        (
+            Subsequent {
+                volume_threshold: Some(total(300)),
+                ..Subsequent::default()
+            },
+            (12, UsageTriggers::VOLTH),
+        ),
+        (
+            Subsequent {
+                volume_quota: Some(total(200)),
+                ..Subsequent::default()
+            },
+            (11, UsageTriggers::VOLQU),
+        ),
+        (
+            Subsequent {
+                time_threshold: Some(4),
+                ..Subsequent::default()
+            },
+            (14, UsageTriggers::TIMTH),
+        ),
+        (
+            Subsequent {
+                time_quota: Some(5),
+                ..Subsequent::default()
+            },
+            (15, UsageTriggers::TIMQU),
+        ),
+    ];
+    for (then, (due, trigger)) in cases {
+        let additional = MonitoringTime {
+            at: UnixSeconds(STARTED + 10),
+            then,
+        };
+        let first = UrrTerms {
+            monitoring_time: Some(additional.at),
+            subsequent: then,
+            ..UrrTerms::NONE
+        };
+        let other = UrrTerms {
+            monitoring_time: Some(UnixSeconds(STARTED + 1_000)),
+            additional_monitoring_times: vec![additional],
+            ..UrrTerms::NONE
+        };
+        for terms in [first, other] {
+            let mut world = World::new(Urr {
+                method: MeasurementMethod(3),
+                information: MeasurementInformation::ISTM,
+                triggers: ReportingTriggers(u32::MAX),
+                volume_threshold: Some(Box::new(total(100_000))),
+                volume_quota: Some(Box::new(total(100_000))),
+                time_threshold: Some(500),
+                time_quota: Some(500),
+                terms: Some(Box::new(terms)),
+                ..Urr::volume(ID)
+            });
+            let mut told = Vec::new();
+            for second in 1..=15 {
+                let reports = world.pass(&[100]);
+                let limit = world.book.bounds(&world.urrs)[0].limit;
+                let is_full = limit.and_then(|limit| limit.octets.total) == Some(world.count);
+                let full = if is_full { world.look() } else { Vec::new() };
+                told.extend(reports.into_iter().chain(full).map(|one| (second, one.triggers)));
+            }
+            told.retain(|(_, triggers)| triggers.0 & !(UsageTriggers::START | UsageTriggers::MONIT).0 != 0);
+            assert_eq!(told.first(), Some(&(due, trigger)), "{then:?}");
+        }
+    }
+}
+
 #[test]
 fn time_stands_still_while_nothing_comes() {
     let terms = UrrTerms {

@@ -89,6 +89,7 @@ pub(super) fn update(urr: &UpdateUrr<'_>, context: Context<'_>) -> Result<UrrUpd
         information: urr
             .measurement_information
             .map(|sent| sent.value().map(information).unwrap_or_default()),
+        resumes: urr.measurement_information.is_none(),
         triggers: urr
             .reporting_triggers
             .map(|triggers| ReportingTriggers(triggers.bits())),

@@ -112,6 +112,16 @@ fn a_urr_is_paused_alone() {
         world.ask(52, Some(seid), &[measure(1, flags)]).assert_accepted();
         assert_eq!(paused(&world), [expected]);
     }
+    // "The measurement shall be performed if the bit is set to 0 or if the Measurement Information IE is not present in
+    // the Update URR IE" (Table 7.5.4.4-1).
+    world.ask(52, Some(seid), &[measure(1, 2)]).assert_accepted();
+    world
+        .ask(52, Some(seid), &[update_far(&[far_id(2), apply_action(&[FORW])])])
+        .assert_accepted();
+    assert_eq!(paused(&world), [true], "another rule's update");
+    let update = group(13, &[urr_id(1), triggers(&[2, 0])]);
+    world.ask(52, Some(seid), &[update]).assert_accepted();
+    assert_eq!(paused(&world), [false]);
 }
 
 /// TS 29.244 §5.30: SUMPC and RUMUC for all that have ASPOC, CIAM with INAM for one.
@@ -134,6 +144,10 @@ fn charging_is_paused_for_all_that_are_for_it_and_for_one() {
     modify(&[measure(2, 0x40)], [false, true, true, true]);
     modify(&[measure(2, 0xc0)], [false, false, true, true]);
     modify(&[measure(2, 0x42)], [false, false, true, true]);
+    modify(
+        &[group(13, &[urr_id(3), triggers(&[2, 0])])],
+        [false, false, true, true],
+    );
     modify(&[measure(2, 0xc2)], [false, true, true, true]);
     modify(std::slice::from_ref(&resume), [false; 4]);
     // The flags of the request have the last word; one that is for charging no more does as INAM says.

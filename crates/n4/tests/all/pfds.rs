@@ -439,3 +439,85 @@ fn the_start_and_the_stop_of_an_application_are_told_with_its_identifier() {
     let sent = world.pass(Duration::from_secs(70));
     assert_eq!(told(&sent[0]), (1, UsageReportTrigger::STOPT, Some(60)));
 }
+
+/// The instance, the direction and the description of the flow, and the PDR, of a report about an application.
+type Flow = (Option<Vec<u8>>, Option<(u8, Vec<u8>)>, Option<u16>);
+
+/// What a report of a start, and that of the stop behind it, say of the application, where the PDRs with these numbers
+/// have the URR with these flags of Measurement Information.
+fn start_and_stop(flows: &[Octets], pdrs: &[u16], information: u8) -> [Flow; 2] {
+    let mut world = World::associated();
+    world.provision(&[application("video", flows)]).assert_accepted();
+    let mut ies = session(1, UE);
+    let flags = ie(100, [information]);
+    ies.push(create_urr(&[
+        urr_id(7),
+        method(2),
+        triggers(&[0x30, 0, 0]),
+        flags,
+    ]));
+    let seid = world.ask(50, Some(0), &ies).up_seid();
+    let counted: Vec<_> = pdrs
+        .iter()
+        .map(|id| update_pdr(&[pdr_id(*id), urr_id(7)]))
+        .collect();
+    world.ask(52, Some(seid), &counted).assert_accepted();
+    let index = world.only_session().index();
+    let first = flow::UrrCount {
+        ul_packets: 1,
+        ul_octets: 60,
+        ..flow::UrrCount::default()
+    };
+    world.fleet.count(index, rules::model::UrrId(7), first);
+    let reached = flow::Reached {
+        watermark: true,
+        ..flow::Reached::NOTHING
+    };
+    let (now, counted) = (world.now, (rules::model::UrrId(7), first));
+    world
+        .n4
+        .handle_counter_reached(now, index, counted, None, reached);
+    let told = |reply: &Reply| {
+        let Message::SessionReportRequest(request) = reply.message() else {
+            panic!("{:?}", reply.message())
+        };
+        let one = request.usage_report.first().unwrap();
+        let said = one.application_detection_information.unwrap();
+        assert_eq!(said.application_id.0, b"video");
+        let flow = said
+            .flow_information
+            .map(|flow| (flow.direction, flow.flow_description.0.to_vec()));
+        let instance = said.application_instance_id.map(|id| id.0.to_vec());
+        (instance, flow, said.pdr_id.map(|pdr| pdr.0))
+    };
+    let start = world.run();
+    let accepted = message(57, Some(0), start[0].header().sequence.get(), &[ie(19, [1])]);
+    assert!(world.send(smf(), &accepted).is_empty());
+    let stop = world.pass(Duration::from_secs(70));
+    [told(&start[0]), told(&stop[0])]
+}
+
+/// TS 29.244 §5.4.11, Table 7.5.8.3-2: flow and instance at the start "if the traffic flow information is deducible", the
+/// instance at the stop if it was told at the start, and with RADI the Application ID alone.
+#[test]
+fn the_flow_of_an_application_is_told_where_it_can_be_no_other() {
+    let instance = || Some(vec![0, 0, 0, 7]);
+    let as_it_is_kept = b"permit out ip from 198.51.100.7/32 to assigned".to_vec();
+    let flow_told = |direction| Some((direction, as_it_is_kept.clone()));
+    let one = [flow(TO_VIDEO)];
+    for (pdrs, direction, pdr) in [(&[1, 2][..], 3, None), (&[1], 2, Some(1)), (&[2], 1, Some(2))] {
+        let [start, stop] = start_and_stop(&one, pdrs, 0);
+        assert_eq!(start, (instance(), flow_told(direction), pdr));
+        assert_eq!(stop, (instance(), None, pdr));
+    }
+    for told in start_and_stop(&one, &[1], 0x04) {
+        assert_eq!(told, (None, None, None), "reduced");
+    }
+    let two = [
+        flow(TO_VIDEO),
+        flow("permit out 17 from 203.0.113.77 to assigned"),
+    ];
+    for told in start_and_stop(&two, &[1, 2], 0) {
+        assert_eq!(told, (None, None, None), "one of two flows");
+    }
+}

@@ -478,6 +478,9 @@ pub struct UrrUpdate {
     pub method: Option<MeasurementMethod>,
     /// Measurement Information, as it is sent.
     pub information: Option<MeasurementInformation>,
+    /// Whether an absent Measurement Information has an inactive URR measure again (TS 29.244 Table 7.5.4.4-1), unless it
+    /// is one for Pause of Charging, of which that alone says nothing (§8.2.68).
+    pub resumes: bool,
     /// Reporting Triggers.
     pub triggers: Option<ReportingTriggers>,
     /// Measurement Period, seconds.
@@ -531,6 +534,7 @@ impl UrrUpdate {
             id,
             method: None,
             information: None,
+            resumes: false,
             triggers: None,
             measurement_period: Edit::Keep,
             volume_threshold: Edit::Keep,
@@ -544,7 +548,12 @@ impl UrrUpdate {
     pub(super) fn apply(self, urr: &mut Urr) {
         replace(&mut urr.method, self.method);
         let information = self.information.map(|sent| sent.sent_to(Some(urr.information)));
-        replace(&mut urr.information, information);
+        let resumed = |held: MeasurementInformation| match held.contains(MeasurementInformation::ASPOC) {
+            true => held,
+            false => held.inactive(false),
+        };
+        let absent = self.resumes.then(|| resumed(urr.information));
+        replace(&mut urr.information, information.or(absent));
         replace(&mut urr.triggers, self.triggers);
         self.measurement_period.apply(&mut urr.measurement_period);
         self.volume_threshold.apply(&mut urr.volume_threshold);

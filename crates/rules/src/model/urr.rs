@@ -116,7 +116,7 @@ impl MeasurementInformation {
 
     /// The same with or without INAM.
     #[must_use]
-    const fn inactive(self, is_inactive: bool) -> Self {
+    pub(super) const fn inactive(self, is_inactive: bool) -> Self {
         match is_inactive {
             true => Self(self.0 | Self::INAM.0),
             false => Self(self.0 & !Self::INAM.0),

@@ -5,7 +5,7 @@ use crate::common;
 use flow::{Bounds, CounterLimit, LimitAction, Reached, SessionIndex, UrrCount, Volumes};
 use packet::DropReason;
 use rules::image::{Farewell, MeterShare, SessionChange};
-use rules::model::{SessionRules, UrrId};
+use rules::model::{PdrUpdate, SessionRules, Urr, UrrId};
 use rules::testing::{GNB, UserPacket, pdu_session};
 use worker::{ApplyError, Event};
 
@@ -100,6 +100,37 @@ fn a_watermark_is_told_once_and_a_limit_stops_at_the_packet_that_does_not_fit() 
     assert_eq!((count.dl_octets, reached.limits), (400, 1));
     assert!(!send(&mut world));
     assert_eq!((told(&mut world), octets(&mut world)), (vec![], 400));
+    world.assert_conserved();
+}
+
+/// A quota of 0 stops from the start: no packet is to find that, and use up the quota of another URR, which it does not
+/// fit into either.
+#[test]
+fn a_quota_of_0_stops_the_first_packet_and_nothing_is_told_of_other_quotas() {
+    const SECOND: UrrId = UrrId(2);
+    let mut world = World::new();
+    let mut rules = rules();
+    rules.create_urr(Urr::volume(SECOND)).expect("it is new");
+    let pdrs: Vec<_> = rules.pdrs().iter().map(|pdr| pdr.id).collect();
+    for id in pdrs {
+        let both = PdrUpdate {
+            urrs: Some(vec![URR, SECOND]),
+            ..PdrUpdate::new(id)
+        };
+        rules.update_pdr(both).expect("it is there");
+    }
+    let mut image = world
+        .image(1, &std::sync::Arc::new(rules), None)
+        .expect("it compiles");
+    image.block.made().bounds = vec![bounds(10_000, 0), bounds(10_000, 50)];
+    world
+        .apply(0, SessionChange::Install(image))
+        .expect("there is room");
+    let before = world.drops();
+    assert!(!send(&mut world));
+    assert_eq!(world.dropped_since(&before), Some(DropReason::QuotaExhausted));
+    let limits = told(&mut world).into_iter().filter(|(.., told)| told.limits != 0);
+    assert!(limits.map(|(urr, ..)| urr).all(|urr| urr == URR));
     world.assert_conserved();
 }
 

@@ -189,10 +189,15 @@ fn usage_that_is_not_measured_is_refused() {
     let not_made = [10, 11, 14, 17];
     for bit in 0..18 {
         let octets = (1u32 << bit).to_le_bytes();
-        let update = group(13, &[urr_id(1), triggers(&octets[..3])]);
-        let reply = world.ask(52, Some(seid), &[update]);
-        let cause = if not_made.contains(&bit) { 73 } else { 1 };
-        assert_eq!(reply.verdict().0, cause, "trigger {bit}");
+        let wanted = triggers(&octets[..3]);
+        let update = group(13, &[urr_id(1), wanted.clone()]);
+        let create = group(6, &[urr_id(100 + bit), method(2), wanted]);
+        for rule in [update, create] {
+            let reply = world.ask(52, Some(seid), &[rule]);
+            let cause = if not_made.contains(&bit) { 73 } else { 1 };
+            assert_eq!(reply.verdict().0, cause, "trigger {bit}");
+            assert_eq!(reply.failed_rule().is_some(), cause == 73, "trigger {bit}");
+        }
     }
 }
 
