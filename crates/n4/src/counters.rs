@@ -35,6 +35,14 @@ pub struct Counters {
     pub events_dropped: u64,
     /// Reports that the control plane refused: they are not sent again.
     pub reports_refused: u64,
+    /// Reports whose answer cannot be read: they are not sent again.
+    pub reports_unreadable: u64,
+    /// Usage reports, of which a message has several, that the control plane refused.
+    pub usage_refused: u64,
+    /// Usage reports in messages whose answer cannot be read.
+    pub usage_unreadable: u64,
+    /// Usage reports whose session or association was gone before the control plane had answered.
+    pub usage_unanswered: u64,
     /// Reports that nobody answered, or that the control plane was too busy for: they are sent anew later.
     pub reports_retried: u64,
     /// Node reports of GTP-U paths that failed or recovered.

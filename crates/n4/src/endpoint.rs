@@ -37,6 +37,7 @@ use crate::release::{Released, Releases};
 use crate::reports::Reports;
 use crate::requests::{Purpose, Requests};
 use crate::serve_pfds::Followers;
+use crate::serve_report::verdict;
 use crate::serve_session::InWork;
 use crate::setup::Setups;
 use crate::sources::Sources;
@@ -433,9 +434,9 @@ impl Endpoint {
             Purpose::NodeReport(id) => self.node_report_answered(now, id, frame),
             Purpose::Setup(place) => self.setup_answered(now, path, place, frame),
             Purpose::Update(of) => self.update_answered(now, of, frame),
-            Purpose::LastReport(of) => self.last_report_over(now, of, true),
+            Purpose::LastReport(of, usage) => self.last_report_answered(now, (of, usage), frame),
             Purpose::Report(seid) => self.report_answered(now, seid, frame),
-            Purpose::Remainder => {}
+            Purpose::Remainder(usage) => self.last_usage_over(now, usage, verdict(frame)),
         }
         self.note_answer(now, path, frame);
         self.settle(now);

@@ -10,7 +10,7 @@ use flow::Nanos;
 use pfcp::ie::RecoveryTimeStamp;
 use pfcp::message::{Body, HeartbeatRequest, HeartbeatResponse};
 use pfcp::{Frame, Header};
-use session::{AssociationId, EndCause};
+use session::{AssociationId, EndCause, Unreported};
 use std::net::{IpAddr, SocketAddr};
 
 use crate::association::Association;
@@ -187,10 +187,13 @@ impl Endpoint {
             Purpose::NodeReport(id) => self.node_report_failed(now, id),
             Purpose::Setup(place) => self.setup_unanswered(now, place),
             Purpose::Update(of) => self.update_failed(now, of),
-            Purpose::LastReport(of) => self.last_report_over(now, of, false),
+            Purpose::LastReport(of, usage) => self.last_report_unanswered(now, (of, usage)),
             Purpose::Report(seid) => self.report_failed(now, seid),
             // The session is gone, and nobody is left to try it again for.
-            Purpose::Remainder => self.counters.events_dropped += 1,
+            Purpose::Remainder(usage) => {
+                self.counters.events_dropped += 1;
+                self.last_usage_over(now, usage, Some(Unreported::Unanswered));
+            }
         }
     }
 }

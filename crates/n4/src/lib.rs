@@ -52,7 +52,7 @@ pub use config::{Config, Peers, Smf, UnknownInstance};
 pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use intake::{Intake, IntakeLimits};
-pub use ledger::UsageEntry;
+pub use ledger::{Untaken, UsageEntry};
 pub use news::{Lost, News, NewsKind, NotTaken, PeerName};
 pub use node::NodeName;
 pub use paths::{Echo, PathSupervision};

@@ -6,7 +6,7 @@ use flow::Nanos;
 use pfcp::Repeated;
 use pfcp::ie::{AdditionalUsageReportsInformation, CpFunctionFeatures, PfcpSrReqFlags, ReportType};
 use pfcp::message::SessionReportRequest;
-use session::{AssociationId, CpFSeid, UsageReport};
+use session::{AssociationId, CpFSeid, Seid, Unreported, UsageReport};
 
 use crate::endpoint::Endpoint;
 use crate::reports::MOST_USAGE_SENT;
@@ -36,13 +36,18 @@ impl Endpoint {
     pub(crate) fn send_remainder(
         &mut self,
         now: Nanos,
+        seid: Seid,
         (association, cp): (Option<AssociationId>, CpFSeid),
         following: &[UsageReport],
     ) {
-        let association = association.and_then(|id| self.associations.get(id));
-        let Some(route) = association.and_then(|association| self.owner_route(association, cp)) else {
-            self.counters.events_dropped += u64::from(!following.is_empty());
+        let Some(owner) = association.filter(|_| !following.is_empty()) else {
             return;
+        };
+        let association = self.associations.get(owner);
+        let Some(route) = association.and_then(|association| self.owner_route(association, cp)) else {
+            self.counters.events_dropped += 1;
+            let of = (seid, owner, Some(cp));
+            return self.not_taken(now, of, following, Unreported::Unanswered);
         };
         let clock = self.config.clock_unix;
         let mut parts = following.chunks(MOST_USAGE_SENT).peekable();
@@ -52,7 +57,9 @@ impl Endpoint {
             let mut report = SessionReportRequest::new(ReportType::USAR);
             report.usage_report = Repeated::new(&usage);
             report.pfcpsrreq_flags = parts.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);
-            self.send_request(now, route.path, Some(route.seid), Purpose::Remainder, &report);
+            let kept = self.ledger.keep((seid, owner, cp), part);
+            let purpose = Purpose::Remainder(kept);
+            self.send_request(now, route.path, Some(route.seid), purpose, &report);
         }
     }
 }

@@ -491,15 +491,20 @@ impl Reports {
         Some(events)
     }
 
-    /// The control plane has answered what the session had sent.
-    pub(crate) fn acknowledged(&mut self, now: Nanos, seid: Seid) {
-        if self.landed(seid).is_none() {
-            return;
-        }
-        if let Some(pending) = self.sessions.get_mut(&seid) {
-            pending.attempt = Attempt::default();
-        }
+    /// The control plane has answered what the session had sent: that, and the association that it belongs or belonged
+    /// to.
+    pub(crate) fn acknowledged(&mut self, now: Nanos, seid: Seid) -> Option<(AssociationId, Events)> {
+        let sent = self.landed(seid)?;
+        let pending = self.sessions.get_mut(&seid)?;
+        pending.attempt = Attempt::default();
+        let association = pending.association;
         self.schedule(now, seid);
+        Some((association, sent))
+    }
+
+    /// The association that a session with something to report belongs or belonged to.
+    pub(crate) fn association(&self, seid: Seid) -> Option<AssociationId> {
+        self.sessions.get(&seid).map(|pending| pending.association)
     }
 
     /// Which way a session's report takes now.
@@ -602,19 +607,24 @@ impl Reports {
         (rest, false)
     }
 
-    /// An association has ended, and its sessions with it. Answers how many sessions had something to report.
-    pub(crate) fn end_association(&mut self, association: AssociationId) -> usize {
+    /// An association has ended, and its sessions with it. Gives what was to be reported of those that had something.
+    pub(crate) fn end_association(&mut self, association: AssociationId) -> Vec<(Seid, Events)> {
         self.lines.remove(&association);
         self.paused.retain(|(_, other)| *other != association);
         let waiting = &mut self.waiting;
-        let mut unsaid = 0;
+        let mut unsaid = Vec::new();
         self.sessions.retain(|seid, pending| {
             if pending.association != association {
                 return true;
             }
-            unsaid += usize::from(!pending.events.is_empty());
-            if let Stage::Waits(at) = pending.stage {
-                waiting.remove(&(at, *seid));
+            let mut events = std::mem::take(&mut pending.events);
+            match &mut pending.stage {
+                Stage::Waits(at) => drop(waiting.remove(&(*at, *seid))),
+                Stage::Queued(_) => {}
+                Stage::Sent(sent) => events.put_back(std::mem::take(sent)),
+            }
+            if !events.is_empty() {
+                unsaid.push((*seid, events));
             }
             false
         });
@@ -751,6 +761,7 @@ impl Endpoint {
         while let Some((seid, report)) = self.sessions.poll_usage() {
             match self.sessions.session(seid).map(|session| session.association()) {
                 Some(association) => self.gather(now, seid, association, SessionEvent::Usage(report)),
+                // It has just ended without a request: the cause of its end says that nobody was told.
                 None => self.counters.events_dropped += 1,
             }
         }

@@ -18,12 +18,13 @@ pub(crate) enum Purpose {
     Setup(usize),
     /// A report about this session.
     Report(Seid),
-    /// The last report about a session of an association that ends so.
-    LastReport(ReleaseId),
+    /// The last report about a session of an association that ends so, with usage that the ledger has under this number.
+    LastReport(ReleaseId, u64),
     /// Of an association that ends so.
     Update(ReleaseId),
-    /// Usage of a session that its control plane has ended, and that did not fit into the answer.
-    Remainder,
+    /// Usage of a session that its control plane has ended, and that did not fit into the answer: what the ledger has
+    /// under this number.
+    Remainder(u64),
 }
 
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use pfcp::message::{
     AssociationReleaseResponse, AssociationSetupRequest, AssociationSetupResponse, AssociationUpdateRequest,
     AssociationUpdateResponse,
 };
-use session::{AssociationId, CpFSeid, EndCause};
+use session::{AssociationId, CpFSeid, EndCause, Unreported};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
@@ -275,7 +275,10 @@ impl Endpoint {
             self.ledger.remember(id, gone.node);
         }
         self.node_reports.end(id);
-        self.counters.events_dropped += self.reports.end_association(id) as u64;
+        for (seid, unsaid) in self.reports.end_association(id) {
+            self.counters.events_dropped += 1;
+            self.not_taken(now, (seid, id, None), &unsaid.usage, Unreported::Unanswered);
+        }
         let sessions = &self.sessions;
         self.downlink.retain(|seid| sessions.session(seid).is_some());
         self.heartbeats.retain(|(_, other)| *other != id);

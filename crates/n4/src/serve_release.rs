@@ -13,7 +13,9 @@ use pfcp::ie::{
 };
 use pfcp::message::{AssociationUpdateRequest, AssociationUpdateResponse, Body, SessionReportRequest};
 use pfcp::{Frame, Repeated};
-use session::{AssociationId, Done, EndCause, PacketRateStatus, Refusal, Seid, UsageReport};
+use session::{
+    AssociationId, CpFSeid, Done, EndCause, PacketRateStatus, Refusal, Seid, Unreported, UsageReport,
+};
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
@@ -21,6 +23,7 @@ use crate::news::Lost;
 use crate::release::{Leaver, Release, ReleaseId, Stage};
 use crate::reports::MOST_USAGE_SENT;
 use crate::requests::Purpose;
+use crate::serve_report::verdict;
 use crate::serve_session::last_status;
 use crate::sets::Route;
 use crate::usage::{dated, final_report};
@@ -168,21 +171,24 @@ impl Endpoint {
         self.downlink_changed(done.seid);
         let (unsent, _) = self.reports.end(done.seid);
         let is_wanted = self.releases.get_mut(leaver.of).is_some();
-        let Some(route) = leaver.route.filter(|_| is_wanted) else {
-            self.counters.events_dropped += 1;
-            return 0;
-        };
         let fresh = done.usage.into_iter().filter(|usage| !usage.is_null());
         let usage: Vec<UsageReport> = unsent.usage.into_iter().chain(fresh).collect();
+        let owner = (done.seid, leaver.of.0, done.cp);
+        let Some(route) = leaver.route.filter(|_| is_wanted) else {
+            self.counters.events_dropped += 1;
+            let of = (owner.0, owner.1, Some(owner.2));
+            self.not_taken(now, of, &usage, Unreported::Unanswered);
+            return 0;
+        };
         let mut parts = usage.chunks(MOST_USAGE_SENT).peekable();
         if parts.peek().is_none() {
-            self.send_last(now, leaver.of, route, &[], Some(&done.packets));
+            self.send_last(now, (leaver.of, owner), route, &[], Some(&done.packets));
             return 1;
         }
         let mut sent = 0;
         while let Some(part) = parts.next() {
             let packets = parts.peek().is_none().then_some(&done.packets[..]);
-            self.send_last(now, leaver.of, route, part, packets);
+            self.send_last(now, (leaver.of, owner), route, part, packets);
             sent += 1;
         }
         sent
@@ -192,12 +198,13 @@ impl Endpoint {
     fn send_last(
         &mut self,
         now: Nanos,
-        of: ReleaseId,
+        (of, owner): (ReleaseId, (Seid, AssociationId, CpFSeid)),
         route: Route,
         usage: &[UsageReport],
         last: Option<&[PacketRateStatus]>,
     ) {
         let clock = self.config.clock_unix;
+        let kept = self.ledger.keep(owner, usage);
         let usage = dated(usage, clock);
         let usage: Vec<_> = usage.iter().map(|one| final_report(one, clock)).collect();
         let kind = if usage.is_empty() {
@@ -217,12 +224,26 @@ impl Endpoint {
             ipv6: old.ipv6,
         });
         let to = Some(route.seid);
-        self.send_request(now, route.path, to, Purpose::LastReport(of), &report);
+        let purpose = Purpose::LastReport(of, kept);
+        self.send_request(now, route.path, to, purpose, &report);
     }
 
-    /// A last report was answered, or given up: nobody is left to try it again for.
-    pub(crate) fn last_report_over(&mut self, now: Nanos, of: ReleaseId, is_answered: bool) {
-        self.counters.events_dropped += u64::from(!is_answered);
+    /// A last report was answered. A refusal is no reason to send it again: its session is gone.
+    pub(crate) fn last_report_answered(&mut self, now: Nanos, of: (ReleaseId, u64), frame: &Frame<'_>) {
+        let why = verdict(frame);
+        self.counters.reports_refused += u64::from(matches!(why, Some(Unreported::Refused(_))));
+        self.counters.reports_unreadable += u64::from(why == Some(Unreported::Unreadable));
+        self.last_report_over(now, of, why);
+    }
+
+    /// A last report was given up: nobody is left to try it again for.
+    pub(crate) fn last_report_unanswered(&mut self, now: Nanos, of: (ReleaseId, u64)) {
+        self.counters.events_dropped += 1;
+        self.last_report_over(now, of, Some(Unreported::Unanswered));
+    }
+
+    fn last_report_over(&mut self, now: Nanos, (of, usage): (ReleaseId, u64), why: Option<Unreported>) {
+        self.last_usage_over(now, usage, why);
         self.releases.count(of, 0);
         self.end_sessions(now, of);
     }

@@ -7,7 +7,7 @@ use pfcp::ie::{self, Cause, DownlinkDataServiceInformation, FSeid, FTeid, PdrId,
 use pfcp::message::{Body, SessionReportRequest, SessionReportResponse};
 use pfcp::{Frame, Repeated};
 use rules::image::DataStatus;
-use session::Seid;
+use session::{Seid, Unreported};
 use std::net::IpAddr;
 
 use crate::endpoint::Endpoint;
@@ -22,7 +22,7 @@ impl Endpoint {
     pub(crate) fn send_reports(&mut self, now: Nanos) {
         while let Some(seid) = self.reports.poll(now) {
             match self.report_route(seid) {
-                None => self.drop_reports(seid),
+                None => self.drop_reports(now, seid),
                 Some(route) => {
                     if let Some(events) = self.reports.take(now, seid) {
                         self.send_report(now, seid, route, &events);
@@ -33,8 +33,13 @@ impl Endpoint {
     }
 
     /// The session is gone, or its control plane has no address for us.
-    fn drop_reports(&mut self, seid: Seid) {
-        self.reports.end(seid);
+    fn drop_reports(&mut self, now: Nanos, seid: Seid) {
+        let association = self.reports.association(seid);
+        let (unsaid, _) = self.reports.end(seid);
+        if let Some(association) = association {
+            let of = (seid, association, None);
+            self.not_taken(now, of, &unsaid.usage, Unreported::Unanswered);
+        }
         if self.sessions.session(seid).is_none() {
             self.downlink.forget(seid);
         }
@@ -107,12 +112,11 @@ impl Endpoint {
     }
 
     /// The control plane has answered. A refusal is an answer too: it has heard; but one in congestion has not
-    /// listened, and one that names another has passed it on to us.
+    /// listened, and one that names another has passed it on to us. What it has not taken is entered in the ledger.
     pub(crate) fn report_answered(&mut self, now: Nanos, seid: Seid, frame: &Frame<'_>) {
         let Ok(answer) = SessionReportResponse::decode(frame.body) else {
-            self.counters.reports_refused += 1;
-            self.reports.acknowledged(now, seid);
-            return;
+            self.counters.reports_unreadable += 1;
+            return self.landed(now, seid, Some(Unreported::Unreadable));
         };
         if answer.cause == Cause::REDIRECTION_REQUESTED
             && let Some(address) = self.redirection(seid, &answer)
@@ -127,8 +131,16 @@ impl Endpoint {
             self.adopt(now, seid, &answer);
         }
         self.counters.reports_refused += u64::from(!answer.cause.is_accepted());
-        self.reports.acknowledged(now, seid);
+        self.landed(now, seid, refusal(answer.cause));
         self.take_advice(now, seid, &answer);
+    }
+
+    /// What a session had sent is answered; `why` its usage is not taken, if it is not.
+    fn landed(&mut self, now: Nanos, seid: Seid, why: Option<Unreported>) {
+        let landed = self.reports.acknowledged(now, seid);
+        if let Some((why, (association, sent))) = why.zip(landed) {
+            self.not_taken(now, (seid, association, None), &sent.usage, why);
+        }
     }
 
     /// The address that an answer names instead, of the family that the session's association uses.
@@ -145,6 +157,19 @@ impl Endpoint {
         self.counters.reports_retried += 1;
         let ways = self.report_routes(seid).len();
         self.reports.failed(now, seid, ways);
+    }
+}
+
+/// Why usage is not taken that was answered with this cause.
+fn refusal(cause: Cause) -> Option<Unreported> {
+    (!cause.is_accepted()).then_some(Unreported::Refused(cause.value()))
+}
+
+/// Why the usage of a report is not taken that was answered so; `None`: it is.
+pub(crate) fn verdict(frame: &Frame<'_>) -> Option<Unreported> {
+    match SessionReportResponse::decode(frame.body) {
+        Ok(answer) => refusal(answer.cause),
+        Err(_) => Some(Unreported::Unreadable),
     }
 }
 

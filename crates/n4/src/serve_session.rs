@@ -526,7 +526,7 @@ impl Endpoint {
         response.packet_rate_status_report = Repeated::new(&packets);
         response.pfcpsdrsp_flags = is_unacknowledged.then_some(PfcpSdRspFlags::PURU);
         let sent = self.send(in_work.request.path, header, &response)?;
-        self.send_remainder(now, (in_work.association, done.cp), following);
+        self.send_remainder(now, done.seid, (in_work.association, done.cp), following);
         Some(sent)
     }
 }

@@ -13,8 +13,16 @@ pub enum Entry {
     Usage(Box<Usage>),
     /// What a session counted of one content of predefined rules.
     Content(Box<Content>),
+    /// A usage report that its control plane function has not taken.
+    Unreported(Box<Unreported>),
+    /// A session has begun here.
+    SessionStart(Box<SessionStart>),
+    /// A session has gone to another process, where it goes on.
+    SessionLeft(Box<SessionLeft>),
     /// A session has ended.
     SessionEnd(Box<SessionEnd>),
+    /// A process has begun to write records: sessions that began before and have not ended are not its own.
+    ProcessStart(ProcessStart),
     /// Records that there are not.
     Lost(Lost),
 }
@@ -25,16 +33,23 @@ impl Entry {
         match self {
             Entry::Usage(usage) => Some(&usage.subject),
             Entry::Content(content) => Some(&content.subject),
+            Entry::Unreported(report) => Some(&report.subject),
+            Entry::SessionStart(start) => Some(&start.subject),
+            Entry::SessionLeft(left) => Some(&left.subject),
             Entry::SessionEnd(end) => Some(&end.subject),
-            Entry::Lost(_) => None,
+            Entry::ProcessStart(_) | Entry::Lost(_) => None,
         }
     }
 
-    /// When what it tells of was over: milliseconds since 1970.
+    /// When what it tells of was over, or when it happened: milliseconds since 1970.
     pub fn time_ms(&self) -> u64 {
         match self {
             Entry::Usage(usage) => usage.end_ms,
             Entry::Content(content) => content.end_ms,
+            Entry::Unreported(report) => report.time_ms,
+            Entry::SessionStart(start) => start.time_ms,
+            Entry::SessionLeft(left) => left.time_ms,
+            Entry::ProcessStart(start) => start.time_ms,
             Entry::SessionEnd(end) => end.end_ms,
             Entry::Lost(lost) => lost.time_ms,
         }
@@ -214,6 +229,94 @@ pub struct Content {
     pub start_ms: u64,
     /// When the last one was.
     pub end_ms: u64,
+}
+
+/// A usage report that its control plane function has not taken: there is a record of type `usage` of what it says, or
+/// several, where reports were added to each other before they were sent. It is not sent again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreported {
+    /// Whose usage. Of a session that is gone only the SEIDs and the control plane function are known.
+    #[serde(rename = "session")]
+    pub subject: Subject,
+    /// The URR.
+    pub urr: u32,
+    /// UR-SEQN.
+    pub ur_seqn: u32,
+    /// Why the report was made.
+    pub triggers: Vec<Cow<'static, str>>,
+    /// What it says was counted.
+    pub volumes: Volumes,
+    /// When the measurement began.
+    pub start_ms: u64,
+    /// When it ended.
+    pub end_ms: u64,
+    /// When it was known that the report is not taken.
+    pub time_ms: u64,
+    /// Why it was not.
+    pub outcome: Outcome,
+    /// The cause of the answer (TS 29.244 §8.2.1), of a report that was refused.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cause: Option<u8>,
+}
+
+/// Why a usage report was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The control plane function has answered with a cause other than acceptance.
+    Refused,
+    /// Its answer cannot be read.
+    Unreadable,
+    /// The session or its association was gone before an answer came.
+    Unanswered,
+}
+
+/// The beginning of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionStart {
+    /// Whose session.
+    #[serde(rename = "session")]
+    pub subject: Subject,
+    /// When it began here.
+    pub time_ms: u64,
+    /// When the session was set up: earlier than `time_ms` if it comes from another process.
+    pub start_ms: u64,
+    /// Whether it comes from another process.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub imported: bool,
+    /// How many PDRs it has.
+    pub pdrs: u32,
+    /// How many QERs.
+    pub qers: u32,
+    /// Its URRs: what usage there will be records of.
+    pub urrs: Vec<u32>,
+}
+
+/// A session has gone to another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionLeft {
+    /// Whose session.
+    #[serde(rename = "session")]
+    pub subject: Subject,
+    /// When it went.
+    pub time_ms: u64,
+    /// When the session was set up.
+    pub start_ms: u64,
+    /// How many usage records there are of it so far.
+    pub usage_records: u64,
+    /// What they have in sum.
+    pub volumes: Volumes,
+}
+
+/// A process has begun to write records.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessStart {
+    /// When.
+    pub time_ms: u64,
+    /// Its Node ID.
+    pub node: String,
+    /// The version of Sluice.
+    pub version: String,
 }
 
 /// The end of a session.

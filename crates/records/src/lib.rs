@@ -20,7 +20,8 @@ mod spool;
 
 pub use disk::{Directory, Disk};
 pub use entry::{
-    Content, EndCause, Entry, LossCause, Lost, SNssai, Seid, SessionEnd, Subject, Usage, Volumes,
+    Content, EndCause, Entry, LossCause, Lost, Outcome, ProcessStart, SNssai, Seid, SessionEnd, SessionLeft,
+    SessionStart, Subject, Unreported, Usage, Volumes,
 };
 pub use line::{LONGEST_LINE, LineFault, open, seal};
 pub use names::{FINAL, OPEN, is_file, is_open};

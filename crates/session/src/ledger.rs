@@ -1,5 +1,6 @@
-//! What is to be written down of sessions for billing: every usage report once, where it is made, and every session's
-//! end. Whether the control plane ever hears of a report makes no difference here.
+//! What is to be written down of sessions for billing: every session's start, every usage report once, where it is made,
+//! and every session's end. Whether the control plane ever hears of a report makes no difference to that; that it has
+//! not taken one is an entry of its own.
 //!
 //! [`Sessions`] fills the ledger if it is told to ([`Config::ledger`](crate::Config::ledger)); its caller empties it.
 //! Sessions that the user plane drops, and those that another takes the place of, report nothing to anybody; their last
@@ -76,6 +77,17 @@ pub struct LedgerEntry {
     pub event: LedgerEvent,
 }
 
+/// Why a control plane has not taken a usage report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreported {
+    /// It has answered with this cause (TS 29.244 §8.2.1).
+    Refused(u8),
+    /// Its answer cannot be read.
+    Unreadable,
+    /// The session or its association was gone before an answer came.
+    Unanswered,
+}
+
 /// What happened to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerEvent {
@@ -83,6 +95,35 @@ pub enum LedgerEvent {
     Usage(UsageReport),
     /// What it counted of one content of predefined rules, which starts again from zero.
     Content(ContentUsage),
+    /// A usage report that was entered is not taken by the control plane, and not sent again.
+    Unreported {
+        /// What it says.
+        report: UsageReport,
+        /// Why it was not taken.
+        why: Unreported,
+        /// When that was known.
+        at: Moment,
+    },
+    /// It began here.
+    Start {
+        /// When it was set up, here or in the process that it comes from.
+        start: Moment,
+        /// When it began here.
+        at: Moment,
+        /// Whether it comes from another process.
+        is_imported: bool,
+    },
+    /// It went to another process.
+    Left {
+        /// When it was set up.
+        start: Moment,
+        /// When it went.
+        at: Moment,
+        /// How many usage reports were made so far.
+        reports: u64,
+        /// What they have in sum.
+        count: UrrCount,
+    },
     /// It ended.
     End {
         /// Why.
@@ -283,6 +324,95 @@ impl Sessions {
         };
         let events = contents.iter().copied().map(LedgerEvent::Content);
         self.enter(index, (&rules, &addresses), events);
+    }
+
+    /// Enters that the control plane has not taken usage reports. A session that is gone is entered by its SEID, its
+    /// association and `cp`, as far as that is known.
+    pub fn enter_unreported(
+        &mut self,
+        now: Nanos,
+        (seid, association, cp): (Seid, AssociationId, Option<CpFSeid>),
+        reports: &[UsageReport],
+        why: Unreported,
+    ) {
+        if !self.config.ledger {
+            return;
+        }
+        let session = self
+            .by_seid
+            .get(seid)
+            .and_then(|index| self.slots.get(index.index()));
+        let blank = LedgerEntry {
+            seid,
+            cp: cp.unwrap_or(CpFSeid {
+                seid: 0,
+                ipv4: None,
+                ipv6: None,
+            }),
+            association,
+            subscriber: None,
+            rules: Arc::default(),
+            ue_addresses: Arc::default(),
+            event: LedgerEvent::Start {
+                start: now.into(),
+                at: now.into(),
+                is_imported: false,
+            },
+        };
+        let of = match session.and_then(Option::as_deref) {
+            Some(session) => LedgerEntry {
+                cp: session.cp,
+                subscriber: session.account.subscriber.clone(),
+                rules: Arc::clone(&session.live.rules),
+                ue_addresses: session.live.addresses.as_ref().into(),
+                ..blank
+            },
+            None => blank,
+        };
+        let at = now.into();
+        let events = reports.iter().map(|report| LedgerEvent::Unreported {
+            report: *report,
+            why,
+            at,
+        });
+        self.ledger
+            .extend(events.map(|event| LedgerEntry { event, ..of.clone() }));
+    }
+
+    /// Enters the start of a session that has just become live.
+    pub(crate) fn enter_start(&mut self, now: Nanos, index: SessionIndex, is_imported: bool) {
+        self.enter_of_live(index, |_, start| LedgerEvent::Start {
+            start,
+            at: now.into(),
+            is_imported,
+        });
+    }
+
+    /// Enters that a session goes to another process.
+    pub(crate) fn enter_left(&mut self, now: Nanos, index: SessionIndex) {
+        self.enter_of_live(index, |account, start| LedgerEvent::Left {
+            start,
+            at: now.into(),
+            reports: account.entered.reports,
+            count: account.entered.count,
+        });
+    }
+
+    /// Enters an event of a session by what is live of it.
+    fn enter_of_live(&mut self, index: SessionIndex, event: impl FnOnce(&Account, Moment) -> LedgerEvent) {
+        let session = self.slots.get(index.index()).and_then(Option::as_deref);
+        let Some(session) = session.filter(|_| self.config.ledger) else {
+            return;
+        };
+        let Some(start) = session.account.since.get() else {
+            return;
+        };
+        let event = event(&session.account, start);
+        let (rules, addresses) = (
+            Arc::clone(&session.live.rules),
+            session.live.addresses.as_ref().into(),
+        );
+        self.enter(index, (&rules, &addresses), std::iter::once(event));
     }
 
     /// The next entry of the ledger.

@@ -46,7 +46,7 @@ pub use changes::{Assigned, Changes, Charging, Choose, ChooseUeIp, Query, Recipi
 pub use correlations::SharedRate;
 pub use effect::{AssociationId, CpFSeid, Done, Effect, Outcome, Seid, Ticket, WorkerFault};
 pub use keyed::{Keyed, keyed};
-pub use ledger::{EndCause, LedgerEntry, LedgerEvent, Subscriber};
+pub use ledger::{EndCause, LedgerEntry, LedgerEvent, Subscriber, Unreported};
 pub use moving::{MoveFault, Moved};
 pub use packets::{PacketRateStatus, PacketsAllowed};
 pub use paths::{GtpuPath, PathChange};

@@ -268,7 +268,10 @@ impl Sessions {
                 self.deleted(now, index, ticket, (reports, left), None);
             }
             Work::Establish(prepared) => {
+                let session = self.session_mut(index);
+                let is_imported = session.is_some_and(|session| session.account.since.get().is_some());
                 self.commit(now, index, ticket, *prepared, (Vec::new(), left, bounds));
+                self.enter_start(now, index, is_imported);
             }
             Work::Modify(prepared) => {
                 let reports = self.make_reports(index, |session| {
@@ -291,6 +294,7 @@ impl Sessions {
                 let inherited: Vec<_> = counted.into_iter().filter(goes_on).collect();
                 self.take_over(now, index, seid, (&inherited, subscriber));
                 self.commit(now, index, ticket, *prepared, (Vec::new(), left, bounds));
+                self.enter_start(now, index, false);
             }
             Work::Export(how) => {
                 let last = match how {
@@ -323,6 +327,8 @@ impl Sessions {
                 }
             }
             Work::Establish(prepared) => {
+                // Of one that comes from another process, where it has left.
+                self.enter_end(now, index, EndCause::Fault);
                 self.let_go(now, index, &prepared.claimed, &prepared.addresses);
                 let gone = self.forget(index);
                 self.refuse(ticket, refusal(fault));

@@ -107,7 +107,10 @@ impl Sessions {
         let record = Some((session.association, Box::new(record)));
         let (seid, cp) = (session.seid, session.cp);
         match how {
-            Export::Take => self.deleted(now, index, ticket, Default::default(), record),
+            Export::Take => {
+                self.enter_left(now, index);
+                self.deleted(now, index, ticket, Default::default(), record);
+            }
             Export::Copy => self.done(
                 ticket,
                 Done {

@@ -2,12 +2,13 @@
 
 use crate::support;
 
-use flow::UrrCount;
-use n4::{NodeName, UsageEntry};
+use flow::{Nanos, UrrCount};
+use n4::{NodeName, SessionEvent, UsageEntry};
 use pfcp::IeType;
 use pfcp::ie::Cause;
-use rules::model::UrrId;
-use session::{EndCause, LedgerEvent, Seid};
+use rules::model::{MeasurementMethod, UrrId};
+use session::{EndCause, LedgerEvent, Seid, Unreported, UsageReport, UsageTriggers};
+use std::time::Duration;
 
 use support::wire::*;
 use support::*;
@@ -47,7 +48,7 @@ fn the_subscriber_that_the_smf_names_is_in_the_ledger() {
     world.fleet.count(index, UrrId(1), count);
     world.ask(54, Some(seid), &[]).assert_accepted();
     let entries = entries(&mut world);
-    assert_eq!(entries.len(), 2);
+    assert_eq!(entries.len(), 3, "start, usage, end");
     for one in &entries {
         assert_eq!(one.smf, Some(NodeName::Ipv4(SMF_ADDRESS)));
         let subscriber = one.entry.subscriber.as_deref().unwrap();
@@ -58,7 +59,7 @@ fn the_subscriber_that_the_smf_names_is_in_the_ledger() {
         assert_eq!(subscriber.s_nssai, Some((1, Some([0, 0, 10]))));
         assert_eq!((subscriber.supi.as_ref(), subscriber.imei.as_ref()), (None, None));
     }
-    let LedgerEvent::Usage(report) = entries[0].entry.event else {
+    let LedgerEvent::Usage(report) = entries[1].entry.event else {
         panic!("{entries:?}");
     };
     assert_eq!((report.urr, report.count), (UrrId(1), count));
@@ -71,13 +72,13 @@ fn what_is_used_of_an_association_that_is_released_is_in_the_ledger_with_its_nam
     world.ask(9, None, &[node_v4(SMF_ADDRESS)]).assert_accepted();
     assert_eq!(world.n4.associations().count(), 0);
     let entries = entries(&mut world);
-    assert_eq!(entries.len(), 2);
+    assert_eq!(entries.len(), 3);
     assert!(
         entries
             .iter()
             .all(|one| one.smf == Some(NodeName::Ipv4(SMF_ADDRESS)))
     );
-    let LedgerEvent::End { cause, .. } = entries[1].entry.event else {
+    let LedgerEvent::End { cause, .. } = entries[2].entry.event else {
         panic!("{entries:?}");
     };
     assert_eq!(cause, EndCause::AssociationEnded);
@@ -97,4 +98,142 @@ fn without_room_for_records_new_sessions_get_cause_75_and_others_go_on() {
     world.ask(52, Some(seid), &[]).assert_accepted();
     world.n4.refuse_new_sessions(false);
     world.establish(2, other);
+}
+
+/// Usage that the session's worker tells of, in a report with this number.
+fn used(sequence: u32, octets: u64) -> SessionEvent {
+    SessionEvent::Usage(UsageReport {
+        urr: UrrId(1),
+        method: MeasurementMethod::VOLUM,
+        sequence,
+        triggers: UsageTriggers::VOLTH,
+        count: UrrCount {
+            ul_packets: 1,
+            ul_octets: octets,
+            ..UrrCount::default()
+        },
+        start: Nanos::ZERO.into(),
+        end: Nanos::from_secs(1).into(),
+        duration: None,
+        first: None,
+        last: None,
+        information: None,
+        before_qos: None,
+        tells_packets: false,
+    })
+}
+
+/// What was not taken: whose session it was, the report's number and octets, and why.
+fn untaken(world: &mut World) -> Vec<(Seid, u32, u64, Unreported)> {
+    let of = |one: UsageEntry| match one.entry.event {
+        LedgerEvent::Unreported { report, why, .. } => {
+            assert_eq!(one.smf, Some(NodeName::Ipv4(SMF_ADDRESS)));
+            Some((one.entry.seid, report.sequence, report.count.ul_octets, why))
+        }
+        _ => None,
+    };
+    entries(world).into_iter().filter_map(of).collect()
+}
+
+/// A world with one session that has sent a report of 60 octets.
+fn reporting() -> (World, Seid, Reply) {
+    let mut world = recorded();
+    let seid = world.establish(1, UE);
+    let session = world.only_session().index();
+    world.n4.handle_session_event(world.now, session, used(0, 60));
+    let mut sent = world.transmits();
+    assert_eq!(sent.len(), 1);
+    (world, Seid(seid), sent.remove(0))
+}
+
+fn answer(world: &mut World, sent: &Reply, ies: &[Octets]) {
+    let response = message(57, Some(1), sent.header().sequence.get(), ies);
+    world.send(sent.0.to, &response);
+}
+
+#[test]
+fn a_usage_report_that_is_refused_is_entered_with_the_cause_and_not_sent_again() {
+    let (mut world, seid, sent) = reporting();
+    assert_eq!(untaken(&mut world), [], "it may be taken yet");
+    answer(&mut world, &sent, &[ie(19, [69])]);
+    let alarm = world.n4.take_untaken().expect("an alarm");
+    assert_eq!(
+        (alarm.reports, alarm.seid, alarm.why),
+        (1, seid, Unreported::Refused(69))
+    );
+    assert_eq!(alarm.smf, Some(NodeName::Ipv4(SMF_ADDRESS)));
+    assert_eq!(world.n4.take_untaken(), None);
+    let entries = entries(&mut world);
+    let [one] = &entries[..] else {
+        panic!("{entries:?}")
+    };
+    assert_eq!(one.entry.cp.seid, 1);
+    assert!(
+        !one.entry.ue_addresses.is_empty(),
+        "of a live session all is known"
+    );
+    let LedgerEvent::Unreported { report, why, .. } = one.entry.event else {
+        panic!("{one:?}");
+    };
+    assert_eq!((report.sequence, report.count.ul_octets), (0, 60));
+    assert_eq!(why, Unreported::Refused(69));
+    assert!(world.pass(Duration::from_secs(60)).is_empty());
+    let counters = world.n4.counters();
+    assert_eq!((counters.reports_refused, counters.usage_refused), (1, 1));
+}
+
+#[test]
+fn a_usage_report_whose_answer_cannot_be_read_is_entered_as_such() {
+    let (mut world, seid, sent) = reporting();
+    // Without its mandatory Cause.
+    answer(&mut world, &sent, &[]);
+    assert_eq!(untaken(&mut world), [(seid, 0, 60, Unreported::Unreadable)]);
+    let counters = world.n4.counters();
+    assert_eq!((counters.reports_refused, counters.reports_unreadable), (0, 1));
+    assert!(world.pass(Duration::from_secs(60)).is_empty());
+}
+
+#[test]
+fn a_usage_report_that_is_accepted_or_asked_for_again_leaves_no_entry() {
+    let (mut world, _, sent) = reporting();
+    answer(&mut world, &sent, &[ie(19, [74])]);
+    assert_eq!(untaken(&mut world), [], "an SMF in congestion is asked again");
+    let again = world.pass(Duration::from_secs(10));
+    answer(&mut world, &again[0], &[ie(19, [1])]);
+    assert_eq!(untaken(&mut world), []);
+    assert_eq!(world.n4.take_untaken(), None);
+}
+
+#[test]
+fn a_usage_report_that_nobody_answers_is_entered_when_its_association_is_gone() {
+    let (mut world, seid, _) = reporting();
+    // N1 times T1, and the pause behind it: it is tried again.
+    for _ in 0..20 {
+        world.pass(Duration::from_secs(1));
+    }
+    assert_eq!(untaken(&mut world), [], "its session lives: there is time");
+    let session = world.only_session().index();
+    world.n4.handle_session_event(world.now, session, used(1, 40));
+    world.ask(9, None, &[node_v4(SMF_ADDRESS)]).assert_accepted();
+    let why = Unreported::Unanswered;
+    assert_eq!(untaken(&mut world), [(seid, 0, 60, why), (seid, 1, 40, why)]);
+}
+
+#[test]
+fn a_usage_report_whose_session_is_gone_meanwhile_is_entered_by_its_seid() {
+    // Of a session that the SMF deletes while the report is on its way: the answer to that decides.
+    let (mut world, seid, sent) = reporting();
+    world.ask(54, Some(seid.0), &[]).assert_accepted();
+    entries(&mut world);
+    answer(&mut world, &sent, &[ie(19, [65])]);
+    assert_eq!(untaken(&mut world), [(seid, 0, 60, Unreported::Refused(65))]);
+    // And if there is none, nobody is left to send it again for.
+    let (mut world, seid, _) = reporting();
+    world.ask(54, Some(seid.0), &[]).assert_accepted();
+    entries(&mut world);
+    for _ in 0..20 {
+        world.pass(Duration::from_secs(1));
+    }
+    assert_eq!(untaken(&mut world), [(seid, 0, 60, Unreported::Unanswered)]);
+    assert_eq!((world.n4.reporting(), world.n4.outstanding()), (0, (0, 0)));
 }

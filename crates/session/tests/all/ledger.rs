@@ -32,8 +32,15 @@ fn subscribed() -> Changes {
     }
 }
 
-fn entries(world: &mut World) -> Vec<LedgerEntry> {
+fn all_entries(world: &mut World) -> Vec<LedgerEntry> {
     std::iter::from_fn(|| world.sessions.poll_ledger()).collect()
+}
+
+/// All but those of starts.
+fn entries(world: &mut World) -> Vec<LedgerEntry> {
+    let mut entries = all_entries(world);
+    entries.retain(|entry| !matches!(entry.event, LedgerEvent::Start { .. }));
+    entries
 }
 
 fn usage(entries: &[LedgerEntry]) -> Vec<(Seid, u32, UrrCount)> {
@@ -49,7 +56,7 @@ fn usage(entries: &[LedgerEntry]) -> Vec<(Seid, u32, UrrCount)> {
 fn ends(entries: &[LedgerEntry]) -> Vec<(Seid, EndCause, u64)> {
     let of = |entry: &LedgerEntry| match entry.event {
         LedgerEvent::End { cause, reports, .. } => Some((entry.seid, cause, reports)),
-        LedgerEvent::Usage(_) | LedgerEvent::Content(_) => None,
+        _ => None,
     };
     entries.iter().filter_map(of).collect()
 }
@@ -165,19 +172,75 @@ fn a_session_that_goes_to_another_process_goes_on_with_its_account() {
     world.sessions.export(world.now, ticket, done.seid, Export::Take);
     let outcome = world.run().pop().unwrap();
     let (_, mut record) = outcome.result.unwrap().record.unwrap();
-    assert!(entries(&mut world).is_empty(), "it has not ended");
+    let left = entries(&mut world);
+    let [
+        LedgerEntry {
+            event: LedgerEvent::Left {
+                reports: 1, count, ..
+            },
+            ..
+        },
+    ] = left[..]
+    else {
+        panic!("it has left, and not ended: {left:?}");
+    };
+    assert_eq!(count, uplink_count(3));
     record.association = vec![0, 1, 2, 3, 4];
 
     let mut second = self::world(2);
     let ticket = second.ticket();
     second.sessions.import(second.now, ticket, SMF, &record).unwrap();
     second.run();
+    let arrived = all_entries(&mut second);
+    assert!(
+        matches!(
+            arrived[..],
+            [LedgerEntry {
+                event: LedgerEvent::Start {
+                    is_imported: true,
+                    ..
+                },
+                ..
+            }]
+        ),
+        "{arrived:?}"
+    );
     second.delete(done.seid).unwrap();
     let after = entries(&mut second);
     assert_eq!(usage(&after), [(done.seid, 1, uplink_count(2))]);
     let all = (before.len() + after.len() - 1) as u64;
     assert_eq!(ends(&after), [(done.seid, EndCause::Deleted, all)]);
     assert!(after.iter().all(|entry| entry.subscriber == Some(subscriber())));
+}
+
+#[test]
+fn every_session_that_becomes_live_has_a_start_with_what_is_known_of_it() {
+    let (mut world, done) = living(2);
+    let first = all_entries(&mut world);
+    assert_eq!(first.len(), 1);
+    let one = &first[0];
+    assert_eq!(
+        (one.seid, one.subscriber.clone()),
+        (done.seid, Some(subscriber()))
+    );
+    assert!(!one.ue_addresses.is_empty() && !one.rules.urrs().is_empty());
+    let LedgerEvent::Start {
+        start,
+        at,
+        is_imported: false,
+    } = one.event
+    else {
+        panic!("{one:?}");
+    };
+    assert_eq!((start, at), (world.now.into(), world.now.into()));
+    world.modify(done.seid, query()).unwrap();
+    // One in its place is another.
+    let next = world.establish(1, chosen_session(UE)).unwrap();
+    let all = all_entries(&mut world);
+    let is_start = |entry: &&LedgerEntry| matches!(entry.event, LedgerEvent::Start { .. });
+    let starts: Vec<Seid> = all.iter().filter(is_start).map(|entry| entry.seid).collect();
+    assert_eq!(starts, [next.seid]);
+    assert!(is_start(&all.last().unwrap()), "behind the end of the one before");
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub use network::{NeighbourList, NeighbourRow, NextHopRow, RouteKind, RouteList,
 pub use numbers::{BadImsi, BadNumber, read_imsi, read_seid, read_teid, seid, teid};
 pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
-pub use records::{RecordsState, RecordsStatus};
+pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{HostLink, Runtime, StageRuntime, WorkerRuntime};
 pub use trace::{
     EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TraceLine, TraceSummary, TriedTrace, UrrTrace,

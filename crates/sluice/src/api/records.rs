@@ -29,6 +29,19 @@ pub struct RecordsStatus {
     pub syncs: u64,
     /// How often it failed.
     pub failures: u64,
+    /// Usage reports that SMFs have not taken.
+    pub unreported: UnreportedCounts,
+}
+
+/// Usage reports that SMFs have not taken, since the start: there are records of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UnreportedCounts {
+    /// Refused with a cause.
+    pub refused: u64,
+    /// Answered with what cannot be read.
+    pub unreadable: u64,
+    /// Not answered before the session or its association was gone.
+    pub unanswered: u64,
 }
 
 /// How the writing goes.
@@ -58,7 +71,8 @@ impl RecordsStatus {
             "records   in {}, {state}\n{error}\
              written   {} ({} octets, {} files, {} syncs, {} failures)\n\
              held      {} of {}\n\
-             lost      {}\n",
+             lost      {}\n\
+             not taken {} refused, {} answered unreadably, {} not answered\n",
             self.directory,
             self.written,
             self.octets,
@@ -67,7 +81,10 @@ impl RecordsStatus {
             self.failures,
             self.held,
             self.held_most,
-            self.lost
+            self.lost,
+            self.unreported.refused,
+            self.unreported.unreadable,
+            self.unreported.unanswered
         )
     }
 }

@@ -12,6 +12,8 @@ use records::{Audit, Break, Entry, Item, LineFault, Place, Reader, Subject, is_f
 use rules::prefix::IpPrefix;
 use session::Seid;
 
+mod open;
+
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::api::read_seid;
 use crate::config::Config;
@@ -39,6 +41,13 @@ enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Print the sessions that have started and have no record of their end: those that are live, and those that were
+    /// when their process was killed. Of these what was used since the last usage record is not known.
+    Open {
+        /// The lines of their starts as they are in the files.
+        #[arg(long)]
+        json: bool,
+    },
     /// Check every line and all numbers. Exit status 1 when a line is damaged, or a record is missing without a record
     /// of its loss, or there twice.
     Verify,
@@ -62,6 +71,9 @@ struct Wanted {
     /// Of the content of predefined rules with this name.
     #[arg(long)]
     content: Option<String>,
+    /// Only of usage reports that their SMF has not taken.
+    #[arg(long)]
+    unreported: bool,
     /// Ended then or later: RFC 3339 (2026-01-31T08:00:00Z), or seconds since 1970.
     #[arg(long, value_parser = time)]
     from: Option<u64>,
@@ -88,10 +100,16 @@ impl Wanted {
         let named = |name: &String| is_of(&|subject| has_name(subject, name));
         let at = |ue: IpAddr| is_of(&|subject| subject.ue.iter().any(|one| contains(one, ue)));
         let with = |seid: Seid| is_of(&|subject| [subject.seid.0, subject.cp_seid.0].contains(&seid.0));
-        let counts = |urr| matches!(entry, Entry::Usage(usage) if usage.urr == urr);
+        let counts = |urr| match entry {
+            Entry::Usage(usage) => usage.urr == urr,
+            Entry::Unreported(report) => report.urr == urr,
+            _ => false,
+        };
+        let is_untaken = !self.unreported || matches!(entry, Entry::Unreported(_));
         let is_content =
             |name: &String| matches!(entry, Entry::Content(one) if one.name.as_ref() == Some(name));
-        self.subscriber.as_ref().is_none_or(named)
+        is_untaken
+            && self.subscriber.as_ref().is_none_or(named)
             && self.content.as_ref().is_none_or(is_content)
             && self.ue.is_none_or(at)
             && self.seid.is_none_or(with)
@@ -147,6 +165,7 @@ pub fn records(arguments: &RecordsArguments) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let outcome = match &arguments.what {
         What::Read { wanted, json } => read(&directory, wanted, *json, &mut out).map(|()| true),
+        What::Open { json } => open::show(&directory, *json, &mut out).map(|()| true),
         What::Verify => verify(&directory, &mut out),
     };
     match outcome.and_then(|is_sound| out.flush().map(|()| is_sound)) {
@@ -177,8 +196,14 @@ fn files(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// What one record says, as its fields in a row.
+fn time_words(ms: u64) -> impl std::fmt::Display {
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+    humantime::format_rfc3339_millis(time.unwrap_or(SystemTime::UNIX_EPOCH))
+}
+
 /// Opens a file of a spool; one that was being written may have got its final name meanwhile.
-fn open(directory: &Path, name: &str) -> io::Result<File> {
+fn open_file(directory: &Path, name: &str) -> io::Result<File> {
     File::open(directory.join(name)).or_else(|error| {
         let renamed = name
             .strip_suffix(records::OPEN)
@@ -196,7 +221,7 @@ fn read(directory: &Path, wanted: &Wanted, json: bool, out: &mut impl Write) -> 
         )?;
     }
     for name in files(directory)? {
-        let mut reader = Reader::new(open(directory, &name)?);
+        let mut reader = Reader::new(open_file(directory, &name)?);
         while let Some(item) = reader.next().transpose()? {
             match item {
                 Item::Record(seq, entry) if wanted.wants(&entry) => {
@@ -224,31 +249,7 @@ fn tell_bad(name: &str, place: Place, fault: LineFault) {
 
 /// A record in one line for people.
 fn row(seq: u64, entry: &Entry) -> String {
-    let time = UNIX_EPOCH.checked_add(Duration::from_millis(entry.time_ms()));
-    let ended = humantime::format_rfc3339_millis(time.unwrap_or(SystemTime::UNIX_EPOCH));
-    let front = format!("{seq:>10}  {ended}");
-    let unknown = || "-".to_owned();
-    let subject = |subject: &Subject| {
-        let names = [
-            &subject.imsi,
-            &subject.supi,
-            &subject.msisdn,
-            &subject.gpsi,
-            &subject.nai,
-        ];
-        let name = names
-            .into_iter()
-            .flatten()
-            .next()
-            .cloned()
-            .unwrap_or_else(unknown);
-        let ue = if subject.ue.is_empty() {
-            unknown()
-        } else {
-            subject.ue.join(",")
-        };
-        format!("{}  {name:<16}  {ue:<24}", crate::api::seid(subject.seid.0))
-    };
+    let front = format!("{seq:>10}  {}", time_words(entry.time_ms()));
     match entry {
         Entry::Usage(usage) => format!(
             "{front}  {}  {:>10}  {:>14}  {:>14}  {}",
@@ -271,6 +272,32 @@ fn row(seq: u64, entry: &Entry) -> String {
                 number(content.service_id),
             )
         }
+        Entry::Unreported(report) => format!(
+            "{front}  {}  {:>10}  {:>14}  {:>14}  {} not taken: {}{}",
+            subject(&report.subject),
+            report.urr,
+            report.volumes.ul_octets,
+            report.volumes.dl_octets,
+            report.triggers.join(","),
+            word(&report.outcome),
+            report.cause.map(cause_words).unwrap_or_default()
+        ),
+        Entry::SessionStart(start) => format!(
+            "{front}  {}  {:>10}  {:>14}  {:>14}  session {}",
+            subject(&start.subject),
+            "-",
+            "-",
+            "-",
+            if start.imported { "taken over" } else { "started" }
+        ),
+        Entry::SessionLeft(left) => format!(
+            "{front}  {}  {:>10}  {:>14}  {:>14}  session went to another process",
+            subject(&left.subject),
+            "-",
+            left.volumes.ul_octets,
+            left.volumes.dl_octets,
+        ),
+        Entry::ProcessStart(start) => format!("{front}  process started, Sluice {}", start.version),
         Entry::SessionEnd(end) => format!(
             "{front}  {}  {:>10}  {:>14}  {:>14}  session ended: {}",
             subject(&end.subject),
@@ -288,6 +315,35 @@ fn row(seq: u64, entry: &Entry) -> String {
     }
 }
 
+/// Whose record it is: the SEID, the subscriber, the UE's addresses.
+fn subject(subject: &Subject) -> String {
+    let names = [
+        &subject.imsi,
+        &subject.supi,
+        &subject.msisdn,
+        &subject.gpsi,
+        &subject.nai,
+    ];
+    let name = names.into_iter().flatten().next().cloned();
+    let name = name.unwrap_or_else(unknown);
+    let ue = if subject.ue.is_empty() {
+        unknown()
+    } else {
+        subject.ue.join(",")
+    };
+    format!("{}  {name:<16}  {ue:<24}", crate::api::seid(subject.seid.0))
+}
+
+fn unknown() -> String {
+    "-".to_owned()
+}
+
+/// A cause with its name (TS 29.244 Table 8.2.1-1).
+fn cause_words(cause: u8) -> String {
+    let name = pfcp::ie::Cause::new(cause).map_or("reserved", pfcp::ie::Cause::name);
+    format!(" (cause {cause}, {name})")
+}
+
 /// A value as JSON has it, without its quotes.
 fn word(value: &impl serde::Serialize) -> String {
     let json = serde_json::to_string(value).unwrap_or_default();
@@ -300,7 +356,7 @@ fn verify(directory: &Path, out: &mut impl Write) -> io::Result<bool> {
     let (mut damaged, mut unfinished) = (0_u64, 0_u64);
     let names = files(directory)?;
     for name in &names {
-        for item in Reader::new(open(directory, name)?) {
+        for item in Reader::new(open_file(directory, name)?) {
             match item? {
                 Item::Record(seq, entry) => tell_break(name, audit.take(seq, &entry), out)?,
                 Item::Bad(place, _) if is_open(name) && !place.is_whole => {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use records::{Disk, Entry, LossCause, Lost, Progress, Spool};
 use tracing::{error, info};
 
-use crate::api::{RecordsState, RecordsStatus};
+use crate::api::{RecordsState, RecordsStatus, UnreportedCounts};
 use crate::config::WhenFull;
 use crate::upf::RecordSink;
 
@@ -29,6 +29,8 @@ struct Shared {
     queued: AtomicU64,
     lost: AtomicU64,
     is_full: AtomicBool,
+    /// Usage reports that the SMF has refused, answered unreadably, or not answered.
+    unreported: [AtomicU64; 3],
     /// A loss that control had no room to state before it ended: the first record, and how many.
     unstated: Mutex<Option<(u64, u64)>>,
     writer: Mutex<(Progress, Option<String>)>,
@@ -124,6 +126,9 @@ impl Drop for Feed {
 
 impl RecordSink for Feed {
     fn put(&mut self, entry: Entry) {
+        if let Entry::Unreported(report) = &entry {
+            self.shared.unreported[report.outcome as usize].fetch_add(1, Ordering::Relaxed);
+        }
         self.state_loss();
         let seq = self.next;
         // Behind a loss that is not stated yet nothing may come.
@@ -171,6 +176,15 @@ impl RecordsView {
             files: progress.files,
             syncs: progress.syncs,
             failures: progress.failures,
+            unreported: {
+                let [refused, unreadable, unanswered] =
+                    [0, 1, 2].map(|place: usize| self.shared.unreported[place].load(Ordering::Relaxed));
+                UnreportedCounts {
+                    refused,
+                    unreadable,
+                    unanswered,
+                }
+            },
         }
     }
 }

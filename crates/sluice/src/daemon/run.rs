@@ -10,8 +10,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use dpdk::Eal;
 use flow::Nanos;
 use packet::redirect::Secret;
-use records::{Directory, Recovered, Spool};
-use session::{Moved, Random};
+use records::{Directory, Entry, ProcessStart, Recovered, Spool};
+use session::{Moved, Random, Unreported};
 use tracing::{debug, error, info, warn};
 use transport::lag::LINK_POLL;
 use worker::dpdk::HostEnd;
@@ -30,10 +30,13 @@ use crate::clock::Clock;
 use crate::config::{Config, RecordsConfig};
 use crate::ports::{self, Ports};
 use crate::trace::Explainer;
-use crate::upf::{Assembly, Control, LinkNews, Surroundings, assemble, unix_time};
+use crate::upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble, unix_time};
 
 /// How long workers have at the end to tell the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
+
+/// How often it is told at most that SMFs do not take usage reports.
+const UNTAKEN_EVERY: Duration = Duration::from_secs(10);
 
 /// Why the daemon could not start, or ended.
 #[derive(Debug)]
@@ -96,8 +99,10 @@ pub fn run(config: &Config, stop: &AtomicBool, log: &LogControl) -> Result<Vec<S
         ));
     }
     let (inquiry, desk) = desk();
-    let (records, view) = recording.map_or((None, None), |(thread, feed, view)| {
-        control.keep_records(config.node.id.0.to_string(), Box::new(feed));
+    let (records, view) = recording.map_or((None, None), |(thread, mut feed, view)| {
+        let node = config.node.id.0.to_string();
+        feed.put(process_start(node.clone()));
+        control.keep_records(node, Box::new(feed));
         (Some(thread), Some(view))
     });
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
@@ -118,6 +123,7 @@ pub fn run(config: &Config, stop: &AtomicBool, log: &LogControl) -> Result<Vec<S
         threads: &threads,
         told_of_rates: false,
         told_of_misplaced: false,
+        untaken_due: Nanos::ZERO,
         links_due: Nanos::ZERO,
     };
     served.look_at_links();
@@ -180,6 +186,15 @@ fn tell_of_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
             "N4 takes datagrams from anybody: n4.peers names no prefixes"
         );
     }
+}
+
+/// The record that says that the sessions of the process before are not this one's.
+fn process_start(node: String) -> Entry {
+    Entry::ProcessStart(ProcessStart {
+        time_ms: unix_time() * 1_000,
+        node,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    })
 }
 
 fn tell_recovery(found: &Recovered) {
@@ -283,6 +298,8 @@ struct Served<'a> {
     /// Whether it was told that SMFs ask for rates that nothing reaches.
     told_of_rates: bool,
     told_of_misplaced: bool,
+    /// When it may be told again that SMFs do not take usage reports.
+    untaken_due: Nanos,
     /// When the ports' links are looked at again.
     links_due: Nanos,
 }
@@ -299,6 +316,7 @@ impl Served<'_> {
             self.follow_moves();
             self.tell_of_rates();
             self.tell_of_misplaced();
+            self.tell_of_untaken();
             if self.threads.iter().any(WorkerThread::is_finished) {
                 return Err(RunError("a worker's thread ended".into()));
             }
@@ -343,6 +361,36 @@ impl Served<'_> {
                 "a peer sends IEs that have no place on the interface that n4.peers says it speaks: they are discarded"
             );
         }
+    }
+
+    /// Tells of usage reports that SMFs have not taken: of as many as there were since it was told last.
+    fn tell_of_untaken(&mut self) {
+        let now = self.turns.now();
+        if now < self.untaken_due {
+            return;
+        }
+        let Some(untaken) = self.turns.control().take_untaken() else {
+            return;
+        };
+        self.untaken_due = now + UNTAKEN_EVERY;
+        let smf = untaken
+            .smf
+            .map_or_else(|| "unknown".to_owned(), |smf| smf.to_string());
+        let seid = crate::api::seid(untaken.seid.0);
+        let why = match untaken.why {
+            Unreported::Refused(cause) => {
+                let name = pfcp::ie::Cause::new(cause).map_or("reserved", pfcp::ie::Cause::name);
+                format!("refused with cause {cause} ({name})")
+            }
+            Unreported::Unreadable => "answered unreadably".to_owned(),
+            Unreported::Unanswered => {
+                "not answered before the session or its association was gone".to_owned()
+            }
+        };
+        warn!(
+            reports = untaken.reports,
+            smf, seid, "usage reports not taken, the last one {why}"
+        );
     }
 
     /// Asks the ports for their links, every few milliseconds.

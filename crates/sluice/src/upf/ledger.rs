@@ -6,8 +6,11 @@
 use std::borrow::Cow;
 
 use flow::ContentUsage;
-use n4::UsageEntry;
-use records::{Content, EndCause, Entry, SNssai, Seid, SessionEnd, Subject, Usage, Volumes};
+use n4::{Untaken, UsageEntry};
+use records::{
+    Content, EndCause, Entry, Outcome, SNssai, Seid, SessionEnd, SessionLeft, SessionStart, Subject,
+    Unreported, Usage, Volumes,
+};
 use rules::Predefined;
 use rules::model::{MeasurementMethod, SessionRules};
 use rules::network::Network;
@@ -47,6 +50,11 @@ impl Control {
         });
     }
 
+    /// See [`n4::Endpoint::take_untaken`].
+    pub fn take_untaken(&mut self) -> Option<Untaken> {
+        self.endpoint.take_untaken()
+    }
+
     /// Makes records of what has happened. Tells whether there was anything.
     pub(super) fn make_records(&mut self) -> bool {
         let Some(recorder) = &mut self.recorder else {
@@ -71,9 +79,38 @@ impl Control {
 
 fn entry(told: UsageEntry, node: &str, (network, predefined): (&Network, &Predefined), clock: u64) -> Entry {
     let subject = subject(&told, node, network);
+    let rules = &told.entry.rules;
     match told.entry.event {
         LedgerEvent::Content(usage) => Entry::Content(Box::new(content(subject, &usage, predefined, clock))),
         LedgerEvent::Usage(report) => Entry::Usage(Box::new(usage(subject, &report, clock))),
+        LedgerEvent::Unreported { report, why, at } => {
+            Entry::Unreported(Box::new(unreported(subject, &report, (why, at), clock)))
+        }
+        LedgerEvent::Start {
+            start,
+            at,
+            is_imported,
+        } => Entry::SessionStart(Box::new(SessionStart {
+            subject,
+            time_ms: milliseconds(at, clock),
+            start_ms: milliseconds(start, clock),
+            imported: is_imported,
+            pdrs: rules.pdrs().len() as u32,
+            qers: rules.qers().len() as u32,
+            urrs: rules.urrs().iter().map(|urr| urr.id.0).collect(),
+        })),
+        LedgerEvent::Left {
+            start,
+            at,
+            reports,
+            count,
+        } => Entry::SessionLeft(Box::new(SessionLeft {
+            subject,
+            time_ms: milliseconds(at, clock),
+            start_ms: milliseconds(start, clock),
+            usage_records: reports,
+            volumes: volumes(count),
+        })),
         LedgerEvent::End {
             cause,
             start,
@@ -108,6 +145,31 @@ fn usage(subject: Subject, report: &UsageReport, clock: u64) -> Usage {
             .then_some(report.count.events),
         first_packet_ms: report.first.map(|first| milliseconds(first, clock)),
         last_packet_ms: report.last.map(|last| milliseconds(last, clock)),
+    }
+}
+
+fn unreported(
+    subject: Subject,
+    report: &UsageReport,
+    (why, at): (session::Unreported, Moment),
+    clock: u64,
+) -> Unreported {
+    let (outcome, cause) = match why {
+        session::Unreported::Refused(cause) => (Outcome::Refused, Some(cause)),
+        session::Unreported::Unreadable => (Outcome::Unreadable, None),
+        session::Unreported::Unanswered => (Outcome::Unanswered, None),
+    };
+    Unreported {
+        subject,
+        urr: report.urr.0,
+        ur_seqn: report.sequence,
+        triggers: report.triggers.names().map(Cow::Borrowed).collect(),
+        volumes: volumes(report.count),
+        start_ms: milliseconds(report.start, clock),
+        end_ms: milliseconds(report.end, clock),
+        time_ms: milliseconds(at, clock),
+        outcome,
+        cause,
     }
 }
 
