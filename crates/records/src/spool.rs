@@ -88,8 +88,10 @@ pub struct Spool<D> {
     first: u64,
     /// That of the last record of all.
     last: Option<u64>,
-    /// The number that the mark has.
-    marked: Option<u64>,
+    /// That of the last one that is durable.
+    durable: Option<u64>,
+    /// The numbers that the mark has: those of `last` and `durable`.
+    marked: [Option<u64>; 2],
     retry_at: Option<Duration>,
     fault: Option<io::Error>,
     progress: Progress,
@@ -117,7 +119,8 @@ impl<D: Disk> Spool<D> {
             since: None,
             first: 0,
             last: recovered.last,
-            marked: None,
+            durable: recovered.last,
+            marked: [None; 2],
             retry_at: None,
             fault: None,
             progress: Progress::default(),
@@ -246,14 +249,15 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Notes how far records were taken, durable or not. A mark that cannot be written costs only the count of what an
-    /// unclean end loses.
+    /// Notes how far records were taken, and how far they are durable. A mark that cannot be written costs only the
+    /// count of what an unclean end loses, and takes files for lost that were taken away.
     fn note_mark(&mut self) {
-        if self.marked != self.last
+        let marks = [self.last, self.durable];
+        if self.marked != marks
             && let Some(last) = self.last
-            && self.disk.overwrite(MARK, &mark(last)).is_ok()
+            && self.disk.overwrite(MARK, &mark(last, self.durable)).is_ok()
         {
-            self.marked = self.last;
+            self.marked = marks;
         }
     }
 
@@ -297,6 +301,8 @@ impl<D: Disk> Spool<D> {
         self.batch.shrink_to(self.settings.batch_octets + LONGEST_LINE);
         self.taken = 0;
         self.since = None;
+        self.durable = self.last;
+        self.note_mark();
         Ok(())
     }
 

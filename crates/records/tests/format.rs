@@ -58,6 +58,75 @@ fn a_content_record_is_this_line() {
 }
 
 #[test]
+fn what_happens_to_sessions_reports_and_processes_are_these_lines() {
+    let subject = || Subject {
+        node: "192.0.2.1".into(),
+        seid: Seid(1),
+        cp_seid: Seid(2),
+        ..Subject::default()
+    };
+    let volumes = Volumes::new([4, 5], [6, 7]);
+    let entries = [
+        Entry::SessionStart(Box::new(SessionStart {
+            subject: subject(),
+            time_ms: 3,
+            start_ms: 1,
+            imported: true,
+            pdrs: 2,
+            qers: 1,
+            urrs: vec![1, 7],
+        })),
+        Entry::Unreported(Box::new(Unreported {
+            subject: subject(),
+            urr: 7,
+            ur_seqn: 5,
+            triggers: vec!["VOLTH".into()],
+            volumes,
+            start_ms: 1,
+            end_ms: 2,
+            time_ms: 3,
+            outcome: Outcome::Refused,
+            cause: Some(69),
+        })),
+        Entry::SessionLeft(Box::new(SessionLeft {
+            subject: subject(),
+            time_ms: 3,
+            start_ms: 1,
+            usage_records: 4,
+            volumes,
+        })),
+        Entry::ProcessStart(ProcessStart {
+            time_ms: 3,
+            node: "192.0.2.1".into(),
+            version: "0.1.0".into(),
+        }),
+    ];
+    let lines = [
+        concat!(
+            r#"{"crc":"95d80181","seq":0,"type":"session_start","session":{"node":"192.0.2.1","seid":"0x0000000000000001","cp_seid":"0x0000000000000002"},"time_ms":3,"start_ms":1,"imported":true,"pdrs":2,"qers":1,"urrs":[1,7]}"#,
+            "\n"
+        ),
+        concat!(
+            r#"{"crc":"a3ae089a","seq":1,"type":"unreported","session":{"node":"192.0.2.1","seid":"0x0000000000000001","cp_seid":"0x0000000000000002"},"urr":7,"ur_seqn":5,"triggers":["VOLTH"],"volumes":{"ul_octets":4,"dl_octets":5,"total_octets":9,"ul_packets":6,"dl_packets":7},"start_ms":1,"end_ms":2,"time_ms":3,"outcome":"refused","cause":69}"#,
+            "\n"
+        ),
+        concat!(
+            r#"{"crc":"a2bf2dd2","seq":2,"type":"session_left","session":{"node":"192.0.2.1","seid":"0x0000000000000001","cp_seid":"0x0000000000000002"},"time_ms":3,"start_ms":1,"usage_records":4,"volumes":{"ul_octets":4,"dl_octets":5,"total_octets":9,"ul_packets":6,"dl_packets":7}}"#,
+            "\n"
+        ),
+        concat!(
+            r#"{"crc":"86216c3a","seq":3,"type":"process_start","time_ms":3,"node":"192.0.2.1","version":"0.1.0"}"#,
+            "\n"
+        ),
+    ];
+    for ((seq, entry), expected) in (0..).zip(&entries).zip(lines) {
+        assert_eq!(line(seq, entry), expected);
+        assert_eq!(open(expected.trim_end().as_bytes()), Ok((seq, entry.clone())));
+        assert_eq!(entry.time_ms(), 3);
+    }
+}
+
+#[test]
 fn the_end_of_a_session_and_a_loss_are_these_lines() {
     let end = Entry::SessionEnd(Box::new(SessionEnd {
         subject: Subject {

@@ -154,6 +154,50 @@ fn a_torn_tail_is_cut_off_and_a_damaged_line_stays() {
 }
 
 #[test]
+fn files_that_were_read_and_taken_away_are_not_lost() {
+    let (mut spool, _) = open(FakeDisk::new(1));
+    put(&mut spool, Duration::ZERO, 3);
+    assert!(spool.close(MS));
+    let mut disk = spool.disk().after_kill();
+    let name = disk.names()[0].to_owned();
+    disk.remove(&name).unwrap();
+    let (mut next, found) = open(disk);
+    assert_eq!((found.last, found.lost, next.next()), (Some(2), None, 3));
+    // What was taken behind them and not written is lost all the same.
+    next.disk().room = 0;
+    put(&mut next, Duration::ZERO, 2);
+    next.poll(300 * MS);
+    let (_, found) = open(next.disk().after_kill());
+    assert_eq!(found.lost, Some((3, 2)));
+}
+
+#[test]
+fn the_mark_of_an_earlier_version_is_read() {
+    let (mut spool, _) = open(FakeDisk::new(1));
+    put(&mut spool, Duration::ZERO, 3);
+    assert!(spool.close(MS));
+    let mut disk = spool.disk().after_kill();
+    disk.file_mut("mark").clear();
+    let number = format!("{:020}", 6);
+    let text = format!("{number} {:08x}\n", crc32c::crc32c(number.as_bytes()));
+    disk.file_mut("mark").extend_from_slice(text.as_bytes());
+    let (_, found) = open(disk);
+    assert_eq!(found.lost, Some((3, 4)));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let directory = std::env::temp_dir().join(format!("records-unreadable-{}", std::process::id()));
+    let name = "usage-00000000000000000000.jsonl";
+    // A directory of that name cannot be read as a file, whoever asks.
+    std::fs::create_dir_all(directory.join(name)).unwrap();
+    let disk = records::Directory::open(&directory).unwrap();
+    let error = Spool::open(disk, Settings::default(), Duration::ZERO, 0).unwrap_err();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert!(error.to_string().starts_with(name), "{error}");
+}
+
+#[test]
 fn a_file_without_a_record_goes() {
     let mut disk = FakeDisk::new(1);
     disk.create("usage-00000000000000000000.open").unwrap();

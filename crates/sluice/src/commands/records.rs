@@ -196,20 +196,27 @@ fn files(directory: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// What one record says, as its fields in a row.
+/// A time for people.
 fn time_words(ms: u64) -> impl std::fmt::Display {
     let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
     humantime::format_rfc3339_millis(time.unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
-/// Opens a file of a spool; one that was being written may have got its final name meanwhile.
-fn open_file(directory: &Path, name: &str) -> io::Result<File> {
-    File::open(directory.join(name)).or_else(|error| {
-        let renamed = name
-            .strip_suffix(records::OPEN)
-            .map(|stem| format!("{stem}{}", records::FINAL));
-        renamed.map_or(Err(error), |name| File::open(directory.join(name)))
-    })
+/// Opens a file of a spool; one that was being written may have got its final name meanwhile. `None`: it has been taken
+/// away meanwhile.
+fn open_file(directory: &Path, name: &str) -> io::Result<Option<File>> {
+    let renamed = name
+        .strip_suffix(records::OPEN)
+        .map(|stem| format!("{stem}{}", records::FINAL));
+    for name in [Some(name), renamed.as_deref()].into_iter().flatten() {
+        match File::open(directory.join(name)) {
+            Ok(file) => return Ok(Some(file)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{name}: {error}"))),
+        }
+    }
+    eprintln!("records: {name}: taken away meanwhile");
+    Ok(None)
 }
 
 fn read(directory: &Path, wanted: &Wanted, json: bool, out: &mut impl Write) -> io::Result<()> {
@@ -221,7 +228,10 @@ fn read(directory: &Path, wanted: &Wanted, json: bool, out: &mut impl Write) -> 
         )?;
     }
     for name in files(directory)? {
-        let mut reader = Reader::new(open_file(directory, &name)?);
+        let Some(file) = open_file(directory, &name)? else {
+            continue;
+        };
+        let mut reader = Reader::new(file);
         while let Some(item) = reader.next().transpose()? {
             match item {
                 Item::Record(seq, entry) if wanted.wants(&entry) => {
@@ -267,7 +277,10 @@ fn row(seq: u64, entry: &Entry) -> String {
                 "-",
                 content.volumes.ul_octets,
                 content.volumes.dl_octets,
-                content.name.as_deref().unwrap_or("without a counter"),
+                content
+                    .name
+                    .as_deref()
+                    .map_or_else(|| "without a counter".to_owned(), clean),
                 number(content.rating_group),
                 number(content.service_id),
             )
@@ -324,14 +337,27 @@ fn subject(subject: &Subject) -> String {
         &subject.gpsi,
         &subject.nai,
     ];
-    let name = names.into_iter().flatten().next().cloned();
-    let name = name.unwrap_or_else(unknown);
+    let name = names.into_iter().flatten().next();
+    let name = name.map_or_else(unknown, |name| clean(name));
     let ue = if subject.ue.is_empty() {
         unknown()
     } else {
         subject.ue.join(",")
     };
     format!("{}  {name:<16}  {ue:<24}", crate::api::seid(subject.seid.0))
+}
+
+/// A text of an SMF for a terminal, which is to obey none of it: what is no plain character is written as `\u{...}`.
+fn clean(text: &str) -> String {
+    let is_plain = |c: char| {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        !c.is_control() && !turns
+    };
+    let written = |c: char| match is_plain(c) {
+        true => c.to_string(),
+        false => c.escape_unicode().to_string(),
+    };
+    text.chars().map(written).collect()
 }
 
 fn unknown() -> String {
@@ -356,7 +382,10 @@ fn verify(directory: &Path, out: &mut impl Write) -> io::Result<bool> {
     let (mut damaged, mut unfinished) = (0_u64, 0_u64);
     let names = files(directory)?;
     for name in &names {
-        for item in Reader::new(open_file(directory, name)?) {
+        let Some(file) = open_file(directory, name)? else {
+            continue;
+        };
+        for item in Reader::new(file) {
             match item? {
                 Item::Record(seq, entry) => tell_break(name, audit.take(seq, &entry), out)?,
                 Item::Bad(place, _) if is_open(name) && !place.is_whole => {
@@ -480,6 +509,18 @@ mod tests {
         ];
         assert!(yes.iter().all(|wanted| wanted.wants(&entry())));
         assert!(!no.iter().any(|wanted| wanted.wants(&entry())));
+    }
+
+    #[test]
+    fn what_an_smf_names_does_not_move_the_terminal() {
+        let mut entry = entry();
+        let Entry::Usage(usage) = &mut entry else {
+            unreachable!()
+        };
+        (usage.subject.imsi, usage.subject.nai) = (None, Some("a\u{1b}[2J\u{9b}1m\u{202e}é".into()));
+        let row = row(1, &entry);
+        assert!(row.contains("a\\u{1b}[2J\\u{9b}1m\\u{202e}é"), "{row:?}");
+        assert!(!row.contains(char::is_control), "{row:?}");
     }
 
     #[test]

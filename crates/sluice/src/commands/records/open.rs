@@ -109,7 +109,10 @@ fn added(one: &Volumes, other: &Volumes) -> Volumes {
 pub(super) fn show(directory: &Path, json: bool, out: &mut impl Write) -> io::Result<()> {
     let mut opened = Opened::default();
     for name in files(directory)? {
-        let mut reader = Reader::new(open_file(directory, &name)?);
+        let Some(file) = open_file(directory, &name)? else {
+            continue;
+        };
+        let mut reader = Reader::new(file);
         while let Some(item) = reader.next().transpose()? {
             match item {
                 Item::Record(seq, entry) => opened.take(seq, entry, reader.line()),
