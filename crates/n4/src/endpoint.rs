@@ -175,6 +175,9 @@ impl Endpoint {
 
     /// A datagram has come from `from`, at our address `to` (that which the sender used, not a wildcard).
     pub fn handle_datagram(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
+        if self.is_handing_over() {
+            return;
+        }
         self.counters.datagrams += 1;
         let path = Path { from, to };
         for frame in Frames::new(datagram) {
@@ -189,6 +192,9 @@ impl Endpoint {
     /// To be called when [`poll_timeout`](Endpoint::poll_timeout) has come.
     pub fn handle_timeout(&mut self, now: Nanos) {
         self.sessions.handle_timeout(now);
+        if self.is_handing_over() {
+            return self.settle(now);
+        }
         let (again, failed) = self.requests.handle_timeout(now);
         self.counters.retransmissions += again.len() as u64;
         again.iter().for_each(|sent| self.traffic.resent(&sent.bytes));
@@ -228,6 +234,9 @@ impl Endpoint {
 
     /// The next datagram to send.
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
+        if self.is_handing_over() {
+            return None;
+        }
         let first = self.transmits.pop_front()?;
         Some(self.bundle(first))
     }
@@ -349,7 +358,11 @@ impl Endpoint {
                     Reject::of(pfcp::ie::Cause::INVALID_LENGTH),
                 );
             }
-            HeaderError::TooShort { .. } | HeaderError::Length { .. } => self.counters.malformed += 1,
+            HeaderError::Length { header, .. } => {
+                self.counters.malformed += 1;
+                self.report_answered_unreadably(now, path, &header);
+            }
+            HeaderError::TooShort { .. } => self.counters.malformed += 1,
             HeaderError::UnknownType { .. } => self.counters.unexpected += 1,
             HeaderError::NoSeid { .. } => self.counters.malformed += 1,
         }
@@ -483,8 +496,10 @@ impl Endpoint {
         }
         self.answer_releases(now);
         self.follow_paths(now);
-        self.send_reports(now);
-        self.send_node_reports(now);
+        if !self.is_handing_over() {
+            self.send_reports(now);
+            self.send_node_reports(now);
+        }
     }
 
     /// A number for a request on a session.

@@ -134,6 +134,14 @@ impl Endpoint {
             .enter_unreported(now, (seid, association, cp), reports, why);
     }
 
+    /// Nobody awaits the answers any more that usage of sessions which are gone is on its way to.
+    pub(crate) fn forget_last_usage(&mut self, now: Nanos) {
+        let numbers: Vec<u64> = self.ledger.last.keys().copied().collect();
+        for number in numbers {
+            self.last_usage_over(now, number, Some(Unreported::Unanswered));
+        }
+    }
+
     /// The request is answered, or given up, that usage of a session which is gone was on its way in.
     pub(crate) fn last_usage_over(&mut self, now: Nanos, number: u64, why: Option<Unreported>) {
         let last = self.ledger.last.remove(&number);

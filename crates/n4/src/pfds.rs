@@ -63,6 +63,22 @@ impl Pfds {
         })
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&[u8], &[FlowDescription])> {
+        let all = self.applications.iter();
+        all.map(|(id, flows)| (id.as_ref(), flows.as_ref()))
+    }
+
+    /// Lets an application be known by these. Answers whether there is room for it.
+    pub(crate) fn set(&mut self, id: &[u8], flows: Flows) -> bool {
+        if self.applications.len() >= MOST_APPLICATIONS && !self.applications.contains_key(id) {
+            return false;
+        }
+        self.applications.insert(Arc::from(id), flows);
+        self.version += 1;
+        true
+    }
+
     /// Another number after each change.
     pub(crate) fn version(&self) -> u64 {
         self.version

@@ -242,7 +242,12 @@ impl Endpoint {
         self.last_report_over(now, of, Some(Unreported::Unanswered));
     }
 
-    fn last_report_over(&mut self, now: Nanos, (of, usage): (ReleaseId, u64), why: Option<Unreported>) {
+    pub(crate) fn last_report_over(
+        &mut self,
+        now: Nanos,
+        (of, usage): (ReleaseId, u64),
+        why: Option<Unreported>,
+    ) {
         self.last_usage_over(now, usage, why);
         self.releases.count(of, 0);
         self.end_sessions(now, of);

@@ -5,12 +5,12 @@ use flow::Nanos;
 use pfcp::group::{DownlinkDataReport, ErrorIndicationReport, UsageReportSessionReport};
 use pfcp::ie::{self, Cause, DownlinkDataServiceInformation, FSeid, FTeid, PdrId, ReportType};
 use pfcp::message::{Body, SessionReportRequest, SessionReportResponse};
-use pfcp::{Frame, Repeated};
+use pfcp::{Frame, Header, MessageType, Repeated};
 use rules::image::DataStatus;
 use session::{Seid, Unreported};
 use std::net::IpAddr;
 
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Path};
 use crate::reports::Events;
 use crate::requests::Purpose;
 use crate::serve_session::{address_of, v4, v6};
@@ -133,6 +133,27 @@ impl Endpoint {
         self.counters.reports_refused += u64::from(!answer.cause.is_accepted());
         self.landed(now, seid, refusal(answer.cause));
         self.take_advice(now, seid, &answer);
+    }
+
+    /// A response is discarded, because its length is another than it says. If a report waits for it, that is answered all
+    /// the same, and not sent again (TS 29.244 §7.6.1, §7.6.3).
+    pub(crate) fn report_answered_unreadably(&mut self, now: Nanos, path: Path, header: &Header) {
+        if header.message_type != MessageType::SESSION_REPORT_RESPONSE {
+            return;
+        }
+        let (sequence, response) = (header.sequence.get(), header.message_type.0);
+        let Some(purpose) = self.requests.answered(path.from, sequence, response) else {
+            return;
+        };
+        self.counters.reports_unreadable += 1;
+        let why = Some(Unreported::Unreadable);
+        match purpose {
+            Purpose::Report(seid) => self.landed(now, seid, why),
+            Purpose::LastReport(of, usage) => self.last_report_over(now, (of, usage), why),
+            Purpose::Remainder(usage) => self.last_usage_over(now, usage, why),
+            // Nothing else is answered by a Session Report Response.
+            Purpose::Heartbeat(_) | Purpose::NodeReport(_) | Purpose::Setup(_) | Purpose::Update(_) => {}
+        }
     }
 
     /// What a session had sent is answered; `why` its usage is not taken, if it is not.

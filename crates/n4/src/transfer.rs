@@ -9,9 +9,10 @@
 use flow::Nanos;
 use pfcp::ie::{CpFunctionFeatures, Ie, NodeId, QueryUrrReference, RecoveryTimeStamp};
 use rules::network::Network;
+use rules::sdf::FlowDescription;
 use session::{
-    AssociationRecord, Done, DownlinkMark, Export, Frame, Outcome, PendingReports, Record, RecordError,
-    Refusal, Seid, Ticket,
+    ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord, Outcome,
+    PendingReports, Record, RecordError, Refusal, Seid, Ticket,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -20,6 +21,7 @@ use crate::association::Association;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
 use crate::node::NodeName;
+use crate::pfds::MOST_FLOWS;
 use crate::reports::{DownlinkData, Events};
 
 /// Sessions on their way out at the same time: what one turn has to do is bounded by it.
@@ -61,6 +63,10 @@ pub enum Imported {
     Association(NodeName),
     /// A session, once its worker has it: told by [`Endpoint::poll_imported`].
     Session(Seid),
+    /// This node goes on as that which wrote the record, with its Recovery Time Stamp: seconds since 1970.
+    Node(u64),
+    /// An application is known by its PFDs, as it was there.
+    Application(Vec<u8>),
 }
 
 /// Why a record became nothing. Nothing has changed then.
@@ -72,6 +78,12 @@ pub enum ImportError {
     NoAssociation(NodeName),
     /// There are as many associations as there may be.
     TooManyAssociations,
+    /// Peers have been told when this process started, and cannot be told otherwise.
+    TooLate,
+    /// The records are those of another node.
+    OtherNode(NodeName),
+    /// There are as many applications as there may be.
+    TooManyApplications,
     /// The session has no place here.
     Session(session::ImportError),
 }
@@ -82,6 +94,11 @@ impl fmt::Display for ImportError {
             ImportError::Record(error) => error.fmt(f),
             ImportError::NoAssociation(node) => write!(f, "there is no association with {node}"),
             ImportError::TooManyAssociations => f.write_str("there are as many associations as there may be"),
+            ImportError::TooLate => f.write_str(
+                "there are associations: their peers know this process's own Recovery Time Stamp, and would take another one for a restart",
+            ),
+            ImportError::OtherNode(node) => write!(f, "the records are those of another node, {node}"),
+            ImportError::TooManyApplications => f.write_str("there are as many applications as there may be"),
             ImportError::Session(error) => error.fmt(f),
         }
     }
@@ -105,9 +122,83 @@ pub(crate) struct Transfers {
     /// Sessions that have yet to be confirmed, with what is to be reported of them then.
     arriving: BTreeMap<Ticket, (Seid, PendingReports)>,
     imported: VecDeque<(Seid, Result<(), Refusal>)>,
+    /// Whether another process is about to go on with everything: peers hear nothing from here any more.
+    is_handing_over: bool,
 }
 
 impl Endpoint {
+    /// From now on nothing is received, and nothing is sent, so that another process can go on with the sessions and
+    /// peers only see requests that they have to repeat (TS 29.244 §6.4).
+    pub fn begin_hand_over(&mut self) {
+        self.transfers.is_handing_over = true;
+    }
+
+    /// Another process will not go on: this one does. The records of sessions that left are to be imported again.
+    pub fn end_hand_over(&mut self) {
+        self.transfers.is_handing_over = false;
+    }
+
+    /// Another process goes on with everything: associations are forgotten here, and their peers hear nothing of it. What
+    /// was on its way of sessions that are gone has not been taken by anybody.
+    pub fn handed_over(&mut self, now: Nanos) {
+        self.begin_hand_over();
+        self.is_ending = true;
+        self.setups.stop();
+        let all: Vec<_> = self.associations.iter().map(|one| one.id).collect();
+        all.into_iter().for_each(|id| self.drop_association(now, id));
+        self.forget_last_usage(now);
+        self.transmits.clear();
+    }
+
+    /// Whether another process is about to go on.
+    pub(crate) fn is_handing_over(&self) -> bool {
+        self.transfers.is_handing_over
+    }
+
+    /// The records of the node itself and of the applications that it knows: to be imported before all others.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn export_node(&self) -> Result<Vec<Vec<u8>>, RecordError> {
+        let node = NodeRecord {
+            node: octets_of(&self.config.node),
+            recovery_unix: self.config.recovery_unix,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let applications = self.pfds.all().map(|(id, flows)| ApplicationRecord {
+            id: id.to_vec(),
+            flows: flows.iter().map(ToString::to_string).collect(),
+        });
+        let applications = applications.map(|application| application.encode());
+        std::iter::once(node.encode()).chain(applications).collect()
+    }
+
+    /// Goes on as the node whose record it is: with its Recovery Time Stamp, so that peers see no restart.
+    fn import_node(&mut self, record: &NodeRecord) -> Result<u64, ImportError> {
+        let node = node_of(&record.node)?;
+        if node != self.config.node {
+            return Err(ImportError::OtherNode(node));
+        }
+        if self.associations.len() > 0 {
+            return Err(ImportError::TooLate);
+        }
+        self.config.recovery_unix = record.recovery_unix;
+        Ok(record.recovery_unix)
+    }
+
+    fn import_application(&mut self, record: ApplicationRecord) -> Result<Vec<u8>, ImportError> {
+        if record.flows.len() > MOST_FLOWS {
+            return Err(RecordError::Malformed("flow descriptions").into());
+        }
+        let parse = |text: &String| FlowDescription::parse(text.as_bytes());
+        let flows: Result<Vec<_>, _> = record.flows.iter().map(parse).collect();
+        let flows = flows.map_err(|_| RecordError::Malformed("flow description"))?;
+        if !self.pfds.set(&record.id, flows.into()) {
+            return Err(ImportError::TooManyApplications);
+        }
+        Ok(record.id)
+    }
+
     /// The records of all associations: to be imported before those of their sessions.
     ///
     /// # Errors
@@ -171,6 +262,8 @@ impl Endpoint {
         let (record, rest) = Record::decode(octets, frame(&self.network, &self.config))?;
         let imported = match record {
             Record::Association(record) => Imported::Association(self.import_association(now, *record)?),
+            Record::Node(record) => Imported::Node(self.import_node(&record)?),
+            Record::Application(record) => Imported::Application(self.import_application(*record)?),
             Record::Session(record) => {
                 let node = node_of(&record.association)?;
                 let association = self.associations.by_node(&node).map(|one| one.id);
@@ -228,6 +321,10 @@ impl Endpoint {
             is_asked: false,
             knows: Default::default(),
         });
+        // Nobody is asked for an association that there is: it would be a new one, and its sessions would end.
+        if let Some(association) = self.associations.get(id) {
+            self.setups.associated(association);
+        }
         self.share_out();
         if let Some(interval) = self.config.heartbeat_interval {
             self.heartbeats.push_back((now + interval, id));

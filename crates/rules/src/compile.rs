@@ -244,6 +244,7 @@ pub fn compile_after(
         dropped: dropped(rules).into(),
         awaits_pause: rules.is_charging(),
         packets: Seldom::NONE,
+        tokens: Seldom::NONE,
     })
 }
 

@@ -7,7 +7,7 @@ use core::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use flow::meter::{MeterSpec, PacketState, SharedId};
+use flow::meter::{MeterSpec, PacketState, SharedId, Tokens};
 use flow::{BlockImage, Bounds, Bucket, ContentUsage, Forward, PortId};
 pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
 use packet::Teid;
@@ -139,6 +139,8 @@ pub struct SessionImage {
     /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
     /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
     pub packets: Seldom<Vec<PacketsLeft>>,
+    /// What the meters of bit rates held in the process that the session comes from. The worker takes it out.
+    pub tokens: Seldom<Vec<TokensLeft>>,
 }
 
 const _: () = assert!(size_of::<SessionImage>() <= 256, "there are very many");
@@ -181,6 +183,10 @@ impl EventCounters {
 
 /// What is left of a QER's packet rates, by [`Direction`].
 pub type PacketsLeft = (QerId, [PacketState; 2]);
+
+/// What the meters of a QER's bit rates hold, by [`Direction`]; nothing where there is no rate, and of rates that
+/// sessions share.
+pub type TokensLeft = (QerId, [Option<Tokens>; 2]);
 
 /// What became of a downlink packet, for the delivery status (TS 29.244 §5.28, §8.2.179).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -611,6 +617,8 @@ pub struct UsageSnapshot {
     pub contents: Vec<ContentUsage>,
     /// What is left of each packet rate, or what was taken away of it for the worker that the session goes to.
     pub packets: Vec<PacketsLeft>,
+    /// What the meters of bit rates hold: after a Remove, and to a query.
+    pub tokens: Vec<TokensLeft>,
     /// After a Remove: what was dropped of URRs that tell of it, and not told yet.
     pub dropped: Vec<DroppedCount>,
 }

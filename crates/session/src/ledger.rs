@@ -303,7 +303,8 @@ impl Sessions {
             return Some(usage);
         }
         self.enter_contents(index, &contents);
-        (!usage.counters.is_empty() || !usage.packets.is_empty()).then_some(usage)
+        let has_more = !usage.counters.is_empty() || !usage.packets.is_empty() || !usage.tokens.is_empty();
+        has_more.then_some(usage)
     }
 
     fn enter_contents(&mut self, index: SessionIndex, contents: &[ContentUsage]) {

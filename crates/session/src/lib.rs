@@ -54,8 +54,8 @@ pub use persist::{KeepNothing, Persist};
 pub use pools::{Pool, PoolId, PoolRange};
 pub use random::Random;
 pub use record::{
-    AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, PendingReports, Record, RecordError,
-    SessionRecord,
+    ApplicationRecord, AssociationRecord, DownlinkMark, Frame, LONGEST_RECORD, NodeRecord, PendingReports,
+    Record, RecordError, SessionRecord, behind_record,
 };
 pub use refusal::{Refusal, RuleFault};
 pub use session::SessionView;

@@ -257,6 +257,7 @@ impl Sessions {
             counted,
             ended,
             packets,
+            tokens,
             dropped,
             bounds,
             ..
@@ -301,7 +302,7 @@ impl Sessions {
                     Export::Take => &ended,
                     Export::Copy => &counted,
                 };
-                self.exported(now, index, ticket, how, (last, &packets, dropped));
+                self.exported(now, index, ticket, how, (last, packets, tokens, dropped));
             }
         }
     }
@@ -405,11 +406,12 @@ impl Change {
         let UsageSnapshot {
             counters,
             packets,
+            tokens,
             dropped,
             ..
         } = usage.unwrap_or_default();
         if matches!(role, Role::Query | Role::Remove) {
-            (self.packets, self.dropped) = (packets, dropped);
+            (self.packets, self.tokens, self.dropped) = (packets, tokens, dropped);
         }
         match role {
             Role::Query => self.counted = counters,

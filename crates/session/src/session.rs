@@ -3,7 +3,7 @@
 use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::Classifier;
-use rules::image::{DroppedCount, Farewell, PacketsLeft, SessionImage};
+use rules::image::{DroppedCount, Farewell, PacketsLeft, SessionImage, TokensLeft};
 use rules::model::{CorrelationId, FTeid, QerId, SessionRules, UrrId};
 use rules::seldom::Seldom;
 use std::collections::VecDeque;
@@ -219,6 +219,8 @@ pub(crate) struct Change {
     pub(crate) ended: Option<Vec<(UrrId, UrrCount)>>,
     /// What is left of packet rates, to be told or recorded.
     pub(crate) packets: Vec<PacketsLeft>,
+    /// What the meters of bit rates hold, to be recorded.
+    pub(crate) tokens: Vec<TokensLeft>,
     /// What was dropped of URRs that tell of it, to be recorded.
     pub(crate) dropped: Vec<DroppedCount>,
     /// The bounds of its counters that the worker gets with the rules, by slot.

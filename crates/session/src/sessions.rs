@@ -770,6 +770,7 @@ impl Sessions {
             counted: Vec::new(),
             ended: None,
             packets: Vec::new(),
+            tokens: Vec::new(),
             dropped: Vec::new(),
             bounds: image
                 .as_deref()

@@ -7,7 +7,7 @@
 
 use flow::{Nanos, SessionIndex, UrrCount};
 use packet::Teid;
-use rules::image::{DroppedCount, PacketsLeft};
+use rules::image::{DroppedCount, PacketsLeft, TokensLeft};
 use rules::model::UrrId;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
@@ -96,14 +96,18 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         how: Export,
-        (counted, packets, dropped): (&[(UrrId, UrrCount)], &[PacketsLeft], Vec<DroppedCount>),
+        (counted, packets, tokens, dropped): (
+            &[(UrrId, UrrCount)],
+            Vec<PacketsLeft>,
+            Vec<TokensLeft>,
+            Vec<DroppedCount>,
+        ),
     ) {
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let mut record = session.record(counted);
-        record.packets = packets.to_vec();
-        record.dropped = dropped;
+        (record.packets, record.tokens, record.dropped) = (packets, tokens, dropped);
         let record = Some((session.association, Box::new(record)));
         let (seid, cp) = (session.seid, session.cp);
         match how {
@@ -148,6 +152,7 @@ impl Sessions {
         image.bucket = record.bucket;
         image.seid = record.seid.0;
         image.packets = record.packets.clone().into();
+        image.tokens = record.tokens.clone().into();
         image.go_on_with(&record.dropped);
         let live = Live::of(&image, record.leases.clone());
         self.check_free(&live.tunnels, &live.addresses)?;
@@ -232,6 +237,7 @@ impl Session {
             checkpoints: self.usage.checkpoints(counted),
             account: self.account.clone(),
             packets: Vec::new(),
+            tokens: Vec::new(),
             dropped: Vec::new(),
             pending: PendingReports::default(),
         }

@@ -27,6 +27,9 @@ enum Command {
         /// The configuration.
         #[arg(short, long)]
         config: PathBuf,
+        /// Go on with the sessions of another process: the file that `sluice sessions export` made, if there is one.
+        #[arg(long)]
+        sessions: Option<PathBuf>,
         /// Print what was counted, as one line of JSON, at the end.
         #[arg(long)]
         json: bool,
@@ -69,6 +72,8 @@ enum Command {
     Mirror(commands::MirrorArguments),
     /// Read or verify usage records.
     Records(commands::RecordsArguments),
+    /// Let the sessions of a running daemon go on in another process.
+    Sessions(commands::SessionsArguments),
     /// Validate a configuration and say what it makes.
     Check {
         /// The configuration.
@@ -86,7 +91,11 @@ fn default_workers() -> u16 {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Run { config, json } => commands::run(&config, json),
+        Command::Run {
+            config,
+            sessions,
+            json,
+        } => commands::run(&config, sessions.as_deref(), json),
         Command::Demo {
             seconds,
             sessions,
@@ -117,6 +126,7 @@ fn main() -> ExitCode {
         Command::Mirror(arguments) => commands::mirror(&arguments),
         Command::Trace(arguments) => commands::trace(&arguments),
         Command::Records(arguments) => commands::records(&arguments),
+        Command::Sessions(arguments) => commands::sessions(&arguments),
         Command::Check { config, ports } => commands::check(&config, ports),
     }
 }

@@ -14,7 +14,9 @@ use flow::{
 };
 use packet::DropReason;
 use rules::classifier::{Classifier, Side};
-use rules::image::{Counter, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{
+    Counter, MeterShare, PacketsLeft, SessionChange, SessionImage, TokensLeft, UsageSnapshot,
+};
 use rules::model::{Urr, UrrId};
 use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
@@ -369,6 +371,7 @@ impl Sessions {
         for (place, left) in packets_of(&mut image) {
             set_packets(&mut self.blocks, installed.block, place, left);
         }
+        self.bring_tokens(&mut image, installed.block, now);
         let spent = std::mem::take(&mut image.block);
         self.add_keys(&image);
         // A quota of nothing stops at once: no packet is to find that, or it would use up the quotas of other URRs.
@@ -454,6 +457,21 @@ impl Sessions {
         }
     }
 
+    /// Puts what an image brings of bit rates into its block.
+    fn bring_tokens(&mut self, image: &mut SessionImage, block: BlockRef, now: Nanos) {
+        for (qer, left) in image.tokens.take() {
+            let mut places = (0..).zip(image.rules.qers());
+            let Some((place, _)) = places.find(|(_, other)| other.id == qer) else {
+                continue;
+            };
+            for (direction, tokens) in Direction::BOTH.into_iter().zip(left) {
+                if let Some(tokens) = tokens {
+                    self.blocks.set_tokens(block, (place, direction), tokens, now);
+                }
+            }
+        }
+    }
+
     /// Puts what an image brings of packet rates into its block: beside what is there, or in the place of it.
     fn bring_packets(&mut self, image: &mut SessionImage, block: BlockRef, joins: bool) {
         let bring = if joins { join_packets } else { set_packets };
@@ -527,6 +545,7 @@ impl Sessions {
     ) -> Option<(Option<UsageSnapshot>, Box<SessionImage>)> {
         let slot = self.at(session)?;
         let (counters, packets) = (self.counters(slot, |_| true), self.packets(slot));
+        let tokens = self.tokens(slot);
         let times = self.times(slot, |_| true);
         let before_qos = self.before_qos(slot);
         let contents = self.contents(session, now);
@@ -550,6 +569,7 @@ impl Sessions {
             before_qos,
             contents,
             packets,
+            tokens,
             dropped,
         };
         Some((told(last), image))
@@ -589,6 +609,17 @@ impl Sessions {
             |place| Direction::BOTH.map(|direction| block.packets(place, direction).unwrap_or_default());
         let slots = slot.image.packet_slots();
         slots.map(|(place, qer)| (qer, left(place))).collect()
+    }
+
+    /// What the meters of a session's bit rates hold.
+    fn tokens(&self, slot: &Slot) -> Vec<TokensLeft> {
+        let Some(block) = self.blocks.get(slot.installed.block) else {
+            return Vec::new();
+        };
+        let left = |place| Direction::BOTH.map(|direction| block.tokens(place, direction));
+        let qers = (0..).zip(slot.image.rules.qers());
+        let all = qers.map(|(place, qer)| (qer.id, left(place)));
+        all.filter(|(_, left)| *left != [None; 2]).collect()
     }
 
     /// Takes half of what is left of a session's packet rates.
@@ -718,6 +749,7 @@ fn told(usage: UsageSnapshot) -> Option<UsageSnapshot> {
         && usage.before_qos.is_empty()
         && usage.contents.is_empty()
         && usage.packets.is_empty()
+        && usage.tokens.is_empty()
         && usage.dropped.is_empty();
     (!is_nothing).then_some(usage)
 }

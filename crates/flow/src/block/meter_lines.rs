@@ -4,7 +4,7 @@
 
 use super::lines::{Counts, Line, purse_at};
 use super::{BlockImage, BlockRef, Blocks, SessionBlock};
-use crate::meter::{Meter, MeterSpec, MeterState, PacketState, Single};
+use crate::meter::{Meter, MeterSpec, MeterState, PacketState, Single, Tokens};
 use crate::{Direction, FlowEntry, Nanos};
 
 /// Where a meter is.
@@ -115,6 +115,11 @@ impl SessionBlock<'_> {
         self.any_meter(slot.into(), direction)?.packets()
     }
 
+    /// What the buckets of the bit rate in `slot` hold; `None` where there is none.
+    pub fn tokens(&self, slot: u8, direction: Direction) -> Option<Tokens> {
+        self.any_meter(slot.into(), direction)?.tokens()
+    }
+
     pub(super) fn any_meter(&self, slot: usize, direction: Direction) -> Option<Meter> {
         let counts = self.counts();
         if slot >= usize::from(counts.meter_slots()) {
@@ -180,6 +185,18 @@ impl Blocks {
             meter.set_state(state);
             meter
         })
+    }
+
+    /// Lets the buckets of the bit rate in `slot` hold what those of another process held, and what they have earned
+    /// since. Does nothing where there is none.
+    pub fn set_tokens(
+        &mut self,
+        block: BlockRef,
+        (slot, direction): (u8, Direction),
+        tokens: Tokens,
+        now: Nanos,
+    ) {
+        self.alter_meter(block, slot, direction, |meter| meter.set_tokens(tokens, now));
     }
 
     /// Lets this be what is left of the packet rate in `slot`. Does nothing where there is none.

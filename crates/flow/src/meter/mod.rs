@@ -19,7 +19,7 @@ mod tricolour;
 pub use packets::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 pub use shared::{Chain, Demand, SharedId, SharedMeters};
 pub use spec::{Colour, MeterSpec, Offer, Rate};
-pub use tricolour::{Meter, MeterState};
+pub use tricolour::{Meter, MeterState, Tokens};
 
 pub(crate) use single::Single;
 pub(crate) use spec::cost_of;

@@ -47,6 +47,16 @@ pub struct MeterState {
     pub packets: PacketState,
 }
 
+/// What the buckets of a bit rate's meter hold, on a clock that may have begun later: all that goes along when a meter
+/// moves to another process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Millionths of bits in the only or committed bucket, and in the excess or peak bucket (else 0).
+    pub left: [u64; 2],
+    /// Up to when they were earned: nanoseconds on the process's clock, negative before that began.
+    pub at: i64,
+}
+
 impl Meter {
     /// Where there is no meter: everything passes, green.
     pub(crate) const UNLIMITED: Self = Self::of_single(Single::UNLIMITED);
@@ -268,6 +278,30 @@ impl Meter {
             tokens: [self.committed.tokens, self.further],
             at: Nanos(self.committed.last),
         }
+    }
+
+    /// What its buckets hold; `None` where it has none: a packet rate, the place of a shared meter, no limit.
+    pub fn tokens(&self) -> Option<Tokens> {
+        let has_none = matches!(self.kind & KINDS, PACKETS | SHARED) || self.is_unlimited();
+        (!has_none).then_some(Tokens {
+            left: [self.committed.tokens, self.further],
+            at: self.committed.last as i64,
+        })
+    }
+
+    /// Holds at `now` what a meter elsewhere held, and what that would have earned since, as far as it fits. Tokens of
+    /// the future earn nothing. Nothing changes where there is no bucket.
+    pub(crate) fn set_tokens(&mut self, tokens: Tokens, now: Nanos) {
+        if self.tokens().is_none() {
+            return;
+        }
+        let since = i128::from(now.0) - i128::from(tokens.at);
+        let [committed, further] = tokens.left;
+        self.committed.tokens = committed.min(self.committed.depth);
+        self.further = further.min(self.further_depth);
+        self.committed.last = 0;
+        self.refill(u64::try_from(since).unwrap_or(0));
+        self.committed.last = now.0;
     }
 
     /// Holds what a meter elsewhere held, as far as it fits.

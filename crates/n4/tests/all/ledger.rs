@@ -191,6 +191,13 @@ fn a_usage_report_whose_answer_cannot_be_read_is_entered_as_such() {
     let counters = world.n4.counters();
     assert_eq!((counters.reports_refused, counters.reports_unreadable), (0, 1));
     assert!(world.pass(Duration::from_secs(60)).is_empty());
+    // Cut off on its way: it is discarded, and an answer all the same (§7.6.1).
+    let (mut world, seid, sent) = reporting();
+    let mut response = message(57, Some(1), sent.header().sequence.get(), &[ie(19, [1])]);
+    response.pop();
+    assert!(world.send(sent.0.to, &response).is_empty());
+    assert_eq!(untaken(&mut world), [(seid, 0, 60, Unreported::Unreadable)]);
+    assert!(world.pass(Duration::from_secs(60)).is_empty());
 }
 
 #[test]

@@ -122,3 +122,95 @@ fn the_record_of_one_session_does_not_disturb_it() {
     let gone = world.n4.poll_exported(world.now).expect("an answer");
     assert_eq!(gone.record.unwrap_err().to_string(), "no such session");
 }
+
+/// What comes back for a request.
+fn heard(world: &mut World, message_type: u8, seid: Option<u64>, ies: &[wire::Octets]) -> Vec<Reply> {
+    world.send(smf(), &wire::message(message_type, seid, 0x77, ies))
+}
+
+/// PFDs of an application with one flow description.
+fn provision(world: &mut World, id: &str, flow: &str) {
+    let contents = [&[1, 0][..], &(flow.len() as u16).to_be_bytes(), flow.as_bytes()].concat();
+    let context = wire::group(59, &[wire::ie(61, contents)]);
+    let application = wire::group(58, &[wire::ie(24, id), context]);
+    world.ask(3, None, &[application]).assert_accepted();
+}
+
+#[test]
+fn peers_hear_the_recovery_time_stamp_that_goes_on_and_applications_stay_known() {
+    let mut first = World::associated();
+    provision(&mut first, "video", "permit out 17 from 198.51.100.7 to assigned");
+    let records = first.n4.export_node().unwrap();
+    assert_eq!(records.len(), 2);
+    let associations = first.n4.export_associations().unwrap().concat();
+
+    let mut config = World::config(2);
+    config.recovery_unix = UPF_START + 3_600;
+    let mut second = World::with(config);
+    assert_eq!(import(&mut second, &records[0]), Ok(Imported::Node(UPF_START)));
+    let known = import(&mut second, &records[1]);
+    assert_eq!(known, Ok(Imported::Application(b"video".to_vec())));
+    import(&mut second, &associations).unwrap();
+    // An SMF that asks whether the UPF lives sees no restart (TS 23.527 §4).
+    let beat = second.ask(1, None, &[wire::recovery(100)]);
+    let Message::HeartbeatResponse(beat) = beat.message() else {
+        panic!("{beat:?}")
+    };
+    let started = pfcp::ie::RecoveryTimeStamp::from_unix(UPF_START);
+    assert_eq!(beat.recovery_time_stamp, started);
+    // The same again is what the first process would write.
+    assert_eq!(second.n4.export_node().unwrap(), records);
+}
+
+#[test]
+fn the_record_of_a_node_is_for_that_node_before_its_peers_know_another_start() {
+    let first = World::associated();
+    let node = first.n4.export_node().unwrap().concat();
+    let mut late = World::associated();
+    assert_eq!(import(&mut late, &node), Err(ImportError::TooLate));
+    let mut config = World::config(2);
+    config.node = NodeName::Ipv4(std::net::Ipv4Addr::new(192, 0, 2, 200));
+    let mut other = World::with(config);
+    let own = NodeName::Ipv4(UPF_ADDRESS);
+    assert_eq!(import(&mut other, &node), Err(ImportError::OtherNode(own)));
+}
+
+#[test]
+fn an_smf_that_we_ask_for_associations_is_not_asked_for_one_that_came_along() {
+    let first = World::associated();
+    let association = first.n4.export_associations().unwrap().concat();
+    let mut config = World::config(2);
+    config.smfs = vec![n4::Smf {
+        address: SMF_ADDRESS.into(),
+        local: std::net::SocketAddr::new(UPF_ADDRESS.into(), 8805),
+    }];
+    let mut second = World::with(config);
+    import(&mut second, &association).unwrap();
+    assert!(second.pass(std::time::Duration::from_secs(60)).is_empty());
+}
+
+#[test]
+fn peers_hear_nothing_while_sessions_are_handed_over_and_all_again_if_they_come_back() {
+    let mut world = World::associated();
+    let seid = world.establish(1, UE);
+    let session = world.only_session().index();
+    world.n4.begin_hand_over();
+    world.n4.handle_session_event(world.now, session, used(0, 60));
+    assert!(world.run().is_empty());
+    assert!(
+        heard(&mut world, 54, Some(seid), &[]).is_empty(),
+        "the SMF repeats it"
+    );
+    assert_eq!(world.sessions(), 1);
+    let record = export(&mut world, seid, Export::Take);
+    world.n4.end_hand_over();
+    assert_eq!(import(&mut world, &record), Ok(Imported::Session(Seid(seid))));
+    let sent = world.run();
+    assert_eq!(report(&sent[0]).usage_report.iter().count(), 1);
+    world.ask(54, Some(seid), &[]).assert_accepted();
+    // And nothing at all when another process has them.
+    world.n4.handed_over(world.now);
+    assert!(world.n4.has_ended());
+    assert!(world.pass(std::time::Duration::from_secs(60)).is_empty());
+    assert!(heard(&mut world, 1, None, &[wire::recovery(100)]).is_empty());
+}

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! octets   0-3    "SLUI"
-//!          4      kind: 1 a session, 2 an association
+//!          4      kind: 1 a session, 2 an association, 3 the node itself, 4 an application
 //!          5      revision of the content of that version
 //!          6      version of the kind's body, from 1
 //!          7-10   length of the body
@@ -26,6 +26,8 @@ const HEADER: usize = 15;
 pub(super) enum Kind {
     Session = 1,
     Association = 2,
+    Node = 3,
+    Application = 4,
 }
 
 impl Kind {
@@ -33,6 +35,8 @@ impl Kind {
         match number {
             1 => Some(Kind::Session),
             2 => Some(Kind::Association),
+            3 => Some(Kind::Node),
+            4 => Some(Kind::Application),
             _ => None,
         }
     }
@@ -40,15 +44,15 @@ impl Kind {
     /// The newest version of the body, which is the one that is written.
     const fn version(self) -> u8 {
         match self {
-            Kind::Session | Kind::Association => 1,
+            Kind::Session | Kind::Association | Kind::Node | Kind::Application => 1,
         }
     }
 
     /// Which content that version has: one more whenever it changes before it is released. No other one is read.
     const fn revision(self) -> u8 {
         match self {
-            Kind::Session => 1,
-            Kind::Association => 0,
+            Kind::Session => 2,
+            Kind::Association | Kind::Node | Kind::Application => 0,
         }
     }
 }
@@ -181,7 +185,7 @@ mod tests {
             open(&resealed(|octets| octets[5] = 0)).unwrap_err(),
             RecordError::Revision {
                 revision: 0,
-                known: 1
+                known: 2
             }
         );
         assert_eq!(

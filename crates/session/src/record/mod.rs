@@ -7,14 +7,14 @@
 //!
 //! Values only: [`transfer`](crate::transfer) makes records of sessions and sessions of records.
 
-mod association;
 mod envelope;
+mod plain;
 mod session_v1;
 
 use flow::{Bucket, UrrCount};
 use packet::{Qfi, Teid};
 use rules::Predefined;
-use rules::image::{DataStatus, DroppedCount, PacketsLeft};
+use rules::image::{DataStatus, DroppedCount, PacketsLeft, TokensLeft};
 use rules::model::{EditError, PdrId, SessionRules, UrrId};
 use rules::network::Network;
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,8 @@ pub struct SessionRecord {
     pub(crate) account: Account,
     /// What is left of its packet rates; a unit of time that ends at 0 has not begun.
     pub packets: Vec<PacketsLeft>,
+    /// What the meters of its bit rates hold.
+    pub tokens: Vec<TokensLeft>,
     /// What was dropped of URRs that tell of it, since they told.
     pub dropped: Vec<DroppedCount>,
     /// What its control plane has yet to acknowledge.
@@ -121,6 +123,27 @@ pub struct AssociationRecord {
     pub local: SocketAddr,
 }
 
+/// What the node itself carries on in another process: it comes before everything else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRecord {
+    /// The octets of our own Node ID (TS 29.244 §8.2.38).
+    pub node: Vec<u8>,
+    /// Our Recovery Time Stamp (§8.2.65), in seconds since 1970. Peers whose sessions go on must not see another one:
+    /// they would take it for a restart, and their sessions for lost (TS 23.527 §4).
+    pub recovery_unix: u64,
+    /// The version of Sluice that wrote it, for people.
+    pub version: String,
+}
+
+/// An application's Packet Flow Descriptions (TS 29.244 §6.2.5), for all sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApplicationRecord {
+    /// The Application ID.
+    pub id: Vec<u8>,
+    /// Its flow descriptions, as in PFD Contents.
+    pub flows: Vec<String>,
+}
+
 /// Any record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
@@ -128,6 +151,18 @@ pub enum Record {
     Session(Box<SessionRecord>),
     /// An association.
     Association(Box<AssociationRecord>),
+    /// The node itself.
+    Node(Box<NodeRecord>),
+    /// An application.
+    Application(Box<ApplicationRecord>),
+}
+
+/// What follows on the record that `octets` begin with, which is whole and undamaged.
+///
+/// # Errors
+/// What is wrong with its envelope.
+pub fn behind_record(octets: &[u8]) -> Result<&[u8], RecordError> {
+    envelope::open(octets).map(|(_, rest)| rest)
 }
 
 impl Record {
@@ -142,10 +177,9 @@ impl Record {
             Kind::Session => session_v1::decode(sealed.body, frame)
                 .map(Box::new)
                 .map(Record::Session),
-            Kind::Association => {
-                let read = association::decode(sealed.body);
-                read.map(Box::new).map(Record::Association)
-            }
+            Kind::Association => plain::decode(sealed.body, "association").map(Record::Association),
+            Kind::Node => plain::decode(sealed.body, "node").map(Record::Node),
+            Kind::Application => plain::decode(sealed.body, "application").map(Record::Application),
         };
         Ok((record?, rest))
     }
@@ -167,7 +201,27 @@ impl AssociationRecord {
     /// # Errors
     /// [`RecordError::TooLong`].
     pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
-        envelope::seal(Kind::Association, &association::encode(self)?)
+        envelope::seal(Kind::Association, &plain::encode(self, "association")?)
+    }
+}
+
+impl NodeRecord {
+    /// The node as octets.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
+        envelope::seal(Kind::Node, &plain::encode(self, "node")?)
+    }
+}
+
+impl ApplicationRecord {
+    /// The application as octets.
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`].
+    pub fn encode(&self) -> Result<Vec<u8>, RecordError> {
+        envelope::seal(Kind::Application, &plain::encode(self, "application")?)
     }
 }
 

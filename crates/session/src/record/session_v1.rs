@@ -4,10 +4,10 @@
 //! version beside this one. Every field of a rule is named when it is written, so that one that is added to the model
 //! does not compile before somebody has decided what becomes of it here.
 
-use flow::meter::{PacketRate, PacketState, PacketsPer, Window};
+use flow::meter::{PacketRate, PacketState, PacketsPer, Tokens, Window};
 use flow::{InstanceId, Nanos};
 use packet::{Ppi, Qfi};
-use rules::image::{DataStatus, PacketsLeft};
+use rules::image::{DataStatus, PacketsLeft, TokensLeft};
 use rules::model;
 use rules::network::PolicyId;
 use rules::prefix::IpPrefix;
@@ -56,6 +56,8 @@ struct Body {
     account: Billing,
     /// By QER: uplink, downlink.
     packets: Vec<(u32, [Left; 2])>,
+    /// By QER: uplink, downlink.
+    tokens: Vec<(u32, [Option<Bucketed>; 2])>,
     /// By URR: packets, octets.
     dropped: Vec<(u32, u64, u64)>,
     pending: Pending,
@@ -232,6 +234,10 @@ struct Packets {
 /// Packets left in a unit of time, and its end in nanoseconds since 1970: of the rate, and of the additional one.
 type Left = [(u16, u64); 2];
 
+/// Millionths of bits in the committed and the further bucket of a bit rate's meter, and up to when they were earned in
+/// nanoseconds since 1970.
+type Bucketed = (u64, u64, u64);
+
 #[derive(Serialize, Deserialize)]
 struct Bar {
     id: u8,
@@ -303,6 +309,7 @@ impl Writer<'_> {
             checkpoints,
             account,
             packets,
+            tokens,
             dropped,
             pending,
         } = record;
@@ -337,6 +344,7 @@ impl Writer<'_> {
             checkpoints: checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(account),
             packets: packets.iter().map(|one| self.left(one)).collect(),
+            tokens: tokens.iter().map(|one| self.tokens(one)).collect(),
             dropped: dropped
                 .iter()
                 .map(|one| (one.urr.0, one.packets, one.octets))
@@ -510,6 +518,14 @@ impl Writer<'_> {
         };
         let both = |state: PacketState| [window(state.base), window(state.additional)];
         (qer.0, states.map(both))
+    }
+
+    fn tokens(&self, (qer, both): &TokensLeft) -> (u32, [Option<Bucketed>; 2]) {
+        let written = |Tokens {
+                           left: [committed, further],
+                           at,
+                       }| (committed, further, self.date(Moment(at)));
+        (qer.0, both.map(|tokens| tokens.map(written)))
     }
 
     fn account(&self, account: &Account) -> Billing {

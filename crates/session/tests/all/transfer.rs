@@ -5,7 +5,7 @@ use crate::support;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-use flow::meter::{PacketRate, PacketState, PacketsPer, Rate, SharedId, TimeUnit, Window};
+use flow::meter::{PacketRate, PacketState, PacketsPer, Rate, SharedId, TimeUnit, Tokens, Window};
 use flow::{ContentId, ContentUsage, Nanos, UrrCount, WorkerId};
 use packet::{Qfi, Teid};
 use proptest::prelude::*;
@@ -110,6 +110,28 @@ fn a_session_goes_on_elsewhere_with_its_numbers_and_every_octet_is_reported_once
     let last = second.delete(done.seid).unwrap().usage[0];
     assert_eq!((last.sequence, last.count), (2, uplink_count(2)));
     second.assert_clean();
+}
+
+#[test]
+fn what_meters_of_bit_rates_hold_goes_along_by_date() {
+    let mut first = World::new(2);
+    let seid = first.establish(1, chosen_session(UE)).unwrap().seid;
+    let index = first.sessions.session(seid).unwrap().index();
+    let at = |at| {
+        let tokens = Tokens { left: [7, 9], at };
+        vec![(QerId(3), [Some(tokens), None])]
+    };
+    first.fleet.hold_tokens(index, at(5_000_000_000));
+    let record = export(&mut first, seid, Export::Take).unwrap();
+    assert_eq!(record.tokens, at(5_000_000_000));
+    // On a clock that began a minute later it was 55 seconds before that.
+    let arrived = sent(&record, 60);
+    assert_eq!(arrived.tokens, at(-55_000_000_000));
+    let mut second = World::new(2);
+    import(&mut second, &arrived).unwrap();
+    let images = second.fleet.images().into_iter();
+    let brought: Vec<_> = images.flat_map(|image| image.tokens.to_vec()).collect();
+    assert_eq!(brought, at(-55_000_000_000));
 }
 
 /// 10 packets a day up.
@@ -505,6 +527,12 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
     let state = move || (window(), window()).prop_map(|(base, additional)| PacketState { base, additional });
     let left = (any::<u32>().prop_map(QerId), [state(), state()]);
     let packets = prop::collection::vec(left, 0..3);
+    let tokens = (any::<[u64; 2]>(), -(1_i64 << 62)..1 << 62).prop_map(|(left, at)| Tokens { left, at });
+    let tokens = (
+        any::<u32>().prop_map(QerId),
+        [prop::option::of(tokens.clone()), prop::option::of(tokens)],
+    );
+    let packets = (packets, prop::collection::vec(tokens, 0..3));
     (
         rules::testing::any_rules(),
         (urrs, policers, packets),
@@ -527,7 +555,7 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
             }
             record.association = b"\x02\x03smf".to_vec();
             (record.rules, record.pending, record.sets) = (rules.into(), pending, sets);
-            record.packets = packets;
+            (record.packets, record.tokens) = packets;
             record
         })
 }

@@ -9,7 +9,8 @@ use flow::{
 };
 use rules::compile::Adjacencies;
 use rules::image::{
-    Counter, DroppedCount, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
+    Counter, DroppedCount, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, TokensLeft,
+    UsageSnapshot,
 };
 use rules::model::{SessionRules, Urr, UrrId};
 use rules::network::{Instance, Network, Roles, Route};
@@ -37,6 +38,8 @@ pub struct Worker {
     pub before_qos: Vec<(SessionIndex, (UrrId, UrrCount))>,
     /// What it says is left of packet rates.
     pub packets: BTreeMap<SessionIndex, Vec<PacketsLeft>>,
+    /// What its meters of bit rates hold.
+    pub tokens: BTreeMap<SessionIndex, Vec<TokensLeft>>,
     /// What it has counted of dropped packets.
     pub dropped: BTreeMap<SessionIndex, Vec<DroppedCount>>,
     pub contents: BTreeMap<SessionIndex, Vec<ContentUsage>>,
@@ -141,6 +144,17 @@ impl Fleet {
         }
     }
 
+    /// The session's meters of bit rates hold this, in the worker that has it.
+    pub fn hold_tokens(&mut self, session: SessionIndex, tokens: Vec<TokensLeft>) {
+        for worker in self
+            .workers
+            .iter_mut()
+            .filter(|one| one.sessions.contains_key(&session))
+        {
+            worker.tokens.insert(session, tokens.clone());
+        }
+    }
+
     pub fn leave_packets(&mut self, session: SessionIndex, left: PacketsLeft) {
         let workers = self.workers.iter_mut();
         for worker in workers.filter(|worker| worker.sessions.contains_key(&session)) {
@@ -187,6 +201,7 @@ impl Worker {
                         counters,
                         before_qos: self.take_before_qos(session),
                         packets: self.packets.get(&session).cloned().unwrap_or_default(),
+                        tokens: self.tokens.get(&session).cloned().unwrap_or_default(),
                         ..UsageSnapshot::default()
                     })),
                 ))
@@ -283,6 +298,7 @@ impl Worker {
                     before_qos: self.take_before_qos(index),
                     contents: self.contents.remove(&index).unwrap_or_default(),
                     packets: self.packets.remove(&index).unwrap_or_default(),
+                    tokens: self.tokens.remove(&index).unwrap_or_default(),
                     dropped: self.dropped.remove(&index).unwrap_or_default(),
                 };
                 self.sessions

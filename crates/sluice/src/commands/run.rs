@@ -17,9 +17,9 @@ use crate::{daemon, view};
 /// Runs the UPF of the configuration at `path` until SIGINT or SIGTERM, and until its SMFs have
 /// released their associations (`n4.release_wait_s`); a second signal ends it at once. With `json`, a last line on
 /// standard output says what was counted. Exit status 2 for a configuration with a mistake, 1 for what failed while it
-/// ran.
+/// ran. With `sessions` it goes on with the sessions of that file.
 #[must_use]
-pub fn run(path: &Path, json: bool) -> ExitCode {
+pub fn run(path: &Path, sessions: Option<&Path>, json: bool) -> ExitCode {
     let log = LogControl::start();
     let config = match Config::load(path) {
         Ok(config) => config,
@@ -38,7 +38,7 @@ pub fn run(path: &Path, json: bool) -> ExitCode {
             return ExitCode::from(RUN_ERROR);
         }
     }
-    match daemon::run(&config, &stop, &log) {
+    match daemon::run(&config, sessions, &stop, &log) {
         Ok(stats) => {
             info!("stopped");
             if json {

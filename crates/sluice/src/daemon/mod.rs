@@ -11,13 +11,14 @@ pub mod rest;
 mod run;
 mod sockets;
 mod threads;
+mod transfer;
 
 pub use control_loop::ControlLoop;
 pub use host::{HostPath, HostView};
 pub use log::LogControl;
 pub use memory::keep_memory_ahead;
 pub use records::{Feed, RecordsThread, RecordsView};
-pub use rest::{ClientError, ask, default_path, get, stream};
+pub use rest::{ClientError, ask, default_path, fetch, get, stream};
 pub use run::{RunError, run};
 pub use sockets::Sockets;
 pub use threads::{Pace, Published, WorkerThread};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -26,6 +27,7 @@ use super::records::{Feed, RecordsThread, RecordsView};
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
 use super::threads::{Pace, WorkerThread};
+use super::transfer::take_in;
 use crate::clock::Clock;
 use crate::config::{Config, RecordsConfig};
 use crate::ports::{self, Ports};
@@ -56,12 +58,18 @@ impl fmt::Display for RunError {
 
 impl std::error::Error for RunError {}
 
-/// Runs the UPF of `config` until `stop` is set and the associations have ended; gives the workers' statistics. `log`
-/// says how much is logged, as far as somebody may change that.
+/// Runs the UPF of `config` until `stop` is set and the associations have ended, or until its sessions have gone to
+/// another process; gives the workers' statistics. With `sessions` it goes on with the sessions of that file first.
+/// `log` says how much is logged, as far as somebody may change that.
 ///
 /// # Errors
 /// What kept it from starting, or ended it: a socket, DPDK, a port, memory.
-pub fn run(config: &Config, stop: &AtomicBool, log: &LogControl) -> Result<Vec<Stats>, RunError> {
+pub fn run(
+    config: &Config,
+    sessions: Option<&Path>,
+    stop: &AtomicBool,
+    log: &LogControl,
+) -> Result<Vec<Stats>, RunError> {
     // Before DPDK, which may leave this thread on one core.
     keep_memory_ahead(config.limits.sessions.size());
     let eal = ports::start_eal(config).map_err(RunError::of)?;
@@ -123,12 +131,16 @@ pub fn run(config: &Config, stop: &AtomicBool, log: &LogControl) -> Result<Vec<S
         threads: &threads,
         told_of_rates: false,
         told_of_misplaced: false,
+        told_of_leaving: false,
         untaken_due: Nanos::ZERO,
         links_due: Nanos::ZERO,
     };
     served.look_at_links();
-    let outcome = served
-        .serve(|_| stop.load(Ordering::Relaxed))
+    // What SMFs send meanwhile waits in the sockets: they hear the Recovery Time Stamp that goes on, and no other.
+    let taken_in = sessions.map_or(Ok(()), |path| take_in(&mut served.turns, path));
+    let outcome = taken_in
+        .map_err(RunError)
+        .and_then(|()| served.serve(|_| stop.load(Ordering::Relaxed)))
         .and_then(|()| served.end())
         .and_then(|()| {
             if records.is_some() {
@@ -298,6 +310,8 @@ struct Served<'a> {
     /// Whether it was told that SMFs ask for rates that nothing reaches.
     told_of_rates: bool,
     told_of_misplaced: bool,
+    /// Whether the loop has ended because the sessions are another process's.
+    told_of_leaving: bool,
     /// When it may be told again that SMFs do not take usage reports.
     untaken_due: Nanos,
     /// When the ports' links are looked at again.
@@ -312,7 +326,11 @@ impl Served<'_> {
             self.turns.turn().map_err(RunError::of)?;
             self.tell_of_links();
             self.tell_of_n4();
-            self.desk.serve(self.turns.control());
+            let now = self.turns.now();
+            self.desk.serve(now, self.turns.control());
+            if self.desk.has_left() && !std::mem::replace(&mut self.told_of_leaving, true) {
+                return Ok(());
+            }
             self.follow_moves();
             self.tell_of_rates();
             self.tell_of_misplaced();

@@ -28,6 +28,7 @@ use super::links::Links;
 use super::mirror::{MirrorWanted, NoWay};
 use super::neighbours::SharedNeighbours;
 use super::path_mtus::PathMtus;
+use super::transfer::Everything;
 use super::views::Questions;
 use super::words::{command, fault};
 use crate::config::StaticNeighbour;
@@ -105,6 +106,8 @@ pub struct Control {
     moved: VecDeque<Moved>,
     pub(super) questions: Questions,
     pub(super) recorder: Option<Recorder>,
+    /// What is made of [`begin_everything`](Self::begin_everything).
+    pub(super) everything: Option<Everything>,
     /// Seconds since 1970 when the clock stood at 0.
     pub(super) clock_unix: u64,
 }
@@ -146,6 +149,7 @@ impl Control {
             moved: VecDeque::new(),
             questions: Questions::default(),
             recorder: None,
+            everything: None,
             clock_unix,
         }
     }

@@ -23,6 +23,7 @@ pub use control::{Control, ControlConfig};
 pub use ledger::RecordSink;
 pub use links::LinkNews;
 pub use mirror::{MirrorTo, MirrorWanted, NoWay};
+pub use transfer::{Everything, TakenIn};
 pub(crate) use views::action_in_words;
 pub use views::{NotShown, SessionQuery};
 pub use words::command;

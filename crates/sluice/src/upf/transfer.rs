@@ -1,12 +1,116 @@
 //! Sessions that leave for another process, and those that come from one, as records.
 
 use flow::Nanos;
-use n4::{Exported, ImportError, Imported};
-use session::{Export, RecordError, Refusal, Seid};
+use n4::{ExportError, Exported, ImportError, Imported};
+use session::{Export, RecordError, Refusal, Seid, behind_record};
 
 use super::control::Control;
 
+/// Everything that another process needs to go on: the records of the node, its applications, its associations, its
+/// sessions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Everything {
+    /// The records, one behind the other.
+    pub octets: Vec<u8>,
+    /// How many of them are of sessions.
+    pub sessions: u64,
+    /// Sessions that have no record, and why.
+    pub failed: Vec<(Seid, ExportError)>,
+}
+
+/// What became of records that were taken in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakenIn {
+    /// Associations that there are now.
+    pub associations: u64,
+    /// Applications that are known now.
+    pub applications: u64,
+    /// Sessions that are on their way to their workers: [`Control::poll_imported`] tells of each.
+    pub sessions: u64,
+}
+
 impl Control {
+    /// Begins to make records of everything, which [`poll_everything`](Self::poll_everything) gives. With
+    /// [`Export::Take`] peers hear nothing of this process any more, until [`take_back`](Self::take_back).
+    ///
+    /// # Errors
+    /// [`RecordError::TooLong`]; nothing has changed then.
+    pub fn begin_everything(&mut self, now: Nanos, how: Export) -> Result<(), RecordError> {
+        let mut octets = self.endpoint.export_node()?.concat();
+        octets.extend(self.endpoint.export_associations()?.concat());
+        if how == Export::Take {
+            self.endpoint.begin_hand_over();
+        }
+        self.everything = Some(Everything {
+            octets,
+            ..Everything::default()
+        });
+        self.export_all(now, how);
+        Ok(())
+    }
+
+    /// The records of everything, once all of them are made.
+    pub fn poll_everything(&mut self, now: Nanos) -> Option<Everything> {
+        let mut everything = self.everything.take()?;
+        while let Some(Exported { seid, record }) = self.poll_exported(now) {
+            match record {
+                Ok(octets) => {
+                    everything.octets.extend(octets);
+                    everything.sessions += 1;
+                }
+                Err(error) => everything.failed.push((seid, error)),
+            }
+        }
+        if self.is_exporting() {
+            self.everything = Some(everything);
+            return None;
+        }
+        Some(everything)
+    }
+
+    /// Nobody went on with what [`Export::Take`] gave: this process does. Gives the sessions that have no place any
+    /// more, with the reason.
+    pub fn take_back(&mut self, now: Nanos, octets: &[u8]) -> Vec<ImportError> {
+        self.endpoint.end_hand_over();
+        let mut failed = Vec::new();
+        self.take_in(now, octets, |error| match error {
+            // The node and its associations have been here all the time.
+            ImportError::TooLate => {}
+            error => failed.push(error),
+        });
+        failed
+    }
+
+    /// Another process has everything; see [`n4::Endpoint::handed_over`].
+    pub fn handed_over(&mut self, now: Nanos) {
+        self.neighbours.set_time(now);
+        self.endpoint.handed_over(now);
+    }
+
+    /// Takes in all records of `octets`, as far as their envelopes are good; `fails` hears of each that becomes nothing.
+    pub fn take_in(&mut self, now: Nanos, octets: &[u8], mut fails: impl FnMut(ImportError)) -> TakenIn {
+        let mut taken = TakenIn::default();
+        let mut rest = octets;
+        while !rest.is_empty() {
+            let behind = match behind_record(rest) {
+                Ok(behind) => behind,
+                Err(error) => {
+                    fails(error.into());
+                    break;
+                }
+            };
+            match self.import(now, rest) {
+                Ok((Imported::Association(_), _)) => taken.associations += 1,
+                Ok((Imported::Application(_), _)) => taken.applications += 1,
+                Ok((Imported::Session(_), _)) => taken.sessions += 1,
+                Ok((Imported::Node(_), _)) => {}
+                Err(error) => fails(error),
+            }
+            rest = behind;
+        }
+        taken
+    }
+
     /// The records of all associations, to be imported before those of their sessions.
     ///
     /// # Errors

@@ -51,15 +51,15 @@ fn askers_who_go_away_take_no_room_from_others() {
     for _ in 0..200 {
         assert!(
             ask(&mut || {
-                desk.serve(&mut operator.world.control);
+                desk.serve(operator.world.now, &mut operator.world.control);
             })
             .is_pending()
         );
     }
     let shown = ask(&mut || {
-        desk.serve(&mut operator.world.control);
+        desk.serve(operator.world.now, &mut operator.world.control);
         (0..10).for_each(|_| operator.world.step());
-        desk.serve(&mut operator.world.control);
+        desk.serve(operator.world.now, &mut operator.world.control);
     });
     assert!(matches!(shown, std::task::Poll::Ready(Ok(Ok(_)))), "{shown:?}");
 }
@@ -102,7 +102,7 @@ impl Operator {
             let asking = scope.spawn(move || ask(&path));
             while !asking.is_finished() {
                 self.world.step();
-                self.desk.serve(&mut self.world.control);
+                self.desk.serve(self.world.now, &mut self.world.control);
                 thread::sleep(Duration::from_micros(100));
             }
             asking.join().expect("no panic")
@@ -524,7 +524,7 @@ impl Operator {
                 sent += usize::from(queue.push(MemBuf::new(&frame)).is_ok());
                 // Faster than the teller's own time, so that orders end in time.
                 (0..20).for_each(|_| self.world.step());
-                self.desk.serve(&mut self.world.control);
+                self.desk.serve(self.world.now, &mut self.world.control);
                 for port in [PortId(0), PortId(1)] {
                     while self.world.wires.from(port).pop().is_some() {}
                 }

@@ -48,6 +48,7 @@ fn split(records: &Records) -> (Vec<Usage>, Vec<SessionEnd>) {
         match entry {
             Entry::Usage(one) => usage.push(*one),
             Entry::SessionEnd(one) => ends.push(*one),
+            Entry::SessionStart(one) => assert!(!one.imported && one.urrs.len() == 1 && one.pdrs == 2),
             other => panic!("{other:?}"),
         }
     }
@@ -124,29 +125,39 @@ struct Daemon {
     config: PathBuf,
     directory: PathBuf,
     errors: PathBuf,
+    port: u16,
 }
 
 const PORT: u16 = 18_821;
+/// That of the daemons whose sessions go from one to the other.
+const HAND_OVER_PORT: u16 = 18_822;
 
 impl Daemon {
     fn start(name: &str) -> Daemon {
+        Daemon::with(name, PORT, &[])
+    }
+
+    fn with(name: &str, port: u16, arguments: &[&str]) -> Daemon {
         let at = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let (config, directory) = (at.join(format!("{name}.yaml")), at.join(name));
         let text = format!(
             "node: {{id: 127.0.0.8}}\n\
-             n4: {{addresses: [127.0.0.8], port: {PORT}, release_wait_s: 0}}\n\
+             n4: {{addresses: [127.0.0.8], port: {port}, release_wait_s: 0}}\n\
+             control: {{socket: {}.sock}}\n\
              records: {{directory: {}, sync_ms: 20}}\n\
              ports: [{{name: ran, driver: {{memory: {{}}}}}}]\n\
              instances:\n\
              \x20 - {{name: access, roles: [n3], port: ran, addresses: [10.100.0.1/24]}}\n\
              \x20 - {{name: internet, roles: [n6], port: ran, vlan: 6, addresses: [10.200.0.1/24],\n\
              \x20    routes: [{{to: 0.0.0.0/0, via: 10.200.0.254}}]}}\n",
+            directory.display(),
             directory.display()
         );
         std::fs::write(&config, text).expect("a file");
         let errors = at.join(format!("{name}.err"));
         let process = Command::new(env!("CARGO_BIN_EXE_sluice"))
             .args(["run", "-c", config.to_str().expect("a path in UTF-8")])
+            .args(arguments)
             .stdout(Stdio::null())
             .stderr(std::fs::File::create(&errors).expect("a file"))
             .spawn()
@@ -156,7 +167,40 @@ impl Daemon {
             config,
             directory,
             errors,
+            port,
         }
+    }
+
+    /// When it says that it started: the Recovery Time Stamp of its answer to a heartbeat.
+    fn recovery(&self) -> u32 {
+        let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 90), 0)).expect("a socket");
+        socket
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .expect("a time");
+        let request = [0x20, 1, 0, 12, 0, 0, 7, 0, 0, 96, 0, 4, 0xe0, 0, 0, 1];
+        let mut octets = [0; 100];
+        for _ in 0..300 {
+            // Refused until the daemon listens.
+            let _ = socket.send_to(&request, (Ipv4Addr::new(127, 0, 0, 8), self.port));
+            if let Ok(length) = socket.recv(&mut octets) {
+                assert_eq!((length, octets[1]), (16, 2), "{octets:?}");
+                return u32::from_be_bytes(octets[12..16].try_into().expect("four octets"));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("no answer to a heartbeat: {}", self.said());
+    }
+
+    /// Lets its sessions go to a file.
+    fn export(&self, file: &Path, more: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command
+            .args(["sessions", "export"])
+            .arg(file)
+            .args(more)
+            .arg("-c")
+            .arg(&self.config);
+        command.output().expect("the program starts")
     }
 
     fn records(&self, arguments: &[&str]) -> Output {
@@ -198,7 +242,7 @@ impl Daemon {
             }
             while let Some(datagram) = smf.poll_transmit() {
                 // Refused until the daemon listens.
-                let _ = socket.send_to(&datagram, (Ipv4Addr::new(127, 0, 0, 8), PORT));
+                let _ = socket.send_to(&datagram, (Ipv4Addr::new(127, 0, 0, 8), self.port));
             }
             if let Ok(length) = socket.recv(&mut octets) {
                 smf.handle(now, &octets[..length]);
@@ -227,20 +271,20 @@ fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
     let name = "spool-of-a-killed-daemon";
     let _ = std::fs::remove_dir_all(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     let mut daemon = Daemon::start(name);
-    // Each session leaves a record of its URR and one of its end.
+    // Each session leaves a record of its start, one of its URR and one of its end.
     let mut first = smf(78, 40);
     first.start(Nanos(0));
     daemon.drive(&mut first, 78, |smf| smf.state() == State::Established);
     first.release(Nanos(0));
     daemon.drive(&mut first, 78, |smf| smf.state() == State::Released);
-    let durable = 2 * 40;
+    let durable = 3 * 40;
     for _ in 0..3_000 {
-        if daemon.read().len() == durable {
+        if daemon.read().len() == 1 + durable {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(daemon.read().len(), durable);
+    assert_eq!(daemon.read().len(), 1 + durable, "beside that of the process");
     let mut second = smf(79, 400);
     second.start(Nanos(0));
     daemon.drive(&mut second, 79, |smf| smf.state() == State::Established);
@@ -278,8 +322,21 @@ fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
         let smf = format!("127.0.0.{last}");
         records.iter().filter(|one| one["session"]["smf"] == *smf).count()
     };
-    assert_eq!((of(78), of(80)), (durable, 2 * 10));
-    assert!(of(79) <= 2 * 400);
+    assert_eq!((of(78), of(80)), (durable, 3 * 10));
+    assert!(of(79) <= 3 * 400);
+    let typed = |wanted: &str| records.iter().filter(|one| one["type"] == *wanted).count();
+    assert_eq!(typed("process_start"), 2);
+    // Those that were live at the kill have a start and no end.
+    let open = typed("session_start") - typed("session_end");
+    assert!(open >= 200, "{open}");
+    let told = daemon.records(&["open", "--json"]);
+    assert_eq!(told.stdout.iter().filter(|octet| **octet == b'\n').count(), open);
+    let told = daemon.records(&["open"]);
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    let orphans = told
+        .matches("its process ended without a record of its end")
+        .count();
+    assert_eq!((orphans, told.lines().count()), (open, open + 1), "{told}");
     let seqs: Vec<u64> = records
         .iter()
         .map(|one| one["seq"].as_u64().expect("a number"))
@@ -288,11 +345,93 @@ fn what_is_durable_survives_kill_9_and_the_rest_is_stated() {
     // People and filters see them too.
     let ue = daemon.records(&["read", "--ue", "10.45.78.1"]);
     let text = String::from_utf8_lossy(&ue.stdout).into_owned();
-    assert_eq!(text.lines().count(), 3, "a head, the usage and the end: {text}");
+    assert_eq!(
+        text.lines().count(),
+        4,
+        "a head, the start, the usage and the end: {text}"
+    );
     assert!(
         text.contains("TERMR") && text.contains("session ended: deleted"),
         "{text}"
     );
+}
+
+#[test]
+fn sessions_go_on_in_a_second_process_and_their_smf_sees_no_restart() {
+    let (name, sessions) = ("spool-of-two-processes", 20);
+    let at = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = at.join("sessions-of-two-processes");
+    let taken = at.join("sessions-of-two-processes.taken");
+    let _ = std::fs::remove_dir_all(at.join(name));
+    [&file, &taken]
+        .into_iter()
+        .for_each(|path| drop(std::fs::remove_file(path)));
+    let mut first = Daemon::with(name, HAND_OVER_PORT, &[]);
+    let mut smf = smf(81, sessions);
+    smf.start(Nanos(0));
+    first.drive(&mut smf, 81, |smf| smf.state() == State::Established);
+    let started = first.recovery();
+
+    // What cannot be written does not leave, and neither does what is only copied.
+    std::fs::write(&taken, b"of somebody else").expect("a file");
+    let refused = first.export(&taken, &[]);
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    std::fs::remove_file(&taken).expect("it is there");
+    let copied = first.export(&taken, &["--copy"]);
+    assert!(copied.status.success(), "{copied:?}");
+    assert!(std::fs::read(&taken).expect("a file").len() > 20 * 100);
+    std::fs::remove_file(&taken).expect("it is there");
+    assert_eq!(first.recovery(), started, "it lives");
+
+    let exported = first.export(&file, &[]);
+    assert!(exported.status.success(), "{exported:?} {}", first.said());
+    let status = first.process.wait().expect("a status");
+    assert!(status.success(), "{}", first.said());
+    // A Recovery Time Stamp has seconds.
+    std::thread::sleep(Duration::from_millis(1_100));
+    let path = file.to_str().expect("a path in UTF-8");
+    let mut second = Daemon::with(name, HAND_OVER_PORT, &["--sessions", path]);
+    assert_eq!(second.recovery(), started, "{}", second.said());
+    assert!(!file.exists() && taken.exists(), "it is not taken in again");
+    smf.release(Nanos(0));
+    second.drive(&mut smf, 81, |smf| smf.state() == State::Released);
+    let stopped = Command::new("kill")
+        .args(["-TERM", &second.process.id().to_string()])
+        .status();
+    assert!(stopped.expect("kill runs").success());
+    assert!(
+        second.process.wait().expect("a status").success(),
+        "{}",
+        second.said()
+    );
+
+    let records = second.read();
+    let typed = |wanted: &str| records.iter().filter(|one| one["type"] == *wanted).count();
+    let all = sessions as usize;
+    let (starts, lefts, ends) = (
+        typed("session_start"),
+        typed("session_left"),
+        typed("session_end"),
+    );
+    assert_eq!((starts, lefts, ends), (2 * all, all, all), "{}", second.said());
+    let imported = records.iter().filter(|one| one["imported"] == true).count();
+    let deleted = records.iter().filter(|one| one["cause"] == "deleted").count();
+    assert_eq!((imported, deleted), (all, all), "each deletion was accepted");
+    let open = second.records(&["open", "--json"]);
+    assert!(open.status.success() && open.stdout.is_empty(), "{open:?}");
+    let verified = second.records(&["verify"]);
+    assert!(verified.status.success(), "{verified:?}");
+
+    // A damaged file is refused, not taken in by halves.
+    let mut octets = std::fs::read(&taken).expect("a file");
+    let last = octets.len() - 1;
+    octets[last] ^= 1;
+    std::fs::write(&file, &octets).expect("a file");
+    let mut third = Daemon::with(name, HAND_OVER_PORT, &["--sessions", path]);
+    let status = third.process.wait().expect("a status");
+    assert_eq!(status.code(), Some(1));
+    assert!(third.said().contains("check sum"), "{}", third.said());
+    assert!(file.exists());
 }
 
 #[test]

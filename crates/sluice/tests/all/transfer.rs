@@ -80,6 +80,7 @@ fn arrive(world: &mut World, records: &[u8]) -> (usize, usize) {
         match imported {
             Imported::Association(_) => associations += 1,
             Imported::Session(_) => sessions += 1,
+            Imported::Node(_) | Imported::Application(_) => {}
         }
     }
     for _ in 0..10_000 {
@@ -164,6 +165,49 @@ fn sessions_go_on_in_another_process_and_every_octet_is_reported_once() {
     assert_eq!(
         (left.sessions, left.tunnels, left.addresses, left.ops),
         (0, 0, 0, 0)
+    );
+}
+
+#[test]
+fn sessions_that_nobody_has_kept_come_back_and_lose_nothing() {
+    let mut world = World::new(2, SESSIONS, 49);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let shards = world.shards();
+    let first = world.traffic(shards, TRAFFIC);
+    assert_lossless(&first);
+    let begun = world.control.begin_everything(world.now, Export::Take);
+    begun.expect("records");
+    let everything = loop {
+        world.step();
+        if let Some(everything) = world.control.poll_everything(world.now) {
+            break everything;
+        }
+    };
+    assert_eq!(
+        (everything.sessions, everything.failed.len()),
+        (u64::from(SESSIONS), 0)
+    );
+    assert_eq!(
+        world.workers.iter().map(worker::Worker::sessions).sum::<usize>(),
+        0
+    );
+    let failed = world.control.take_back(world.now, &everything.octets);
+    assert_eq!(failed, []);
+    for _ in 0..1_000 {
+        world.step();
+    }
+    let shards = world.shards();
+    let second = world.traffic(shards, TRAFFIC);
+    assert_lossless(&second);
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let usage = world.smf.progress().usage;
+    let sum = |one: fn(&Totals) -> u64| one(&first) + one(&second);
+    assert_eq!(usage.uplink_octets, sum(|totals| totals.uplink.received_octets));
+    assert_eq!(
+        usage.downlink_octets,
+        sum(|totals| totals.downlink.received_octets)
     );
 }
 

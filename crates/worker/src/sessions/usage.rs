@@ -49,6 +49,7 @@ impl Sessions {
             session,
             counters,
             packets: self.packets(slot),
+            tokens: self.tokens(slot),
             dropped: slot.image.dropped_counts().collect(),
             ..UsageSnapshot::default()
         })

@@ -196,6 +196,64 @@ fn a_flow_with_a_guaranteed_rate_may_send_the_averaging_window_at_once_and_no_mo
     }
 }
 
+/// 400 kbit/s, of which 10,000 octets may come at once.
+fn of_a_rate() -> SessionRules {
+    let rate = BitRates {
+        ul: BitsPerSecond::from_kbit(400),
+        dl: BitsPerSecond::from_kbit(400),
+    };
+    limited_by(Qer {
+        mbr: Some(rate),
+        ..Qer::new(QerId(7))
+    })
+}
+
+#[test]
+fn a_burst_is_not_granted_anew_to_a_session_that_comes_from_another_process() {
+    let rules = of_a_rate();
+    let mut first = install(&rules, MeterShare::Whole, Vec::new());
+    let burst = passed(&mut first, 1_000);
+    assert!((100..500).contains(&burst), "{burst}");
+    let removed = first
+        .apply(0, SessionChange::Remove(SESSION))
+        .expect("it is there");
+    let tokens = removed.expect("tokens").tokens;
+    let of = |at: Option<i64>| {
+        let mut tokens = tokens.clone();
+        for one in tokens.iter_mut().flat_map(|(_, both)| both).flatten() {
+            one.at = at.unwrap_or(one.at);
+        }
+        tokens
+    };
+    let arrive = |at| {
+        let mut world = World::new();
+        world.now = first.now;
+        let mut image = image(&mut world, &rules, MeterShare::Whole, Vec::new());
+        image.tokens = of(at).into();
+        let change = SessionChange::Install(image);
+        world.apply(0, change).expect("there is room");
+        passed(&mut world, 1_000)
+    };
+    let now = first.now.0 as i64;
+    // What it takes to try so often earns a few, in either process.
+    assert!(arrive(None) < burst / 5, "at once there is no burst");
+    assert!(
+        arrive(Some(now + 1_000_000_000)) < burst / 5,
+        "nor by a clock that is ahead"
+    );
+    let half = arrive(Some(now - 100_000_000));
+    assert!(
+        (burst * 4 / 10..burst * 7 / 10).contains(&half),
+        "{half} of {burst} in 100 ms"
+    );
+    // Longer ago than this process is old.
+    let all = arrive(Some(-3_600_000_000_000));
+    assert!(
+        all.abs_diff(burst) <= burst / 50,
+        "{all}, and no more than {burst}"
+    );
+}
+
 /// A packet of so many octets to the UE.
 fn sized(octets: usize) -> Vec<u8> {
     let mut user = UserPacket::udp(REMOTE, UE, 53, 1000);

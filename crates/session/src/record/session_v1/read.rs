@@ -66,6 +66,7 @@ impl<'a> Reader<'a> {
             checkpoints: body.checkpoints.iter().map(|one| self.checkpoint(one)).collect(),
             account: self.account(body.account),
             packets: self.packets(&body.packets)?,
+            tokens: self.tokens(&body.tokens)?,
             dropped: dropped(&body.dropped)?,
             pending: self.pending(&body.pending)?,
             association: body.association,
@@ -236,6 +237,20 @@ impl<'a> Reader<'a> {
             additional: window(additional),
         };
         let one = |(qer, states): &(u32, [Left; 2])| (model::QerId(*qer), states.map(state));
+        Ok(left.iter().map(one).collect())
+    }
+
+    fn tokens(&self, left: &[(u32, [Option<Bucketed>; 2])]) -> Result<Vec<TokensLeft>> {
+        if left.len() > MAX_PDRS {
+            return Err(bad("number of bit rates"));
+        }
+        let tokens = |(committed, further, date)| Tokens {
+            left: [committed, further],
+            at: self.moment(date).0,
+        };
+        let one = |(qer, both): &(u32, [Option<Bucketed>; 2])| {
+            (model::QerId(*qer), both.map(|written| written.map(tokens)))
+        };
         Ok(left.iter().map(one).collect())
     }
 

@@ -215,3 +215,34 @@ fn what_a_broken_disk_did_not_take_by_the_end_is_counted() {
     feed.put(entry(1));
     assert_eq!(thread.end(), 2);
 }
+
+#[test]
+fn reports_that_no_smf_has_taken_are_counted_by_what_became_of_them() {
+    let (thread, mut feed, view) = start(&Memory::default(), WhenFull::GoOn);
+    let put = |feed: &mut Feed, outcome| {
+        feed.put(Entry::Unreported(Box::new(records::Unreported {
+            subject: Subject::default(),
+            urr: 1,
+            ur_seqn: 0,
+            triggers: Vec::new(),
+            volumes: Volumes::default(),
+            start_ms: 0,
+            end_ms: 0,
+            time_ms: 0,
+            outcome,
+            cause: None,
+        })));
+    };
+    put(&mut feed, records::Outcome::Unanswered);
+    put(&mut feed, records::Outcome::Refused);
+    put(&mut feed, records::Outcome::Unanswered);
+    put(&mut feed, records::Outcome::Unreadable);
+    feed.put(entry(1));
+    let told = view.read();
+    let counts = told.unreported;
+    assert_eq!((counts.refused, counts.unreadable, counts.unanswered), (1, 1, 2));
+    let line = "not taken 1 refused, 1 answered unreadably, 2 not answered\n";
+    assert!(told.text().ends_with(line), "{}", told.text());
+    drop(feed);
+    assert_eq!(thread.end(), 0);
+}

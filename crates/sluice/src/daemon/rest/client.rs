@@ -69,15 +69,30 @@ pub fn get<T: DeserializeOwned>(socket: &Path, target: &str) -> Result<T, Client
 /// [`ClientError`].
 pub fn ask<T: DeserializeOwned>(socket: &Path, method: Method, target: &str) -> Result<T, ClientError> {
     let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
+    let body = fetch(socket, (method, target), (PATIENCE, LONGEST))?;
+    serde_json::from_slice(&body).map_err(|error| no_answer(error.to_string()))
+}
+
+/// The octets that the daemon behind `socket` answers to `target`, asked for by `method`, within `patience`: `most` of
+/// them.
+///
+/// # Errors
+/// [`ClientError`].
+pub fn fetch(
+    socket: &Path,
+    asked: (Method, &str),
+    (patience, most): (Duration, usize),
+) -> Result<Bytes, ClientError> {
+    let no_answer = |words: String| ClientError::NoAnswer(socket.to_owned(), words);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| no_answer(error.to_string()))?;
-    let answer = runtime.block_on(async { timeout(PATIENCE, exchange(socket, (method, target))).await });
-    let (status, body) = answer.map_err(|_| no_answer(format!("not within {PATIENCE:?}")))??;
+    let answer = runtime.block_on(async { timeout(patience, exchange(socket, asked, most)).await });
+    let (status, body) = answer.map_err(|_| no_answer(format!("not within {patience:?}")))??;
     if !status.is_success() {
         let problem = serde_json::from_slice(&body);
         return Err(problem.map_or_else(|_| no_answer(format!("status {status}")), ClientError::Problem));
     }
-    serde_json::from_slice(&body).map_err(|error| no_answer(error.to_string()))
+    Ok(body)
 }
 
 /// The lines that the daemon behind `socket` answers to `target`, asked for by `method`, each given to `take` as it comes,
@@ -130,10 +145,14 @@ async fn lines(
     Ok(())
 }
 
-async fn exchange(socket: &Path, asked: (Method, &str)) -> Result<(hyper::StatusCode, Bytes), ClientError> {
+async fn exchange(
+    socket: &Path,
+    asked: (Method, &str),
+    most: usize,
+) -> Result<(hyper::StatusCode, Bytes), ClientError> {
     let response = send(socket, asked).await?;
     let status = response.status();
-    let body = Limited::new(response.into_body(), LONGEST).collect().await;
+    let body = Limited::new(response.into_body(), most).collect().await;
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
     let body = body.map_err(|error| no_answer(&error))?.to_bytes();
     Ok((status, body))

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use flow::Nanos;
 use rtrb::Consumer;
 use rules::compile::Hold;
-use session::Seid;
+use session::{Export, Seid};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 use worker::{TraceItem, TraceTerms};
 
+use super::leaving::{Exported, Leaving};
 use crate::api::{
     AssociationList, N4Status, NeighbourList, PathList, PortList, RouteList, SessionDetail, SessionList,
 };
@@ -22,6 +24,9 @@ const DEPTH: usize = 32;
 const PER_TURN: usize = 2;
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the records of everything may take.
+const EXPORT_PATIENCE: Duration = Duration::from_secs(120);
 
 type Shown = Result<Box<SessionDetail>, NotShown>;
 
@@ -71,6 +76,14 @@ enum Question {
         most: usize,
         reply: oneshot::Sender<NeighbourList>,
     },
+    Export {
+        how: Export,
+        reply: oneshot::Sender<Exported>,
+    },
+    ExportEnd {
+        taken: bool,
+        reply: oneshot::Sender<bool>,
+    },
 }
 
 /// The rings of the workers that mirror, and what keeps the next hop; or why there is no way.
@@ -98,21 +111,34 @@ pub struct Desk {
     /// Who waits for a worker's word, by Control's number of the question; no more than Control takes questions. Those
     /// who have gone away leave when the next one asks.
     waiting: BTreeMap<u64, oneshot::Sender<Shown>>,
+    leaving: Leaving,
 }
 
 /// Both ends.
 #[must_use]
 pub fn desk() -> (Inquiry, Desk) {
     let (sender, questions) = mpsc::channel(DEPTH);
-    let waiting = BTreeMap::new();
-    (Inquiry(sender), Desk { questions, waiting })
+    let desk = Desk {
+        questions,
+        waiting: BTreeMap::new(),
+        leaving: Leaving::default(),
+    };
+    (Inquiry(sender), desk)
 }
 
 impl Inquiry {
     async fn ask<A>(&self, make: impl FnOnce(oneshot::Sender<A>) -> Question) -> Result<A, Silent> {
+        self.ask_for(PATIENCE, make).await
+    }
+
+    async fn ask_for<A>(
+        &self,
+        patience: Duration,
+        make: impl FnOnce(oneshot::Sender<A>) -> Question,
+    ) -> Result<A, Silent> {
         let (reply, answer) = oneshot::channel();
         self.0.try_send(make(reply)).map_err(|_| Silent)?;
-        timeout(PATIENCE, answer)
+        timeout(patience, answer)
             .await
             .map_err(|_| Silent)?
             .map_err(|_| Silent)
@@ -203,6 +229,23 @@ impl Inquiry {
         self.ask(|reply| Question::Trace { terms, room, reply }).await
     }
 
+    /// Has records made of everything.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub(super) async fn export(&self, how: Export) -> Result<Exported, Silent> {
+        self.ask_for(EXPORT_PATIENCE, |reply| Question::Export { how, reply })
+            .await
+    }
+
+    /// Ends an export that takes the sessions along; tells whether one was to be ended.
+    ///
+    /// # Errors
+    /// `Silent`.
+    pub(super) async fn end_export(&self, taken: bool) -> Result<bool, Silent> {
+        self.ask(|reply| Question::ExportEnd { taken, reply }).await
+    }
+
     /// Has every worker copy packets.
     ///
     /// # Errors
@@ -214,14 +257,20 @@ impl Inquiry {
 }
 
 impl Desk {
+    /// Whether another process has everything that this one had.
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        self.leaving.has_left()
+    }
+
     /// Answers a few questions; tells whether there were any. Who has gone away meanwhile gets nothing.
-    pub fn serve(&mut self, control: &mut Control) -> bool {
-        let mut busy = false;
+    pub fn serve(&mut self, now: Nanos, control: &mut Control) -> bool {
+        let mut busy = self.leaving.follow(now, control);
         for _ in 0..PER_TURN {
             let Ok(question) = self.questions.try_recv() else {
                 break;
             };
-            self.answer(control, question);
+            self.answer(now, control, question);
             busy = true;
         }
         while let Some((number, shown)) = control.poll_shown() {
@@ -233,7 +282,7 @@ impl Desk {
         busy
     }
 
-    fn answer(&mut self, control: &mut Control, question: Question) {
+    fn answer(&mut self, now: Nanos, control: &mut Control, question: Question) {
         if question.is_abandoned() {
             return;
         }
@@ -269,6 +318,10 @@ impl Desk {
             }
             Question::Neighbours { after, most, reply } => {
                 let _ = reply.send(control.view_neighbours(after, most));
+            }
+            Question::Export { how, reply } => self.leaving.begin(now, control, how, reply),
+            Question::ExportEnd { taken, reply } => {
+                let _ = reply.send(self.leaving.end(now, control, taken));
             }
             Question::Session { seid, reply } => {
                 self.forget_those_gone(control);
@@ -306,6 +359,9 @@ impl Question {
             Self::Paths { reply } => reply.is_closed(),
             Self::Routes { reply, .. } => reply.is_closed(),
             Self::Neighbours { reply, .. } => reply.is_closed(),
+            Self::Export { reply, .. } => reply.is_closed(),
+            // Whoever asked has gone; what it said holds all the same.
+            Self::ExportEnd { .. } => false,
         }
     }
 }

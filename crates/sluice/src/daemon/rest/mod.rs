@@ -6,6 +6,7 @@
 
 mod client;
 mod desk;
+mod leaving;
 mod parameters;
 mod problem;
 mod query;
@@ -13,7 +14,7 @@ mod routes;
 mod socket;
 mod trace;
 
-pub use client::{ClientError, ask, get, stream};
+pub use client::{ClientError, ask, fetch, get, stream};
 pub use desk::{Desk, Inquiry, desk};
 pub use routes::{Service, document, router};
 pub use socket::{Access, RestSocket, default_path};

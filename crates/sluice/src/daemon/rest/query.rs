@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use flow::PortId;
 use packet::overlay::{MOST_VNI, Overlay};
-use session::Seid;
+use session::{Export, Seid};
 use worker::{MOST_COPIED, TraceFilter};
 
 use super::trace::Wanted;
@@ -125,6 +125,24 @@ pub(super) fn mirror(pairs: Pairs, explainer: &Explainer) -> Result<(Wanted, Mir
         copies: true,
     };
     Ok((wanted, MirrorWanted { to, received, sent }))
+}
+
+/// Reads a query for records of everything: whether sessions stay.
+pub(super) fn export(pairs: Pairs) -> Result<Export, Problem> {
+    match Named::of(pairs, &["how"])?.take("how").as_deref() {
+        Some("copy") => Ok(Export::Copy),
+        Some("take") => Ok(Export::Take),
+        _ => Err(bad("how", "must be copy or take")),
+    }
+}
+
+/// Reads what became of them.
+pub(super) fn taken(pairs: Pairs) -> Result<bool, Problem> {
+    match Named::of(pairs, &["taken"])?.take("taken").as_deref() {
+        Some("true") => Ok(true),
+        Some("false") => Ok(false),
+        _ => Err(bad("taken", "must be true or false")),
+    }
 }
 
 fn bad(field: &str, must: impl ToString) -> Problem {

@@ -112,6 +112,8 @@ fn routes() -> OpenApiRouter<Service> {
         .routes(routes!(records))
         .routes(routes!(trace_packets))
         .routes(routes!(mirror_packets))
+        .routes(routes!(export))
+        .routes(routes!(export_end))
 }
 
 /// The OpenAPI document, as JSON for people.
@@ -430,6 +432,52 @@ async fn mirror_packets(
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::new(lines)))
 }
 
+/// The records of everything that another process needs to go on: the node with its Recovery Time Stamp, applications,
+/// associations, sessions. With `take` this process falls silent and its sessions leave it; within half a minute
+/// `/v1/export/end` is to say what became of them, else they come back.
+#[utoipa::path(
+    post,
+    path = "/v1/export",
+    params(("how" = String, Query, description = "copy: sessions stay here; take: they leave", example = "take")),
+    responses(
+        (status = 200, description = "Session records", content_type = "application/octet-stream"),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "There are no records, or another export is under way"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions"),
+    )
+)]
+async fn export(
+    State(service): State<Service>,
+    asked: Asked,
+) -> Result<([(HeaderName, &'static str); 1], Body), Problem> {
+    let how = query::export(pairs(asked)?)?;
+    let octets = service.inquiry.export(how).await?;
+    let octets = octets.map_err(|why| Problem::new(StatusCode::CONFLICT, why))?;
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], Body::from(octets)))
+}
+
+/// What became of the records that `/v1/export?how=take` gave: with `true` they are safe and this process ends, without
+/// a word to its SMFs; with `false` the sessions come back.
+#[utoipa::path(
+    post,
+    path = "/v1/export/end",
+    params(("taken" = bool, Query, description = "Whether the records are safe")),
+    responses(
+        (status = 204, description = "So it is"),
+        (status = 400, body = Problem, content_type = "application/problem+json", description = "A parameter that cannot be"),
+        (status = 409, body = Problem, content_type = "application/problem+json", description = "No export waits for that: the sessions are back here"),
+        (status = 503, body = Problem, content_type = "application/problem+json", description = "Too many questions"),
+    )
+)]
+async fn export_end(State(service): State<Service>, asked: Asked) -> Result<StatusCode, Problem> {
+    let taken = query::taken(pairs(asked)?)?;
+    if service.inquiry.end_export(taken).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let words = "no export waits for that: the sessions are here";
+    Err(Problem::new(StatusCode::CONFLICT, words))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -449,6 +497,8 @@ mod tests {
             paths,
             [
                 "/v1/associations",
+                "/v1/export",
+                "/v1/export/end",
                 "/v1/log",
                 "/v1/mirror",
                 "/v1/n4",
