@@ -52,7 +52,7 @@ pub struct ShardConfig {
     pub core: StationConfig,
     /// The flows of all shards: a flow's number is its index here. At most 2^31.
     pub paths: Arc<[Path]>,
-    /// Which of them this shard sends.
+    /// Which of them this shard sends. With none it sends nothing, whatever the load.
     pub share: Range<u32>,
     /// The load that this shard offers.
     pub traffic: Traffic,
@@ -165,8 +165,8 @@ impl Shard {
     pub fn change_rate(&mut self, rate: u64, now: Nanos) {
         self.traffic.rate = rate;
         let (uplink, downlink) = self.traffic.rates();
-        self.uplink.schedule.change_rate(uplink, now);
-        self.downlink.schedule.change_rate(downlink, now);
+        self.uplink.change_rate(uplink, now);
+        self.downlink.change_rate(downlink, now);
     }
 
     /// Sends no more traffic. What is on its way is still received; what was due and not sent stays so.

@@ -44,9 +44,18 @@ impl Stream {
         }
     }
 
-    /// From now on `rate` packets per second are due.
+    /// From now on `rate` packets per second are due; none, where there is no flow to send them.
     pub(crate) fn start(&mut self, rate: u64, now: Nanos) {
-        self.schedule = Schedule::new(rate, now, self.limits);
+        self.schedule = Schedule::new(self.possible(rate), now, self.limits);
+    }
+
+    /// Goes on at another rate, without a jump.
+    pub(crate) fn change_rate(&mut self, rate: u64, now: Nanos) {
+        self.schedule.change_rate(self.possible(rate), now);
+    }
+
+    const fn possible(&self, rate: u64) -> u64 {
+        if self.order.is_empty() { 0 } else { rate }
     }
 
     /// Calls `send` with path, measurement header and inner size of each packet that is due, until it says that there

@@ -175,6 +175,11 @@ impl Order {
         }
     }
 
+    /// Whether there are none.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// The next flow; `None` if there are none.
     #[inline]
     pub(crate) fn next(&mut self, random: &mut Random) -> Option<u32> {

@@ -400,6 +400,23 @@ fn a_full_link_delays_and_loses_nothing() {
     assert!(totals.events.link_full >= 190);
 }
 
+/// As with one session and two workers: what a shard without flows sends would be another's flow with numbers of its own.
+#[test]
+fn a_shard_without_flows_sends_nothing() {
+    let paths = paths();
+    let mut shard = Shard::new(ShardConfig {
+        share: 0..0,
+        ..config(paths.clone(), 100_000)
+    })
+    .unwrap();
+    shard.change_rate(200_000, Nanos(0));
+    let report = run(&mut shard, &Upf { paths }, |_, _| ());
+    for direction in [report.uplink, report.downlink] {
+        assert_eq!((direction.counts.sent, direction.counts.received), (0, 0));
+        assert_eq!((direction.offered.due, direction.lost), (0, 0));
+    }
+}
+
 #[test]
 fn shards_that_receive_each_others_packets_merge() {
     let paths = paths();

@@ -108,14 +108,14 @@ fn ports_that_cannot_be_had_are_named_beside_those_that_can() {
     );
 }
 
-/// The last line of the demo's output.
-fn demo(arguments: &[&str]) -> serde_json::Value {
+/// The last line of the output of a demo with so many sessions.
+fn demo(sessions: &str, arguments: &[&str]) -> serde_json::Value {
     let small = [
         "demo",
         "--seconds",
         "1",
         "--sessions",
-        "200",
+        sessions,
         "--mpps",
         "0.02",
         "--json",
@@ -126,8 +126,8 @@ fn demo(arguments: &[&str]) -> serde_json::Value {
     serde_json::from_str(text.lines().last().expect("a last line")).expect("one line of JSON")
 }
 
-fn assert_all_arrived(summary: &serde_json::Value) {
-    assert_eq!(summary["sessions"], 200, "{summary}");
+fn assert_all_arrived(summary: &serde_json::Value, sessions: u32) {
+    assert_eq!(summary["sessions"], sessions, "{summary}");
     assert_eq!(
         (&summary["ul_lost"], &summary["dl_lost"]),
         (&0.into(), &0.into()),
@@ -151,15 +151,22 @@ fn assert_all_arrived(summary: &serde_json::Value) {
 
 #[test]
 fn the_demo_loses_nothing_and_charges_every_octet() {
-    let summary = demo(&["--workers", "2"]);
-    assert_all_arrived(&summary);
+    let summary = demo("200", &["--workers", "2"]);
+    assert_all_arrived(&summary, 200);
     assert_eq!(summary["counters"]["handed_over"], 0, "{summary}");
+}
+
+/// One of the workers has no session: nothing is sent on its account.
+#[test]
+fn one_session_is_enough_for_two_workers() {
+    let summary = demo("1", &["--workers", "2"]);
+    assert_all_arrived(&summary, 1);
 }
 
 #[test]
 fn scattered_packets_are_handed_over_between_threads() {
-    let summary = demo(&["--workers", "2", "--scatter"]);
-    assert_all_arrived(&summary);
+    let summary = demo("200", &["--workers", "2", "--scatter"]);
+    assert_all_arrived(&summary, 200);
     assert!(
         summary["counters"]["handed_over"].as_u64() > Some(1_000),
         "{summary}"

@@ -275,7 +275,7 @@ impl Demo {
             let share = begin..end as u32;
             begin = share.end;
             let (access, core) = (plan::gnb_station(), plan::dn_station());
-            let traffic = plan::traffic(options, place as u32);
+            let traffic = plan::traffic(options, place as u32, &share, paths.len() as u32);
             let shard = Shard::new(ShardConfig {
                 access,
                 core,

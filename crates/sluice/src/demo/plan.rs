@@ -1,6 +1,7 @@
 //! The demo's world: one N3 and one N6 on memory ports, sixteen gNBs, one server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::Range;
 
 use packet::MacAddr;
 use sim::smf::{Config as SmfConfig, Servers};
@@ -81,14 +82,42 @@ pub(super) fn dn_station() -> StationConfig {
     station(2, vec![SERVER.into()], N6)
 }
 
-/// One worker's part of the load: half of it uplink.
-pub(super) fn traffic(options: &Options, place: u32) -> Traffic {
+/// The part of the load that the flows of `share` have, of so many in all: each has the same, and all together have all of
+/// it.
+fn rate(rate: u64, share: &Range<u32>, flows: u32) -> u64 {
+    let up_to = |end: u32| u128::from(rate) * u128::from(end) / u128::from(flows.max(1));
+    (up_to(share.end) - up_to(share.start)) as u64
+}
+
+/// One worker's part of the load, for its share of so many flows: half of it uplink.
+pub(super) fn traffic(options: &Options, place: u32, share: &Range<u32>, flows: u32) -> Traffic {
     Traffic {
-        rate: options.rate / u64::from(options.workers),
+        rate: rate(options.rate, share, flows),
         uplink_share: 500,
         uplink_sizes: Sizes::fixed(options.size),
         downlink_sizes: Sizes::fixed(options.size),
         seed: u64::from(place) + 1,
         ..Traffic::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_load_is_shared_by_flows() {
+        for (ends, flows, rates) in [
+            ([0, 1], 1, [0, 1_000]),
+            ([1, 3], 3, [333, 667]),
+            ([5, 5], 5, [1_000, 0]),
+            ([0, 0], 0, [0, 0]),
+        ] {
+            let [first, all] = ends;
+            assert_eq!(
+                [0..first, first..all].map(|share| rate(1_000, &share, flows)),
+                rates
+            );
+        }
     }
 }
