@@ -3,7 +3,7 @@
 //! difference between two runs is what counts.
 
 use flow::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
-use flow::{BlockImage, Blocks, Bounds, Direction, Nanos, Second, SessionIndex, Volumes};
+use flow::{BlockImage, Blocks, Bounds, Direction, Millisecond, Nanos, SessionIndex, Volumes};
 
 fn main() {
     let numbers: Vec<u64> = std::env::args()
@@ -40,7 +40,7 @@ fn main() {
         };
         let offer = Offer::new(200, Nanos(number * 100));
         passed += u64::from(block.meter(slots(meters), &offer, &mut array).is_ok());
-        let counted = block.count(slots(urrs), 200, Second::of(offer.now));
+        let counted = block.count(slots(urrs), 200, Millisecond::of(offer.now));
         passed += counted.watermarks + counted.limits;
     }
     println!("{passed}");

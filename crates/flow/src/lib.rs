@@ -30,7 +30,7 @@ mod table;
 
 pub use block::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, ContentUsage, Counted, CounterLimit, Flows, Installed,
-    LimitAction, LiveBlock, PackedForward, PacketTimes, Reached, Red, ReplaceMap, Second, SessionBlock,
+    LimitAction, LiveBlock, Millisecond, PackedForward, PacketTimes, Reached, Red, ReplaceMap, SessionBlock,
     UrrCount, Volumes, Weight,
 };
 pub use bucket::{BUCKETS, Bucket};

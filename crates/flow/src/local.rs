@@ -14,8 +14,8 @@ use crate::memory::OutOfMemory;
 use crate::meter::{Offer, SharedMeters};
 use crate::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, Counted, Direction, Extension, ExtensionId, Extensions,
-    FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Flows, Forward, Installed, LiveBlock, Mark, Nanos,
-    Nat, ReplaceMap, Second, Seed, SessionIndex, Tick,
+    FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Flows, Forward, Installed, LiveBlock, Mark,
+    Millisecond, Nanos, Nat, ReplaceMap, Seed, SessionIndex, Tick,
 };
 
 /// Misses that are told of before they are fetched.
@@ -522,7 +522,7 @@ fn pass(
     let Ok(colour) = block.meter(entry.qers, offer, shared) else {
         return (Fate::Dropped(Why::Meter), Counted::PASSED);
     };
-    let counted = block.count(entry.urrs, offer.octets.into(), Second::of(offer.now));
+    let counted = block.count(entry.urrs, offer.octets.into(), Millisecond::of(offer.now));
     let mark = block.mark(entry.marking);
     let passed = Fate::Passed {
         forward: block.whole_forward(entry.forward),

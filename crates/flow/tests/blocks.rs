@@ -3,9 +3,9 @@
 use flow::meter::{Meter, MeterSpec, Rate, SharedId};
 use flow::{
     AdjacencyId, BlockError, BlockImage, BlockRef, Blocks, Bounds, CounterLimit, Direction, FlowEntry,
-    FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, InstanceId, LimitAction, Mark, Nanos,
-    OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, Second, SessionIndex, Template, UrrCount,
-    Volumes,
+    FlowFlags, FlowKey4, Flows, Forward, ForwardFlags, ForwardKind, InstanceId, LimitAction, Mark,
+    Millisecond, Nanos, OuterAddresses, PackedForward, PacketTimes, PortId, ReplaceMap, SessionIndex,
+    Template, UrrCount, Volumes,
 };
 use proptest::prelude::*;
 
@@ -169,7 +169,7 @@ enum Step {
     },
 }
 
-/// Mostly the same second.
+/// Mostly the same millisecond.
 fn later() -> impl Strategy<Value = u64> {
     prop_oneof![4 => Just(0), 2 => 1u64..3, 1 => 65_530u64..65_540]
 }
@@ -217,7 +217,7 @@ struct World {
     gone: Vec<FlowEntry<FlowKey4>>,
     generations: std::collections::HashSet<u32>,
     sessions: u32,
-    /// In seconds.
+    /// In milliseconds.
     now: u64,
 }
 
@@ -260,13 +260,13 @@ impl World {
                 let model = which.get_mut(&mut self.models);
                 let mut block = self.blocks.live(&model.entry(direction)).unwrap();
                 self.now += later;
-                let counted = block.count(urrs, octets.into(), Second::of(Nanos::from_secs(self.now)));
+                let counted = block.count(urrs, octets.into(), Millisecond::of(Nanos::from_millis(self.now)));
                 prop_assert_eq!(counted.action, None);
                 let after_qos = model.counts.len() - usize::from(model.image.before_qos);
                 count(&mut model.counts[..after_qos], urrs, octets.into(), direction);
                 let counting = model.times[..after_qos].iter_mut().enumerate().take(64);
                 for (_, times) in counting.filter(|(slot, _)| urrs >> slot & 1 == 1) {
-                    let now = Nanos::from_secs(self.now);
+                    let now = Nanos::from_millis(self.now);
                     let first = times.map_or(now, |times| times.first);
                     *times = Some(PacketTimes { first, last: now });
                 }

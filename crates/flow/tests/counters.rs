@@ -2,7 +2,7 @@
 
 use flow::{
     BlockImage, BlockRef, Blocks, Bounds, Counted, CounterLimit, Direction, Flows, LimitAction, LiveBlock,
-    Nanos, ReplaceMap, Second, SessionIndex, UrrCount, Volumes, Weight,
+    Millisecond, Nanos, ReplaceMap, SessionIndex, UrrCount, Volumes, Weight,
 };
 use proptest::prelude::*;
 
@@ -37,7 +37,8 @@ impl World {
     }
 
     fn count(&mut self, urrs: u64, direction: Direction, octets: u64) -> Counted {
-        self.live(direction).count(urrs, octets, Second::of(Nanos::ZERO))
+        self.live(direction)
+            .count(urrs, octets, Millisecond::of(Nanos::ZERO))
     }
 
     fn octets(&self, slot: u8) -> [u64; 2] {
@@ -170,9 +171,9 @@ fn stages_count_apart() {
     let mut world = World::new(&[Bounds::NONE; 3]);
     world.image.before_qos = 1;
     world.replace(&ReplaceMap::NONE);
-    let second = Second::of(Nanos::ZERO);
-    world.live(UP).count_before_qos(0b111, 70, second);
-    world.live(UP).count(0b111, 50, second);
+    let millisecond = Millisecond::of(Nanos::ZERO);
+    world.live(UP).count_before_qos(0b111, 70, millisecond);
+    world.live(UP).count(0b111, 50, millisecond);
     let octets: Vec<_> = (0..3).map(|slot| world.octets(slot)[0]).collect();
     assert_eq!(octets, [50, 50, 70]);
 }
@@ -185,7 +186,7 @@ fn a_packet_lost_later_is_taken_back_where_it_counted() {
     let flow::Installed { block, generation } = world.installed;
     world
         .live(DOWN)
-        .count_before_qos(0b111, 300, Second::of(Nanos::ZERO));
+        .count_before_qos(0b111, 300, Millisecond::of(Nanos::ZERO));
     world.count(0b111, DOWN, 300);
     assert!(!world.blocks.uncount(block, generation + 1, 0b111, DOWN, 300));
     assert!(!world.blocks.uncount(BlockRef(77), generation, 0b111, DOWN, 300));
@@ -216,8 +217,8 @@ fn a_counter_by_weight_counts_what_all_slots_of_a_packet_weigh() {
     world.image.before_qos = 2;
     world.image.weights = [(3, 1), (4, 5)].map(weight).to_vec();
     world.replace(&ReplaceMap::NONE);
-    let second = Second::of(Nanos::ZERO);
-    let count = |world: &mut World, urrs| world.live(UP).count_with_units(urrs, 500, second);
+    let millisecond = Millisecond::of(Nanos::ZERO);
+    let count = |world: &mut World, urrs| world.live(UP).count_with_units(urrs, 500, millisecond);
     let octets = |world: &World| [0, 1, 2].map(|slot| world.octets(slot)[0]);
     assert_eq!(count(&mut world, 0b01101), Counted::PASSED);
     assert_eq!(count(&mut world, 0b10110), Counted::PASSED);
@@ -244,8 +245,8 @@ fn a_counter_of_units_counts_one_for_each_packet_and_its_limit_stops_all() {
     let mut world = World::new(&[watermark(10_000), limit_of(3)]);
     world.image.units = 0b10;
     world.replace(&ReplaceMap::NONE);
-    let second = Second::of(Nanos::ZERO);
-    let count = |world: &mut World, urrs| world.live(UP).count_with_units(urrs, 500, second);
+    let millisecond = Millisecond::of(Nanos::ZERO);
+    let count = |world: &mut World, urrs| world.live(UP).count_with_units(urrs, 500, millisecond);
     assert_eq!(count(&mut world, 0b11), Counted::PASSED);
     assert_eq!(count(&mut world, 0b01), Counted::PASSED);
     assert_eq!(count(&mut world, 0b11), Counted::PASSED);

@@ -200,7 +200,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             block.count_before_qos(
                 descriptor.verdict.urrs,
                 descriptor.octets.into(),
-                self.ways.second,
+                self.ways.millisecond,
             );
         }
     }

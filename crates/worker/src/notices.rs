@@ -34,6 +34,8 @@ const PLACES: usize = 256;
 /// Sends events; strangers cannot fill the queue that answers need.
 pub(crate) struct Notices {
     events: Producer<Event>,
+    /// Events that were put in.
+    told: u64,
     /// Places that only answers to commands may use.
     reserve: usize,
     /// Places that what strangers bring may not use.
@@ -150,6 +152,7 @@ impl Notices {
         let capacity = events.buffer().capacity();
         Self {
             events,
+            told: 0,
             reserve: capacity / 2,
             high: capacity / 4 * 3,
             asks: Asks::since(Nanos::ZERO),
@@ -159,6 +162,17 @@ impl Notices {
         }
     }
 
+    fn push(&mut self, event: Event) -> bool {
+        let is_in = self.events.push(event).is_ok();
+        self.told += u64::from(is_in);
+        is_in
+    }
+
+    /// How many events were put in.
+    pub fn told(&self) -> u64 {
+        self.told
+    }
+
     /// Whether an answer has room.
     pub fn has_room(&self) -> bool {
         self.events.slots() > 0
@@ -166,7 +180,7 @@ impl Notices {
 
     /// Answers a command; [`has_room`](Self::has_room) was asked before.
     pub fn answer(&mut self, stats: &mut Stats, event: Event) {
-        if self.events.push(event).is_err() {
+        if !self.push(event) {
             stats.events_lost += 1;
         }
     }
@@ -192,14 +206,14 @@ impl Notices {
 
     /// Tells what a packet brought, if there is plenty of room; whether there was.
     pub fn tell(&mut self, stats: &mut Stats, event: Event) -> bool {
-        let is_told = self.events.slots() > self.reserve && self.events.push(event).is_ok();
+        let is_told = self.events.slots() > self.reserve && self.push(event);
         stats.events_lost += u64::from(!is_told);
         is_told
     }
 
     /// Tells what anybody can bring about as often as he likes, as long as the room for the rest is hardly used.
     pub fn mention(&mut self, stats: &mut Stats, event: Event) -> bool {
-        let is_told = self.events.slots() > self.high && self.events.push(event).is_ok();
+        let is_told = self.events.slots() > self.high && self.push(event);
         stats.events_lost += u64::from(!is_told);
         is_told
     }

@@ -12,7 +12,7 @@ mod waits;
 
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
-use flow::{FlowKey4, Nanos, PortId, Second, SessionIndex, Tick, cycles};
+use flow::{FlowKey4, Millisecond, Nanos, PortId, SessionIndex, Tick, cycles};
 use packet::rewrite::Rewrite;
 use packet::{DropReason, PacketBuf};
 use rtrb::Consumer;
@@ -270,6 +270,11 @@ impl<I: Io> Worker<I> {
     /// What it has counted since its start.
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// How many events it has told control.
+    pub fn told(&self) -> u64 {
+        self.notices.told()
     }
 
     /// Flow entries in its tables.
@@ -707,7 +712,7 @@ impl<I: Io> Worker<I> {
             notices: &mut self.notices,
             stats: &mut self.stats,
             now,
-            second: Second::of(now),
+            millisecond: Millisecond::of(now),
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
             splits: &mut self.splits,

@@ -489,10 +489,10 @@ mod tests {
 
     use super::*;
     use crate::meter::{MeterSpec, Offer, Rate, SharedMeters};
-    use crate::{Counted, Nanos, Second};
+    use crate::{Counted, Millisecond, Nanos};
 
     /// The lines of a block, counted from its start, that a downlink packet of `qers` and `urrs` writes which is not
-    /// the first of its second.
+    /// the first of its millisecond.
     fn written(image: &BlockImage, qers: u64, urrs: u64) -> Vec<usize> {
         let mut blocks = Blocks::new(1, Blocks::TYPICAL_LINES).unwrap();
         let Installed { block, generation } = blocks.install(SessionIndex(0), image).unwrap();
@@ -500,7 +500,7 @@ mod tests {
         let mut pass = |blocks: &mut Blocks, now| {
             let mut live = blocks.live_at(block, generation, Direction::Downlink).unwrap();
             assert!(live.meter(qers, &Offer::new(1000, now), &mut shared).is_ok());
-            assert_eq!(live.count(urrs, 1000, Second::of(now)), Counted::PASSED);
+            assert_eq!(live.count(urrs, 1000, Millisecond::of(now)), Counted::PASSED);
         };
         pass(&mut blocks, Nanos(5));
         let octets = |blocks: &Blocks| blocks.lines.iter().map(|line| line.as_bytes().to_vec()).collect();

@@ -3,49 +3,49 @@
 use super::bounds::{self, BoundsLine, Counted, LimitAction, Reached};
 use super::lines::{Counts, Line, NEAR_URRS, tally_at};
 use super::live::below;
-use super::tally::{Added, PacketTimes, RARE_PER_LINE, Rare, Second, Tallied, Tally};
+use super::tally::{Added, Millisecond, PacketTimes, RARE_PER_LINE, Rare, Tallied, Tally};
 use super::{BlockRef, Blocks, Bounds, LiveBlock};
 use crate::{Direction, UrrCount};
 
 impl LiveBlock<'_> {
     /// Counts one packet of `octets` octets (of the inner IP packet) in those of these URRs that count after QoS.
     #[inline(always)]
-    pub fn count(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
-        self.count_in(urrs & below(self.face().after_qos), octets, second)
+    pub fn count(&mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Counted {
+        self.count_in(urrs & below(self.face().after_qos), octets, millisecond)
     }
 
     /// The same for a packet that is not [halted](Self::is_halted): then all of its URRs count after QoS.
     #[inline(always)]
-    pub fn count_unhalted(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
-        self.count_in(urrs, octets, second)
+    pub fn count_unhalted(&mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Counted {
+        self.count_in(urrs, octets, millisecond)
     }
 
     /// The same in those that count before QoS.
     #[inline(always)]
-    pub fn count_before_qos(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+    pub fn count_before_qos(&mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Counted {
         let face = self.face();
         let before = urrs & below(face.counts.urrs()) & !below(face.after_qos);
-        self.count_in(before, octets, second)
+        self.count_in(before, octets, millisecond)
     }
 
     /// As [`count`](Self::count), where some of the counters may count one for each packet: for packets that pay for a
     /// look at each.
     #[cold]
-    pub fn count_with_units(&mut self, all: u64, octets: u64, second: Second) -> Counted {
+    pub fn count_with_units(&mut self, all: u64, octets: u64, millisecond: Millisecond) -> Counted {
         let urrs = all & below(self.face().after_qos);
         let direction = self.direction;
         let mut added = Added::default();
         for slot in slots(urrs) {
             let amount = self.amount(slot, all, octets);
             if let Some(tally) = self.tally_mut(slot, direction) {
-                added = added.with(tally.add(amount, second));
+                added = added.with(tally.add(amount, millisecond));
             }
         }
         if bounds::says_look(added.octets) {
-            return self.reborrow().look((urrs, all), octets, second);
+            return self.reborrow().look((urrs, all), octets, millisecond);
         }
         if added.is_late != 0 {
-            self.reborrow().note(urrs, second);
+            self.reborrow().note(urrs, millisecond);
         }
         Counted::PASSED
     }
@@ -97,60 +97,63 @@ impl LiveBlock<'_> {
     }
 
     #[inline(always)]
-    fn count_in(&mut self, urrs: u64, octets: u64, second: Second) -> Counted {
+    fn count_in(&mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Counted {
         let mut added = Added::default();
         if urrs & 1 != 0 {
-            added = self.purse_mut().tallies[0].add(octets, second);
+            added = self.purse_mut().tallies[0].add(octets, millisecond);
         } else if urrs == 0 {
             return Counted::PASSED;
         }
         if urrs > 1 {
-            added = added.with(self.reborrow().count_further(urrs, octets, second));
+            added = added.with(self.reborrow().count_further(urrs, octets, millisecond));
         }
         if bounds::says_look(added.octets) {
-            return self.reborrow().look((urrs, urrs), octets, second);
+            return self.reborrow().look((urrs, urrs), octets, millisecond);
         }
         if added.is_late != 0 {
-            self.reborrow().note(urrs, second);
+            let is_done = urrs == 1 && self.purse_mut().tallies[0].note_plainly(millisecond);
+            if !is_done {
+                self.reborrow().note(urrs, millisecond);
+            }
         }
         Counted::PASSED
     }
 
     /// Counts in all but the first URR.
     #[inline(never)]
-    fn count_further(mut self, urrs: u64, octets: u64, second: Second) -> Added {
+    fn count_further(mut self, urrs: u64, octets: u64, millisecond: Millisecond) -> Added {
         let mut added = Added::default();
         if urrs & 2 != 0 {
-            added = self.purse_mut().tallies[1].add(octets, second);
+            added = self.purse_mut().tallies[1].add(octets, millisecond);
         }
         let direction = self.direction as usize;
         let tallies = Line::all_tallies_mut(self.objects);
         let mut left = urrs >> NEAR_URRS;
         while left != 0 {
             if let Some(tally) = tallies.get_mut(left.trailing_zeros() as usize * 2 + direction) {
-                added = added.with(tally.add(octets, second));
+                added = added.with(tally.add(octets, millisecond));
             }
             left &= left - 1;
         }
         added
     }
 
-    /// Takes note of the second in which a packet was counted.
+    /// Takes note of the millisecond in which a packet was counted.
     #[cold]
     #[inline(never)]
-    fn note(mut self, urrs: u64, second: Second) {
-        self.note_in(urrs, second);
+    fn note(mut self, urrs: u64, millisecond: Millisecond) {
+        self.note_in(urrs, millisecond);
     }
 
-    fn note_in(&mut self, urrs: u64, second: Second) {
+    fn note_in(&mut self, urrs: u64, millisecond: Millisecond) {
         let direction = self.direction;
         for slot in slots(urrs) {
             let tally = self.tally_mut(slot, direction);
-            let noted = tally.map_or((false, false), |tally| tally.note(second));
+            let noted = tally.map_or((false, false), |tally| tally.note(millisecond));
             if noted != (false, false)
                 && let Some(rare) = self.rare_mut(slot)
             {
-                rare.note(direction as usize, second, noted);
+                rare.note(direction as usize, millisecond, noted);
             }
         }
     }
@@ -158,7 +161,7 @@ impl LiveBlock<'_> {
     /// A counter may have reached something with the packet that was just counted in `urrs`, of `all` that it is of.
     #[cold]
     #[inline(never)]
-    fn look(mut self, (urrs, all): (u64, u64), octets: u64, second: Second) -> Counted {
+    fn look(mut self, (urrs, all): (u64, u64), octets: u64, millisecond: Millisecond) -> Counted {
         let exceeded = self.exceeded(urrs);
         if exceeded != 0 {
             let action = self.stop_action(exceeded);
@@ -173,7 +176,7 @@ impl LiveBlock<'_> {
                 limits: exceeded,
             };
         }
-        self.note_in(urrs, second);
+        self.note_in(urrs, millisecond);
         let mut counted = Counted::PASSED;
         for slot in slots(urrs) {
             let raw = self.raw(slot);

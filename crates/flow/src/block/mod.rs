@@ -24,7 +24,7 @@ pub use contents::ContentUsage;
 pub use lines::PackedForward;
 pub use live::LiveBlock;
 pub use metering::Red;
-pub use tally::{PacketTimes, Second};
+pub use tally::{Millisecond, PacketTimes};
 pub use view::SessionBlock;
 
 use crate::meter::{MeterSpec, SharedId};

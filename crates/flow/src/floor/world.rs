@@ -9,7 +9,7 @@ use crate::memory::{OutOfMemory, Slab};
 use crate::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
 use crate::{
     AdjacencyId, BlockImage, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, FlowTable, Forward,
-    ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Nanos, Second, Seed, SessionIndex, Template, Tick,
+    ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Millisecond, Nanos, Seed, SessionIndex, Template, Tick,
     cycles,
 };
 
@@ -157,7 +157,7 @@ impl World {
             links: &self.links,
             shared: &mut self.shared,
             now,
-            second: Second::of(Nanos(now)),
+            millisecond: Millisecond::of(Nanos(now)),
             direction,
             work,
             hits: 0,
@@ -202,7 +202,7 @@ struct Act<'a> {
     links: &'a [[u8; 14]; LINKS],
     shared: &'a mut SharedMeters,
     now: u64,
-    second: Second,
+    millisecond: Millisecond,
     direction: Direction,
     work: Work,
     hits: u64,
@@ -225,7 +225,7 @@ impl Act<'_> {
             return;
         }
         self.green += 1;
-        block.count(entry.urrs, octets, self.second);
+        block.count(entry.urrs, octets, self.millisecond);
         let slot = if self.work == Work::FarForward {
             far(entry.forward)
         } else {

@@ -123,7 +123,7 @@ impl Engine {
         } else {
             Direction::Uplink
         };
-        let second = Second::of(self.now());
+        let millisecond = Millisecond::of(self.now());
         let mut live = self
             .blocks
             .live_at(self.block, self.generation, direction)
@@ -135,7 +135,7 @@ impl Engine {
             return false;
         }
         let counting = if event { all } else { own };
-        let counted = live.count_with_units(counting, octets.into(), second);
+        let counted = live.count_with_units(counting, octets.into(), millisecond);
         if counted.action.is_some() {
             live.knock(counted.limits);
         }

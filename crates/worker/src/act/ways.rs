@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use flow::{
-    AdjacencyId, Counted, InstanceId, LiveBlock, Nanos, OuterAddresses, PackedForward, Second, SessionIndex,
-    Template,
+    AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, OuterAddresses, PackedForward,
+    SessionIndex, Template,
 };
 use packet::{DropReason, PacketBuf};
 use rules::network::multipath::Spread;
@@ -26,8 +26,8 @@ pub(crate) struct Ways<'a, B> {
     pub notices: &'a mut Notices,
     pub stats: &'a mut Stats,
     pub now: Nanos,
-    /// The second that `now` is in.
-    pub second: Second,
+    /// The millisecond that `now` is in.
+    pub millisecond: Millisecond,
     /// What packets of this burst lack that are dropped as `no_neighbour`, in their order.
     pub missing: &'a mut Batch<NextHop>,
     /// Packets of this burst whose senders may be told why they go no further.
@@ -155,7 +155,7 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
     /// Counts a packet, unless that is more than a limit allows. Whether it was counted.
     #[inline(always)]
     pub(crate) fn count(&mut self, block: &mut LiveBlock<'_>, verdict: &Verdict, octets: usize) -> bool {
-        let counted = block.count(verdict.urrs, octets as u64, self.second);
+        let counted = block.count(verdict.urrs, octets as u64, self.millisecond);
         counted == Counted::PASSED || self.reached(block.session(), counted)
     }
 
@@ -167,7 +167,7 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
         verdict: &Verdict,
         octets: usize,
     ) -> bool {
-        let counted = block.count_unhalted(verdict.urrs, octets as u64, self.second);
+        let counted = block.count_unhalted(verdict.urrs, octets as u64, self.millisecond);
         counted == Counted::PASSED || self.reached(block.session(), counted)
     }
 
@@ -179,7 +179,7 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
         verdict: &Verdict,
         octets: usize,
     ) -> bool {
-        let counted = block.count_with_units(verdict.urrs, octets as u64, self.second);
+        let counted = block.count_with_units(verdict.urrs, octets as u64, self.millisecond);
         counted == Counted::PASSED || self.reached(block.session(), counted)
     }
 

@@ -4,7 +4,7 @@
 //! the UE applies to it. There is one at most for each packet, it goes to an address of the same session and nowhere
 //! else, and a session, and the worker, have no more than so many a second.
 
-use flow::{Nanos, PortId, Second};
+use flow::{Millisecond, Nanos, PortId};
 use packet::{DropReason, PacketBuf, redirect};
 
 use super::Worker;
@@ -52,7 +52,7 @@ impl<I: Io> Worker<I> {
             notices: &mut self.notices,
             stats: &mut self.stats,
             now,
-            second: Second::of(now),
+            millisecond: Millisecond::of(now),
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
             splits: &mut self.splits,
