@@ -27,6 +27,7 @@ mod mbuf;
 mod mempool;
 mod port;
 mod ring;
+mod sockets;
 pub mod testing;
 
 pub use ahead::Ahead;
@@ -43,3 +44,4 @@ pub use port::{
     Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
 };
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, spsc};
+pub use sockets::{PortSocket, SocketKind, port_sockets};

@@ -54,7 +54,8 @@ pub struct Config {
     pub node: NodeName,
     /// When this process started, seconds since 1970: the Recovery Time Stamp, the same for the life of the process.
     pub recovery_unix: u64,
-    /// What seconds since 1970 [`flow::Nanos::ZERO`] is, for the times in usage reports.
+    /// Seconds since 1970 when the clock stood at 0, as far as the host's clock was right at the start; later
+    /// corrections come with [`Endpoint::follow_wall`](crate::Endpoint::follow_wall).
     pub clock_unix: u64,
     /// T1: how long a request of ours waits for its response before it is sent again. Default 1 s.
     pub t1: Duration,

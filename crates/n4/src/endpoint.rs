@@ -12,7 +12,7 @@ use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{
     AssociationId, Effect, Keyed, MoveFault, Moved, Persist, Random, Sessions, SharedRate, Ticket,
-    WorkerFault, keyed,
+    WallChange, WorkerFault, keyed,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -285,6 +285,12 @@ impl Endpoint {
     /// What it was configured with, for views.
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// The host's clock says that `now` is so many nanoseconds after 1970, read with an uncertainty of `slack`
+    /// nanoseconds: dates follow it ([`session::WallClock`]). Tells what has changed.
+    pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
+        self.sessions.follow_wall(now, host_unix, slack)
     }
 
     /// The associations, for views, in the order of their numbers.

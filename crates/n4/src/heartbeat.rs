@@ -99,7 +99,7 @@ impl Endpoint {
         let Some(association) = self.associations.get(id) else {
             return Told::Same;
         };
-        let clock = self.config.clock_unix.wrapping_add(now.0 / 1_000_000_000);
+        let clock = self.sessions.wall().unix_seconds(now.into());
         let told = told(
             association.recovery,
             recovery,

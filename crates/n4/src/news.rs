@@ -45,6 +45,8 @@ pub enum Lost {
     Ended,
     /// It was silent, without sessions, and made room for another.
     Evicted,
+    /// Another process goes on with it and with its sessions.
+    HandedOver,
 }
 
 /// Why a datagram is not taken, or a request not served.

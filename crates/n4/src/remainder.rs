@@ -49,11 +49,14 @@ impl Endpoint {
             let of = (seid, owner, Some(cp));
             return self.not_taken(now, of, following, Unreported::Unanswered);
         };
-        let clock = self.config.clock_unix;
+        let clock = self.sessions.wall().clone();
         let mut parts = following.chunks(MOST_USAGE_SENT).peekable();
         while let Some(part) = parts.next() {
-            let usage = dated(part, clock);
-            let usage: Vec<_> = usage.iter().map(|one| session_report(one, clock, None)).collect();
+            let usage = dated(part, &clock);
+            let usage: Vec<_> = usage
+                .iter()
+                .map(|one| session_report(one, &clock, None))
+                .collect();
             let mut report = SessionReportRequest::new(ReportType::USAR);
             report.usage_report = Repeated::new(&usage);
             report.pfcpsrreq_flags = parts.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);

@@ -203,8 +203,8 @@ impl Endpoint {
         usage: &[UsageReport],
         last: Option<&[PacketRateStatus]>,
     ) {
-        let clock = self.config.clock_unix;
         let kept = self.ledger.keep(owner, usage);
+        let clock = self.sessions.wall();
         let usage = dated(usage, clock);
         let usage: Vec<_> = usage.iter().map(|one| final_report(one, clock)).collect();
         let kind = if usage.is_empty() {

@@ -57,7 +57,7 @@ impl Endpoint {
     }
 
     fn send_report(&mut self, now: Nanos, seid: Seid, route: Route, events: &Events) {
-        let clock = self.config.clock_unix;
+        let clock = self.sessions.wall();
         let kinds = [
             (!events.downlink.is_empty(), ReportType::DLDR),
             (!events.usage.is_empty(), ReportType::USAR),

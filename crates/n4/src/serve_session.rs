@@ -11,6 +11,7 @@ use pfcp::{Header, Interfaces, MessageType, Repeated};
 use rules::model::UnixSeconds;
 use session::{
     AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, UsageReport,
+    WallClock,
 };
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -251,8 +252,9 @@ impl Endpoint {
         Context {
             peer,
             missing,
-            now: UnixSeconds(self.config.clock_unix.saturating_add(now.0 / 1_000_000_000)),
-            clock_unix: self.config.clock_unix,
+            now: UnixSeconds(self.sessions.wall().unix_seconds(now.into())),
+            clock: now,
+            wall: self.sessions.wall(),
             network: &self.network,
             unknown_instance: self.config.unknown_instance,
             pools: &self.config.sessions.pools,
@@ -468,7 +470,7 @@ impl Endpoint {
         (in_work, done): (&InWork, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
-        let (clock, reference) = (self.config.clock_unix, in_work.reference);
+        let (clock, reference) = (self.sessions.wall(), in_work.reference);
         let allocations = Allocations::of(done);
         let (created, endpoints) = (allocations.pdrs(), allocations.endpoints());
         let updated = allocations.updated_pdrs();
@@ -503,7 +505,7 @@ impl Endpoint {
         (in_work, done): (&InWork, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
-        let clock = self.config.clock_unix;
+        let clock = self.sessions.wall();
         let (unsent, is_unacknowledged) = self.reports.end(done.seid);
         let mut all = unsent.usage;
         all.extend_from_slice(&done.usage);
@@ -542,13 +544,13 @@ fn takes_more(sent: &SessionModificationRequest<'_>) -> bool {
 /// For a Session Modification Response (TS 29.244 Table 7.5.5.4-1).
 fn modified_status(
     status: &PacketRateStatus,
-    clock: u64,
+    clock: &WallClock,
 ) -> PacketRateStatusReportSessionModification<'static> {
     PacketRateStatusReportSessionModification::new(QerId(status.qer.0), map::status_ie(status, clock))
 }
 
 /// For a Session Deletion Response (TS 29.244 Table 7.5.7.1-2).
-pub(crate) fn last_status(status: &PacketRateStatus, clock: u64) -> PacketRateStatusReport<'static> {
+pub(crate) fn last_status(status: &PacketRateStatus, clock: &WallClock) -> PacketRateStatusReport<'static> {
     PacketRateStatusReport::new(QerId(status.qer.0), map::status_ie(status, clock))
 }
 

@@ -12,7 +12,7 @@ use rules::network::Network;
 use rules::sdf::FlowDescription;
 use session::{
     ApplicationRecord, AssociationRecord, Done, DownlinkMark, Export, Frame, NodeRecord, Outcome,
-    PendingReports, Record, RecordError, Refusal, Seid, Ticket,
+    PendingReports, Record, RecordError, Refusal, Seid, Ticket, WallClock,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -20,6 +20,7 @@ use std::fmt;
 use crate::association::Association;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
+use crate::news::Lost;
 use crate::node::NodeName;
 use crate::pfds::MOST_FLOWS;
 use crate::reports::{DownlinkData, Events};
@@ -145,7 +146,10 @@ impl Endpoint {
         self.is_ending = true;
         self.setups.stop();
         let all: Vec<_> = self.associations.iter().map(|one| one.id).collect();
-        all.into_iter().for_each(|id| self.drop_association(now, id));
+        for id in all {
+            let sessions = self.sessions.sessions_of(id);
+            self.drop_association(now, id, (Lost::HandedOver, sessions));
+        }
         self.forget_last_usage(now);
         self.transmits.clear();
     }
@@ -259,7 +263,8 @@ impl Endpoint {
     /// # Errors
     /// Why it becomes nothing.
     pub fn import<'o>(&mut self, now: Nanos, octets: &'o [u8]) -> Result<(Imported, &'o [u8]), ImportError> {
-        let (record, rest) = Record::decode(octets, frame(&self.network, &self.config))?;
+        let (record, rest) =
+            Record::decode(octets, frame(&self.network, &self.config, self.sessions.wall()))?;
         let imported = match record {
             Record::Association(record) => Imported::Association(self.import_association(now, *record)?),
             Record::Node(record) => Imported::Node(self.import_node(&record)?),
@@ -360,7 +365,7 @@ impl Endpoint {
         }
         let owner = self.associations.get(owner).map(|one| octets_of(&one.node));
         record.association = owner.ok_or(ExportError::Refused(Refusal::Gone))?;
-        let frame = frame(&self.network, &self.config);
+        let frame = frame(&self.network, &self.config, self.sessions.wall());
         record.encode(frame).map_err(ExportError::Record)
     }
 
@@ -374,11 +379,11 @@ impl Endpoint {
     }
 }
 
-fn frame<'a>(network: &'a Network, config: &'a Config) -> Frame<'a> {
+fn frame<'a>(network: &'a Network, config: &'a Config, wall: &'a WallClock) -> Frame<'a> {
     Frame {
         network,
         predefined: &config.sessions.predefined,
-        clock_unix: config.clock_unix,
+        wall,
     }
 }
 

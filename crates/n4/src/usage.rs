@@ -12,7 +12,7 @@ use pfcp::ie::{
     UsageInformation, UsageReportTrigger, VolumeMeasurement,
 };
 use rules::model::{MeasurementInformation, MeasurementMethod, Pdr, SessionRules, SourceInterface};
-use session::{Moment, UsageReport, UsageTriggers};
+use session::{Moment, UsageReport, UsageTriggers, WallClock};
 use std::sync::Arc;
 
 /// Reports that are made of these alone are of a moment, and not of a time.
@@ -57,34 +57,34 @@ pub(crate) struct Dated {
 }
 
 impl Dated {
-    fn new(usage: UsageReport, clock: u64) -> Self {
+    fn new(usage: UsageReport, clock: &WallClock) -> Self {
         let event = event(&usage, clock);
         Self { usage, event }
     }
 }
 
 /// The parts of reports, in their order.
-pub(crate) fn dated<'a>(usage: impl IntoIterator<Item = &'a UsageReport>, clock: u64) -> Vec<Dated> {
+pub(crate) fn dated<'a>(usage: impl IntoIterator<Item = &'a UsageReport>, clock: &WallClock) -> Vec<Dated> {
     let parts = usage.into_iter().flat_map(UsageReport::parts);
     parts.map(|part| Dated::new(part, clock)).collect()
 }
 
 /// When the event came that a report is made for: the report is made as soon as it is known.
-fn event(usage: &UsageReport, clock: u64) -> Option<TimeStamp> {
+fn event(usage: &UsageReport, clock: &WallClock) -> Option<TimeStamp> {
     let triggers = UsageTriggers::EVETH.with(UsageTriggers::EVEQU);
     let is_for_one = usage.triggers.intersects(triggers) && usage.count.events > 0;
     is_for_one.then(|| TimeStamp::from_unix(unix(clock, usage.end)))
 }
 
 /// Seconds since 1970 of a moment.
-fn unix(clock: u64, moment: Moment) -> u64 {
-    moment.unix_nanos(clock) / 1_000_000_000
+fn unix(clock: &WallClock, moment: Moment) -> u64 {
+    clock.unix_seconds(moment)
 }
 
 /// Fills what all forms have.
 macro_rules! filled {
     ($form:ident, $usage:expr, $clock:expr) => {{
-        let (usage, clock): (&UsageReport, u64) = ($usage, $clock);
+        let (usage, clock): (&UsageReport, &WallClock) = ($usage, $clock);
         let mut report = $form::new(
             UrrId(usage.urr.0),
             UrSeqn(usage.sequence),
@@ -108,7 +108,7 @@ macro_rules! filled {
 /// For a Session Modification Response; `reference` is that of the query, if it was one.
 pub(crate) fn modification_report(
     usage: &UsageReport,
-    clock: u64,
+    clock: &WallClock,
     reference: Option<QueryUrrReference>,
 ) -> UsageReportSessionModification<'static> {
     let mut report = filled!(UsageReportSessionModification, usage, clock);
@@ -117,12 +117,12 @@ pub(crate) fn modification_report(
 }
 
 /// For a Session Deletion Response.
-pub(crate) fn deletion_report(usage: &UsageReport, clock: u64) -> UsageReportSessionDeletion<'static> {
+pub(crate) fn deletion_report(usage: &UsageReport, clock: &WallClock) -> UsageReportSessionDeletion<'static> {
     filled!(UsageReportSessionDeletion, usage, clock)
 }
 
 /// For the last Session Report Request of a session that ends at our side.
-pub(crate) fn final_report(one: &Dated, clock: u64) -> UsageReportSessionReport<'_> {
+pub(crate) fn final_report<'a>(one: &'a Dated, clock: &WallClock) -> UsageReportSessionReport<'a> {
     let mut report = session_report(one, clock, None);
     let triggers = one.usage.triggers;
     if triggers.contains(UsageTriggers::TERMR) {
@@ -133,11 +133,11 @@ pub(crate) fn final_report(one: &Dated, clock: u64) -> UsageReportSessionReport<
 }
 
 /// For a Session Report Request; `reference` is that of the query that it goes on to answer.
-pub(crate) fn session_report(
-    one: &Dated,
-    clock: u64,
+pub(crate) fn session_report<'a>(
+    one: &'a Dated,
+    clock: &WallClock,
     reference: Option<QueryUrrReference>,
-) -> UsageReportSessionReport<'_> {
+) -> UsageReportSessionReport<'a> {
     let mut report = filled!(UsageReportSessionReport, &one.usage, clock);
     report.event_time_stamp = Repeated::new(one.event.as_slice());
     report.query_urr_reference = reference;
@@ -236,6 +236,7 @@ mod tests {
 
     /// The clock began in 2023.
     const CLOCK: u64 = 1_700_000_000;
+    static WALL: std::sync::LazyLock<WallClock> = std::sync::LazyLock::new(|| WallClock::starting(CLOCK));
 
     fn usage(method: u8, triggers: UsageTriggers) -> UsageReport {
         let at = |seconds| Moment::from(Nanos::from_secs(seconds));
@@ -265,8 +266,8 @@ mod tests {
     #[test]
     fn a_report_has_the_octets_the_seconds_and_the_times() {
         let triggers = UsageTriggers::VOLTH | UsageTriggers::QUVTI;
-        let one = Dated::new(usage(3, triggers), CLOCK);
-        let report = session_report(&one, CLOCK, Some(QueryUrrReference(5)));
+        let one = Dated::new(usage(3, triggers), &WALL);
+        let report = session_report(&one, &WALL, Some(QueryUrrReference(5)));
         assert_eq!((report.urr_id, report.ur_seqn), (UrrId(7), UrSeqn(3)));
         assert_eq!(report.usage_report_trigger, Trigger::VOLTH | Trigger::QUVTI);
         assert_eq!(report.usage_report_trigger.octets(), 3);
@@ -280,8 +281,8 @@ mod tests {
             tells_packets: true,
             ..usage(2, triggers)
         };
-        let counted = Dated::new(counted, CLOCK);
-        let volume = session_report(&counted, CLOCK, None).volume_measurement.unwrap();
+        let counted = Dated::new(counted, &WALL);
+        let volume = session_report(&counted, &WALL, None).volume_measurement.unwrap();
         assert_eq!(
             (
                 volume.total_packets,
@@ -307,27 +308,27 @@ mod tests {
 
     #[test]
     fn what_is_not_measured_is_not_said() {
-        let time = deletion_report(&usage(1, UsageTriggers::TERMR), CLOCK);
+        let time = deletion_report(&usage(1, UsageTriggers::TERMR), &WALL);
         assert_eq!(time.volume_measurement, None);
         assert!(time.duration_measurement.is_some());
-        let start = Dated::new(usage(3, UsageTriggers::START), CLOCK);
-        let start = session_report(&start, CLOCK, None);
+        let start = Dated::new(usage(3, UsageTriggers::START), &WALL);
+        let start = session_report(&start, &WALL, None);
         assert_eq!(
             (start.volume_measurement, start.duration_measurement),
             (None, None)
         );
         assert_eq!((start.start_time, start.end_time), (None, None));
         let both = UsageTriggers::START | UsageTriggers::PERIO;
-        let both = Dated::new(usage(3, both), CLOCK);
-        let both = session_report(&both, CLOCK, None);
+        let both = Dated::new(usage(3, both), &WALL);
+        let both = session_report(&both, &WALL, None);
         assert!(both.volume_measurement.is_some() && both.start_time.is_some());
     }
 
     #[test]
     fn the_user_plane_that_ends_a_session_says_so() {
         let trigger = |triggers| {
-            let one = Dated::new(usage(2, triggers), CLOCK);
-            final_report(&one, CLOCK).usage_report_trigger
+            let one = Dated::new(usage(2, triggers), &WALL);
+            final_report(&one, &WALL).usage_report_trigger
         };
         let last = trigger(UsageTriggers::TERMR | UsageTriggers::LIUSA);
         assert_eq!(last, Trigger::TEBUR | Trigger::LIUSA);
@@ -340,19 +341,19 @@ mod tests {
             before_qos: Some(UrrCount::default()),
             ..usage(6, UsageTriggers::EVETH)
         };
-        let parts = dated([&report], CLOCK);
+        let parts = dated([&report], &WALL);
         let stamps = parts
             .iter()
-            .map(|one| session_report(one, CLOCK, None).event_time_stamp.len());
+            .map(|one| session_report(one, &WALL, None).event_time_stamp.len());
         assert_eq!(stamps.collect::<Vec<_>>(), [1, 0]);
-        let other = dated([&usage(6, UsageTriggers::VOLTH)], CLOCK);
-        assert!(session_report(&other[0], CLOCK, None).event_time_stamp.is_empty());
+        let other = dated([&usage(6, UsageTriggers::VOLTH)], &WALL);
+        assert!(session_report(&other[0], &WALL, None).event_time_stamp.is_empty());
     }
 
     #[test]
     fn only_answers_to_a_query_have_its_reference() {
         let reference = Some(QueryUrrReference(5));
-        let of = |triggers| modification_report(&usage(2, triggers), CLOCK, reference).query_urr_reference;
+        let of = |triggers| modification_report(&usage(2, triggers), &WALL, reference).query_urr_reference;
         assert_eq!(of(UsageTriggers::IMMER), reference);
         assert_eq!(of(UsageTriggers::LIUSA), reference);
         assert_eq!(of(UsageTriggers::TERMR), None);

@@ -11,6 +11,7 @@ mod assign;
 mod changes;
 mod choose;
 mod correlations;
+mod dates;
 mod effect;
 mod ending;
 mod fill;
@@ -64,4 +65,7 @@ pub use sets::{Addresses, SetId, SetNode, Sets};
 pub use steering::{SteerChange, SteerKey};
 pub use transfer::{Export, ImportError};
 pub use tunnels::Tunnel;
-pub use usage::{Moment, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers};
+pub use usage::{
+    Moment, SLEWED, Seconds, UrrCheckpoint, UsageInformation, UsageReport, UsageTriggers, WallChange,
+    WallClock,
+};

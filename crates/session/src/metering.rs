@@ -345,7 +345,7 @@ impl Sessions {
         work: &Work,
         image: &mut SessionImage,
     ) {
-        let setting = self.config.usage();
+        let setting = self.usage_setting();
         let Some(session) = self.session_mut(index) else {
             return;
         };

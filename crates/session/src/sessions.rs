@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use packet::Teid;
-use usage::{Renewed, UsageBook, UsageReport};
+use usage::{Renewed, UsageBook, UsageReport, WallClock};
 
 use crate::addresses::Addresses;
 use crate::changes::Changes;
@@ -84,7 +84,8 @@ pub struct Config {
     /// Whether usage reports and ends of sessions are entered in the ledger
     /// ([`poll_ledger`](Sessions::poll_ledger)), which somebody must empty then.
     pub ledger: bool,
-    /// When the clock that time is given by began, in seconds since 1970: monitoring times are dates.
+    /// Seconds since 1970 when the clock that time is given by stood at 0, as far as the host's clock was right then;
+    /// what it turns out to be: [`Sessions::follow_wall`].
     pub clock_unix: u64,
     /// How long no packet comes where traffic has stopped (STOPT, TS 29.244 §5.4.11), in whole seconds, at least one.
     /// Default 60 s.
@@ -118,14 +119,6 @@ impl Config {
             ledger: false,
             clock_unix: 0,
             traffic_silence: Duration::from_secs(60),
-        }
-    }
-
-    /// What is the same for the URRs of all sessions.
-    pub(crate) fn usage(&self) -> usage::Setting {
-        usage::Setting {
-            clock_unix: self.clock_unix,
-            silence: u32::try_from(self.traffic_silence.as_secs().max(1)).unwrap_or(u32::MAX),
         }
     }
 
@@ -191,6 +184,7 @@ pub struct Sessions {
     pub(crate) usage: VecDeque<(Seid, UsageReport)>,
     /// When the book of which session is to be looked at.
     pub(crate) timers: BTreeSet<(Nanos, SessionIndex)>,
+    pub(crate) wall: WallClock,
 }
 
 impl Sessions {
@@ -240,6 +234,7 @@ impl Sessions {
             ledger: VecDeque::new(),
             usage: VecDeque::new(),
             timers: BTreeSet::new(),
+            wall: WallClock::starting(config.clock_unix),
             config,
             network,
             adjacencies,
@@ -314,7 +309,7 @@ impl Sessions {
             live: Live::default(),
             shared: Default::default(),
             account,
-            usage: UsageBook::new(self.config.usage()),
+            usage: UsageBook::new(self.usage_setting()),
             metering: Default::default(),
             state: State::Settled,
             waiting: Seldom::NONE,

@@ -91,7 +91,7 @@ impl Sessions {
         seid: Seid,
         (inherited, subscriber): (&[(UrrId, UrrCount)], Option<Arc<Subscriber>>),
     ) {
-        let setting = self.config.usage();
+        let setting = self.usage_setting();
         let Some(session) = self.session_mut(index) else {
             return;
         };

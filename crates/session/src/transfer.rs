@@ -186,7 +186,7 @@ impl Sessions {
             live,
             ..Prepared::default()
         };
-        let session = Session::arriving(index, association, record, self.config.usage());
+        let session = Session::arriving(index, association, record, self.usage_setting());
         self.put(Box::new(session));
         self.start(
             now,

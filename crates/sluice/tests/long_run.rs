@@ -19,7 +19,7 @@ use rules::Predefined;
 use rules::model::*;
 use rules::network::Network;
 use rules::testing::{GNB, N3_ADDRESS, UserPacket, f_teid, pdu_session, tunnelled};
-use session::{Changes, Config, Export, Frame, Outcome, Query, Record, Seid, Ticket};
+use session::{Changes, Config, Export, Frame, Outcome, Query, Record, Seid, Ticket, WallClock};
 
 use in_steps::{ACCESS, CORE, Room, SMF, Upf, add, cp_f_seid, one_packet, user_packet};
 
@@ -643,10 +643,11 @@ impl World {
 
 fn frame(network: &Network) -> Frame<'_> {
     static NONE: std::sync::LazyLock<Predefined> = std::sync::LazyLock::new(Predefined::default);
+    static WALL: std::sync::LazyLock<WallClock> = std::sync::LazyLock::new(|| WallClock::starting(CLOCK));
     Frame {
         network,
         predefined: &NONE,
-        clock_unix: CLOCK,
+        wall: &WALL,
     }
 }
 

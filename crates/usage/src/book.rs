@@ -72,7 +72,7 @@ const MOST_AT_ONCE: usize = 16;
 pub struct UsageBook {
     accounts: ByUrr<Packed>,
     /// As in [`Setting`], side by side with what follows: there are very many books.
-    clock_unix: u64,
+    epoch_nanos: u64,
     silence: u32,
     /// Whether every bound is as it was told, of the URRs that were followed last and accounts that have not changed
     /// since: known without a look at them.
@@ -105,10 +105,10 @@ impl UsageBook {
     }
 
     fn of(accounts: ByUrr<Packed>, setting: Setting) -> UsageBook {
-        let Setting { clock_unix, silence } = setting;
+        let Setting { epoch_nanos, silence } = setting;
         UsageBook {
             accounts,
-            clock_unix,
+            epoch_nanos,
             silence,
             is_told: false,
         }
@@ -116,7 +116,7 @@ impl UsageBook {
 
     fn setting(&self) -> Setting {
         Setting {
-            clock_unix: self.clock_unix,
+            epoch_nanos: self.epoch_nanos,
             silence: self.silence,
         }
     }
@@ -446,14 +446,29 @@ impl UsageBook {
     /// Beside the report of usage before a monitoring time goes that of usage after it, which has only begun
     /// (TS 29.244 §5.2.2.3.1).
     fn pass_monitoring(&mut self, now: Nanos, counted: Counted<'_>) -> UsageReport {
-        let clock_unix = self.clock_unix;
+        let epoch_nanos = self.epoch_nanos;
         self.change_machine(counted.urr.id, |machine| {
-            machine.monitored(counted.urr, now.into(), clock_unix);
+            machine.monitored(counted.urr, now.into(), epoch_nanos);
         });
         UsageReport {
             information: Some(UsageInformation::AFT),
             ..self.report(now, counted, UsageTriggers::MONIT)
         }
+    }
+
+    /// The process's clock has another epoch ([`Setting::epoch_nanos`]): monitoring times that have not come yet come at
+    /// other moments. Whether there are any, so that there may be another [`deadline`](Self::deadline).
+    pub fn redate(&mut self, urrs: &[Urr], epoch_nanos: u64) -> bool {
+        let epochs = (std::mem::replace(&mut self.epoch_nanos, epoch_nanos), epoch_nanos);
+        let mut is_other = false;
+        for urr in urrs
+            .iter()
+            .filter(|urr| urr.terms().monitoring_times().next().is_some())
+        {
+            let redate = |machine: &mut Machine| machine.redate(urr, epochs);
+            is_other |= self.change_machine(urr.id, redate).unwrap_or(false);
+        }
+        is_other
     }
 
     /// What the time makes due: quotas of time end at once, reports wait for the counts ([`settle`](Self::settle)).
@@ -676,8 +691,9 @@ fn report(
         start: account.since,
         end: now,
         duration,
-        first: times.map(|(first, _)| first),
-        last: times.map(|(_, last)| last),
+        // Whose millisecond may have begun before the measurement.
+        first: times.map(|(first, _)| first.max(account.since)),
+        last: times.map(|(_, last)| last.max(account.since)),
         information: None,
     };
     account.rest = all.rest;

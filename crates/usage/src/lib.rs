@@ -12,9 +12,11 @@ mod count;
 mod machine;
 mod moment;
 mod report;
+mod wall;
 
 pub use book::{Counted, UrrCheckpoint, UsageBook, share_limits};
 pub use count::sum;
 pub use machine::{Exhausted, Heard, Machine, Renewed, Traffic};
 pub use moment::{Moment, Setting};
 pub use report::{Seconds, UsageInformation, UsageReport, UsageTriggers};
+pub use wall::{SLEWED, WallChange, WallClock};

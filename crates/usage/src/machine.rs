@@ -247,7 +247,7 @@ impl Machine {
             self.grant_time(urr.time_quota.map(nanos));
         }
         if what.monitoring {
-            self.monitoring = next_monitoring(urr, now, setting.clock_unix);
+            self.monitoring = next_monitoring(urr, now, setting.epoch_nanos);
         }
         if what.period {
             self.period = time(urr.measurement_period).map(|period| now.after(period));
@@ -521,14 +521,23 @@ impl Machine {
         }
     }
 
+    /// The process's clock has another epoch: times that have not come yet come at other moments. Whether there are any.
+    pub(crate) fn redate(&mut self, urr: &Urr, (old, new): (u64, u64)) -> bool {
+        let Some(at) = self.monitoring else { return false };
+        let times = urr.terms().monitoring_times().map(|time| time.at);
+        let to_come = times.filter(|time| on_clock(*time, old) >= at);
+        self.monitoring = to_come.map(|time| on_clock(time, new)).min();
+        true
+    }
+
     /// The monitoring time that was next has come: what is subsequent to it holds from now on
     /// (TS 29.244 §5.2.2.2.1). Called between the reports of the usage before and after.
-    pub(crate) fn monitored(&mut self, urr: &Urr, now: Moment, clock_unix: u64) {
+    pub(crate) fn monitored(&mut self, urr: &Urr, now: Moment, epoch_nanos: u64) {
         let Some(at) = self.monitoring else { return };
         let times = urr.terms().monitoring_times();
         // Of several that have passed, each may say something.
         let passed = times.filter(|one| {
-            let moment = on_clock(one.at, clock_unix);
+            let moment = on_clock(one.at, epoch_nanos);
             moment >= at && moment <= now
         });
         for MonitoringTime { then, .. } in passed {
@@ -551,7 +560,7 @@ impl Machine {
                 self.grant_events(Some(quota.into()));
             }
         }
-        self.monitoring = next_monitoring(urr, now, clock_unix);
+        self.monitoring = next_monitoring(urr, now, epoch_nanos);
         self.run(urr, now);
     }
 
@@ -774,13 +783,13 @@ fn inactivity(urr: &Urr) -> Option<i64> {
     time(urr.terms().inactivity_detection_time)
 }
 
-fn on_clock(at: UnixSeconds, clock_unix: u64) -> Moment {
-    Moment::from_unix_nanos(at.0.saturating_mul(NANOS as u64), clock_unix)
+fn on_clock(at: UnixSeconds, epoch_nanos: u64) -> Moment {
+    Moment::from_unix_nanos(at.0.saturating_mul(NANOS as u64), epoch_nanos)
 }
 
 /// The next monitoring time after `now`.
-fn next_monitoring(urr: &Urr, now: Moment, clock_unix: u64) -> Option<Moment> {
+fn next_monitoring(urr: &Urr, now: Moment, epoch_nanos: u64) -> Option<Moment> {
     let times = urr.terms().monitoring_times();
-    let times = times.map(|time| on_clock(time.at, clock_unix));
+    let times = times.map(|time| on_clock(time.at, epoch_nanos));
     times.filter(|at| *at > now).min()
 }

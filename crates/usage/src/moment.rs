@@ -8,17 +8,11 @@ use flow::Nanos;
 pub struct Moment(pub i64);
 
 impl Moment {
-    /// Nanoseconds since 1970, where the clock began `clock_unix` seconds after that. What lies outside of 584 years
-    /// wraps.
-    pub const fn unix_nanos(self, clock_unix: u64) -> u64 {
-        clock_unix
-            .wrapping_mul(NANOS_PER_SECOND)
-            .wrapping_add_signed(self.0)
-    }
-
-    /// The moment so many nanoseconds after 1970.
-    pub const fn from_unix_nanos(nanos: u64, clock_unix: u64) -> Moment {
-        Moment(nanos.wrapping_sub(clock_unix.wrapping_mul(NANOS_PER_SECOND)) as i64)
+    /// The moment so many nanoseconds after 1970, where the clock stood at 0 `epoch_nanos` after that. What lies
+    /// outside of 584 years wraps. For dates that a correction of the host's clock is not to change:
+    /// [`WallClock::moment`](crate::WallClock::moment).
+    pub const fn from_unix_nanos(nanos: u64, epoch_nanos: u64) -> Moment {
+        Moment(nanos.wrapping_sub(epoch_nanos) as i64)
     }
 
     /// So many nanoseconds later.
@@ -47,8 +41,9 @@ impl From<Nanos> for Moment {
 /// What is the same for all URRs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Seconds since 1970 when the process's clock began.
-    pub clock_unix: u64,
+    /// Nanoseconds since 1970 when the process's clock stood at 0, as dates to come have it
+    /// ([`WallClock::epoch_nanos`](crate::WallClock::epoch_nanos)).
+    pub epoch_nanos: u64,
     /// Seconds without a packet after which traffic has stopped (STOPT); at least 1.
     pub silence: u32,
 }
@@ -57,13 +52,11 @@ impl Default for Setting {
     /// A clock that began in 1970, and a minute of silence.
     fn default() -> Setting {
         Setting {
-            clock_unix: 0,
+            epoch_nanos: 0,
             silence: 60,
         }
     }
 }
-
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -71,10 +64,14 @@ mod tests {
 
     #[test]
     fn a_moment_before_the_clock_began_keeps_its_date() {
-        let started = 1_700_000_000;
+        let started = crate::WallClock::starting(1_700_000_000);
         let old = Moment(-5_000_000_001);
-        assert_eq!(old.unix_nanos(started), 1_699_999_994_999_999_999);
-        assert_eq!(Moment::from_unix_nanos(old.unix_nanos(started), started), old);
+        assert_eq!(started.unix_nanos(old), 1_699_999_994_999_999_999);
+        assert_eq!(started.moment(started.unix_nanos(old)), old);
+        assert_eq!(
+            Moment::from_unix_nanos(started.unix_nanos(old), started.epoch_nanos()),
+            old
+        );
         assert_eq!(Moment::from_unix_nanos(7, 0), Moment(7));
     }
 }

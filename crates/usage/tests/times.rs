@@ -1,9 +1,9 @@
 //! Monitoring times and inactivity, by the clock.
 
-use flow::{Nanos, UrrCount};
+use flow::{Nanos, PacketTimes, UrrCount};
 use proptest::prelude::*;
 use rules::model::*;
-use usage::{Seconds, Setting, UsageBook, UsageInformation, UsageReport, UsageTriggers};
+use usage::{Moment, Seconds, Setting, UsageBook, UsageInformation, UsageReport, UsageTriggers};
 
 const ID: UrrId = UrrId(1);
 /// When the clock began.
@@ -38,7 +38,7 @@ impl World {
         let mut world = Self {
             urrs: [urr],
             book: UsageBook::new(Setting {
-                clock_unix: STARTED,
+                epoch_nanos: STARTED * 1_000_000_000,
                 silence: SILENCE,
             }),
             now: Nanos::ZERO,
@@ -126,6 +126,63 @@ fn usage_before_and_after_a_monitoring_time_is_told_apart_and_what_is_subsequent
     assert_eq!((reports[0].triggers, reports[0].count.ul_octets), (threshold, 50));
 }
 
+/// The host's clock turns out to be three seconds ahead of what it said: the monitoring time comes earlier by the
+/// process's clock; one that is set back brings what has not come later, and nothing twice.
+#[test]
+fn monitoring_times_follow_the_date() {
+    let at = |second| MonitoringTime {
+        at: UnixSeconds(STARTED + second),
+        then: Subsequent::default(),
+    };
+    let mut world = World::new(Urr {
+        terms: Some(Box::new(UrrTerms {
+            monitoring_time: Some(UnixSeconds(STARTED + 10)),
+            additional_monitoring_times: vec![at(20), at(30)],
+            ..UrrTerms::NONE
+        })),
+        ..Urr::volume(ID)
+    });
+    let epoch = |seconds: i64| (STARTED * 1_000_000_000).wrapping_add_signed(seconds * 1_000_000_000);
+    assert_eq!(world.pass(&[100; 5]), []);
+    assert!(world.book.redate(&world.urrs, epoch(3)));
+    assert_eq!(world.book.deadline(&world.urrs), Some(Nanos::from_secs(7)));
+    assert_eq!(world.pass(&[100; 3]).len(), 2);
+    assert_eq!(world.book.deadline(&world.urrs), Some(Nanos::from_secs(17)));
+    // Set back by ten: 10 is to come again by its date, and has been.
+    assert!(world.book.redate(&world.urrs, epoch(-7)));
+    assert_eq!(world.book.deadline(&world.urrs), Some(Nanos::from_secs(27)));
+    // Forward beyond both: they are due at once, together.
+    assert!(world.book.redate(&world.urrs, epoch(100)));
+    assert_eq!(world.pass(&[100; 2]).len(), 2);
+    assert!(!world.book.redate(&world.urrs, epoch(0)));
+    assert_eq!(world.book.deadline(&world.urrs), None);
+}
+
+/// Packets are counted in whole milliseconds, and a measurement begins between them.
+#[test]
+fn the_first_packet_is_not_before_its_measurement() {
+    let urrs = [Urr::volume(ID)];
+    let mut book = UsageBook::new(Setting::default());
+    book.follow(Nanos(5_700_000), &urrs, &[]);
+    let [first, last] = [5, 8].map(Nanos::from_millis);
+    book.heard(ID, PacketTimes { first, last });
+    let reports = book.query(
+        Nanos(9_000_000),
+        &urrs,
+        &[(ID, octets(100))],
+        &[(ID, UsageTriggers::IMMER)],
+    );
+    let times = (reports[0].start, reports[0].first, reports[0].last);
+    assert_eq!(
+        times,
+        (
+            Moment(5_700_000),
+            Some(Moment(5_700_000)),
+            Some(Moment(8_000_000))
+        )
+    );
+}
+
 #[test]
 fn a_monitoring_time_brings_other_bounds_of_events() {
     let terms = UrrTerms {
@@ -147,7 +204,7 @@ fn a_monitoring_time_brings_other_bounds_of_events() {
         ..Urr::volume(ID)
     };
     let mut book = UsageBook::new(Setting {
-        clock_unix: STARTED,
+        epoch_nanos: STARTED * 1_000_000_000,
         silence: SILENCE,
     });
     let urrs = [urr];

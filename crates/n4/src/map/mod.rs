@@ -19,11 +19,13 @@ pub(crate) use allocated::Allocations;
 pub(crate) use packets::status_ie;
 pub(crate) use request::{change_slice, establishment, modification};
 
+use flow::Nanos;
 use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
 use pfcp::{Interfaces, Restrict};
 use rules::model::{Application, UnixSeconds};
 use rules::network::{InstanceId, Network};
 use rules::predefined::{Predefined, Rulebase};
+use session::WallClock;
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -48,8 +50,10 @@ pub(crate) struct Context<'a> {
     pub(crate) predefined: &'a Predefined,
     /// The date.
     pub(crate) now: UnixSeconds,
-    /// Seconds since 1970 when the clock stood at 0.
-    pub(crate) clock_unix: u64,
+    /// The same on the process's clock.
+    pub(crate) clock: Nanos,
+    /// Which dates moments of that clock have.
+    pub(crate) wall: &'a WallClock,
     /// Over which reference points the peer speaks.
     pub(crate) peer: Peer<'a>,
     /// What the lack of an IE is that is mandatory in a Create PDR: these are mandatory in an Establishment, and

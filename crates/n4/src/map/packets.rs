@@ -7,7 +7,7 @@ use pfcp::ie::{self, Cause, PacketsPerUnit, QerControlIndications};
 use pfcp::{IeType, Repeated};
 use rules::image::PacketsLeft;
 use rules::model::{PacketRates, QerId};
-use session::{Moment, PacketRateStatus};
+use session::{PacketRateStatus, WallClock};
 
 use super::Context;
 use crate::cause::Reject;
@@ -51,13 +51,8 @@ pub(super) fn left<'a>(
         }
         let ends = status
             .valid_until
-            .map_or(Nanos::ZERO, |until| on_clock(until, context.clock_unix));
-        let now = context
-            .now
-            .0
-            .saturating_sub(context.clock_unix)
-            .saturating_mul(NANOS_PER_SECOND);
-        if ends.0 > now {
+            .map_or(Nanos::ZERO, |until| on_clock(until, context.wall));
+        if ends > context.clock {
             let of = |numbers| state(numbers, ends);
             all.push((id, [status.uplink, status.downlink].map(of)));
         }
@@ -74,17 +69,17 @@ fn state(numbers: Option<(u16, Option<u16>)>, ends: Nanos) -> PacketState {
 }
 
 /// A Rate Control Status Validity Time on our clock, in whole nanoseconds.
-fn on_clock(until: u64, clock_unix: u64) -> Nanos {
+fn on_clock(until: u64, wall: &WallClock) -> Nanos {
     let [seconds, fraction] = [until >> 32, until & 0xffff_ffff];
     let unix = ie::MonitoringTime(seconds as u32).unix();
     let nanos = (fraction * NANOS_PER_SECOND) >> 32;
     let date = unix.saturating_mul(NANOS_PER_SECOND).saturating_add(nanos);
-    Moment::from_unix_nanos(date, clock_unix).on_clock()
+    wall.moment(date).on_clock()
 }
 
 /// The same as a date of ours, rounded up to the 2^-32 of a second.
-fn validity(until: Nanos, clock_unix: u64) -> u64 {
-    let date = Moment::from(until).unix_nanos(clock_unix);
+fn validity(until: Nanos, wall: &WallClock) -> u64 {
+    let date = wall.unix_nanos(until.into());
     let seconds = (date / NANOS_PER_SECOND).wrapping_add(ie::UNIX_EPOCH_IN_1900) & 0xffff_ffff;
     let fraction = ((date % NANOS_PER_SECOND) << 32).div_ceil(NANOS_PER_SECOND);
     (seconds << 32) + fraction
@@ -92,7 +87,7 @@ fn validity(until: Nanos, clock_unix: u64) -> u64 {
 
 /// What is left, as it is told. The additional numbers stand beside both directions or none: where one has no
 /// additional rate it is 0.
-pub(crate) fn status_ie(status: &PacketRateStatus, clock_unix: u64) -> ie::PacketRateStatus {
+pub(crate) fn status_ie(status: &PacketRateStatus, wall: &WallClock) -> ie::PacketRateStatus {
     let has_more = |left: &Option<(u16, Option<u16>)>| left.is_some_and(|(_, more)| more.is_some());
     let additional = status.left.iter().any(has_more);
     let of = |direction: Direction| {
@@ -104,7 +99,7 @@ pub(crate) fn status_ie(status: &PacketRateStatus, clock_unix: u64) -> ie::Packe
         uplink,
         downlink,
         additional,
-        valid_until: (uplink.is_some() || downlink.is_some()).then(|| validity(status.until, clock_unix)),
+        valid_until: (uplink.is_some() || downlink.is_some()).then(|| validity(status.until, wall)),
     }
 }
 
@@ -114,7 +109,7 @@ mod tests {
 
     #[test]
     fn validity_comes_back_to_the_nanosecond() {
-        let clock = 1_700_000_000;
+        let clock = &WallClock::starting(1_700_000_000);
         for nanos in [0, 1, 999_999_999, 1_000_000_000, 86_400_000_000_123] {
             assert_eq!(
                 on_clock(validity(Nanos(nanos), clock), clock),
@@ -123,28 +118,29 @@ mod tests {
             );
         }
         assert_eq!(
-            validity(Nanos(500_000_000), 0),
+            validity(Nanos(500_000_000), &WallClock::starting(0)),
             ie::UNIX_EPOCH_IN_1900 << 32 | 1 << 31
         );
     }
 
     #[test]
     fn additional_numbers_stand_in_both_directions_or_in_none() {
+        let wall = WallClock::starting(0);
         let status = |left| PacketRateStatus {
             qer: QerId(1),
             left,
             until: Nanos::ZERO,
         };
-        let told = status_ie(&status([Some((3, Some(2))), Some((4, None))]), 0);
+        let told = status_ie(&status([Some((3, Some(2))), Some((4, None))]), &wall);
         assert_eq!(
             (told.uplink, told.downlink),
             (Some((3, Some(2))), Some((4, Some(0))))
         );
-        let told = status_ie(&status([None, Some((4, None))]), 0);
+        let told = status_ie(&status([None, Some((4, None))]), &wall);
         assert_eq!(
             (told.uplink, told.downlink, told.additional),
             (None, Some((4, None)), false)
         );
-        assert_eq!(status_ie(&status([None; 2]), 0).valid_until, None);
+        assert_eq!(status_ie(&status([None; 2]), &wall).valid_until, None);
     }
 }

@@ -27,7 +27,7 @@ use crate::choose::Shared;
 use crate::effect::{CpFSeid, Seid};
 use crate::ledger::Account;
 use crate::sets::Sets;
-use usage::{UrrCheckpoint, UsageReport};
+use usage::{UrrCheckpoint, UsageReport, WallClock};
 
 use envelope::Kind;
 pub use envelope::LONGEST_RECORD;
@@ -39,8 +39,8 @@ pub struct Frame<'a> {
     pub network: &'a Network,
     /// The predefined rules, with the names of the rulebases.
     pub predefined: &'a Predefined,
-    /// Seconds since 1970 when the process's clock stood at 0.
-    pub clock_unix: u64,
+    /// Which dates moments of the process's clock have.
+    pub wall: &'a WallClock,
 }
 
 /// A session on its way.

@@ -507,7 +507,7 @@ impl Writer<'_> {
     }
 
     fn date(&self, moment: Moment) -> u64 {
-        moment.unix_nanos(self.frame.clock_unix)
+        self.frame.wall.unix_nanos(moment)
     }
 
     /// What has never begun keeps its 0.

@@ -20,12 +20,12 @@ use support::*;
 
 const STARTED: u64 = 1_700_000_000;
 
-fn frame(network: &Network, clock_unix: u64) -> Frame<'_> {
+fn frame<'a>(network: &'a Network, wall: &'a WallClock) -> Frame<'a> {
     static PREDEFINED: LazyLock<Predefined> = LazyLock::new(Predefined::default);
     Frame {
         network,
         predefined: &PREDEFINED,
-        clock_unix,
+        wall,
     }
 }
 
@@ -55,8 +55,10 @@ fn import(world: &mut World, record: &SessionRecord) -> Result<(), ImportError> 
 /// The record as another process reads it, whose clock began so many seconds later.
 fn sent(record: &SessionRecord, later: u64) -> SessionRecord {
     let network = network();
-    let octets = record.encode(frame(&network, STARTED)).unwrap();
-    match Record::decode(&octets, frame(&network, STARTED + later)) {
+    let octets = record
+        .encode(frame(&network, &WallClock::starting(STARTED)))
+        .unwrap();
+    match Record::decode(&octets, frame(&network, &WallClock::starting(STARTED + later))) {
         Ok((Record::Session(record), [])) => *record,
         other => panic!("{other:?}"),
     }
@@ -102,8 +104,8 @@ fn a_session_goes_on_elsewhere_with_its_numbers_and_every_octet_is_reported_once
     let after = query(&mut second, done.seid);
     assert_eq!((after.sequence, after.count), (1, uplink_count(3 + 5)));
     assert_eq!(
-        after.start.unix_nanos(STARTED + 60),
-        before.end.unix_nanos(STARTED)
+        WallClock::starting(STARTED + 60).unix_nanos(after.start),
+        WallClock::starting(STARTED).unix_nanos(before.end)
     );
     assert!(after.start < Moment(0), "before the second process began");
     counts(&mut second, done.seid, 2);
@@ -406,9 +408,9 @@ fn a_record_of_another_network_names_the_instance() {
     let record = export(&mut world, seid, Export::Copy).unwrap();
     let here = network();
     let name = here.instance(flow::InstanceId(1)).unwrap().name.clone();
-    let octets = record.encode(frame(&here, 0)).unwrap();
+    let octets = record.encode(frame(&here, &WallClock::starting(0))).unwrap();
     let elsewhere = Network::default();
-    let error = Record::decode(&octets, frame(&elsewhere, 0)).unwrap_err();
+    let error = Record::decode(&octets, frame(&elsewhere, &WallClock::starting(0))).unwrap_err();
     assert_eq!(error, RecordError::UnknownInstance(name));
 }
 
@@ -586,11 +588,11 @@ proptest! {
     fn a_record_is_read_as_it_was_written(record in any_record(), behind in prop::collection::vec(any::<u8>(), 0..9)) {
         let network = network_with_policies();
         // Some rules at random name an instance that there is not, which no live session does.
-        let written = record.encode(frame(&network, STARTED));
+        let written = record.encode(frame(&network, &WallClock::starting(STARTED)));
         prop_assume!(written != Err(RecordError::Malformed("network instance")));
         let mut octets = written.unwrap();
         octets.extend(&behind);
-        let (read, rest) = Record::decode(&octets, frame(&network, STARTED)).unwrap();
+        let (read, rest) = Record::decode(&octets, frame(&network, &WallClock::starting(STARTED))).unwrap();
         prop_assert_eq!(read, Record::Session(Box::new(record)));
         prop_assert_eq!(rest, &behind[..]);
     }
@@ -599,7 +601,7 @@ proptest! {
     #[test]
     fn foreign_octets_do_no_harm(record in any_record(), at: prop::sample::Index, with: u8, cut: prop::sample::Index) {
         let network = network_with_policies();
-        let written = record.encode(frame(&network, STARTED));
+        let written = record.encode(frame(&network, &WallClock::starting(STARTED)));
         prop_assume!(written.is_ok());
         let mut octets = written.unwrap();
         let body = octets.len() - 15;
@@ -609,7 +611,7 @@ proptest! {
         octets[7..11].copy_from_slice(&(length as u32).to_be_bytes());
         let sum = crc32c::crc32c_append(crc32c::crc32c(&octets[..11]), &octets[15..]);
         octets[11..15].copy_from_slice(&sum.to_be_bytes());
-        let _ = Record::decode(&octets, frame(&network, STARTED));
+        let _ = Record::decode(&octets, frame(&network, &WallClock::starting(STARTED)));
     }
 }
 
@@ -625,7 +627,9 @@ fn version_1_stays_as_it_is() {
     record.association = b"\x00\x0a\x00\x00\x01".to_vec();
     record.seid = Seid(0x0102_0304_0506_0708);
     let network = network();
-    let octets = record.encode(frame(&network, STARTED)).unwrap();
+    let octets = record
+        .encode(frame(&network, &WallClock::starting(STARTED)))
+        .unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/records/session_v1.bin");
     if std::env::var_os("SLUICE_GOLDEN").is_some_and(|how| how == "write") {
         std::fs::create_dir_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/records")).unwrap();
@@ -633,6 +637,6 @@ fn version_1_stays_as_it_is() {
     }
     let kept = std::fs::read(path).unwrap();
     assert_eq!(octets, kept);
-    let (read, _) = Record::decode(&kept, frame(&network, STARTED)).unwrap();
+    let (read, _) = Record::decode(&kept, frame(&network, &WallClock::starting(STARTED))).unwrap();
     assert_eq!(read, Record::Session(Box::new(record)));
 }

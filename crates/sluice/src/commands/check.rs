@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::config::{Config, Driver, HairpinConfig, InstanceConfig, LagConfig, LagModeConfig, Role};
+use crate::config::{
+    Config, Driver, HairpinConfig, IdlePolicy, InstanceConfig, LagConfig, LagModeConfig, Role,
+};
 use crate::nic;
 use crate::ports::{self, Ports};
 
@@ -95,6 +97,17 @@ pub fn explain(config: &Config) -> String {
         limits.flows_ipv4.value(),
         limits.flows_ipv6.value()
     );
+    let idle = match config.idle_policy() {
+        IdlePolicy::Busy => "busy: workers without packets poll on".to_owned(),
+        IdlePolicy::Adaptive => format!(
+            "adaptive: workers without packets sleep, {} us at most",
+            config.idle_sleep().as_micros()
+        ),
+        IdlePolicy::Interrupt => {
+            "interrupt: workers without packets wait for the sockets of their ports".to_owned()
+        }
+    };
+    let _ = writeln!(text, "idle       {idle}");
     for port in &config.ports {
         let workers = config.workers.count.value() as u16;
         let (what, expectation) = match (&port.driver, &port.lag) {

@@ -12,6 +12,7 @@ mod flows;
 mod gtpu;
 mod host;
 mod icmp;
+mod idle;
 mod instance;
 mod lag;
 mod log;
@@ -40,6 +41,7 @@ pub use flows::{BufferingConfig, FlowsConfig, FragmentsConfig, IdleConfig, Reass
 pub use gtpu::{EchoConfig, GtpuConfig};
 pub use host::HostConfig;
 pub use icmp::IcmpConfig;
+pub use idle::IdlePolicy;
 pub use instance::{DscpConfig, FragmentConfig, HairpinConfig, InstanceConfig, Prefix, Role, RouteConfig};
 pub use lag::{LacpSettings, LagConfig, LagHashConfig, LagModeConfig};
 pub use log::{BadLevel, LogConfig, LogLevel};
@@ -152,6 +154,7 @@ impl Config {
         let config: Self = serde_saphyr::from_str(text).map_err(|error| ConfigError::syntax(file, &error))?;
         let checked = network::check(&config)
             .and_then(|()| host::check(&config))
+            .and_then(|()| idle::check(&config))
             .and_then(|()| pools::check(&config))
             .and_then(|()| policy::check(&config))
             .and_then(|()| policer::check(&config))

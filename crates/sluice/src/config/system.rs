@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use serde::Deserialize;
+use serde_saphyr::Spanned;
 
-use super::Bounded;
+use super::{Bounded, IdlePolicy};
 
 /// Cores for packets.
 #[derive(Debug, Deserialize)]
@@ -30,9 +31,14 @@ pub struct WorkersConfig {
     /// and paths alive goes before them; at most a quarter of `dpdk.buffers` together. 0: nobody looks ahead; 1,024.
     #[serde(default = "WorkersConfig::default_backlog")]
     pub backlog: Bounded<0, 65_536>,
-    /// Microseconds that a worker without packets sleeps between polls; 0 never sleeps, for the least latency; 50.
-    #[serde(default = "WorkersConfig::default_idle_sleep")]
-    pub idle_sleep_us: Bounded<0, 1_000>,
+    /// What a worker without packets does; absent: `interrupt` where all ports are the kernel's, `busy` with a PCI port,
+    /// else `adaptive` ([`Config::idle_policy`](super::Config::idle_policy)).
+    #[serde(default)]
+    pub idle: Option<Spanned<IdlePolicy>>,
+    /// Microseconds that an adaptive worker sleeps between polls at most; 0 is `idle: busy`, others without `idle` are
+    /// `idle: adaptive`; 250.
+    #[serde(default)]
+    pub idle_sleep_us: Option<Spanned<Bounded<0, 1_000>>>,
     /// Move buckets of sessions from busy workers to idle ones; absent: never.
     #[serde(default)]
     pub rebalance: Option<RebalanceConfig>,
@@ -70,9 +76,6 @@ impl WorkersConfig {
     const fn default_backlog() -> Bounded<0, 65_536> {
         Bounded::new(1_024)
     }
-    const fn default_idle_sleep() -> Bounded<0, 1_000> {
-        Bounded::new(50)
-    }
 }
 
 impl Default for WorkersConfig {
@@ -84,7 +87,8 @@ impl Default for WorkersConfig {
             slow_path_per_burst: SlowPathConfig::default(),
             slow_path_share_percent: Self::default_slow_path_share(),
             backlog: Self::default_backlog(),
-            idle_sleep_us: Self::default_idle_sleep(),
+            idle: None,
+            idle_sleep_us: None,
             rebalance: None,
         }
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flow::Nanos;
 
+use super::bell::Bell;
 use super::sockets::Sockets;
 use crate::clock::Clock;
 use crate::upf::Control;
@@ -16,6 +17,8 @@ use crate::upf::Control;
 const SERVED_PER_TURN: usize = 16;
 /// The longest the thread waits for datagrams before it looks at the workers' events.
 const LONGEST_WAIT: Duration = Duration::from_millis(1);
+/// The same where workers ring when they have told something: how late what it does by the clock may be.
+const LONGEST_WAIT_WITH_BELL: Duration = Duration::from_millis(5);
 /// How long it stays on its core for a worker's answer. A worker that polls answers within microseconds, one that
 /// sleeps in between within a hundred of them; one that lost its core is not waited for like that.
 const SPIN: Duration = Duration::from_micros(200);
@@ -27,6 +30,26 @@ pub struct ControlLoop {
     clock: Clock,
     /// Since when there has been nothing to do.
     idle_since: Option<Nanos>,
+    bells: Option<Bells>,
+}
+
+/// How control and the workers wake each other.
+struct Bells {
+    own: Bell,
+    announced: bool,
+    /// By worker, with the number of commands that it was sent when it was rung last.
+    workers: Vec<(Option<Bell>, u64)>,
+}
+
+impl Bells {
+    /// Rings workers that were sent commands since.
+    fn ring(&mut self, sent: impl Iterator<Item = u64>) {
+        for ((bell, rung), sent) in self.workers.iter_mut().zip(sent) {
+            if std::mem::replace(rung, sent) != sent {
+                bell.iter().for_each(Bell::ring);
+            }
+        }
+    }
 }
 
 impl ControlLoop {
@@ -38,7 +61,20 @@ impl ControlLoop {
             sockets,
             clock,
             idle_since: None,
+            bells: None,
         }
+    }
+
+    /// The same with workers that ring `own` when they have told something, and wait until their bell rings, as far as
+    /// they have one.
+    #[must_use]
+    pub fn with_bells(mut self, own: Bell, workers: Vec<Option<Bell>>) -> Self {
+        self.bells = Some(Bells {
+            own,
+            announced: false,
+            workers: workers.into_iter().map(|bell| (bell, 0)).collect(),
+        });
+        self
     }
 
     /// The time.
@@ -52,7 +88,7 @@ impl ControlLoop {
         &mut self.control
     }
 
-    /// One turn. When it finds nothing to do it waits, at most a millisecond.
+    /// One turn. When it finds nothing to do it waits, a few milliseconds at most.
     ///
     /// # Errors
     /// The system's, when it cannot wait for datagrams.
@@ -67,8 +103,15 @@ impl ControlLoop {
         let worked = received || served > 0 || polled;
         let end = self.clock.now();
         self.control.note_turn(begin, end, worked, served);
+        if let Some(bells) = &mut self.bells {
+            bells.ring(self.control.commands_sent());
+        }
         if worked {
             self.idle_since = None;
+            if let Some(bells) = self.bells.as_mut().filter(|bells| bells.announced) {
+                bells.own.end();
+                bells.announced = false;
+            }
             return Ok(());
         }
         self.rest(end)
@@ -86,6 +129,17 @@ impl ControlLoop {
             std::thread::yield_now();
             return Ok(());
         }
-        self.sockets.wait(LONGEST_WAIT)
+        let Some(bells) = &mut self.bells else {
+            return self.sockets.wait(LONGEST_WAIT);
+        };
+        if !std::mem::replace(&mut bells.announced, true) {
+            // The turn that follows sees what was told before.
+            bells.own.announce();
+            return Ok(());
+        }
+        let waited = self.sockets.wait(LONGEST_WAIT_WITH_BELL);
+        bells.own.end();
+        bells.announced = false;
+        waited
     }
 }

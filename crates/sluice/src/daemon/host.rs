@@ -22,13 +22,14 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 use worker::Urgency;
 use worker::dpdk::HostEnd;
 
+use super::bell::Bell;
 use crate::api::HostLink;
 use crate::config::{Config, InstanceConfig, Prefix};
 
 /// Packets in each queue.
 const DEPTH: u32 = 2_048;
-/// How long the thread waits when there is nothing to do: workers cannot wake it.
-const NAP: Duration = Duration::from_millis(1);
+/// The longest the thread waits: how late it sees that it is to stop.
+const LONGEST_WAIT: Duration = Duration::from_millis(10);
 /// Bursts taken of each queue before the others have their turn, by [`Urgency`].
 const BURSTS: [usize; 2] = [1, 16];
 /// Frames taken of an interface before the others have their turn.
@@ -90,6 +91,9 @@ pub struct HostPath {
     /// By [`Urgency`].
     from_workers: [Consumer; 2],
     to_worker: Producer,
+    bell: Bell,
+    /// Of the worker that sends what the host sends.
+    worker: Option<Bell>,
     pool: Mempool,
     burst: Burst,
     buffer: Box<[u8]>,
@@ -124,10 +128,12 @@ impl HostPath {
         let view = HostView(links.iter().map(|link| Arc::clone(&link.counts)).collect());
         let path = Self {
             links,
-            poll,
             events: Events::with_capacity(64),
             from_workers: [from_usual, from_urgent],
             to_worker,
+            bell: Bell::new(poll.registry())?,
+            worker: None,
+            poll,
             pool,
             burst: Burst::new(),
             buffer: vec![0; ROOM].into_boxed_slice(),
@@ -142,6 +148,18 @@ impl HostPath {
         self.view.clone()
     }
 
+    /// What wakes its thread when workers have put in packets.
+    #[must_use]
+    pub fn bell(&self) -> &Bell {
+        &self.bell
+    }
+
+    /// The same with the bell of the first worker, who sends what the host sends.
+    #[must_use]
+    pub fn with_worker(self, worker: Option<Bell>) -> Self {
+        Self { worker, ..self }
+    }
+
     /// Carries packets on a thread of its own until `stop` is set.
     ///
     /// # Errors
@@ -150,9 +168,21 @@ impl HostPath {
         std::thread::Builder::new().name("host".into()).spawn(move || {
             // Without, the pool's cache is not used: nothing else.
             let _registration = Registration::new(eal);
+            let mut announced = false;
             while !stop.load(Ordering::Relaxed) {
-                let worked = self.carry();
-                self.wait(if worked { Duration::ZERO } else { NAP });
+                if self.carry() {
+                    self.wait(Duration::ZERO);
+                    self.bell.end();
+                    announced = false;
+                } else if announced {
+                    self.wait(LONGEST_WAIT);
+                    self.bell.end();
+                    announced = false;
+                } else {
+                    // The turn that follows sees what workers put in before.
+                    self.bell.announce();
+                    announced = true;
+                }
             }
         })
     }
@@ -202,6 +232,9 @@ impl HostPath {
                 &link.counts.lost
             };
             count.fetch_add(1, Ordering::Relaxed);
+        }
+        if frames > 0 {
+            self.worker.iter().for_each(Bell::ring);
         }
         frames > 0
     }

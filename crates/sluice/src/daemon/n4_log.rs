@@ -99,6 +99,7 @@ fn reason(why: Lost) -> &'static str {
     match why {
         Lost::Released => "released by the peer",
         Lost::Ended => "ended here",
+        Lost::HandedOver => "handed over to another process",
         Lost::Evicted => "silent and without sessions, and in another's place",
     }
 }

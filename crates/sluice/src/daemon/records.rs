@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use records::{Disk, Entry, LossCause, Lost, Progress, Spool};
 use tracing::{error, info};
@@ -28,6 +28,8 @@ struct Shared {
     stop: AtomicBool,
     queued: AtomicU64,
     lost: AtomicU64,
+    /// Milliseconds since 1970, as control has it.
+    time_ms: AtomicU64,
     is_full: AtomicBool,
     /// Usage reports that the SMF has refused, answered unreadably, or not answered.
     unreported: [AtomicU64; 3],
@@ -36,16 +38,10 @@ struct Shared {
     writer: Mutex<(Progress, Option<String>)>,
 }
 
-/// Milliseconds since 1970.
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
-}
-
 /// A record of records that found no room.
-fn loss(first: u64, records: u64) -> Entry {
+fn loss(time_ms: u64, first: u64, records: u64) -> Entry {
     Entry::Lost(Lost {
-        time_ms: unix_ms(),
+        time_ms,
         first,
         records,
         cause: LossCause::NoRoom,
@@ -69,7 +65,8 @@ impl Feed {
             && self.queue.slots() >= 2
         {
             self.lost = None;
-            self.push(loss(first, records));
+            let time_ms = self.shared.time_ms.load(Ordering::Relaxed);
+            self.push(loss(time_ms, first, records));
         }
     }
 
@@ -138,6 +135,10 @@ impl RecordSink for Feed {
         } else if !self.push(entry) {
             self.lose(seq);
         }
+    }
+
+    fn set_time(&mut self, unix_ms: u64) {
+        self.shared.time_ms.store(unix_ms, Ordering::Relaxed);
     }
 
     fn refuses_sessions(&mut self) -> bool {
@@ -288,8 +289,9 @@ impl<D: Disk> Writer<D> {
             && self.spool.has_room()
         {
             *unstated = None;
-            self.spool
-                .put(self.start.elapsed(), first + records, &loss(first, records));
+            let time_ms = self.shared.time_ms.load(Ordering::Relaxed);
+            let loss = loss(time_ms, first, records);
+            self.spool.put(self.start.elapsed(), first + records, &loss);
         }
     }
 

@@ -6,13 +6,13 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use dpdk::Eal;
 use flow::Nanos;
 use packet::redirect::Secret;
 use records::{Directory, Entry, ProcessStart, Recovered, Spool};
-use session::{Moved, Random, Unreported};
+use session::{Moment, Moved, Random, SLEWED, Unreported, WallChange};
 use tracing::{debug, error, info, warn};
 use transport::lag::LINK_POLL;
 use worker::dpdk::HostEnd;
@@ -20,19 +20,20 @@ use worker::{Stats, Worker};
 
 use super::control_loop::ControlLoop;
 use super::host::{HostPath, HostView};
+use super::idle::{Idle, Waiter, sockets_of_workers};
 use super::log::LogControl;
 use super::memory::keep_memory_ahead;
 use super::n4_log;
 use super::records::{Feed, RecordsThread, RecordsView};
 use super::rest::{Access, Desk, Inquiry, RestSocket, Service, default_path, desk};
 use super::sockets::Sockets;
-use super::threads::{Pace, WorkerThread};
+use super::threads::{Pace, Rings, WorkerThread};
 use super::transfer::take_in;
-use crate::clock::Clock;
-use crate::config::{Config, RecordsConfig};
+use crate::clock::{Clock, HOST_LOOK, HostTime};
+use crate::config::{Config, IdlePolicy, RecordsConfig};
 use crate::ports::{self, Ports};
 use crate::trace::Explainer;
-use crate::upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble, unix_time};
+use crate::upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};
 
 /// How long workers have at the end to tell the last usage of sessions.
 const LAST_USAGE: Duration = Duration::from_secs(1);
@@ -80,26 +81,39 @@ pub fn run(
     let sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
-    let recording = config.records.as_ref().map(open_records).transpose()?;
+    let recording = config.records.as_ref();
+    let recording = recording
+        .map(|records| open_records(records, &clock))
+        .transpose()?;
 
     let ios = ports.take_io(eal).map_err(RunError::of)?;
     let halt = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::new();
+    let own = sockets.bell().map_err(RunError::of)?;
+    let idles = idle_workers(config, ios.len())?;
+    let bells: Vec<_> = idles.iter().map(|idle| idle.bell().cloned()).collect();
     let (host, mut host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
+    let host = host.map(|host| host.with_worker(bells.first().cloned().flatten()));
     let mut host_ends = host_ends.drain(..);
-    for (place, ((worker_config, link), io)) in workers.into_iter().zip(ios).enumerate() {
+    for (place, (((worker_config, link), io), idle)) in workers.into_iter().zip(ios).zip(idles).enumerate() {
         let io = match host_ends.next() {
             Some(end) => io.with_host(end),
             None => io,
         };
         let worker = Worker::new(worker_config, io, link).map_err(RunError::of)?;
+        let others = bells.iter().enumerate().filter(|(other, _)| *other != place);
         let pace = Pace {
             core: config.workers.cores.get(place).map(|core| core.value() as u32),
-            idle_sleep: Duration::from_micros(config.workers.idle_sleep_us.value()),
+            idle,
+            rings: Rings {
+                control: Some(own.clone()),
+                peers: others.filter_map(|(_, bell)| bell.clone()).collect(),
+                host: host.as_ref().map(|host| host.bell().clone()),
+            },
         };
         threads.push(WorkerThread::start(
             eal,
-            clock,
+            clock.clone(),
             pace,
             Arc::clone(&halt),
             worker,
@@ -109,14 +123,14 @@ pub fn run(
     let (inquiry, desk) = desk();
     let (records, view) = recording.map_or((None, None), |(thread, mut feed, view)| {
         let node = config.node.id.0.to_string();
-        feed.put(process_start(node.clone()));
+        feed.put(process_start(node.clone(), control.wall().unix_nanos(Moment::from(clock.now())) / 1_000_000));
         control.keep_records(node, Box::new(feed));
         (Some(thread), Some(view))
     });
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
-    let _rest = open_rest_socket(config, (inquiry, view, hosts, explainer), (&threads[..], log));
+    let _rest = open_rest_socket(config, (inquiry, view, hosts, explainer.clone()), (&threads[..], log));
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -126,7 +140,7 @@ pub fn run(
 
     let mut served = Served {
         desk,
-        turns: ControlLoop::new(control, sockets, clock),
+        turns: ControlLoop::new(control, sockets, clock.clone()).with_bells(own, bells),
         ports: &mut ports,
         threads: &threads,
         told_of_rates: false,
@@ -134,6 +148,11 @@ pub fn run(
         told_of_leaving: false,
         untaken_due: Nanos::ZERO,
         links_due: Nanos::ZERO,
+        dates: Dates {
+            clock: clock.clone(),
+            due: Nanos::ZERO,
+            explainer,
+        },
     };
     served.look_at_links();
     // What SMFs send meanwhile waits in the sockets: they hear the Recovery Time Stamp that goes on, and no other.
@@ -168,7 +187,10 @@ pub fn run(
 }
 
 /// Opens the spool of usage records, says how it was found, and starts its writer.
-fn open_records(config: &RecordsConfig) -> Result<(RecordsThread, Feed, RecordsView), RunError> {
+fn open_records(
+    config: &RecordsConfig,
+    clock: &Clock,
+) -> Result<(RecordsThread, Feed, RecordsView), RunError> {
     let path = &config.directory.value;
     let fault = |error: io::Error| {
         let reason = match error.kind() {
@@ -178,7 +200,7 @@ fn open_records(config: &RecordsConfig) -> Result<(RecordsThread, Feed, RecordsV
         RunError(format!("usage records in {}: {reason}", path.display()))
     };
     let directory = Directory::open(path).map_err(fault)?;
-    let time_ms = unix_time() * 1_000;
+    let time_ms = clock.host().unix / 1_000_000;
     let opened = Spool::open(directory, config.settings(), Duration::ZERO, time_ms);
     let (spool, found) = opened.map_err(fault)?;
     tell_recovery(&found);
@@ -201,9 +223,9 @@ fn tell_of_start(config: &Config, addresses: impl Iterator<Item = SocketAddr>) {
 }
 
 /// The record that says that the sessions of the process before are not this one's.
-fn process_start(node: String) -> Entry {
+fn process_start(node: String, time_ms: u64) -> Entry {
     Entry::ProcessStart(ProcessStart {
-        time_ms: unix_time() * 1_000,
+        time_ms,
         node,
         version: env!("CARGO_PKG_VERSION").to_owned(),
     })
@@ -235,6 +257,30 @@ fn tell_recovery(found: &Recovered) {
             first,
             lost, "usage records: the process before had taken these and not written them: they are lost"
         );
+    }
+}
+
+/// What each worker does when there is nothing to do.
+fn idle_workers(config: &Config, workers: usize) -> Result<Vec<Idle>, RunError> {
+    let policy = config.idle_policy();
+    let sleeping = |_| Idle::adaptive(config.idle_sleep());
+    match policy {
+        IdlePolicy::Busy => Ok((0..workers).map(|_| Idle::busy()).collect()),
+        IdlePolicy::Adaptive => Ok((0..workers).map(sleeping).collect()),
+        IdlePolicy::Interrupt => match sockets_of_workers(config, workers) {
+            Ok(sockets) => {
+                let idle = |sockets: Vec<_>| Waiter::new(&sockets).map(Idle::interrupt);
+                let idles = sockets.into_iter().map(idle).collect::<Result<_, _>>();
+                idles.map_err(|error| RunError(format!("waiting for the sockets of the ports: {error}")))
+            }
+            Err(reason) => {
+                warn!(
+                    reason,
+                    "idle workers sleep between polls: they cannot wait for their sockets"
+                );
+                Ok((0..workers).map(sleeping).collect())
+            }
+        },
     }
 }
 
@@ -283,13 +329,8 @@ fn build(config: &Config, clock: &Clock, ports: &Ports) -> Result<(Control, Made
     let secret = Secret([secrets.next_u64(), secrets.next_u64()]);
     let network = config.network().map_err(RunError::of)?;
     let network = Arc::new(network.with_redirect_secret(secret));
-    let (now, clock_unix) = (clock.now(), unix_time());
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let explainer = Explainer::of(
-        config,
-        Arc::clone(&network),
-        (since_1970.as_nanos() as u64).saturating_sub(clock.now().0),
-    );
+    let (now, clock_unix) = (clock.now(), clock.unix_at_zero());
+    let explainer = Explainer::of(config, Arc::clone(&network), clock_unix * 1_000_000_000);
     let around = Surroundings {
         now,
         clock_unix,
@@ -316,6 +357,42 @@ struct Served<'a> {
     untaken_due: Nanos,
     /// When the ports' links are looked at again.
     links_due: Nanos,
+    dates: Dates,
+}
+
+/// How dates follow the host's clock.
+struct Dates {
+    clock: Clock,
+    /// When the host's clock is looked at again.
+    due: Nanos,
+    explainer: Explainer,
+}
+
+impl Dates {
+    fn follow(&mut self, now: Nanos, control: &mut Control) {
+        if now < self.due {
+            return;
+        }
+        self.due = now + HOST_LOOK;
+        let HostTime { at, unix, slack } = self.clock.host();
+        let Some(change) = control.follow_wall(at, unix, slack) else {
+            return;
+        };
+        self.explainer.set_clock(control.wall().epoch_nanos());
+        let takes_s = change.takes() / 1_000_000_000;
+        match change {
+            WallChange::Stepped(by) => {
+                warn!(by_ms = by / 1_000_000, "host clock stepped forward");
+            }
+            WallChange::Behind(by) if by > SLEWED => warn!(
+                by_ms = by / 1_000_000,
+                takes_s, "host clock stepped back: times run at half speed until they are even"
+            ),
+            WallChange::Behind(by) | WallChange::Fast(by) => {
+                debug!(by_us = by / 1_000, takes_s, "host clock corrected");
+            }
+        }
+    }
 }
 
 impl Served<'_> {
@@ -323,6 +400,8 @@ impl Served<'_> {
     fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
         while !is_over(self.turns.control()) {
             self.look_at_links();
+            let now = self.turns.now();
+            self.dates.follow(now, self.turns.control());
             self.turns.turn().map_err(RunError::of)?;
             self.tell_of_links();
             self.tell_of_n4();

@@ -20,6 +20,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setso
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use smallvec::SmallVec;
 
+use super::bell::Bell;
 use crate::upf::Control;
 
 /// Datagrams taken from one socket before the rest of the program has its turn. What comes in meanwhile lies in the
@@ -148,6 +149,14 @@ impl Sockets {
             buffer,
             outgoing: Vec::with_capacity(SORTED),
         })
+    }
+
+    /// What wakes a thread that [waits](Self::wait).
+    ///
+    /// # Errors
+    /// When the system has no file left.
+    pub fn bell(&self) -> io::Result<Bell> {
+        Bell::new(self.poll.registry())
     }
 
     /// Where datagrams are received.

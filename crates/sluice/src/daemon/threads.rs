@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use dpdk::{Eal, Registration, pin_current_thread};
 use flow::Nanos;
-use worker::{Io, PollReport, Stats, Worker};
+use worker::{Io, Stats, Worker};
 
+use super::bell::Bell;
+use super::idle::Idle;
 use crate::clock::Clock;
 
-/// Polls without a packet before a worker may sleep: about a millisecond.
-const IDLE_POLLS: u32 = 10_000;
 /// How often statistics are published.
 const PUBLISH: Duration = Duration::from_millis(50);
 
@@ -49,12 +49,58 @@ impl Published {
 }
 
 /// How a worker's thread runs.
-#[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// The core to pin the thread to.
     pub core: Option<u32>,
-    /// How long an idle worker sleeps between polls; zero: it never sleeps.
-    pub idle_sleep: Duration,
+    /// What it does when there is nothing to do.
+    pub idle: Idle,
+    /// Whom it wakes.
+    pub rings: Rings,
+}
+
+/// Whom a worker's thread wakes, as far as they wait in the kernel.
+#[derive(Clone, Debug, Default)]
+pub struct Rings {
+    /// Control, when there are events for it.
+    pub control: Option<Bell>,
+    /// The other workers, when packets are handed over.
+    pub peers: Vec<Bell>,
+    /// The host's thread, when there are packets for it.
+    pub host: Option<Bell>,
+}
+
+/// What a worker has put into the queues of other threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Put {
+    events: u64,
+    handed_over: u64,
+    to_host: u64,
+}
+
+impl Put {
+    fn of<I: Io>(worker: &Worker<I>) -> Self {
+        let stats = worker.stats();
+        Self {
+            events: worker.told(),
+            handed_over: stats.handed_over,
+            to_host: stats.to_host,
+        }
+    }
+}
+
+impl Rings {
+    /// Wakes those for whom something was put in since `before`.
+    fn ring(&self, before: Put, now: Put) {
+        if now.events != before.events {
+            self.control.iter().for_each(Bell::ring);
+        }
+        if now.handed_over != before.handed_over {
+            self.peers.iter().for_each(Bell::ring);
+        }
+        if now.to_host != before.to_host {
+            self.host.iter().for_each(Bell::ring);
+        }
+    }
 }
 
 /// A running worker.
@@ -72,7 +118,7 @@ impl WorkerThread {
     pub fn start<I>(
         eal: &'static Eal,
         clock: Clock,
-        pace: Pace,
+        mut pace: Pace,
         stop: Arc<AtomicBool>,
         mut worker: Worker<I>,
         mut between: impl FnMut(Nanos) -> bool + Send + 'static,
@@ -88,16 +134,16 @@ impl WorkerThread {
             if let Some(core) = pace.core {
                 pin_current_thread(core)?;
             }
-            let mut idle = Idle {
-                polls: 0,
-                sleep: pace.idle_sleep,
-            };
-            let mut next = Nanos(0);
+            let (mut next, mut put) = (Nanos(0), Put::default());
             while !stop.load(Ordering::Relaxed) {
                 let now = clock.now();
                 let report = worker.poll(now);
                 let fed = between(now);
-                idle.rest(&report, fed);
+                let before = std::mem::replace(&mut put, Put::of(&worker));
+                if put != before {
+                    pace.rings.ring(before, put);
+                }
+                pace.idle.after(!report.is_idle() || fed);
                 if now >= next {
                     shared.offer(worker.stats());
                     next = now + PUBLISH;
@@ -135,25 +181,5 @@ impl WorkerThread {
     pub fn join(self) -> Result<Stats, dpdk::Error> {
         self.thread.join().expect("the worker's thread panicked")?;
         Ok(self.published.read())
-    }
-}
-
-/// Lets a worker without packets leave its core to others.
-struct Idle {
-    polls: u32,
-    sleep: Duration,
-}
-
-impl Idle {
-    fn rest(&mut self, report: &PollReport, fed: bool) {
-        if !report.is_idle() || fed {
-            self.polls = 0;
-            return;
-        }
-        self.polls += 1;
-        if self.polls >= IDLE_POLLS && !self.sleep.is_zero() {
-            self.polls = IDLE_POLLS;
-            thread::sleep(self.sleep);
-        }
     }
 }

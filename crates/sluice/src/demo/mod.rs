@@ -27,9 +27,9 @@ use worker::{Stats, Worker};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::daemon::{Pace, WorkerThread};
+use crate::daemon::{Idle, Pace, Rings, WorkerThread};
 use crate::ports::{self, Ports};
-use crate::upf::{Assembly, Control, Surroundings, assemble, unix_time};
+use crate::upf::{Assembly, Control, Surroundings, assemble};
 use crate::view as counters;
 use feeder::{Director, feeder};
 use port::MemoryPort;
@@ -133,7 +133,7 @@ impl Demo {
         let seed = Random::system_seed().map_err(DemoError::of)?;
         let around = Surroundings {
             now: clock.now(),
-            clock_unix: unix_time(),
+            clock_unix: clock.unix_at_zero(),
             random: Random::from_seed(seed),
             interfaces: ports.interfaces(&network),
             macs: ports.macs(),
@@ -147,12 +147,13 @@ impl Demo {
             let (director, mut feeder) = feeder(wire);
             let pace = Pace {
                 core: None,
-                idle_sleep: Duration::from_micros(50),
+                idle: Idle::adaptive(Duration::from_micros(50)),
+                rings: Rings::default(),
             };
             let feed = move |now| feeder.poll(now);
             threads.push(WorkerThread::start(
                 eal,
-                clock,
+                clock.clone(),
                 pace,
                 Arc::clone(end),
                 worker,

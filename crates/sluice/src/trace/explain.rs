@@ -17,6 +17,8 @@ use worker::{
 
 use super::agree::{Agreement, agree};
 use super::fields::{self, Outer, Parsed};
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::api::{self, EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TriedTrace, UrrTrace};
 use crate::config::Config;
 use crate::upf::action_in_words;
@@ -28,7 +30,7 @@ pub struct Explainer {
     ports: Arc<[String]>,
     lags: Arc<[LagPorts]>,
     /// Nanoseconds since 1970 when the workers' clock stood at 0.
-    clock_ns: u64,
+    clock_ns: Arc<AtomicU64>,
 }
 
 impl Explainer {
@@ -39,7 +41,7 @@ impl Explainer {
             network,
             ports,
             lags: [].into(),
-            clock_ns,
+            clock_ns: Arc::new(clock_ns.into()),
         }
     }
 
@@ -56,7 +58,13 @@ impl Explainer {
     /// The same where the workers' clock stood at 0 so many nanoseconds after 1970.
     #[must_use]
     pub fn at(self, clock_ns: u64) -> Self {
+        let clock_ns = Arc::new(clock_ns.into());
         Self { clock_ns, ..self }
+    }
+
+    /// The workers' clock stood at 0 so many nanoseconds after 1970, as is known now: for copies, too.
+    pub fn set_clock(&self, clock_ns: u64) {
+        self.clock_ns.store(clock_ns, Ordering::Relaxed);
     }
 
     /// The network.
@@ -111,7 +119,10 @@ impl Explainer {
         };
         let mut told = PacketTrace {
             number,
-            time_ns: self.clock_ns.saturating_add(traced.time.0),
+            time_ns: self
+                .clock_ns
+                .load(Ordering::Relaxed)
+                .saturating_add(traced.time.0),
             worker: traced.worker.0,
             port: self.port_name(traced.received.port),
             instance: traced.instance.map(|id| self.instance_name(id)),

@@ -1,7 +1,7 @@
 //! A UPF from its configuration: what Control and each worker are made with.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use flow::{Nanos, PortId, Seed, WorkerId};
 use packet::MacAddr;
@@ -29,7 +29,8 @@ pub struct Assembly {
 pub struct Surroundings {
     /// The time now, of the clock that Control is polled with.
     pub now: Nanos,
-    /// Seconds since 1970 when that clock stood at 0.
+    /// Seconds since 1970 when that clock stood at 0; corrections of the host's clock come with
+    /// [`Control::follow_wall`].
     pub clock_unix: u64,
     /// Where identifiers and the keys of hash functions come from.
     pub random: Random,
@@ -37,15 +38,6 @@ pub struct Surroundings {
     pub interfaces: Vec<Interface>,
     /// The ports' link layer addresses, by port.
     pub macs: Vec<MacAddr>,
-}
-
-/// Seconds since 1970.
-#[must_use]
-pub fn unix_time() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
 }
 
 /// Puts a UPF together.

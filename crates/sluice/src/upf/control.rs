@@ -15,7 +15,7 @@ use rtrb::Consumer;
 use rules::compile::Hold;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
-use session::{GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random};
+use session::{GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, WallChange, WallClock};
 use transport::lag::LagConfig;
 use transport::{Interface, Neighbours, NeighboursConfig, Routes};
 use worker::{ApplyError, Command, ControlLink, Event, TraceItem, TraceOrder, TraceTerms, mirror, trace};
@@ -73,6 +73,8 @@ struct Peer {
     link: ControlLink,
     /// Commands that the link had no room for, in order.
     waiting: VecDeque<Command>,
+    /// Commands that it took.
+    sent: u64,
 }
 
 impl Peer {
@@ -87,6 +89,7 @@ impl Peer {
                 self.waiting.push_front(command);
                 return;
             }
+            self.sent += 1;
         }
     }
 }
@@ -108,8 +111,6 @@ pub struct Control {
     pub(super) recorder: Option<Recorder>,
     /// What is made of [`begin_everything`](Self::begin_everything).
     pub(super) everything: Option<Everything>,
-    /// Seconds since 1970 when the clock stood at 0.
-    pub(super) clock_unix: u64,
 }
 
 impl Control {
@@ -119,7 +120,6 @@ impl Control {
     pub fn new(now: Nanos, config: ControlConfig, links: Vec<ControlLink>) -> Self {
         let neighbours = SharedNeighbours::new(Neighbours::new(config.neighbours, config.interfaces));
         prepare(now, &neighbours, &config.network, &config.static_neighbours);
-        let clock_unix = config.n4.clock_unix;
         let endpoint = Endpoint::new(
             config.n4,
             Arc::clone(&config.network),
@@ -132,6 +132,7 @@ impl Control {
             .map(|link| Peer {
                 link,
                 waiting: VecDeque::new(),
+                sent: 0,
             })
             .collect::<Vec<_>>();
         let leases = Leases::new(config.network.policers().all(), peers.len());
@@ -150,7 +151,6 @@ impl Control {
             questions: Questions::default(),
             recorder: None,
             everything: None,
-            clock_unix,
         }
     }
 
@@ -205,6 +205,23 @@ impl Control {
         self.endpoint.handle_datagram(now, from, to, datagram);
     }
 
+    /// The host's clock says that `now` is so many nanoseconds after 1970, read with an uncertainty of `slack`
+    /// nanoseconds: the times in reports and records follow it, and never go back. Tells what has changed.
+    pub fn follow_wall(&mut self, now: Nanos, host_unix: u64, slack: u64) -> Option<WallChange> {
+        self.endpoint.follow_wall(now, host_unix, slack)
+    }
+
+    /// How many commands each worker was sent, in the order of their ids.
+    pub fn commands_sent(&self) -> impl Iterator<Item = u64> + '_ {
+        self.peers.iter().map(|peer| peer.sent)
+    }
+
+    /// Which dates moments have.
+    #[must_use]
+    pub fn wall(&self) -> &WallClock {
+        self.endpoint.sessions().wall()
+    }
+
     /// Takes the workers' events, does what is due at `now` and sends commands. Tells whether there was anything.
     pub fn poll(&mut self, now: Nanos) -> bool {
         let mut busy = self.take_events(now);
@@ -216,7 +233,7 @@ impl Control {
         self.balance(now);
         busy |= self.lease(now);
         busy |= self.send_effects();
-        busy |= self.make_records();
+        busy |= self.make_records(now);
         busy |= self.follow_lags(now);
         busy |= self.forget_path_mtus(now);
         busy |= self.send_echoes(now);

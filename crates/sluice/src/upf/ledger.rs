@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use flow::ContentUsage;
+use flow::{ContentUsage, Nanos};
 use n4::{Untaken, UsageEntry};
 use records::{
     Content, EndCause, Entry, Outcome, SNssai, Seid, SessionEnd, SessionLeft, SessionStart, Subject,
@@ -14,7 +14,7 @@ use records::{
 use rules::Predefined;
 use rules::model::{MeasurementMethod, SessionRules};
 use rules::network::Network;
-use session::{LedgerEntry, LedgerEvent, Moment, Subscriber, UsageReport};
+use session::{LedgerEntry, LedgerEvent, Moment, Subscriber, UsageReport, WallClock};
 
 use super::control::Control;
 use super::views::words;
@@ -26,6 +26,9 @@ const MOST_NAMED: usize = 64;
 pub trait RecordSink: Send {
     /// Takes a record. It does not wait for anything.
     fn put(&mut self, entry: Entry);
+
+    /// The time, in milliseconds since 1970, for records that the sink makes by itself.
+    fn set_time(&mut self, _unix_ms: u64) {}
 
     /// Whether new sessions are to be refused, for there is no room for their records.
     fn refuses_sessions(&mut self) -> bool;
@@ -56,14 +59,16 @@ impl Control {
     }
 
     /// Makes records of what has happened. Tells whether there was anything.
-    pub(super) fn make_records(&mut self) -> bool {
+    pub(super) fn make_records(&mut self, now: Nanos) -> bool {
         let Some(recorder) = &mut self.recorder else {
             return false;
         };
+        let wall = self.endpoint.sessions().wall();
+        recorder.sink.set_time(milliseconds(now.into(), wall));
         let mut busy = false;
         while let Some(told) = self.endpoint.poll_usage() {
-            let clock = self.clock_unix;
-            let predefined = self.endpoint.sessions().predefined();
+            let sessions = self.endpoint.sessions();
+            let (predefined, clock) = (sessions.predefined(), sessions.wall());
             let made = entry(told, &recorder.node, (&self.network, predefined), clock);
             recorder.sink.put(made);
             busy = true;
@@ -77,7 +82,12 @@ impl Control {
     }
 }
 
-fn entry(told: UsageEntry, node: &str, (network, predefined): (&Network, &Predefined), clock: u64) -> Entry {
+fn entry(
+    told: UsageEntry,
+    node: &str,
+    (network, predefined): (&Network, &Predefined),
+    clock: &WallClock,
+) -> Entry {
     let subject = subject(&told, node, network);
     let rules = &told.entry.rules;
     match told.entry.event {
@@ -129,7 +139,7 @@ fn entry(told: UsageEntry, node: &str, (network, predefined): (&Network, &Predef
 }
 
 /// The one place that knows what a usage report looks like.
-fn usage(subject: Subject, report: &UsageReport, clock: u64) -> Usage {
+fn usage(subject: Subject, report: &UsageReport, clock: &WallClock) -> Usage {
     Usage {
         subject,
         urr: report.urr.0,
@@ -152,7 +162,7 @@ fn unreported(
     subject: Subject,
     report: &UsageReport,
     (why, at): (session::Unreported, Moment),
-    clock: u64,
+    clock: &WallClock,
 ) -> Unreported {
     let (outcome, cause) = match why {
         session::Unreported::Refused(cause) => (Outcome::Refused, Some(cause)),
@@ -173,7 +183,7 @@ fn unreported(
     }
 }
 
-fn content(subject: Subject, usage: &ContentUsage, predefined: &Predefined, clock: u64) -> Content {
+fn content(subject: Subject, usage: &ContentUsage, predefined: &Predefined, clock: &WallClock) -> Content {
     let known = predefined.content(usage.content);
     Content {
         subject,
@@ -193,8 +203,8 @@ fn volumes(count: flow::UrrCount) -> Volumes {
     )
 }
 
-fn milliseconds(moment: Moment, clock: u64) -> u64 {
-    moment.unix_nanos(clock) / 1_000_000
+fn milliseconds(moment: Moment, clock: &WallClock) -> u64 {
+    clock.unix_nanos(moment) / 1_000_000
 }
 
 const fn end_cause(cause: session::EndCause) -> EndCause {

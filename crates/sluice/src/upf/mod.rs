@@ -17,7 +17,7 @@ mod transfer;
 mod views;
 mod words;
 
-pub use assemble::{Assembly, Surroundings, assemble, unix_time};
+pub use assemble::{Assembly, Surroundings, assemble};
 pub use balance::{Balancer, Bound};
 pub use control::{Control, ControlConfig};
 pub use ledger::RecordSink;

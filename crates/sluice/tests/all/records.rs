@@ -108,6 +108,67 @@ fn of_sessions_that_nobody_asks_for_any_more_every_octet_is_in_a_record() {
     }
 }
 
+/// First and last packet to the millisecond, within their measurement; the host's clock steps forward by an hour while
+/// sessions are up, then back by two: what has been keeps its dates, what follows has later ones.
+#[test]
+fn times_are_exact_to_the_millisecond_and_follow_the_host() {
+    const HOUR: u64 = 3_600_000;
+    let started = 1_700_000_000_000;
+    let (mut world, records) = World::recording(1, 4, 55);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let ms = |now: Nanos| started + now.0 / 1_000_000;
+    let shards = world.shards();
+    let begin = ms(world.now);
+    world.traffic(shards, Duration::from_millis(1_234));
+    let end = ms(world.now);
+    let host = |now: Nanos, ms: u64| (ms * 1_000_000) + now.0 % 1_000_000;
+    let change = world
+        .control
+        .follow_wall(world.now, host(world.now, end + HOUR), 0);
+    assert!(
+        matches!(change, Some(session::WallChange::Stepped(_))),
+        "{change:?}"
+    );
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let (usage, _) = split(&records);
+    assert_eq!(usage.len(), 4);
+    for one in &usage {
+        let (first, last) = (one.first_packet_ms.unwrap(), one.last_packet_ms.unwrap());
+        assert!(
+            one.start_ms <= first && (begin..begin + 200).contains(&first),
+            "{begin} {one:?}"
+        );
+        assert!((end - 200..=end).contains(&last), "{end} {one:?}");
+        assert!((end + HOUR..end + HOUR + 1_000).contains(&one.end_ms), "{one:?}");
+    }
+    // Set back: the times of what comes are no earlier than what was told.
+    let told = usage.iter().map(|one| one.end_ms).max().unwrap();
+    let now = world.now;
+    let change = world.control.follow_wall(now, host(now, ms(now) - HOUR), 0);
+    assert!(
+        matches!(change, Some(session::WallChange::Behind(_))),
+        "{change:?}"
+    );
+    let mut config = sim::smf::Config::new(N4_SMF.ip(), 4);
+    config.profile.gnbs = vec![GNB.into()];
+    config.started += 100;
+    world.smf = Smf::new(config).expect("a good profile");
+    world.smf.start(world.now);
+    world.until(State::Established);
+    world.smf.release(world.now);
+    world.until(State::Released);
+    let (_, ends) = split(&records);
+    let later = &ends[4..];
+    assert_eq!(later.len(), 4);
+    assert!(
+        later
+            .iter()
+            .all(|one| one.start_ms >= told && one.end_ms >= one.start_ms)
+    );
+}
+
 #[test]
 fn when_memory_is_full_new_sessions_are_refused() {
     let (mut world, records) = World::recording(1, 4, 54);

@@ -4,7 +4,7 @@
 //! quotas. The model keeps every packet in a list and adds it up anew whenever it wants to know something.
 
 use flow::{
-    BlockImage, BlockRef, Blocks, Bounds, Direction, Nanos, ReplaceMap, Second, SessionIndex, UrrCount,
+    BlockImage, BlockRef, Blocks, Bounds, Direction, Millisecond, Nanos, ReplaceMap, SessionIndex, UrrCount,
     Weight,
 };
 use proptest::prelude::*;
@@ -61,7 +61,7 @@ const POOL: usize = URRS - 1;
 
 /// No traffic stops: how that is found is not exact to the second, and tested by itself.
 const SETTING: Setting = Setting {
-    clock_unix: 0,
+    epoch_nanos: 0,
     silence: u32::MAX,
 };
 

@@ -217,7 +217,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn moment(&self, date: u64) -> Moment {
-        Moment::from_unix_nanos(date, self.frame.clock_unix)
+        self.frame.wall.moment(date)
     }
 
     /// What ended before the process's clock began is over.

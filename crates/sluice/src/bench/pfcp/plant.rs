@@ -23,8 +23,8 @@ use super::super::rules::Identity;
 use super::super::world::BenchError;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::daemon::{ControlLoop, Pace, Sockets, WorkerThread, keep_memory_ahead};
-use crate::upf::{Assembly, Surroundings, assemble, unix_time};
+use crate::daemon::{ControlLoop, Idle, Pace, Rings, Sockets, WorkerThread, keep_memory_ahead};
+use crate::upf::{Assembly, Surroundings, assemble};
 
 /// Who runs on which core.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -167,7 +167,7 @@ impl Plant {
         let instances = network.instances().iter();
         let around = Surroundings {
             now: clock.now(),
-            clock_unix: unix_time(),
+            clock_unix: clock.unix_at_zero(),
             random: Random::from_seed(seed),
             interfaces: instances.map(|one| worker::interface(one, &MACS)).collect(),
             macs: MACS.to_vec(),
@@ -186,9 +186,10 @@ impl Plant {
         let worker = Worker::new(worker_config, io, link).map_err(BenchError::of)?;
         let pace = Pace {
             core: Some(cores.worker),
-            idle_sleep: Duration::from_micros(config.workers.idle_sleep_us.value()),
+            idle: Idle::adaptive(Duration::from_micros(50)),
+            rings: Rings::default(),
         };
-        let worker = WorkerThread::start(eal, clock, pace, Arc::clone(&stop), worker, |_| false);
+        let worker = WorkerThread::start(eal, clock.clone(), pace, Arc::clone(&stop), worker, |_| false);
         let (asks, questions) = channel();
         let turns = ControlLoop::new(control, sockets, clock);
         let control = thread::Builder::new().name("control".into());

@@ -53,7 +53,7 @@ impl Control {
 
     /// A moment as RFC 3339 writes it, in whole seconds.
     pub(super) fn date(&self, moment: Moment) -> String {
-        let seconds = moment.unix_nanos(self.clock_unix) / 1_000_000_000;
+        let seconds = self.wall().unix_seconds(moment);
         humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
     }
 }
