@@ -86,7 +86,7 @@ impl World {
         let smf = UdpSocket::bind((LOCALHOST, 0)).expect("a socket");
         smf.set_nonblocking(true).expect("a socket that does not block");
         World {
-            turns: ControlLoop::new(control, sockets, clock),
+            turns: ControlLoop::new(control, sockets, clock.clone()),
             worker: Worker::new(worker, io, link).expect("memory"),
             _wires: wires,
             clock,
