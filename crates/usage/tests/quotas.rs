@@ -109,8 +109,11 @@ impl Kind {
     }
 }
 
-/// Ten seconds of a URR: the triggers of its reports, and what they say was used.
-fn ten_seconds(kind: Kind, urr: &Urr) -> (Vec<(UsageTriggers, u64)>, UsageBook) {
+/// The triggers of a report, and what it says was used.
+type Told = (UsageTriggers, u64);
+
+/// Ten seconds of a URR.
+fn ten_seconds(kind: Kind, urr: &Urr) -> (Vec<Told>, UsageBook) {
     let urrs = std::slice::from_ref(urr);
     let mut book = UsageBook::default();
     book.follow(Nanos::ZERO, urrs, &[]);
@@ -132,7 +135,7 @@ fn a_used_up_quota_is_reported_where_no_threshold_of_its_kind_is_or_the_trigger_
         let ([threshold, quota], [at_threshold, at_quota]) = kind.triggers();
         let both = ReportingTriggers(threshold.0 | quota.0);
         let none = ReportingTriggers(0);
-        let cases: [(Option<u32>, ReportingTriggers, &[(UsageTriggers, u64)]); 8] = [
+        let cases: [(Option<u32>, ReportingTriggers, &[Told]); 8] = [
             (None, none, &[(at_quota, 8)]),
             (None, threshold, &[(at_quota, 8)]),
             (None, quota, &[(at_quota, 8)]),
