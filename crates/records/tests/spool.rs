@@ -191,7 +191,7 @@ fn a_file_that_cannot_be_read_is_named() {
     let name = "usage-00000000000000000000.jsonl";
     // A directory of that name cannot be read as a file, whoever asks.
     std::fs::create_dir_all(directory.join(name)).unwrap();
-    let disk = records::Directory::open(&directory).unwrap();
+    let disk = Directory::open(&directory).unwrap();
     let error = Spool::open(disk, Settings::default(), Duration::ZERO, 0).unwrap_err();
     std::fs::remove_dir_all(&directory).unwrap();
     assert!(error.to_string().starts_with(name), "{error}");

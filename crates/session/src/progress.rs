@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
 use crate::steering::{SteerChange, keys};
-use crate::transfer::Export;
+use crate::transfer::{Export, Left};
 use usage::{Counted, UsageReport, UsageTriggers};
 
 /// What an operation does.
@@ -302,7 +302,12 @@ impl Sessions {
                     Export::Take => &ended,
                     Export::Copy => &counted,
                 };
-                self.exported(now, index, ticket, how, (last, packets, tokens, dropped));
+                let left = Left {
+                    packets,
+                    tokens,
+                    dropped,
+                };
+                self.exported(now, index, ticket, how, (last, left));
             }
         }
     }

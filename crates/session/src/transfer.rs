@@ -81,6 +81,13 @@ impl From<Refusal> for ImportError {
     }
 }
 
+/// What a worker has left of a session's rates, and has to tell of dropped packets.
+pub(crate) struct Left {
+    pub(crate) packets: Vec<PacketsLeft>,
+    pub(crate) tokens: Vec<TokensLeft>,
+    pub(crate) dropped: Vec<DroppedCount>,
+}
+
 impl Sessions {
     /// Makes a record of a session; it comes with the [`Outcome`](crate::Outcome) of `ticket`. The record's
     /// association and pending reports are the caller's to fill in.
@@ -96,18 +103,13 @@ impl Sessions {
         index: SessionIndex,
         ticket: Ticket,
         how: Export,
-        (counted, packets, tokens, dropped): (
-            &[(UrrId, UrrCount)],
-            Vec<PacketsLeft>,
-            Vec<TokensLeft>,
-            Vec<DroppedCount>,
-        ),
+        (counted, left): (&[(UrrId, UrrCount)], Left),
     ) {
         let Some(session) = self.session_mut(index) else {
             return;
         };
         let mut record = session.record(counted);
-        (record.packets, record.tokens, record.dropped) = (packets, tokens, dropped);
+        (record.packets, record.tokens, record.dropped) = (left.packets, left.tokens, left.dropped);
         let record = Some((session.association, Box::new(record)));
         let (seid, cp) = (session.seid, session.cp);
         match how {
