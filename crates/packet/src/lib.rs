@@ -33,6 +33,7 @@ pub mod tcp;
 pub mod too_big;
 pub mod tuple;
 pub mod udp;
+pub mod unfinished;
 pub mod usual;
 
 pub use buf::{PacketBuf, VecBuf};
