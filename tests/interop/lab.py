@@ -1,4 +1,5 @@
-"""A laboratory of network namespaces: a RAN, a UE, a UPF and a data network, joined by veth pairs.
+"""A laboratory of network namespaces: a RAN, a UE, a UPF and a data network, joined by veth pairs with the offloads that they
+have by default: the kernels around leave checksums and segments to NICs that are not there.
 
     ue (tun)  ran  --veth--  upf  --veth--  dn
               10.100.0.2     .1   10.200.0.1  10.200.0.254, 2001:db8:6::254
@@ -226,9 +227,6 @@ class Lab:
         for namespace, link, there in self.links:
             here = getattr(self, namespace)
             here.run(f"ip link add {link} type veth peer name {there} netns {self.upf.name}")
-            # A veth leaves checksums to a NIC that is not there.
-            here.run(f"ethtool -K {link} tx off gro off gso off tso off")
-            self.upf.run(f"ethtool -K {there} tx off gro off gso off tso off")
             self.upf.run(f"sysctl -qw net.ipv6.conf.{there}.disable_ipv6=1")
             here.run(f"ip link set {link} up")
             self.upf.run(f"ip link set {there} up")

@@ -43,7 +43,7 @@ class LagLab(Lab):
         for _, link, there in self.links:
             self.switch.run(f"ip link add {link} type veth peer name {there} netns {self.upf.name}")
             for namespace, name in ((self.switch, link), (self.upf, there)):
-                namespace.run(f"ethtool -K {name} tx off gro off gso off tso off rxvlan off txvlan off", check=False)
+                namespace.run(f"ethtool -K {name} rxvlan off txvlan off", check=False)
                 namespace.run("sysctl -qw net.ipv6.conf.all.disable_ipv6=1")
                 namespace.run(f"ip link set {name} up")
         self.upf.run("ethtool -K lo tx-udp-segmentation off")

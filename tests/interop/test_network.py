@@ -47,7 +47,6 @@ class NetworkLab(Lab):
         self.dn.run(f"ip link add net0 type veth peer name net1 netns {self.net.name}")
         ends = ((self.dn, "net0", "198.51.100.1", "2001:db8:51::1"), (self.net, "net1", SERVER, SERVER6))
         for namespace, link, _, _ in ends:
-            namespace.run(f"ethtool -K {link} tx off gro off gso off tso off")
             namespace.run(f"ip link set {link} up")
         for namespace, link, v4, v6 in ends:
             namespace.add_address(f"{v4}/24", link)

@@ -23,7 +23,6 @@ instances:
 def wire(sim, upf):
     for link, there, address in (("ran0", "n3", f"{GNB}/24"), ("dn0", "n6", f"{DN}/24"), ("smf0", "n4", "10.4.0.2/24")):
         sim.run(f"ip link add {link} type veth peer name {there} netns {upf.name}")
-        sim.run(f"ethtool -K {link} tx off gro off gso off tso off")
         sim.run(f"ip addr add {address} dev {link}")
         sim.run(f"ip link set {link} up")
         upf.run(f"ip link set {there} up")

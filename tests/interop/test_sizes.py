@@ -45,10 +45,9 @@ def test_a_gnb_speaks_over_either_family(sizes_lab, upf, target):
 @pytest.mark.parametrize("upf", [N3, N3_6])
 def test_long_pings_cross_in_fragments(sizes_lab, upf):
     """The host's fragments of 1,500 octets are cut again to fit the tunnel, and the UE puts them together. The UE's leave
-    the gNB in outer fragments, which are put together here. On packet sockets the kernel does that before, and has room
-    for 1,900 octets."""
+    the gNB in outer fragments, which are put together here."""
     lab = sizes_lab
-    octets = 3000 if lab.driver == "af_xdp" else 1800
+    octets = 3000
     moment = time.time()
     with kernel_ue(lab, upf) as addresses:
         done = lab.dn.run(f"ping -n -M dont -c 5 -i 0.2 -W 2 -s {octets - 28} {addresses[DN]}", check=False)

@@ -91,6 +91,18 @@ impl Burst {
         unsafe { mbuf::free_bulk(&mut self.slots[..len]) };
     }
 
+    /// Frees the first `count` packets, with one foreign call. The rest move up.
+    pub(crate) fn free_front(&mut self, count: usize) {
+        let free = |slots: *mut *mut sys::rte_mbuf, len: u16| {
+            let count = count.min(len.into());
+            // SAFETY: the first `len` slots are initialised, of which these are given up.
+            unsafe { mbuf::free_bulk(std::slice::from_raw_parts_mut(slots.cast(), count)) };
+            count
+        };
+        // SAFETY: as many are taken over as is said, and freed.
+        unsafe { self.take_front(free) };
+    }
+
     /// Lets `fill(first_free_slot, room)` store packets behind the last; returns how many it did.
     ///
     /// # Safety

@@ -11,7 +11,8 @@
 //! but not `Sync`, and its bursts take `&mut self`. Control (open, start, statistics) is for the thread that
 //! sets things up; DPDK's control calls on one port are serialised here.
 //!
-//! This crate knows nothing of what is in a packet, and it spawns no thread (EAL has one for interrupts).
+//! A kernel interface can be a port without DPDK's drivers, by packet sockets of our own: what they tell of a frame goes into
+//! the fields that DPDK has for it. Otherwise this crate knows nothing of what is in a packet, and it spawns no thread (EAL has one for interrupts).
 //! Beside DPDK's memory stands the process's allocator ([`Allocator`]), whose memory can be touched ahead of its use
 //! ([`Ahead`]).
 //! Of DPDK's own log it keeps what was said during a call that failed: that is the reason in [`Error`].
@@ -37,7 +38,7 @@ pub use eal::{Eal, EalBuilder, PciAddress, tsc};
 pub use error::{Errno, Error};
 pub use lcore::{Registration, pin_current_thread, thread_cpus};
 pub use log::{LogLevel, LogSink};
-pub use mbuf::{HEADROOM, Mbuf, Segments, flags};
+pub use mbuf::{Coalesced, HEADROOM, Mbuf, Segments, flags};
 pub use mempool::{Mempool, PoolConfig};
 pub use port::{
     Capabilities, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig, PortSpec, PortStats,

@@ -34,6 +34,8 @@ pub mod flags {
     pub const RX_L4_CKSUM_BAD: u64 = sys::SHIM_MBUF_F_RX_L4_CKSUM_BAD;
     /// The TCP or UDP checksum is right.
     pub const RX_L4_CKSUM_GOOD: u64 = sys::SHIM_MBUF_F_RX_L4_CKSUM_GOOD;
+    /// The packet is several TCP segments, or UDP datagrams, as one: see [`Mbuf::coalesced`](super::Mbuf::coalesced).
+    pub const RX_LRO: u64 = sys::SHIM_MBUF_F_RX_LRO;
     /// Fill in the IPv4 header checksum (with [`TX_IPV4`]).
     pub const TX_IP_CKSUM: u64 = sys::SHIM_MBUF_F_TX_IP_CKSUM;
     /// The packet is IPv4.
@@ -416,6 +418,32 @@ impl Mbuf {
         ((bits & 0x7f) as usize, (bits >> 7 & 0x1ff) as usize)
     }
 
+    /// How the packet was put together of several, if it was: its checksum behind layer 3 is none then, and its lengths
+    /// are those of the whole.
+    #[inline]
+    pub fn coalesced(&self) -> Option<Coalesced> {
+        let is_one = self.ol_flags() & flags::RX_LRO != 0;
+        is_one.then(|| {
+            let bits = self.raw().tx_offload();
+            Coalesced {
+                layer4: (bits >> 7 & 0x1ff) as usize,
+                size: (bits >> 24 & 0xffff) as u16,
+            }
+        })
+    }
+
+    /// Notes that the packet was put together of several. False, and no change, where its layer 4 header begins behind
+    /// 511 octets.
+    pub(crate) fn set_coalesced(&mut self, coalesced: Coalesced) -> bool {
+        let fits = coalesced.layer4 < 1 << 9;
+        if fits {
+            let raw = self.raw();
+            raw.set_tx_offload((coalesced.layer4 << 7) as u64 | u64::from(coalesced.size) << 24);
+            raw.set_ol_flags(raw.ol_flags() | flags::RX_LRO);
+        }
+        fits
+    }
+
     /// The hash that the port spread the packet by, where it gave one.
     #[inline]
     pub fn rss_hash(&self) -> Option<u32> {
@@ -465,6 +493,16 @@ impl std::fmt::Debug for Mbuf {
             .field("segments", &self.segment_count())
             .finish()
     }
+}
+
+/// How a packet was put together of several: by a NIC (LRO), by the kernel (GRO), or by a sender that leaves it to the NIC
+/// to cut it up (TSO).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coalesced {
+    /// Octets before its layer 4 header.
+    pub layer4: usize,
+    /// Octets of payload of each packet but the last.
+    pub size: u16,
 }
 
 /// The flags that a sender may set: those whose wrong use can at worst spoil the packet itself.

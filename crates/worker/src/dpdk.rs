@@ -10,6 +10,10 @@ use packet::{PacketBuf, ipv6};
 
 use crate::{Batch, Ingress, Io, Urgency};
 
+mod unfinished;
+
+use unfinished::Unfinished;
+
 /// An mbuf as the packet path uses it.
 pub struct DpdkBuf(Mbuf);
 
@@ -136,8 +140,19 @@ pub struct DpdkIo {
     inboxes: Vec<MultiProducer>,
     host: Option<HostEnd>,
     burst: Burst,
+    /// By port, what has come several in one; of ports that give such packets.
+    unfinished: Vec<Option<Unfinished>>,
     /// Whether a port cannot send chains of any length.
     bounds_chains: bool,
+}
+
+/// Fills in a checksum that was left to a NIC. No packet in several buffers has one: the kernel copies a frame there that
+/// it has finished.
+#[inline]
+fn fill_checksum(mbuf: &mut Mbuf) {
+    if !mbuf.is_chained() {
+        packet::unfinished::fill_checksum(mbuf.data_mut());
+    }
 }
 
 /// A worker's ends of the queues to and from the host's own network stack.
@@ -159,7 +174,12 @@ impl DpdkIo {
     ) -> Self {
         let ports: Vec<Option<(RxQueue, TxQueue)>> = ports.into_iter().map(Into::into).collect();
         let is_bounded = |(_, queue): &(RxQueue, TxQueue)| queue.most_segments() < u16::MAX;
+        let coalesces = |pair: &Option<(RxQueue, TxQueue)>| {
+            let (queue, _) = pair.as_ref()?;
+            queue.coalesces().then(Unfinished::new)
+        };
         Self {
+            unfinished: ports.iter().map(coalesces).collect(),
             bounds_chains: ports.iter().flatten().any(is_bounded),
             ports,
             pool,
@@ -214,7 +234,18 @@ impl Io for DpdkIo {
         let Some((queue, _)) = pair.filter(|_| out.is_empty()) else {
             return;
         };
+        if let Some(Some(unfinished)) = self.unfinished.get_mut(port.index()) {
+            if !unfinished.is_empty() {
+                return unfinished.deliver(port, (&self.pool, out));
+            }
+            queue.rx_burst(&mut self.burst);
+            return unfinished.take(&mut self.burst, port, (&self.pool, out));
+        }
+        let leaves_checksums = queue.leaves_checksums();
         queue.rx_burst(&mut self.burst);
+        if leaves_checksums {
+            self.burst.iter_mut().for_each(fill_checksum);
+        }
         self.deliver(out, Some(port));
     }
 

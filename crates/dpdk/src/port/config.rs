@@ -59,7 +59,7 @@ impl PortConfig {
     }
 
     /// The pool of receive queue `queue`; `check` has seen to it that there is one.
-    fn pool(&self, queue: u16) -> &Mempool {
+    pub(super) fn pool(&self, queue: u16) -> &Mempool {
         self.pools.get(usize::from(queue)).unwrap_or(&self.pools[0])
     }
 
@@ -70,13 +70,7 @@ impl PortConfig {
         };
         within("rx_queues", self.rx_queues, info.max_rx_queues)?;
         within("tx_queues", self.tx_queues, info.max_tx_queues)?;
-        if self.pools.len() != 1 && self.pools.len() != usize::from(self.rx_queues) {
-            return Err(Error::config(
-                "pools",
-                self.pools.len(),
-                "one for all receive queues, or one for each",
-            ));
-        }
+        self.check_pools()?;
         match self.mtu {
             Some(mtu) if !(info.min_mtu..=info.max_mtu).contains(&mtu) => {
                 let bound = format!("this port takes {} to {} octets", info.min_mtu, info.max_mtu);
@@ -84,6 +78,14 @@ impl PortConfig {
             }
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn check_pools(&self) -> Result<(), Error> {
+        if self.pools.len() == 1 || self.pools.len() == usize::from(self.rx_queues) {
+            return Ok(());
+        }
+        let bound = "one for all receive queues, or one for each";
+        Err(Error::config("pools", self.pools.len(), bound))
     }
 
     /// Whether a frame of the MTU may need more than one buffer.

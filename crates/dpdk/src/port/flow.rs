@@ -101,7 +101,8 @@ impl Port {
         };
         let mut text = [0_u8; TEXT_MAX];
         let mut found = None;
-        let outcome = self.device.call("spread packets by a rule", |id| {
+        let device = self.device("rule")?;
+        let outcome = device.call("spread packets by a rule", |id| {
             // SAFETY: the port is open; key, queues and text live through the call and have the announced lengths.
             let flow =
                 unsafe { sys::shim_flow_spread(id, &raw, text.as_mut_ptr().cast::<c_char>(), TEXT_MAX) };
@@ -113,7 +114,7 @@ impl Port {
         });
         match (outcome, found) {
             (Ok(()), Some(raw)) => Ok(FlowRule {
-                device: Arc::clone(&self.device),
+                device: Arc::clone(device),
                 raw,
             }),
             (Ok(()), None) => Err(Error::config("rule", self.name(), "one that the driver makes")),
@@ -128,13 +129,14 @@ impl Port {
     /// [`Error::Config`] when there are not as many entries as the port's table has
     /// ([`Capabilities`](super::Capabilities)); [`Error::Driver`] when the driver refuses.
     pub fn set_rss_table(&self, queues: &[u16]) -> Result<(), Error> {
-        let size = status::rss_table_size(&self.device)?;
+        let device = self.device("rss table")?;
+        let size = status::rss_table_size(device)?;
         if size == 0 || queues.len() != usize::from(size) {
             let bound = format!("this port's table has {size} entries");
             return Err(Error::config("rss table", queues.len(), bound));
         }
         // SAFETY: the port is open; the table has the announced number of entries.
-        self.device.call("set its table from hash to queue", |id| unsafe {
+        device.call("set its table from hash to queue", |id| unsafe {
             sys::shim_reta_set(id, queues.as_ptr(), size)
         })
     }

@@ -1,4 +1,4 @@
-//! Ports: everything that packets enter or leave by is a DPDK ethdev.
+//! Ports: everything that packets enter or leave by is a DPDK ethdev, or a kernel interface by packet sockets.
 //!
 //! A [`Port`] is opened from a [`PortSpec`] (or as a pair in memory by [`Port::memory`]), started once with a
 //! [`PortConfig`], and from then on its queues carry packets. It stops and closes when the `Port` and all its
@@ -10,6 +10,7 @@ mod flow;
 mod memory;
 mod queue;
 mod rss;
+mod sockets;
 mod spec;
 mod status;
 
@@ -26,13 +27,23 @@ pub use status::{Capabilities, Link, PortStats};
 use crate::eal::Eal;
 use crate::error::Error;
 use device::Device;
+use sockets::Interface;
 
 /// A port: its control side. Queues come from [`Port::start`].
 #[derive(Debug)]
 pub struct Port {
-    device: Arc<Device>,
+    side: Side,
     started: bool,
     rss: RssStatus,
+    /// See [`RxQueue::leaves_checksums`].
+    leaves_checksums: bool,
+}
+
+/// What packets come from and go to.
+#[derive(Debug)]
+enum Side {
+    Driver(Arc<Device>),
+    Sockets(Arc<Interface>),
 }
 
 impl Port {
@@ -44,7 +55,15 @@ impl Port {
     /// the driver's own words when it refuses.
     pub fn open(eal: &Eal, spec: &PortSpec) -> Result<Port, Error> {
         spec.check(eal)?;
-        Ok(Port::from_device(spec.open(eal)?))
+        let side = match spec {
+            PortSpec::AfPacket { interface, .. } => {
+                Side::Sockets(Arc::new(Interface::open(interface, spec.to_string())?))
+            }
+            other => Side::Driver(Arc::new(other.open(eal)?)),
+        };
+        let mut port = Port::new(side);
+        port.leaves_checksums = matches!(spec, PortSpec::AfXdp { .. });
+        Ok(port)
     }
 
     /// Makes a port whose other side is in this process: what the peer sends the port receives, and the reverse.
@@ -54,14 +73,29 @@ impl Port {
     /// [`Error::Config`] for a value out of bounds; [`Error::Resource`] when EAL's memory does not hold the rings.
     pub fn memory(eal: &Eal, spec: &MemorySpec) -> Result<(Port, MemoryPeer), Error> {
         let (device, peer) = memory::open(eal, spec)?;
-        Ok((Port::from_device(device), peer))
+        Ok((Port::new(Side::Driver(Arc::new(device))), peer))
     }
 
-    fn from_device(device: Device) -> Port {
+    fn new(side: Side) -> Port {
         Port {
-            device: Arc::new(device),
+            side,
             started: false,
             rss: RssStatus::NotRequested,
+            leaves_checksums: false,
+        }
+    }
+
+    /// The driver's device.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Config`] of packet sockets: they have none of what is asked for.
+    fn device(&self, what: &'static str) -> Result<&Arc<Device>, Error> {
+        match &self.side {
+            Side::Driver(device) => Ok(device),
+            Side::Sockets(interface) => {
+                Err(Error::config(what, &interface.label, "packet sockets have none"))
+            }
         }
     }
 
@@ -75,20 +109,30 @@ impl Port {
         if self.started {
             return Err(Error::config("start", self.name(), "a port starts once"));
         }
-        self.rss = config::start(&self.device, config)?;
+        let device = match &self.side {
+            Side::Driver(device) => device,
+            Side::Sockets(interface) => {
+                let queues = sockets::start(interface, config)?;
+                self.rss = match config.rss {
+                    None => RssStatus::NotRequested,
+                    Some(_) => RssStatus::Unsupported,
+                };
+                self.started = true;
+                return Ok(queues);
+            }
+        };
+        self.rss = config::start(device, config)?;
         self.started = true;
-        let sends = config.sends(&self.device.info()?);
-        Ok(queue::all(&self.device, config, sends))
-    }
-
-    /// DPDK's number of the port, which packets received on it carry.
-    pub fn id(&self) -> u16 {
-        self.device.id
+        let sends = config.sends(&device.info()?);
+        Ok(queue::all(device, config, (sends, self.leaves_checksums)))
     }
 
     /// The port's name in messages: the interface, file or address it stands for.
     pub fn name(&self) -> &str {
-        &self.device.label
+        match &self.side {
+            Side::Driver(device) => &device.label,
+            Side::Sockets(interface) => &interface.label,
+        }
     }
 
     /// What became of the requested receive-side scaling.

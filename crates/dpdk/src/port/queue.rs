@@ -2,29 +2,44 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use dpdk_sys as sys;
 
 use super::config::{PortConfig, Queues, Sends};
 use super::device::Device;
+use super::sockets::{Ring, SEGMENTS_MAX, Sender};
 use crate::burst::{BURST_MAX, Burst};
 
 /// A receive queue. It may be given to another thread, but is used by one at a time.
 #[derive(Debug)]
 pub struct RxQueue {
-    device: Arc<Device>,
+    side: RxSide,
     queue: u16,
+    leaves_checksums: bool,
     _not_sync: PhantomData<Cell<()>>,
+}
+
+#[derive(Debug)]
+enum RxSide {
+    Driver(Arc<Device>),
+    Socket(Box<Ring>),
 }
 
 /// A send queue. It may be given to another thread, but is used by one at a time.
 #[derive(Debug)]
 pub struct TxQueue {
-    device: Arc<Device>,
+    side: TxSide,
     queue: u16,
     sends: Sends,
     _not_sync: PhantomData<Cell<()>>,
+}
+
+#[derive(Debug)]
+enum TxSide {
+    Driver(Arc<Device>),
+    Socket(Box<Sender>),
 }
 
 impl RxQueue {
@@ -39,17 +54,43 @@ impl RxQueue {
     /// As [`RxQueue::rx_burst`], but takes at most `limit` packets.
     #[inline]
     pub fn rx_burst_limited(&mut self, burst: &mut Burst, limit: usize) -> usize {
+        let port = match &mut self.side {
+            RxSide::Driver(device) => device.id,
+            RxSide::Socket(ring) => return ring.receive(burst, limit),
+        };
         // The bound makes the conversion exact.
-        let limit = limit.min(BURST_MAX) as u16;
-        let (port, queue) = (self.device.id, self.queue);
+        let (limit, queue) = (limit.min(BURST_MAX) as u16, self.queue);
         // SAFETY: the port is started and has this queue, and the exclusive borrow of the queue's only handle keeps
         // other threads out. The driver stores at most `room` chains that it gives up.
         unsafe { burst.fill(|slots, room| sys::shim_rx_burst(port, queue, slots, room.min(limit)).into()) }
     }
 
-    /// DPDK's number of the port.
-    pub fn port(&self) -> u16 {
-        self.device.id
+    /// What is readable while there are packets to receive, of ports that have it: those of packet sockets.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.side {
+            RxSide::Driver(_) => None,
+            RxSide::Socket(ring) => Some(ring.fd()),
+        }
+    }
+
+    /// Whether packets may come that are [several as one](crate::Mbuf::coalesced).
+    pub fn coalesces(&self) -> bool {
+        matches!(self.side, RxSide::Socket(_))
+    }
+
+    /// Whether packets may come whose TCP or UDP checksum their sender has left to a NIC, and nothing says which: the sum
+    /// of the pseudo header is in its place. So they do by AF_XDP from other parts of the kernel, as by a veth.
+    pub fn leaves_checksums(&self) -> bool {
+        self.leaves_checksums
+    }
+
+    pub(super) fn of_socket(ring: Ring, queue: u16) -> RxQueue {
+        RxQueue {
+            side: RxSide::Socket(Box::new(ring)),
+            queue,
+            leaves_checksums: false,
+            _not_sync: PhantomData,
+        }
     }
 
     /// The queue's number on its port.
@@ -65,11 +106,13 @@ impl TxQueue {
     /// Some drivers hold sent packets back until they need the descriptors, so buffers come home late.
     #[inline]
     pub fn tx_burst(&mut self, burst: &mut Burst) -> usize {
+        let port = match &mut self.side {
+            TxSide::Driver(device) => device.id,
+            TxSide::Socket(sender) => return sender.send(burst),
+        };
         // SAFETY: the port is started and has this queue, and the exclusive borrow of the queue's only handle keeps
         // other threads out. The driver takes over as many packets, from the first on, as it returns.
-        unsafe {
-            burst.take_front(|slots, len| sys::shim_tx_burst(self.device.id, self.queue, slots, len).into())
-        }
+        unsafe { burst.take_front(|slots, len| sys::shim_tx_burst(port, self.queue, slots, len).into()) }
     }
 
     /// The most segments of a packet that is sent; 65,535: any number. What has more must not be sent.
@@ -85,9 +128,16 @@ impl TxQueue {
         self.sends.fills_udp_checksums
     }
 
-    /// DPDK's number of the port.
-    pub fn port(&self) -> u16 {
-        self.device.id
+    pub(super) fn of_socket(sender: Sender, queue: u16) -> TxQueue {
+        TxQueue {
+            side: TxSide::Socket(Box::new(sender)),
+            queue,
+            sends: Sends {
+                most_segments: SEGMENTS_MAX,
+                fills_udp_checksums: false,
+            },
+            _not_sync: PhantomData,
+        }
     }
 
     /// The queue's number on its port.
@@ -97,14 +147,19 @@ impl TxQueue {
 }
 
 /// The handles of all queues of a port that was just started, which it does once.
-pub(super) fn all(device: &Arc<Device>, config: &PortConfig, sends: Sends) -> Queues {
+pub(super) fn all(
+    device: &Arc<Device>,
+    config: &PortConfig,
+    (sends, leaves_checksums): (Sends, bool),
+) -> Queues {
     let rx = |queue| RxQueue {
-        device: device.clone(),
+        side: RxSide::Driver(device.clone()),
         queue,
+        leaves_checksums,
         _not_sync: PhantomData,
     };
     let tx = |queue| TxQueue {
-        device: device.clone(),
+        side: TxSide::Driver(device.clone()),
         queue,
         sends,
         _not_sync: PhantomData,

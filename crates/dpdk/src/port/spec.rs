@@ -21,9 +21,9 @@ pub enum PortSpec {
         /// Octets of each packet received, 1 to 65535.
         packet_size: u16,
     },
-    /// A kernel interface through `AF_PACKET` sockets: works everywhere, needs CAP_NET_RAW. Frames of up to 1518
-    /// octets. On a veth, switch the other end's offloads off (`ethtool -K PEER tx off`): the kernel hands over
-    /// what it has not segmented and not summed yet.
+    /// A kernel interface through packet sockets of our own: works everywhere, needs CAP_NET_RAW. Checksums that its
+    /// senders leave to a NIC are filled in; what they leave to it to cut up comes as
+    /// [coalesced](crate::Mbuf::coalesced) packets.
     AfPacket {
         /// The interface, in this process's network namespace.
         interface: String,
@@ -31,8 +31,8 @@ pub enum PortSpec {
         queues: u16,
     },
     /// A kernel interface through `AF_XDP` sockets: faster; needs CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and a kernel
-    /// of 5.4 or later. Each queue keeps 2048 buffers of its pool for good, even when closed. What is said of veth
-    /// above holds here too.
+    /// of 5.4 or later. Each queue keeps 2048 buffers of its pool for good, even when closed. Checksums that senders
+    /// leave to a NIC are not filled in ([`RxQueue::leaves_checksums`](super::RxQueue::leaves_checksums)).
     AfXdp {
         /// The interface, in this process's network namespace.
         interface: String,
@@ -91,7 +91,7 @@ impl PortSpec {
             PortSpec::Null { .. } => Ok(()),
             PortSpec::AfPacket { interface, queues } => {
                 check_interface(interface)?;
-                check_queues(*queues, 16)
+                check_queues(*queues, super::sockets::QUEUES_MAX)
             }
             PortSpec::AfXdp {
                 interface, queues, ..
@@ -116,18 +116,14 @@ impl PortSpec {
         }
     }
 
-    /// Opens it, after `check`.
+    /// Opens its device, after `check`; packet sockets have none.
     pub(super) fn open(&self, eal: &Eal) -> Result<Device, Error> {
         let label = self.to_string();
         match self {
             PortSpec::Null { packet_size } => {
                 virtual_device("net_null", format!("size={packet_size}"), label)
             }
-            PortSpec::AfPacket { interface, queues } => virtual_device(
-                "net_af_packet",
-                format!("iface={interface},qpairs={queues}"),
-                label,
-            ),
+            PortSpec::AfPacket { .. } => Err(Error::config("port", label, "no device of DPDK's")),
             PortSpec::AfXdp {
                 interface,
                 start_queue,

@@ -5,9 +5,10 @@ use std::mem::MaybeUninit;
 
 use dpdk_sys as sys;
 
-use super::Port;
 use super::device::Device;
 use super::rss::RssFields;
+use super::sockets::{Interface, MTU_MAX, QUEUES_MAX};
+use super::{Port, Side};
 use crate::error::Error;
 
 /// What a port's driver can do.
@@ -80,13 +81,17 @@ impl Port {
     ///
     /// [`Error::Driver`] when it does not tell.
     pub fn capabilities(&self) -> Result<Capabilities, Error> {
-        let info = self.device.info()?;
+        let device = match &self.side {
+            Side::Driver(device) => device,
+            Side::Sockets(interface) => return Ok(of_sockets(interface)),
+        };
+        let info = device.info()?;
         let rx = sys::SHIM_ETH_RX_OFFLOAD_IPV4_CKSUM
             | sys::SHIM_ETH_RX_OFFLOAD_UDP_CKSUM
             | sys::SHIM_ETH_RX_OFFLOAD_TCP_CKSUM;
         Ok(Capabilities {
             driver: driver(&info),
-            numa_node: self.numa_node(),
+            numa_node: numa_node(device),
             max_rx_queues: info.max_rx_queues,
             max_tx_queues: info.max_tx_queues,
             min_mtu: info.min_mtu,
@@ -101,16 +106,12 @@ impl Port {
         })
     }
 
-    fn numa_node(&self) -> Option<u16> {
-        let _held = self.device.control();
-        // SAFETY: the port is open.
-        let node = unsafe { sys::rte_eth_dev_socket_id(self.device.id) };
-        u16::try_from(node).ok()
-    }
-
     /// The port's Ethernet address when it was opened.
     pub fn mac(&self) -> [u8; 6] {
-        self.device.mac
+        match &self.side {
+            Side::Driver(device) => device.mac,
+            Side::Sockets(interface) => interface.mac,
+        }
     }
 
     /// The link's state as the driver last knew it, without waiting.
@@ -119,13 +120,23 @@ impl Port {
     ///
     /// [`Error::Driver`] when the driver does not tell.
     pub fn link(&self) -> Result<Link, Error> {
+        let device = match &self.side {
+            Side::Driver(device) => device,
+            Side::Sockets(interface) => {
+                return Ok(Link {
+                    up: interface.has_carrier().unwrap_or_default(),
+                    speed_mbps: None,
+                    full_duplex: true,
+                });
+            }
+        };
         let mut link = sys::shim_link {
             speed_mbps: 0,
             up: 0,
             full_duplex: 0,
         };
         // SAFETY: the port is open; the structure may be written.
-        self.device.call("tell its link state", |id| unsafe {
+        device.call("tell its link state", |id| unsafe {
             sys::shim_link_state(id, &mut link)
         })?;
         let speed_mbps = (link.speed_mbps != 0 && link.speed_mbps != u32::MAX).then_some(link.speed_mbps);
@@ -142,11 +153,15 @@ impl Port {
     ///
     /// [`Error::Driver`] when the driver does not tell.
     pub fn stats(&self) -> Result<PortStats, Error> {
+        let device = match &self.side {
+            Side::Driver(device) => device,
+            Side::Sockets(interface) => return Ok(interface.stats()),
+        };
         // SAFETY: the structure is of integers only, for which zero is a value.
         let mut raw: sys::rte_eth_stats = unsafe { MaybeUninit::zeroed().assume_init() };
         // SAFETY: the port is open; the structure may be written.
         let read = |id| unsafe { sys::rte_eth_stats_get(id, &mut raw) };
-        self.device.call("count", read)?;
+        device.call("count", read)?;
         Ok(PortStats {
             rx_packets: raw.ipackets,
             rx_octets: raw.ibytes,
@@ -165,9 +180,16 @@ impl Port {
     ///
     /// [`Error::Driver`] when the driver cannot.
     pub fn reset_stats(&self) -> Result<(), Error> {
-        // SAFETY: the port is open.
-        self.device
-            .call("reset its counters", |id| unsafe { sys::rte_eth_stats_reset(id) })
+        match &self.side {
+            Side::Driver(device) => {
+                // SAFETY: the port is open.
+                device.call("reset its counters", |id| unsafe { sys::rte_eth_stats_reset(id) })
+            }
+            Side::Sockets(interface) => {
+                interface.reset_stats();
+                Ok(())
+            }
+        }
     }
 
     /// Largest layer-3 packet in octets.
@@ -176,7 +198,10 @@ impl Port {
     ///
     /// [`Error::Driver`] when the driver does not tell.
     pub fn mtu(&self) -> Result<u16, Error> {
-        mtu(&self.device)
+        match &self.side {
+            Side::Driver(device) => mtu(device),
+            Side::Sockets(interface) => interface.mtu(),
+        }
     }
 
     /// Sets the largest layer-3 packet in octets, where the driver can while it runs.
@@ -185,16 +210,25 @@ impl Port {
     ///
     /// [`Error::Driver`] when it cannot.
     pub fn set_mtu(&self, mtu: u16) -> Result<(), Error> {
-        // SAFETY: the port is open.
-        self.device
-            .call("set its MTU", |id| unsafe { sys::rte_eth_dev_set_mtu(id, mtu) })
+        match &self.side {
+            Side::Driver(device) => {
+                // SAFETY: the port is open.
+                device.call("set its MTU", |id| unsafe { sys::rte_eth_dev_set_mtu(id, mtu) })
+            }
+            Side::Sockets(interface) => interface.set_mtu(mtu),
+        }
     }
 
     /// Whether frames to other stations' addresses are received.
     pub fn is_promiscuous(&self) -> bool {
-        let _held = self.device.control();
-        // SAFETY: the port is open.
-        unsafe { sys::rte_eth_promiscuous_get(self.device.id) == 1 }
+        match &self.side {
+            Side::Driver(device) => {
+                let _held = device.control();
+                // SAFETY: the port is open.
+                unsafe { sys::rte_eth_promiscuous_get(device.id) == 1 }
+            }
+            Side::Sockets(interface) => interface.is_promiscuous(),
+        }
     }
 
     /// Receives frames to other stations' addresses, or no longer.
@@ -203,13 +237,43 @@ impl Port {
     ///
     /// [`Error::Driver`] when the driver cannot.
     pub fn set_promiscuous(&self, yes: bool) -> Result<(), Error> {
-        self.device.call("change what it receives", |id| match yes {
+        let device = match &self.side {
+            Side::Driver(device) => device,
+            Side::Sockets(interface) => return interface.set_promiscuous(yes),
+        };
+        device.call("change what it receives", |id| match yes {
             // SAFETY: the port is open.
             true => unsafe { sys::rte_eth_promiscuous_enable(id) },
             // SAFETY: the port is open.
             false => unsafe { sys::rte_eth_promiscuous_disable(id) },
         })
     }
+}
+
+/// What packet sockets can do.
+fn of_sockets(interface: &Interface) -> Capabilities {
+    Capabilities {
+        driver: "packet sockets".into(),
+        numa_node: interface.numa_node(),
+        max_rx_queues: QUEUES_MAX,
+        max_tx_queues: QUEUES_MAX,
+        min_mtu: 68,
+        max_mtu: MTU_MAX,
+        rss: RssFields::NONE,
+        rss_key_size: 0,
+        rss_table_size: 0,
+        rx_checksum: false,
+        tx_udp_checksum: false,
+        chained_tx: true,
+        scattered_rx: true,
+    }
+}
+
+fn numa_node(device: &Device) -> Option<u16> {
+    let _held = device.control();
+    // SAFETY: the port is open.
+    let node = unsafe { sys::rte_eth_dev_socket_id(device.id) };
+    u16::try_from(node).ok()
 }
 
 fn driver(info: &sys::rte_eth_dev_info) -> String {

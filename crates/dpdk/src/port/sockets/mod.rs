@@ -1,0 +1,96 @@
+//! A kernel interface as a port, by packet sockets of our own: a ring for each receive queue, one call of the kernel for each
+//! burst that is sent.
+//!
+//! DPDK has a driver for that (`net_af_packet`). It has the kernel put fragments together, keeps from us which checksums
+//! the kernel has not filled in yet, cuts off what is longer than 2,048 octets, and gives the kernel memory to send
+//! from that it writes again before the other end of a veth has read it.
+//!
+//! The kernel gives a packet socket frames as they come from other parts of it: of TCP up to 64 KiB in one, without
+//! checksums, where their sender leaves that to a NIC that is not there (veth), or GRO has put them together. Checksums are
+//! filled in here, as a NIC would; frames that are several are given on as [coalesced](crate::Mbuf::coalesced).
+
+mod interface;
+mod ring;
+mod send;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) use interface::Interface;
+pub(super) use ring::Ring;
+pub(super) use send::Sender;
+
+use super::config::{PortConfig, Queues};
+use super::queue;
+use crate::error::Error;
+
+/// The most queues each way.
+pub(super) const QUEUES_MAX: u16 = 16;
+/// The longest layer 3 packet that an interface is set to, octets.
+pub(super) const MTU_MAX: u16 = 65_521;
+/// The most segments of a packet that is sent.
+pub(super) const SEGMENTS_MAX: u16 = 64;
+
+/// What one queue counts: its thread writes, others read.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    packets: AtomicU64,
+    octets: AtomicU64,
+    /// Packets that were too long, or could not be sent.
+    errors: AtomicU64,
+    /// Packets for which the pool had no buffer.
+    no_buffer: AtomicU64,
+}
+
+impl Counts {
+    /// Only the queue's own thread adds.
+    fn add(counter: &AtomicU64, more: u64) {
+        counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+    }
+
+    fn read(counter: &AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+}
+
+/// Opens the sockets of all queues and starts them.
+pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Queues, Error> {
+    check(config)?;
+    if let Some(mtu) = config.mtu {
+        interface.set_mtu(mtu)?;
+    }
+    if config.promiscuous {
+        interface.set_promiscuous(true)?;
+    }
+    let shape = ring::Shape::of(interface.mtu()?, config.rx_descriptors);
+    let mut group = None;
+    let mut rx = Vec::new();
+    for number in 0..config.rx_queues {
+        let pool = config.pool(number).clone();
+        let ring = Ring::open(interface, shape, pool)?;
+        if config.rx_queues > 1 {
+            group = Some(ring.join(interface, group)?);
+        }
+        rx.push(queue::RxQueue::of_socket(ring, number));
+    }
+    let senders = (0..config.tx_queues).map(|number| {
+        let sender = Sender::open(interface)?;
+        Ok(queue::TxQueue::of_socket(sender, number))
+    });
+    let tx = senders.collect::<Result<Vec<_>, Error>>()?;
+    Ok(Queues { rx, tx })
+}
+
+fn check(config: &PortConfig) -> Result<(), Error> {
+    let within = |field, value: u16| match (1..=QUEUES_MAX).contains(&value) {
+        true => Ok(()),
+        false => Err(Error::config(
+            field,
+            value,
+            format!("this port has 1 to {QUEUES_MAX}"),
+        )),
+    };
+    within("rx_queues", config.rx_queues)?;
+    within("tx_queues", config.tx_queues)?;
+    config.check_pools()
+}

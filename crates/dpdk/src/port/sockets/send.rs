@@ -1,0 +1,108 @@
+//! A send queue: a packet socket, and one call of the kernel for a burst.
+//!
+//! The kernel copies what is sent: a ring to send from would be read by the other end of a veth after its slots are free.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+
+use super::interface::{Interface, last_errno, set, socket};
+use super::{Counts, SEGMENTS_MAX};
+use crate::burst::{BURST_MAX, Burst};
+use crate::error::{Errno, Error};
+
+/// Octets that wait for the interface, as the kernel counts them.
+const WAITING: libc::c_int = 8 << 20;
+
+/// A send queue.
+#[derive(Debug)]
+pub(in crate::port) struct Sender {
+    socket: OwnedFd,
+    /// Where the parts of a burst's packets lie; empty between bursts.
+    parts: Vec<libc::iovec>,
+    counts: Arc<Counts>,
+}
+
+// SAFETY: the parts are empty unless a thread is in `send`.
+unsafe impl Send for Sender {}
+
+impl Sender {
+    /// Opens one.
+    pub(super) fn open(interface: &Interface) -> Result<Sender, Error> {
+        let made = Self::make(interface).map_err(interface.refused("open a send queue"))?;
+        interface.add_tx(&made.counts);
+        Ok(made)
+    }
+
+    fn make(interface: &Interface) -> Result<Sender, Errno> {
+        let fd = socket()?;
+        if set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &WAITING).is_err() {
+            set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUF, &WAITING)?;
+        }
+        interface.bind(&fd, 0)?;
+        Ok(Sender {
+            socket: fd,
+            parts: Vec::with_capacity(BURST_MAX * usize::from(SEGMENTS_MAX)),
+            counts: Arc::default(),
+        })
+    }
+
+    /// Sends packets from the front of the burst, as many as the interface takes. What it cannot send, as it is too long,
+    /// is freed and counts as an error.
+    pub(in crate::port) fn send(&mut self, burst: &mut Burst) -> usize {
+        let done = self.give(burst);
+        burst.free_front(done);
+        done
+    }
+
+    fn give(&mut self, burst: &Burst) -> usize {
+        // SAFETY: the structures are of integers and pointers, for all of which zero is a value.
+        let mut messages: [libc::mmsghdr; BURST_MAX] = unsafe { MaybeUninit::zeroed().assume_init() };
+        for (message, mbuf) in messages.iter_mut().zip(burst.iter()) {
+            let first = self.parts.len();
+            let parts = mbuf.segments().map(|part| libc::iovec {
+                iov_base: part.as_ptr().cast_mut().cast(),
+                iov_len: part.len(),
+            });
+            // Within what was reserved: the array must not move.
+            self.parts.extend(parts.take(SEGMENTS_MAX.into()));
+            message.msg_hdr.msg_iovlen = (self.parts.len() - first) as _;
+            message.msg_hdr.msg_iov = self.parts.as_mut_ptr().wrapping_add(first);
+        }
+        let done = self.hand_over(&mut messages[..burst.len()]);
+        self.parts.clear();
+        done
+    }
+
+    fn hand_over(&self, messages: &mut [libc::mmsghdr]) -> usize {
+        let (mut done, mut errors) = (0, 0);
+        while let Some(rest) = messages.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let (first, count) = (rest.as_mut_ptr(), rest.len() as u32);
+            // SAFETY: so many messages, whose parts lie in packets that are borrowed by the caller of `give`; the kernel
+            // reads them and writes lengths.
+            let sent =
+                unsafe { libc::sendmmsg(self.socket.as_raw_fd(), first, count, libc::MSG_DONTWAIT as _) };
+            match usize::try_from(sent) {
+                Ok(sent) if sent > 0 => done += sent,
+                _ => match last_errno().0 {
+                    libc::EINTR => {}
+                    libc::EMSGSIZE | libc::EINVAL => {
+                        rest[0].msg_len = 0;
+                        (done, errors) = (done + 1, errors + 1);
+                    }
+                    _ => break,
+                },
+            }
+        }
+        let octets = messages[..done]
+            .iter()
+            .map(|message| u64::from(message.msg_len))
+            .sum();
+        Counts::add(&self.counts.packets, (done - errors) as u64);
+        Counts::add(&self.counts.octets, octets);
+        if errors > 0 {
+            Counts::add(&self.counts.errors, errors as u64);
+        }
+        done
+    }
+}

@@ -1,0 +1,132 @@
+"""Ports that are interfaces of the kernel, as a user finds them: veth pairs with the offloads that they have by default.
+
+The neighbours are the kernel's: its TCP leaves checksums and segments to a NIC that is not there.
+"""
+import hashlib
+import os
+import socket
+import threading
+
+import pytest
+
+from lab import CONFIGURATION, DN, DN6, Lab, kernel_ue
+
+OCTETS = 3_000_000
+UDP_SEGMENT = 103
+
+@pytest.fixture(scope="module", params=["af_packet", "af_xdp"])
+def kernel_lab(request):
+    lab = Lab(os.environ["SLUICE"], request.param)
+    try:
+        lab.associate()
+        yield lab
+    finally:
+        if request.session.testsfailed:
+            print(lab.said())
+        lab.close()
+
+
+def pattern(octets):
+    return hashlib.shake_128(b"sluice").digest(octets)
+
+
+def receive_all(sock, octets):
+    got = bytearray()
+    while len(got) < octets and (piece := sock.recv(1 << 16)):
+        got += piece
+    return bytes(got)
+
+
+class JumboLab(Lab):
+    """Links of 9,000 octets; the UPF's ends are set to it by Sluice."""
+
+    def _wire(self):
+        super()._wire()
+        for namespace, link, _ in self.links:
+            getattr(self, namespace).run(f"ip link set {link} mtu 9000")
+
+
+# Before the others: the laboratory that they share has namespaces of the same names.
+def test_jumbo_frames_cross():
+    """Segments of TCP that do not fit one buffer, in 64 KiB; longer packets than one slot of a ring holds by default."""
+    configuration = CONFIGURATION.replace("{options}" + 6 * "}", "{options}" + 4 * "}" + ", mtu: 9000}}")
+    lab = JumboLab(os.environ["SLUICE"], "af_packet", configuration=configuration)
+    try:
+        lab.associate()
+        for host in (DN, DN6):
+            tcp_crosses(lab, host, mtu=8900)
+        with lab.gnb_socket() as gnb, kernel_ue(lab, gnb, mtu=8900):
+            done = lab.ue.run(f"ping -n -M do -c 3 -i 0.2 -W 3 -s 8800 {DN}", check=False)
+            assert "3 received" in done.stdout, done.stdout + done.stderr
+    finally:
+        lab.close()
+
+
+@pytest.mark.parametrize("host", [DN, DN6])
+def test_tcp_crosses_both_ways(kernel_lab, host):
+    """The data network's kernel sends TCP of 64 KiB in one, and leaves checksums to the NIC."""
+    tcp_crosses(kernel_lab, host)
+
+
+def tcp_crosses(lab, host, mtu=1400):
+    family = socket.AF_INET if host == DN else socket.AF_INET6
+    data, got = pattern(OCTETS), {}
+
+    def serve(server):
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(60)
+            got["up"] = receive_all(connection, OCTETS)
+            connection.sendall(data)
+
+    with lab.gnb_socket() as gnb, kernel_ue(lab, gnb, mtu=mtu):
+        with lab.dn.entered():
+            server = socket.create_server((host, 8080), family=family)
+        with lab.ue.entered():
+            client = socket.socket(family, socket.SOCK_STREAM)
+        with server, client:
+            server.settimeout(10)
+            client.settimeout(60)
+            thread = threading.Thread(target=serve, args=(server,))
+            thread.start()
+            client.connect((host, 8080))
+            client.sendall(data)
+            got["down"] = receive_all(client, OCTETS)
+            thread.join(60)
+    assert got["up"] == data and got["down"] == data
+
+
+@pytest.mark.parametrize("host", [DN, DN6])
+def test_udp_crosses_both_ways(kernel_lab, host):
+    """Datagrams whose checksums are left to the NIC, and several in one (UDP_SEGMENT), as QUIC servers send them."""
+    lab = kernel_lab
+    family = socket.AF_INET if host == DN else socket.AF_INET6
+    with lab.gnb_socket() as gnb, kernel_ue(lab, gnb):
+        with lab.dn.entered():
+            server = socket.socket(family, socket.SOCK_DGRAM)
+        with lab.ue.entered():
+            client = socket.socket(family, socket.SOCK_DGRAM)
+        with server, client:
+            server.bind((host, 9090))
+            server.settimeout(5)
+            client.settimeout(5)
+            client.sendto(b"up" * 300, (host, 9090))
+            octets, ue = server.recvfrom(65535)
+            assert octets == b"up" * 300
+            server.sendto(b"down" * 200, ue)
+            assert client.recv(65535) == b"down" * 200
+            data = pattern(10_500)
+            server.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 1_000)
+            server.sendto(data, ue)
+            pieces = [client.recv(65535) for _ in range(11)]
+            assert sorted(pieces) == sorted(data[at:at + 1_000] for at in range(0, len(data), 1_000))
+
+
+def test_long_datagrams_cross(kernel_lab):
+    """Fragments reach Sluice as they are on the link, however long the datagram is that they make."""
+    lab = kernel_lab
+    with lab.gnb_socket() as gnb, kernel_ue(lab, gnb) as (_, ue4, _):
+        for octets in (1_972, 5_000, 20_000):
+            for there, target in ((lab.dn, ue4), (lab.ue, DN)):
+                done = there.run(f"ping -n -M dont -c 3 -i 0.2 -W 3 -s {octets} {target}", check=False)
+                assert "3 received" in done.stdout, (octets, target, done.stdout + done.stderr)
