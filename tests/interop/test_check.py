@@ -49,9 +49,12 @@ def test_kernel_interfaces_say_what_they_can_do(host, tmp_path):
     status, ports, err = check(host, tmp_path, "n6")
     assert status == 0, err
     ran, dn = ports["ran"], ports["dn"]
-    assert ran["driver"].startswith("net_af_packet") and dn["driver"].startswith("net_af_xdp")
+    assert ran["driver"].startswith("packet sockets") and dn["driver"].startswith("net_af_xdp")
     # Only one of them has somebody at the other end.
     assert ran["link"].startswith("up") and dn["link"].startswith("down")
+    # What keeps their frames from the host, and what is on the interface.
+    assert "`table netdev sluice-n3`" in ran["host"] and "XDP" not in ran["host"]
+    assert "`table netdev sluice-n6`" in dn["host"] and "is this port's" in dn["host"]
     assert all(port["queues"].startswith("1 of ") and port["MTU"].startswith("1500") for port in (ran, dn))
     assert ran["rte_flow for GTP-U"] == "not wanted with one worker"
     assert dn["rte_flow for GTP-U"].startswith("not wanted: no tunnels")

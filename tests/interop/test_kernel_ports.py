@@ -62,6 +62,18 @@ def test_jumbo_frames_cross():
         lab.close()
 
 
+def test_two_workers_share_links():
+    """The kernel spreads packets over the sockets of two workers, as they are on the link; what one sends is not for the
+    other."""
+    lab = Lab(os.environ["SLUICE"], "af_packet", workers=2)
+    try:
+        lab.associate()
+        for host in (DN, DN6):
+            tcp_crosses(lab, host)
+    finally:
+        lab.close()
+
+
 @pytest.mark.parametrize("host", [DN, DN6])
 def test_tcp_crosses_both_ways(kernel_lab, host):
     """The data network's kernel sends TCP of 64 KiB in one, and leaves checksums to the NIC."""

@@ -10,6 +10,7 @@ pub mod commands;
 pub mod config;
 pub mod daemon;
 pub mod demo;
+mod kernel;
 mod nic;
 mod ports;
 pub mod trace;

@@ -17,6 +17,8 @@ use transport::Interface;
 use worker::dpdk::{DpdkIo, inboxes};
 
 use crate::config::{Config, Driver, PortConfig};
+use crate::kernel::ingress::Drops;
+use crate::kernel::xdp;
 use crate::nic::audit::{Place, Seen};
 use crate::nic::checksums::UdpChecksums;
 use crate::nic::{Report, Steered, Traffic, plan};
@@ -62,6 +64,9 @@ pub struct Ports {
     queues: Vec<Queues>,
     /// Where packets lie.
     pub pool: Mempool,
+    swept: Vec<String>,
+    /// The interfaces that are kept from the host's network stack; they go back to it behind the ports.
+    drops: Drops,
 }
 
 /// The CPUs for all threads but the workers': those of this process that no worker is pinned to, so that a worker that
@@ -151,7 +156,12 @@ impl Ports {
             peers: Vec::new(),
             queues,
             pool,
+            swept: Vec::new(),
+            drops: Drops::default(),
         };
+        let kept = |port: &PortConfig| port.driver.as_ref()?.kept_from_host().map(String::from);
+        let kept: Vec<String> = config.ports.iter().filter_map(kept).collect();
+        started.swept = started.drops.sweep(&kept);
         for (port, _, members) in config.lags() {
             started.first_members[port.index()] = members.first().copied();
         }
@@ -164,15 +174,55 @@ impl Ports {
             // Frames to the LAG's address, and to the group of LACP.
             let is_member = config.lag_of(&port.name.value).is_some();
             let asked = (traffic, UdpChecksums::of(config, port), workers);
-            if let Err(error) = started.add(eal, (port, driver, is_member), asked) {
+            if let Err(reason) = started.add_kept(eal, (port, driver, is_member), asked) {
                 failed(PortError {
                     port: port.name.value.clone(),
-                    reason: error.to_string(),
+                    reason,
                 })?;
                 started.add_without_queues(port);
             }
         }
         Ok(started)
+    }
+
+    /// As [`Self::add`], of an interface that is kept from the host's stack before anything comes in by the port.
+    fn add_kept(
+        &mut self,
+        eal: &'static Eal,
+        port: (&PortConfig, &Driver, bool),
+        asked: (Traffic, UdpChecksums, u16),
+    ) -> Result<(), String> {
+        let driver = port.1;
+        if let Some(interface) = driver.kept_from_host() {
+            self.drops.install(interface).map_err(|error| error.to_string())?;
+        }
+        let Driver::AfXdp { interface, .. } = driver else {
+            return self.add(eal, port, asked).map_err(|error| error.to_string());
+        };
+        let others = xdp::program(interface).ok().flatten();
+        match (self.add(eal, port, asked), others) {
+            (Ok(()), None) => {
+                if let Ok(Some(program)) = xdp::program(interface) {
+                    self.drops.note_program(interface, program);
+                }
+                Ok(())
+            }
+            (Ok(()), Some(_)) => Ok(()),
+            (Err(error), None) => Err(error.to_string()),
+            (Err(error), Some(program)) => Err(format!(
+                "{error}; {interface} has an XDP program of another process, number {program}: `ip link set dev {interface} xdp off` takes it off"
+            )),
+        }
+    }
+
+    /// Makes anew what keeps interfaces from the host's stack, where somebody has taken it away: the interfaces.
+    pub fn renew_drops(&mut self) -> Vec<String> {
+        self.drops.renew()
+    }
+
+    /// What was found of processes that did not end in order, and taken away: a line for each thing.
+    pub fn swept(&self) -> &[String] {
+        &self.swept
     }
 
     fn add(
@@ -274,11 +324,19 @@ impl Ports {
                 mtu: port.mtu.value() as u16,
                 buffer: self.pool.config().data_room,
                 link: self.link(number),
+                program: self.program(port),
                 speed_mbps: self.speed(number),
                 place: &place,
             };
             Some((port.name.value.as_str(), seen.lines()))
         })
+    }
+
+    /// The XDP program on a port's interface: its number, and whether this process has put it there.
+    fn program(&self, port: &PortConfig) -> Option<(u32, bool)> {
+        let interface = port.driver.as_ref()?.interface()?;
+        let program = xdp::program(interface).ok()??;
+        Some((program, self.drops.has_put(interface, program)))
     }
 
     /// Whether the link of a port is up, where anybody tells.
@@ -366,7 +424,7 @@ enum LinkSource {
 impl LinkSource {
     fn of(driver: &Driver) -> Self {
         match driver {
-            Driver::AfPacket { interface } | Driver::AfXdp { interface, .. } => {
+            Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. } => {
                 let path = format!("/sys/class/net/{interface}/carrier");
                 File::open(path).map_or(Self::Unknown, Self::Kernel)
             }
@@ -382,24 +440,23 @@ fn has_carrier(carrier: &File) -> bool {
     matches!(carrier.read_at(&mut digit, 0), Ok(1)) && digit == *b"1"
 }
 
-/// The MTU that a port is asked for. Packet sockets have none: their frames are of one size, which the configuration
-/// heeds. What nearly every port has is not asked for: not all drivers can be.
+/// The MTU that a port is asked for. What nearly every port has is not asked for: not all drivers can be.
 fn mtu(config: &PortConfig) -> Option<u16> {
     let mtu = config.mtu.value() as u16;
-    let is_asked = mtu != 1500 && !matches!(config.driver, Some(Driver::AfPacket { .. }));
-    is_asked.then_some(mtu)
+    (mtu != 1500).then_some(mtu)
 }
 
 fn spec(driver: &Driver, queues: u16) -> Result<PortSpec, dpdk::Error> {
     Ok(match driver {
         Driver::Memory {} => PortSpec::Null { packet_size: 64 },
-        Driver::AfPacket { interface } => PortSpec::AfPacket {
+        Driver::AfPacket { interface, .. } => PortSpec::AfPacket {
             interface: interface.clone(),
             queues,
         },
         Driver::AfXdp {
             interface,
             force_copy,
+            ..
         } => PortSpec::AfXdp {
             interface: interface.clone(),
             start_queue: 0,

@@ -70,9 +70,14 @@ pub fn explain(config: &Config) -> String {
         .collect();
     let _ = writeln!(
         text,
-        "node       {node}, N4 on {} port {}",
+        "node       {node}, N4 on {} port {}{}",
         addresses.join(", "),
-        config.n4.port.value()
+        config.n4.port.value(),
+        config
+            .n4
+            .device
+            .as_ref()
+            .map_or_else(String::new, |device| format!(", by {} alone", device.value))
     );
     let smfs: Vec<String> = config.n4.smfs().map(|smf| smf.address.to_string()).collect();
     if !smfs.is_empty() {
@@ -156,7 +161,7 @@ fn explain_lag(lag: &LagConfig) -> String {
 fn driver(driver: &Driver) -> String {
     match driver {
         Driver::Memory {} => "memory".into(),
-        Driver::AfPacket { interface } => format!("AF_PACKET on {interface}"),
+        Driver::AfPacket { interface, .. } => format!("AF_PACKET on {interface}"),
         Driver::AfXdp { interface, .. } => format!("AF_XDP on {interface}"),
         Driver::Pcap { rx, tx } => format!("captures {} to {}", rx.display(), tx.display()),
         Driver::Pci { address } => format!("PCI {address}"),

@@ -56,7 +56,9 @@ impl Config {
 /// Finds the first interface that cannot be made.
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
     let of_ports = config.ports.iter().filter_map(|port| match &port.driver {
-        Some(Driver::AfPacket { interface } | Driver::AfXdp { interface, .. }) => Some(interface.as_str()),
+        Some(Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) => {
+            Some(interface.as_str())
+        }
         _ => None,
     });
     let mut taken: HashSet<&str> = of_ports.collect();

@@ -78,6 +78,9 @@ pub struct N4Config {
     /// reported for the release; 0: the process ends at once; 10.
     #[serde(default = "N4Config::default_release_wait")]
     pub release_wait_s: Bounded<0, 3_600>,
+    /// The interface of the host, or the VRF, by which datagrams come that are heard; absent: any.
+    #[serde(default)]
+    pub device: Option<Spanned<String>>,
     /// UDP port requests arrive on; 8805 (TS 29.244 §4.2.2).
     #[serde(default = "N4Config::default_port")]
     pub port: Bounded<1, 65_535>,

@@ -19,8 +19,6 @@ use super::{Config, Driver, FragmentConfig, HairpinConfig, InstanceConfig, Prefi
 /// The most ports and instances one process serves.
 const MOST_PORTS: usize = 16;
 const MOST_INSTANCES: usize = 1_024;
-/// The largest IP packet in a frame of packet sockets: 2,048 octets with the kernel's and layer 2's headers.
-const AF_PACKET_MTU: u64 = 1_900;
 
 /// A neighbour whose address is configured rather than resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,6 +120,7 @@ fn hairpin(instance: &InstanceConfig) -> Hairpin {
 pub(super) fn check(config: &Config) -> Result<(), Fault> {
     config.n4.check()?;
     check_ports(config)?;
+    check_n4_device(config)?;
     check_buffering(config)?;
     let mut seen = Seen::default();
     for (place, instance) in config.instances.iter().enumerate() {
@@ -151,6 +150,27 @@ fn check_buffering(config: &Config) -> Result<(), Fault> {
     }
 }
 
+/// N4 is the host's: nothing comes to it by an interface whose frames are not.
+fn check_n4_device(config: &Config) -> Result<(), Fault> {
+    let Some(device) = &config.n4.device else {
+        return Ok(());
+    };
+    let is_kept = |port: &&super::PortConfig| {
+        let driver = port.driver.as_ref();
+        driver.and_then(Driver::kept_from_host) == Some(device.value.as_str())
+    };
+    let fault = match config.ports.iter().find(is_kept) {
+        Some(port) => Some(format!(
+            "`{}` is port `{}`: the host gets nothing by it",
+            device.value, port.name.value
+        )),
+        None => interface_fault(&device.value),
+    };
+    fault.map_or(Ok(()), |fault| {
+        Err(Fault::new(device, format!("n4.device: {fault}")))
+    })
+}
+
 fn check_ports(config: &Config) -> Result<(), Fault> {
     let mut names = HashSet::new();
     let mut interfaces = Interfaces::default();
@@ -165,11 +185,7 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
             ));
         }
         let fault = match &port.driver {
-            Some(Driver::AfPacket { .. }) if port.mtu.value() > AF_PACKET_MTU => Some(format!(
-                "mtu: {} is more than af_packet carries, which is {AF_PACKET_MTU}",
-                port.mtu.value()
-            )),
-            Some(Driver::AfPacket { interface } | Driver::AfXdp { interface, .. }) => {
+            Some(Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) => {
                 interface_fault(interface).or_else(|| interfaces.fault(interface, &port.name.value))
             }
             Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {

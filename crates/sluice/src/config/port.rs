@@ -19,7 +19,7 @@ pub struct PortConfig {
     /// The ports that it is made of.
     #[serde(default)]
     pub lag: Option<LagConfig>,
-    /// Largest IP packet, octets; 1500. On packet sockets at most 1900.
+    /// Largest IP packet, octets; 1500.
     #[serde(default = "PortConfig::default_mtu")]
     pub mtu: Bounded<1280, 9_216>,
     /// Descriptors of each receive and transmit ring; 1024.
@@ -55,10 +55,13 @@ pub enum ChecksumsConfig {
 pub enum Driver {
     /// Rings in this process, for tests and the demo; nothing outside can reach it.
     Memory {},
-    /// A kernel interface through packet sockets (`net_af_packet`); needs CAP_NET_RAW.
+    /// A kernel interface through packet sockets; needs CAP_NET_RAW and CAP_NET_ADMIN.
     AfPacket {
         /// The interface's name.
         interface: String,
+        /// Let the host's own network stack have every frame, too; false: an ingress drop keeps them from it.
+        #[serde(default)]
+        leave_to_host: bool,
     },
     /// A kernel interface through AF_XDP (`net_af_xdp`); needs CAP_NET_ADMIN and CAP_BPF.
     AfXdp {
@@ -67,6 +70,10 @@ pub enum Driver {
         /// Copy packets even where the driver could lend its own memory; veth needs it.
         #[serde(default)]
         force_copy: bool,
+        /// Let the host's own network stack have what comes by queues that no worker polls; false: an ingress drop keeps
+        /// it from it.
+        #[serde(default)]
+        leave_to_host: bool,
     },
     /// Capture files (`net_pcap`): packets come from one and go to the other.
     Pcap {
@@ -83,6 +90,26 @@ pub enum Driver {
 }
 
 impl Driver {
+    /// The kernel's interface, where it is one.
+    #[must_use]
+    pub fn interface(&self) -> Option<&str> {
+        match self {
+            Self::AfPacket { interface, .. } | Self::AfXdp { interface, .. } => Some(interface),
+            Self::Memory {} | Self::Pcap { .. } | Self::Pci { .. } => None,
+        }
+    }
+
+    /// The kernel's interface whose frames are not for the host's own network stack.
+    #[must_use]
+    pub fn kept_from_host(&self) -> Option<&str> {
+        match self {
+            Self::AfPacket { leave_to_host, .. } | Self::AfXdp { leave_to_host, .. } if *leave_to_host => {
+                None
+            }
+            _ => self.interface(),
+        }
+    }
+
     /// Whether `address` is a PCI address: domain, bus, device, function in hexadecimal, the domain optional.
     pub(super) fn is_pci_address(address: &str) -> bool {
         let hex =

@@ -164,7 +164,7 @@ pub fn sockets_of_workers(config: &Config, workers: usize) -> Result<Vec<Vec<Raw
     let mut wanted = Vec::new();
     for port in &config.ports {
         match &port.driver {
-            Some(Driver::AfPacket { interface }) => {
+            Some(Driver::AfPacket { interface, .. }) => {
                 let index = nix::net::if_::if_nametoindex(interface.as_str());
                 let index = index.map_err(|error| format!("interface {interface}: {error}"))?;
                 wanted.push((port.name.value.as_str(), SocketKind::Packet(index)));

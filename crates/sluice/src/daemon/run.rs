@@ -30,7 +30,8 @@ use super::sockets::Sockets;
 use super::threads::{Pace, Rings, WorkerThread};
 use super::transfer::take_in;
 use crate::clock::{Clock, HOST_LOOK, HostTime};
-use crate::config::{Config, IdlePolicy, RecordsConfig};
+use crate::config::{Config, Driver, IdlePolicy, RecordsConfig};
+use crate::kernel::ingress;
 use crate::ports::{self, Ports};
 use crate::trace::Explainer;
 use crate::upf::{Assembly, Control, LinkNews, RecordSink, Surroundings, assemble};
@@ -40,6 +41,9 @@ const LAST_USAGE: Duration = Duration::from_secs(1);
 
 /// How often it is told at most that SMFs do not take usage reports.
 const UNTAKEN_EVERY: Duration = Duration::from_secs(10);
+
+/// How often it is looked at whether the ports' frames are kept from the host.
+const DROP_POLL: Duration = Duration::from_secs(1);
 
 /// Why the daemon could not start, or ended.
 #[derive(Debug)]
@@ -75,10 +79,16 @@ pub fn run(
     keep_memory_ahead(config.limits.sessions.size());
     let eal = ports::start_eal(config).map_err(RunError::of)?;
     let mut ports = Ports::start(eal, config).map_err(RunError::of)?;
+    ports.swept().iter().for_each(|what| warn!("{what}"));
+    warn_of_host(config);
     // Before the sockets: their addresses may be on its interfaces.
     let host = open_host(eal, config, &ports)?;
     let addresses = config.n4.addresses.iter().map(|address| address.value);
     let sockets = Sockets::open(addresses, config.n4.port.value() as u16).map_err(RunError::of)?;
+    let sockets = match &config.n4.device {
+        Some(device) => sockets.heard_on(&device.value).map_err(RunError::of)?,
+        None => sockets,
+    };
     let clock = Clock::starting_now(eal.tsc_hz());
     let (mut control, workers, explainer) = build(config, &clock, &ports)?;
     let recording = config.records.as_ref();
@@ -148,6 +158,7 @@ pub fn run(
         told_of_leaving: false,
         untaken_due: Nanos::ZERO,
         links_due: Nanos::ZERO,
+        drops_due: Nanos::ZERO,
         dates: Dates {
             clock: clock.clone(),
             due: Nanos::ZERO,
@@ -184,6 +195,29 @@ pub fn run(
         error!(lost, "usage records: the disk took these no more");
     }
     outcome.map(|()| stats)
+}
+
+/// Warns of interfaces whose frames the host's network stack gets, too, and of addresses of the host's that nobody reaches
+/// by those whose frames it does not.
+fn warn_of_host(config: &Config) {
+    let drivers = config.ports.iter().filter_map(|port| port.driver.as_ref());
+    for interface in drivers.clone().filter_map(Driver::kept_from_host) {
+        for address in ingress::addresses_on(interface) {
+            warn!(
+                interface,
+                %address, "the host has this address on an interface that is a port: nothing reaches it there"
+            );
+        }
+    }
+    for interface in drivers
+        .filter(|driver| driver.kept_from_host().is_none())
+        .filter_map(Driver::interface)
+    {
+        warn!(
+            interface,
+            "leave_to_host: neighbours on this link reach what listens on the host, and the host forwards what it can route"
+        );
+    }
 }
 
 /// Opens the spool of usage records, says how it was found, and starts its writer.
@@ -357,6 +391,8 @@ struct Served<'a> {
     untaken_due: Nanos,
     /// When the ports' links are looked at again.
     links_due: Nanos,
+    /// When it is looked at again whether their frames are kept from the host.
+    drops_due: Nanos,
     dates: Dates,
 }
 
@@ -400,6 +436,7 @@ impl Served<'_> {
     fn serve(&mut self, is_over: impl Fn(&Control) -> bool) -> Result<(), RunError> {
         while !is_over(self.turns.control()) {
             self.look_at_links();
+            self.look_at_drops();
             let now = self.turns.now();
             self.dates.follow(now, self.turns.control());
             self.turns.turn().map_err(RunError::of)?;
@@ -506,6 +543,22 @@ impl Served<'_> {
         let now = self.turns.now();
         while let Some((news, suppressed)) = self.turns.control().poll_n4_news(now) {
             n4_log::tell(&news, suppressed);
+        }
+    }
+
+    /// Sees to it that what comes in by the ports is kept from the host's network stack, whatever others do to the tables
+    /// of nf_tables.
+    fn look_at_drops(&mut self) {
+        let now = self.turns.now();
+        if now < self.drops_due {
+            return;
+        }
+        self.drops_due = now + DROP_POLL;
+        for interface in self.ports.renew_drops() {
+            warn!(
+                interface,
+                "the ingress drop was taken away, and the host's network stack got every frame meanwhile: it is there again"
+            );
         }
     }
 

@@ -5,6 +5,7 @@
 //! datagrams again (UDP segmentation, `UDP_SEGMENT`): what a datagram costs on its way down is then paid once for all.
 //! Datagrams come in one by one: that is a small part of what they cost, and they lie in no order.
 
+use std::ffi::OsString;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
@@ -15,7 +16,7 @@ use mio::net::UdpSocket;
 use mio::{Events, Interest, Poll, Token};
 use n4::Transmit;
 use nix::errno::Errno;
-use nix::sys::socket::sockopt::UdpGsoSegment;
+use nix::sys::socket::sockopt::{BindToDevice, UdpGsoSegment};
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrStorage, sendmsg, setsockopt};
 use rustix::net::sockopt::{set_socket_recv_buffer_size, set_socket_recv_buffer_size_force};
 use smallvec::SmallVec;
@@ -157,6 +158,27 @@ impl Sockets {
     /// When the system has no file left.
     pub fn bell(&self) -> io::Result<Bell> {
         Bell::new(self.poll.registry())
+    }
+
+    /// The same, which hear nothing but what comes in by this device of the host from now on: an interface, or a VRF.
+    ///
+    /// # Errors
+    /// The system's, when there is none of this name, or with CAP_NET_RAW missing.
+    pub fn heard_on(mut self, device: &str) -> io::Result<Self> {
+        let name = OsString::from(device);
+        for Socket { socket, address, .. } in &mut self.sockets {
+            let named = |error: Errno| {
+                let error = io::Error::from(error);
+                io::Error::new(
+                    error.kind(),
+                    format!("N4 on {address}, device `{device}`: {error}"),
+                )
+            };
+            setsockopt(socket, BindToDevice, &name).map_err(named)?;
+            // What has come in by another meanwhile.
+            while socket.recv_from(&mut self.buffer).is_ok() {}
+        }
+        Ok(self)
     }
 
     /// Where datagrams are received.

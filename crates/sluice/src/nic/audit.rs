@@ -76,6 +76,8 @@ pub struct Seen<'a> {
     pub mtu: u16,
     /// Octets that a buffer holds.
     pub buffer: u16,
+    /// The XDP program on its interface: its number, and whether this process has put it there.
+    pub program: Option<(u32, bool)>,
     /// Whether its link is up; `None` where nobody tells.
     pub link: Option<bool>,
     /// Its speed in Mbit/s, where the driver tells.
@@ -100,6 +102,7 @@ impl Seen<'_> {
             ("RSS", self.rss()),
             ("rte_flow for GTP-U", self.rules()),
             ("placing", self.report.to_string()),
+            ("host", self.host()),
         ]
     }
 
@@ -108,6 +111,29 @@ impl Seen<'_> {
         match self.able.numa_node {
             Some(node) => format!("{name}, on NUMA node {node}"),
             None => format!("{name}, on no NUMA node"),
+        }
+    }
+
+    /// What keeps its frames from the host's own network stack.
+    fn host(&self) -> String {
+        let kept = self.driver.kept_from_host();
+        let words = match (self.driver, kept) {
+            (Driver::Memory {} | Driver::Pcap { .. }, _) => "its network stack has no part in it".into(),
+            (Driver::Pci { .. }, _) => "its network stack does not see the device".into(),
+            (_, Some(interface)) => format!(
+                "its network stack gets no frame: nf_tables drops them on ingress (`table netdev sluice-{interface}`)"
+            ),
+            (Driver::AfPacket { .. }, None) => {
+                "leave_to_host: its network stack gets every frame, too; neighbours reach what listens there, and what it can route it forwards a second time".into()
+            }
+            (Driver::AfXdp { .. }, None) => {
+                "leave_to_host: its network stack gets what comes by queues that no worker polls".into()
+            }
+        };
+        match self.program {
+            None => words,
+            Some((program, true)) => format!("{words}; XDP program {program} is this port's"),
+            Some((program, false)) => format!("{words}; XDP program {program} is another process's"),
         }
     }
 
@@ -174,10 +200,7 @@ impl Seen<'_> {
 
     fn mtus(&self) -> String {
         let (min, max) = (self.able.min_mtu, self.able.max_mtu);
-        match self.driver {
-            Driver::AfPacket { .. } => format!("{}, of up to 1900 that packet sockets take", self.mtu),
-            _ => format!("{}, of {min} to {max} that the driver takes", self.mtu),
-        }
+        format!("{}, of {min} to {max} that the driver takes", self.mtu)
     }
 
     fn scattered(&self) -> &'static str {
@@ -290,6 +313,7 @@ mod tests {
             checksums: UdpChecksums::Wanted,
             mtu,
             buffer: 2_048,
+            program: None,
             link: Some(true),
             speed_mbps: Some(25_000),
             place,

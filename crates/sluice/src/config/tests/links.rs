@@ -42,6 +42,42 @@ fn a_host_is_on_a_link_by_an_interface_of_its_own() {
 }
 
 #[test]
+fn n4_hears_by_an_interface_that_is_the_hosts() {
+    let with = |device: &str, port: &str| {
+        let text = GOOD.replace(
+            "addresses: [127.0.0.8]",
+            &format!("addresses: [127.0.0.8], device: {device}"),
+        );
+        text.replace("{memory: {}}", port)
+    };
+    let config = Config::parse(&with("mgmt0", "{af_packet: {interface: ran0}}"), "sluice.yaml").unwrap();
+    assert_eq!(config.n4.device.as_ref().unwrap().value, "mgmt0");
+    assert_eq!(
+        config.ports[0].driver.as_ref().unwrap().kept_from_host(),
+        Some("ran0")
+    );
+    for port in ["{af_packet: {interface: ran0}}", "{af_xdp: {interface: ran0}}"] {
+        let told = refusal(&with("ran0", port));
+        assert!(told.contains("n4.device: `ran0` is port `ran`"), "{told}");
+    }
+    let shared = with("ran0", "{af_packet: {interface: ran0, leave_to_host: true}}");
+    let config = Config::parse(&shared, "sluice.yaml").unwrap();
+    assert_eq!(config.ports[0].driver.as_ref().unwrap().kept_from_host(), None);
+    let told = refusal(&with("a/b", "{memory: {}}"));
+    assert!(told.contains("line ") && told.contains("n4.device: "), "{told}");
+}
+
+#[test]
+fn a_packet_socket_takes_jumbo_frames() {
+    let text = GOOD.replace(
+        "driver: {memory: {}}",
+        "driver: {af_packet: {interface: ran0}}, mtu: 9000",
+    );
+    let config = Config::parse(&text, "sluice.yaml").unwrap();
+    assert_eq!(config.ports[0].mtu.value(), 9_000);
+}
+
+#[test]
 fn a_vlan_is_one_tag_or_two() {
     let tags = |vlan: &str| {
         let text = GOOD.replace("vlan: 200", &format!("vlan: {vlan}"));
