@@ -194,7 +194,8 @@ impl Ports {
     ) -> Result<(), String> {
         let driver = port.1;
         if let Some(interface) = driver.kept_from_host() {
-            self.drops.install(interface).map_err(|error| error.to_string())?;
+            let kept = self.drops.install(interface);
+            kept.map_err(|error| format!("{interface}: {error}"))?;
         }
         let Driver::AfXdp { interface, .. } = driver else {
             return self.add(eal, port, asked).map_err(|error| error.to_string());
