@@ -45,4 +45,4 @@ pub use port::{
     Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
 };
 pub use ring::{Consumer, MultiProducer, Producer, mpsc, spsc};
-pub use sockets::{PortSocket, SocketKind, port_sockets};
+pub use sockets::xdp_sockets;

@@ -509,8 +509,8 @@ fn keeps_psc(pdr: &Pdr, next: &NextTunnel) -> bool {
     let is_deleted = pdr
         .outer_header_removal
         .is_some_and(|removal| removal.deletes_psc);
-    let is_of_ue = pdr.pdi.source_interface == SourceInterface::Access;
-    !is_deleted && !(is_of_ue && next.is_to_cp)
+    let ends_here = next.is_to_cp && pdr.pdi.source_interface == SourceInterface::Access;
+    !(is_deleted || ends_here)
 }
 
 /// The user's packet as it goes on: with one hop less where it leaves a tunnel or enters one.

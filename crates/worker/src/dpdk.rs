@@ -4,6 +4,8 @@
 //! ingress port travels in its mbuf. Packets cross from DPDK's bursts to the worker's batches and back by moving
 //! pointers; every call into DPDK is for a burst.
 
+use std::os::fd::BorrowedFd;
+
 use dpdk::{Burst, Consumer, Eal, Error, Mbuf, Mempool, MultiProducer, RxQueue, TxQueue, flags};
 use flow::{PortId, WorkerId};
 use packet::{PacketBuf, ipv6};
@@ -188,6 +190,12 @@ impl DpdkIo {
             host: None,
             burst: Burst::new(),
         }
+    }
+
+    /// What is readable while there are packets to receive: one for each queue of a port of packet sockets.
+    pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let queues = self.ports.iter().flatten();
+        queues.filter_map(|(queue, _)| queue.fd())
     }
 
     /// The same, with a host's network stack.

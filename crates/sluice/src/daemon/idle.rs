@@ -1,17 +1,17 @@
 //! What a worker's thread does between polls that find nothing (`workers.idle`).
 //!
 //! `busy` goes on polling. `adaptive` sleeps, for longer and longer. `interrupt` waits in the kernel for the sockets
-//! under the ports ([`dpdk::port_sockets`]) and for the thread's [`Bell`], which control, other workers and the host's
-//! thread ring; it polls at least every [`LONGEST_WAIT`], for what a worker does by the clock.
+//! under the ports ([`DpdkIo::sockets`], [`dpdk::xdp_sockets`]) and for the thread's [`Bell`], which control, other
+//! workers and the host's thread ring; it polls at least every [`LONGEST_WAIT`], for what a worker does by the clock.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use dpdk::{PortSocket, SocketKind, port_sockets};
+use dpdk::xdp_sockets;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use worker::dpdk::DpdkIo;
 
 use super::bell::Bell;
 use crate::config::{Config, Driver};
@@ -155,58 +155,27 @@ impl Idle {
     }
 }
 
-/// Which sockets each of so many workers is to wait for.
+/// Which sockets each worker is to wait for: those of its own queues, and all of AF_XDP, of which it cannot be told whose
+/// they are.
 ///
 /// # Errors
-/// The port that has none, or what kept them from being found.
-pub fn sockets_of_workers(config: &Config, workers: usize) -> Result<Vec<Vec<RawFd>>, String> {
-    let sockets = port_sockets().map_err(|error| error.to_string())?;
-    let mut wanted = Vec::new();
-    for port in &config.ports {
-        match &port.driver {
-            Some(Driver::AfPacket { interface, .. }) => {
-                let index = nix::net::if_::if_nametoindex(interface.as_str());
-                let index = index.map_err(|error| format!("interface {interface}: {error}"))?;
-                wanted.push((port.name.value.as_str(), SocketKind::Packet(index)));
+/// The port of AF_XDP whose socket is not there, or what kept it from being found.
+pub fn sockets_of_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Vec<RawFd>>, String> {
+    let is_xdp = |driver: &Option<Driver>| matches!(driver, Some(Driver::AfXdp { .. }));
+    let xdp = match config.ports.iter().find(|port| is_xdp(&port.driver)) {
+        None => Vec::new(),
+        Some(port) => match xdp_sockets().map_err(|error| error.to_string())? {
+            none if none.is_empty() => {
+                return Err(format!("port `{}` has no socket to wait for", port.name.value));
             }
-            Some(Driver::AfXdp { .. }) => wanted.push((port.name.value.as_str(), SocketKind::Xdp)),
-            _ => {}
-        }
-    }
-    share_out(&sockets, &wanted, workers)
-}
-
-/// Gives each worker the sockets of its queues: that of its place, of a port that has one for each; all of them where
-/// that cannot be told.
-fn share_out(
-    sockets: &[PortSocket],
-    wanted: &[(&str, SocketKind)],
-    workers: usize,
-) -> Result<Vec<Vec<RawFd>>, String> {
-    let mut of_workers = vec![Vec::new(); workers];
-    let mut by_kind = BTreeMap::new();
-    for (name, kind) in wanted {
-        let key = match kind {
-            SocketKind::Packet(index) => Some(*index),
-            SocketKind::Xdp => None,
-        };
-        by_kind.entry(key).or_insert((*name, *kind));
-    }
-    for (name, kind) in by_kind.into_values() {
-        let of_port = sockets.iter().filter(|socket| socket.kind == kind);
-        let of_port: Vec<_> = of_port.map(|socket| socket.fd).collect();
-        if of_port.is_empty() {
-            return Err(format!("port `{name}` has no socket to wait for"));
-        }
-        let is_known = kind != SocketKind::Xdp && of_port.len() == workers;
-        for (place, mine) in of_workers.iter_mut().enumerate() {
-            match of_port.get(place) {
-                Some(socket) if is_known => mine.push(*socket),
-                _ => mine.extend(&of_port),
-            }
-        }
-    }
-    Ok(of_workers)
+            sockets => sockets,
+        },
+    };
+    let of_worker = |io: &DpdkIo| {
+        let own = io.sockets().map(|socket| socket.as_raw_fd());
+        own.chain(xdp.iter().copied()).collect()
+    };
+    Ok(ios.iter().map(of_worker).collect())
 }
 
 #[cfg(test)]
@@ -216,36 +185,6 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-
-    #[test]
-    fn workers_wait_for_their_own_sockets() {
-        let socket = |fd, kind| PortSocket { fd, kind };
-        let [n3, n6] = [SocketKind::Packet(7), SocketKind::Packet(9)];
-        let sockets = [
-            socket(11, n3),
-            socket(12, n6),
-            socket(14, n3),
-            socket(15, SocketKind::Xdp),
-            socket(16, SocketKind::Xdp),
-            socket(17, n6),
-            socket(18, SocketKind::Packet(1)),
-        ];
-        let wanted = [
-            ("n3", n3),
-            ("n6", n6),
-            ("x", SocketKind::Xdp),
-            ("y", SocketKind::Xdp),
-        ];
-        let shares = share_out(&sockets, &wanted, 2).unwrap();
-        assert_eq!(shares, [[15, 16, 11, 12], [15, 16, 14, 17]]);
-        // With more workers than sockets each waits for all.
-        assert_eq!(
-            share_out(&sockets, &wanted[..1], 3).unwrap(),
-            vec![vec![11, 14]; 3]
-        );
-        let error = share_out(&sockets, &[("n9", SocketKind::Packet(8))], 1).unwrap_err();
-        assert_eq!(error, "port `n9` has no socket to wait for");
-    }
 
     /// Polls until it waits, and tells for how long that was.
     fn wait(idle: &mut Idle) -> Duration {

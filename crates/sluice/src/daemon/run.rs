@@ -15,7 +15,7 @@ use records::{Directory, Entry, ProcessStart, Recovered, Spool};
 use session::{Moment, Moved, Random, SLEWED, Unreported, WallChange};
 use tracing::{debug, error, info, warn};
 use transport::lag::LINK_POLL;
-use worker::dpdk::HostEnd;
+use worker::dpdk::{DpdkIo, HostEnd};
 use worker::{Stats, Worker};
 
 use super::control_loop::ControlLoop;
@@ -100,7 +100,7 @@ pub fn run(
     let halt = Arc::new(AtomicBool::new(false));
     let mut threads = Vec::new();
     let own = sockets.bell().map_err(RunError::of)?;
-    let idles = idle_workers(config, ios.len())?;
+    let idles = idle_workers(config, &ios)?;
     let bells: Vec<_> = idles.iter().map(|idle| idle.bell().cloned()).collect();
     let (host, mut host_ends) = host.map_or((None, Vec::new()), |(host, ends)| (Some(host), ends));
     let host = host.map(|host| host.with_worker(bells.first().cloned().flatten()));
@@ -133,14 +133,21 @@ pub fn run(
     let (inquiry, desk) = desk();
     let (records, view) = recording.map_or((None, None), |(thread, mut feed, view)| {
         let node = config.node.id.0.to_string();
-        feed.put(process_start(node.clone(), control.wall().unix_nanos(Moment::from(clock.now())) / 1_000_000));
+        feed.put(process_start(
+            node.clone(),
+            control.wall().unix_nanos(Moment::from(clock.now())) / 1_000_000,
+        ));
         control.keep_records(node, Box::new(feed));
         (Some(thread), Some(view))
     });
     let hosts = host.as_ref().map(HostPath::view).unwrap_or_default();
     let host = host.map(|host| host.start(eal, Arc::clone(&halt)));
     let host = host.transpose().map_err(RunError::of)?;
-    let _rest = open_rest_socket(config, (inquiry, view, hosts, explainer.clone()), (&threads[..], log));
+    let _rest = open_rest_socket(
+        config,
+        (inquiry, view, hosts, explainer.clone()),
+        (&threads[..], log),
+    );
     for (port, report) in ports.steering() {
         info!(port, "{report}");
         report.refused.iter().for_each(|words| debug!(port, "{words}"));
@@ -295,13 +302,14 @@ fn tell_recovery(found: &Recovered) {
 }
 
 /// What each worker does when there is nothing to do.
-fn idle_workers(config: &Config, workers: usize) -> Result<Vec<Idle>, RunError> {
+fn idle_workers(config: &Config, ios: &[DpdkIo]) -> Result<Vec<Idle>, RunError> {
+    let workers = ios.len();
     let policy = config.idle_policy();
     let sleeping = |_| Idle::adaptive(config.idle_sleep());
     match policy {
         IdlePolicy::Busy => Ok((0..workers).map(|_| Idle::busy()).collect()),
         IdlePolicy::Adaptive => Ok((0..workers).map(sleeping).collect()),
-        IdlePolicy::Interrupt => match sockets_of_workers(config, workers) {
+        IdlePolicy::Interrupt => match sockets_of_workers(config, ios) {
             Ok(sockets) => {
                 let idle = |sockets: Vec<_>| Waiter::new(&sockets).map(Idle::interrupt);
                 let idles = sockets.into_iter().map(idle).collect::<Result<_, _>>();

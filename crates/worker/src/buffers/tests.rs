@@ -176,17 +176,20 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// By FAR: the number and octets of each packet that waits, and until when.
+type Model = BTreeMap<u32, (VecDeque<(u8, usize)>, Nanos)>;
+
 proptest! {
     /// Against queues that are lists: what was stored is what was flushed, discarded, expired and is held.
     #[test]
     fn every_packet_is_somewhere(steps in prop::collection::vec(step(), 1..80)) {
         let mut buffers = Buffers::new(LIMITS);
-        let mut model: BTreeMap<u32, (VecDeque<(u8, usize)>, Nanos)> = BTreeMap::new();
+        let mut model: Model = BTreeMap::new();
         let mut hops: BTreeMap<u32, Option<NextHop>> = BTreeMap::new();
         let mut now = Nanos(0);
         for (number, step) in (0u8..).zip(steps) {
             let owner = |far| (SessionIndex(7 + far % 2), FarId(far));
-            let model_fits = |model: &BTreeMap<u32, (VecDeque<(u8, usize)>, Nanos)>, far: u32, octets: usize, most: u16| {
+            let model_fits = |model: &Model, far: u32, octets: usize, most: u16| {
                 let count = |wanted: &dyn Fn(u32) -> bool| {
                     let queues = model.iter().filter(|(other, _)| wanted(**other));
                     let packets = queues.flat_map(|(_, (queue, _))| queue);

@@ -261,7 +261,10 @@ mod tests {
             action(&network, &rules, far)
         };
         let (access, tunnel) = (name(testing::N3), "in TEID 0x00000007 at");
-        assert_eq!(told(GNB), format!("forward to Access by {access}, {tunnel} {GNB}"));
+        assert_eq!(
+            told(GNB),
+            format!("forward to Access by {access}, {tunnel} {GNB}")
+        );
         let far_away = [10, 200, 7, 7].into();
         assert_eq!(
             told(far_away),
