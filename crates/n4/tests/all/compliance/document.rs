@@ -28,7 +28,6 @@ pub enum Status {
     Done,
     /// With this cause.
     Refused(u8),
-    Gap,
     Absent,
 }
 
@@ -121,7 +120,6 @@ fn ie(text: &str) -> Ie {
 fn status(text: &str) -> Status {
     match text {
         "done" => Status::Done,
-        "gap" => Status::Gap,
         "absent" => Status::Absent,
         _ => {
             let cause = text.strip_prefix("refused ").unwrap_or_else(|| panic!("{text}"));

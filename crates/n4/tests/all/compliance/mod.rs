@@ -69,17 +69,6 @@ fn the_rows_have_the_names_types_and_presence_of_the_specifications_tables() {
     }
 }
 
-/// What is accepted and not acted upon.
-#[test]
-fn what_is_missing_is_known() {
-    // Reporting Triggers, Measurement Information, Application Detection Information.
-    let known = [37, 100, 24];
-    for row in document::tables().iter().flat_map(|table| &table.rows) {
-        let is_known = known.contains(&row.ies[0].number);
-        assert!(row.status != Status::Gap || is_known, "{:?}", row.ies);
-    }
-}
-
 #[test]
 fn what_is_refused_gets_its_cause_and_changes_nothing() {
     let mut world = World::associated();
