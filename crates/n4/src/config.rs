@@ -35,6 +35,9 @@ pub struct Peers {
     pub prefix: IpPrefix,
     /// The reference points, as far as they are known: neither Node IDs nor messages say (TS 29.244 §6.2.6).
     pub interfaces: Interfaces,
+    /// Whether they can read a Usage Report that has a Usage Information IE (TS 29.244 §8.2.59). To others it is not
+    /// sent, and usage before QoS enforcement (MBQE) is neither measured for them nor reported to them.
+    pub usage_information: bool,
 }
 
 impl From<IpPrefix> for Peers {
@@ -43,6 +46,7 @@ impl From<IpPrefix> for Peers {
         Peers {
             prefix,
             interfaces: Interfaces::ANY,
+            usage_information: true,
         }
     }
 }
@@ -97,8 +101,8 @@ pub struct Config {
     /// Prefixes that peers speak from, where that is known. Addresses in one of them are believed to be of one party:
     /// its SMFs may be of one set, and one may set up the association of another anew. What has no place on the
     /// reference points of the longest prefix that an association was set up from is discarded, and what is mandatory
-    /// there is asked for. Datagrams from elsewhere are not read ([`Intake`](crate::Intake)). Default: none, and anybody
-    /// may speak.
+    /// there is asked for; that prefix says, too, whether Usage Information is sent there. Datagrams from elsewhere are
+    /// not read ([`Intake`](crate::Intake)). Default: none, and anybody may speak.
     pub peers: Vec<Peers>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
@@ -118,13 +122,23 @@ impl Config {
         both[0] == both[1] || self.peers.iter().any(holds)
     }
 
-    /// The reference points that a peer at `address` speaks over.
-    pub(crate) fn interfaces_of(&self, address: IpAddr) -> Interfaces {
+    /// The longest prefix around `address`.
+    fn peers_around(&self, address: IpAddr) -> Option<&Peers> {
         let address = address.to_canonical();
         let around = self.peers.iter().filter(|peers| peers.prefix.contains(address));
-        around
-            .max_by_key(|peers| peers.prefix.len())
+        around.max_by_key(|peers| peers.prefix.len())
+    }
+
+    /// The reference points that a peer at `address` speaks over.
+    pub(crate) fn interfaces_of(&self, address: IpAddr) -> Interfaces {
+        self.peers_around(address)
             .map_or(Interfaces::ANY, |peers| peers.interfaces)
+    }
+
+    /// Whether a peer at `address` can read Usage Information.
+    pub(crate) fn reads_usage_information(&self, address: IpAddr) -> bool {
+        self.peers_around(address)
+            .is_none_or(|peers| peers.usage_information)
     }
 
     /// The defaults, for a node with so many workers.

@@ -11,7 +11,7 @@ use session::{AssociationId, CpFSeid, Seid, Unreported, UsageReport};
 use crate::endpoint::Endpoint;
 use crate::reports::MOST_USAGE_SENT;
 use crate::requests::Purpose;
-use crate::usage::{dated, session_report};
+use crate::usage::{dated, parts, session_report};
 
 /// What goes into a response, and what follows on it.
 pub(crate) fn split(usage: &[UsageReport]) -> (&[UsageReport], &[UsageReport]) {
@@ -19,8 +19,12 @@ pub(crate) fn split(usage: &[UsageReport]) -> (&[UsageReport], &[UsageReport]) {
 }
 
 /// What a response says of the reports that follow on it. They are fewer than 32,768: a session has 64 URRs.
-pub(crate) fn announced(following: &[UsageReport]) -> Option<AdditionalUsageReportsInformation> {
-    let count = following.iter().flat_map(UsageReport::parts).count();
+pub(crate) fn announced(
+    following: &[UsageReport],
+    reads_information: bool,
+) -> Option<AdditionalUsageReportsInformation> {
+    let told = following.iter().flat_map(|one| parts(one, reads_information));
+    let count = told.count();
     let count = u16::try_from(count).unwrap_or(u16::MAX);
     (count > 0).then_some(AdditionalUsageReportsInformation::Count(count))
 }
@@ -50,16 +54,17 @@ impl Endpoint {
             return self.not_taken(now, of, following, Unreported::Unanswered);
         };
         let clock = self.sessions.wall().clone();
-        let mut parts = following.chunks(MOST_USAGE_SENT).peekable();
-        while let Some(part) = parts.next() {
-            let usage = dated(part, &clock);
+        let reads_information = self.config.reads_usage_information(route.path.from.ip());
+        let mut messages = following.chunks(MOST_USAGE_SENT).peekable();
+        while let Some(part) = messages.next() {
+            let usage = dated(part, &clock, reads_information);
             let usage: Vec<_> = usage
                 .iter()
                 .map(|one| session_report(one, &clock, None))
                 .collect();
             let mut report = SessionReportRequest::new(ReportType::USAR);
             report.usage_report = Repeated::new(&usage);
-            report.pfcpsrreq_flags = parts.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);
+            report.pfcpsrreq_flags = messages.peek().is_none().then_some(PfcpSrReqFlags::PSDBU);
             let kept = self.ledger.keep((seid, owner, cp), part);
             let purpose = Purpose::Remainder(kept);
             self.send_request(now, route.path, Some(route.seid), purpose, &report);

@@ -205,7 +205,8 @@ impl Endpoint {
     ) {
         let kept = self.ledger.keep(owner, usage);
         let clock = self.sessions.wall();
-        let usage = dated(usage, clock);
+        let reads_information = self.config.reads_usage_information(route.path.from.ip());
+        let usage = dated(usage, clock, reads_information);
         let usage: Vec<_> = usage.iter().map(|one| final_report(one, clock)).collect();
         let kind = if usage.is_empty() {
             ReportType::UISR

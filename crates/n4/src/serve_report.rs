@@ -15,7 +15,7 @@ use crate::reports::Events;
 use crate::requests::Purpose;
 use crate::serve_session::{address_of, v4, v6};
 use crate::sets::Route;
-use crate::usage::{Dated, application, dated, detected, session_report};
+use crate::usage::{Dated, application, dated, detected, parts, session_report};
 
 impl Endpoint {
     /// Sends the reports whose turn has come.
@@ -71,11 +71,12 @@ impl Endpoint {
         let remotes: Vec<_> = events.errors.iter().map(remote).collect();
         let rules = self.sessions.session(seid).map(|session| session.rules());
         let of = |one: &Dated| rules.and_then(|rules| application(&one.usage, rules));
-        let parts = dated(&events.usage, clock);
-        let applications: Vec<_> = parts.iter().map(of).collect();
+        let reads_information = self.config.reads_usage_information(route.path.from.ip());
+        let told = dated(&events.usage, clock, reads_information);
+        let applications: Vec<_> = told.iter().map(of).collect();
         let reports = events.usage.iter();
-        let queries = reports.flat_map(|one| one.parts().map(|_| events.query(one)));
-        let usage = parts.iter().zip(applications.iter().zip(queries));
+        let queries = reports.flat_map(|one| parts(one, reads_information).map(|_| events.query(one)));
+        let usage = told.iter().zip(applications.iter().zip(queries));
         let usage: Vec<_> = usage
             .map(|(one, (application, query))| UsageReportSessionReport {
                 application_detection_information: detected(application),

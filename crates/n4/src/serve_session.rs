@@ -10,8 +10,7 @@ use pfcp::message::{
 use pfcp::{Header, Interfaces, MessageType, Repeated};
 use rules::model::UnixSeconds;
 use session::{
-    AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, UsageReport,
-    WallClock,
+    AssociationId, Changes, CpFSeid, Done, EndCause, Outcome, PacketRateStatus, Refusal, Seid, WallClock,
 };
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -25,7 +24,7 @@ use crate::remainder::{announced, split};
 use crate::serve::Rejection;
 use crate::sets::{NamedSets, named_sets};
 use crate::sources::Proof;
-use crate::usage::{deletion_report, modification_report};
+use crate::usage::{deletion_report, modification_report, parts};
 
 /// A request that sessions are at work on.
 #[derive(Debug)]
@@ -238,12 +237,14 @@ impl Endpoint {
         }
     }
 
-    /// Over which reference points the peer of an association speaks.
+    /// Over which reference points the peer of an association speaks, and what it can read.
     fn speaks_over<'a>(&self, association: Option<AssociationId>, misplaced: &'a Cell<usize>) -> Peer<'a> {
         let association = association.and_then(|id| self.associations.get(id));
         let of = |one: &Association| self.config.interfaces_of(one.peer.ip());
+        let reads = |one: &Association| self.config.reads_usage_information(one.peer.ip());
         Peer {
             interfaces: association.map_or(Interfaces::ANY, of),
+            reads_usage_information: association.is_none_or(reads),
             misplaced,
         }
     }
@@ -476,7 +477,11 @@ impl Endpoint {
         let updated = allocations.updated_pdrs();
         let report = |usage| modification_report(&usage, clock, reference);
         let (fitting, following) = split(&done.usage);
-        let usage: Vec<_> = fitting.iter().flat_map(UsageReport::parts).map(report).collect();
+        let reads_information = self
+            .config
+            .reads_usage_information(in_work.request.path.from.ip());
+        let told = fitting.iter().flat_map(|one| parts(one, reads_information));
+        let usage: Vec<_> = told.map(report).collect();
         let status = |one| modified_status(one, clock);
         let packets: Vec<_> = done.packets.iter().map(status).collect();
         let mut response = SessionModificationResponse::new(Cause::REQUEST_ACCEPTED);
@@ -488,7 +493,7 @@ impl Endpoint {
             response.overload_control_information,
         ) = load;
         response.usage_report = Repeated::new(&usage);
-        response.additional_usage_reports_information = announced(following);
+        response.additional_usage_reports_information = announced(following, reads_information);
         response.packet_rate_status_report = Repeated::new(&packets);
         let sent = self.send(in_work.request.path, header, &response)?;
         if let Some(association) = self.sessions.session(done.seid).map(|one| one.association()) {
@@ -512,7 +517,11 @@ impl Endpoint {
         let waits = self.waits_for_usage(in_work.association);
         let (fitting, following) = if waits { split(&all) } else { (&all[..], &[][..]) };
         let report = |usage| deletion_report(&usage, clock);
-        let usage: Vec<_> = fitting.iter().flat_map(UsageReport::parts).map(report).collect();
+        let reads_information = self
+            .config
+            .reads_usage_information(in_work.request.path.from.ip());
+        let told = fitting.iter().flat_map(|one| parts(one, reads_information));
+        let usage: Vec<_> = told.map(report).collect();
         let packets: Vec<_> = done.packets.iter().map(|one| last_status(one, clock)).collect();
         let mut response = SessionDeletionResponse::new(if following.is_empty() {
             Cause::REQUEST_ACCEPTED
@@ -520,7 +529,7 @@ impl Endpoint {
             Cause::MORE_USAGE_REPORT_TO_SEND
         });
         response.usage_report = Repeated::new(&usage);
-        response.additional_usage_reports_information = announced(following);
+        response.additional_usage_reports_information = announced(following, reads_information);
         (
             response.load_control_information,
             response.overload_control_information,

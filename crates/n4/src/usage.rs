@@ -63,10 +63,34 @@ impl Dated {
     }
 }
 
-/// The parts of reports, in their order.
-pub(crate) fn dated<'a>(usage: impl IntoIterator<Item = &'a UsageReport>, clock: &WallClock) -> Vec<Dated> {
-    let parts = usage.into_iter().flat_map(UsageReport::parts);
-    parts.map(|part| Dated::new(part, clock)).collect()
+/// The parts of a report that are sent to a peer, for one that can read Usage Information or for one that cannot: to the
+/// latter, without it, a report means usage after QoS enforcement (TS 29.244 §5.2.2.3.1), and the part before it is left
+/// out. There is such a part only if the session began with a peer that could.
+pub(crate) fn parts(
+    usage: &UsageReport,
+    reads_information: bool,
+) -> impl Iterator<Item = UsageReport> + use<> {
+    let is_before_qos = |part: &UsageReport| {
+        part.information
+            .is_some_and(|of| of.contains(session::UsageInformation::UBE))
+    };
+    let told = usage
+        .parts()
+        .filter(move |part| reads_information || !is_before_qos(part));
+    told.map(move |part| UsageReport {
+        information: part.information.filter(|_| reads_information),
+        ..part
+    })
+}
+
+/// The [`parts`] of reports, in their order.
+pub(crate) fn dated<'a>(
+    usage: impl IntoIterator<Item = &'a UsageReport>,
+    clock: &WallClock,
+    reads_information: bool,
+) -> Vec<Dated> {
+    let told = usage.into_iter().flat_map(|one| parts(one, reads_information));
+    told.map(|part| Dated::new(part, clock)).collect()
 }
 
 /// When the event came that a report is made for: the report is made as soon as it is known.
@@ -341,13 +365,28 @@ mod tests {
             before_qos: Some(UrrCount::default()),
             ..usage(6, UsageTriggers::EVETH)
         };
-        let parts = dated([&report], &WALL);
+        let parts = dated([&report], &WALL, true);
         let stamps = parts
             .iter()
             .map(|one| session_report(one, &WALL, None).event_time_stamp.len());
         assert_eq!(stamps.collect::<Vec<_>>(), [1, 0]);
-        let other = dated([&usage(6, UsageTriggers::VOLTH)], &WALL);
+        let other = dated([&usage(6, UsageTriggers::VOLTH)], &WALL, true);
         assert!(session_report(&other[0], &WALL, None).event_time_stamp.is_empty());
+    }
+
+    #[test]
+    fn a_peer_that_cannot_read_usage_information_hears_of_usage_after_qos_alone() {
+        let both = UsageReport {
+            before_qos: Some(UrrCount::default()),
+            ..usage(2, UsageTriggers::VOLTH)
+        };
+        let told = dated([&both, &usage(2, UsageTriggers::MONIT)], &WALL, false);
+        let told = told.iter().map(|one| session_report(one, &WALL, None));
+        let told = told.map(|report| {
+            let total = report.volume_measurement.and_then(|volume| volume.total);
+            (total, report.usage_information)
+        });
+        assert_eq!(told.collect::<Vec<_>>(), [(Some(1000), None); 2]);
     }
 
     #[test]

@@ -25,6 +25,8 @@ type Client struct {
 	NodeID string
 	// AnswerReport adds to the answer to a Session Report Request, which has Cause alone where this is nil.
 	AnswerReport func(Report) []*ie.IE
+	// CannotRead are types of IEs in Usage Reports that the codec does not know: a message with one is dropped whole.
+	CannotRead []uint16
 
 	conn     *net.UDPConn
 	upf      *net.UDPAddr
@@ -74,7 +76,7 @@ func (c *Client) receive() {
 		}
 		raw := append([]byte(nil), buffer[:n]...)
 		m, err := message.Parse(raw)
-		if err != nil {
+		if err != nil || !c.canRead(m) {
 			continue
 		}
 		switch m := m.(type) {

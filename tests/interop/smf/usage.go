@@ -81,6 +81,27 @@ func (c *Client) charge(seid uint64, reports []*ie.IE) error {
 	return c.ledger.add(seid, reports)
 }
 
+// canRead tells whether the Usage Reports of a message have nothing in them that the codec does not know.
+func (c *Client) canRead(m message.Message) bool {
+	var reports []*ie.IE
+	switch m := m.(type) {
+	case *message.SessionReportRequest:
+		reports = m.UsageReport
+	case *message.SessionModificationResponse:
+		reports = m.UsageReport
+	case *message.SessionDeletionResponse:
+		reports = m.UsageReport
+	}
+	for _, report := range reports {
+		for _, unknown := range c.CannotRead {
+			if _, err := report.FindByType(unknown); err == nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // takeReport books a Session Report Request and makes the answer.
 func (c *Client) takeReport(m *message.SessionReportRequest) *message.SessionReportResponse {
 	report := Report{SEID: m.SEID(), DownlinkData: []uint16{}, Usage: len(m.UsageReport), Triggers: []uint32{}}

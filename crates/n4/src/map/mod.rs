@@ -54,17 +54,18 @@ pub(crate) struct Context<'a> {
     pub(crate) clock: Nanos,
     /// Which dates moments of that clock have.
     pub(crate) wall: &'a WallClock,
-    /// Over which reference points the peer speaks.
+    /// Over which reference points the peer speaks, and what it can read.
     pub(crate) peer: Peer<'a>,
     /// What the lack of an IE is that is mandatory in a Create PDR: these are mandatory in an Establishment, and
     /// conditional in a Modification, where all that they hold is (TS 29.244 §7.2.3.2).
     pub(crate) missing: Cause,
 }
 
-/// Over which reference points a peer speaks, and how many IEs have had no place there.
+/// Over which reference points a peer speaks, what it can read, and how many IEs have had no place there.
 #[derive(Clone, Copy)]
 pub(crate) struct Peer<'a> {
     pub(crate) interfaces: Interfaces,
+    pub(crate) reads_usage_information: bool,
     pub(crate) misplaced: &'a Cell<usize>,
 }
 

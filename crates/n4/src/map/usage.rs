@@ -42,7 +42,7 @@ pub(super) fn create(urr: &CreateUrr<'_>, context: Context<'_>) -> Result<Urr, R
         method: MeasurementMethod(urr.measurement_method.0),
         information: urr
             .measurement_information
-            .map(|sent| information(sent).sent_to(None))
+            .map(|sent| information(sent, context).sent_to(None))
             .unwrap_or_default(),
         triggers: ReportingTriggers(urr.reporting_triggers.bits()),
         measurement_period: urr.measurement_period.map(|seconds| seconds.0),
@@ -86,9 +86,11 @@ pub(super) fn update(urr: &UpdateUrr<'_>, context: Context<'_>) -> Result<UrrUpd
     let made = UrrUpdate {
         id: UrrId(urr.urr_id.0),
         method: urr.measurement_method.map(|method| MeasurementMethod(method.0)),
-        information: urr
-            .measurement_information
-            .map(|sent| sent.value().map(information).unwrap_or_default()),
+        information: urr.measurement_information.map(|sent| {
+            sent.value()
+                .map(|sent| information(sent, context))
+                .unwrap_or_default()
+        }),
         resumes: urr.measurement_information.is_none(),
         triggers: urr
             .reporting_triggers
@@ -359,8 +361,13 @@ fn refuse_first(wrong: &[(bool, IeType)], reject: Reject) -> Result<(), Reject> 
 }
 
 /// The first octet: there are no flags in the second.
-fn information(sent: ie::MeasurementInformation) -> MeasurementInformation {
-    MeasurementInformation(sent.bits() as u8)
+fn information(sent: ie::MeasurementInformation, context: Context<'_>) -> MeasurementInformation {
+    let sent = MeasurementInformation(sent.bits() as u8);
+    // Two reports that cannot say which is which would be added up.
+    match context.peer.reads_usage_information {
+        true => sent,
+        false => MeasurementInformation(sent.0 & !MeasurementInformation::MBQE.0),
+    }
 }
 
 fn date(sent: ie::MonitoringTime) -> UnixSeconds {

@@ -21,6 +21,7 @@ fn speaking(interfaces: Interfaces) -> World {
     let own = Peers {
         prefix: IpPrefix::host(SMF_ADDRESS.into()),
         interfaces,
+        usage_information: true,
     };
     config.peers = vec![own, around.into()];
     let mut world = World::with(config);

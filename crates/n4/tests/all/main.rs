@@ -33,4 +33,5 @@ mod smfs;
 mod support;
 mod transfer;
 mod urrs;
+mod usage_information;
 mod values;

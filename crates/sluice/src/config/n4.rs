@@ -138,13 +138,16 @@ pub struct N4Config {
 }
 
 /// Control plane functions of one prefix: the prefix alone, or with what they speak,
-/// `{prefix: 10.1.0.0/24, interface: sxb}`.
+/// `{prefix: 10.1.0.0/24, interface: sxb}`. The longest prefix around an address says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersConfig {
     /// Their addresses.
     pub prefix: Prefix,
-    /// The reference point that they speak over. The longest prefix around an address says.
+    /// The reference point that they speak over.
     pub interface: PeerInterface,
+    /// Whether they can read Usage Information (TS 29.244 §8.2.59). False for free5GC, which drops the messages that have
+    /// it: it is not sent then, and usage before QoS enforcement (MBQE) is not measured; true.
+    pub usage_information: bool,
 }
 
 /// The reference point of a control plane function. Neither its Node ID nor its messages say (TS 29.244 §6.2.6).
@@ -179,12 +182,17 @@ impl PeerInterface {
 }
 
 impl PeersConfig {
+    const fn default_usage_information() -> bool {
+        true
+    }
+
     /// As the endpoint takes them.
     #[must_use]
     pub fn peers(&self) -> Option<n4::Peers> {
         Some(n4::Peers {
             prefix: IpPrefix::new(self.prefix.address, self.prefix.length)?,
             interfaces: self.interface.interfaces(),
+            usage_information: self.usage_information,
         })
     }
 }
@@ -196,6 +204,8 @@ struct PeersMembers {
     prefix: Prefix,
     #[serde(default)]
     interface: PeerInterface,
+    #[serde(default = "PeersConfig::default_usage_information")]
+    usage_information: bool,
 }
 
 impl<'de> Deserialize<'de> for PeersConfig {
@@ -210,20 +220,24 @@ impl<'de> de::Visitor<'de> for PeersVisitor {
     type Value = PeersConfig;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a prefix, or a mapping of `prefix` and `interface`")
+        f.write_str("a prefix, or a mapping of `prefix`, `interface` and `usage_information`")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<PeersConfig, E> {
         Ok(PeersConfig {
             prefix: text.parse().map_err(E::custom)?,
             interface: PeerInterface::Any,
+            usage_information: PeersConfig::default_usage_information(),
         })
     }
 
     fn visit_map<M: de::MapAccess<'de>>(self, members: M) -> Result<PeersConfig, M::Error> {
-        let PeersMembers { prefix, interface } =
-            PeersMembers::deserialize(de::value::MapAccessDeserializer::new(members))?;
-        Ok(PeersConfig { prefix, interface })
+        let members = PeersMembers::deserialize(de::value::MapAccessDeserializer::new(members))?;
+        Ok(PeersConfig {
+            prefix: members.prefix,
+            interface: members.interface,
+            usage_information: members.usage_information,
+        })
     }
 }
 
@@ -333,13 +347,19 @@ impl N4Config {
     fn check_peers(&self) -> Result<(), Fault> {
         for (place, peers) in self.peers.iter().enumerate() {
             let of = |one: &Spanned<PeersConfig>| one.value.peers().map(|peers| peers.prefix);
-            let contradicts = |other: &Spanned<PeersConfig>| {
-                of(other) == of(peers) && other.value.interface != peers.value.interface
+            let mut same = self.peers.iter().take(place);
+            let Some(other) = same.find(|other| of(other) == of(peers)) else {
+                continue;
             };
-            if self.peers.iter().take(place).any(contradicts) {
-                let message = format!("n4.peers: {} has two interfaces", peers.value.prefix);
-                return Err(Fault::new(peers, message));
-            }
+            let two = match &other.value {
+                other if other.interface != peers.value.interface => "interfaces",
+                other if other.usage_information != peers.value.usage_information => {
+                    "values of usage_information"
+                }
+                _ => continue,
+            };
+            let message = format!("n4.peers: {} has two {two}", peers.value.prefix);
+            return Err(Fault::new(peers, message));
         }
         Ok(())
     }

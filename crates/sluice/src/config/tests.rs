@@ -76,19 +76,31 @@ fn a_good_file_is_read_with_its_defaults() {
 
 #[test]
 fn peers_speak_over_what_is_configured() {
-    let peers =
-        "[127.0.0.8], peers: [10.0.0.0/8, {prefix: 10.1.0.9/24, interface: sxab}, {prefix: '2001:db8::/64'}]";
+    let peers = "[127.0.0.8], peers: [10.0.0.0/8, {prefix: 10.1.0.9/24, interface: sxab}, {prefix: '2001:db8::/64'}, \
+         {prefix: 10.2.0.3/32, usage_information: false}, \
+         {prefix: 10.2.0.4/32, interface: n4, usage_information: true}]";
     let config = Config::parse(&GOOD.replace("[127.0.0.8]", peers), "sluice.yaml").unwrap();
     let peers = config.n4.peers.iter().filter_map(|peers| peers.value.peers());
     let told: Vec<_> = peers
-        .map(|peers| (peers.prefix.to_string(), peers.interfaces))
+        .map(|peers| {
+            (
+                peers.prefix.to_string(),
+                peers.interfaces,
+                peers.usage_information,
+            )
+        })
         .collect();
     let expected = [
-        ("10.0.0.0/8", n4::Interfaces::ANY),
-        ("10.1.0.0/24", n4::Interfaces::SXA_SXB),
-        ("2001:db8::/64", n4::Interfaces::ANY),
+        ("10.0.0.0/8", n4::Interfaces::ANY, true),
+        ("10.1.0.0/24", n4::Interfaces::SXA_SXB, true),
+        ("2001:db8::/64", n4::Interfaces::ANY, true),
+        ("10.2.0.3/32", n4::Interfaces::ANY, false),
+        ("10.2.0.4/32", n4::Interfaces::N4, true),
     ];
-    assert_eq!(told, expected.map(|(prefix, on)| (prefix.to_string(), on)));
+    assert_eq!(
+        told,
+        expected.map(|(prefix, on, information)| (prefix.to_string(), on, information))
+    );
 }
 
 #[test]
@@ -433,6 +445,18 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
             "[127.0.0.8], peers: [10.0.0.1/8, {prefix: 10.0.0.2/8, interface: sxb}]",
             "line 2",
             "n4.peers: 10.0.0.2/8 has two interfaces",
+        ),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], peers: [10.0.0.1/8, {prefix: 10.0.0.2/8, usage_information: false}]",
+            "line 2",
+            "n4.peers: 10.0.0.2/8 has two values of usage_information",
+        ),
+        (
+            "[127.0.0.8]",
+            "[127.0.0.8], peers: [{prefix: 10.0.0.1/8, usage_information: never}]",
+            "line 2",
+            "never",
         ),
         (
             "roles: [n6]",

@@ -24,7 +24,7 @@ n4:
   unknown_source_s: 0
   unverified_percent: 100
   accept_cp_f_teids: %t
-limits: {sessions: %d}
+%slimits: {sessions: %d}
 ports:
   - {name: ran, driver: {memory: {}}}
   - {name: dn, driver: {memory: {}}}
@@ -39,9 +39,18 @@ instances:
 
 // Options are what tests want different.
 type Options struct {
-	AcceptFTEIDs     bool // of the SMF's choice
-	HeartbeatSeconds int
-	Sessions         int // that there is room for
+	AcceptFTEIDs       bool // of the SMF's choice
+	HeartbeatSeconds   int
+	Sessions           int  // that there is room for
+	NoUsageInformation bool // in usage reports
+}
+
+// peers is the configuration's line about where SMFs speak from, if there is to be one.
+func (o Options) peers() string {
+	if o.NoUsageInformation {
+		return "  peers: [{prefix: 127.0.0.0/8, usage_information: false}]\n"
+	}
+	return ""
 }
 
 // Start runs the binary that SLUICE names until the test ends, and returns its N4 address.
@@ -53,7 +62,8 @@ func Start(t *testing.T, options Options) string {
 	}
 	port := freePort(t)
 	file := filepath.Join(t.TempDir(), "sluice.yaml")
-	text := fmt.Sprintf(configuration, port, options.HeartbeatSeconds, options.AcceptFTEIDs, options.Sessions)
+	text := fmt.Sprintf(configuration, port, options.HeartbeatSeconds, options.AcceptFTEIDs, options.peers(),
+		options.Sessions)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
