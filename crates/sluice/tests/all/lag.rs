@@ -36,6 +36,7 @@ impl World {
         let text = format!(
             "node: {{id: 127.0.0.8}}\n\
              n4: {{addresses: [127.0.0.8]}}\n\
+             icmp: {{pings_s: 10000, pings_per_source_s: 10000}}\n\
              limits: {{sessions: 64, flows_ipv4: 4096, flows_ipv6: 1024}}\n\
              ports:\n\
              \x20 - {{name: left, driver: {{memory: {{}}}}}}\n\
