@@ -76,7 +76,7 @@ pub struct Config {
     pub max_associations: usize,
     /// Associations at most that were set up from one IP address; more are refused with cause 75. Default 32.
     pub max_associations_per_address: usize,
-    /// Datagrams a second of a source that has no association, where [`peers`](Self::peers) is empty; twice as many at
+    /// Messages a second of a source that has no association, where [`peers`](Self::peers) is empty; twice as many at
     /// once; 0: no limit. Sources share allowances by a hash. Default 50.
     pub unknown_rate: u32,
     /// Where [`peers`](Self::peers) is empty, the part of associations, of sessions and of all that they take, in per

@@ -105,7 +105,7 @@ impl Intake {
         (from, to): (SocketAddr, SocketAddr),
         octets: &[u8],
     ) {
-        if !endpoint.hears(now, from) {
+        if !endpoint.hears(now, from, octets) {
             return;
         }
         let Some(messages) = bundle(octets) else {

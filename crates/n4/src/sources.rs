@@ -15,13 +15,14 @@
 
 use flow::Nanos;
 use pfcp::message::HeartbeatRequest;
-use pfcp::{Header, SequenceNumber};
+use pfcp::{Frames, Header, SequenceNumber};
 use session::AssociationId;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use crate::bundle::FOLLOW_ON;
 use crate::endpoint::{Endpoint, Path};
 use crate::news::{News, NotTaken};
 
@@ -88,9 +89,9 @@ impl Sources {
         self.known = addresses;
     }
 
-    /// Whether a datagram from `address` is within what a source may send, `rate` a second and two seconds' worth at
-    /// once. A host has all of a prefix of 64 bits.
-    fn takes(&mut self, now: Nanos, address: IpAddr, rate: u32) -> bool {
+    /// Whether so many messages from `address` are within what a source may send, `rate` a second and two seconds' worth
+    /// at once. A host has all of a prefix of 64 bits.
+    fn takes(&mut self, now: Nanos, address: IpAddr, rate: u32, messages: usize) -> bool {
         let place = match address {
             IpAddr::V4(address) => self.hasher.hash_one(address),
             IpAddr::V6(address) => self.hasher.hash_one(address.to_bits() >> 64),
@@ -103,9 +104,9 @@ impl Sources {
         let gained = now.0.saturating_sub(allowance.at.0);
         allowance.left = allowance.left.saturating_add(gained).min(most);
         allowance.at = now;
-        let takes = allowance.left >= cost;
-        allowance.left -= if takes { cost } else { 0 };
-        takes
+        let left = allowance.left.checked_sub(cost.saturating_mul(messages as u64));
+        allowance.left = left.unwrap_or(allowance.left);
+        left.is_some()
     }
 
     /// The number of a Heartbeat Request that asks `address` in this period of time.
@@ -135,6 +136,16 @@ impl Sources {
     }
 }
 
+/// How many messages a datagram has beside the first.
+fn messages_behind_first(datagram: &[u8]) -> usize {
+    let is_bundle = datagram.first().is_some_and(|flags| flags & FOLLOW_ON != 0);
+    if is_bundle {
+        Frames::new(datagram).skip(1).count()
+    } else {
+        0
+    }
+}
+
 fn period(now: Nanos) -> u64 {
     now.0 / ASKED_FOR.as_nanos() as u64
 }
@@ -151,8 +162,9 @@ pub(crate) enum Proof {
 }
 
 impl Endpoint {
-    /// Whether a datagram from `from` is taken; what is not is counted.
-    pub(crate) fn hears(&mut self, now: Nanos, from: SocketAddr) -> bool {
+    /// Whether a datagram from `from` is taken; what is not is counted. Each message of a bundle (TS 29.244 §6.5) counts
+    /// against the rate of its source.
+    pub(crate) fn hears(&mut self, now: Nanos, from: SocketAddr, datagram: &[u8]) -> bool {
         let address = from.ip().to_canonical();
         let why = if !self.config.peers.is_empty() {
             let mut peers = self.config.peers.iter();
@@ -164,7 +176,9 @@ impl Endpoint {
         } else {
             let rate = self.config.unknown_rate;
             let is_free = rate == 0 || self.config.any_source || self.is_known(now, address);
-            if is_free || self.sources.takes(now, address, rate) {
+            let mut takes = |messages| self.sources.takes(now, address, rate, messages);
+            // The others of a bundle are counted only where there is room for its first.
+            if is_free || takes(1) && takes(messages_behind_first(datagram)) {
                 return true;
             }
             self.counters.unknown_over_rate += 1;
@@ -280,12 +294,12 @@ mod tests {
         let address = |last: u8| IpAddr::from([192, 0, 2, last]);
         let taken = (0..10_000).filter(|millisecond| {
             let now = Nanos::from_secs(5) + Duration::from_millis(*millisecond);
-            sources.takes(now, address(1), 50)
+            sources.takes(now, address(1), 50, 1)
         });
         let taken = taken.count();
         assert!((595..=605).contains(&taken), "{taken} in ten seconds");
         let now = Nanos::from_secs(15);
-        let others = (2..=100).filter(|last| sources.takes(now, address(*last), 50));
+        let others = (2..=100).filter(|last| sources.takes(now, address(*last), 50, 1));
         assert!(others.count() >= 98);
     }
 

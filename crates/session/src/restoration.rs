@@ -12,7 +12,7 @@
 //! drawn ([`Allocation`](crate::choose)). A TEID of another origin lies there once in 512 times.
 
 use flow::bucket::of_teid;
-use flow::{Bucket, Nanos};
+use flow::{Bucket, Nanos, SessionIndex};
 use rules::model::FTeid;
 use std::net::IpAddr;
 
@@ -22,28 +22,29 @@ use crate::sessions::Sessions;
 use crate::steering::prefix_bucket;
 
 impl Sessions {
-    /// Takes an establishment for a restoration if it is early enough and names F-TEIDs that we may have given.
-    pub(crate) fn note_restoration(&self, now: Nanos, changes: &mut Changes) {
+    /// Takes an establishment for a restoration if it is early enough and names F-TEIDs that we may have given. It may be
+    /// in the place of the session `lost`, and have what that one holds.
+    pub(crate) fn note_restoration(&self, now: Nanos, lost: Option<SessionIndex>, changes: &mut Changes) {
         let is_early = now < Nanos::ZERO + self.config.restoration;
         if is_early && !self.config.accept_cp_f_teids && !changes.restores {
-            changes.restores = self.names_only_ours(changes);
+            changes.restores = self.names_only_ours(lost, changes);
         }
     }
 
-    fn names_only_ours(&self, changes: &Changes) -> bool {
+    fn names_only_ours(&self, lost: Option<SessionIndex>, changes: &Changes) -> bool {
         let chooses = |to| changes.choose.iter().any(|choose| choose.to == to);
         let named = f_teids_named(changes).filter(|(to, _)| !chooses(*to));
         let named: Vec<FTeid> = named.map(|(_, f_teid)| f_teid).collect();
-        named.iter().all(|f_teid| self.may_be_free(f_teid)) && has_our_shape(&named, changes)
+        named.iter().all(|f_teid| self.may_be_free(f_teid, lost)) && has_our_shape(&named, changes)
     }
 
-    /// Whether all addresses are ours, and no session has the TEID at any of them.
-    fn may_be_free(&self, f_teid: &FTeid) -> bool {
+    /// Whether all addresses are ours, and no session but `lost` has the TEID at any of them.
+    fn may_be_free(&self, f_teid: &FTeid, lost: Option<SessionIndex>) -> bool {
         let is_free = |address: IpAddr| {
             let local = self.network.local(address);
             local.is_some_and(|(_, local)| {
                 let holder = self.tunnels.holder((local, f_teid.teid));
-                holder.is_none_or(|holder| self.has_lost(holder))
+                holder.is_none_or(|holder| Some(holder) == lost || self.has_lost(holder))
             })
         };
         f_teid.teid.0 != 0 && f_teid.addresses().next().is_some() && f_teid.addresses().all(is_free)

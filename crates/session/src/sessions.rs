@@ -254,8 +254,9 @@ impl Sessions {
         cp: CpFSeid,
         mut changes: Changes,
     ) {
-        self.note_restoration(now, &mut changes);
-        if let Some(lost) = self.by_owner.get(&(association, cp)).copied() {
+        let lost = self.by_owner.get(&(association, cp)).copied();
+        self.note_restoration(now, lost, &mut changes);
+        if let Some(lost) = lost {
             let changes = Box::new(changes);
             let request = WaitingRequest::Supersede { changes, cp };
             return self.submit(now, lost, Waiting { ticket, request });

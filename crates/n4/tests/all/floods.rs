@@ -312,3 +312,25 @@ fn sources_without_an_association_are_read_at_a_rate() {
     let answered: usize = (0..1_000).map(|_| offer(&mut siege, smf())).sum();
     assert_eq!(answered, 1_000, "a peer has no such limit");
 }
+
+#[test]
+fn each_message_of_a_bundle_counts_against_the_rate_of_its_source() {
+    const FOLLOW_ON: u8 = 4;
+    let mut siege = Siege::new(|_| ());
+    let stranger = SocketAddr::new([10, 100, 9, 1].into(), 8805);
+    for datagram in 0..100 {
+        let mut bundle = Octets::new();
+        for number in 1..=40 {
+            let mut deletion = message(54, Some(7), datagram * 40 + number, &[]);
+            deletion[0] |= if number < 40 { FOLLOW_ON } else { 0 };
+            bundle.extend(deletion);
+        }
+        let now = siege.world.now;
+        siege
+            .intake
+            .offer(now, &mut siege.world.n4, (stranger, upf()), &bundle);
+    }
+    // Two seconds' worth of 50 messages: two datagrams of 40.
+    assert_eq!((siege.counters().answered, siege.counters().datagrams), (80, 2));
+    assert_eq!(siege.counters().unknown_over_rate, 98);
+}

@@ -157,6 +157,20 @@ fn an_sgw_c_that_does_not_say_that_it_restores_finds_its_tunnels_again() {
 }
 
 #[test]
+fn an_sgw_c_that_has_lost_the_answer_restores_a_session_once_more() {
+    let mut before = World::restarted();
+    let chosen = sgw_bearer(7, choose(V4, None), choose(V4, None));
+    let created = before.ask(50, Some(0), &chosen).created();
+    let [(1, s5u, Some(N9)), (2, s1u, Some(N3))] = created[..] else {
+        panic!("{created:?}");
+    };
+    let mut after = World::restarted();
+    after.ask(50, Some(0), &plain([s1u, s5u])).assert_accepted();
+    after.ask(50, Some(0), &plain([s1u, s5u])).assert_accepted();
+    assert_eq!(after.sessions(), 1);
+}
+
+#[test]
 fn a_restored_session_of_a_ue_has_its_bucket_and_its_lease() {
     let teid = adjust_teid(0x1234_5678, of_ipv4(UE.octets()));
     let mut request = restored(1, (teid, N3), UE);

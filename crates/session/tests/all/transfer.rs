@@ -529,9 +529,9 @@ fn any_record() -> impl Strategy<Value = SessionRecord> {
     let state = move || (window(), window()).prop_map(|(base, additional)| PacketState { base, additional });
     let left = (any::<u32>().prop_map(QerId), [state(), state()]);
     let packets = prop::collection::vec(left, 0..3);
-    // Dates are from 1970 on.
-    let since_1970 = -(STARTED as i64 * 1_000_000_000);
-    let tokens = (any::<[u64; 2]>(), since_1970..1 << 62).prop_map(|(left, at)| Tokens { left, at });
+    // Dates begin in 1970.
+    let since_1970 = -((STARTED * 1_000_000_000) as i64)..1 << 62;
+    let tokens = (any::<[u64; 2]>(), since_1970).prop_map(|(left, at)| Tokens { left, at });
     let tokens = (
         any::<u32>().prop_map(QerId),
         [prop::option::of(tokens.clone()), prop::option::of(tokens)],

@@ -30,6 +30,7 @@ pub use paths::{PathList, PathRow};
 pub use ports::{PortList, PortRow};
 pub use records::{RecordsState, RecordsStatus, UnreportedCounts};
 pub use runtime::{HostLink, Runtime, StageRuntime, WorkerRuntime};
+pub(crate) use table::clean;
 pub use trace::{
     EndTrace, FlowTrace, FramesTrace, PacketTrace, QerTrace, TraceLine, TraceSummary, TriedTrace, UrrTrace,
 };

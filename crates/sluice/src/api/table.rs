@@ -1,5 +1,18 @@
 //! Tables of text: columns as wide as what is in them.
 
+/// A text of a peer for a terminal, which is to obey none of it: what is no plain character is written as `\u{...}`.
+pub(crate) fn clean(text: &str) -> String {
+    let is_plain = |c: char| {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        !c.is_control() && !turns
+    };
+    let written = |c: char| match is_plain(c) {
+        true => c.to_string(),
+        false => c.escape_unicode().to_string(),
+    };
+    text.chars().map(written).collect()
+}
+
 /// A table. A column whose head begins with `>` is set to the right.
 pub(super) struct Table<const N: usize> {
     heads: [&'static str; N],
@@ -15,7 +28,7 @@ impl<const N: usize> Table<N> {
     }
 
     pub(super) fn row(&mut self, row: [String; N]) {
-        self.rows.push(row);
+        self.rows.push(row.map(|cell| clean(&cell)));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -52,6 +65,14 @@ impl<const N: usize> Table<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_terminal_gets_plain_characters_only() {
+        let mut table = Table::new(["DNN", "UE"]);
+        table.row(["a\u{1b}[2Jb\nc\u{202e}".into(), "10.45.0.2".into()]);
+        assert!(!table.text("").contains(['\u{1b}', '\u{202e}']));
+        assert_eq!(table.text("").lines().count(), 2);
+    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

@@ -1,6 +1,6 @@
 //! What `sluice show` prints for people: one function for each answer.
 
-use super::table::Table;
+use super::table::{Table, clean};
 use super::{
     Association, AssociationList, Bar, ContentCounts, Correlation, Counts, Far, Pdr, Qer, Rates,
     SessionDetail, SessionList, SessionRow, SessionState, Urr, Volume,
@@ -166,6 +166,7 @@ impl Facts {
     fn add(&mut self, name: &str, lines: impl IntoIterator<Item = String>) {
         for (place, line) in lines.into_iter().enumerate() {
             let name = if place == 0 { name } else { "" };
+            let line = clean(&line);
             self.text
                 .push_str(&format!("{}{name:<NAMES$}  {line}\n", self.indent));
         }

@@ -15,7 +15,7 @@ use session::Seid;
 mod open;
 
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
-use crate::api::read_seid;
+use crate::api::{clean, read_seid};
 use crate::config::Config;
 
 /// `sluice records`.
@@ -345,19 +345,6 @@ fn subject(subject: &Subject) -> String {
         subject.ue.join(",")
     };
     format!("{}  {name:<16}  {ue:<24}", crate::api::seid(subject.seid.0))
-}
-
-/// A text of an SMF for a terminal, which is to obey none of it: what is no plain character is written as `\u{...}`.
-fn clean(text: &str) -> String {
-    let is_plain = |c: char| {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        !c.is_control() && !turns
-    };
-    let written = |c: char| match is_plain(c) {
-        true => c.to_string(),
-        false => c.escape_unicode().to_string(),
-    };
-    text.chars().map(written).collect()
 }
 
 fn unknown() -> String {

@@ -105,7 +105,7 @@ pub struct N4Config {
     /// they may take all; beyond it, cause 75.
     #[serde(default = "N4Config::default_share")]
     pub association_share_percent: Bounded<1, 100>,
-    /// Without `peers`: datagrams a second that are read of each source without an association, twice as many at once; 0:
+    /// Without `peers`: messages a second that are read of each source without an association, twice as many at once; 0:
     /// all; 50.
     #[serde(default = "N4Config::default_unknown_source")]
     pub unknown_source_s: Bounded<0, 1_000_000>,

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use n4::ImportError;
 use session::behind_record;
 use tracing::{error, info, warn};
 
@@ -33,12 +34,20 @@ pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String
     check(&octets).map_err(fault)?;
     let now = turns.now();
     let mut failed = 0_u64;
+    let mut other_node = None;
     let taken = turns.control().take_in(now, &octets, |error| {
+        if matches!(error, ImportError::OtherNode(_)) {
+            other_node = Some(error);
+            return;
+        }
         failed += 1;
         if failed <= TOLD as u64 {
             error!("record of another process not taken in: {error}");
         }
     });
+    if let Some(error) = other_node {
+        return Err(fault(error.to_string()));
+    }
     let live = settle(turns, taken.sessions, &mut failed);
     let done = taken_name(path);
     fs::rename(path, &done).map_err(|error| fault(format!("cannot be renamed: {error}")))?;

@@ -88,6 +88,8 @@ impl Control {
     }
 
     /// Takes in all records of `octets`, as far as their envelopes are good; `fails` hears of each that becomes nothing.
+    /// Behind the record of another node there is nothing for this one: its peers would see a restart
+    /// ([`ImportError::OtherNode`]).
     pub fn take_in(&mut self, now: Nanos, octets: &[u8], mut fails: impl FnMut(ImportError)) -> TakenIn {
         let mut taken = TakenIn::default();
         let mut rest = octets;
@@ -104,7 +106,13 @@ impl Control {
                 Ok((Imported::Application(_), _)) => taken.applications += 1,
                 Ok((Imported::Session(_), _)) => taken.sessions += 1,
                 Ok((Imported::Node(_), _)) => {}
-                Err(error) => fails(error),
+                Err(error) => {
+                    let is_of_another = matches!(error, ImportError::OtherNode(_));
+                    fails(error);
+                    if is_of_another {
+                        break;
+                    }
+                }
             }
             rest = behind;
         }

@@ -212,6 +212,29 @@ fn sessions_that_nobody_has_kept_come_back_and_lose_nothing() {
 }
 
 #[test]
+fn nothing_is_taken_in_of_another_node() {
+    let mut world = World::new(1, 4, 51);
+    world.smf.start(world.now);
+    world.until(State::Established);
+    let node = session::NodeRecord {
+        node: vec![0, 192, 0, 2, 200],
+        recovery_unix: 1,
+        version: "0".into(),
+    };
+    let records = [node.encode().expect("a record"), leave(&mut world)].concat();
+    let mut second = World::new(1, 4, 52);
+    let mut failed = Vec::new();
+    let taken = second
+        .control
+        .take_in(second.now, &records, |error| failed.push(error));
+    assert_eq!(taken, sluice::upf::TakenIn::default());
+    assert!(
+        matches!(failed[..], [n4::ImportError::OtherNode(_)]),
+        "{failed:?}"
+    );
+}
+
+#[test]
 fn a_second_import_is_refused_and_changes_nothing() {
     let mut world = World::new(1, 4, 47);
     world.smf.start(world.now);
