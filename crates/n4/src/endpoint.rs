@@ -553,10 +553,23 @@ impl Endpoint {
         body: &B,
     ) -> u32 {
         let sequence = self.requests.next_sequence(path.from);
+        self.send_request_as(now, path, (seid, sequence), purpose, body);
+        sequence
+    }
+
+    /// The same under a number that no outstanding request to the peer has.
+    pub(crate) fn send_request_as<'m, B: Body<'m>>(
+        &mut self,
+        now: Nanos,
+        path: Path,
+        (seid, sequence): (Option<pfcp::Seid>, u32),
+        purpose: Purpose,
+        body: &B,
+    ) {
         let mut header = Header::node(B::MESSAGE_TYPE, SequenceNumber::new(sequence));
         header.seid = seid;
         let Some(bytes) = self.encode(&header, body) else {
-            return sequence;
+            return;
         };
         let transmit = Transmit {
             from: path.to,
@@ -567,7 +580,6 @@ impl Endpoint {
         self.requests
             .sent(now, sequence, B::MESSAGE_TYPE.0, purpose, transmit);
         self.counters.requests += 1;
-        sequence
     }
 }
 

@@ -121,17 +121,22 @@ impl Endpoint {
         }
     }
 
-    /// Asks a peer whether it lives, and since when, unless it has yet to answer the last time.
+    /// Asks a peer whether it lives, and since when, unless it has yet to answer the last time. Of one that is not
+    /// verified nobody can guess the number of the request by those of others.
     pub(crate) fn send_heartbeat(&mut self, now: Nanos, id: AssociationId) {
         let asked = self.associations.get_mut(id);
         let Some(association) = asked.filter(|association| !association.is_asked) else {
             return;
         };
         association.is_asked = true;
-        let (peer, local) = (association.peer.ip(), association.local);
+        let (peer, local, verified) = (association.peer.ip(), association.local, association.verified);
         let path = self.path_between(local, peer);
+        let sequence = match verified {
+            true => self.requests.next_sequence(path.from),
+            false => self.requests.free_from(path.from, self.sources.unguessable(peer)),
+        };
         let body = HeartbeatRequest::new(self.recovery());
-        self.send_request(now, path, None, Purpose::Heartbeat(id), &body);
+        self.send_request_as(now, path, (None, sequence), Purpose::Heartbeat(id), &body);
     }
 
     /// The way of our own requests to `peer`, an address of the association's peer.

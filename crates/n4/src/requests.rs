@@ -74,15 +74,19 @@ impl Requests {
 
     /// A number that no outstanding request to `peer` has.
     pub(crate) fn next_sequence(&mut self, peer: SocketAddr) -> u32 {
-        loop {
-            self.last_sequence = (self.last_sequence + 1) & SEQUENCE_MASK;
-            if !self.outstanding.contains_key(&(peer, self.last_sequence)) {
-                return self.last_sequence;
-            }
-        }
+        self.last_sequence = self.free_from(peer, self.last_sequence + 1);
+        self.last_sequence
     }
 
-    /// Keeps a request that is being sent now, under a number of [`next_sequence`](Self::next_sequence).
+    /// The first number from `wanted` on that no outstanding request to `peer` has.
+    pub(crate) fn free_from(&self, peer: SocketAddr, wanted: u32) -> u32 {
+        let mut numbers = (0..=SEQUENCE_MASK).map(|step| wanted.wrapping_add(step) & SEQUENCE_MASK);
+        let free = numbers.find(|number| !self.outstanding.contains_key(&(peer, *number)));
+        free.unwrap_or(wanted & SEQUENCE_MASK)
+    }
+
+    /// Keeps a request that is being sent now, under a number of [`next_sequence`](Self::next_sequence) or
+    /// [`free_from`](Self::free_from).
     pub(crate) fn sent(
         &mut self,
         now: Nanos,

@@ -65,6 +65,8 @@ pub(crate) struct Sources {
     verified: BTreeMap<IpAddr, Nanos>,
     /// The addresses that associations were set up from or have named.
     known: BTreeSet<IpAddr>,
+    /// Numbers made for heartbeats of associations.
+    numbers: u64,
 }
 
 impl Sources {
@@ -81,6 +83,7 @@ impl Sources {
             allowances: vec![full; ALLOWANCES].into(),
             verified: BTreeMap::new(),
             known: BTreeSet::new(),
+            numbers: 0,
         }
     }
 
@@ -112,6 +115,13 @@ impl Sources {
     /// The number of a Heartbeat Request that asks `address` in this period of time.
     fn cookie(&self, address: IpAddr, period: u64) -> u32 {
         (self.hasher.hash_one((address, period)) & 0x00ff_ffff) as u32
+    }
+
+    /// A number of 24 bits, another each time, for a Heartbeat Request whose answer is to show that the peer gets it: one
+    /// that hears from us at an address of its own does not know by that what `address` is asked.
+    pub(crate) fn unguessable(&mut self, address: IpAddr) -> u32 {
+        self.numbers += 1;
+        (self.hasher.hash_one(("association", address, self.numbers)) & 0x00ff_ffff) as u32
     }
 
     /// An answer to a heartbeat with this number has come that no association waits for.

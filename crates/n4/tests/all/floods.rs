@@ -334,3 +334,19 @@ fn each_message_of_a_bundle_counts_against_the_rate_of_its_source() {
     assert_eq!((siege.counters().answered, siege.counters().datagrams), (80, 2));
     assert_eq!(siege.counters().unknown_over_rate, 98);
 }
+
+/// Who speaks from an address of its own, and in the name of others, is not to know what these are asked.
+#[test]
+fn the_heartbeat_of_one_peer_does_not_tell_the_number_of_anothers() {
+    let mut siege = Siege::new(|_| ());
+    let mut peers: Vec<Peer> = (1..=8).map(|last| Peer::new(last, false)).collect();
+    peers.iter_mut().for_each(Peer::set_up);
+    siege.step(&mut peers);
+    assert!(peers.iter().all(|peer| peer.associated));
+    let beats = siege.world.pass(Duration::from_secs(10));
+    let mut numbers: Vec<u32> = beats.iter().map(|beat| beat.header().sequence.get()).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers.len(), 8);
+    let near = numbers.windows(2).filter(|pair| pair[1] - pair[0] < 1_000);
+    assert_eq!(near.count(), 0, "{numbers:?}");
+}
