@@ -147,12 +147,14 @@ pub struct PollReport {
     pub tx: u64,
     /// Commands applied.
     pub commands: usize,
+    /// Packets that have been taken from ports and wait for their turn, when it ended.
+    pub waiting: u64,
 }
 
 impl PollReport {
-    /// Whether the poll found nothing to do.
+    /// Whether the poll found nothing to do, and leaves nothing: what is dropped is neither taken nor sent.
     pub fn is_idle(&self) -> bool {
-        self.rx == 0 && self.tx == 0 && self.commands == 0
+        self.rx == 0 && self.tx == 0 && self.commands == 0 && self.waiting == 0
     }
 }
 
@@ -260,6 +262,7 @@ impl<I: Io> Worker<I> {
             rx: self.entered() - rx,
             tx: self.stats.tx() - tx,
             commands,
+            waiting: self.stats.backlog,
         }
     }
 

@@ -1,6 +1,6 @@
 //! More packets than a worker takes in a poll: what may not wait goes first, the rest in turn.
 
-use flow::{PortId, WorkerId};
+use flow::{Nanos, PortId, WorkerId};
 use packet::DropReason;
 use packet::gtpu::MessageType;
 use proptest::prelude::*;
@@ -198,4 +198,28 @@ proptest! {
         prop_assert_eq!(users.len() + dropped, usize::from(sent));
         prop_assert_eq!((echoes, stats.backlog), (echoes_sent, 0));
     }
+}
+
+/// Nothing is received and nothing sent while it goes on with what waits: it must not rest before that is done.
+#[test]
+fn a_worker_whose_packets_wait_is_not_idle() {
+    let mut world = world(1_024);
+    let mut unknown = frame(N3.0, &user(1));
+    // No EtherType of ours.
+    unknown[12..14].copy_from_slice(&[0x88, 0xb5]);
+    let queue = world.wires.to(WorkerId(0), N3);
+    for _ in 0..300 {
+        queue
+            .push(MemBuf::new(&unknown))
+            .expect("there is room on the wire");
+    }
+    let reports: Vec<_> = (0..6)
+        .map(|n| world.workers[0].poll(Nanos::from_secs(1 + n)))
+        .collect();
+    let waiting: Vec<_> = reports.iter().map(|report| report.waiting).collect();
+    assert_eq!(waiting, [236, 172, 108, 44, 0, 0]);
+    assert_eq!((reports[1].rx, reports[1].tx), (0, 0));
+    assert!(reports[..4].iter().all(|report| !report.is_idle()));
+    assert!(reports[5].is_idle());
+    assert_eq!(world.workers[0].stats().unaccounted(), 0);
 }
