@@ -117,6 +117,25 @@ fn a_port_that_cannot_be_opened_says_why() {
 }
 
 #[test]
+fn an_interface_that_is_no_ethernet_is_refused() {
+    if !is_root() {
+        println!("not run: only root can open a packet socket");
+        return;
+    }
+    let spec = PortSpec::AfPacket {
+        interface: "lo".into(),
+        queues: 1,
+    };
+    match Port::open(eal(), &spec) {
+        Err(Error::Config { field, value, bound }) => {
+            assert_eq!((field, &value[..]), ("interface", "lo"));
+            assert!(bound.contains("Ethernet"), "{bound}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_specification_that_cannot_be_is_refused_before_the_driver_sees_it() {
     let refused = |spec| match Port::open(eal(), &spec) {
         Err(Error::Config { field, .. }) => field,

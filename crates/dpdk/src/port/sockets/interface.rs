@@ -91,8 +91,14 @@ impl Interface {
         interface
             .ask(libc::SIOCGIFHWADDR, &mut request)
             .map_err(refused)?;
-        // SAFETY: the kernel has filled in the address, an array of integers.
-        let octets = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
+        // SAFETY: the kernel has filled in the address, of integers and an array of such.
+        let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+        if address.sa_family != libc::ARPHRD_ETHER {
+            // Loopback, TUN, tunnels: their frames have no Ethernet header, or nobody's addresses.
+            let bound = "the name of an Ethernet interface";
+            return Err(Error::config("interface", name, bound));
+        }
+        let octets = address.sa_data;
         for (octet, value) in interface.mac.iter_mut().zip(octets) {
             *octet = value as u8;
         }

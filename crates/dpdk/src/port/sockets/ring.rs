@@ -28,6 +28,9 @@ const BLOCK: usize = 65_536;
 const WAITING: libc::c_int = 16 << 20;
 /// The longest frame: an IPv6 packet behind two tags, and what is told of it.
 const LONGEST: usize = Told::OCTETS + LAYER2 + 40 + 65_535;
+/// The most packets that are made of one frame: 64 KiB in segments of 32 octets, less than any TCP sends. Who writes
+/// frames of its own could ask for one packet for each octet.
+const PIECES: usize = 2_048;
 /// Errors that may wait at the socket before a frame.
 const ERRORS: usize = 4;
 /// Octets of both link layer addresses: a VLAN tag is behind them.
@@ -269,7 +272,7 @@ impl Ring {
             let added = mbuf.len() - frame.len();
             let layer4 = if told.start == 0 { 0 } else { told.start + added };
             let size = told.size;
-            if !told.can_be_cut() || !mbuf.set_coalesced(Coalesced { layer4, size }) {
+            if !told.can_be_cut(frame.len()) || !mbuf.set_coalesced(Coalesced { layer4, size }) {
                 Counts::add(&self.counts.errors, 1);
                 return None;
             }
@@ -376,8 +379,10 @@ impl Told {
         self.kind == 0
     }
 
-    fn can_be_cut(self) -> bool {
-        self.size > 0 && Told::CUT.contains(&self.kind)
+    /// Whether a frame of so many octets can be cut up, and into no more than [`PIECES`].
+    fn can_be_cut(self, octets: usize) -> bool {
+        let pieces = octets.checked_div(self.size.into());
+        Told::CUT.contains(&self.kind) && pieces.is_some_and(|pieces| pieces < PIECES)
     }
 
     /// Fills in a checksum that the sender has left to the NIC: the sum of the pseudo header is in its place.
@@ -432,6 +437,23 @@ mod tests {
         assert_eq!(shape(65_535, 1), (16_384, 4));
         let request = Shape::of(1_500, 100).request();
         assert_eq!((request.tp_block_nr, request.tp_frame_nr), (4, 128));
+    }
+
+    #[test]
+    fn no_frame_becomes_more_packets_than_a_sender_has_reason_for() {
+        let told = |kind: u8, size: u16| {
+            let mut octets = [0; Told::OCTETS];
+            octets[1] = kind;
+            octets[4..6].copy_from_slice(&size.to_ne_bytes());
+            Told::read(&octets)
+        };
+        // 64 KiB of TCP in the least segments that Linux sends (48 octets with options), and of UDP in 64 datagrams.
+        for (kind, octets, size) in [(1, 65_549, 36), (4 | Told::ECN, 65_549, 36), (5, 106, 1)] {
+            assert!(told(kind, size).can_be_cut(octets), "{kind} {octets} {size}");
+        }
+        for (kind, octets, size) in [(1, 65_549, 1), (5, 65_549, 31), (4, 60, 0), (3, 3_000, 1_400)] {
+            assert!(!told(kind, size).can_be_cut(octets), "{kind} {octets} {size}");
+        }
     }
 
     #[test]
