@@ -186,7 +186,9 @@ fn check_ports(config: &Config) -> Result<(), Fault> {
         }
         let fault = match &port.driver {
             Some(Driver::AfPacket { interface, .. } | Driver::AfXdp { interface, .. }) => {
-                interface_fault(interface).or_else(|| interfaces.fault(interface, &port.name.value))
+                interface_fault(interface)
+                    .or_else(|| loopback_fault(interface))
+                    .or_else(|| interfaces.fault(interface, &port.name.value))
             }
             Some(Driver::Pci { address }) if !Driver::is_pci_address(address) => {
                 Some(format!("`{address}` is no PCI address such as 0000:3b:00.1"))
@@ -213,6 +215,11 @@ impl<'a> Interfaces<'a> {
         let other = self.0.insert(interface, port)?;
         Some(format!("interface: `{interface}` is port `{other}` already"))
     }
+}
+
+/// The host's loopback is no link: its frames have no stations, and the ingress drop would cut off the host's own programs.
+fn loopback_fault(interface: &str) -> Option<String> {
+    (interface == "lo").then(|| "interface: `lo` is the host's loopback, which cannot be a port".into())
 }
 
 /// The kernel's bound on interface names (IFNAMSIZ), and what would break a DPDK device argument.

@@ -467,6 +467,16 @@ fn addresses_that_no_host_has_and_networks_with_host_bits_are_told() {
         "{af_packet: {interface: eth1}}",
     );
     assert!(refusal(&both).contains("interface: `eth1` is port `ran` already"));
+    for driver in ["af_packet", "af_xdp"] {
+        let loopback = GOOD.replace("{memory: {}}", &format!("{{{driver}: {{interface: lo}}}}"));
+        let told = refusal(&loopback);
+        assert!(
+            told.contains("line ")
+                && told
+                    .contains("port `ran`: interface: `lo` is the host's loopback, which cannot be a port"),
+            "{told}"
+        );
+    }
     let pools = |more: &str| {
         refusal(&format!(
             "{GOOD}pools:\n  - {{name: one, instance: internet, {more}}}\n"
