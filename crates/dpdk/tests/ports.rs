@@ -309,9 +309,14 @@ fn ping_through(kind: &str, queues: u16) {
         text.contains("5000 packets transmitted, 5000 received, 0% packet loss"),
         "{text}"
     );
+    let flags = namespace.command("cat", "/sys/class/net/port0/flags").output();
     let said = echo.end();
     assert!(said.contains("tx_packets: 5000"), "{said}");
     if kind == "af_packet" {
+        // A NIC passes the groups in which neighbours are asked for.
+        let flags = String::from_utf8(flags.unwrap().stdout).unwrap();
+        let flags = u32::from_str_radix(flags.trim().trim_start_matches("0x"), 16).unwrap();
+        assert_ne!(flags & libc::IFF_ALLMULTI as u32, 0, "{flags:#x}");
         // What it sends does not come in again.
         let received = said.split("rx_packets: ").nth(1).unwrap();
         let received: u32 = received.split(',').next().unwrap().parse().unwrap();

@@ -189,18 +189,27 @@ impl Interface {
         if state.promiscuous == yes {
             return Ok(());
         }
-        // SAFETY: the structure is of integers only, for which zero is a value.
-        let mut member: libc::packet_mreq = unsafe { MaybeUninit::zeroed().assume_init() };
-        member.mr_ifindex = self.index;
-        member.mr_type = libc::PACKET_MR_PROMISC as u16;
         let option = match yes {
             true => libc::PACKET_ADD_MEMBERSHIP,
             false => libc::PACKET_DROP_MEMBERSHIP,
         };
-        let refused = self.refused("change what it receives");
-        set(&self.control, libc::SOL_PACKET, option, &member).map_err(refused)?;
+        self.change_membership(option, libc::PACKET_MR_PROMISC)?;
         state.promiscuous = yes;
         Ok(())
+    }
+
+    /// Lets it receive the frames of all groups, as long as the port is open: a NIC passes those of none but the host's own
+    /// addresses otherwise, and no Neighbor Solicitation (RFC 4861 §4.3) for ours.
+    pub(super) fn hear_groups(&self) -> Result<(), Error> {
+        self.change_membership(libc::PACKET_ADD_MEMBERSHIP, libc::PACKET_MR_ALLMULTI)
+    }
+
+    fn change_membership(&self, option: i32, of: i32) -> Result<(), Error> {
+        // SAFETY: the structure is of integers only, for which zero is a value.
+        let mut member: libc::packet_mreq = unsafe { MaybeUninit::zeroed().assume_init() };
+        (member.mr_ifindex, member.mr_type) = (self.index, of as u16);
+        let refused = self.refused("change what it receives");
+        set(&self.control, libc::SOL_PACKET, option, &member).map_err(refused)
     }
 
     /// Whether the interface has a carrier; `None` where nobody tells, as of one that is set down.

@@ -59,6 +59,7 @@ pub(super) fn start(interface: &Arc<Interface>, config: &PortConfig) -> Result<Q
     if let Some(mtu) = config.mtu {
         interface.set_mtu(mtu)?;
     }
+    interface.hear_groups()?;
     if config.promiscuous {
         interface.set_promiscuous(true)?;
     }
