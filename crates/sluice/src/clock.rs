@@ -3,8 +3,8 @@
 //! [`Clock`] is `CLOCK_MONOTONIC`, shifted so that it began with the fraction of the second of the wall-clock time:
 //! a moment's date at the start is a whole number of seconds and the moment. Each thread has a copy and asks the
 //! system for itself, at most once a millisecond while it polls; in between its time stamp counter says how long ago
-//! that was ([`ticks`]). The copies agree to about a microsecond, and share no memory. Where the kernel does not take the counter for
-//! a clock, or it turns out to be none, each question goes to the system.
+//! that was (`clock/ticks.rs`). The copies agree to about a microsecond, and share no memory. Where the kernel does not
+//! take the counter for a clock, or it turns out to be none, each question goes to the system.
 //!
 //! Dates are not its business: [`usage::WallClock`](session::WallClock) follows [`Clock::host`].
 
