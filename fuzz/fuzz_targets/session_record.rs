@@ -3,15 +3,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use session::{Frame, Record};
+use session::{Frame, Record, WallClock};
 
 fn read(octets: &[u8]) {
     let network = rules::testing::network();
     let predefined = rules::Predefined::default();
+    let wall = WallClock::starting(1_700_000_000);
     let frame = Frame {
         predefined: &predefined,
         network: &network,
-        clock_unix: 1_700_000_000,
+        wall: &wall,
     };
     let Ok((record, _)) = Record::decode(octets, frame) else {
         return;
