@@ -45,7 +45,7 @@ impl Kernel {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, and nobody else's.
+        // SAFETY: the descriptor is new, and no other owner has it.
         let kernel = Kernel(unsafe { OwnedFd::from_raw_fd(fd) });
         let name = CString::new(interface)?;
         // SAFETY: the name is a string with its end.

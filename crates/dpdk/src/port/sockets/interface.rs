@@ -48,7 +48,7 @@ pub(super) fn socket() -> Result<OwnedFd, Errno> {
     if fd < 0 {
         return Err(last_errno());
     }
-    // SAFETY: the descriptor is new, and nobody else's.
+    // SAFETY: the descriptor is new, and no other owner has it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -94,7 +94,7 @@ impl Interface {
         // SAFETY: the kernel has filled in the address, of integers and an array of such.
         let address = unsafe { request.ifr_ifru.ifru_hwaddr };
         if address.sa_family != libc::ARPHRD_ETHER {
-            // Loopback, TUN, tunnels: their frames have no Ethernet header, or nobody's addresses.
+            // Loopback, TUN, tunnels: their frames have no Ethernet header, or no station's addresses.
             let bound = "the name of an Ethernet interface";
             return Err(Error::config("interface", name, bound));
         }
@@ -212,7 +212,7 @@ impl Interface {
         set(&self.control, libc::SOL_PACKET, option, &member).map_err(refused)
     }
 
-    /// Whether the interface has a carrier; `None` where nobody tells, as of one that is set down.
+    /// Whether the interface has a carrier; `None` where the kernel does not say, as for one that is set down.
     pub(in crate::port) fn has_carrier(&self) -> Option<bool> {
         let text = fs::read_to_string(format!("/sys/class/net/{}/carrier", self.name)).ok()?;
         Some(text.trim() == "1")
