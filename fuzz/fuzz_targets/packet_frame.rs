@@ -1,18 +1,3 @@
-//! Any frame from a port: parsed to the inner packet, or dropped with a reason.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use packet::frame::{self, Frame};
-
-fuzz_target!(|bytes: &[u8]| {
-    // The packet may be longer than the part that lies in one piece.
-    for length in [bytes.len(), bytes.len() + 1000] {
-        for gtpu in [true, false] {
-            if let Ok(Frame::Gtpu(tunnel)) = frame::parse(bytes, length, |_| gtpu) {
-                let _ = frame::parse_inner(bytes, &tunnel);
-                let _ = tunnel.message(bytes);
-                let _ = tunnel.optional_part(bytes);
-            }
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| sluice_fuzz::packet_frame::run(input));

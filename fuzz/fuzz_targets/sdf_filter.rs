@@ -1,11 +1,3 @@
-//! Any flow description: parsed or refused; what is parsed prints as what parses to the same.
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use rules::sdf::FlowDescription;
-
-fuzz_target!(|text: &str| {
-    if let Ok(description) = text.parse::<FlowDescription>() {
-        assert_eq!(description.to_string().parse(), Ok(description));
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| sluice_fuzz::sdf_filter::run(input));

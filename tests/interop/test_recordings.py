@@ -1,7 +1,8 @@
 """Control planes of recorded networks: their requests, replayed to `sluice run` as they came, get the answers of then.
 
 `recordings` holds what the repository has. Captures of real networks are not part of it: they are looked for where
-SLUICE_PCAP points, else in `../shared/data/pcap` beside the checkout, and replayed too where there are any."""
+SLUICE_PCAP points, else in `../shared/data/pcap` beside the checkout, and replayed too where there are any. With
+`CI=true` it is an error that there are none."""
 import contextlib
 import os
 import pathlib
@@ -44,7 +45,9 @@ def files():
     """Those of the repository, and captures beside it."""
     captured = sorted(CAPTURES.glob("*.pcapng"))
     if not captured:
-        print(f"no captures in {CAPTURES}: only those of the repository are replayed")
+        absent = f"no captures in {CAPTURES}: SLUICE_PCAP names the folder"
+        assert os.environ.get("CI") != "true", absent
+        print(f"{absent}; only those of the repository are replayed")
     return sorted((HERE / "recordings").glob("*.pcap")) + captured
 
 

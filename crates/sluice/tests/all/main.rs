@@ -1,5 +1,8 @@
 //! Tests of the one-thread world, and of the program beside it, in one program: it is compiled and linked once.
 
+#[path = "../support/draw.rs"]
+mod draw;
+mod fuzz;
 mod lag;
 mod operator;
 mod policers;

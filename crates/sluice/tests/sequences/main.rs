@@ -1,23 +1,21 @@
 //! Sequences of procedures from two SMFs over a bad network, with restarts, against a model of the sessions that ought
 //! to exist; see [`machine`]. What goes wrong here is kept below as a case with a name.
 //!
-//! `SLUICE_SEQUENCES` is how many sequences are played (default 48), `SLUICE_SEQUENCES_SEED` what they are drawn from.
+//! `SLUICE_SEQUENCES` is how many sequences are played (default 48), `SLUICE_SEQUENCES_SEED` what they are drawn from:
+//! a new number in each run, which is written to standard error.
 
+#[path = "../support/draw.rs"]
+mod draw;
 mod machine;
 
 use machine::{Edit, Shape, Step, run};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-fn setting(name: &str, default: u64) -> u64 {
-    let text = std::env::var(name).ok();
-    text.map_or(default, |text| text.parse().expect("a number"))
-}
-
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: setting("SLUICE_SEQUENCES", 48) as u32,
-        rng_seed: RngSeed::Fixed(setting("SLUICE_SEQUENCES_SEED", 1)),
+        cases: draw::setting("SLUICE_SEQUENCES").unwrap_or(48) as u32,
+        rng_seed: RngSeed::Fixed(draw::seed("SLUICE_SEQUENCES_SEED")),
         failure_persistence: None,
         ..ProptestConfig::default()
     }
@@ -112,6 +110,41 @@ fn packets_that_wait_go_on_under_the_rules_of_then() {
             Step::Check,
             modify(&active),
             SOON,
+        ],
+    );
+}
+
+#[test]
+fn a_second_bar_in_one_request_is_ignored() {
+    let twice = [Edit::CreateBar(0), Edit::CreateBar(0)];
+    run(
+        1,
+        &[
+            establish(Shape::Pooled(false)),
+            SOON,
+            modify(&twice),
+            SOON,
+            Step::Check,
+        ],
+    );
+}
+
+/// In whichever order the IEs come.
+#[test]
+fn a_pdr_may_be_removed_together_with_its_endpoint() {
+    let edits = [
+        Edit::RemoveEndpoint(4),
+        Edit::RemovePdr(6),
+        Edit::RemoveEndpoint(6),
+    ];
+    run(
+        1,
+        &[
+            establish(Shape::Endpoints),
+            SOON,
+            modify(&edits),
+            SOON,
+            Step::Check,
         ],
     );
 }

@@ -54,6 +54,23 @@ impl Grants {
     }
 }
 
+/// All but the repetitions of what a request has once: those are ignored (TS 29.244 §7.6.10). Of the IEs that make
+/// changes these are the ones about BARs (Table 7.5.4.1-1).
+fn heeded(ops: &[Op]) -> impl Iterator<Item = &Op> {
+    let is_once = |op: &Op| matches!(op, Op::CreateBar(_) | Op::UpdateBar(_) | Op::RemoveBar(_));
+    let is_repetition = move |at: usize| {
+        let kind = std::mem::discriminant(&ops[at]);
+        is_once(&ops[at])
+            && ops[..at]
+                .iter()
+                .any(|before| std::mem::discriminant(before) == kind)
+    };
+    ops.iter()
+        .enumerate()
+        .filter(move |(at, _)| !is_repetition(*at))
+        .map(|(_, op)| op)
+}
+
 /// The rules of a session, in the order of their creation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rules {
@@ -97,8 +114,14 @@ impl Rules {
     /// The rules after a request: removals, then creations, then updates; an error if it must be refused.
     pub fn after(&self, ops: &[Op], grants: &Grants) -> Result<Self, Wrong> {
         let mut next = self.clone();
-        for stage in [Self::remove, Self::create, Self::create_pdr, Self::update] {
-            ops.iter().try_for_each(|op| stage(&mut next, op, grants))?;
+        for stage in [
+            Self::remove,
+            Self::remove_endpoint,
+            Self::create,
+            Self::create_pdr,
+            Self::update,
+        ] {
+            heeded(ops).try_for_each(|op| stage(&mut next, op, grants))?;
         }
         let is_queried = |op: &Op| matches!(op, Op::Query(id) if !self.urrs.contains(&UrrId(*id)));
         if ops.iter().any(is_queried) {
@@ -108,7 +131,7 @@ impl Rules {
         Ok(next)
     }
 
-    /// PDRs first: an endpoint takes its PDRs along.
+    /// PDRs and endpoints in any order come to the same: PDRs first, as an endpoint takes its PDRs along.
     fn remove(&mut self, op: &Op, _: &Grants) -> Result<(), Wrong> {
         match op {
             Op::RemovePdr(id) => take(&mut self.pdrs, |pdr| pdr.id.0 == *id),
@@ -128,13 +151,17 @@ impl Rules {
                 named.for_each(|bar| *bar = bar.filter(|bar| bar.0 != *id));
                 take(&mut self.bars, |bar| bar.id.0 == *id)
             }
-            Op::RemoveEndpoint(id) => {
-                self.pdrs
-                    .retain(|pdr| pdr.pdi.endpoint != Some(TrafficEndpointId(*id)));
-                take(&mut self.endpoints, |endpoint| endpoint.id.0 == *id)
-            }
             _ => Ok(()),
         }
+    }
+
+    fn remove_endpoint(&mut self, op: &Op, _: &Grants) -> Result<(), Wrong> {
+        let Op::RemoveEndpoint(id) = op else {
+            return Ok(());
+        };
+        self.pdrs
+            .retain(|pdr| pdr.pdi.endpoint != Some(TrafficEndpointId(*id)));
+        take(&mut self.endpoints, |endpoint| endpoint.id.0 == *id)
     }
 
     fn create(&mut self, op: &Op, grants: &Grants) -> Result<(), Wrong> {

@@ -72,6 +72,8 @@ pub enum Stage {
 pub struct Slot {
     pub session: Option<Session>,
     pub is_busy: bool,
+    /// Packets have come since the request was sent: they may be the next session's, where it is an establishment.
+    pub is_overtaken: bool,
 }
 
 /// An SMF.
@@ -260,7 +262,8 @@ impl Smf {
         let cp = self.place(slot).cp();
         let mut ies = vec![wire::node_v4(node), wire::f_seid(cp, self.address.ip())];
         ies.extend(ops.iter().map(Op::encode));
-        self.slots[usize::from(slot)].is_busy = true;
+        let asked = &mut self.slots[usize::from(slot)];
+        (asked.is_busy, asked.is_overtaken) = (true, false);
         self.ask(now, 50, Some(0), &ies, Purpose::Establish(slot, ops, expect))
     }
 

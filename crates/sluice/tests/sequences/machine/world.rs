@@ -226,10 +226,12 @@ impl World {
     }
 
     fn packets_at_any_time(&mut self, smf: u8, slot: u8, up: bool, count: u8) {
-        let Some(session) = &mut self.smfs[usize::from(smf)].slots[usize::from(slot)].session else {
+        let slot = &mut self.smfs[usize::from(smf)].slots[usize::from(slot)];
+        let Some(session) = &mut slot.session else {
             return;
         };
         session.is_vague = true;
+        slot.is_overtaken |= slot.is_busy;
         let kinds = kinds(&session.rules)
             .into_iter()
             .filter(|kind| kind.is_up() == up);
@@ -378,6 +380,7 @@ impl World {
             ..Session::default()
         };
         session.becomes(rules.expect("accepted, and good"), ops, &told.grants);
+        session.is_vague = self.smfs[smf].slots[usize::from(slot)].is_overtaken;
         // One that was there under the same name is superseded: what waited for it is discarded.
         self.smfs[smf].slots[usize::from(slot)].session = Some(session);
     }
