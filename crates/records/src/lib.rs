@@ -10,19 +10,23 @@
 
 #![forbid(unsafe_code)]
 
+mod directory;
 mod disk;
 mod entry;
+mod handle;
 mod line;
 mod names;
 mod reader;
 mod recovery;
 mod spool;
 
-pub use disk::{Directory, Disk};
+pub use directory::Directory;
+pub use disk::Disk;
 pub use entry::{
     Content, EndCause, Entry, LossCause, Lost, Outcome, ProcessStart, SNssai, Seid, SessionEnd, SessionLeft,
     SessionStart, Subject, Unreported, Usage, Volumes,
 };
+pub use handle::DirectoryHandle;
 pub use line::{LONGEST_LINE, LineFault, open, seal};
 pub use names::{FINAL, OPEN, is_file, is_open};
 pub use reader::{Audit, Break, Item, Place, Reader};

@@ -5,6 +5,7 @@
 
 pub mod api;
 pub mod bench;
+mod bounded_file;
 pub mod clock;
 pub mod commands;
 pub mod config;

@@ -55,6 +55,25 @@ fn a_mistake_ends_with_status_2_and_its_place() {
     }
 }
 
+/// Neither takes more memory or time than a bound.
+#[test]
+fn a_file_without_end_and_one_that_grows_by_aliases_are_refused() {
+    let tenfold: String = (1..9).fold("a0: &a0 [x]\n".to_owned(), |text, level| {
+        let aliases = vec![format!("*a{}", level - 1); 10].join(",");
+        format!("{text}a{level}: &a{level} [{aliases}]\n")
+    });
+    let tenfold = file("tenfold.yaml", &tenfold);
+    let whole = sluice(&["check", "-c", "/dev/zero"]);
+    let words = String::from_utf8_lossy(&whole.stderr);
+    assert_eq!(words, "/dev/zero: cannot be read: longer than 16 MiB\n");
+    for output in [
+        whole,
+        sluice(&["check", "-c", tenfold.to_str().expect("a path in UTF-8")]),
+    ] {
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+    }
+}
+
 #[test]
 fn a_port_that_cannot_be_opened_ends_with_its_drivers_reason() {
     let path = file("port.yaml", GOOD);

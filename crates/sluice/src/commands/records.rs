@@ -1,14 +1,16 @@
 //! `sluice records`: reads and verifies usage records, whether or not a daemon writes them.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
-use records::{Audit, Break, Entry, Item, LineFault, Place, Reader, Subject, is_file, is_open};
+use records::{
+    Audit, Break, DirectoryHandle, Entry, Item, LineFault, Place, Reader, Subject, is_file, is_open,
+};
 use rules::prefix::IpPrefix;
 use session::Seid;
 
@@ -163,11 +165,11 @@ pub fn records(arguments: &RecordsArguments) -> ExitCode {
         return ExitCode::from(RUN_ERROR);
     };
     let mut out = BufWriter::new(io::stdout().lock());
-    let outcome = match &arguments.what {
-        What::Read { wanted, json } => read(&directory, wanted, *json, &mut out).map(|()| true),
-        What::Open { json } => open::show(&directory, *json, &mut out).map(|()| true),
-        What::Verify => verify(&directory, &mut out),
-    };
+    let outcome = DirectoryHandle::to_read(&directory).and_then(|opened| match &arguments.what {
+        What::Read { wanted, json } => read(&opened, wanted, *json, &mut out).map(|()| true),
+        What::Open { json } => open::show(&opened, *json, &mut out).map(|()| true),
+        What::Verify => verify(&opened, &mut out),
+    });
     match outcome.and_then(|is_sound| out.flush().map(|()| is_sound)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(RUN_ERROR),
@@ -181,17 +183,9 @@ pub fn records(arguments: &RecordsArguments) -> ExitCode {
 }
 
 /// The names of a directory's files, oldest first.
-fn files(directory: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        names.extend(
-            entry?
-                .file_name()
-                .into_string()
-                .into_iter()
-                .filter(|name| is_file(name)),
-        );
-    }
+fn files(directory: &DirectoryHandle) -> io::Result<Vec<String>> {
+    let mut names = directory.names()?;
+    names.retain(|name| is_file(name));
     names.sort_unstable();
     Ok(names)
 }
@@ -204,22 +198,22 @@ fn time_words(ms: u64) -> impl std::fmt::Display {
 
 /// Opens a file of a spool; one that was being written may have got its final name meanwhile. `None`: it has been taken
 /// away meanwhile.
-fn open_file(directory: &Path, name: &str) -> io::Result<Option<File>> {
+fn open_file(directory: &DirectoryHandle, name: &str) -> io::Result<Option<File>> {
     let renamed = name
         .strip_suffix(records::OPEN)
         .map(|stem| format!("{stem}{}", records::FINAL));
     for name in [Some(name), renamed.as_deref()].into_iter().flatten() {
-        match File::open(directory.join(name)) {
+        match directory.read(name) {
             Ok(file) => return Ok(Some(file)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(io::Error::new(error.kind(), format!("{name}: {error}"))),
+            Err(error) => return Err(error),
         }
     }
     eprintln!("records: {name}: taken away meanwhile");
     Ok(None)
 }
 
-fn read(directory: &Path, wanted: &Wanted, json: bool, out: &mut impl Write) -> io::Result<()> {
+fn read(directory: &DirectoryHandle, wanted: &Wanted, json: bool, out: &mut impl Write) -> io::Result<()> {
     if !json {
         writeln!(
             out,
@@ -364,7 +358,7 @@ fn word(value: &impl serde::Serialize) -> String {
 }
 
 /// Tells what is wrong, and answers whether nothing is.
-fn verify(directory: &Path, out: &mut impl Write) -> io::Result<bool> {
+fn verify(directory: &DirectoryHandle, out: &mut impl Write) -> io::Result<bool> {
     let mut audit = Audit::default();
     let (mut damaged, mut unfinished) = (0_u64, 0_u64);
     let names = files(directory)?;

@@ -10,6 +10,7 @@ use hyper::Method;
 use super::conditions::Conditions;
 use super::{CONFIGURATION_ERROR, RUN_ERROR};
 use crate::api::{PacketTrace, TraceLine, TraceSummary};
+use crate::bounded_file;
 use crate::config::Config;
 use crate::daemon::{default_path, stream};
 use crate::trace::{Bounds, Capture, CaptureFile, replay};
@@ -177,13 +178,12 @@ fn load(path: &Path) -> Result<Config, Failure> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    let fault = |error: io::Error| Failure::Run(format!("{}: {error}", path.display()));
-    let length = std::fs::metadata(path).map_err(fault)?.len();
-    if length > LARGEST {
-        let words = format!("{} is larger than 2 GiB: cut it to what matters", path.display());
-        return Err(Failure::Run(words));
-    }
-    std::fs::read(path).map_err(fault)
+    bounded_file::read(path, LARGEST).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            Failure::Run(format!("{}: {error}: cut it to what matters", path.display()))
+        }
+        _ => Failure::Run(format!("{}: {error}", path.display())),
+    })
 }
 
 fn of_capture(arguments: &TraceArguments, pcap: &Path) -> Result<TraceSummary, Failure> {

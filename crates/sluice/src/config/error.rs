@@ -12,7 +12,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> Self {
+    pub(super) fn unreadable(path: &Path, error: &dyn fmt::Display) -> Self {
         Self {
             text: format!("{}: cannot be read: {error}", path.display()),
         }

@@ -32,6 +32,8 @@ mod vlan;
 
 use std::path::Path;
 
+use crate::bounded_file;
+
 use serde::Deserialize;
 
 pub use bounded::Bounded;
@@ -136,13 +138,19 @@ pub struct Config {
     pub predefined: PredefinedConfig,
 }
 
+/// Octets of a configuration, at most.
+const LONGEST: u64 = 16 << 20;
+
 impl Config {
-    /// Reads and checks the file at `path`.
+    /// Reads and checks the file at `path`, of 16 MiB at most.
     ///
     /// # Errors
     /// The file cannot be read, or [`Config::parse`] refuses it.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, &error))?;
+        let octets =
+            bounded_file::read(path, LONGEST).map_err(|error| ConfigError::unreadable(path, &error))?;
+        let text =
+            String::from_utf8(octets).map_err(|error| ConfigError::unreadable(path, &error.utf8_error()))?;
         Self::parse(&text, &path.display().to_string())
     }
 

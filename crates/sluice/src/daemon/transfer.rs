@@ -10,9 +10,12 @@ use session::behind_record;
 use tracing::{error, info, warn};
 
 use super::control_loop::ControlLoop;
+use crate::bounded_file;
 
 /// How long workers may take to have all sessions.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Octets of the file, at most: some two million sessions.
+const LONGEST: u64 = 4 << 30;
 /// Records that are told one by one when they become nothing.
 const TOLD: usize = 10;
 
@@ -23,7 +26,7 @@ const TOLD: usize = 10;
 /// What is wrong with the file: then nothing has been taken in.
 pub(super) fn take_in(turns: &mut ControlLoop, path: &Path) -> Result<(), String> {
     let fault = |words: String| format!("sessions in {}: {words}", path.display());
-    let octets = match fs::read(path) {
+    let octets = match bounded_file::read(path, LONGEST) {
         Ok(octets) => octets,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             info!(file = %path.display(), "no sessions of another process");

@@ -12,10 +12,6 @@ use sluice::trace::Reader;
 use crate::draw::{self, Draw};
 
 #[path = "../../../../fuzz/src/lib.rs"]
-#[expect(
-    clippy::duplicate_mod,
-    reason = "the targets are a library of the fuzz workspace as well"
-)]
 mod targets;
 
 /// Inputs of a target.
@@ -105,8 +101,10 @@ fn flow_descriptions() -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
 
-/// Each target with what its inputs are drawn from.
-fn all() -> Vec<(&'static str, fn(&[u8]), Vec<Vec<u8>>)> {
+/// A target: its name, what it does, and what its inputs are drawn from.
+type Target = (&'static str, fn(&[u8]), Vec<Vec<u8>>);
+
+fn all() -> Vec<Target> {
     let (frames, datagrams) = (frames(), datagrams());
     let with = |make: &dyn Fn(&[u8]) -> Vec<u8>| frames.iter().map(|frame| make(frame)).collect::<Vec<_>>();
     let sequence = datagrams

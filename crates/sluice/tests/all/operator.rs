@@ -3,7 +3,9 @@
 use crate::support;
 
 use std::fs;
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -490,6 +492,41 @@ fn a_control_thread_without_time_is_a_problem_that_says_so() {
         Err(ClientError::Problem(problem)) => assert_eq!(problem.status, 503),
         other => panic!("{other:?}"),
     }
+    drop(socket);
+    let _ = fs::remove_dir(path.parent().expect("a directory"));
+}
+
+/// Five hundred connections that send nothing, or not all of a request, keep nobody else from an answer: it is there while
+/// those that came last are still open.
+#[test]
+fn slow_connections_are_in_the_way_of_no_other() {
+    let path = path("slow");
+    let (inquiry, _desk) = desk();
+    let socket = RestSocket::open(&path, Access::Owner, Service::new(inquiry, Vec::new())).expect("a socket");
+    let slow = |number: usize| {
+        let mut stream = UnixStream::connect(&path).expect("a connection");
+        let begun: &[u8] = if number.is_multiple_of(2) {
+            b""
+        } else {
+            b"GET /v1/run"
+        };
+        stream.write_all(begun).expect("it is taken");
+        stream
+    };
+    let slow: Vec<UnixStream> = (0..500).map(slow).collect();
+    for _ in 0..3 {
+        assert!(get::<Value>(&path, "/v1/runtime").is_ok());
+    }
+    let is_open = |mut stream: &UnixStream| {
+        stream.set_nonblocking(true).expect("a socket");
+        let read = stream.read(&mut [0; 100]);
+        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert!(
+        is_open(&slow[499]),
+        "the answer came after the end of the slow connections"
+    );
+    assert!(!is_open(&slow[0]), "there is no bound");
     drop(socket);
     let _ = fs::remove_dir(path.parent().expect("a directory"));
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::Path;
 
-use records::{Entry, Item, Reader, SessionStart, Subject, Volumes};
+use records::{DirectoryHandle, Entry, Item, Reader, SessionStart, Subject, Volumes};
 
 use super::{files, open_file, subject, tell_bad, time_words};
 
@@ -106,7 +105,7 @@ fn added(one: &Volumes, other: &Volumes) -> Volumes {
 }
 
 /// Prints the open sessions of a directory.
-pub(super) fn show(directory: &Path, json: bool, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn show(directory: &DirectoryHandle, json: bool, out: &mut impl Write) -> io::Result<()> {
     let mut opened = Opened::default();
     for name in files(directory)? {
         let Some(file) = open_file(directory, &name)? else {

@@ -5,6 +5,7 @@
 //! or a session at a time: neither packets nor PFCP wait for a reader. The router knows nothing of the socket.
 
 mod client;
+mod connections;
 mod desk;
 mod leaving;
 mod parameters;

@@ -1,8 +1,8 @@
 //! The Unix socket of the API, and the thread that serves it.
 //!
 //! Who may connect is the file system's matter: the daemon's own user, and a group where one is configured. Beyond that
-//! everything is bounded: connections, the time that a request may take to arrive, and that which a peer may take to
-//! read a part of the answer.
+//! everything is bounded: connections ([`Connections`]), the time that a request may take to arrive, and that which a peer
+//! may take to read a part of the answer.
 
 use std::convert::Infallible;
 use std::fs::{self, DirBuilder, Permissions};
@@ -17,17 +17,24 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::net::UnixStream as Stream;
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
+use super::connections::{Connections, Place};
 use super::routes::{Service, router};
+use crate::api::Problem;
 
-/// Connections at a time; more wait.
-const CONNECTIONS: usize = 16;
 /// How long a request may take to arrive, and a connection to ask for something.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -218,33 +225,52 @@ async fn serve(listener: UnixListener, router: Router, mut stopped: oneshot::Rec
     let Ok(listener) = tokio::net::UnixListener::from_std(listener) else {
         return;
     };
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let connections = Connections::new();
     loop {
-        let next = async {
-            let place = Arc::clone(&places).acquire_owned().await;
-            (place, listener.accept().await)
-        };
         let accepted = tokio::select! {
             _ = &mut stopped => return,
-            accepted = next => accepted,
+            accepted = listener.accept() => accepted,
         };
-        match accepted {
-            (Ok(place), Ok((stream, _))) => {
-                let service = TowerToHyperService::new(router.clone());
-                let connection = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(PATIENCE)
-                    .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_PATIENCE)), service);
-                tokio::spawn(async move {
-                    // A peer that goes away is its own affair.
-                    let _ = connection.await;
-                    drop(place);
-                });
-            }
+        let Ok((stream, _)) = accepted else {
             // Out of descriptors, perhaps: not to be asked again at once.
-            _ => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            continue;
+        };
+        let user = stream.peer_cred().map_or(u32::MAX, |peer| peer.uid());
+        let place = connections.enter(user);
+        let number = place.number();
+        let served = tokio::spawn(serve_one(stream, place, router.clone()));
+        connections.ends_by(number, served.abort_handle());
+        // It is looked whether its request has come, before others come.
+        tokio::task::yield_now().await;
     }
+}
+
+/// Serves the one request of a connection.
+async fn serve_one(stream: Stream, place: Place, router: Router) {
+    let place = Arc::new(place);
+    let service = TowerToHyperService::new(router);
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let (place, service) = (Arc::clone(&place), service.clone());
+        async move {
+            match place.arrived().await {
+                Ok(()) => service.call(request).await,
+                Err(_) => Ok(too_many()),
+            }
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_PATIENCE)), answer);
+    // A peer that goes away is its own affair.
+    let _ = connection.await;
+}
+
+fn too_many() -> Response<Body> {
+    let words = "too many requests wait for their answers; ask again";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, words).into_response()
 }
 
 #[cfg(test)]

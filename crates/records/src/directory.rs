@@ -1,0 +1,263 @@
+//! A directory of the file system under a spool.
+
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+use crate::disk::Disk;
+use crate::handle::DirectoryHandle;
+
+/// A directory of the file system. Only its owner and root can change it and what is in it, which is looked at when the
+/// directory and when a file is opened; files go by the open directory, and a symbolic link is never followed.
+#[derive(Debug)]
+pub struct Directory {
+    handle: DirectoryHandle,
+    /// The file that is being appended to.
+    appended: Option<(String, File)>,
+    overwritten: Option<(String, File)>,
+    /// Held as long as the spool lives: two would write the same numbers.
+    _lock: File,
+}
+
+impl Directory {
+    /// The directory at `path`, which is made if it is not there. It is this process's until it is dropped.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::WouldBlock`] when another process has it;
+    /// [`io::ErrorKind::NotADirectory`] when a symbolic link or a file has the name;
+    /// [`io::ErrorKind::PermissionDenied`] when another user than this one and root has the directory, or group or others
+    /// may write.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        DirBuilder::new().recursive(true).mode(0o750).create(path)?;
+        let handle = DirectoryHandle::to_write(path)?;
+        let lock = handle.write("lock", OFlags::CREATE)?;
+        lock.try_lock()?;
+        Ok(Directory {
+            handle,
+            appended: None,
+            overwritten: None,
+            _lock: lock,
+        })
+    }
+
+    fn appended(&mut self, name: &str) -> io::Result<&mut File> {
+        if self.appended.as_ref().is_none_or(|(open, _)| open != name) {
+            let file = self.handle.write(name, OFlags::APPEND)?;
+            self.appended = Some((name.to_owned(), file));
+        }
+        let file = self.appended.as_mut().map(|(_, file)| file);
+        file.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Disk for Directory {
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        self.handle.names()
+    }
+
+    fn read<'d>(&'d mut self, name: &str) -> io::Result<Box<dyn Read + 'd>> {
+        Ok(Box::new(self.handle.read(name)?))
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        self.appended = None;
+        let file = self.handle.create(name)?;
+        self.appended = Some((name.to_owned(), file));
+        Ok(())
+    }
+
+    fn append(&mut self, name: &str, octets: &[u8]) -> io::Result<usize> {
+        self.appended(name)?.write(octets)
+    }
+
+    fn sync(&mut self, name: &str) -> io::Result<()> {
+        self.appended(name)?.sync_data()
+    }
+
+    fn truncate(&mut self, name: &str, octets: u64) -> io::Result<()> {
+        self.appended(name)?.set_len(octets)
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.appended = None;
+        self.handle.rename(from, to)
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.appended = None;
+        self.handle.remove(name)
+    }
+
+    fn sync_directory(&mut self) -> io::Result<()> {
+        self.handle.sync()
+    }
+
+    fn overwrite(&mut self, name: &str, octets: &[u8]) -> io::Result<()> {
+        if self.overwritten.as_ref().is_none_or(|(open, _)| open != name) {
+            let file = self.handle.write(name, OFlags::CREATE)?;
+            self.overwritten = Some((name.to_owned(), file));
+        }
+        match &self.overwritten {
+            Some((_, file)) => file.write_all_at(octets, 0),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// A directory of this test alone, taken away in the end.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("records-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir(&path).unwrap();
+            Self(path)
+        }
+
+        fn spool(&self) -> PathBuf {
+            self.0.join("spool")
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_symbolic_link_in_place_of_the_directory_is_refused() {
+        let scratch = Scratch::new("link");
+        fs::create_dir(scratch.0.join("other")).unwrap();
+        symlink(scratch.0.join("other"), scratch.spool()).unwrap();
+        for spelling in [scratch.spool(), scratch.0.join("spool/")] {
+            let error = Directory::open(&spelling).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotADirectory);
+            assert!(
+                error
+                    .to_string()
+                    .ends_with("is a symbolic link; expected: a directory"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_directory_that_others_may_write_is_refused() {
+        let scratch = Scratch::new("mode");
+        fs::create_dir(scratch.spool()).unwrap();
+        for mode in [0o770, 0o702, 0o1777] {
+            fs::set_permissions(scratch.spool(), fs::Permissions::from_mode(mode)).unwrap();
+            let error = Directory::open(&scratch.spool()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+            assert!(
+                error.to_string().contains(&format!("mode {mode:04o}; expected")),
+                "{error}"
+            );
+        }
+        fs::set_permissions(scratch.spool(), fs::Permissions::from_mode(0o750)).unwrap();
+        Directory::open(&scratch.spool()).unwrap();
+    }
+
+    #[test]
+    fn another_users_directory_and_file_are_refused() {
+        if rustix::process::geteuid().as_raw() != 0 {
+            // Only root can give files away.
+            return;
+        }
+        let scratch = Scratch::new("owner");
+        fs::create_dir(scratch.spool()).unwrap();
+        std::os::unix::fs::chown(scratch.spool(), Some(65_534), None).unwrap();
+        let error = Directory::open(&scratch.spool()).unwrap_err();
+        assert!(error.to_string().contains("user 65534"), "{error}");
+        std::os::unix::fs::chown(scratch.spool(), Some(0), None).unwrap();
+        let mut directory = Directory::open(&scratch.spool()).unwrap();
+        let file = scratch.spool().join("a");
+        fs::write(&file, "a line").unwrap();
+        std::os::unix::fs::chown(&file, Some(65_534), None).unwrap();
+        let refused = [
+            directory.append("a", b"x").err(),
+            directory.read("a").err(),
+            directory.overwrite("a", b"x").err(),
+        ];
+        for error in refused {
+            assert_eq!(error.expect("refused").kind(), io::ErrorKind::PermissionDenied);
+        }
+        assert_eq!(fs::read(&file).unwrap(), b"a line");
+    }
+
+    #[test]
+    fn what_is_no_file_of_one_name_is_neither_read_nor_written() {
+        let scratch = Scratch::new("kinds");
+        let mut directory = Directory::open(&scratch.spool()).unwrap();
+        let outside = scratch.0.join("outside");
+        fs::write(&outside, "dear").unwrap();
+        symlink(&outside, scratch.spool().join("link")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            scratch.spool().join("fifo"),
+            rustix::fs::FileType::Fifo,
+            0o600.into(),
+            0,
+        )
+        .unwrap();
+        for name in ["link", "fifo"] {
+            let refused = [
+                directory.append(name, b"x").err(),
+                directory.read(name).err(),
+                directory.overwrite(name, b"x").err(),
+            ];
+            for error in refused {
+                let error = error.expect("refused").to_string();
+                assert!(
+                    error.starts_with(name) && error.ends_with("expected: a regular file"),
+                    "{error}"
+                );
+            }
+        }
+        fs::hard_link(&outside, scratch.spool().join("hard")).unwrap();
+        let error = directory.append("hard", b"x").unwrap_err();
+        assert!(error.to_string().contains("2 names"), "{error}");
+        assert_eq!(fs::read(&outside).unwrap(), b"dear");
+    }
+
+    /// What stands where a new file is to be made is taken away, and what it led to stays as it was.
+    #[test]
+    fn a_new_file_takes_the_place_of_a_link() {
+        let scratch = Scratch::new("new");
+        let mut directory = Directory::open(&scratch.spool()).unwrap();
+        let outside = scratch.0.join("outside");
+        fs::write(&outside, "dear").unwrap();
+        symlink(&outside, scratch.spool().join("new")).unwrap();
+        directory.create("new").unwrap();
+        directory.append("new", b"a line").unwrap();
+        assert_eq!(fs::read(&outside).unwrap(), b"dear");
+        let made = scratch.spool().join("new");
+        assert_eq!(fs::read(&made).unwrap(), b"a line");
+        assert_eq!(made.symlink_metadata().unwrap().permissions().mode() & 0o137, 0);
+    }
+
+    /// Files go to the directory that was opened, or nowhere.
+    #[test]
+    fn a_directory_in_the_place_of_the_open_one_gets_no_file() {
+        let scratch = Scratch::new("place");
+        let mut directory = Directory::open(&scratch.spool()).unwrap();
+        fs::rename(scratch.spool(), scratch.0.join("away")).unwrap();
+        fs::create_dir(scratch.spool()).unwrap();
+        let error = directory.create("new").unwrap_err();
+        assert!(error.to_string().contains("no longer the directory"), "{error}");
+        assert_eq!(fs::read_dir(scratch.spool()).unwrap().count(), 0);
+    }
+}
