@@ -37,6 +37,10 @@ N4 = "127.0.0.8"
 OAI_GNB, OAI_N3 = "10.100.1.2", "10.100.1.1"
 OAI_DN, OAI_N6 = "10.200.1.254", "10.200.1.1"
 OAI_POOL = "10.46.0.0/16"
+# Addresses that the UPF chooses, those behind UEs, and the SMF that the UPF sets its association up with.
+CHOSEN_POOL = "10.47.0.0/24"
+FRAMED, FRAMED6 = "10.60.0.0/16", "2001:db8:60::/48"
+ASKED_SMF = "127.0.0.6"
 
 CONFIGURATION = """
 node: {{id: {n4}}}
@@ -81,8 +85,9 @@ SIZES_CONFIGURATION = CONFIGURATION.replace("[{n3}/24]", f"[{{n3}}/24, \"{N3_6}/
     "    port: dn\n", "    port: dn\n    mss: auto\n")
 
 # For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
-SMFS_CONFIGURATION = CONFIGURATION.replace("release_wait_s: 0", "release_wait_s: 0, accept_cp_f_teids: true").replace(
-    "[n3]", "[n3, n4u]").replace("instances:", """\
+SMFS_CONFIGURATION = CONFIGURATION.replace(
+    "release_wait_s: 0", f"release_wait_s: 0, accept_cp_f_teids: true, smfs: [{ASKED_SMF}], setup_retry_s: 1, "
+    "setup_retry_most_s: 1").replace("[n3]", "[n3, n9, n4u]").replace("instances:", """\
   - {{name: oai-ran, driver: {{{driver}: {{interface: n3o{options}}}}}}}
   - {{name: oai-dn, driver: {{{driver}: {{interface: n6o{options}}}}}}}
 instances:""") + f"""
@@ -93,6 +98,8 @@ instances:""") + f"""
     vrf: 1
     addresses: [{OAI_N6}/24]
     routes: [{{{{to: 0.0.0.0/0, via: {OAI_DN}}}}}]
+pools:
+  - {{{{name: pool, instance: internet, ipv4: [{CHOSEN_POOL}]}}}}
 """
 
 # A namespace, its end of a veth pair, Sluice's end.
@@ -240,7 +247,10 @@ class Lab:
         self.dn.run(f"ip route add {UE_POOL6} via {N6_6}")
 
     def add_oai(self):
-        """Addresses and routes of OAI's gNB and server."""
+        """Addresses and routes of OAI's gNB and server, and routes to what is behind UEs and to addresses of pools."""
+        for prefix in (CHOSEN_POOL, FRAMED):
+            self.dn.run(f"ip route add {prefix} via {N6}")
+        self.dn.run(f"ip route add {FRAMED6} via {N6_6}")
         self.ran.add_address(f"{OAI_GNB}/24", "ran1")
         self.dn.add_address(f"{OAI_DN}/24", "dn1")
         self.dn.run(f"ip route add {OAI_POOL} via {OAI_N6}")
@@ -289,6 +299,13 @@ class Lab:
         """Adds an SMF in the words of the one of this name."""
         return self._add(Script(self.upf, name, local))
 
+    def asked_script(self, name, local):
+        """Adds one that waits for the UPF to set the association up."""
+        smf = Script(self.upf, name, local)
+        self.stack.callback(smf.close)
+        smf("await_setup")
+        return smf
+
     def _add(self, smf):
         self.stack.callback(smf.close)
         smf("associate")
@@ -326,6 +343,10 @@ class Lab:
     def dn_udp_socket(self, address, port):
         """A UDP socket of the data network."""
         return self._socket(self.dn, socket.AF_INET, socket.SOCK_DGRAM, 0, (address, port))
+
+    def dn_udp_socket6(self, address, port):
+        """The same over IPv6."""
+        return self._socket(self.dn, socket.AF_INET6, socket.SOCK_DGRAM, 0, (address, port))
 
     def dn_socket(self, version, proto):
         """A raw IP socket of the data network: sends and receives whole payloads of `proto`."""

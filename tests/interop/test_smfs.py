@@ -1,15 +1,16 @@
 """The SMFs of Open5GS, free5GC, SD-Core and OAI, all four at one UPF: each takes sessions through their whole life in
 its own words (smf/open5gs and so on), while a user's packets flow and are charged."""
 import contextlib
+import ipaddress
 import socket
 import time
 
 import pytest
-from scapy.all import IP, UDP, ICMPv6ND_RA, ICMPv6ND_RS, IPv6, Raw
+from scapy.all import IP, TCP, UDP, ICMPv6ND_RA, ICMPv6ND_RS, IPv6, Raw
 from scapy.contrib.gtp import GTP_U_Header, GTPPDUSessionContainer
 
 from conftest import tshark
-from lab import DN, GNB, N3, OAI_DN, OAI_GNB, OAI_N3, OTHER_GNB, SMF_GTPU
+from lab import ASKED_SMF, CHOSEN_POOL, DN, DN6, GNB, N3, OAI_DN, OAI_GNB, OAI_N3, OTHER_GNB, SMF_GTPU
 
 LOCAL = {"open5gs": "127.0.0.2", "free5gc": "127.0.0.3", "sdcore": "127.0.0.4", "oai": "127.0.0.5"}
 QFI = {"open5gs": 1, "free5gc": 1, "sdcore": 9, "oai": 9}
@@ -98,7 +99,8 @@ class Session:
         self.ue, self.qfi = f"{prefix}.{next(_next)}", QFI[name]
         self.smf.seids += 1
         self.seid, self.sent, self.got = self.smf.seids, 0, 0
-        self.tunnels = self("establish", ue={"ipv4": self.ue, **ue})["tunnels"]
+        made = self("establish", ue={"ipv4": self.ue, **ue})
+        self.tunnels, self.ue = made["tunnels"], made.get("address", self.ue)
         self.teid = self.tunnels[UPLINK_PDR[name]]["teid"] if name in UPLINK_PDR else self._only_tunnel()["teid"]
 
     def _only_tunnel(self):
@@ -173,6 +175,7 @@ class Session:
         """What passed QoS enforcement, by URR. None of it was lost there: where a URR tells what came before, which
         free5GC asks for, that is as much."""
         charged = {usage.pop("urr"): usage for usage in self(op)["charged"]}
+        self.seconds = {urr: usage.pop("seconds", 0) for urr, usage in charged.items()}
         before = [usage for usage in charged.values() if "before_qos" in usage]
         assert bool(before) == (self.name == "free5gc"), charged
         for usage in before:
@@ -327,6 +330,203 @@ def test_open5gs_is_granted_as_much_as_the_ocs_wants_to_hear_of(network):
     assert list(session.charged().values()) == [volume(0, session.got)]
 
 
+# Usage Report Trigger (TS 29.244 §8.2.41), octet 5 in the low byte.
+TIMTH, TIMQU, QUVTI = 0x04, 0x200, 0x80000
+
+
+def is_reported(session, trigger):
+    """Waits for a usage report by this trigger."""
+    while True:
+        report = session.smf("report")
+        if report["seid"] == session.seid and any(why & trigger for why in report["triggers"]):
+            return
+
+
+def test_open5gs_restores_a_session_under_its_f_teids(network):
+    """RESTI: the gNB keeps its tunnels. A session whose F-TEIDs another has is refused with cause 86."""
+    session = Session(network, "open5gs")
+    session.activate()
+    session.up(100)
+    session("delete")
+    assert session.is_unknown()
+    assert session("restore", now=session.seid)["tunnels"] == session.tunnels
+    session.up(200)
+    session.down(200)
+    assert list(session.charged("delete").values()) == [volume(0, session.got)]
+    session("restore", now=session.seid)
+    session.smf.seids += 1
+    with pytest.raises(RuntimeError, match="cause 86"):
+        session("restore", now=session.smf.seids)
+    session.up(10)
+    session("delete")
+
+
+@pytest.mark.parametrize("variant", ["", "addressed"])
+def test_open5gs_framed_routes_lead_to_the_ue_and_from_it(network, variant):
+    """As RADIUS writes them, with a router and a metric; what is neither the UE's nor behind it does not pass."""
+    session = Session(network, "open5gs", ipv6=f"2001:db8:45:{next(_next):x}::", variant=variant,
+                      framed_routes=["10.60.1.0/24 0.0.0.0 1", "10.60.2.0/24"],
+                      framed_ipv6_routes=["2001:db8:60:1::/64 :: 1"])
+    session.activate()
+    if variant:
+        session.up(10)
+    else:
+        # Sources are matched with the framed routes of the uplink (TS 29.244 §5.16), and the SMF names no other there.
+        session.send(b"of the UE itself")
+        assert silent(session.server)
+    session.down(10)
+    for behind in ("10.60.1.7", "10.60.2.9"):
+        session.gnb.send(N3, session.teid, IP(src=behind, dst=DN) / UDP(sport=UE_PORT, dport=DN_PORT) / b"framed",
+                         session.qfi)
+        assert session.server.recvfrom(65535) == (b"framed", (behind, UE_PORT))
+        session.server.sendto(b"back", (behind, UE_PORT))
+        packet = session.gnb.receive()
+        assert (packet.teid, packet[IP].dst, bytes(packet[UDP].payload)) == (session.downlink["teid"], behind, b"back")
+    sock = network.lab.dn_udp_socket6(DN6, DN_PORT)
+    with sock:
+        behind = "2001:db8:60:1::5"
+        session.gnb.send(N3, session.teid, IPv6(src=behind, dst=DN6) / UDP(sport=UE_PORT, dport=DN_PORT) / b"framed6",
+                         session.qfi)
+        payload, address = sock.recvfrom(65535)
+        assert (payload, address[:2]) == (b"framed6", (behind, UE_PORT))
+        sock.sendto(b"back6", (behind, UE_PORT))
+        assert session.gnb.receive()[IPv6].dst == behind
+    # Of the UPF's route to all that is framed, but of no session.
+    session.server.sendto(b"astray", ("10.60.3.1", UE_PORT))
+    session.gnb.hears_nothing()
+    session.gnb.send(N3, session.teid, IP(src="10.60.3.1", dst=DN) / UDP(sport=UE_PORT, dport=DN_PORT) / b"spoofed",
+                     session.qfi)
+    assert silent(session.server)
+    session("delete")
+    network.drain()
+    session.server.sendto(b"late", ("10.60.1.7", UE_PORT))
+    session.gnb.hears_nothing()
+
+
+def test_open5gs_time_quota_stops_the_downlink_and_the_next_one_lets_it_go_on(network):
+    session = Session(network, "open5gs")
+    session.activate()
+    session("grant", seconds=1)
+    session.down(100)
+    is_reported(session, TIMQU)
+    session.reply(data(100))
+    session.gnb.hears_nothing()
+    session("grant", seconds=60, seconds_threshold=59)
+    session.down(200)
+    is_reported(session, TIMTH)
+    session.down(300)
+    session.charged()
+    # The first second and the second one, and what came after.
+    assert 2 <= sum(session.seconds.values()) <= 3
+
+
+def test_open5gs_quota_is_void_when_its_validity_ends_and_the_next_one_holds(network):
+    session = Session(network, "open5gs")
+    session.activate()
+    session("grant", octets=10_000, validity=1)
+    session.down(100)
+    is_reported(session, QUVTI)
+    session.reply(data(100))
+    session.gnb.hears_nothing()
+    session("grant", octets=10_000, validity=60)
+    session.down(100)
+    assert list(session.charged().values()) == [volume(0, session.got)]
+
+
+def other_paths(network, session, add):
+    """Two paths on one TEID: each has its QFI, and its URR counts what it takes to the octet."""
+    one, other = network.servers[FLOW_PORT], network.servers[OTHER_FLOW_PORT]
+    session.activate()
+    [tunnel] = add()["tunnels"].values()
+    assert tunnel["teid"] == session.teid
+    for server, qfi in ((one, 2), (other, 1), (session.server, 1)):
+        session.up(20, qfi, server)
+        session.down(30, qfi, server)
+    return one, other
+
+
+def test_free5gc_has_several_paths_on_one_teid_by_flow_descriptions(network):
+    session = Session(network, "free5gc")
+    description = "permit out 17 from %s %d to assigned"
+    one, other = other_paths(network, session,
+                             lambda: session("add_flow", description=description % (DN, FLOW_PORT)))
+    session("change_flow", description=description % (DN, OTHER_FLOW_PORT))
+    for server, qfi in ((one, 1), (other, 2)):
+        session.up(40, qfi, server)
+        session.down(50, qfi, server)
+    usage = sorted(session.charged().values(), key=lambda usage: usage["total"])
+    path = volume(48 + 68, 58 + 78)
+    rest = volume(session.sent - path["uplink"], session.got - path["downlink"])
+    assert usage == sorted([path, rest, rest], key=lambda usage: usage["total"])
+
+
+def test_free5gc_has_a_path_by_application(network):
+    """The application is known by its PFD, which the PFDF's side sends: the SMF sends none."""
+    session = Session(network, "free5gc")
+    session("provision", application="streams", description=f"permit out 17 from {DN} {FLOW_PORT} to assigned")
+    one, _ = other_paths(network, session, lambda: session("add_application", description="streams"))
+    session("remove_flow")
+    session.up(5, 1, one)
+    session.down(5, 1, one)
+    charged = session.charged()
+    assert len(charged) == 3 and volume(48, 58) in charged.values(), charged
+
+
+def test_sdcore_leaves_the_ues_address_to_the_upf(network):
+    sessions = [Session(network, "sdcore", variant="pooled") for _ in range(2)]
+    pool = ipaddress.ip_network(CHOSEN_POOL)
+    assert all(ipaddress.ip_address(session.ue) in pool for session in sessions)
+    assert len({session.ue for session in sessions}) == 2
+    for session in sessions:
+        session.activate()
+        session.up(100)
+        session.down(100)
+    for session in sessions:
+        session("delete")
+
+
+def test_sdcore_sends_on_by_n9(network):
+    """The first UPF of two: into the tunnel of the next, with the QoS flow."""
+    target = {"address": OTHER_GNB, "teid": 0xA0001}
+    session = Session(network, "sdcore", variant="intermediate", next=target)
+    session.send(b"far away")
+    packet = network.other_gnb.receive()
+    assert (packet.gtp_type, packet.teid, packet[IP].src) == (G_PDU, target["teid"], session.ue)
+    assert (packet[GTPPDUSessionContainer].type, packet[GTPPDUSessionContainer].QFI) == (1, session.qfi)
+    assert bytes(packet[UDP].payload) == b"far away" and silent(session.server)
+    session("delete")
+
+
+def test_sdcore_anchors_behind_another_upf(network):
+    """The last UPF of two: the downlink waits although its tunnel is known, until it is told to go on."""
+    before = {"address": GNB, "teid": 0xA0002}
+    session = Session(network, "sdcore", variant="anchor", next=before)
+    session.up(100)
+    session.reply(b"early")
+    session.gnb.hears_nothing()
+    session.is_reported_once()
+    session.activate()
+    session.arrives(b"early")
+    session.down(100)
+    session("delete")
+
+
+def test_sdcore_answers_an_association_that_the_upf_sets_up(network):
+    """With sequence number 1, whatever the request's."""
+    smf = network.lab.asked_script("sdcore", ASKED_SMF)
+    network.smfs["asked"] = smf
+    try:
+        time.sleep(0.1)
+        QFI["asked"], UPLINK_PDR["asked"] = QFI["sdcore"], UPLINK_PDR["sdcore"]
+        session = Session(network, "asked")
+        session.activate()
+        session.up(100)
+        session.down(100)
+        session("delete")
+    finally:
+        del network.smfs["asked"]
+
+
 def test_open5gs_forwards_what_the_old_gnb_sends_back(network):
     session = Session(network, "open5gs")
     session.activate()
@@ -384,6 +584,45 @@ def test_oai_with_an_instance_for_each_interface(network):
     assert list(session.charged().values()) == [volume(session.sent, session.got)]
 
 
+def test_oai_takes_n9_by_choose_without_an_id(network):
+    """The first UPF of two: the tunnel of the downlink is not that of the uplink, which has a CHOOSE ID."""
+    target = {"address": OTHER_GNB, "teid": 0xB0001}
+    session = Session(network, "oai", next=target)
+    session.activate()
+    [n9] = session("tunnels")["tunnels"].values()
+    assert n9["teid"] != session.teid
+    session.send(data(100))
+    packet = network.other_gnb.receive()
+    assert (packet.gtp_type, packet.teid, packet[GTPPDUSessionContainer].QFI) == (G_PDU, target["teid"], session.qfi)
+    assert silent(session.server)
+    inner = IP(src=DN, dst=session.ue) / UDP(sport=DN_PORT, dport=UE_PORT) / Raw(data(200))
+    network.other_gnb.send(n9["address"], n9["teid"], inner, session.qfi, downlink=True)
+    session.arrives(data(200))
+    assert list(session.charged().values()) == [volume(128, 228)]
+
+
+def test_oai_redirects_to_a_url(network):
+    """Redirect Address Type 2 in the forwarding parameters of the uplink: HTTP gets 302 with the URL."""
+    url = "http://portal.example/pay?ue=1"
+    session = Session(network, "oai", redirect=url)
+    session.activate()
+    def segment(**fields):
+        return IP(src=session.ue, dst=DN) / TCP(sport=UE_PORT, dport=80, window=65535, **fields)
+    session.gnb.send(N3, session.teid, segment(flags="S", seq=1000), session.qfi)
+    answer = session.gnb.receive()[TCP]
+    assert (answer.flags, answer.ack) == ("SA", 1001)
+    request = segment(flags="PA", seq=1001, ack=answer.seq + 1) / Raw(b"GET / HTTP/1.1\r\nHost: www.example\r\n\r\n")
+    session.gnb.send(N3, session.teid, request, session.qfi)
+    while not bytes((answer := session.gnb.receive()[TCP]).payload).startswith(b"HTTP"):
+        pass
+    said = bytes(answer.payload)
+    assert said.startswith(b"HTTP/1.1 302 ") and f"Location: {url}\r\n".encode() in said
+    session.send(b"no TCP")
+    assert silent(session.server)
+    network.drain()
+    session("delete")
+
+
 def test_oai_thresholds_of_a_thousand_octets_make_no_storm(network):
     session = Session(network, "oai")
     session.activate()
@@ -403,21 +642,26 @@ QUIRKS = {
         "&& pfcp.f_teid.choose_id == 05",
         "pfcp.apply_action.buff == 1 && pfcp.apply_action.nocp == 1 && pfcp.bar_id",
         "pfcp.smreq_flags.sndem == 1",
+        "pfcp.msg_type == 50 && frame contains 00:ba:00:01:01",   # PFCPSEReq-Flags with RESTI
+        "frame contains \"10.60.1.0/24 0.0.0.0 1\"",
     ],
     "free5gc": [
         "pfcp.f_teid_flags.ch == 0 && pfcp.pdr_id > 4711",
         "pfcp.msg_type == 52 && pfcp.smreq_flags.sndem == 0",
         "frame contains 00:b5:00:04:00:00:00:00",   # Quota Validity Time 0
+        "frame contains 00:18:00:07:73:74:72:65:61:6d:73",   # Application ID "streams"
     ],
     "sdcore": [
         "pfcp.f_teid_flags.ch == 1 && pfcp.f_teid_flags.v4 == 0 && !pfcp.f_teid.choose_id",
         "pfcp.dst_interface == 2",
+        "frame contains 00:5d:00:01:10",            # UE IP Address of CHV4 and nothing else
         "frame contains 00:16:00:00",               # Network Instance of length 0
         "frame contains 23:36:00",                  # Session Deletion Request with a message priority
     ],
     "oai": [
         "pfcp.node_id_fqdn",
         "pfcp.f_teid.choose_id == 2a",
+        "pfcp.f_teid_flags.ch == 1 && pfcp.f_teid_flags.v4 == 1 && !pfcp.f_teid.choose_id",
         "pfcp.volume_threshold.dlvol == 1000",
     ],
 }

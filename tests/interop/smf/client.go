@@ -27,18 +27,22 @@ type Client struct {
 	AnswerReport func(Report) []*ie.IE
 	// CannotRead are types of IEs in Usage Reports that the codec does not know: a message with one is dropped whole.
 	CannotRead []uint16
+	// AnswerSetup makes the answer to an Association Setup Request of the UPF; where it is nil there is none.
+	AnswerSetup func() *message.AssociationSetupResponse
 
 	conn     *net.UDPConn
 	upf      *net.UDPAddr
 	address  net.IP
 	recovery time.Time
 	reports  chan Report
+	setups   chan struct{}
 
-	mu       sync.Mutex
-	sequence uint32
-	waiting  map[uint32]chan []byte
-	upSEIDs  map[uint64]uint64 // the UPF's SEIDs by ours
-	ledger   ledger
+	mu        sync.Mutex
+	sequence  uint32
+	waiting   map[uint32]chan []byte
+	upSEIDs   map[uint64]uint64 // the UPF's SEIDs by ours
+	addresses map[uint64]string // of UEs, that the UPF chose, by our SEIDs
+	ledger    ledger
 }
 
 // Dial opens the SMF's socket on local (address:port) towards the UPF.
@@ -58,6 +62,7 @@ func Dial(local, upf string) (*Client, error) {
 	c := &Client{
 		NodeID: localAddr.IP.String(), conn: conn, upf: upfAddr, address: localAddr.IP, recovery: time.Now(),
 		reports: make(chan Report, 1024), waiting: map[uint32]chan []byte{}, upSEIDs: map[uint64]uint64{},
+		setups: make(chan struct{}, 1), addresses: map[uint64]string{},
 		ledger: ledger{},
 	}
 	go c.receive()
@@ -84,6 +89,8 @@ func (c *Client) receive() {
 			c.answer(from, message.NewHeartbeatResponse(m.Sequence(), ie.NewRecoveryTimeStamp(c.recovery)))
 		case *message.SessionReportRequest:
 			c.answer(from, c.takeReport(m))
+		case *message.AssociationSetupRequest:
+			c.answerSetup()
 		default:
 			c.mu.Lock()
 			waiter := c.waiting[m.Sequence()]
@@ -97,6 +104,31 @@ func (c *Client) receive() {
 		}
 	}
 }
+
+// answerSetup answers the UPF at the port of its own that is configured, wherever it asked from.
+func (c *Client) answerSetup() {
+	if c.AnswerSetup == nil {
+		return
+	}
+	c.answer(c.upf, c.AnswerSetup())
+	select {
+	case c.setups <- struct{}{}:
+	default:
+	}
+}
+
+// AwaitSetup waits until an Association Setup Request of the UPF has been answered.
+func (c *Client) AwaitSetup(patience time.Duration) error {
+	select {
+	case <-c.setups:
+		return nil
+	case <-time.After(patience):
+		return errors.New("no Association Setup Request")
+	}
+}
+
+// Recovery is when the SMF started.
+func (c *Client) Recovery() *ie.IE { return ie.NewRecoveryTimeStamp(c.recovery) }
 
 func (c *Client) answer(to *net.UDPAddr, m marshaller) {
 	if raw, err := marshal(m); err == nil {

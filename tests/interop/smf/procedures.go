@@ -21,6 +21,13 @@ type UE struct {
 	IPv6 string `json:"ipv6"` // the first address of its /64
 	// Variant names one of the ways that the SMF can be configured to serve it; "" is the usual one.
 	Variant string `json:"variant"`
+	// Framed routes as RADIUS writes them (RFC 2865 §5.22, RFC 3162 §2.5).
+	FramedRoutes     []string `json:"framed_routes"`
+	FramedIPv6Routes []string `json:"framed_ipv6_routes"`
+	// Next is the tunnel of the other UPF on N9; without an address there is none.
+	Next Tunnel `json:"next"`
+	// Redirect is the URL to which HTTP is redirected; "" is none.
+	Redirect string `json:"redirect"`
 }
 
 // Tunnel is one end of a GTP-U tunnel.
@@ -76,10 +83,34 @@ type Gater interface {
 	Gate(seid uint64, closed bool) error
 }
 
-// Granter is an SMF that hands on what is granted online.
+// Granted is an answer of online charging; what is 0 is not granted.
+type Granted struct {
+	Octets  uint64 `json:"octets"`
+	Seconds uint32 `json:"seconds"`
+	// SecondsThreshold is how much of Seconds is left when the OCS wants to hear.
+	SecondsThreshold uint32 `json:"seconds_threshold"`
+	Validity         uint32 `json:"validity"` // seconds
+}
+
+// Granter is an SMF that hands on what is granted online, counted from the last usage report.
 type Granter interface {
-	// Grant lets a session use so many octets, counted from its last usage report.
-	Grant(seid uint64, octets uint64) error
+	Grant(seid uint64, granted Granted) error
+}
+
+// Restorer is an SMF that sets sessions up again under the F-TEIDs that they had.
+type Restorer interface {
+	// Restore sets the session up under the SEID now, which may be the one that it had.
+	Restore(seid, now uint64) (map[uint16]Tunnel, error)
+}
+
+// Tunnelled is an SMF to which the UPF gives tunnels after the establishment, too.
+type Tunnelled interface {
+	Tunnels(seid uint64) map[uint16]Tunnel
+}
+
+// Applications is an SMF that sends what an application is known by with a QFI of its own.
+type Applications interface {
+	AddApplication(seid uint64, application string) (map[uint16]Tunnel, error)
 }
 
 // Pager is an SMF that tells the UPF when it has paged in vain.
@@ -112,6 +143,7 @@ func (c *Client) Begin(seid uint64, ies ...*ie.IE) (map[uint16]Tunnel, error) {
 	}
 	c.mu.Lock()
 	c.upSEIDs[seid] = established.SEID
+	c.addresses[seid] = addressOf(response.CreatedPDR)
 	c.mu.Unlock()
 	return tunnels(response.CreatedPDR)
 }
@@ -153,6 +185,37 @@ func (c *Client) UPSEID(seid uint64) uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.upSEIDs[seid]
+}
+
+// Address is the UE's IPv4 address that the UPF chose for a session; "" if it chose none.
+func (c *Client) Address(seid uint64) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.addresses[seid]
+}
+
+func addressOf(created []*ie.IE) string {
+	for _, group := range created {
+		if fields, err := group.UEIPAddress(); err == nil && fields.IPv4Address != nil {
+			return fields.IPv4Address.String()
+		}
+	}
+	return ""
+}
+
+// ProvisionPFDs tells the UPF the flow descriptions of an application, each in a PFD of its own.
+func (c *Client) ProvisionPFDs(application string, descriptions ...string) error {
+	var contents []*ie.IE
+	for _, description := range descriptions {
+		contents = append(contents, ie.NewPFDContents(description, "", "", "", "", nil, nil, nil))
+	}
+	m := message.NewPFDManagementRequest(c.NextSequence(), ie.NewApplicationIDsPFDs(
+		ie.NewApplicationID(application), ie.NewPFDContext(contents...)))
+	response, err := request[*message.PFDManagementResponse](c, m)
+	if err != nil {
+		return err
+	}
+	return accepted(response.Cause)
 }
 
 // tunnels reads the F-TEIDs over IPv4 of Created PDRs.

@@ -17,6 +17,7 @@ type Usage struct {
 	Uplink    uint64  `json:"uplink"`
 	Downlink  uint64  `json:"downlink"`
 	BeforeQoS *uint64 `json:"before_qos,omitempty"`
+	Seconds   uint64  `json:"seconds,omitempty"` // measured, where the URR measures time
 }
 
 // Report is what a Session Report Request of the UPF says, as far as SMFs look at it here.
@@ -51,6 +52,7 @@ func (l ledger) add(seid uint64, reports []*ie.IE) error {
 			sum.Total += usage.Total
 			sum.Uplink += usage.Uplink
 			sum.Downlink += usage.Downlink
+			sum.Seconds += usage.Seconds
 		}
 		l[seid][usage.URR] = sum
 	}
@@ -177,13 +179,22 @@ func readUsage(report *ie.IE) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
+	usage := Usage{URR: urr}
+	if duration, err := report.FindByType(ie.DurationMeasurement); err == nil {
+		measured, err := duration.DurationMeasurement()
+		if err != nil {
+			return Usage{}, err
+		}
+		usage.Seconds = uint64(measured / time.Second)
+	}
 	measurement, err := report.FindByType(ie.VolumeMeasurement)
 	if err != nil {
-		return Usage{URR: urr}, nil // it tells of a time, or of an event
+		return usage, nil // it tells of a time, or of an event
 	}
 	volume, err := measurement.VolumeMeasurement()
 	if err != nil {
 		return Usage{}, err
 	}
-	return Usage{URR: urr, Total: volume.TotalVolume, Uplink: volume.UplinkVolume, Downlink: volume.DownlinkVolume}, nil
+	usage.Total, usage.Uplink, usage.Downlink = volume.TotalVolume, volume.UplinkVolume, volume.DownlinkVolume
+	return usage, nil
 }

@@ -13,6 +13,9 @@ import (
 
 const (
 	precedence      = 128
+	pathPrecedence  = 30
+	pathQFI         = 2
+	pathThreshold   = 1 << 40
 	ambrKbps        = 1_000_000
 	threshold       = 100_000
 	quota           = 1 << 40
@@ -44,6 +47,7 @@ type session struct {
 	flowQER, ambrQER    uint32
 	beforeQoS, afterQoS uint32
 	gnb                 smf.Tunnel
+	path                *path // of a PCC rule, where there is one
 }
 
 // New gives an SMF that chooses TEIDs at the UPF's address n3.
@@ -91,20 +95,86 @@ func open() *ie.IE { return ie.NewGateStatus(ie.GateStatusOpen, ie.GateStatusOpe
 
 func (s *SMF) uplink(n *session) []*ie.IE {
 	return append([]*ie.IE{
-		ie.NewPDRID(n.uplinkPDR), ie.NewPrecedence(precedence),
-		ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceAccess),
-			ie.NewFTEID(smf.FTEIDIPv4, n.teid, net.ParseIP(s.n3).To4(), nil, 0), dnn(),
-			ie.NewUEIPAddress(0x02, n.ue.IPv4, "", 0, 0)),
-		ie.NewFARID(n.uplinkFAR),
+		ie.NewPDRID(n.uplinkPDR), ie.NewPrecedence(precedence), s.uplinkPDI(n), ie.NewFARID(n.uplinkFAR),
 	}, n.enforcement()...)
+}
+
+// uplinkPDI has the one TEID that all data paths of the session have.
+func (s *SMF) uplinkPDI(n *session, more ...*ie.IE) *ie.IE {
+	return ie.NewPDI(append([]*ie.IE{ie.NewSourceInterface(ie.SrcInterfaceAccess),
+		ie.NewFTEID(smf.FTEIDIPv4, n.teid, net.ParseIP(s.n3).To4(), nil, 0), dnn(),
+		ie.NewUEIPAddress(0x02, n.ue.IPv4, "", 0, 0)}, more...)...)
 }
 
 func (n *session) downlink() []*ie.IE {
 	return append([]*ie.IE{
-		ie.NewPDRID(n.downlinkPDR), ie.NewPrecedence(precedence),
-		ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCore), dnn(), ie.NewUEIPAddress(0x06, n.ue.IPv4, "", 0, 0)),
-		ie.NewFARID(n.downlinkFAR),
+		ie.NewPDRID(n.downlinkPDR), ie.NewPrecedence(precedence), n.downlinkPDI(), ie.NewFARID(n.downlinkFAR),
 	}, n.enforcement()...)
+}
+
+func (n *session) downlinkPDI(more ...*ie.IE) *ie.IE {
+	return ie.NewPDI(append([]*ie.IE{ie.NewSourceInterface(ie.SrcInterfaceCore), dnn(),
+		ie.NewUEIPAddress(0x06, n.ue.IPv4, "", 0, 0)}, more...)...)
+}
+
+// path is the data path of a PCC rule: rules of its own on the session's TEID.
+type path struct {
+	uplinkPDR, downlinkPDR uint16
+	uplinkFAR, downlinkFAR uint32
+	qer, urr               uint32
+}
+
+// sdf is on both PDRs of a path, with the downlink's description.
+func sdf(description string) *ie.IE { return ie.NewSDFFilter(description, "", "", "", 0) }
+
+// AddFlow adds the path of a PCC rule with a flow description.
+func (s *SMF) AddFlow(seid uint64, description string) (map[uint16]smf.Tunnel, error) {
+	return s.addPath(seid, sdf(description))
+}
+
+// AddApplication adds the path of a PCC rule with an Application ID. The SMF's messages have a place for it, but what
+// fills it in writes the first flow description of the application's PFD instead: AddFlow has it. It sends no PFDs.
+func (s *SMF) AddApplication(seid uint64, application string) (map[uint16]smf.Tunnel, error) {
+	return s.addPath(seid, ie.NewApplicationID(application))
+}
+
+func (s *SMF) addPath(seid uint64, detected *ie.IE) (map[uint16]smf.Tunnel, error) {
+	n := s.live[seid]
+	p := &path{uplinkPDR: s.pdr(), downlinkPDR: s.pdr(), uplinkFAR: s.rule(), downlinkFAR: s.rule(), qer: s.rule(),
+		urr: s.rule()}
+	n.path = p
+	enforcement := []*ie.IE{ie.NewQERID(p.qer), ie.NewQERID(n.ambrQER), ie.NewURRID(p.urr)}
+	err := s.change(seid,
+		ie.NewCreatePDR(append([]*ie.IE{ie.NewPDRID(p.uplinkPDR), ie.NewPrecedence(pathPrecedence),
+			s.uplinkPDI(n, detected), ie.NewOuterHeaderRemoval(0, 0), ie.NewFARID(p.uplinkFAR)}, enforcement...)...),
+		ie.NewCreatePDR(append([]*ie.IE{ie.NewPDRID(p.downlinkPDR), ie.NewPrecedence(pathPrecedence),
+			n.downlinkPDI(detected), ie.NewFARID(p.downlinkFAR)}, enforcement...)...),
+		ie.NewCreateFAR(ie.NewFARID(p.uplinkFAR), ie.NewApplyAction(smf.Forward), ie.NewForwardingParameters(
+			ie.NewDestinationInterface(ie.DstInterfaceCore), dnn())),
+		ie.NewCreateFAR(ie.NewFARID(p.downlinkFAR), ie.NewApplyAction(smf.Forward), ie.NewForwardingParameters(
+			ie.NewDestinationInterface(ie.DstInterfaceAccess), dnn(), n.gnb.OuterHeaderCreation())),
+		ie.NewCreateQER(ie.NewQERID(p.qer), open(), ie.NewMBR(ambrKbps, ambrKbps), ie.NewQFI(pathQFI)),
+		ie.NewCreateURR(ie.NewURRID(p.urr), ie.NewMeasurementMethod(0, 1, 0), ie.NewReportingTriggers(0x02, 0, 0),
+			ie.NewVolumeThreshold(0x06, 0, pathThreshold, pathThreshold), ie.NewMeasurementInformation(0)))
+	return map[uint16]smf.Tunnel{p.uplinkPDR: {Address: s.n3, TEID: n.teid}}, err
+}
+
+// ChangeFlow updates both PDRs with all that they have, but for what they lead to.
+func (s *SMF) ChangeFlow(seid uint64, description string) error {
+	n := s.live[seid]
+	return s.change(seid,
+		ie.NewUpdatePDR(ie.NewPDRID(n.path.uplinkPDR), ie.NewPrecedence(pathPrecedence),
+			s.uplinkPDI(n, sdf(description)), ie.NewOuterHeaderRemoval(0, 0), ie.NewFARID(n.path.uplinkFAR)),
+		ie.NewUpdatePDR(ie.NewPDRID(n.path.downlinkPDR), ie.NewPrecedence(pathPrecedence),
+			n.downlinkPDI(sdf(description)), ie.NewFARID(n.path.downlinkFAR)))
+}
+
+// RemoveFlow takes the path away.
+func (s *SMF) RemoveFlow(seid uint64) error {
+	p := s.live[seid].path
+	return s.change(seid, ie.NewRemovePDR(ie.NewPDRID(p.uplinkPDR)), ie.NewRemovePDR(ie.NewPDRID(p.downlinkPDR)),
+		ie.NewRemoveFAR(ie.NewFARID(p.uplinkFAR)), ie.NewRemoveFAR(ie.NewFARID(p.downlinkFAR)),
+		ie.NewRemoveURR(ie.NewURRID(p.urr)))
 }
 
 // enforcement is in each PDR, also when it is updated.
@@ -144,6 +214,7 @@ func (n *session) towards(gnb smf.Tunnel, flags uint8) *ie.IE {
 // Activate updates the PDRs too, with all that they had.
 func (s *SMF) Activate(seid uint64, gnb smf.Tunnel) error {
 	n := s.live[seid]
+	n.gnb = gnb
 	return s.change(seid, ie.NewUpdatePDR(append(s.uplink(n), ie.NewOuterHeaderRemoval(0, 0))...),
 		ie.NewUpdatePDR(n.downlink()...), n.towards(gnb, 0))
 }

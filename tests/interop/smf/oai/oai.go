@@ -24,7 +24,8 @@ const (
 	sessionQFI                        = 9
 	rateKbps                          = 1_000_000
 	chooseID                          = 42
-	fromN3, fromN6                    = 11, 0 // 3GPP interface types; that of N6 is left 0
+	fromN3, fromN9, fromN6            = 11, 16, 0 // 3GPP interface types; that of N6 is left 0
+	toURL                             = 2         // Redirect Address Type; there is no other
 )
 
 // SMF is an SMF of OpenAirInterface.
@@ -38,6 +39,8 @@ type session struct {
 	gnb    smf.Tunnel
 	hasFAR bool // the downlink's
 	paging bool // the paging rule is there
+	// The tunnels that the UPF gave with the downlink.
+	tunnels map[uint16]smf.Tunnel
 }
 
 // New gives an SMF.
@@ -70,6 +73,12 @@ func (s *SMF) Establish(seid uint64, ue smf.UE) (map[uint16]smf.Tunnel, error) {
 		ie.NewUEIPAddress(0x02, ue.IPv4, "", 0, 0), ie.NewQFI(sessionQFI),
 		ie.NewSDFFilter("permit out ip from any to assigned", "", "", "", 0), ie.NewTGPPInterfaceType(fromN3))
 	parameters := append([]*ie.IE{ie.NewDestinationInterface(ie.DstInterfaceCore)}, n.instance("core.oai.org")...)
+	if ue.Redirect != "" {
+		parameters = append(parameters, ie.NewRedirectInformation(toURL, ue.Redirect))
+	}
+	if n.isIntermediate() {
+		parameters = append(parameters, ue.Next.OuterHeaderCreation())
+	}
 	ies := []*ie.IE{
 		s.client.Node(), s.client.FSEID(seid),
 		ie.NewCreatePDR(ie.NewPDRID(uplinkPDR), ie.NewPrecedence(first), ie.NewPDI(pdi...),
@@ -90,6 +99,9 @@ func (s *SMF) Establish(seid uint64, ue smf.UE) (map[uint16]smf.Tunnel, error) {
 	return tunnels, err
 }
 
+// isIntermediate says that another UPF comes behind this one, on N9.
+func (n *session) isIntermediate() bool { return n.ue.Next.Address != "" }
+
 // createURR: PERIO, VOLTH and TIMTH, on two octets; so little of each that reports would come in a storm.
 func createURR() *ie.IE {
 	return ie.NewCreateURR(ie.NewURRID(sessionURR), ie.NewMeasurementMethod(0, 1, 1),
@@ -108,9 +120,21 @@ func (n *session) downlinkPDI() *ie.IE {
 	return ie.NewPDI(append(pdi, ie.NewUEIPAddress(0x06, n.ue.IPv4, "", 0, 0), ie.NewTGPPInterfaceType(fromN6))...)
 }
 
+// n9PDI is that of packets of the next UPF: a tunnel by CHOOSE without a CHOOSE ID, that no other rule is to share.
+func (n *session) n9PDI() *ie.IE {
+	pdi := append([]*ie.IE{ie.NewSourceInterface(ie.SrcInterfaceCore)}, n.instance("core.oai.org")...)
+	return ie.NewPDI(append(pdi, ie.NewFTEID(smf.FTEIDChoose|smf.FTEIDIPv4, 0, nil, nil, 0),
+		ie.NewUEIPAddress(0x06, n.ue.IPv4, "", 0, 0), ie.NewQFI(sessionQFI), ie.NewTGPPInterfaceType(fromN9))...)
+}
+
 func (n *session) createDownlinkPDR() *ie.IE {
-	return ie.NewCreatePDR(ie.NewPDRID(downlinkPDR), ie.NewPrecedence(second), n.downlinkPDI(),
-		ie.NewFARID(downlinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(downlinkQER))
+	ies := []*ie.IE{ie.NewPDRID(downlinkPDR), ie.NewPrecedence(second)}
+	if n.isIntermediate() {
+		ies = append(ies, n.n9PDI(), ie.NewOuterHeaderRemoval(0, 0))
+	} else {
+		ies = append(ies, n.downlinkPDI())
+	}
+	return ie.NewCreatePDR(append(ies, ie.NewFARID(downlinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(downlinkQER))...)
 }
 
 func (n *session) towards() []*ie.IE {
@@ -141,7 +165,8 @@ func (s *SMF) Activate(seid uint64, gnb smf.Tunnel) error {
 		if err != nil {
 			return err
 		}
-		return s.change(seid, n.createDownlinkPDR(), createQER(downlinkQER, 0, rateKbps))
+		n.tunnels, err = s.client.Change(seid, n.createDownlinkPDR(), createQER(downlinkQER, 0, rateKbps))
+		return err
 	case n.paging:
 		n.paging = false
 		if err := s.change(seid, n.updateFAR(downlinkFAR), n.updateFAR(pagingFAR)); err != nil {
@@ -168,6 +193,9 @@ func (s *SMF) Idle(seid uint64) error {
 		ie.NewCreatePDR(ie.NewPDRID(pagingPDR), ie.NewPrecedence(first), n.downlinkPDI(), ie.NewFARID(pagingFAR)),
 		ie.NewCreateFAR(ie.NewFARID(pagingFAR), ie.NewApplyAction(smf.Buffer|smf.NotifyCP)))
 }
+
+// Tunnels are those that came with the downlink.
+func (s *SMF) Tunnels(seid uint64) map[uint16]smf.Tunnel { return s.live[seid].tunnels }
 
 // Delete deletes the session.
 func (s *SMF) Delete(seid uint64) error {

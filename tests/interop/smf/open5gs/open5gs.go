@@ -5,11 +5,16 @@ package open5gs
 import (
 	"errors"
 	"fmt"
+	"net"
+	"time"
 
 	"github.com/wmnsk/go-pfcp/ie"
 
 	"sluice/interop/smf"
 )
+
+// Addressed is the variant of an SMF that is configured for UPG-VPP: the UE's address is in the uplink's PDI, too.
+const Addressed = "addressed"
 
 const (
 	downlinkPDR, uplinkPDR, fromSMFPDR, toSMFPDR = 1, 2, 3, 4
@@ -28,6 +33,11 @@ const (
 	sharedID   = 5  // CHOOSE ID of the tunnel from the gNB
 	indirectID = 10 // and of that for indirect forwarding
 
+	restoration = 0x01 // RESTI of PFCPSEReq-Flags
+	// Reporting Triggers (TS 29.244 §8.2.19): two of octet 5, three of octet 6.
+	volumeThreshold, timeThreshold       = 0x02, 0x04
+	volumeQuota, timeQuota, validityTime = 0x01, 0x02, 0x80
+
 	gtpuUDPIP   = 6 // Outer Header Removal, whatever the IP version
 	ambrKbps    = 1_000_000
 	reportAfter = 100 << 20
@@ -40,12 +50,15 @@ type SMF struct {
 	gtpu smf.Tunnel
 	ues  map[uint64]smf.UE
 	gnbs map[uint64]smf.Tunnel
+	// The UPF's tunnels of each session, by PDR.
+	tunnels map[uint64]map[uint16]smf.Tunnel
 }
 
 // New gives an SMF that takes router solicitations at gtpu.
 func New(client *smf.Client, gtpu smf.Tunnel) *SMF {
 	client.NodeID = "smf.open5gs.org"
-	return &SMF{client: client, gtpu: gtpu, ues: map[uint64]smf.UE{}, gnbs: map[uint64]smf.Tunnel{}}
+	return &SMF{client: client, gtpu: gtpu, ues: map[uint64]smf.UE{}, gnbs: map[uint64]smf.Tunnel{},
+		tunnels: map[uint64]map[uint16]smf.Tunnel{}}
 }
 
 func dnn() *ie.IE { return ie.NewNetworkInstanceFQDN("internet") }
@@ -67,9 +80,29 @@ func (s *SMF) Associate() error {
 // Establish: four PDRs, three FARs, one URR, one QER and one BAR. The downlink waits.
 func (s *SMF) Establish(seid uint64, ue smf.UE) (map[uint16]smf.Tunnel, error) {
 	s.ues[seid] = ue
-	ies := append([]*ie.IE{s.client.Node(), s.client.FSEID(seid)}, s.createPDRs(ue)...)
-	ies = append(ies,
-		ie.NewCreateFAR(ie.NewFARID(downlinkFAR), action(smf.Buffer|smf.NotifyCP), ie.NewBARID(sessionBAR)),
+	waits := ie.NewCreateFAR(ie.NewFARID(downlinkFAR), action(smf.Buffer|smf.NotifyCP), ie.NewBARID(sessionBAR))
+	tunnels, err := s.client.Begin(seid, s.establishment(seid, s.createPDRs(ue, nil), waits)...)
+	if err != nil {
+		return nil, err
+	}
+	s.tunnels[seid] = tunnels
+	return tunnels, check(tunnels)
+}
+
+// Restore sends the establishment again after the UPF has restarted: the F-TEIDs are those that the UPF gave, the
+// downlink has its gNB, and PFCPSEReq-Flags with RESTI come last. The session may have another SEID of the SMF now.
+func (s *SMF) Restore(seid, now uint64) (map[uint16]smf.Tunnel, error) {
+	forwards := ie.NewCreateFAR(ie.NewFARID(downlinkFAR), action(smf.Forward), ie.NewForwardingParameters(
+		ie.NewDestinationInterface(ie.DstInterfaceAccess), dnn(), s.gnbs[seid].OuterHeaderCreation()))
+	s.ues[now] = s.ues[seid]
+	ies := s.establishment(now, s.createPDRs(s.ues[now], s.tunnels[seid]), forwards)
+	_, err := s.client.Begin(now, append(ies, ie.NewPFCPSEReqFlags(restoration))...)
+	return s.tunnels[seid], err
+}
+
+func (s *SMF) establishment(seid uint64, pdrs []*ie.IE, downlink *ie.IE) []*ie.IE {
+	ies := append([]*ie.IE{s.client.Node(), s.client.FSEID(seid)}, pdrs...)
+	return append(ies, downlink,
 		ie.NewCreateFAR(ie.NewFARID(uplinkFAR), action(smf.Forward), ie.NewForwardingParameters(
 			ie.NewDestinationInterface(ie.DstInterfaceCore), dnn(), ie.NewTGPPInterfaceType(toN6))),
 		ie.NewCreateFAR(ie.NewFARID(toSMFFAR), action(smf.Forward), ie.NewForwardingParameters(
@@ -78,31 +111,53 @@ func (s *SMF) Establish(seid uint64, ue smf.UE) (map[uint16]smf.Tunnel, error) {
 			ie.NewVolumeThreshold(0x01, reportAfter, 0, 0)),
 		qer(sessionQER, sessionQFI),
 		ie.NewCreateBAR(ie.NewBARID(sessionBAR)),
-		ie.NewPDNType(pdnType(ue)),
+		ie.NewPDNType(pdnType(s.ues[seid])),
 		ie.NewUserID(0x07, "999700000000001", "4370816125816151", "0000000001", ""),
 		ie.NewAPNDNN("internet"),
 		ie.NewSNSSAI(1, 0xffffff))
-	tunnels, err := s.client.Begin(seid, ies...)
-	if err != nil {
-		return nil, err
-	}
-	return tunnels, check(tunnels)
 }
 
-func (s *SMF) createPDRs(ue smf.UE) []*ie.IE {
+// fteid is one that the UPF gave, or else what asks for one.
+func fteid(given map[uint16]smf.Tunnel, pdr uint16, choose *ie.IE) *ie.IE {
+	tunnel, has := given[pdr]
+	if !has {
+		return choose
+	}
+	return ie.NewFTEID(smf.FTEIDIPv4, tunnel.TEID, net.ParseIP(tunnel.Address).To4(), nil, 0)
+}
+
+// routes are the framed routes, IPv4 before IPv6, in the words of the subscription.
+func routes(ue smf.UE) []*ie.IE {
+	var routes []*ie.IE
+	for _, route := range ue.FramedRoutes {
+		routes = append(routes, ie.NewFramedRoute(route))
+	}
+	for _, route := range ue.FramedIPv6Routes {
+		routes = append(routes, ie.NewFramedIPv6Route(route))
+	}
+	return routes
+}
+
+func (s *SMF) createPDRs(ue smf.UE, given map[uint16]smf.Tunnel) []*ie.IE {
+	downlink := append([]*ie.IE{ie.NewSourceInterface(ie.SrcInterfaceCore), dnn(), address(ue)}, routes(ue)...)
+	uplink := []*ie.IE{ie.NewSourceInterface(ie.SrcInterfaceAccess), fteid(given, uplinkPDR, shared()), dnn()}
+	if ue.Variant == Addressed {
+		uplink = append(uplink, address(ue))
+	}
+	uplink = append(uplink, routes(ue)...)
 	return []*ie.IE{
 		ie.NewCreatePDR(ie.NewPDRID(downlinkPDR), ie.NewPrecedence(lowest),
-			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCore), dnn(), address(ue), ie.NewTGPPInterfaceType(toN6)),
+			ie.NewPDI(append(downlink, ie.NewTGPPInterfaceType(toN6))...),
 			ie.NewFARID(downlinkFAR), ie.NewURRID(sessionURR), ie.NewQERID(sessionQER)),
 		ie.NewCreatePDR(ie.NewPDRID(uplinkPDR), ie.NewPrecedence(lowest),
-			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceAccess), shared(), dnn(), ie.NewQFI(sessionQFI),
-				ie.NewTGPPInterfaceType(toN3)),
+			ie.NewPDI(append(uplink, ie.NewQFI(sessionQFI), ie.NewTGPPInterfaceType(toN3))...),
 			removal(), ie.NewFARID(uplinkFAR), ie.NewQERID(sessionQER)),
 		ie.NewCreatePDR(ie.NewPDRID(fromSMFPDR), ie.NewPrecedence(high),
-			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCPFunction), ie.NewFTEID(anyFTEID, 0, nil, nil, 0)),
+			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCPFunction),
+				fteid(given, fromSMFPDR, ie.NewFTEID(anyFTEID, 0, nil, nil, 0))),
 			removal(), ie.NewFARID(downlinkFAR)),
 		ie.NewCreatePDR(ie.NewPDRID(toSMFPDR), ie.NewPrecedence(high),
-			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceAccess), shared(), dnn(),
+			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceAccess), fteid(given, toSMFPDR, shared()), dnn(),
 				ie.NewSDFFilter("permit out 58 from ff02::2/128 to assigned", "", "", "", 0)),
 			removal(), ie.NewFARID(toSMFFAR)),
 	}
@@ -180,14 +235,38 @@ func (s *SMF) Idle(seid uint64) error {
 	return err
 }
 
-// Grant is what the SMF makes of an answer on Gy that grants so many octets, where the OCS wants to hear when as many are
-// left: the Volume Threshold is the difference, which is nothing.
-func (s *SMF) Grant(seid uint64, octets uint64) error {
-	_, err := s.client.Change(seid, ie.NewUpdateURR(ie.NewURRID(sessionURR), ie.NewMeasurementMethod(0, 1, 0),
-		ie.NewReportingTriggers(0x02, 0x01, 0), ie.NewVolumeThreshold(0x01, 0, 0, 0),
-		ie.NewVolumeQuota(0x01, octets, 0, 0)))
+// Grant is what the SMF makes of an answer on Gy. Of volume the OCS wants to hear when as much is left as was granted: the
+// Volume Threshold is the difference, which is nothing. Of time the Time Threshold is the difference, too.
+func (s *SMF) Grant(seid uint64, granted smf.Granted) error {
+	var octet5, octet6 uint8
+	var bounds []*ie.IE
+	volume, duration := 0, 0
+	if granted.Octets != 0 {
+		volume, octet5, octet6 = 1, octet5|volumeThreshold, octet6|volumeQuota
+		bounds = append(bounds, ie.NewVolumeThreshold(0x01, 0, 0, 0), ie.NewVolumeQuota(0x01, granted.Octets, 0, 0))
+	}
+	if granted.SecondsThreshold != 0 {
+		octet5 |= timeThreshold
+		bounds = append(bounds, ie.NewTimeThreshold(seconds(granted.Seconds-granted.SecondsThreshold)))
+	}
+	if granted.Seconds != 0 {
+		octet6 |= timeQuota
+		bounds = append(bounds, ie.NewTimeQuota(seconds(granted.Seconds)))
+	}
+	if granted.Validity != 0 {
+		octet6 |= validityTime
+		bounds = append(bounds, ie.NewQuotaValidityTime(seconds(granted.Validity)))
+	}
+	if granted.Seconds != 0 || granted.Validity != 0 {
+		duration = 1
+	}
+	ies := []*ie.IE{ie.NewURRID(sessionURR), ie.NewMeasurementMethod(0, volume, duration),
+		ie.NewReportingTriggers(octet5, octet6, 0)}
+	_, err := s.client.Change(seid, ie.NewUpdateURR(append(ies, bounds...)...))
 	return err
 }
+
+func seconds(count uint32) time.Duration { return time.Duration(count) * time.Second }
 
 // AddFlow is a dedicated QoS flow: its uplink shares the tunnel by its CHOOSE ID.
 func (s *SMF) AddFlow(seid uint64, description string) (map[uint16]smf.Tunnel, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/wmnsk/go-pfcp/ie"
+	"github.com/wmnsk/go-pfcp/message"
 
 	"sluice/interop/smf"
 )
@@ -33,6 +34,7 @@ func New(client *smf.Client) *SMF {
 	s := &SMF{client: client, gnbs: map[uint64]smf.Tunnel{}, inVain: make(chan bool, 1)}
 	s.inVain <- false
 	client.AnswerReport = s.answerReport
+	client.AnswerSetup = s.answerSetup
 	return s
 }
 
@@ -44,6 +46,12 @@ func (s *SMF) answerReport(smf.Report) []*ie.IE {
 		return []*ie.IE{ie.NewPFCPSRRspFlags(discardBuffered)}
 	}
 	return []*ie.IE{ie.NewPFCPSRRspFlags(0)}
+}
+
+// answerSetup has the sequence number 1, whatever that of the request.
+func (s *SMF) answerSetup() *message.AssociationSetupResponse {
+	return message.NewAssociationSetupResponse(1, s.client.Node(), ie.NewCause(ie.CauseRequestAccepted),
+		s.client.Recovery(), ie.NewCPFunctionFeatures(0))
 }
 
 // PageInVain has downlink packets that wait discarded with the answer to the next reports.
@@ -67,27 +75,72 @@ func rule() *ie.IE {
 	return ie.NewSDFFilter("permit out ip from any to assigned", "", "", "", 0)
 }
 
-// Establish: the UE's address is no destination even on the downlink.
+// Anchor and Intermediate are variants of an SMF with two UPFs on the path: this one is the last, or the first.
+const (
+	Anchor       = "anchor"
+	Intermediate = "intermediate"
+	// Pooled leaves the UE's address to the UPF, as the SMF does with each UPF that has UEIP.
+	Pooled = "pooled"
+)
+
+// address of the UE is no destination even on the downlink; an address that the UPF chooses is CHV4 and nothing else.
+func address(ue smf.UE) *ie.IE {
+	if ue.Variant == Pooled {
+		return ie.NewUEIPAddress(0x10, "", "", 0, 0)
+	}
+	return ie.NewUEIPAddress(0x02, ue.IPv4, "", 0, 0)
+}
+
+// uplinkTo is the N6-LAN, or the next UPF by N9: then Core, with the DNN as network instance there, too.
+func uplinkTo(ue smf.UE) *ie.IE {
+	if ue.Variant == Intermediate {
+		return ie.NewForwardingParameters(ie.NewDestinationInterface(ie.DstInterfaceCore), dnn(),
+			ue.Next.OuterHeaderCreation())
+	}
+	return ie.NewForwardingParameters(ie.NewDestinationInterface(ie.DstInterfaceSGiLANN6LAN), dnn())
+}
+
+// createDownlinkFAR drops, or waits with the tunnel to the UPF before on N9.
+func createDownlinkFAR(ue smf.UE) *ie.IE {
+	if ue.Variant == Anchor {
+		return ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(smf.Buffer|smf.NotifyCP),
+			ie.NewForwardingParameters(ie.NewDestinationInterface(ie.DstInterfaceAccess), unset(),
+				ue.Next.OuterHeaderCreation()))
+	}
+	return ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(smf.Drop))
+}
+
+// downlink has no F-TEID even where it comes by N9: there its network instance is empty, and the outer header goes.
+func downlink(ue smf.UE) []*ie.IE {
+	if ue.Variant == Intermediate {
+		return []*ie.IE{ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCore), unset(), address(ue), rule()),
+			ie.NewOuterHeaderRemoval(0, 0)}
+	}
+	return []*ie.IE{ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCore), dnn(), address(ue), rule())}
+}
+
+// Establish gives up without an F-TEID of the UPF, and without a UE address where the UPF is to choose it.
 func (s *SMF) Establish(seid uint64, ue smf.UE) (map[uint16]smf.Tunnel, error) {
-	address := func() *ie.IE { return ie.NewUEIPAddress(0x02, ue.IPv4, "", 0, 0) }
+	createDownlink := append([]*ie.IE{ie.NewPDRID(downlinkPDR), ie.NewPrecedence(precedence)}, downlink(ue)...)
 	tunnels, err := s.client.Begin(seid,
 		s.client.Node(), s.client.FSEID(seid),
 		ie.NewCreatePDR(ie.NewPDRID(uplinkPDR), ie.NewPrecedence(precedence),
 			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceAccess), ie.NewFTEID(smf.FTEIDChoose, 0, nil, nil, 0), dnn(),
-				address(), rule()),
+				address(ue), rule()),
 			ie.NewOuterHeaderRemoval(0, 0), ie.NewFARID(uplinkFAR), ie.NewQERID(ruleQER), ie.NewQERID(sessionQER)),
-		ie.NewCreatePDR(ie.NewPDRID(downlinkPDR), ie.NewPrecedence(precedence),
-			ie.NewPDI(ie.NewSourceInterface(ie.SrcInterfaceCore), dnn(), address(), rule()),
-			ie.NewFARID(downlinkFAR), ie.NewQERID(ruleQER), ie.NewQERID(sessionQER)),
-		ie.NewCreateFAR(ie.NewFARID(uplinkFAR), ie.NewApplyAction(smf.Forward), ie.NewForwardingParameters(
-			ie.NewDestinationInterface(ie.DstInterfaceSGiLANN6LAN), dnn())),
-		ie.NewCreateFAR(ie.NewFARID(downlinkFAR), ie.NewApplyAction(smf.Drop)),
+		ie.NewCreatePDR(append(createDownlink, ie.NewFARID(downlinkFAR), ie.NewQERID(ruleQER),
+			ie.NewQERID(sessionQER))...),
+		ie.NewCreateFAR(ie.NewFARID(uplinkFAR), ie.NewApplyAction(smf.Forward), uplinkTo(ue)),
+		createDownlinkFAR(ue),
 		ie.NewCreateQER(ie.NewQERID(ruleQER), gates(false), ie.NewMBR(rateKbps, rateKbps), ie.NewGBR(0, 0),
 			ie.NewQFI(sessionQFI)),
 		ie.NewCreateQER(ie.NewQERID(sessionQER), gates(false), ie.NewMBR(rateKbps, rateKbps), ie.NewQFI(sessionQFI)),
 		ie.NewPDNType(ie.PDNTypeIPv4))
 	if err == nil && tunnels[uplinkPDR].TEID == 0 {
 		err = fmt.Errorf("no F-TEID in Created PDR: %v", tunnels)
+	}
+	if err == nil && ue.Variant == Pooled && s.client.Address(seid) == "" {
+		err = fmt.Errorf("no UE IP Address in Created PDR: %v", tunnels)
 	}
 	return tunnels, err
 }

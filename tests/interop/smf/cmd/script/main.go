@@ -12,7 +12,8 @@
 //	{"op":"release"}                                    -> {}
 //
 // and, of those SMFs that have it, add_flow and change_flow with "description", remove_flow, forward with "gnb",
-// stop_forwarding, gate with "on", page_in_vain with "on". A failure is answered with {"error":"..."}. It ends with its
+// stop_forwarding, gate with "on", page_in_vain with "on", grant, restore, add_application with "description"; of all,
+// provision with "application" and "description", and await_setup. A failure is answered with {"error":"..."}. It ends with its
 // input.
 package main
 
@@ -32,20 +33,26 @@ import (
 // patience bounds the wait for a report.
 const patience = 3 * time.Second
 
+// setupPatience bounds the wait for the UPF's own set-up, which it tries anew after pauses.
+const setupPatience = 15 * time.Second
+
 type command struct {
 	Op          string     `json:"op"`
 	SEID        uint64     `json:"seid"`
 	UE          smf.UE     `json:"ue"`
 	GNB         smf.Tunnel `json:"gnb"`
 	Description string     `json:"description"`
+	Application string     `json:"application"`
+	Now         uint64     `json:"now"`
 	On          bool       `json:"on"`
-	Octets      uint64     `json:"octets"`
+	smf.Granted
 }
 
 type none struct{}
 
 type made struct {
 	Tunnels map[uint16]smf.Tunnel `json:"tunnels"`
+	Address string                `json:"address,omitempty"` // the UE's, if the UPF chose it
 }
 
 type charged struct {
@@ -67,7 +74,7 @@ func (d driver) run(c command) (any, error) {
 		return none{}, d.smf.Associate()
 	case "establish":
 		tunnels, err := d.smf.Establish(c.SEID, c.UE)
-		return made{tunnels}, err
+		return made{tunnels, d.client.Address(c.SEID)}, err
 	case "activate":
 		return none{}, d.smf.Activate(c.SEID, c.GNB)
 	case "handover":
@@ -99,7 +106,7 @@ func (d driver) runSpecial(c command) (any, error) {
 	case "add_flow":
 		return as(d, c, func(s smf.Flows) (any, error) {
 			tunnels, err := s.AddFlow(c.SEID, c.Description)
-			return made{tunnels}, err
+			return made{Tunnels: tunnels}, err
 		})
 	case "change_flow":
 		return as(d, c, func(s smf.Flows) (any, error) { return none{}, s.ChangeFlow(c.SEID, c.Description) })
@@ -108,12 +115,28 @@ func (d driver) runSpecial(c command) (any, error) {
 	case "forward":
 		return as(d, c, func(s smf.IndirectForwarder) (any, error) {
 			tunnels, err := s.Forward(c.SEID, c.GNB)
-			return made{tunnels}, err
+			return made{Tunnels: tunnels}, err
 		})
 	case "stop_forwarding":
 		return as(d, c, func(s smf.IndirectForwarder) (any, error) { return none{}, s.StopForwarding(c.SEID) })
 	case "grant":
-		return as(d, c, func(s smf.Granter) (any, error) { return none{}, s.Grant(c.SEID, c.Octets) })
+		return as(d, c, func(s smf.Granter) (any, error) { return none{}, s.Grant(c.SEID, c.Granted) })
+	case "restore":
+		return as(d, c, func(s smf.Restorer) (any, error) {
+			tunnels, err := s.Restore(c.SEID, c.Now)
+			return made{Tunnels: tunnels}, err
+		})
+	case "add_application":
+		return as(d, c, func(s smf.Applications) (any, error) {
+			tunnels, err := s.AddApplication(c.SEID, c.Description)
+			return made{Tunnels: tunnels}, err
+		})
+	case "tunnels":
+		return as(d, c, func(s smf.Tunnelled) (any, error) { return made{Tunnels: s.Tunnels(c.SEID)}, nil })
+	case "provision":
+		return none{}, d.client.ProvisionPFDs(c.Application, c.Description)
+	case "await_setup":
+		return none{}, d.client.AwaitSetup(setupPatience)
 	case "gate":
 		return as(d, c, func(s smf.Gater) (any, error) { return none{}, s.Gate(c.SEID, c.On) })
 	case "page_in_vain":
