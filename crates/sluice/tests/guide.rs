@@ -118,7 +118,8 @@ fn indented_blocks(page: &str) -> Vec<String> {
     blocks
 }
 
-/// Blocks that begin with a field of the whole configuration are parts of one: laid over a whole file they are good.
+/// Blocks that begin with a field of the whole configuration are parts of one: laid over the page's whole file or the
+/// example, or in the place of what these have there, they are good.
 #[test]
 fn every_part_of_a_configuration_in_the_guide_is_good() {
     let example = Example::read("sluice.yaml").0;
@@ -137,20 +138,37 @@ fn every_part_of_a_configuration_in_the_guide_is_good() {
     let mut parts = 0;
     for page in files("docs/guide", "md") {
         let text = fs::read_to_string(&page).expect("a page");
+        // The page's own whole file, if it has one.
+        let own = yaml_blocks(&text)
+            .into_iter()
+            .map(yaml)
+            .filter(|value| value.get("node").is_some());
+        let bases: Vec<Value> = own.chain([example.clone()]).collect();
         let blocks = indented_blocks(&text);
         for (number, block) in blocks.iter().map(|block| block.trim()).enumerate() {
             if !block.lines().next().is_some_and(is_field) {
                 continue;
             }
-            let mut whole = example.clone();
-            lay_over(&mut whole, yaml(block));
             let stem = page.file_stem().expect("a name").to_string_lossy();
             let file =
                 Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("guide-part-{stem}-{number}.yaml"));
-            fs::write(&file, serde_json::to_string_pretty(&whole).expect("JSON")).expect("a file");
-            let output = sluice(&["check", "-c", file.to_str().expect("UTF-8")]);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{}:\n{block}\n{said}", page.display());
+            let mut said = String::new();
+            let mut wholes = bases.iter().flat_map(|base| {
+                let (mut laid_over, mut replaced) = (base.clone(), base.clone());
+                lay_over(&mut laid_over, yaml(block));
+                let part = yaml(block);
+                for (key, value) in part.as_object().expect("a mapping") {
+                    replaced[key.as_str()] = value.clone();
+                }
+                [laid_over, replaced]
+            });
+            let is_good = wholes.any(|whole| {
+                fs::write(&file, serde_json::to_string_pretty(&whole).expect("JSON")).expect("a file");
+                let output = sluice(&["check", "-c", file.to_str().expect("UTF-8")]);
+                said += &String::from_utf8_lossy(&output.stderr);
+                output.status.success()
+            });
+            assert!(is_good, "{}:\n{block}\n{said}", page.display());
             parts += 1;
         }
     }
