@@ -3,6 +3,7 @@
 #[path = "../support/draw.rs"]
 mod draw;
 mod fuzz;
+mod guide;
 mod lag;
 mod operator;
 mod policers;
