@@ -1,8 +1,11 @@
 //! Prints the floors: `cargo run --release -p flow --example floor -- [seconds] [flows[/sessions] ...]`.
+//!
+//! The sketch is taken twice: with the buffers of a self-fed port, and with 16,384 that are all filled before they are
+//! worked on, to compare it with programs that do that.
 
 use std::time::Duration;
 
-use flow::floor::{Size, Work, World};
+use flow::floor::{Pool, Size, Sketch, Work, World};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -58,6 +61,22 @@ fn print_size(size: Size, duration: Duration) {
             floor.packets,
             floor.hits,
             floor.green,
+        );
+    }
+    drop(world);
+    for (buffers, window) in [(1_280, 512), (16_384, 16_384)] {
+        let mut sketch = match Sketch::new(size, Pool { buffers, window }) {
+            Ok(sketch) => sketch,
+            Err(error) => return println!("{} flows: {error}", size.flows),
+        };
+        let floor = sketch.measure(duration);
+        println!(
+            "  Sketch, {buffers} buffers: best {:.1} ns, mean {:.1} ns ({:.0} ticks); {} packets, {} hits",
+            floor.best_nanos_per_packet(),
+            floor.nanos_per_packet(),
+            floor.cycles_per_packet(),
+            floor.packets,
+            floor.hits,
         );
     }
 }

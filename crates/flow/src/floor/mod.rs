@@ -9,12 +9,15 @@
 //! chosen by.
 
 mod frames;
+mod layout;
+mod sketch;
 mod world;
 
 use core::time::Duration;
 
 use crate::memory::{MemoryReport, OutOfMemory};
 
+pub use sketch::{Pool, Sketch};
 pub use world::World;
 
 /// What is measured per packet.

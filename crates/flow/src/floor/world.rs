@@ -268,7 +268,7 @@ fn shared_meters() -> SharedMeters {
     meters
 }
 
-fn image(session: u32) -> BlockImage {
+pub(super) fn image(session: u32) -> BlockImage {
     let adjacency = AdjacencyId(session % LINKS as u32);
     let plain = Forward {
         kind: ForwardKind::Plain,

@@ -6,7 +6,7 @@ use super::Tick;
 use super::probe::probe;
 
 /// Slots in a bucket.
-pub(super) const SLOTS: usize = 8;
+pub(crate) const SLOTS: usize = 8;
 
 /// Eight tags, the ticks at which their flows expire, and where their entries are.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, KnownLayout, Immutable)]

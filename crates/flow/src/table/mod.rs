@@ -20,12 +20,22 @@ pub use tick::Tick;
 
 use core::fmt;
 
-use self::bucket_line::{BucketLine, SLOTS, Slot};
+pub(crate) use self::bucket_line::SLOTS;
+use self::bucket_line::{BucketLine, Slot};
 use self::place::{Home, Placement};
 use self::search::Search;
 use crate::hash::Hasher;
 use crate::memory::{MemoryReport, OutOfMemory, Slab};
 use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
+
+/// Octets of a bucket.
+pub(crate) const BUCKET: usize = size_of::<BucketLine>();
+
+/// Buckets of a table for so many flows: these use 19/20 of the slots, and a key has a choice of two at least.
+pub(crate) const fn buckets(flows: usize) -> usize {
+    let buckets = (flows * 20).div_ceil(SLOTS * 19);
+    if buckets < 2 { 2 } else { buckets }
+}
 
 /// The table of all flows with keys of one kind.
 pub struct FlowTable<K> {
@@ -152,9 +162,7 @@ impl<K: FlowKey> FlowTable<K> {
                 octets: flows.saturating_mul(size_of::<FlowEntry<K>>()),
             });
         }
-        // 19/20 of the slots, and at least two buckets so that a key has a choice.
-        let buckets = (flows * 20).div_ceil(SLOTS * 19).max(2);
-        Self::with_buckets(flows, buckets, seed)
+        Self::with_buckets(flows, buckets(flows), seed)
     }
 
     fn with_buckets(flows: usize, buckets: usize, seed: Seed) -> Result<Self, OutOfMemory> {

@@ -27,7 +27,7 @@ const CONTIGUOUS: usize = 1_600;
 /// Frames of each direction that are made ahead.
 pub const WINDOW: usize = 512;
 /// Buffers in all: both windows, what the worker holds, what it has just freed.
-const BUFFERS: usize = 2 * WINDOW + 4 * BURST;
+pub const BUFFERS: usize = 2 * WINDOW + 4 * BURST;
 
 /// The memory of a buffer.
 #[repr(align(64))]

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use dpdk::{Burst, Eal, Mempool, PoolConfig, Port, PortConfig, PortSpec, Registration, RxQueue, TxQueue};
-use flow::floor::{Floor, Size, Work, World};
+use flow::floor::{Floor, Pool, Size, Sketch, Work, World};
 use serde::Serialize;
 
 use super::clock::{Moment, Presence, Rounds, Spread};
+use super::feed::{BUFFERS, WINDOW};
 use super::world::{BenchError, deadline};
 
 /// One floor at one size.
@@ -26,16 +27,24 @@ pub struct FloorFigure {
     pub disturbed: usize,
 }
 
-/// Both floors at one size.
+/// The buffers of the sketch: those of the self-fed port.
+pub const POOL: Pool = Pool {
+    buffers: BUFFERS,
+    window: WINDOW,
+};
+
+/// The floors at one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct Floors {
     /// Flows.
     pub flows: u32,
     /// Sessions.
     pub sessions: u32,
-    /// Bucket and entry.
+    /// Bucket, entry, lines of the session block and plain meters, with none of the product's code.
+    pub sketch: FloorFigure,
+    /// Bucket and entry, by the product's table.
     pub lookup: FloorFigure,
-    /// And the lines of the session block.
+    /// And the lines of the session block, by the product's blocks and meters.
     pub line_budget: FloorFigure,
     /// Memory, and how much of it is in huge pages.
     pub memory_octets: usize,
@@ -44,18 +53,25 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// Measures both for so many seconds each.
+    /// Measures each for so many seconds.
     ///
     /// # Errors
     /// When there is no memory for them.
     pub fn measure(flows: u32, sessions: u32, seconds: f64) -> Result<Self, BenchError> {
-        let mut world = World::new(Size { flows, sessions }).map_err(BenchError::of)?;
+        let size = Size { flows, sessions };
+        // It is gone before the world is made: only one of them has to fit.
+        let sketch = {
+            let mut sketch = Sketch::new(size, POOL).map_err(BenchError::of)?;
+            floor(|| sketch.measure(Duration::ZERO), seconds)
+        };
+        let mut world = World::new(size).map_err(BenchError::of)?;
         let memory = world.built().memory;
         Ok(Self {
             flows,
             sessions,
-            lookup: floor(&mut world, Work::Lookup, seconds),
-            line_budget: floor(&mut world, Work::LineBudget, seconds),
+            sketch,
+            lookup: floor(|| world.measure(Work::Lookup, Duration::ZERO), seconds),
+            line_budget: floor(|| world.measure(Work::LineBudget, Duration::ZERO), seconds),
             memory_octets: memory.octets,
             huge_octets: memory.huge,
         })
@@ -63,13 +79,13 @@ impl Floors {
 }
 
 /// Round after round, so that each has its own time.
-fn floor(world: &mut World, work: Work, seconds: f64) -> FloorFigure {
+fn floor(mut measure: impl FnMut() -> Floor, seconds: f64) -> FloorFigure {
     let (mut sum, mut rounds, done) = (FloorFigure::default(), Rounds::default(), deadline(seconds));
     let mut presence = Presence::new();
     // The first round warms up.
-    world.measure(work, Duration::ZERO);
+    measure();
     while !done() || rounds.is_empty() {
-        let round: Floor = world.measure(work, Duration::ZERO);
+        let round = measure();
         rounds.add(round.nanos_per_packet(), presence.was_kept());
         sum.packets += round.packets;
         sum.hits += round.hits;

@@ -5,7 +5,9 @@ use serde::Serialize;
 
 use super::model::Model;
 use super::progress::Progress;
-use super::twocore::{Bench, Device, Echoed, HEADROOM, Trial, on_second_core};
+use super::search::{ZeroLoss, zero_loss};
+use super::targets::short;
+use super::twocore::{Bench, Device, Echoed, Trial, on_second_core};
 use super::world::BenchError;
 
 /// Loads of the sweep, per cent of the greatest rate without loss.
@@ -14,8 +16,6 @@ const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];
 const BACKLOG: usize = 1_024;
 /// Echo Requests a second beside an overload: as many gNBs ask in a minute as 16 bits have numbers.
 const ECHOES: f64 = 1_000.0;
-/// The search ends when the bounds are this close, of the greatest rate.
-const RESOLUTION: f64 = 0.02;
 
 /// One trial, and what it is worth.
 #[derive(Clone, Debug, Serialize)]
@@ -32,13 +32,27 @@ pub struct Point {
     pub void: Option<String>,
 }
 
+impl Point {
+    /// A trial, and why it says nothing.
+    #[must_use]
+    pub fn new(load: u32, trial: Trial, void: Option<String>) -> Self {
+        Self {
+            load,
+            loss: trial.loss(),
+            void,
+            trial,
+        }
+    }
+}
+
 /// What one device did.
 #[derive(Clone, Debug, Serialize)]
 pub struct DeviceLatency {
     /// Packets a second that the generator can make.
     pub generator_most: f64,
-    /// The greatest rate at which a trial lost nothing.
-    pub zero_loss_rate: f64,
+    /// The greatest rate, of those tried, at which trials lost nothing and were not void; `null`: none of them passed, and
+    /// there are no loads.
+    pub zero_loss_rate: Option<f64>,
     /// The search was stopped by the generator's headroom, not by loss.
     pub is_generator_bound: bool,
     /// The trials of the search.
@@ -109,8 +123,8 @@ impl Latencies {
     ) -> Result<Self, BenchError> {
         on_second_core(eal, || {
             let worker = device(eal, Device::Worker, model, (seconds, None), progress)?;
-            let rate = Some(worker.zero_loss_rate);
-            let plain = device(eal, Device::Plain, model, (seconds, rate), progress)?;
+            let rate = worker.zero_loss_rate;
+            let plain = device(eal, Device::Plain, model, (seconds, Some(rate)), progress)?;
             let without = overload(eal, (model, 0), (seconds, None), progress)?;
             let capacity = Some(without.capacity);
             let with = overload(eal, (model, BACKLOG), (seconds, capacity), progress)?;
@@ -124,6 +138,13 @@ impl Latencies {
                 plain,
             })
         })
+    }
+
+    /// The greatest rate without loss, in words.
+    #[must_use]
+    pub fn zero_loss(&self) -> String {
+        let mpps = |rate: f64| format!("{} Mpps", short(rate / 1e6));
+        self.worker.zero_loss_rate.map_or_else(|| "none".into(), mpps)
     }
 
     /// The delays at half of the load, nanoseconds: p50 of the worker and of bare forwarding, p99.9 of both.
@@ -170,7 +191,7 @@ fn device(
     eal: &'static Eal,
     device: Device,
     model: Model,
-    (seconds, rate): (f64, Option<f64>),
+    (seconds, rate): (f64, Option<Option<f64>>),
     progress: &Progress,
 ) -> Result<DeviceLatency, BenchError> {
     let mut bench = Bench::start(eal, device, (model, 0), progress)?;
@@ -178,75 +199,36 @@ fn device(
         bench.introduce_flows();
     }
     progress.begin("trials", (LOADS.len() * 3 + 8) as u64);
-    let mut search = Vec::new();
-    let (zero_loss_rate, is_generator_bound) = match rate {
-        Some(rate) => (rate, false),
-        None => zero_loss(&mut bench, seconds, &mut search, progress)?,
+    let found = match rate {
+        // That of another device.
+        Some(rate) => ZeroLoss {
+            rate,
+            ..ZeroLoss::default()
+        },
+        None => zero_loss(&mut bench, seconds, |trials| progress.at(trials as u64))?,
     };
     let mut loads = Vec::new();
-    for load in LOADS {
-        let rate = zero_loss_rate * f64::from(load) / 100.0;
+    let percents = LOADS
+        .iter()
+        .filter_map(|&load| Some((load, found.rate? * f64::from(load) / 100.0)));
+    for (load, rate) in percents {
         let mut trials = Vec::new();
         for _ in 0..3 {
             trials.push(bench.trial(rate, seconds)?);
-            progress.at((search.len() + loads.len() * 3 + trials.len()) as u64);
+            progress.at((found.trials.len() + loads.len() * 3 + trials.len()) as u64);
         }
         trials.sort_by_key(|trial| trial.delays.p999);
-        loads.push(point(&bench, load, trials.swap_remove(1)));
+        let trial = trials.swap_remove(1);
+        let void = bench.void(&trial);
+        loads.push(Point::new(load, trial, void));
     }
     let generator_most = bench.most;
     bench.end()?;
     Ok(DeviceLatency {
         generator_most,
-        zero_loss_rate,
-        is_generator_bound,
-        search,
+        zero_loss_rate: found.rate,
+        is_generator_bound: found.is_generator_bound,
+        search: found.trials,
         loads,
     })
-}
-
-fn point(bench: &Bench, load: u32, trial: Trial) -> Point {
-    Point {
-        load,
-        loss: trial.loss(),
-        void: bench.void(&trial),
-        trial,
-    }
-}
-
-/// The greatest rate without loss, between nothing and what the generator can offer with its headroom (RFC 2544
-/// §26.1). A rate at which one of two trials loses nothing counts as one without loss, since a moment's absence of a
-/// thread on a shared machine is not the device's.
-fn zero_loss(
-    bench: &mut Bench,
-    seconds: f64,
-    search: &mut Vec<Point>,
-    progress: &Progress,
-) -> Result<(f64, bool), BenchError> {
-    let most = bench.most / HEADROOM;
-    let (mut low, mut high) = (0.0, most);
-    let mut try_at = |rate: f64, search: &mut Vec<Point>| -> Result<bool, BenchError> {
-        for _ in 0..2 {
-            let trial = bench.trial(rate, seconds)?;
-            let lossless = trial.received == trial.sent && trial.refused == 0;
-            search.push(point(bench, 0, trial));
-            progress.at(search.len() as u64);
-            if lossless {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    };
-    if try_at(high, search)? {
-        return Ok((high, true));
-    }
-    while high - low > most * RESOLUTION {
-        let middle = (low + high) / 2.0;
-        if try_at(middle, search)? {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    Ok((low.max(most * RESOLUTION / 2.0), false))
 }

@@ -26,6 +26,7 @@ pub mod results;
 pub mod rules;
 pub mod runner;
 pub mod scaling;
+pub mod search;
 pub mod selffed;
 pub mod setup;
 pub mod targets;

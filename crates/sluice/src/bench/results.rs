@@ -21,7 +21,9 @@ pub struct Point {
     /// What was measured.
     #[serde(flatten)]
     pub figure: Figure,
-    /// Time per packet as a multiple of that of the lookup floor, by the median round.
+    /// Time per packet as a multiple of that of the sketch floor, by the median round.
+    pub sketch_ratio: Option<f64>,
+    /// The same of the lookup floor.
     pub lookup_ratio: Option<f64>,
     /// The same of the line-budget floor.
     pub line_budget_ratio: Option<f64>,
@@ -35,6 +37,7 @@ impl Point {
     pub fn new(figure: Figure, floors: Option<&Floors>) -> Self {
         let ratio = |nanos: f64| figure.round_nanos / nanos.max(0.001);
         Self {
+            sketch_ratio: floors.map(|floors| ratio(floors.sketch.round.median)),
             lookup_ratio: floors.map(|floors| ratio(floors.lookup.round.median)),
             line_budget_ratio: floors.map(|floors| ratio(floors.line_budget.round.median)),
             drop_share: figure.counted.drop_share(),

@@ -142,7 +142,7 @@ impl Runner<'_> {
             return Ok(());
         }
         self.heading("floors: ns per packet, median round of 16,384 packets");
-        let mut sizes = vec![Model::open(), t1, t2];
+        let mut sizes = vec![Model::open().with_sessions(1), Model::open(), t1, t2];
         let counts = self.plan.flow_counts().iter();
         sizes.extend(counts.map(|&flows| t1.with_flows(flows)));
         for model in sizes {
@@ -170,7 +170,8 @@ impl Runner<'_> {
         self.progress.begin("floors", 1);
         let floors = Floors::measure(flows, sessions, self.plan.floor_seconds)?;
         self.progress.print(format!(
-            "  {flows:>9} flows, {sessions:>7} sessions: lookup {:.1}, line budget {:.1}; {:.0}% of {:.0} MiB in huge pages",
+            "  {flows:>9} flows, {sessions:>7} sessions: sketch {:.1}, lookup {:.1}, line budget {:.1}; {:.0}% of {:.0} MiB in huge pages",
+            floors.sketch.round.median,
             floors.lookup.round.median,
             floors.line_budget.round.median,
             floors.huge_octets as f64 * 100.0 / floors.memory_octets.max(1) as f64,
@@ -413,6 +414,10 @@ impl Runner<'_> {
         self.heading("two cores: loss and latency by load, of the greatest rate without loss");
         let model = model.with_policy(policy);
         let latency = Latencies::measure(eal()?, model, self.plan.trial_seconds, self.progress)?;
+        self.progress.print(format!(
+            "  greatest rate without loss, of those tried: {}",
+            latency.zero_loss()
+        ));
         for (name, device) in [("worker", &latency.worker), ("io", &latency.plain)] {
             for point in &device.loads {
                 self.progress.print(latency_line(name, point));
@@ -490,12 +495,13 @@ fn line(point: &Point) -> String {
     let ratio = |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.1}"));
     let sound = if figure.is_sound() { "" } else { "  UNSOUND" };
     format!(
-        "  {:<24} {:>6.1} ns ({:.1} to {:.1})  {:>6} Mpps  {:>4}x lookup {:>4}x line budget  port {:.1} ns{sound}",
+        "  {:<24} {:>6.1} ns ({:.1} to {:.1})  {:>6} Mpps  {:>4}x sketch {:>4}x lookup {:>4}x line budget  port {:.1} ns{sound}",
         figure.name,
         figure.net_nanos.median,
         figure.net_nanos.min,
         figure.net_nanos.max,
         short(figure.mpps.median),
+        ratio(point.sketch_ratio),
         ratio(point.lookup_ratio),
         ratio(point.line_budget_ratio),
         figure.null.nanos_per_packet,

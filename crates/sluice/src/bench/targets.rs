@@ -12,6 +12,15 @@ pub const PUBLISHED: [(&str, f64); 6] = [
     ("best open UPF, 10,000 sessions, no I/O", 5.8),
 ];
 
+/// The time per packet, as a multiple of two floors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct FloorRatios {
+    /// Of the sketch: what T1 to T3 are judged by.
+    pub sketch_ratio: f64,
+    /// Of the line-budget floor, which runs the product's own table, blocks and meters.
+    pub line_budget_ratio: f64,
+}
+
 /// One target.
 #[derive(Clone, Debug, Serialize)]
 pub struct Target {
@@ -29,9 +38,9 @@ pub struct Target {
     pub at_least: bool,
     /// Whether the bound is kept, and the measurement is sound and of the size that the target asks for.
     pub met: bool,
-    /// The time per packet as a multiple of the floor that the target names, if it names one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub floor_ratio: Option<f64>,
+    /// The time per packet as a multiple of the floors of its size, where it has some.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub floors: Option<FloorRatios>,
     /// QERs with a rate that the worker enforces on each packet, of those that the target asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub meters: Option<u32>,
@@ -77,7 +86,7 @@ impl Target {
             target,
             at_least: true,
             met: value >= target,
-            floor_ratio: None,
+            floors: None,
             meters: None,
             parts: Vec::new(),
             but: Vec::new(),
@@ -100,10 +109,10 @@ impl Target {
         })
     }
 
-    /// With the ratio to a floor.
+    /// With the ratios to the floors, where they were measured.
     #[must_use]
-    pub const fn with_floor(mut self, ratio: f64) -> Self {
-        self.floor_ratio = Some(ratio);
+    pub const fn with_floors(mut self, ratios: Option<FloorRatios>) -> Self {
+        self.floors = ratios;
         self
     }
 
@@ -129,9 +138,12 @@ impl Target {
     pub fn line(&self) -> String {
         let sign = if self.at_least { ">=" } else { "<=" };
         let met = if self.met { "reached" } else { "NOT reached" };
-        let floor = self
-            .floor_ratio
-            .map_or(String::new(), |ratio| format!("  {ratio:.2}x its floor"));
+        let floor = self.floors.map_or(String::new(), |ratios| {
+            format!(
+                "  {:.2}x the sketch floor, {:.2}x the line-budget floor",
+                ratios.sketch_ratio, ratios.line_budget_ratio
+            )
+        });
         let but = if self.but.is_empty() {
             String::new()
         } else {
@@ -152,6 +164,7 @@ impl Target {
 #[must_use]
 pub fn short(value: f64) -> String {
     match value.abs() {
+        none if none.is_nan() => "none".into(),
         large if large >= 100_000.0 => format!("{:.2} M", value / 1e6),
         middle if middle >= 100.0 => format!("{value:.0}"),
         small if small >= 1.0 => format!("{value:.2}"),
@@ -167,7 +180,7 @@ mod tests {
     fn a_target_is_met_by_its_value_and_nothing_against_it() {
         let target = Target::at_most("T3", "x", 30.0, "ns", 33.0);
         assert!(target.met);
-        let target = target.with_floor(1.5).but_if(true, "too small");
+        let target = target.with_floors(None).but_if(true, "too small");
         assert!(!target.met && target.line().contains("too small"));
         assert!(!Target::at_least("T4", "x", 2.0, "M", 3.0).met);
     }

@@ -7,7 +7,7 @@ use super::latency::Overload;
 use super::model::Model;
 use super::pfcp::HALF_RATE;
 use super::results::{Point, Results};
-use super::targets::Target;
+use super::targets::{FloorRatios, Target};
 
 /// Every target that `results` say something about.
 #[must_use]
@@ -58,23 +58,41 @@ pub fn meters(point: &Point) -> u32 {
     }
 }
 
+/// The ratios of a figure to the floors of its size, if those were measured.
+fn ratios(point: &Point) -> Option<FloorRatios> {
+    Some(FloorRatios {
+        sketch_ratio: point.sketch_ratio?,
+        line_budget_ratio: point.line_budget_ratio?,
+    })
+}
+
+/// What T1 may take of the sketch floor.
+const T1_RATIO: f64 = 2.0;
+
 fn t1(results: &Results) -> Option<Target> {
     let point = results.point("T1")?;
-    let ratio = point.line_budget_ratio?;
+    let ratios = ratios(point)?;
     let floor = results.floors_of(point.figure.flows, point.figure.sessions)?;
     let meters = meters(point);
     let target = Target::at_most(
         "T1",
-        "model V profile 2, 256 B, 8.39 M 5-tuple entries, 3 meters and 2 counters a flow: 2x the line-budget floor",
+        "model V profile 2, 256 B, 8.39 M 5-tuple entries, 3 meters and 2 counters a flow: 2x the sketch floor (stretch: 1.5x)",
         point.figure.net_nanos.median,
         "ns/packet",
-        2.0 * floor.line_budget.round.median,
+        T1_RATIO * floor.sketch.round.median,
     );
     Some(
         target
-            .with_floor(ratio)
+            .with_floors(Some(ratios))
             .with_meters(meters)
-            .but_if(ratio > 2.0, "more than 2x the floor by the median round")
+            .but_if(
+                ratios.sketch_ratio > T1_RATIO,
+                "more than 2x the sketch floor by the median round",
+            )
+            .but_if(
+                floor.sketch.hits != floor.sketch.packets,
+                "the sketch floor did not find every flow",
+            )
             .but_if(meters < 3, format!("{meters} of 3 meters enforced"))
             .of_point(point, point.figure.flows < 8_388_608),
     )
@@ -107,14 +125,13 @@ fn t2(results: &Results) -> Option<Target> {
         0.9,
     );
     let meters = meters(two);
-    let target = target
-        .with_meters(meters)
-        .but_if(meters < 3, format!("{meters} of 3 meters enforced"))
-        .of_point(two, two.figure.flows < 16_777_216);
-    Some(match two.line_budget_ratio {
-        Some(ratio) => target.with_floor(ratio),
-        None => target,
-    })
+    Some(
+        target
+            .with_floors(ratios(two))
+            .with_meters(meters)
+            .but_if(meters < 3, format!("{meters} of 3 meters enforced"))
+            .of_point(two, two.figure.flows < 16_777_216),
+    )
 }
 
 fn t3(results: &Results) -> Option<Target> {
@@ -126,11 +143,9 @@ fn t3(results: &Results) -> Option<Target> {
         "ns/packet",
         33.0,
     )
+    .with_floors(ratios(point))
     .of_point(point, false);
-    Some(match point.line_budget_ratio {
-        Some(ratio) => target.with_floor(ratio),
-        None => target,
-    })
+    Some(target)
 }
 
 fn t4(results: &Results) -> Option<Target> {
@@ -277,22 +292,25 @@ fn t12_control(results: &Results) -> Option<Target> {
 
 fn t8(results: &Results) -> Option<Target> {
     let latency = results.latency.as_ref()?;
-    let [[p50, _], [p999, plain]] = latency.at_half()?;
-    let void = latency.void_at_half();
     let us = |nanos: u64| nanos as f64 / 1_000.0;
+    // Without a rate there is no half of it.
+    let [[p50, _], [p999, plain]] = latency
+        .at_half()
+        .map_or([[f64::NAN; 2]; 2], |half| half.map(|pair| pair.map(us)));
+    let void = latency.void_at_half();
     let middle = Target::at_most(
         "T8",
         "p50 at half of the greatest rate without loss, generator and rings included",
-        us(p50),
+        p50,
         "us",
         2.0,
     );
     let tail = Target::at_most(
         "T8.tail",
         "p99.9 at that load, against 3x that of bare forwarding",
-        us(p999),
+        p999,
         "us",
-        3.0 * us(plain),
+        3.0 * plain,
     );
     let mut parts = vec![middle, tail];
     parts.extend(latency.overload.first().map(t8_echo));
@@ -300,6 +318,10 @@ fn t8(results: &Results) -> Option<Target> {
     Some(
         target
             .but_if(void.is_some(), void.unwrap_or_default())
+            .but_if(
+                latency.worker.zero_loss_rate.is_none(),
+                "no rate that was tried is without loss",
+            )
             .but_if(latency.flows < 8_388_608, SMALL),
     )
 }

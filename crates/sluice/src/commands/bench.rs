@@ -3,19 +3,18 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use flow::floor::{Floor, Size, Work, World};
-use serde_json::{Value, json};
 
 use super::RUN_ERROR;
+use crate::bench::floors::{FloorFigure, Floors};
+use crate::bench::model::Model;
 use crate::bench::plan::{Part, Plan};
 use crate::bench::progress::Progress;
 use crate::bench::results::Results;
 use crate::bench::runner::{run, stage_table};
 use crate::bench::targets::PUBLISHED;
-use crate::bench::{fixed, html};
+use crate::bench::{NO_DRIVER, fixed, html};
 
 /// `sluice bench`.
 #[derive(Args, Clone, Debug)]
@@ -39,7 +38,7 @@ pub struct BenchArguments {
 /// The parts of the benchmark; without one, all of them.
 #[derive(Subcommand, Clone, Debug)]
 enum BenchPart {
-    /// The time per packet that memory alone takes.
+    /// The time per packet that memory alone takes: the sketch floor, and those of the product's own table.
     Floor(FloorArguments),
     /// Throughput of a worker: T1, T2, T3, and the sweeps of sizes, flows and sessions.
     Throughput,
@@ -155,68 +154,63 @@ fn write(arguments: &BenchArguments, results: &Results) -> Result<(), String> {
 /// Sizes of the floor.
 #[derive(Args, Clone, Debug)]
 pub struct FloorArguments {
-    /// Flows, several times for several sizes.
-    #[arg(long, default_values_t = [10_000, 1_000_000, 8_388_608], value_parser = clap::value_parser!(u32).range(2..=33_554_432))]
+    /// Flows, several times for several sizes; without, one session, those of T3, T1 and T2.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(2..=33_554_432))]
     flows: Vec<u32>,
     /// Flows of each session.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     flows_per_session: u32,
 }
 
-/// Measures the lookup floor and the line-budget floor. Exit status 1 when there is no memory for a size.
+impl FloorArguments {
+    /// Flows and sessions.
+    fn sizes(&self) -> Vec<[u32; 2]> {
+        if self.flows.is_empty() {
+            let plan = Plan::new(false, &[], None);
+            let models = [Some(Model::open()), plan.t1(), plan.t2()];
+            let of_targets = models
+                .iter()
+                .flatten()
+                .map(|model| [model.entries(), model.active]);
+            return [[self.flows_per_session.max(2), 1]]
+                .into_iter()
+                .chain(of_targets)
+                .collect();
+        }
+        let sessions = |flows: u32| (flows / self.flows_per_session).max(1);
+        self.flows.iter().map(|&flows| [flows, sessions(flows)]).collect()
+    }
+}
+
+/// Measures the floors. Exit status 1 when there is no memory for a size.
 fn floor(arguments: &FloorArguments, common: &BenchArguments) -> ExitCode {
-    println!("one core, packets in memory, no NIC driver; ns per packet: fastest round, mean");
+    println!("one core, packets in memory, {NO_DRIVER}; ns per packet: median round (fastest)");
     println!(
-        "{:>12} {:>10} {:>16} {:>16}  memory",
-        "flows", "sessions", "lookup", "line budget"
+        "{:>12} {:>10} {:>16} {:>16} {:>16}  tables of the last two",
+        "flows", "sessions", "sketch", "lookup", "line budget"
     );
-    let mut lines = Vec::new();
-    for &flows in &arguments.flows {
-        let size = Size {
-            flows,
-            sessions: (flows / arguments.flows_per_session).max(1),
-        };
-        let mut world = match World::new(size) {
-            Ok(world) => world,
+    let mut all = Vec::new();
+    for [flows, sessions] in arguments.sizes() {
+        let floors = match Floors::measure(flows, sessions, common.seconds.unwrap_or(2.0)) {
+            Ok(floors) => floors,
             Err(error) => {
                 eprintln!("bench: {flows} flows: {error}");
                 return ExitCode::from(RUN_ERROR);
             }
         };
-        let time = Duration::from_secs_f64(common.seconds.unwrap_or(2.0));
-        let (lookup, budget) = (
-            world.measure(Work::Lookup, time),
-            world.measure(Work::LineBudget, time),
-        );
-        let shown = |floor: &Floor| {
-            format!(
-                "{:.1} {:.1}",
-                floor.best_nanos_per_packet(),
-                floor.nanos_per_packet()
-            )
-        };
-        let memory = world.built().memory;
+        let shown = |floor: &FloorFigure| format!("{:.1} ({:.1})", floor.round.median, floor.round.min);
         println!(
-            "{flows:>12} {:>10} {:>16} {:>16}  {memory}",
-            size.sessions,
-            shown(&lookup),
-            shown(&budget)
+            "{flows:>12} {sessions:>10} {:>16} {:>16} {:>16}  {:.1} MiB, {:.0}% in huge pages",
+            shown(&floors.sketch),
+            shown(&floors.lookup),
+            shown(&floors.line_budget),
+            floors.memory_octets as f64 / f64::from(1 << 20),
+            floors.huge_octets as f64 * 100.0 / floors.memory_octets.max(1) as f64,
         );
-        lines.push(json!({
-            "flows": flows, "sessions": size.sessions, "lookup": raw(&lookup), "line_budget": raw(&budget),
-        }));
+        all.push(floors);
     }
-    let written = common.json.as_ref().map_or(Ok(()), |path| {
-        fs::write(path, format!("{:#}\n", Value::Array(lines)))
-            .map_err(|error| format!("{}: {error}", path.display()))
-    });
-    ended(written)
-}
-
-/// The counts that a reader can compute every rate from.
-fn raw(floor: &Floor) -> Value {
-    json!({
-        "packets": floor.packets, "hits": floor.hits, "cycles": floor.cycles, "nanos": floor.nanos,
-        "best_nanos_per_packet": floor.best_nanos_per_packet(),
-    })
+    ended(common.json.as_ref().map_or(Ok(()), |path| {
+        let text = serde_json::to_string_pretty(&all).map_err(|error| error.to_string())?;
+        fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))
+    }))
 }

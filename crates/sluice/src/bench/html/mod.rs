@@ -3,6 +3,7 @@
 mod chart;
 
 use self::chart::{Axis, Series, chart, legend};
+use super::floors::{FloorFigure, Floors};
 use super::results::{Point, Results};
 use super::runner::stage_table;
 use super::targets::{PUBLISHED, Target, short};
@@ -15,6 +16,7 @@ use super::world::BenchError;
 pub fn page(results: &Results) -> Result<String, BenchError> {
     let sections = [
         targets(results),
+        floors(results),
         sizes(results)?,
         flows(results)?,
         sessions(results)?,
@@ -106,11 +108,11 @@ fn targets(results: &Results) -> String {
         } else {
             ("missed", "not reached")
         };
-        let ratio = target
-            .floor_ratio
-            .map_or(String::new(), |ratio| format!("{ratio:.2}"));
+        let [sketch, budget] = target.floors.map_or([String::new(), String::new()], |ratios| {
+            [ratios.sketch_ratio, ratios.line_budget_ratio].map(|ratio| format!("{ratio:.2}"))
+        });
         format!(
-            "<tr><td>{}</td><td>{} {}</td><td>{sign} {}</td><td class=\"{class}\">{word}</td><td>{ratio}</td>\
+            "<tr><td>{}</td><td>{} {}</td><td>{sign} {}</td><td class=\"{class}\">{word}</td><td>{sketch}</td><td>{budget}</td>\
              <td class=\"words\">{}</td><td class=\"words\">{}</td></tr>",
             escape(target.id),
             short(target.value),
@@ -126,14 +128,40 @@ fn targets(results: &Results) -> String {
         .flat_map(|target| std::iter::once(target).chain(target.parts.iter().skip(1)))
         .map(row)
         .collect();
-    let head =
-        "<tr><th>target</th><th>measured</th><th>asked</th><th></th><th>x floor</th><th></th><th></th></tr>";
+    let head = "<tr><th>target</th><th>measured</th><th>asked</th><th></th><th>x sketch floor</th><th>x line-budget floor</th><th></th><th></th></tr>";
     section(
         "Targets",
         &format!(
             "<div style=\"overflow-x:auto\"><table>{head}{}</table></div>",
             rows.concat()
         ),
+    )
+}
+
+fn floors(results: &Results) -> String {
+    let row = |floors: &Floors| {
+        let nanos = |floor: &FloorFigure| {
+            let round = floor.round;
+            format!("{:.1} ({:.1} to {:.1})", round.median, round.min, round.max)
+        };
+        vec![
+            floors.flows.to_string(),
+            floors.sessions.to_string(),
+            nanos(&floors.sketch),
+            nanos(&floors.lookup),
+            nanos(&floors.line_budget),
+        ]
+    };
+    let rows: Vec<Vec<String>> = results.floors.iter().map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["flows", "sessions", "sketch", "lookup", "line budget"];
+    let note =
+        "<p>The sketch has none of the product's code; the others run its table, blocks and meters.</p>";
+    section(
+        "Floors, ns per packet, median round (least to greatest)",
+        &format!("{note}{}", table(&head, &rows)),
     )
 }
 
@@ -146,6 +174,7 @@ fn point_rows(points: &[Point]) -> String {
             format!("{:.1}", figure.net_nanos.median),
             format!("{:.1} to {:.1}", figure.net_nanos.min, figure.net_nanos.max),
             short(figure.mpps.median),
+            ratio(point.sketch_ratio),
             ratio(point.lookup_ratio),
             ratio(point.line_budget_ratio),
             format!("{:.2}%", point.drop_share * 100.0),
@@ -156,6 +185,7 @@ fn point_rows(points: &[Point]) -> String {
         "ns/packet",
         "least to greatest",
         "Mpps",
+        "x sketch",
         "x lookup",
         "x line budget",
         "dropped",
@@ -193,14 +223,14 @@ fn flows(results: &Results) -> Result<String, BenchError> {
         return Ok(String::new());
     }
     let measured = |point: &Point| (f64::from(point.figure.flows), point.figure.round_nanos);
-    let of_t1 = |floors: &&super::floors::Floors| {
+    let of_t1 = |floors: &&Floors| {
         points
             .iter()
             .any(|point| (point.figure.flows, point.figure.sessions) == (floors.flows, floors.sessions))
     };
     let mut floors: Vec<_> = results.floors.iter().filter(of_t1).collect();
     floors.sort_by_key(|floors| floors.flows);
-    let line = |nanos: fn(&super::floors::Floors) -> f64| {
+    let line = |nanos: fn(&Floors) -> f64| {
         floors
             .iter()
             .map(|floors| (f64::from(floors.flows), nanos(floors)))
@@ -208,14 +238,15 @@ fn flows(results: &Results) -> Result<String, BenchError> {
     };
     let series = [
         Series::measured("worker", points.iter().map(measured).collect()),
+        Series::reference("sketch floor", line(|floors| floors.sketch.round.median)),
         Series::reference(
             "line-budget floor",
             line(|floors| floors.line_budget.round.median),
         ),
         Series::reference("lookup floor", line(|floors| floors.lookup.round.median)),
         Series::reference(
-            "2x line-budget floor",
-            line(|floors| 2.0 * floors.line_budget.round.median),
+            "T1: 2x sketch floor",
+            line(|floors| 2.0 * floors.sketch.round.median),
         ),
     ];
     let body = pair(
@@ -233,16 +264,23 @@ fn sessions(results: &Results) -> Result<String, BenchError> {
         return Ok(String::new());
     }
     let measured = |point: &Point| (f64::from(point.figure.sessions), point.figure.round_nanos);
-    let floor = |point: &Point| {
-        let floors = results.floors_of(point.figure.flows, point.figure.sessions)?;
-        Some((f64::from(point.figure.sessions), floors.line_budget.round.median))
+    let floor = |nanos: fn(&Floors) -> f64| {
+        let place = |point: &Point| {
+            let floors = results.floors_of(point.figure.flows, point.figure.sessions)?;
+            Some((f64::from(point.figure.sessions), nanos(floors)))
+        };
+        points.iter().filter_map(place).collect()
     };
     let bound = points
         .iter()
         .map(|point| (f64::from(point.figure.sessions), 33.0));
     let series = [
         Series::measured("worker", points.iter().map(measured).collect()),
-        Series::reference("line-budget floor", points.iter().filter_map(floor).collect()),
+        Series::reference("sketch floor", floor(|floors| floors.sketch.round.median)),
+        Series::reference(
+            "line-budget floor",
+            floor(|floors| floors.line_budget.round.median),
+        ),
         Series::reference("T3: 33 ns", bound.collect()),
     ];
     let body = pair(
@@ -436,8 +474,8 @@ fn latency(results: &Results) -> Result<String, BenchError> {
         ""
     };
     let mut note = format!(
-        "<p>Greatest rate without loss: {} Mpps{bound}.</p>",
-        short(latency.worker.zero_loss_rate / 1e6)
+        "<p>Greatest rate without loss, of those tried: {}{bound}.</p>",
+        latency.zero_loss()
     );
     for overload in &latency.overload {
         note += &format!(
