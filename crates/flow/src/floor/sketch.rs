@@ -500,7 +500,8 @@ mod tests {
         let before = sketch.frames[0].0;
         let mut floor = Floor::default();
         for (side, is_downlink) in [(0, false), (1, true)] {
-            sketch.next = 0;
+            // Both directions share these: how much has come since the other one's burst is the clock's affair.
+            (sketch.next, sketch.shared) = (0, [METER; SHARED]);
             sketch.window(is_downlink, BURST, &mut floor);
             let (purse, further) = (
                 sketch.lines[sketch.shape.purse[side]].0,
