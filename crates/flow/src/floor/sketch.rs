@@ -39,8 +39,13 @@ const HEADER: usize = LINE - 8;
 const INNER: u16 = 212;
 /// What is in the first word of a block that is in use.
 const GENERATION: u64 = 7;
-/// What a meter holds at most, octets, and gains in 1,024 ticks.
-const METER: [u64; 4] = [1 << 20, 0, 1_000, 1 << 20];
+/// What a meter holds at most, octets.
+const MOST: u64 = 1 << 20;
+
+/// A full meter at this moment: octets, when it was looked at, octets that it gains in 1,024 ticks, octets at most.
+fn meter() -> [u64; 4] {
+    [MOST, cycles::now(), 1_000, MOST]
+}
 
 /// The buffers that frames lie in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,7 +134,7 @@ impl Sketch {
             lines: Slab::new(size.sessions as usize * shape.stride)?,
             shape,
             frames: Slab::new(pool.buffers)?,
-            shared: [METER; SHARED],
+            shared: [meter(); SHARED],
             ports: Slab::new(size.flows as usize)?,
             next: 0,
             random: 0x9e37_79b9_7f4a_7c15,
@@ -169,11 +174,12 @@ impl Sketch {
     }
 
     fn make_blocks(&mut self) {
+        let meter = meter();
         for block in self.lines.chunks_exact_mut(self.shape.stride) {
             for side in 0..2 {
                 block[self.shape.face[side]].0[0] = GENERATION;
-                block[self.shape.purse[side]].0[..4].copy_from_slice(&METER);
-                block[self.shape.further[side]].0[..4].copy_from_slice(&METER);
+                block[self.shape.purse[side]].0[..4].copy_from_slice(&meter);
+                block[self.shape.further[side]].0[..4].copy_from_slice(&meter);
             }
         }
     }
@@ -500,8 +506,10 @@ mod tests {
         let before = sketch.frames[0].0;
         let mut floor = Floor::default();
         for (side, is_downlink) in [(0, false), (1, true)] {
-            // Both directions share these: how much has come since the other one's burst is the clock's affair.
-            (sketch.next, sketch.shared) = (0, [METER; SHARED]);
+            // Full meters, as the directions have some in common: what has come since the other one's burst is the clock's
+            // affair.
+            (sketch.next, sketch.shared) = (0, [meter(); SHARED]);
+            sketch.make_blocks();
             sketch.window(is_downlink, BURST, &mut floor);
             let (purse, further) = (
                 sketch.lines[sketch.shape.purse[side]].0,
@@ -511,7 +519,7 @@ mod tests {
             assert_eq!(purse[4..], [64, octets, 64, octets]);
             // All but the first packet of a burst come at one moment.
             for meter in [&purse[..4], &further[..4], &sketch.shared[0][..]] {
-                assert_eq!(meter[0], METER[0] - octets);
+                assert_eq!(meter[0], MOST - octets);
                 assert_ne!(meter[1], 0);
             }
             assert_ne!(sketch.frames[0].0, before);
