@@ -27,7 +27,7 @@ def oracle(lab):
     subprocess.run(["mergecap", "-w", merged, *lab.captures.values()], check=True)
     ours = " || ".join(f"{field} == {address}" for field, address in lab.ours.values())
     # The first of several layers, as of a packet in a tunnel.
-    senders = {address.split(",")[0] for line in tshark(merged, ours, "eth.src", "ip.src")
+    senders = {address.split(",")[0] for line in tshark(merged, ours, "eth.src", "ip.src", "ipv6.src")
                for address in line.split("\t")}
     for name, (_, address) in lab.ours.items():
         assert address in senders, f"nothing of ours in the capture of {name}"

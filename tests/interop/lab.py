@@ -33,6 +33,10 @@ DN6, N6_6 = "2001:db8:6::254", "2001:db8:6::1"
 UE_POOL, UE_POOL6 = "10.45.0.0/16", "2001:db8:45::/48"
 GNB6, N3_6 = "2001:db8:3::2", "2001:db8:3::1"
 N4 = "127.0.0.8"
+# A lab without IPv4: N4, and routers of which only link-local addresses are known, with what is beyond them.
+SMF_6, N4_6 = "fd00::2", "fd00::8"
+RAN_ROUTER, DN_ROUTERS = "fe80::1", ("fe80::fd", "fe80::fe")
+FAR_GNB6, FAR_DN6 = "2001:db8:30::2", "2001:db8:60::1"
 # The network instances of OAI's configuration, on ports of their own.
 OAI_GNB, OAI_N3 = "10.100.1.2", "10.100.1.1"
 OAI_DN, OAI_N6 = "10.200.1.254", "10.200.1.1"
@@ -83,6 +87,29 @@ API_CONFIGURATION = CONFIGURATION + "control: {{socket: \"{files}/control\"}}\n"
 # N3 has an IPv6 address as well, and TCP connections agree on what fits.
 SIZES_CONFIGURATION = CONFIGURATION.replace("[{n3}/24]", f"[{{n3}}/24, \"{N3_6}/64\"]").replace(
     "    port: dn\n", "    port: dn\n    mss: auto\n")
+
+# Nothing but IPv6: N4, tunnels, data network. What is beyond routers is reached by their link-local addresses.
+IPV6_CONFIGURATION = f"""
+node: {{{{id: "{N4_6}"}}}}
+n4: {{{{addresses: ["{N4_6}"], release_wait_s: 0, unknown_source_s: 0, unverified_percent: 100}}}}
+gtpu: {{{{restoration_s: 0}}}}
+routers: {{{{check_ms: 100}}}}
+ports:
+  - {{{{name: ran, driver: {{{{{{driver}}: {{{{interface: n3{{options}}}}}}}}}}}}}}
+  - {{{{name: dn, driver: {{{{{{driver}}: {{{{interface: n6{{options}}}}}}}}}}}}}}
+instances:
+  - name: access
+    roles: [n3, n9, n4u]
+    port: ran
+    addresses: ["{N3_6}/64"]
+    routes: [{{{{to: "2001:db8:30::/48", via: "{RAN_ROUTER}"}}}}]
+  - name: internet
+    roles: [n6]
+    port: dn
+    addresses: ["{{n6_6}}/64"]
+    routes: [{{{{to: "::/0", via: "{DN_ROUTERS[0]}"}}}}, {{{{to: "::/0", via: "{DN_ROUTERS[1]}"}}}}]
+control: {{{{socket: "{{files}}/control"}}}}
+"""
 
 # For SMFs of several makes: one chooses TEIDs itself, one has a tunnel of its own, one has a name for each interface.
 SMFS_CONFIGURATION = CONFIGURATION.replace(
@@ -168,9 +195,10 @@ class Namespace:
 class Client:
     """An SMF of go-pfcp as a child process in the UPF's namespace: it does what it is told, a line each."""
 
-    def __init__(self, namespace, program, local, *options):
+    def __init__(self, namespace, program, local, *options, upf=N4):
+        at = lambda address: f"[{address}]:8805" if ":" in address else f"{address}:8805"
         self.process = namespace.popen(
-            program, "-local", f"{local}:8805", "-upf", f"{N4}:8805", *options,
+            program, "-local", at(local), "-upf", at(upf), *options,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.seids = 0
 
@@ -190,8 +218,8 @@ class Client:
 class Smf(Client):
     """The SMF that does what a test wants of it."""
 
-    def __init__(self, namespace):
-        super().__init__(namespace, os.environ["SMF"], "127.0.0.2")
+    def __init__(self, namespace, local="127.0.0.2", upf=N4):
+        super().__init__(namespace, os.environ["SMF"], local, upf=upf)
 
     def session(self, ue4="", ue6="", qfi=9, gnb_teid=None, **more):
         self.seids += 1

@@ -326,14 +326,6 @@ fn check_addresses(instance: &InstanceConfig) -> Result<(), Fault> {
             ));
         }
     }
-    let tunnels = instance.roles.iter().any(|role| *role != Role::N6);
-    if tunnels && !instance.addresses.iter().any(|a| a.value.address.is_ipv4()) {
-        let message = format!(
-            "instance `{}`: n3, n9 and n4u need an IPv4 address",
-            instance.name.value
-        );
-        return Err(Fault::new(&instance.name, message));
-    }
     Ok(())
 }
 
@@ -448,9 +440,10 @@ fn check_next_hop(
     if let Some(fault) = to.value.network_fault() {
         return Err(Fault::new(to, format!("to: {fault}")));
     }
-    if let Some(what) = is_special(via.value) {
+    let is_link_local = matches!(via.value, IpAddr::V6(v6) if v6.is_unicast_link_local());
+    if let Some(what) = is_special(via.value).filter(|_| !is_link_local) {
         let message = format!(
-            "via: {} is {what}: a router has an address of the link's prefix",
+            "via: {} is {what}: a router has an address of the link's prefix, or a link-local one",
             via.value
         );
         return Err(Fault::new(via, message));
@@ -478,6 +471,9 @@ fn check_next_hop(
             format!("via: {} is the broadcast address of the link", via.value),
         ));
     }
+    if is_link_local {
+        return check_link_local(instance, via);
+    }
     if !instance
         .addresses
         .iter()
@@ -489,6 +485,18 @@ fn check_next_hop(
         ));
     }
     Ok(())
+}
+
+/// A link-local next hop is on the instance's own link, and is asked for from our IPv6 address there (RFC 4861 §7.2.2).
+fn check_link_local(instance: &InstanceConfig, via: &Spanned<IpAddr>) -> Result<(), Fault> {
+    if instance.addresses.iter().any(|own| own.value.address.is_ipv6()) {
+        return Ok(());
+    }
+    let message = format!(
+        "via: {} is asked for by Neighbour Discovery, and the instance has no IPv6 address",
+        via.value
+    );
+    Err(Fault::new(via, message))
 }
 
 fn check_mac(mac: &Spanned<String>) -> Result<(), Fault> {

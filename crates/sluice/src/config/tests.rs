@@ -471,12 +471,6 @@ fn mistakes_over_several_fields_name_the_instance_and_the_line() {
             "n6 beside n3, n9 or n4u",
         ),
         (
-            "addresses: [10.100.0.1/24]",
-            "addresses: ['2001::1/64']",
-            "line 7",
-            "need an IPv4 address",
-        ),
-        (
             "    port: dn\n    vlan: 200",
             "    port: ran",
             "line 10",

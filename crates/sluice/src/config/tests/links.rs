@@ -434,8 +434,8 @@ fn addresses_that_no_host_has_and_networks_with_host_bits_are_told() {
         ),
         (
             route,
-            "{to: '::/0', via: 'fe80::1'}",
-            "fe80::1 is of the link alone: a router has an address of",
+            "{to: '::/0', via: 'ff02::2'}",
+            "ff02::2 is multicast: a router has an address of",
         ),
         (
             "02:00:00:00:00:fe",
@@ -489,6 +489,27 @@ fn addresses_that_no_host_has_and_networks_with_host_bits_are_told() {
     let told = pools("ipv4: [10.45.0.0/16, 10.45.1.0/24]");
     assert!(
         told.contains("overlaps an earlier range of VRF 0, of pool `one`"),
+        "{told}"
+    );
+}
+
+#[test]
+fn tunnels_need_no_ipv4_and_routers_no_address_of_the_links_prefix() {
+    let alone = GOOD
+        .replace("addresses: [10.100.0.1/24]", "addresses: ['2001:db8:3::1/64']")
+        .replace(
+            "{to: 0.0.0.0/0, via: 10.200.0.254, mac: '02:00:00:00:00:fe'}",
+            "{to: '::/0', via: 'fe80::1'}, {to: '::/0', via: 'fe80::2'}",
+        );
+    let config = Config::parse(&alone, "sluice.yaml").expect("nothing contradicts");
+    let network = config.network().expect("nothing contradicts");
+    let n3 = &network.instances()[0];
+    assert_eq!((n3.ipv4, n3.ipv6.is_some()), (None, true));
+    assert_eq!(network.groups().len(), 1, "two link-local routers share packets");
+    let without = "addresses: [10.200.0.1/24, '2001:db8::1/64']";
+    let told = refusal(&alone.replace(without, "addresses: [10.200.0.1/24]"));
+    assert!(
+        told.contains("line ") && told.contains("via: fe80::1 is asked for by Neighbour Discovery"),
         "{told}"
     );
 }
