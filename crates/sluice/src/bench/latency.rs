@@ -6,14 +6,13 @@ use serde::Serialize;
 use super::model::Model;
 use super::progress::Progress;
 use super::search::{ZeroLoss, zero_loss};
+use super::settings;
 use super::targets::short;
 use super::twocore::{Bench, Device, Echoed, Trial, on_second_core};
 use super::world::BenchError;
 
 /// Loads of the sweep, per cent of the greatest rate without loss.
 const LOADS: [u32; 8] = [10, 25, 50, 75, 90, 100, 110, 125];
-/// What the daemon lets wait of each port by default.
-const BACKLOG: usize = 1_024;
 /// Echo Requests a second beside an overload: as many gNBs ask in a minute as 16 bits have numbers.
 const ECHOES: f64 = 1_000.0;
 
@@ -100,6 +99,8 @@ pub struct Latencies {
     pub sessions: u32,
     /// Frame sizes.
     pub sizes: [u16; 2],
+    /// Packets of a port that may wait: what the daemon has by default.
+    pub backlog: usize,
     /// Seconds of a trial.
     pub trial_seconds: f64,
     /// The worker.
@@ -122,17 +123,20 @@ impl Latencies {
         progress: &Progress,
     ) -> Result<Self, BenchError> {
         on_second_core(eal, || {
+            let backlog = settings::backlog()?;
+            let (model, bare) = ((model, backlog), model);
             let worker = device(eal, Device::Worker, model, (seconds, None), progress)?;
             let rate = worker.zero_loss_rate;
             let plain = device(eal, Device::Plain, model, (seconds, Some(rate)), progress)?;
-            let without = overload(eal, (model, 0), (seconds, None), progress)?;
+            let without = overload(eal, (bare, 0), (seconds, None), progress)?;
             let capacity = Some(without.capacity);
-            let with = overload(eal, (model, BACKLOG), (seconds, capacity), progress)?;
+            let with = overload(eal, model, (seconds, capacity), progress)?;
             Ok(Self {
                 overload: vec![with, without],
-                flows: model.flows(),
-                sessions: model.sessions,
-                sizes: model.sizes,
+                flows: bare.flows(),
+                sessions: bare.sessions,
+                sizes: bare.sizes,
+                backlog,
                 trial_seconds: seconds,
                 worker,
                 plain,
@@ -190,11 +194,11 @@ fn overload(
 fn device(
     eal: &'static Eal,
     device: Device,
-    model: Model,
+    model: (Model, usize),
     (seconds, rate): (f64, Option<Option<f64>>),
     progress: &Progress,
 ) -> Result<DeviceLatency, BenchError> {
-    let mut bench = Bench::start(eal, device, (model, 0), progress)?;
+    let mut bench = Bench::start(eal, device, model, progress)?;
     if device == Device::Worker {
         bench.introduce_flows();
     }

@@ -28,6 +28,7 @@ pub mod runner;
 pub mod scaling;
 pub mod search;
 pub mod selffed;
+pub mod settings;
 pub mod setup;
 pub mod targets;
 pub mod twocore;

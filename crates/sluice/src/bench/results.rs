@@ -1,5 +1,7 @@
 //! Everything that was measured, as it is written down: raw counts first, so that anyone can recompute the rest.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -12,6 +14,7 @@ use super::memory::Memory;
 use super::pfcp::Pfcp;
 use super::scaling::Scaling;
 use super::selffed::Figure;
+use super::settings::Difference;
 use super::setup::{Alone, Beside};
 use super::targets::{PUBLISHED, Target};
 
@@ -136,6 +139,8 @@ pub struct Results {
     pub pfcp: Option<Pfcp>,
     /// Loss and latency.
     pub latency: Option<Latencies>,
+    /// What is not the daemon's default, by the figure or the part.
+    pub settings: BTreeMap<String, Vec<Difference>>,
     /// What was not measured, and why.
     pub left_out: Vec<String>,
 }
@@ -164,6 +169,7 @@ impl Results {
             memory: None,
             pfcp: None,
             latency: None,
+            settings: BTreeMap::new(),
             left_out: Vec::new(),
         }
     }

@@ -12,14 +12,16 @@ use super::load::Load;
 use super::machine::cores;
 use super::memory::Memory;
 use super::model::Model;
-use super::pfcp::{Pfcp, Size, Span};
+use super::pfcp::{self, Pfcp, Size, Span};
 use super::plan::{Part, Plan, fits};
 use super::progress::Progress;
 use super::results::{Point, Results};
 use super::scaling::scaling;
 use super::selffed::{Effort, Figure, measure};
+use super::settings::{self, Difference};
 use super::setup;
 use super::targets::short;
+use super::twocore;
 use super::verdict;
 use super::world::{BenchError, Setting, World};
 
@@ -73,6 +75,13 @@ impl Runner<'_> {
         }
     }
 
+    /// Says what is not the daemon's default in a figure or a part, and keeps it.
+    fn say(&mut self, name: &str, differences: Vec<Difference>) {
+        self.progress
+            .print(format!("    {}", settings::line(&differences)));
+        self.results.settings.insert(name.to_owned(), differences);
+    }
+
     fn heading(&self, text: &str) {
         self.progress.print(format!("\n{text}"));
     }
@@ -96,6 +105,7 @@ impl Runner<'_> {
             memory.sessions
         ));
         self.results.memory = Some(memory);
+        self.say("memory", Setting::new(model).differences()?);
         Ok(())
     }
 
@@ -130,6 +140,7 @@ impl Runner<'_> {
             pfcp.traffic.dropped
         ));
         self.results.pfcp = Some(pfcp);
+        self.say("PFCP", pfcp::differences(&size));
         Ok(())
     }
 
@@ -182,10 +193,11 @@ impl Runner<'_> {
     }
 
     /// Compares a figure with the floors of its size, and prints it.
-    fn point(&self, figure: Figure, model: &Model) -> Point {
+    fn point(&mut self, figure: Figure, model: &Model) -> Point {
         let floors = self.results.floors_of(model.entries(), model.active);
         let point = Point::new(figure, floors);
         self.progress.print(line(&point));
+        self.say(&point.figure.name, point.figure.settings.clone());
         point
     }
 
@@ -367,6 +379,7 @@ impl Runner<'_> {
             lost_before * 100.0
         ));
         self.results.setup_beside = Some(beside);
+        self.say("flow set-up", Setting::new(model).differences()?);
         Ok(())
     }
 
@@ -387,6 +400,8 @@ impl Runner<'_> {
                 short(scaling.spread().min),
                 short(scaling.spread().max)
             ));
+            let differences = scaling.figures.first().map(|figure| figure.settings.clone());
+            self.say(&format!("{workers} workers"), differences.unwrap_or_default());
             self.results.scaling.push(scaling);
         }
         Ok(())
@@ -426,6 +441,7 @@ impl Runner<'_> {
         for overload in &latency.overload {
             self.progress.print(overload_line(overload));
         }
+        self.say("latency", twocore::setting(model, latency.backlog).differences()?);
         self.results.latency = Some(latency);
         Ok(())
     }

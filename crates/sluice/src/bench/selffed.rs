@@ -15,6 +15,7 @@ use super::clock::{Moment, Passed, Presence, Rounds, Spread, nanos};
 use super::feed::{Counts, Feed};
 use super::load::Load;
 use super::progress::Progress;
+use super::settings::Difference;
 use super::world::{BenchError, World, deadline};
 
 /// Packets of a round: few enough to pass while the thread keeps its core on a busy machine.
@@ -114,6 +115,8 @@ pub struct Figure {
     pub null: Null,
     /// The runs.
     pub runs: Vec<Run>,
+    /// What is not the daemon's default.
+    pub settings: Vec<Difference>,
     /// What the worker counted in them.
     pub counted: Counted,
     /// Whether packets in are packets out and dropped, by the worker's counts and by the port's.
@@ -261,6 +264,7 @@ pub fn measure(
         sizes: model.sizes,
         null,
         runs,
+        settings: world.setting.differences()?,
         sums_hold: counted.agrees_with(&port),
         counted,
         checked: world.check_samples(),

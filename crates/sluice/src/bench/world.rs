@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flow::meter::SharedId;
-use flow::{Nanos, OpId, Seed, SessionIndex, WorkerId, bucket};
+use flow::{Nanos, OpId, SessionIndex, bucket};
 use packet::DropReason;
 use rules::compile::compile;
 use rules::image::SessionChange;
@@ -19,6 +19,7 @@ use super::model::Model;
 use super::network::{self, Routers, Wire};
 use super::progress::Progress;
 use super::rules::{Identity, session_rules};
+use super::settings::{self, Difference};
 
 /// Why a measurement could not be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +83,8 @@ pub struct Setting {
     pub worker: (u16, u16),
     /// Stages count their time.
     pub stage_clock: bool,
-    /// Packets of a port that may wait when there are more than can be worked on.
+    /// Packets of a port that may wait when there are more than can be worked on. 0 where the port always has more: a
+    /// worker that looks ahead takes what it can only drop.
     pub backlog: usize,
     /// How the instances are on the ports.
     pub wire: Wire,
@@ -102,12 +104,14 @@ impl Setting {
         }
     }
 
-    /// The configuration of the worker.
-    fn config(&self, network: &Arc<Network>) -> WorkerConfig {
-        let (id, workers) = self.worker;
-        let seed = Seed([3, 5]);
-        let macs = self.wire.macs();
-        let mut config = WorkerConfig::new(WorkerId(id), workers, Arc::clone(network), macs, seed);
+    /// The configuration of the worker: the daemon's defaults, but for what the model needs and what would bound the
+    /// figure from outside. [`settings`] tells of all that differs.
+    ///
+    /// # Errors
+    /// As [`settings::usual`].
+    pub fn config(&self, network: &Arc<Network>) -> Result<WorkerConfig, BenchError> {
+        let mut config = settings::usual(self, network)?;
+        config.workers = self.worker.1;
         // What is measured is how long answers take, not how many there may be.
         config.echoes = (1_000_000, 1_000_000);
         config.lags = self.wire.lags();
@@ -119,9 +123,17 @@ impl Setting {
         config.force_five_tuple = self.model.force_five_tuple;
         config.stage_clock = self.stage_clock;
         config.backlog = self.backlog;
-        // What the daemon has by default.
-        config.slow_share_percent = 20;
-        config
+        Ok(config)
+    }
+
+    /// How that differs from the daemon's defaults.
+    ///
+    /// # Errors
+    /// When the network of the benchmark breaks a bound.
+    pub fn differences(&self) -> Result<Vec<Difference>, BenchError> {
+        let network = Arc::new(network::network(self.wire).map_err(BenchError::of)?);
+        let usual = settings::usual(self, &network)?;
+        Ok(settings::differences(&usual, &self.config(&network)?))
     }
 }
 
@@ -168,7 +180,7 @@ impl Bare {
         progress: &Progress,
     ) -> Result<(Worker<I>, ControlLink), BenchError> {
         let (mut control, end): (ControlLink, Link) = link(64, 256);
-        let config = self.setting.config(&self.network);
+        let config = self.setting.config(&self.network)?;
         let mut worker = Worker::new(config, io, end).map_err(BenchError::of)?;
         let slices = network::slices(self.setting.model.policy.slices);
         let wire = self.setting.wire;

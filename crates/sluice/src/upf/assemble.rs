@@ -68,7 +68,8 @@ pub fn assemble(config: &Config, network: &Arc<Network>, around: Surroundings) -
     Assembly { control, workers }
 }
 
-fn worker_config(
+/// What worker `id` is made with.
+pub(crate) fn worker_config(
     config: &Config,
     id: WorkerId,
     network: &Arc<Network>,
@@ -123,7 +124,7 @@ fn worker_config(
 }
 
 /// How many packets of each port may wait in each worker: all together take no more than a quarter of the buffers.
-fn backlog(config: &Config) -> usize {
+pub(crate) fn backlog(config: &Config) -> usize {
     let queues = config.workers.count.size() * config.ports.len().max(1);
     config
         .workers

@@ -18,6 +18,7 @@ mod views;
 mod words;
 
 pub use assemble::{Assembly, Surroundings, assemble};
+pub(crate) use assemble::{backlog, worker_config};
 pub use balance::{Balancer, Bound};
 pub use control::{Control, ControlConfig};
 pub use ledger::RecordSink;

@@ -27,6 +27,7 @@ pub fn page(results: &Results) -> Result<String, BenchError> {
         latency(results)?,
         stages(results),
         machine(results),
+        settings(results),
     ];
     let quick = if results.quick {
         "<p class=\"warning\">A quick look: small tables and short runs. These are not the figures that count.</p>"
@@ -514,6 +515,18 @@ fn stages(results: &Results) -> String {
     } else {
         section("Where the cycles go", &tables.concat())
     }
+}
+
+fn settings(results: &Results) -> String {
+    let rows: Vec<Vec<String>> = results
+        .settings
+        .iter()
+        .map(|(name, differences)| vec![name.clone(), super::settings::line(differences)])
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    section("Settings", &table(&["figure", "workers have"], &rows))
 }
 
 fn machine(results: &Results) -> String {

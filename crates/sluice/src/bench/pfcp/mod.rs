@@ -21,6 +21,7 @@ use super::clock::resident;
 use super::load::Load;
 use super::model::Model;
 use super::progress::Progress;
+use super::settings::Difference;
 use super::world::BenchError;
 use generator::{Generator, Pace};
 pub use generator::{Procedure, Round, SMFS};
@@ -45,6 +46,30 @@ pub struct Size {
     pub churn: u32,
     /// Sessions that have traffic, of those that stay.
     pub traffic: u32,
+}
+
+/// What is not the daemon's default in the user plane that is measured.
+#[must_use]
+pub fn differences(size: &Size) -> Vec<Difference> {
+    let one = |setting, daemon: &str, here: String| Difference {
+        setting,
+        daemon: daemon.into(),
+        here,
+    };
+    vec![
+        one("limits.sessions", "10000", size.sessions.to_string()),
+        one(
+            "limits.flows_ipv4, limits.flows_ipv6",
+            "65536",
+            "as the traffic needs".into(),
+        ),
+        one("n4.heartbeat_s", "10", "3600".into()),
+        one(
+            "workers.idle",
+            "adaptive, 250 us at most",
+            "adaptive, 50 us at most".into(),
+        ),
+    ]
 }
 
 impl Size {

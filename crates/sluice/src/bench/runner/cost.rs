@@ -116,7 +116,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn in_turn(&self, sides: [Side; 2]) -> Result<CostInTurn, BenchError> {
+    fn in_turn(&mut self, sides: [Side; 2]) -> Result<CostInTurn, BenchError> {
         let (pairs, [with, without]) = self.pairs(sides)?;
         let ratio = pairs
             .iter()
@@ -141,7 +141,7 @@ impl Runner<'_> {
     }
 
     /// Runs both in turn; the last pair as points.
-    fn pairs(&self, mut sides: [Side; 2]) -> Result<(Vec<Pair>, [Point; 2]), BenchError> {
+    fn pairs(&mut self, mut sides: [Side; 2]) -> Result<(Vec<Pair>, [Point; 2]), BenchError> {
         let effort = Effort {
             runs: 1,
             ..self.plan.sweep

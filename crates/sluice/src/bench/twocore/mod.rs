@@ -23,13 +23,12 @@ pub use self::generator::{Delays, Device, Trial};
 use super::clock::{Moment, Passed};
 use super::model::Model;
 use super::progress::Progress;
+use super::settings;
 use super::world::{Bare, BenchError, Setting};
 use crate::clock::Clock;
 
-/// Packets that each ring holds.
+/// Packets that each ring holds: a port's descriptors by default, which [`Bench::start`] holds it to.
 pub const RING: u32 = 1_024;
-/// Packet buffers: four rings and what is being worked on.
-const BUFFERS: u32 = 16_384;
 /// The share of a thread's time that others may take.
 pub const MOST_TAKEN: f64 = 0.005;
 /// The share of packets that the generator may make late.
@@ -55,6 +54,15 @@ pub struct Bench {
     pub most: f64,
     /// Stays open while the device uses it.
     _ports: [Port; 2],
+}
+
+/// A worker of the harness.
+#[must_use]
+pub const fn setting(model: Model, backlog: usize) -> Setting {
+    Setting {
+        backlog,
+        ..Setting::new(model)
+    }
 }
 
 type Queues = Vec<(RxQueue, TxQueue)>;
@@ -88,12 +96,15 @@ impl Bench {
         (model, backlog): (Model, usize),
         progress: &Progress,
     ) -> Result<Self, BenchError> {
-        let pool = Mempool::new(eal, PoolConfig::with_buffers(BUFFERS)).map_err(BenchError::of)?;
+        let daemon = settings::daemon()?;
+        let pool = Mempool::new(eal, PoolConfig::with_buffers(daemon.dpdk.buffers.value() as u32))
+            .map_err(BenchError::of)?;
+        let descriptors = daemon.ports.iter().map(|port| port.descriptors.value());
+        if descriptors.clone().any(|ring| ring != u64::from(RING)) {
+            return Err(BenchError("the daemon's rings are of another length".into()));
+        }
         let (ports, queues, peers) = ports(eal, &pool)?;
-        let setting = Setting {
-            backlog,
-            ..Setting::new(model)
-        };
+        let setting = setting(model, backlog);
         let bare = Bare::new(&setting)?;
         let mut generator = Generator::new(model, bare.identities(), peers, pool.clone())?;
         let most = generator.most(eal, 0.25)?;
