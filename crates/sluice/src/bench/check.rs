@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use flow::{InstanceId, PortId};
 use packet::IpTuple;
-use rules::interpret::{Outcome, interpret};
+use rules::interpret::{Outcome, Verdict, interpret};
 use rules::network::Network;
 use serde::Serialize;
 
 use super::network::{ROUTER, Wire};
-use super::rules::{Identity, session_rules};
+use super::rules::{Identity, is_limited, session_rules};
 use super::world::Setting;
 
 /// Samples of one measurement at most.
@@ -80,8 +80,9 @@ impl Samples {
         }
     }
 
-    /// Holds them against the interpreter. A packet that meters, budgets or full queues may have dropped is no
-    /// mistake; one that came out otherwise than the interpreter says is.
+    /// Holds them against the interpreter, once the worker has nothing more to do. A packet that came out otherwise than
+    /// the interpreter says is a mistake, and so is one that did not come out though the interpreter forwards it: only a
+    /// meter that lets nothing of its bearer pass may have dropped it.
     #[must_use]
     pub fn check(&self, setting: &Setting, network: &Arc<Network>, identities: &[Identity]) -> Checked {
         let (model, wire) = (&setting.model, setting.wire);
@@ -97,13 +98,25 @@ impl Samples {
             let ue = ue_address(sample.port, frame);
             let Some(session) = ue.and_then(of_ue) else {
                 checked.different += 1;
+                checked
+                    .first
+                    .get_or_insert_with(|| "a packet of no session".into());
                 continue;
             };
             let Ok(rules) = session_rules(model, session as u32, identities[session]) else {
                 continue;
             };
             let verdict = interpret(&rules, network, InstanceId(sample.port.0), frame);
-            checked.add(wire, &sample.end, &verdict.outcome);
+            let is_red = verdict.pdr.is_some_and(|pdr| is_limited(&rules, pdr));
+            if let Some(fault) = checked.add(wire, &sample.end, &verdict, is_red) {
+                let side = if sample.port == PortId(0) {
+                    "uplink"
+                } else {
+                    "downlink"
+                };
+                let named = || format!("{fault}: {side} packet of UE {}", identities[session].ue);
+                checked.first.get_or_insert_with(named);
+            }
         }
         checked
     }
@@ -123,42 +136,78 @@ fn ue_address(port: PortId, packet: &[u8]) -> Option<IpAddr> {
 }
 
 /// What came of the samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
     /// Packets that came out as the interpreter says, octet for octet.
     pub same: u64,
     /// Packets that did not.
     pub different: u64,
-    /// Packets that were dropped where the interpreter, which knows no meter, budget or queue, lets them pass.
+    /// Packets of bearers whose meter lets nothing pass, that were dropped.
+    pub red: u64,
+    /// Packets that were dropped where the interpreter forwards them and no meter is in the way.
     pub dropped: u64,
-    /// Packets that the worker still held.
+    /// Packets that never came out, nor were they given back.
     pub held: u64,
+    /// The first that is a mistake: what became of it, and whose it is.
+    pub first: Option<String>,
 }
 
 impl Checked {
-    fn add(&mut self, wire: Wire, end: &End, outcome: &Outcome) {
-        match (end, outcome) {
-            (End::Open, _) => self.held += 1,
+    /// One more; what is wrong with it.
+    fn add(&mut self, wire: Wire, end: &End, verdict: &Verdict, is_red: bool) -> Option<&'static str> {
+        match (end, &verdict.outcome) {
+            (End::Open, _) => {
+                self.held += 1;
+                return Some("never came out");
+            }
             (End::Dropped, Outcome::Dropped(_)) => self.same += 1,
-            (End::Dropped, Outcome::Forwarded { .. }) => self.dropped += 1,
+            (End::Dropped, Outcome::Forwarded { .. }) if is_red => self.red += 1,
+            (End::Dropped, Outcome::Forwarded { .. }) => {
+                self.dropped += 1;
+                return Some("dropped, and the interpreter forwards it");
+            }
+            (End::Sent(port, frame), Outcome::Forwarded { bytes, egress, .. })
+                if !is_red && wire.may_leave_by(*port, *egress) && is_frame(wire, frame, *egress, bytes) =>
+            {
+                self.same += 1;
+            }
             // No FAR of a benchmark sends to ourselves.
-            (End::Sent(..), Outcome::Dropped(_)) | (_, Outcome::Recirculated { .. }) => self.different += 1,
-            (End::Sent(port, frame), Outcome::Forwarded { bytes, egress, .. }) => {
-                let same = wire.may_leave_by(*port, *egress) && is_frame(wire, frame, *egress, bytes);
-                self.same += u64::from(same);
-                self.different += u64::from(!same);
+            _ => {
+                self.different += 1;
+                return Some("came out otherwise than the interpreter says");
             }
         }
+        None
+    }
+
+    /// Whether every sample is as the interpreter says.
+    #[must_use]
+    pub const fn is_sound(&self) -> bool {
+        self.different == 0 && self.dropped == 0 && self.held == 0
+    }
+
+    /// What is wrong, in words.
+    #[must_use]
+    pub fn fault(&self) -> String {
+        format!(
+            "of the samples {} differ from the interpreter's, {} were dropped, {} never came out; {}",
+            self.different,
+            self.dropped,
+            self.held,
+            self.first.as_deref().unwrap_or("none is known")
+        )
     }
 
     /// Both together.
     #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self {
             same: self.same + other.same,
             different: self.different + other.different,
+            red: self.red + other.red,
             dropped: self.dropped + other.dropped,
             held: self.held + other.held,
+            first: self.first.or(other.first),
         }
     }
 }
@@ -168,4 +217,54 @@ fn is_frame(wire: Wire, frame: &[u8], egress: InstanceId, packet: &[u8]) -> bool
     let side = usize::from(egress.0);
     let link = wire.link(side, [ROUTER, wire.mac(side)]);
     frame.strip_prefix(&link[..]) == Some(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::load::Load;
+    use super::super::model::Model;
+    use super::super::progress::Progress;
+    use super::super::world::World;
+    use super::*;
+
+    /// What the checks say when the end of each sample that was sent is another.
+    fn checked(end: Option<End>) -> Checked {
+        let progress = Progress::silent();
+        let model = Model::v(2, 1).unwrap().with_sessions(64);
+        let mut world = World::new(Setting::new(model), &progress).unwrap();
+        world.install_flows(0, model.flows(), &progress).unwrap();
+        world.load(Load::saturated(&model, model.flows()));
+        world.poll_until(|world| world.feed().counts().given > 500_000);
+        world.settle();
+        let end = &end;
+        world.check_samples_with(|samples| {
+            for sample in &mut samples.0 {
+                if let (End::Sent(..), Some(end)) = (&sample.end, end) {
+                    sample.end = end.clone();
+                }
+            }
+        })
+    }
+
+    #[test]
+    fn a_drop_that_the_interpreter_forwards_voids_the_figure() {
+        let sound = checked(None);
+        assert!(sound.is_sound() && sound.same > 50 && sound.red > 0, "{sound:?}");
+        let dropped = checked(Some(End::Dropped));
+        assert!(!dropped.is_sound() && dropped.dropped > 50, "{dropped:?}");
+        assert!(
+            dropped
+                .fault()
+                .contains("dropped, and the interpreter forwards it"),
+            "{}",
+            dropped.fault()
+        );
+        assert!(
+            dropped.fault().contains("packet of UE 10.6"),
+            "{}",
+            dropped.fault()
+        );
+        let held = checked(Some(End::Open));
+        assert!(!held.is_sound() && held.held > 50, "{held:?}");
+    }
 }

@@ -66,6 +66,15 @@ const fn rates(rate: u64) -> BitRates {
     BitRates { ul: rate, dl: rate }
 }
 
+/// Whether a QER of this PDR lets nothing pass, so that each of its packets is red.
+#[must_use]
+pub fn is_limited(rules: &SessionRules, pdr: PdrId) -> bool {
+    let of_pdr = rules.pdrs().iter().find(|one| one.id == pdr);
+    let limited = |qer: &&Qer| qer.mbr == Some(rates(LIMITED_RATE));
+    let mut limited = rules.qers().iter().filter(limited);
+    of_pdr.is_some_and(|pdr| limited.any(|qer| pdr.qers.contains(&qer.id)))
+}
+
 fn bearer_qer(model: &Model, session: u32, bearer: u8) -> Qer {
     let number = session * model.bearers + u32::from(bearer);
     let limited = model.policy.limits && number % LIMITED_BEARERS == LIMITED_BEARERS - 1;

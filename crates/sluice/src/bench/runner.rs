@@ -509,7 +509,11 @@ fn overload_line(overload: &super::latency::Overload) -> String {
 fn line(point: &Point) -> String {
     let figure = &point.figure;
     let ratio = |ratio: Option<f64>| ratio.map_or("-".into(), |ratio| format!("{ratio:.1}"));
-    let sound = if figure.is_sound() { "" } else { "  UNSOUND" };
+    let sound = if figure.is_sound() {
+        String::new()
+    } else {
+        format!("  VOID: {}", figure.checked.fault())
+    };
     format!(
         "  {:<24} {:>6.1} ns ({:.1} to {:.1})  {:>6} Mpps  {:>4}x sketch {:>4}x lookup {:>4}x line budget  port {:.1} ns{sound}",
         figure.name,

@@ -129,7 +129,7 @@ impl Figure {
     /// Whether the figure means anything: every packet accounted, and every sample as the interpreter says.
     #[must_use]
     pub const fn is_sound(&self) -> bool {
-        self.sums_hold && self.checked.different == 0
+        self.sums_hold && self.checked.is_sound()
     }
 }
 

@@ -195,7 +195,7 @@ pub fn alone(world: &mut World, progress: &Progress) -> Result<Alone, BenchError
         alone
             .loads
             .push(0.95 * world.worker.flows() as f64 / f64::from(world.setting.room.max(1)));
-        alone.checked = alone.checked.plus(world.check_samples());
+        alone.checked = std::mem::take(&mut alone.checked).plus(world.check_samples());
         from = to;
     }
     Ok(alone)

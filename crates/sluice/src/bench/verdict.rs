@@ -36,10 +36,7 @@ impl Target {
     fn of_point(self, point: &Point, is_small: bool) -> Self {
         let figure = &point.figure;
         self.but_if(!figure.sums_hold, "packets in are not packets out and dropped")
-            .but_if(
-                figure.checked.different > 0,
-                "packets differ from the interpreter's",
-            )
+            .but_if(!figure.checked.is_sound(), figure.checked.fault())
             .but_if(is_small, SMALL)
     }
 }
@@ -187,10 +184,7 @@ fn t4(results: &Results) -> Option<Target> {
         .chain(&alone.spans.iter().collect::<Vec<_>>()[..])
         .all(|span| span.sums_hold);
     let parts = vec![
-        rate.but_if(
-            alone.checked.different > 0,
-            "packets differ from the interpreter's",
-        ),
+        rate.but_if(!alone.checked.is_sound(), alone.checked.fault()),
         kept.but_if(
             moderate < 0.9 * beside.offered,
             format!("{moderate:.0} new flows a second were set up"),

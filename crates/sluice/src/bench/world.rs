@@ -356,7 +356,16 @@ impl World {
 
     /// Holds the samples against the interpreter.
     pub fn check_samples(&mut self) -> super::check::Checked {
-        let samples = self.feed().take_samples();
+        self.check_samples_with(|_| {})
+    }
+
+    /// The same, of samples that are changed before.
+    pub fn check_samples_with(
+        &mut self,
+        change: impl FnOnce(&mut super::check::Samples),
+    ) -> super::check::Checked {
+        let mut samples = self.feed().take_samples();
+        change(&mut samples);
         samples.check(&self.setting, &self.network, &self.identities)
     }
 
