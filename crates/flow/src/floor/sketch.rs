@@ -362,7 +362,7 @@ impl Bucket {
     fn find(&self, tag: u16) -> u32 {
         const ONES: u128 = u128::MAX / 0xffff;
         let tags: u128 = zerocopy::transmute!(self.tags);
-        let other = tags ^ ONES * u128::from(tag);
+        let other = tags ^ (ONES * u128::from(tag));
         // The lowest bit of these is that of the first equal tag: only what is above it can be wrong.
         let equal = other.wrapping_sub(ONES) & !other & (ONES << 15);
         let slot = equal.trailing_zeros() as usize / 16;
