@@ -179,7 +179,7 @@ impl Sketch {
             for side in 0..2 {
                 block[self.shape.face[side]].0[0] = GENERATION;
                 block[self.shape.purse[side]].0[..4].copy_from_slice(&meter);
-                block[self.shape.further[side]].0[..4].copy_from_slice(&meter);
+                block[self.shape.further[side]].0[4 * side..][..4].copy_from_slice(&meter);
             }
         }
     }
@@ -303,7 +303,8 @@ impl Sketch {
             if let Some(meter) = purse.first_chunk_mut() {
                 update(meter, now, octets);
             }
-            if let Some(meter) = self.lines[block + further].0.first_chunk_mut() {
+            // Both directions may have theirs in one line.
+            if let Some(meter) = self.lines[block + further].0[4 * side..].first_chunk_mut() {
                 update(meter, now, octets);
             }
             update(&mut self.shared[block / 2 % SHARED], now, octets);
@@ -506,10 +507,8 @@ mod tests {
         let before = sketch.frames[0].0;
         let mut floor = Floor::default();
         for (side, is_downlink) in [(0, false), (1, true)] {
-            // Full meters, as the directions have some in common: what has come since the other one's burst is the clock's
-            // affair.
+            // Full meters: what has come since the other direction's burst is the clock's affair.
             (sketch.next, sketch.shared) = (0, [meter(); SHARED]);
-            sketch.make_blocks();
             sketch.window(is_downlink, BURST, &mut floor);
             let (purse, further) = (
                 sketch.lines[sketch.shape.purse[side]].0,
@@ -518,7 +517,7 @@ mod tests {
             let octets = 64 * u64::from(INNER);
             assert_eq!(purse[4..], [64, octets, 64, octets]);
             // All but the first packet of a burst come at one moment.
-            for meter in [&purse[..4], &further[..4], &sketch.shared[0][..]] {
+            for meter in [&purse[..4], &further[4 * side..][..4], &sketch.shared[0][..]] {
                 assert_eq!(meter[0], MOST - octets);
                 assert_ne!(meter[1], 0);
             }
