@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -19,8 +19,10 @@ pub struct Directory {
     appended: Option<(String, File)>,
     overwritten: Option<(String, File)>,
     /// Held as long as the spool lives: two would write the same numbers.
-    _lock: File,
+    lock: File,
 }
+
+const LOCK: &str = "lock";
 
 impl Directory {
     /// The directory at `path`, which is made if it is not there. It is this process's until it is dropped.
@@ -33,17 +35,31 @@ impl Directory {
     pub fn open(path: &Path) -> io::Result<Directory> {
         DirBuilder::new().recursive(true).mode(0o750).create(path)?;
         let handle = DirectoryHandle::to_write(path)?;
-        let lock = handle.write("lock", OFlags::CREATE)?;
-        lock.try_lock()?;
+        let lock = handle.lock(LOCK)?;
         Ok(Directory {
             handle,
             appended: None,
             overwritten: None,
-            _lock: lock,
+            lock,
         })
     }
 
+    /// The lock has its name still; else it is taken anew, as another process could have it by that name.
+    fn keep_lock(&mut self) -> io::Result<()> {
+        if !self.handle.is_named(LOCK, &self.lock)? {
+            self.lock = self.handle.lock(LOCK)?;
+        }
+        Ok(())
+    }
+
     fn appended(&mut self, name: &str) -> io::Result<&mut File> {
+        if let Some((open, file)) = &self.appended
+            && file.metadata()?.nlink() == 0
+        {
+            let words = format!("{open}: was removed while it was written");
+            self.appended = None;
+            return Err(io::Error::new(io::ErrorKind::NotFound, words));
+        }
         if self.appended.as_ref().is_none_or(|(open, _)| open != name) {
             let file = self.handle.write(name, OFlags::APPEND)?;
             self.appended = Some((name.to_owned(), file));
@@ -64,6 +80,7 @@ impl Disk for Directory {
 
     fn create(&mut self, name: &str) -> io::Result<()> {
         self.appended = None;
+        self.keep_lock()?;
         let file = self.handle.create(name)?;
         self.appended = Some((name.to_owned(), file));
         Ok(())
@@ -96,7 +113,12 @@ impl Disk for Directory {
     }
 
     fn overwrite(&mut self, name: &str, octets: &[u8]) -> io::Result<()> {
-        if self.overwritten.as_ref().is_none_or(|(open, _)| open != name) {
+        let is_gone = |file: &File| file.metadata().map_or(true, |found| found.nlink() == 0);
+        if self
+            .overwritten
+            .as_ref()
+            .is_none_or(|(open, file)| open != name || is_gone(file))
+        {
             let file = self.handle.write(name, OFlags::CREATE)?;
             self.overwritten = Some((name.to_owned(), file));
         }
@@ -247,6 +269,39 @@ mod tests {
         let made = scratch.spool().join("new");
         assert_eq!(fs::read(&made).unwrap(), b"a line");
         assert_eq!(made.symlink_metadata().unwrap().permissions().mode() & 0o137, 0);
+    }
+
+    /// As by `mv spool/* elsewhere`.
+    #[test]
+    fn what_is_taken_away_is_made_anew() {
+        let scratch = Scratch::new("taken");
+        let mut directory = Directory::open(&scratch.spool()).unwrap();
+        directory.create("a").unwrap();
+        directory.overwrite("mark", b"1").unwrap();
+        for name in ["a", "mark", "lock"] {
+            fs::remove_file(scratch.spool().join(name)).unwrap();
+        }
+        for _ in 0..2 {
+            assert_eq!(
+                directory.append("a", b"x").unwrap_err().kind(),
+                io::ErrorKind::NotFound
+            );
+        }
+        directory.overwrite("mark", b"2").unwrap();
+        directory.create("b").unwrap();
+        assert_eq!(fs::read(scratch.spool().join("mark")).unwrap(), b"2");
+        assert_eq!(
+            Directory::open(&scratch.spool()).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
+        let mode = scratch
+            .spool()
+            .join("lock")
+            .metadata()
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
     }
 
     /// Files go to the directory that was opened, or nowhere.

@@ -6,13 +6,15 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fchmod, openat, renameat, statat, unlinkat};
 use rustix::process::geteuid;
 
 /// Permissions to write of the group and of others.
 const OTHERS_WRITE: u32 = 0o022;
 /// Records name subscribers: they are not everybody's to read.
 const MODE: u32 = 0o640;
+/// Who may read a file may lock it, too.
+const LOCK_MODE: u32 = 0o600;
 
 /// How errors call the directory: who reports them knows its path.
 const DIRECTORY: &str = "the directory";
@@ -127,6 +129,24 @@ impl DirectoryHandle {
             ));
         }
         Ok(file)
+    }
+
+    /// Opens the file of this name for its lock, which is this user's alone, and takes the lock.
+    ///
+    /// # Errors
+    /// The system's; [`io::ErrorKind::WouldBlock`] when another process has it.
+    pub(crate) fn lock(&self, name: &str) -> io::Result<File> {
+        let file = self.write(name, OFlags::CREATE)?;
+        fchmod(&file, Mode::from_raw_mode(LOCK_MODE))?;
+        file.try_lock()?;
+        Ok(file)
+    }
+
+    /// Whether the name is still that of this file.
+    pub(crate) fn is_named(&self, name: &str, file: &File) -> io::Result<bool> {
+        let metadata = file.metadata()?;
+        let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
+        Ok(found.is_ok_and(|found| (found.st_dev, found.st_ino) == (metadata.dev(), metadata.ino())))
     }
 
     /// Makes a file, to append to it. What has its name loses it.

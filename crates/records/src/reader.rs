@@ -183,9 +183,9 @@ impl Audit {
             self.last = Some(last);
             return Some(Break::Repeated(seq));
         }
-        let expected = last.map(|last| last + 1);
+        let expected = last.map(|last| last.saturating_add(1));
         if let Entry::Lost(Lost { first, records, .. }) = entry {
-            self.lost += records;
+            self.lost = self.lost.saturating_add(*records);
             let covers = first.wrapping_add(*records) == seq;
             if covers && expected.is_none_or(|expected| expected == *first) {
                 return Some(Break::Lost(*first, *records));
@@ -194,7 +194,7 @@ impl Audit {
             self.records += 1;
         }
         let missing = expected.map_or(0, |expected| seq - expected);
-        self.missing += missing;
+        self.missing = self.missing.saturating_add(missing);
         (missing > 0).then(|| Break::Missing(seq - missing, missing))
     }
 

@@ -41,7 +41,7 @@ pub(crate) fn recover(disk: &mut impl Disk) -> io::Result<Recovered> {
     let marks = read_mark(disk).unwrap_or_default();
     // What was durable and is not there has been read and taken away.
     found.last = found.last.max(marks.durable);
-    let next = found.last.map_or(0, |last| last + 1);
+    let next = found.last.map_or(0, |last| last.saturating_add(1));
     let marked = marks.taken.map_or(next, |taken| taken.saturating_add(1));
     found.lost = (marked > next).then(|| (next, marked - next));
     Ok(found)

@@ -132,14 +132,14 @@ impl<D: Disk> Spool<D> {
                 records,
                 cause: LossCause::UncleanEnd,
             });
-            spool.put(now, first + records, &lost);
+            spool.put(now, first.saturating_add(records), &lost);
         }
         Ok((spool, recovered))
     }
 
     /// The number of the next record.
     pub fn next(&self) -> u64 {
-        self.last.map_or(0, |last| last + 1)
+        self.last.map_or(0, |last| last.saturating_add(1))
     }
 
     /// Whether the batch takes another record.
@@ -217,9 +217,11 @@ impl<D: Disk> Spool<D> {
     }
 
     fn advance(&mut self, now: Duration, closes: bool) -> io::Result<()> {
-        self.clear_doubts()?;
         if !self.batch.is_empty() {
             self.note_mark();
+        }
+        self.clear_doubts()?;
+        if !self.batch.is_empty() {
             self.write(now)?;
             let is_old = self
                 .since
@@ -238,12 +240,19 @@ impl<D: Disk> Spool<D> {
         Ok(())
     }
 
-    /// Cuts off what may stand behind the durable part: it is in the batch, and is written again.
+    /// Cuts off what may stand behind the durable part: it is in the batch, and is written again. Where the file was taken
+    /// away, with what is durable in it, it goes into another.
     fn clear_doubts(&mut self) -> io::Result<()> {
         let Some(file) = self.file.as_mut().filter(|file| file.is_doubtful) else {
             return Ok(());
         };
-        self.disk.truncate(&file.name, file.durable)?;
+        match self.disk.truncate(&file.name, file.durable) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.file = None;
+                return Ok(());
+            }
+            done => done?,
+        }
         self.disk.sync(&file.name)?;
         file.is_doubtful = false;
         Ok(())

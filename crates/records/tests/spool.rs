@@ -197,6 +197,29 @@ fn a_file_that_cannot_be_read_is_named() {
     assert!(error.to_string().starts_with(name), "{error}");
 }
 
+/// What was durable in it is gone with it, which a reader sees by the numbers; nothing that waits is.
+#[test]
+fn records_go_on_when_the_file_is_taken_away() {
+    let directory = std::env::temp_dir().join(format!("records-taken-away-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&directory);
+    let disk = Directory::open(&directory).unwrap();
+    let (mut spool, _) = Spool::open(disk, Settings::default(), Duration::ZERO, 0).unwrap();
+    let second = Duration::from_secs(1);
+    spool.put(Duration::ZERO, 0, &usage(0));
+    spool.poll(second);
+    assert_eq!(spool.progress().written, 1);
+    std::fs::remove_file(directory.join("usage-00000000000000000000.open")).unwrap();
+    spool.put(second, 1, &usage(1));
+    for seconds in 2..5 {
+        spool.poll(second * seconds);
+    }
+    assert!(spool.fault().is_none(), "{:?}", spool.fault());
+    assert!(spool.close(second * 5));
+    let left = std::fs::read_to_string(directory.join("usage-00000000000000000001.jsonl")).unwrap();
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!((left.lines().count(), spool.progress().written), (1, 2));
+}
+
 #[test]
 fn a_file_without_a_record_goes() {
     let mut disk = FakeDisk::new(1);

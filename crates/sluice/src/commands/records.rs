@@ -192,7 +192,8 @@ fn files(directory: &DirectoryHandle) -> io::Result<Vec<String>> {
 
 /// A time for people.
 fn time_words(ms: u64) -> impl std::fmt::Display {
-    let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+    // The last date that RFC 3339 can write.
+    let time = UNIX_EPOCH.checked_add(Duration::from_millis(ms.min(253_402_300_799_999)));
     humantime::format_rfc3339_millis(time.unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
@@ -261,7 +262,7 @@ fn row(seq: u64, entry: &Entry) -> String {
             usage.urr,
             usage.volumes.ul_octets,
             usage.volumes.dl_octets,
-            usage.triggers.join(",")
+            clean(&usage.triggers.join(","))
         ),
         Entry::Content(content) => {
             let number = |number: Option<u32>| number.map_or_else(unknown, |number| number.to_string());
@@ -285,7 +286,7 @@ fn row(seq: u64, entry: &Entry) -> String {
             report.urr,
             report.volumes.ul_octets,
             report.volumes.dl_octets,
-            report.triggers.join(","),
+            clean(&report.triggers.join(",")),
             word(&report.outcome),
             report.cause.map(cause_words).unwrap_or_default()
         ),
@@ -304,7 +305,7 @@ fn row(seq: u64, entry: &Entry) -> String {
             left.volumes.ul_octets,
             left.volumes.dl_octets,
         ),
-        Entry::ProcessStart(start) => format!("{front}  process started, Sluice {}", start.version),
+        Entry::ProcessStart(start) => format!("{front}  process started, Sluice {}", clean(&start.version)),
         Entry::SessionEnd(end) => format!(
             "{front}  {}  {:>10}  {:>14}  {:>14}  session ended: {}",
             subject(&end.subject),
@@ -336,7 +337,7 @@ fn subject(subject: &Subject) -> String {
     let ue = if subject.ue.is_empty() {
         unknown()
     } else {
-        subject.ue.join(",")
+        clean(&subject.ue.join(","))
     };
     format!("{}  {name:<16}  {ue:<24}", crate::api::seid(subject.seid.0))
 }

@@ -158,9 +158,21 @@ async fn exchange(
     Ok((status, body))
 }
 
+/// A connection. A daemon that has as many callers as its socket queues is asked again: callers bound the time.
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            done => return done,
+        }
+    }
+}
+
 async fn send(socket: &Path, (method, target): (Method, &str)) -> Result<Response<Incoming>, ClientError> {
     let no_answer = |error: &dyn fmt::Display| ClientError::NoAnswer(socket.to_owned(), error.to_string());
-    let stream = UnixStream::connect(socket).await;
+    let stream = connect(socket).await;
     let stream = stream.map_err(|error| ClientError::NoDaemon(socket.to_owned(), error))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream))
         .await

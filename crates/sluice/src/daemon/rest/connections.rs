@@ -3,9 +3,11 @@
 //! A connection has one request. Until that has come it waits, among a bounded number of others; when one more comes, the
 //! connection that has waited longest gives way, of the user who has the most. So a peer that sends its request when it
 //! connects is heard whatever others do, and peers that send nothing, or an octet now and then, push out each other.
-//! Requests that have come are answered a few at a time, in their order.
+//! Requests that have come are answered a few at a time, in their order; of those whose answer is not read yet a user has a
+//! bounded part.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -13,16 +15,19 @@ use tokio::task::AbortHandle;
 
 /// Connections whose request has not come, at most.
 const WAITING: usize = 64;
-/// Requests that have come and are not answered yet, at most; what exceeds it is refused.
+/// Connections whose request has come, at most; what exceeds it is refused.
 const ARRIVED: usize = 256;
-/// Answers at a time.
+/// Those of one user.
+const ARRIVED_OF_ONE: usize = 128;
+/// Answers that are made at a time.
 const ANSWERING: usize = 16;
 
 /// All connections.
 #[derive(Clone)]
 pub(super) struct Connections {
     waiting: Arc<Mutex<Waiting>>,
-    arrived: Arc<Semaphore>,
+    /// Connections whose request has come, by user.
+    arrived: Arc<Mutex<BTreeMap<u32, usize>>>,
     answering: Arc<Semaphore>,
 }
 
@@ -37,9 +42,14 @@ struct Waiting {
 pub(super) struct Place {
     connections: Connections,
     number: u64,
-    /// From the moment at which its request has come.
-    answered: Mutex<Option<[OwnedSemaphorePermit; 2]>>,
+    user: u32,
+    has_arrived: AtomicBool,
 }
+
+/// The turn of a request, until it is dropped.
+pub(super) struct Turn(
+    #[expect(dead_code, reason = "it is given back when it is dropped")] OwnedSemaphorePermit,
+);
 
 /// There are too many requests.
 pub(super) struct TooMany;
@@ -53,7 +63,7 @@ impl Connections {
     pub(super) fn new() -> Self {
         Self {
             waiting: Arc::default(),
-            arrived: Arc::new(Semaphore::new(ARRIVED)),
+            arrived: Arc::default(),
             answering: Arc::new(Semaphore::new(ANSWERING)),
         }
     }
@@ -71,7 +81,8 @@ impl Connections {
         Place {
             connections: self.clone(),
             number,
-            answered: Mutex::default(),
+            user,
+            has_arrived: AtomicBool::new(false),
         }
     }
 
@@ -110,25 +121,39 @@ impl Place {
         self.number
     }
 
-    /// The connection's request has come: nothing ends it any more, and it waits for its turn to be answered. The turn
-    /// lasts as long as the place.
+    /// The connection's request has come: nothing ends it any more, and it waits for its turn.
     ///
     /// # Errors
     /// [`TooMany`].
-    pub(super) async fn arrived(&self) -> Result<(), TooMany> {
+    pub(super) async fn arrived(&self) -> Result<Turn, TooMany> {
         lock(&self.connections.waiting).peers.remove(&self.number);
-        let arrived = Arc::clone(&self.connections.arrived).try_acquire_owned();
-        let arrived = arrived.map_err(|_| TooMany)?;
+        if !self.has_arrived.load(Ordering::Relaxed) {
+            let mut arrived = lock(&self.connections.arrived);
+            let all: usize = arrived.values().sum();
+            let own = arrived.entry(self.user).or_default();
+            if all >= ARRIVED || *own >= ARRIVED_OF_ONE {
+                return Err(TooMany);
+            }
+            *own += 1;
+            self.has_arrived.store(true, Ordering::Relaxed);
+        }
         // The semaphore is never closed.
         let turn = Arc::clone(&self.connections.answering).acquire_owned().await;
-        *lock(&self.answered) = Some([arrived, turn.map_err(|_| TooMany)?]);
-        Ok(())
+        turn.map(Turn).map_err(|_| TooMany)
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         lock(&self.connections.waiting).peers.remove(&self.number);
+        if *self.has_arrived.get_mut() {
+            let mut arrived = lock(&self.connections.arrived);
+            let own = arrived.entry(self.user).or_default();
+            *own -= 1;
+            if *own == 0 {
+                arrived.remove(&self.user);
+            }
+        }
     }
 }
 
@@ -171,5 +196,28 @@ mod tests {
         let connections = Connections::new();
         drop(connections.enter(7));
         assert_eq!(waiting(&connections), []);
+    }
+
+    /// However slowly they read their answers.
+    #[test]
+    fn one_user_leaves_room_for_the_requests_of_others() {
+        let connections = Connections::new();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        let arrives = |user| {
+            let place = connections.enter(user);
+            let turn = runtime.block_on(place.arrived());
+            (place, turn.is_ok())
+        };
+        let of_one: Vec<(Place, bool)> = (0..200).map(|_| arrives(8)).collect();
+        assert_eq!(
+            of_one.iter().filter(|(_, served)| *served).count(),
+            ARRIVED_OF_ONE
+        );
+        assert!(arrives(7).1);
+        drop(of_one);
+        assert!(arrives(8).1);
+        assert_eq!(lock(&connections.arrived).len(), 0);
     }
 }

@@ -152,12 +152,16 @@ fn bad(field: &str, must: impl ToString) -> Problem {
 /// Parameters, each given once at most and of a known name.
 struct Named(Pairs);
 
+/// Characters of a parameter's name that a problem says, at most.
+const LONGEST_NAME: usize = 64;
+
 impl Named {
     fn of(pairs: Pairs, known: &[&str]) -> Result<Self, Problem> {
         for (place, (name, _)) in pairs.iter().enumerate() {
             if !known.contains(&name.as_str()) {
                 let must = format!("is no parameter here; there are {}", known.join(", "));
-                return Err(bad(name, must));
+                let shown: String = name.chars().take(LONGEST_NAME).collect();
+                return Err(bad(&shown, must));
             }
             if pairs.iter().take(place).any(|(before, _)| before == name) {
                 return Err(bad(name, "is given twice"));

@@ -1,6 +1,6 @@
 //! The routes, and the OpenAPI document that is made of them. They serve any listener.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
@@ -140,7 +140,8 @@ pub fn router(service: Service) -> Router {
 }
 
 async fn openapi() -> ([(HeaderName, &'static str); 1], String) {
-    ([(CONTENT_TYPE, "application/json")], document())
+    static DOCUMENT: LazyLock<String> = LazyLock::new(document);
+    ([(CONTENT_TYPE, "application/json")], DOCUMENT.clone())
 }
 
 type Answer<T> = Result<Json<T>, Problem>;

@@ -37,7 +37,8 @@ use crate::api::Problem;
 
 /// How long a request may take to arrive, and a connection to ask for something.
 const PATIENCE: Duration = Duration::from_secs(5);
-
+/// Octets of a request's head, at most.
+const LONGEST_HEAD: usize = 16 << 10;
 /// How long a peer may take to read a part of an answer.
 const WRITE_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -254,7 +255,8 @@ async fn serve_one(stream: Stream, place: Place, router: Router) {
         let (place, service) = (Arc::clone(&place), service.clone());
         async move {
             match place.arrived().await {
-                Ok(()) => service.call(request).await,
+                // The turn ends when the answer is made, not when it is read.
+                Ok(_turn) => service.call(request).await,
                 Err(_) => Ok(too_many()),
             }
         }
@@ -263,6 +265,7 @@ async fn serve_one(stream: Stream, place: Place, router: Router) {
         .timer(TokioTimer::new())
         .header_read_timeout(PATIENCE)
         .keep_alive(false)
+        .max_buf_size(LONGEST_HEAD)
         .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_PATIENCE)), answer);
     // A peer that goes away is its own affair.
     let _ = connection.await;
