@@ -39,6 +39,7 @@ pub fn run(plan: &Plan, progress: &Progress) -> Result<Results, BenchError> {
         plan,
         progress,
         results: &mut results,
+        said: None,
     };
     runner.memory()?;
     runner.pfcp()?;
@@ -59,6 +60,8 @@ struct Runner<'a> {
     plan: &'a Plan,
     progress: &'a Progress,
     results: &'a mut Results,
+    /// What was said last of the settings.
+    said: Option<Vec<Difference>>,
 }
 
 impl Runner<'_> {
@@ -75,10 +78,14 @@ impl Runner<'_> {
         }
     }
 
-    /// Says what is not the daemon's default in a figure or a part, and keeps it.
+    /// Says what is not the daemon's default in a figure or a part, where that is another than in the figure before, and
+    /// keeps it.
     fn say(&mut self, name: &str, differences: Vec<Difference>) {
-        self.progress
-            .print(format!("    {}", settings::line(&differences)));
+        if self.said.as_ref() != Some(&differences) {
+            self.progress
+                .print(format!("    {}", settings::line(&differences)));
+        }
+        self.said = Some(differences.clone());
         self.results.settings.insert(name.to_owned(), differences);
     }
 

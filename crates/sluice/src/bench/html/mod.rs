@@ -2,6 +2,8 @@
 
 mod chart;
 
+use std::collections::BTreeMap;
+
 use self::chart::{Axis, Series, chart, legend};
 use super::floors::{FloorFigure, Floors};
 use super::results::{Point, Results};
@@ -518,15 +520,19 @@ fn stages(results: &Results) -> String {
 }
 
 fn settings(results: &Results) -> String {
-    let rows: Vec<Vec<String>> = results
-        .settings
-        .iter()
-        .map(|(name, differences)| vec![name.clone(), super::settings::line(differences)])
+    let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (name, differences) in &results.settings {
+        let line = super::settings::line(differences);
+        names.entry(line).or_default().push(name);
+    }
+    let rows: Vec<Vec<String>> = names
+        .into_iter()
+        .map(|(line, names)| vec![names.join("; "), line])
         .collect();
     if rows.is_empty() {
         return String::new();
     }
-    section("Settings", &table(&["figure", "workers have"], &rows))
+    section("Settings", &table(&["figures", "workers have"], &rows))
 }
 
 fn machine(results: &Results) -> String {
