@@ -234,7 +234,7 @@ impl Sketch {
         (((self.random >> 32) * u64::from(bound)) >> 32) as u32
     }
 
-    /// Makes so many frames of random flows of a direction, and measures the work on them.
+    /// Makes `packets` frames of random flows of a direction, and measures the work on them.
     fn window(&mut self, is_downlink: bool, packets: usize, floor: &mut Floor) -> usize {
         if self.next + packets > self.pool.buffers {
             self.next = 0;

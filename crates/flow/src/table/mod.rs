@@ -31,7 +31,7 @@ use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
 /// Octets of a bucket.
 pub(crate) const BUCKET: usize = size_of::<BucketLine>();
 
-/// Buckets of a table for so many flows: these use 19/20 of the slots, and a key has a choice of two at least.
+/// Buckets of a table for this number of flows: these use 19/20 of the slots, and a key has a choice of two at least.
 pub(crate) const fn buckets(flows: usize) -> usize {
     let buckets = (flows * 20).div_ceil(SLOTS * 19);
     if buckets < 2 { 2 } else { buckets }

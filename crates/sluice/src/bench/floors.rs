@@ -53,7 +53,7 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// Measures each for so many seconds.
+    /// Measures each for `seconds`.
     ///
     /// # Errors
     /// When there is no memory for them.
