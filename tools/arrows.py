@@ -5,6 +5,9 @@ The order is that of the map in ARCHITECTURE.md: a crate may use only crates tha
 cores stay free of DPDK and of an async runtime. Normal, build and dev dependencies count; a dependency behind a
 feature counts for the layering, and is allowed to reach DPDK only where OPTIONAL_DPDK says so.
 
+Inside a crate no modules use each other in a circle (tools/modules.py finds them, and prints them when it is called with the
+names of crates). MODULES_IN_CIRCLES says how many still do; the numbers only go down.
+
 Nothing on a packet's way is shared, so no model of a lock-free structure has to be checked: atomics and cells for
 them are only where MAY_SHARE says so, for flags that stop threads and numbers that make names unique.
 """
@@ -14,12 +17,27 @@ import re
 import subprocess
 import sys
 
+import modules
+
 ORDER = ["sluice", "sim", "n4", "session", "worker", "transport", "records", "usage", "rules", "flow", "packet", "pfcp", "dpdk", "dpdk-sys"]
 PURE = {"sim", "n4", "session", "transport", "records", "usage", "rules", "flow", "packet", "pfcp"}
 NEVER_IN_PURE = {"dpdk", "dpdk-sys", "tokio"}
 APART = {("session", "worker"), ("session", "transport"), ("n4", "worker"), ("n4", "transport"), ("rules", "pfcp")}
 OPTIONAL_DPDK = {"worker"}
 MAY_SHARE = {"dpdk", "sluice"}
+MODULES_IN_CIRCLES = {
+    "dpdk": 11,
+    "flow": 20,
+    "n4": 32,
+    "packet": 5,
+    "rules": 35,
+    "session": 30,
+    "sim": 5,
+    "sluice": 57,
+    "transport": 5,
+    "usage": 5,
+    "worker": 28,
+}
 SHARING = re.compile(r"sync::atomic|\bAtomic[A-Z]\w+|\bUnsafeCell\b|\bstatic mut\b")
 
 
@@ -54,9 +72,18 @@ def shared(packages):
                     yield f"{source}:{number}: {package['name']} shares no memory between threads: {line.strip()}"
 
 
+def in_circles(packages):
+    for package in packages:
+        root = pathlib.Path(package["manifest_path"]).parent / "src" / "lib.rs"
+        count = sum(len(ring) for ring in modules.circles(modules.uses(modules.load(root)))) if root.exists() else 0
+        most = MODULES_IN_CIRCLES.get(package["name"], 0)
+        if count > most:
+            yield f"{package['name']}: {count} modules use each other in circles, at most {most} may: tools/modules.py {package['name']}"
+
+
 def main():
     metadata = json.loads(subprocess.check_output(["cargo", "metadata", "--no-deps", "--format-version", "1"]))
-    found = sorted([*faults(metadata["packages"]), *shared(metadata["packages"])])
+    found = sorted([*faults(metadata["packages"]), *shared(metadata["packages"]), *in_circles(metadata["packages"])])
     for fault in found:
         print(f"arrow: {fault}", file=sys.stderr)
     if not found:
