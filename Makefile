@@ -23,6 +23,8 @@ interop: setup-test build
 lint:                    ## what CI checks besides the tests
 	$(CARGO) fmt --all --check
 	python3 tools/arrows.py
+	python3 tools/lengths.py
+	python3 tools/links.py
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --locked
 	$(CARGO) deny --log-level error check licenses bans sources
