@@ -6,11 +6,13 @@
 //! length. What is left counts: a packet that is dropped for any reason is not charged, and one that `tx` loses is
 //! credited back. Only URRs that measure before QoS enforcement count a packet before all of this.
 //!
-//! Most packets are planned here (`plan`). The others ([`uncommon`]) pay for what they need beyond that; the way out is
-//! found for all alike ([`ways`]).
+//! Most packets are planned here (`plan`). The others ([`full`]) pay for what they need beyond that; the way out is
+//! found for all alike ([`egress_context`]).
 
-mod uncommon;
-mod ways;
+mod egress_context;
+pub(crate) mod encap;
+mod full;
+pub(crate) mod special;
 
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{AdjacencyId, Blocks, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward, PortId};
@@ -18,18 +20,18 @@ use packet::gtpu::{ExtensionType, MessageType};
 use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
 
-pub(crate) use self::uncommon::addresses_v6;
-use self::ways::check_size;
-pub(crate) use self::ways::{NextHop, Undelivered, Ways, ends_of};
-use crate::allowance::PerSession;
-use crate::batch::{BURST, Batch};
-use crate::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
-use crate::encap::{self, Chain, Cut, Hop, Optional};
+use self::egress_context::check_size;
+pub(crate) use self::egress_context::{NextHop, Undelivered, Ways, ends_of};
+pub(crate) use self::full::addresses_v6;
+use crate::act::encap::{Chain, Cut, Hop, Optional};
+use crate::act::special::{EgressMark, Extended};
+use crate::burst::batch::{BURST, Batch};
+use crate::burst::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
+use crate::egress::checksum_offload::{Sums, UdpSum};
+use crate::egress::tx_queues::take_back;
 use crate::io::Ingress;
 use crate::sessions::Images;
-use crate::special::{self, EgressMark, Extended};
-use crate::sums::{Sums, UdpSum};
-use crate::tx::take_back;
+use crate::token_bucket::PerSession;
 
 /// What the stage works with.
 pub(crate) struct Act<'a, B> {

@@ -1,5 +1,7 @@
 //! What a worker is made with.
 
+pub(crate) mod limits;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +53,7 @@ pub struct WorkerConfig {
     pub shared_meters: u16,
     /// Packets of one burst that may take the slow path. Default 64 of each class: all.
     pub budgets: Budgets,
-    /// How much of its time a busy worker leaves to the slow path, per cent, 1 to 100; see `share`. Default 100: all,
+    /// How much of its time a busy worker leaves to the slow path, per cent, 1 to 100; see `slow_path::budget`. Default 100: all,
     /// so that nothing depends on how fast the machine is. It needs the `stage_clock`.
     pub slow_share_percent: u8,
     /// Flow entries of one session, and how fast they come. Default: no limits.

@@ -1,5 +1,9 @@
 //! Where a worker's packets come from and go to.
 
+#[cfg(feature = "dpdk")]
+pub mod dpdk;
+pub mod mem;
+
 use flow::{PortId, WorkerId};
 use packet::PacketBuf;
 

@@ -7,6 +7,9 @@
 //! Commands are applied in order, at the boundary of a burst. Every command with an [`OpId`] has exactly one event
 //! that answers it, and a command is not taken while its answer has no room: Control slows down, packets do not.
 
+pub(crate) mod drain;
+pub(crate) mod event_queue;
+
 use std::net::IpAddr;
 
 use flow::meter::{Demand, Rate, SharedId};

@@ -4,10 +4,12 @@
 //! and prefetch the session block's lines; then each entry's generation is compared with its block's. Afterwards a
 //! packet has a verdict that is valid, or none.
 
+pub(crate) mod flow_tables;
+
 use flow::{Blocks, Tick};
 
-use crate::descriptor::{Descriptor, Family, Keys, Notes};
-use crate::flows::Flows;
+use crate::burst::descriptor::{Descriptor, Family, Keys, Notes};
+use crate::lookup::flow_tables::Flows;
 use crate::stats::Stats;
 
 /// Finds the verdicts of a burst. Bit n of the answer: that of the packet at place n was made under an older snapshot

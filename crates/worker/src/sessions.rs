@@ -1,8 +1,11 @@
 //! The sessions that a worker owns: found by tunnel and by UE address, with their compiled rules and blocks.
 //!
 //! The worker owns them and changes them between bursts, by Control's commands, whole or not at all. Nothing here
-//! matches packets; [`slow`](crate::slow) does, with what it finds here.
+//! matches packets; [`slow`](crate::slow_path) does, with what it finds here.
 
+pub(crate) mod fixed_map;
+pub(crate) mod inactivity;
+pub(crate) mod ue_map;
 mod usage;
 
 use std::net::IpAddr;
@@ -21,12 +24,12 @@ use rules::model::{Urr, UrrId};
 use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
 
-use crate::allowance::Paced;
-use crate::descriptor::Verdict;
-use crate::fair::Served;
-use crate::inactivity::Watches;
-use crate::map::{FixedMap, tunnel_key};
-use crate::ue_map::UeMap;
+use crate::burst::descriptor::Verdict;
+use crate::sessions::fixed_map::{FixedMap, tunnel_key};
+use crate::sessions::inactivity::Watches;
+use crate::sessions::ue_map::UeMap;
+use crate::slow_path::deficit_round_robin::Served;
+use crate::token_bucket::Paced;
 use crate::{ApplyError, WorkerConfig};
 
 /// A session in its place: a cache line.

@@ -7,6 +7,8 @@
 //! that are told, of which there are no more in a second than the order says. What nobody has read of them when the order
 //! ends is Control's to free ([`Event::TraceOver`]).
 
+pub(crate) mod copying;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +20,12 @@ use rules::SessionRules;
 use rules::model::{PdrId, QerId, UrrId};
 
 use crate::Event;
-use crate::allowance::Allowance;
-use crate::batch::BURST;
-use crate::copying::{CopyTerms, MOST_COPIED};
+use crate::burst::batch::BURST;
 use crate::io::Ingress;
-use crate::notices::Notices;
+use crate::link::event_queue::Notices;
 use crate::stats::Stats;
+use crate::token_bucket::Allowance;
+use crate::trace::copying::{CopyTerms, MOST_COPIED};
 
 /// Orders that a worker carries out at a time; one more is given up.
 pub const MAX_TRACES: usize = 4;

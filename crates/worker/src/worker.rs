@@ -19,39 +19,39 @@ use rtrb::Consumer;
 use transport::{Adjacencies, Routes};
 
 use self::waits::LateMarkers;
+use crate::act::encap::Chain;
 use crate::act::{Act, NextHop, Plan, Undelivered, Ways};
-use crate::allowance::{Allowance, PerSession};
-use crate::batch::{BURST, Batch};
-use crate::buffers::Buffers;
-use crate::descriptor::{Descriptor, Fate, Keys, Notes};
-use crate::drain::Drains;
-use crate::echoes::{Echoes, PerSource};
-use crate::encap::Chain;
-use crate::exception::Exceptions;
-use crate::flows::Flows;
-use crate::fragments::Fragments;
-use crate::host::Hosts;
-use crate::inactivity::Found;
+use crate::burst::batch::{BURST, Batch};
+use crate::burst::descriptor::{Descriptor, Fate, Keys, Notes};
+use crate::deferred::buffers::Buffers;
+use crate::deferred::fragments::Fragments;
+use crate::deferred::reassembly::Reassembly;
+use crate::egress::checksum_offload::Sums;
+use crate::egress::fragmentation::Splits;
+use crate::egress::lags::Lags;
+use crate::egress::linearize::join_chains;
+use crate::egress::mirror::Mirrors;
+use crate::egress::path_mtus::PathMtus;
+use crate::egress::tx_queues::{Outgoing, Waiting};
+use crate::ingress::l3_interfaces::Places;
+use crate::ingress::parse::{gather, parse};
+use crate::ingress::rx_backlog::Sift;
+use crate::ingress::steer::steer;
+use crate::ingress::steering::Steering;
 use crate::io::{Ingress, Io};
-use crate::lags::Lags;
+use crate::link::drain::Drains;
+use crate::link::event_queue::Notices;
+use crate::local::echo::{Echoes, PerSource};
+use crate::local::exception::Exceptions;
+use crate::local::host::Hosts;
+use crate::lookup::flow_tables::Flows;
 use crate::lookup::lookup;
-use crate::mirror::Mirrors;
-use crate::notices::Notices;
-use crate::parse::{gather, parse};
-use crate::paths::PathMtus;
-use crate::places::Places;
-use crate::reassembly::Reassembly;
 use crate::sessions::Sessions;
-use crate::sift::Sift;
-use crate::slow::{self, SlowPath};
-use crate::split::Splits;
+use crate::sessions::inactivity::Found;
+use crate::slow_path::{self, SlowPath};
 use crate::stats::{Stage, Stats};
-use crate::steer::steer;
-use crate::steering::Steering;
-use crate::sums::Sums;
-use crate::together::join_chains;
+use crate::token_bucket::{Allowance, PerSession};
 use crate::trace::Tracer;
-use crate::tx::{Outgoing, Waiting};
 use crate::view::{Holdings, SessionView};
 use crate::{Command, Event, Link, WorkerConfig};
 
@@ -326,7 +326,7 @@ impl<I: Io> Worker<I> {
     /// It lives as long as any entry; a flow that is decided anew is no longer translated. Tells whether it is there
     /// now.
     pub fn translate(&mut self, like: &FlowKey4, key: FlowKey4, rewrite: &Rewrite, now: Nanos) -> bool {
-        let mut tables = slow::Tables {
+        let mut tables = slow_path::Tables {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
             stats: &mut self.stats,
@@ -521,12 +521,12 @@ impl<I: Io> Worker<I> {
     }
 
     fn decide(&mut self, (packets, hits): (usize, u64), soft: u64, notes: Notes, now: Nanos) -> usize {
-        let mut tables = slow::Tables {
+        let mut tables = slow_path::Tables {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
             stats: &mut self.stats,
         };
-        let mut burst = slow::Burst {
+        let mut burst = slow_path::Burst {
             packets: &self.burst,
             descriptors: &mut self.descriptors[..packets],
             keys: &self.keys,
@@ -547,7 +547,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// Lets packets go on that have waited for long enough, and those that go round: these before the next burst, which
-    /// may fill their place. A lap has its end ([`MAX_LAPS`](crate::tx::MAX_LAPS)), and so has this.
+    /// may fill their place. A lap has its end ([`MAX_LAPS`](crate::egress::tx_queues::MAX_LAPS)), and so has this.
     #[inline]
     fn release(&mut self, now: Nanos) {
         loop {
@@ -730,7 +730,7 @@ impl<I: Io> Worker<I> {
             plans: &mut self.plans,
             shared: &mut self.shared,
             extended: self.flows.extended(),
-            mark: crate::special::EgressMark::default(),
+            mark: crate::act::special::EgressMark::default(),
             mirrored: &mut self.mirrors.wanted,
             discarded: &mut self.discarded,
             yellow: 0,

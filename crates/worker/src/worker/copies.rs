@@ -11,12 +11,12 @@ use packet::gtpu::MessageType;
 use packet::split::Split;
 use rules::image::Copies;
 
-use crate::descriptor::Fate;
-use crate::encap::{self, Cut, Hop, Message, Optional};
+use crate::act::encap::{self, Cut, Hop, Message, Optional};
+use crate::burst::descriptor::Fate;
+use crate::egress::checksum_offload::UdpSum;
+use crate::egress::fragmentation::Wish;
+use crate::egress::mirror::Made;
 use crate::io::{Ingress, Io};
-use crate::mirror::Made;
-use crate::split::Wish;
-use crate::sums::UdpSum;
 use crate::{Worker, act};
 
 impl<I: Io> Worker<I> {

@@ -9,8 +9,8 @@ use packet::{DropReason, PacketBuf, redirect};
 
 use super::Worker;
 use crate::act::Ways;
-use crate::descriptor::{Fate, Verdict};
-use crate::encap::{self, Cut, Hop};
+use crate::act::encap::{self, Cut, Hop};
+use crate::burst::descriptor::{Fate, Verdict};
 use crate::io::{Ingress, Io};
 
 impl<I: Io> Worker<I> {

@@ -10,10 +10,10 @@ use rules::network::{Leg, Mss};
 
 use super::Worker;
 use crate::act::ends_of;
-use crate::descriptor::{Descriptor, Family, Fate, Notes};
+use crate::burst::descriptor::{Descriptor, Family, Fate, Notes};
+use crate::ingress::l3_interfaces::Place;
+use crate::ingress::parse::HEADERS;
 use crate::io::Io;
-use crate::parse::HEADERS;
-use crate::places::Place;
 
 impl<I: Io> Worker<I> {
     /// Bounds what the SYNs of this burst tell that are sent.

@@ -6,10 +6,10 @@ use rules::classifier::Side;
 
 use super::Worker;
 use crate::Event;
-use crate::answer::{Frame, Message};
-use crate::descriptor::{Fate, Kind};
+use crate::burst::descriptor::{Fate, Kind};
+use crate::ingress::parse::read_again;
 use crate::io::{Ingress, Io};
-use crate::parse::read_again;
+use crate::local::reply::{Frame, Message};
 
 impl<I: Io> Worker<I> {
     /// Tells peers why their packets go no further, as far as the allowances reach.

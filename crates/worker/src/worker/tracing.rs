@@ -7,16 +7,16 @@ use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::Side;
 
 use super::{Source, Worker};
-use crate::copying::CopyTerms;
-use crate::descriptor::{Family, Fate, Kind, Notes};
+use crate::burst::descriptor::{Family, Fate, Kind, Notes};
+use crate::egress::tx_queues::MAX_LAPS;
+use crate::ingress::parse::read_again;
 use crate::io::{Ingress, Io};
-use crate::parse::read_again;
 use crate::sessions::Slot;
+use crate::trace::copying::CopyTerms;
 use crate::trace::{
     self, TraceFilter, TraceOrder, TraceSource, Traced, TracedDecision, TracedEnd, TracedFlow, TracedFrame,
     TracedLookup, TracedSession, Tracer,
 };
-use crate::tx::MAX_LAPS;
 
 /// A port without laps and marks.
 fn plain_port(port: PortId) -> PortId {

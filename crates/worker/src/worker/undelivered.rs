@@ -14,10 +14,10 @@ use transport::{Adjacency, Interface, replies};
 
 use super::Worker;
 use crate::act::Undelivered;
-use crate::descriptor::Descriptor;
-use crate::encap::{self, Cut, Hop};
+use crate::act::encap::{self, Cut, Hop};
+use crate::burst::descriptor::Descriptor;
+use crate::egress::fragmentation::DONT_FRAGMENT;
 use crate::io::{Ingress, Io};
-use crate::split::DONT_FRAGMENT;
 
 /// Octets of the longest: what IPv6 allows it to quote (RFC 4443 §3.1).
 const LONGEST: usize = 1280;

@@ -16,11 +16,11 @@ use rules::model::{DestinationInterface, Far, FarId, Pdr, PdrId, SourceInterface
 use transport::AdjacencyChange;
 
 use crate::act::NextHop;
-use crate::buffers::Flow;
-use crate::descriptor::{Fate, Kind, Verdict};
-use crate::encap::{Cut, Hop, Message, Optional};
+use crate::act::encap::{Cut, Hop, Message, Optional};
+use crate::burst::descriptor::{Fate, Kind, Verdict};
+use crate::deferred::buffers::Flow;
+use crate::egress::checksum_offload::UdpSum;
 use crate::io::Io;
-use crate::sums::UdpSum;
 use crate::{Event, Worker, act};
 
 /// Messages of our own that wait for their next hops. More are dropped.

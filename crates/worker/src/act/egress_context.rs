@@ -1,0 +1,301 @@
+//! The way out of a packet: what it counts in, its route, its neighbour.
+
+use std::net::IpAddr;
+
+use flow::{
+    AdjacencyId, Counted, InstanceId, LiveBlock, Millisecond, Nanos, OuterAddresses, PackedForward,
+    SessionIndex, Template,
+};
+use packet::{DropReason, PacketBuf};
+use rules::network::multipath::Spread;
+use transport::{Adjacencies, Adjacency, Routes, Via};
+
+use crate::burst::batch::Batch;
+use crate::burst::descriptor::Verdict;
+use crate::egress::fragmentation::{Splits, Wish};
+use crate::egress::path_mtus::PathMtus;
+use crate::ingress::l3_interfaces::{Place, Places};
+use crate::link::event_queue::Notices;
+use crate::stats::Stats;
+
+/// What it takes to find a packet's way out.
+pub(crate) struct Ways<'a, B> {
+    pub places: &'a Places,
+    pub adjacencies: &'a Adjacencies,
+    pub routes: &'a Routes,
+    pub notices: &'a mut Notices,
+    pub stats: &'a mut Stats,
+    pub now: Nanos,
+    /// The millisecond that `now` is in.
+    pub millisecond: Millisecond,
+    /// What packets of this burst lack that are dropped as `no_neighbour`, in their order.
+    pub missing: &'a mut Batch<NextHop>,
+    /// Packets of this burst whose senders may be told why they go no further.
+    pub undelivered: &'a mut Batch<Undelivered>,
+    /// Packets of this burst that leave in fragments.
+    pub splits: &'a mut Splits<B>,
+    /// Paths that take less than their links.
+    pub path_mtus: &'a PathMtus,
+}
+
+/// A packet that goes no further, for a reason that its sender may be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Undelivered {
+    /// Its place in the burst.
+    pub place: u8,
+    /// The longest packet that would have gone on, octets; `None`: its TTL ran out.
+    pub mtu: Option<u16>,
+}
+
+/// A next hop without a link layer address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NextHop {
+    /// Control has a slot for it.
+    Slot(AdjacencyId),
+    /// Control was asked for it.
+    Address(InstanceId, IpAddr),
+}
+
+impl<'a, B: PacketBuf> Ways<'a, B> {
+    #[inline(always)]
+    pub(super) fn adjacent(&mut self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
+        match self.adjacencies.resolved(id) {
+            Some(adjacency) => Ok(adjacency),
+            None => Err(self.lack(NextHop::Slot(id))),
+        }
+    }
+
+    /// The TTL of the packet at `place` runs out here.
+    #[cold]
+    pub(super) fn expire(&mut self, place: usize) -> DropReason {
+        let place = place as u8;
+        let _ = self.undelivered.push(Undelivered { place, mtu: None });
+        DropReason::TtlExpired
+    }
+
+    /// Whether the packet at `place` fits the way out behind `outer` octets of headers, in fragments if need be. It
+    /// starts at `offset` of `buf`; its forward is in this slot of the block.
+    #[inline(always)]
+    pub(super) fn check_size(
+        &mut self,
+        place: usize,
+        (outer, octets): (usize, usize),
+        adjacency: &Adjacency,
+        (buf, offset): (&B, u16),
+        (block, forward): (&LiveBlock<'_>, u8),
+    ) -> Result<(), DropReason> {
+        match check_size(outer + octets, adjacency.mtu()) {
+            Ok(()) => Ok(()),
+            Err(reason) => {
+                let mtu = self.path_mtu(adjacency, block, forward);
+                self.too_long(place, (outer, outer + octets), (adjacency, mtu), (buf, offset))
+                    .map_err(|()| reason)
+            }
+        }
+    }
+
+    /// The longest packet by a forward, which leaves by this adjacency.
+    #[cold]
+    fn path_mtu(&self, adjacency: &Adjacency, block: &LiveBlock<'_>, forward: u8) -> u16 {
+        let template = block.whole_forward(forward).template;
+        let ends = template.as_ref().map(ends_of);
+        self.path_mtus.of(ends, adjacency.link_mtu())
+    }
+
+    /// A packet that is too long leaves in fragments, or its sender may be told.
+    #[cold]
+    fn too_long(
+        &mut self,
+        place: usize,
+        (outer, whole): (usize, usize),
+        (adjacency, mtu): (&Adjacency, u16),
+        (buf, offset): (&B, u16),
+    ) -> Result<(), ()> {
+        if whole <= usize::from(mtu) {
+            return Ok(());
+        }
+        let packet = buf.data().get(usize::from(offset)..).unwrap_or_default();
+        let wish = Wish {
+            outer: outer as u16,
+            mtu,
+            how: adjacency.fragmentation(),
+        };
+        if whole <= usize::from(u16::MAX) && self.splits.may(place, packet, wish) {
+            return Ok(());
+        }
+        let mtu = Some(mtu.saturating_sub(outer as u16));
+        let place = place as u8;
+        let _ = self.undelivered.push(Undelivered { place, mtu });
+        Err(())
+    }
+
+    #[cold]
+    fn lack(&mut self, hop: NextHop) -> DropReason {
+        let _ = self.missing.push(hop);
+        DropReason::NoNeighbour
+    }
+
+    /// The next hop of a packet: the forward's, or that of the packet's own destination, the second of `between`.
+    #[inline(always)]
+    pub(super) fn next_hop(
+        &mut self,
+        block: &LiveBlock<'_>,
+        forward: &PackedForward,
+        between: Option<(IpAddr, IpAddr)>,
+    ) -> Result<AdjacencyId, DropReason> {
+        match forward.adjacency() {
+            AdjacencyId::BY_DESTINATION => {
+                let between = between.ok_or(DropReason::NoMatchingPdr)?;
+                self.route(block, forward.egress(), between)
+            }
+            id => Ok(id),
+        }
+    }
+
+    /// Counts a packet, unless that is more than a limit allows. Whether it was counted.
+    #[inline(always)]
+    pub(crate) fn count(&mut self, block: &mut LiveBlock<'_>, verdict: &Verdict, octets: usize) -> bool {
+        let counted = block.count(verdict.urrs, octets as u64, self.millisecond);
+        counted == Counted::PASSED || self.reached(block.session(), counted)
+    }
+
+    /// The same for a packet that nothing [halts](LiveBlock::is_halted).
+    #[inline(always)]
+    pub(super) fn count_unhalted(
+        &mut self,
+        block: &mut LiveBlock<'_>,
+        verdict: &Verdict,
+        octets: usize,
+    ) -> bool {
+        let counted = block.count_unhalted(verdict.urrs, octets as u64, self.millisecond);
+        counted == Counted::PASSED || self.reached(block.session(), counted)
+    }
+
+    /// The same of a packet whose URRs may count it as an event.
+    #[cold]
+    pub(super) fn count_with_events(
+        &mut self,
+        block: &mut LiveBlock<'_>,
+        verdict: &Verdict,
+        octets: usize,
+    ) -> bool {
+        let counted = block.count_with_units(verdict.urrs, octets as u64, self.millisecond);
+        counted == Counted::PASSED || self.reached(block.session(), counted)
+    }
+
+    /// Counts a packet, as an event too; one that a limit does not allow goes no further.
+    pub(crate) fn count_or_drop(
+        &mut self,
+        block: &mut LiveBlock<'_>,
+        verdict: &Verdict,
+        octets: usize,
+    ) -> Result<(), DropReason> {
+        match self.count_with_events(block, verdict, octets) {
+            true => Ok(()),
+            false => Err(self.stopped(block, verdict.urrs)),
+        }
+    }
+
+    /// A packet has come for which no quota is left. Control is told of the first where it waits for one. Why it is
+    /// dropped, if it is.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn stopped(&mut self, block: &mut LiveBlock<'_>, urrs: u64) -> DropReason {
+        if block.knock(urrs) {
+            self.notices.counters_reached(block.session());
+        }
+        DropReason::QuotaExhausted
+    }
+
+    /// The next hop of a plain packet. A UE's packets leave towards data networks alone, also where N3 shares the VRF:
+    /// no UE talks to gNBs.
+    #[inline(always)]
+    fn route(
+        &mut self,
+        block: &LiveBlock<'_>,
+        egress: InstanceId,
+        between: (IpAddr, IpAddr),
+    ) -> Result<AdjacencyId, DropReason> {
+        self.route_by(block, egress, between, |place| place.plain)
+    }
+
+    /// The next hop of a message for another node, which is where tunnels lead.
+    #[cold]
+    pub(super) fn towards_node(
+        &mut self,
+        block: &LiveBlock<'_>,
+        forward: &PackedForward,
+        between: Option<(IpAddr, IpAddr)>,
+    ) -> Result<AdjacencyId, DropReason> {
+        let between = between.ok_or(DropReason::MartianDestination)?;
+        let id = self.route_by(block, forward.egress(), between, |place| place.tunnels)?;
+        let to_ourselves = |adjacency: &Adjacency| adjacency.port().lap() > 0;
+        match self.adjacencies.resolved(id).is_some_and(to_ourselves) {
+            true => Err(DropReason::NoRoute),
+            false => Ok(id),
+        }
+    }
+
+    /// The next hop of a packet that leaves by a place that is `fit`; one that nobody has asked for yet is asked for.
+    #[inline(always)]
+    fn route_by(
+        &mut self,
+        block: &LiveBlock<'_>,
+        egress: InstanceId,
+        (source, destination): (IpAddr, IpAddr),
+        fit: impl Fn(&Place) -> bool,
+    ) -> Result<AdjacencyId, DropReason> {
+        let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
+        let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
+        if !self.places.at(hop.instance).is_some_and(fit) {
+            return Err(DropReason::NoRoute);
+        }
+        match hop.via {
+            Via::Gateway {
+                adjacency: Some(id), ..
+            } => Ok(id),
+            Via::Gateway { address, .. } => Err(self.ask(block.session(), hop.instance, address)),
+            Via::Group(group) => {
+                let spread = Spread::between(source, destination);
+                Ok(self.adjacencies.path(group, spread))
+            }
+            Via::Nowhere => Err(DropReason::UeToUe),
+            Via::Connected => match self.adjacencies.find(hop.instance, destination) {
+                Some(id) => Ok(id),
+                None => Err(self.ask(block.session(), hop.instance, destination)),
+            },
+        }
+    }
+
+    /// Control is told that a packet's counters have reached something. Whether the packet was counted.
+    #[cold]
+    fn reached(&mut self, session: SessionIndex, counted: Counted) -> bool {
+        self.notices.counters_reached(session);
+        counted.action.is_none()
+    }
+
+    #[cold]
+    fn ask(&mut self, session: SessionIndex, instance: InstanceId, next_hop: IpAddr) -> DropReason {
+        self.notices
+            .ask(self.stats, session, (instance, next_hop), self.now);
+        self.lack(NextHop::Address(instance, next_hop))
+    }
+}
+
+/// Our address and the peer's of a tunnel.
+pub(crate) fn ends_of(template: &Template) -> (IpAddr, IpAddr) {
+    match template.addresses {
+        OuterAddresses::V4 { source, destination } => (source.into(), destination.into()),
+        OuterAddresses::V6 { source, destination } => (source.into(), destination.into()),
+    }
+}
+
+/// Whether the packet fits the way out.
+#[inline(always)]
+pub(super) fn check_size(octets: usize, mtu: u16) -> Result<(), DropReason> {
+    if octets > usize::from(mtu) {
+        Err(DropReason::TooBig)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,576 @@
+//! Packets that `plan` leaves: user packets in any of their forms, and messages of tunnels without a user packet.
+
+use flow::meter::Colour;
+use flow::{
+    Direction, ExtensionId, FlowFlags, Forward, ForwardFlags, ForwardKind, LiveBlock, OuterAddresses,
+    PackedForward, PortId, SessionIndex,
+};
+use packet::gtpu::{Ies, MessageType};
+use packet::rewrite::Rewrite;
+use packet::{DropReason, IpTuple, PacketBuf};
+use rules::classifier::PacketView;
+use rules::image::{QuotaAction, SessionImage};
+use transport::Adjacency;
+
+use crate::Event;
+use crate::act::encap::{self, Added, Chain, Cut, Hop, Optional};
+use crate::act::special::{self, EgressMark};
+use crate::act::{Act, check_size, live, pass_meters};
+use crate::burst::batch::{BURST, Batch};
+use crate::burst::descriptor::{Descriptor, Family, Fate, Keys, Notes, Verdict};
+use crate::egress::checksum_offload::UdpSum;
+use crate::egress::tx_queues::take_back;
+use crate::ingress::parse::HEADERS;
+use crate::io::Ingress;
+
+/// What is known of a packet before it is counted.
+struct Found<'a> {
+    forward: PackedForward,
+    adjacency: &'a Adjacency,
+    /// Whether this node is a router to it.
+    routed: bool,
+    rewrite: Option<Rewrite>,
+    optional: Optional,
+    marks: EgressMark,
+}
+
+impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
+    /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators, NAT,
+    /// mirrors, whatever is dropped for what its FAR says, and what quotas do not allow.
+    #[cold]
+    pub(super) fn uncommon(
+        &mut self,
+        buf: &mut B,
+        descriptor: &mut Descriptor,
+        at: (usize, &Keys),
+    ) -> Result<Fate, DropReason> {
+        let mut acting = None;
+        match self.go_on(buf, descriptor, at, &mut acting)? {
+            Some(fate) => Ok(fate),
+            None => self
+                .go_on(buf, descriptor, at, &mut acting)?
+                .ok_or(DropReason::QuotaExhausted),
+        }
+    }
+
+    /// `None`, and it has taken and counted nothing, for a packet that does not fit into a quota: that is used up now.
+    /// `acting` is the slot of the URR whose FAR the packet goes by instead of its own, if there is one.
+    fn go_on(
+        &mut self,
+        buf: &mut B,
+        descriptor: &mut Descriptor,
+        at: (usize, &Keys),
+        acting: &mut Option<u8>,
+    ) -> Result<Option<Fate>, DropReason> {
+        let place = at.0;
+        let (mut verdict, extension) = self.extended.whole(&descriptor.verdict, place);
+        let octets = usize::from(descriptor.octets);
+        let direction = verdict.direction() as usize;
+        let block = live(self.blocks, &verdict)?;
+        self.ways.stats.directions[direction].matched.add(octets);
+        if block.is_closed(verdict.qers) {
+            return Err(DropReason::GateClosed);
+        }
+        if block.is_stopped(verdict.urrs) {
+            self.heed_quotas(buf, descriptor, at, (&mut verdict, extension), acting)?;
+        }
+        self.detect_events(buf, descriptor, &mut verdict)?;
+        if let Some(fate) = self.end_by_far(descriptor, &verdict, place)? {
+            return Ok(Some(fate));
+        }
+        let mut block = live(self.blocks, &verdict)?;
+        let forward = block.forward(verdict.forward);
+        let routed = match forward.kind() {
+            ForwardKind::Unchanged => false,
+            kind => kind == ForwardKind::Plain || descriptor.tunnel.is_none(),
+        };
+        if routed && descriptor.ttl <= 1 {
+            return Err(self.ways.expire(place));
+        }
+        let colour = pass_meters(&mut block, &verdict, octets, self.ways.now, self.shared)?;
+        self.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
+        let found = self.find(buf, descriptor, at, (&verdict, extension), (routed, colour));
+        if found.is_ok() {
+            let mut block = live(self.blocks, &verdict)?;
+            if !self.ways.count_with_events(&mut block, &verdict, octets) {
+                self.come_again(place, &verdict, octets);
+                return Ok(None);
+            }
+            self.count_content(&verdict, octets);
+        }
+        note_copies(self.mirrored, &live(self.blocks, &verdict)?, &verdict, place);
+        let found = found?;
+        let port = found.adjacency.port();
+        if let Err(reason) = self.write(buf, descriptor, (&verdict, place), found) {
+            take_back(self.blocks, descriptor);
+            return Err(reason);
+        }
+        self.note_mirror(&verdict, place);
+        self.ways.stats.directions[direction].forwarded.add(octets);
+        Ok(Some(Fate::Send(port)))
+    }
+
+    /// What quotas that are used up make of a packet: it goes on, in none of the URRs whose they are, if they exempt it
+    /// or have a FAR for it; then that FAR is its own from here on (TS 29.244 §5.2.2.2.1). Of several such FARs it is
+    /// that of the first URR; where one URR has none, the packet is dropped.
+    fn heed_quotas(
+        &mut self,
+        buf: &B,
+        descriptor: &mut Descriptor,
+        at: (usize, &Keys),
+        (verdict, extension): (&mut Verdict, ExtensionId),
+        acting: &mut Option<u8>,
+    ) -> Result<(), DropReason> {
+        let mut block = live(self.blocks, verdict)?;
+        let stopped = block.stopped(verdict.urrs);
+        let dropped = self.ways.stopped(&mut block, stopped);
+        let image = self.images.at(block.session());
+        let image = image.filter(|image| !image.quota_actions.is_empty());
+        let image = image.ok_or(dropped)?;
+        let (stopped, counters) = whole_urrs(image, stopped);
+        let tuple = known_tuple(buf, descriptor, at)?;
+        let packet = PacketView {
+            side: descriptor.side,
+            tuple: &tuple,
+        };
+        let is_answer = buf.ingress().is_answer();
+        let mut substitute = None;
+        for urr in (0..64).filter(|urr| stopped >> urr & 1 == 1) {
+            let action = image.quota_action(urr).ok_or(dropped)?;
+            if !is_exempt(action, &block, &packet, is_answer) {
+                let forward = action.forward.ok_or(dropped)?;
+                substitute = substitute.or(Some((urr, forward)));
+            }
+        }
+        verdict.urrs = image.without_empty_pools(verdict.urrs & !counters);
+        descriptor.verdict.urrs = verdict.urrs;
+        if let Some((urr, forward)) = substitute
+            && acting.is_none_or(|before| urr < before)
+        {
+            *acting = Some(urr);
+            // What is translated would leave as it came.
+            if extension.is_some() {
+                return Err(dropped);
+            }
+            (verdict.forward, descriptor.verdict.forward) = (forward, forward);
+            let kind = block.forward(forward).kind();
+            let leads_out = matches!(kind, ForwardKind::Plain | ForwardKind::Unchanged);
+            if let Some(defect) = descriptor.defect.filter(|_| leads_out) {
+                return Err(defect);
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves of the counters of events those that a packet counts in: all, or none if it is no event (TS 29.244
+    /// §5.2.2.2.1).
+    fn detect_events(
+        &mut self,
+        buf: &mut B,
+        descriptor: &mut Descriptor,
+        verdict: &mut Verdict,
+    ) -> Result<(), DropReason> {
+        if !self.counts_events(verdict) {
+            return Ok(());
+        }
+        let session = live(self.blocks, verdict)?.session();
+        let Some(image) = self.images.at(session) else {
+            return Ok(());
+        };
+        buf.gather(HEADERS.min(buf.len()));
+        let tuple = descriptor.tuple(buf.data())?;
+        let packet = buf.data().get(usize::from(descriptor.offset)..);
+        if !image
+            .events
+            .of(verdict.pdr)
+            .detects(&tuple, packet.unwrap_or_default())
+        {
+            verdict.urrs &= !image.event_mask();
+            descriptor.verdict.urrs = verdict.urrs;
+        }
+        Ok(())
+    }
+
+    /// A packet whose FAR does not let it leave: buffered, dropped, or redirected.
+    fn end_by_far(
+        &mut self,
+        descriptor: &Descriptor,
+        verdict: &Verdict,
+        place: usize,
+    ) -> Result<Option<Fate>, DropReason> {
+        let octets = usize::from(descriptor.octets);
+        let mut block = live(self.blocks, verdict)?;
+        let forward = block.forward(verdict.forward);
+        match forward.kind() {
+            ForwardKind::Buffer => {
+                // It counts as matched when it goes on.
+                let matched = &mut self.ways.stats.directions[verdict.direction() as usize].matched;
+                matched.take_back(octets as u64);
+                note_copies(self.mirrored, &block, verdict, place);
+                return Ok(Some(Fate::Buffer));
+            }
+            ForwardKind::Drop => {
+                note_copies(self.mirrored, &block, verdict, place);
+                let tells = forward.flags().contains(ForwardFlags::NOTIFY);
+                if tells && verdict.direction() == Direction::Downlink {
+                    let _ = self.discarded.push(place as u8);
+                }
+            }
+            _ => {}
+        }
+        check_action(&forward)?;
+        check_extensions(&forward, descriptor)?;
+        if forward.kind() != ForwardKind::Redirect {
+            return Ok(None);
+        }
+        pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        Ok(Some(Fate::Redirect))
+    }
+
+    /// Finds the way of a packet, and what it leaves in.
+    fn find(
+        &mut self,
+        buf: &B,
+        descriptor: &Descriptor,
+        (place, keys): (usize, &Keys),
+        (verdict, extension): (&Verdict, ExtensionId),
+        (routed, colour): (bool, Colour),
+    ) -> Result<Found<'a>, DropReason> {
+        let block = live(self.blocks, verdict)?;
+        let forward = block.forward(verdict.forward);
+        let rewrite = self.extended.rewrite(extension)?;
+        let translated = rewrite.as_ref().and_then(|rewrite| rewrite.destination);
+        let received = keys.between(place, descriptor.family);
+        let between = match (received, translated) {
+            (Some((source, _)), Some(destination)) => Some((source, destination.into())),
+            _ => received,
+        };
+        let id = match forward.kind() {
+            ForwardKind::Unchanged => self.ways.towards_node(&block, &forward, between)?,
+            _ => self.ways.next_hop(&block, &forward, between)?,
+        };
+        let adjacency = self.ways.adjacent(id)?;
+        let mark = block.mark(verdict.marking);
+        let added = Added::of(forward.flags(), mark);
+        let optional = optional(self.chain, buf, descriptor, &forward, added)?;
+        let outer = encap::outer_len(&forward) + optional.len(self.chain);
+        let octets = usize::from(descriptor.octets);
+        let at = (buf, descriptor.offset);
+        let by = (&block, verdict.forward);
+        self.ways.check_size(place, (outer, octets), adjacency, at, by)?;
+        Ok(Found {
+            adjacency,
+            routed,
+            rewrite,
+            optional,
+            marks: special::egress_mark(self.ways.places, &forward, descriptor, (mark, colour)),
+            forward,
+        })
+    }
+
+    /// Who computes the checksum of the packet at `place`: the port, if that can, and if the packet leaves as it is and
+    /// nobody gets a copy of it.
+    fn sum_of(&self, place: usize, found: &Found<'_>) -> UdpSum {
+        let is_copied = found.forward.flags().contains(ForwardFlags::MIRROR);
+        match self.sums {
+            Some(sums) if !is_copied && !self.ways.splits.has(place) => sums.of(found.adjacency.port()),
+            _ => UdpSum::Ours,
+        }
+    }
+
+    /// Puts into the buffer of the packet at `place` what leaves.
+    fn write(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+        (verdict, place): (&Verdict, usize),
+        found: Found<'_>,
+    ) -> Result<(), DropReason> {
+        let sum = self.sum_of(place, &found);
+        let Found {
+            mut forward,
+            adjacency,
+            marks,
+            ..
+        } = found;
+        if let Some(rewrite) = &found.rewrite {
+            special::translate(buf, descriptor, rewrite)?;
+        }
+        if let Some(dscp) = marks.dscp {
+            special::mark(buf, descriptor, &mut forward, dscp)?;
+        }
+        let is_v4 = descriptor.family == Family::V4;
+        let cut = Cut {
+            offset: descriptor.offset.into(),
+            octets: descriptor.octets.into(),
+            hop: Hop::of(found.routed, is_v4),
+        };
+        if forward.kind() != ForwardKind::Tunnel {
+            encap::plain(buf, cut, is_v4, adjacency)?;
+        } else {
+            let block = live(self.blocks, verdict)?;
+            let message = encap::Message {
+                forward: &forward,
+                adjacency,
+                message_type: MessageType::G_PDU,
+                cut,
+                sum,
+            };
+            message.put_on(buf, found.optional, self.chain, || {
+                addresses_v6(&block.whole_forward(verdict.forward))
+            })?;
+        }
+        if marks.pcp != 0 {
+            special::prioritise(buf, marks.pcp);
+        }
+        Ok(())
+    }
+
+    /// Notes the port that gets a copy of a packet as it leaves.
+    fn note_mirror(&mut self, verdict: &Verdict, place: usize) {
+        if let Ok(block) = live(self.blocks, verdict)
+            && block
+                .forward(verdict.forward)
+                .flags()
+                .contains(ForwardFlags::MIRROR)
+            && let Some(port) = block.whole_forward(verdict.forward).mirror
+            && port != Forward::COPIES
+        {
+            let _ = self.mirrored.push((place as u8, port));
+        }
+    }
+
+    /// End Marker and Tunnel Status: from tunnel to tunnel, where the gates are open, and in no URR. So many a second
+    /// and of a form that they have: no session forwards for others by them. An End Marker that is to be told of ends
+    /// here, and so does a Tunnel Status that pauses charging where the session leaves the tunnels.
+    #[cold]
+    pub(super) fn relay(&mut self, buf: &mut B, descriptor: &Descriptor) -> Result<PortId, DropReason> {
+        let verdict = &descriptor.verdict;
+        let block = live(self.blocks, verdict)?;
+        let forward = block.forward(verdict.forward);
+        let tunnel = descriptor.tunnel.ok_or(DropReason::UnsupportedGtpuMessage)?;
+        check_elements(buf, descriptor)?;
+        let is_end = tunnel.message_type == MessageType::END_MARKER;
+        if is_end && verdict.flags.contains(FlowFlags::REPORTS_END) {
+            let may = self.relays.take(block.session(), self.ways.now);
+            return Err(if may {
+                DropReason::EndMarkerReported
+            } else {
+                DropReason::RelayLimit
+            });
+        }
+        let session = block.session();
+        let pauses = tunnel.message_type == MessageType::TUNNEL_STATUS
+            && verdict.direction() == Direction::Uplink
+            && starts_pause(buf, descriptor);
+        if pauses {
+            let is_heeded = self.heed_pause(session)?;
+            if is_heeded && forward.kind() != ForwardKind::Tunnel {
+                return Err(DropReason::PauseOfChargingHeeded);
+            }
+        }
+        let block = live(self.blocks, verdict)?;
+        // It starts no traffic: nobody is told of it where no quota is left.
+        if block.is_closed(verdict.qers) {
+            return Err(DropReason::GateClosed);
+        }
+        if block.is_stopped(verdict.urrs) {
+            return Err(DropReason::QuotaExhausted);
+        }
+        check_action(&forward)?;
+        if forward.kind() != ForwardKind::Tunnel {
+            return Err(DropReason::UnsupportedGtpuMessage);
+        }
+        check_extensions(&forward, descriptor)?;
+        let adjacency = self.ways.adjacent(forward.adjacency())?;
+        let optional = optional(self.chain, buf, descriptor, &forward, Added::Nothing)?;
+        let octets = usize::from(descriptor.octets);
+        let outer = encap::outer_len(&forward) + optional.len(self.chain);
+        check_size(outer + octets, adjacency.link_mtu())?;
+        let cut = Cut {
+            offset: descriptor.offset.into(),
+            octets,
+            hop: Hop::None,
+        };
+        let message = encap::Message {
+            forward: &forward,
+            adjacency,
+            message_type: tunnel.message_type,
+            cut,
+            sum: UdpSum::Ours,
+        };
+        if !self.relays.take(session, self.ways.now) {
+            return Err(DropReason::RelayLimit);
+        }
+        message.put_on(buf, optional, self.chain, || {
+            addresses_v6(&block.whole_forward(verdict.forward))
+        })?;
+        self.ways.stats.relayed += 1;
+        Ok(adjacency.port())
+    }
+}
+
+/// The slots of the URRs of which one of these counters has stopped, and all counters of those URRs.
+fn whole_urrs(image: &SessionImage, stopped: u64) -> (u64, u64) {
+    let bit = |slot: u8| 1u64 << (slot & 63);
+    let own = stopped & !image.event_mask();
+    let urrs = image
+        .event_slots()
+        .fold(own, |urrs, (slot, urr)| match stopped & bit(slot) {
+            0 => urrs,
+            _ => urrs | bit(urr),
+        });
+    let counters = image
+        .event_slots()
+        .fold(urrs, |all, (slot, urr)| match urrs & bit(urr) {
+            0 => all,
+            _ => all | bit(slot),
+        });
+    let members = image.pools.iter().flat_map(|pool| &pool.members);
+    let weights = members.filter(|(member, ..)| urrs & bit(*member) != 0);
+    let weights = weights.filter_map(|(.., weight)| *weight);
+    (urrs, weights.fold(counters, |all, slot| all | bit(slot)))
+}
+
+impl<B: PacketBuf> Act<'_, B> {
+    /// The node downstream tells the start of a Pause of Charging (TS 29.244 §5.30). Whether the session has URRs for
+    /// which that is meant; then Control is told, once, where they count.
+    fn heed_pause(&mut self, session: SessionIndex) -> Result<bool, DropReason> {
+        if self.images.begin_pause(session) {
+            if !self.relays.take(session, self.ways.now) {
+                self.images.forget_pause(session);
+                return Err(DropReason::RelayLimit);
+            }
+            let event = Event::PauseOfCharging { session };
+            if !self.ways.notices.tell(self.ways.stats, event) {
+                self.images.forget_pause(session);
+            }
+        }
+        let image = self.images.at(session);
+        Ok(image.is_some_and(|image| image.rules.heeds_pause()))
+    }
+}
+
+/// Whether a Tunnel Status tells the start of a Pause of Charging.
+fn starts_pause<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> bool {
+    elements(buf, descriptor).is_some_and(Ies::start_pause_of_charging)
+}
+
+/// The information elements of a signalling message.
+fn elements<'b, B: PacketBuf>(buf: &'b B, descriptor: &Descriptor) -> Option<Ies<'b>> {
+    let start = usize::from(descriptor.offset);
+    let elements = buf.data().get(start..start + usize::from(descriptor.octets));
+    elements.map(Ies::new)
+}
+
+/// Whether a quota that is used up does not stop a packet: one of those that it exempts, and what a UE is told that it
+/// redirects.
+fn is_exempt(action: &QuotaAction, block: &LiveBlock<'_>, packet: &PacketView<'_>, is_answer: bool) -> bool {
+    let redirects = |forward: u8| block.forward(forward).kind() == ForwardKind::Redirect;
+    let exemption = action.exemption.as_ref();
+    is_answer && action.forward.is_some_and(redirects)
+        || exemption.is_some_and(|exemption| exemption.takes(packet, block.direction()))
+}
+
+/// What the headers of a packet say, as it was received. A fragment behind the first has the ports of that one, if they
+/// are known.
+fn known_tuple<B: PacketBuf>(
+    buf: &B,
+    descriptor: &Descriptor,
+    (place, keys): (usize, &Keys),
+) -> Result<IpTuple, DropReason> {
+    let mut tuple = descriptor.tuple(buf.data())?;
+    if descriptor.notes.any(Notes::RESOLVED)
+        && let Some(known) = keys.tuple(place, descriptor.family, false)
+    {
+        (tuple.proto, tuple.src_port, tuple.dst_port) = (known.proto, known.src_port, known.dst_port);
+    }
+    Ok(tuple)
+}
+
+/// Whether a signalling message has what such a message may have.
+fn check_elements<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> Result<(), DropReason> {
+    let fit = elements(buf, descriptor).is_some_and(Ies::may_be_relayed);
+    fit.then_some(()).ok_or(DropReason::BadGtpuIe)
+}
+
+/// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
+fn note_copies(wanted: &mut Batch<(u8, PortId)>, block: &LiveBlock<'_>, verdict: &Verdict, place: usize) {
+    if block
+        .forward(verdict.forward)
+        .flags()
+        .contains(ForwardFlags::MIRROR)
+        && block.whole_forward(verdict.forward).mirror == Some(Forward::COPIES)
+    {
+        let _ = wanted.push((place as u8, Forward::COPIES));
+    }
+}
+
+/// Both addresses of a tunnel over IPv6, ours first.
+#[cold]
+pub(crate) fn addresses_v6(forward: &Forward) -> Result<([u8; 16], [u8; 16]), DropReason> {
+    match forward.template.map(|template| template.addresses) {
+        Some(OuterAddresses::V6 { source, destination }) => Ok((source, destination)),
+        _ => Err(DropReason::FarNoTunnel),
+    }
+}
+
+/// What the next GTP-U header has behind its mandatory part.
+#[inline(always)]
+fn optional<B: PacketBuf>(
+    chain: &mut Chain,
+    buf: &B,
+    descriptor: &Descriptor,
+    forward: &PackedForward,
+    added: Added,
+) -> Result<Optional, DropReason> {
+    match &descriptor.tunnel {
+        Some(tunnel) if forward.flags().contains(ForwardFlags::KEEP_EXTENSIONS) => {
+            let verdict = &descriptor.verdict;
+            let ends_at_cp = forward.flags().contains(ForwardFlags::TO_CP_FUNCTION)
+                && verdict.direction() == Direction::Uplink;
+            let keeps_psc = !verdict.flags.contains(FlowFlags::DELETES_PSC) && !ends_at_cp;
+            chain.collect(buf, tunnel, added, keeps_psc)
+        }
+        _ => Ok(added.into()),
+    }
+}
+
+#[inline(always)]
+fn check_action(forward: &PackedForward) -> Result<(), DropReason> {
+    match forward.kind() {
+        ForwardKind::Tunnel | ForwardKind::Plain | ForwardKind::Unchanged | ForwardKind::Redirect => Ok(()),
+        _ => Err(why_not_forwarded(forward)),
+    }
+}
+
+#[cold]
+fn why_not_forwarded(forward: &PackedForward) -> DropReason {
+    let flags = forward.flags();
+    match forward.kind() {
+        ForwardKind::Buffer => DropReason::FarBuffer,
+        ForwardKind::Drop if flags.contains(ForwardFlags::NO_TUNNEL) => DropReason::FarNoTunnel,
+        ForwardKind::Drop if !flags.contains(ForwardFlags::UNSUPPORTED) => DropReason::FarDrop,
+        _ => DropReason::UnsupportedAction,
+    }
+}
+
+/// Extension headers that are not known here and must be (TS 29.281 §5.2.1).
+#[inline(always)]
+fn check_extensions(forward: &PackedForward, descriptor: &Descriptor) -> Result<(), DropReason> {
+    let Some(tunnel) = &descriptor.tunnel else {
+        return Ok(());
+    };
+    if !tunnel.unknown.any() {
+        return Ok(());
+    }
+    let refused = match forward.kind() {
+        ForwardKind::Tunnel => tunnel.unknown.refused_by_intermediate(),
+        _ => tunnel.unknown.refused_by_endpoint(),
+    };
+    if refused {
+        Err(DropReason::UnknownGtpuExtension)
+    } else {
+        Ok(())
+    }
+}

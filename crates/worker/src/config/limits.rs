@@ -1,0 +1,215 @@
+//! What bounds the slow path: budgets, set-up rates, flow counts, idle times, fragments. Values of the configuration;
+//! [`slow_path`](crate::slow_path) and `deferred` enforce them.
+
+use std::time::Duration;
+
+use crate::BURST;
+
+/// Decisions that the slow path may make in one burst, by what they are about. What is over budget is dropped and
+/// counted; who gets a place in the budget is decided by deficit round robin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budgets {
+    /// First packets of flows that come in tunnels.
+    pub new_uplink: u16,
+    /// First packets of flows that come as plain IP.
+    pub new_downlink: u16,
+    /// Packets of flows whose rules changed: decided anew.
+    pub stale: u16,
+}
+
+impl Budgets {
+    /// So many of each.
+    pub const fn all(packets: u16) -> Self {
+        Self {
+            new_uplink: packets,
+            new_downlink: packets,
+            stale: packets,
+        }
+    }
+}
+
+impl Default for Budgets {
+    /// A whole burst of each.
+    fn default() -> Self {
+        Self::all(BURST as u16)
+    }
+}
+
+/// How many flow entries there may be, and how fast they may come. A flow over a limit has no entry: each of its
+/// packets takes the slow path, within its budget. 0: no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowLimits {
+    /// Flow entries of one session, both directions and IP versions together.
+    pub per_session: u32,
+    /// Flow entries a second that one session may set up; as many at once after a pause.
+    pub session_rate: u32,
+    /// Flow entries a second that the worker sets up; as many at once after a pause.
+    pub rate: u32,
+}
+
+/// How long flow entries may idle, from 0.54 s to 4.9 hours. The first four are for entries that have the 5-tuple in
+/// their key. Losing an entry early costs a decision, never a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleTimes {
+    /// TCP of a UE whose first packet seen was in the midst of a connection. Default 7440 s: RFC 5382 REQ-5.
+    pub tcp_established: Duration,
+    /// TCP that opens or closes: the entry was made by a SYN, FIN or RST, or saw a FIN or RST in its own direction. And
+    /// TCP that comes to a UE, which anybody can send.
+    /// Default 240 s: RFC 5382 REQ-5.
+    pub tcp_transitory: Duration,
+    /// UDP and UDP-Lite. Default 300 s: RFC 4787 REQ-5.
+    pub udp: Duration,
+    /// ICMP, both versions. Default 60 s: RFC 5508 REQ-2.
+    pub icmp: Duration,
+    /// Other protocols, and entries without a 5-tuple. Default 300 s.
+    pub other: Duration,
+}
+
+impl IdleTimes {
+    /// The same for all.
+    pub const fn all(idle: Duration) -> Self {
+        Self {
+            tcp_established: idle,
+            tcp_transitory: idle,
+            udp: idle,
+            icmp: idle,
+            other: idle,
+        }
+    }
+}
+
+impl Default for IdleTimes {
+    fn default() -> Self {
+        Self {
+            tcp_established: Duration::from_secs(7440),
+            tcp_transitory: Duration::from_secs(240),
+            udp: Duration::from_secs(300),
+            icmp: Duration::from_secs(60),
+            other: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What a worker does for fragments of user packets; see `fragments`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FragmentLimits {
+    /// Datagrams known at once, in sets of four. 0: every fragment is decided by itself, those behind the first as
+    /// packets with ports 0.
+    pub datagrams: usize,
+    /// Fragments that wait for their first one, in all; no session gets more than a quarter of what is free.
+    pub held: usize,
+    /// Their octets, whole frames, in all.
+    pub held_octets: usize,
+    /// Fragments of one datagram that wait.
+    pub held_per_datagram: u16,
+    /// How long a datagram is known, and a fragment waits. RFC 791 §3.2 and RFC 8200 §4.5 let a receiver wait for up
+    /// to 60 s; what is not together after a few seconds has lost a fragment.
+    pub timeout: Duration,
+}
+
+impl FragmentLimits {
+    /// Every fragment for itself, as the rules say without memory.
+    pub const OFF: Self = Self {
+        datagrams: 0,
+        held: 0,
+        held_octets: 0,
+        held_per_datagram: 0,
+        timeout: Duration::from_secs(5),
+    };
+}
+
+impl Default for FragmentLimits {
+    /// 1,024 datagrams for 5 s; 512 fragments of at most 1 MiB wait, 48 of one datagram.
+    fn default() -> Self {
+        Self {
+            datagrams: 1024,
+            held: 512,
+            held_octets: 1 << 20,
+            held_per_datagram: 48,
+            timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+/// What a worker keeps of GTP-U packets that come in fragments; see `reassembly`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReassemblyLimits {
+    /// Datagrams known at once, in sets of four. 0: fragments are dropped.
+    pub datagrams: usize,
+    /// Fragments that wait, in all; no source gets more than a quarter of what is free.
+    pub held: usize,
+    /// Their octets, whole frames, in all.
+    pub held_octets: usize,
+    /// How long a datagram may take to come. With IPv4, and many fragments, the same identification comes again soon
+    /// (RFC 4963).
+    pub timeout: Duration,
+}
+
+impl ReassemblyLimits {
+    /// Fragments are dropped.
+    pub const OFF: Self = Self {
+        datagrams: 0,
+        held: 0,
+        held_octets: 0,
+        timeout: Duration::from_secs(2),
+    };
+}
+
+impl Default for ReassemblyLimits {
+    /// 1,024 datagrams for 2 s; 1,024 fragments of at most 2 MiB.
+    fn default() -> Self {
+        Self {
+            datagrams: 1024,
+            held: 1024,
+            held_octets: 2 << 20,
+            timeout: Duration::from_secs(2),
+        }
+    }
+}
+
+/// What a worker keeps for FARs that buffer; see `buffers`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferLimits {
+    /// FARs that buffer and got a packet since they were told to. 0: nothing is kept.
+    pub queues: usize,
+    /// Packets in all.
+    pub packets: usize,
+    /// Their octets, whole frames, in all.
+    pub octets: usize,
+    /// Packets of one FAR, unless its BAR says fewer.
+    pub per_queue: u16,
+    /// Packets of one session, of all of its FARs.
+    pub per_session: usize,
+    /// Their octets, whole frames.
+    pub per_session_octets: usize,
+    /// How long a packet may wait.
+    pub timeout: Duration,
+}
+
+impl BufferLimits {
+    /// Nothing is kept: packets of FARs that buffer are dropped.
+    pub const OFF: Self = Self {
+        queues: 0,
+        packets: 0,
+        octets: 0,
+        per_queue: 0,
+        per_session: 0,
+        per_session_octets: 0,
+        timeout: Duration::from_secs(60),
+    };
+}
+
+impl Default for BufferLimits {
+    /// 65,536 FARs, 2,048 packets of at most 4 MiB, 64 of one FAR, 128 of one session and of at most 256 KiB, for 60 s.
+    fn default() -> Self {
+        Self {
+            queues: 65_536,
+            packets: 2_048,
+            octets: 4 << 20,
+            per_queue: 64,
+            per_session: 128,
+            per_session_octets: 256 << 10,
+            timeout: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Fragments of GTP-U packets: kept until they are together.
+//!
+//! A gNB whose link is too narrow fragments its GTP-U packets. Those behind the first tell no tunnel, so all fragments
+//! of a datagram go to one worker, by a keyed hash of what they have in common; there they wait, and the packet that
+//! they make goes its way from `parse` on, to the worker of its session. User packets that are fragments themselves are
+//! another matter ([`fragments`](crate::deferred::fragments)).
+//!
+//! Everything is bounded and made at the start: datagrams (sets of four places by a keyed hash), buffers and their
+//! octets, fragments of one datagram, and the time. A source may have a quarter as much as is still free, so that one
+//! that had none finds room. Fragments that overlap, or say different lengths, end their datagram, and what else comes of
+//! it (RFC 5722); one that comes twice, with the same place and length, is dropped alone. The worker owns the state.
+
+use std::hash::BuildHasher;
+
+use flow::{Nanos, Seed, WorkerId};
+use packet::join::{Datagram, Part};
+use packet::{Addrs, DropReason, PacketBuf};
+
+use crate::ReassemblyLimits;
+use crate::burst::batch::Batch;
+use crate::deferred::buffer_chains::{Chain, Held};
+use crate::ingress::parse::HEADERS;
+
+/// Places in a set.
+const WAYS: usize = 4;
+/// Datagrams looked at in one poll for those whose time is up.
+const SWEPT: usize = 8;
+/// Counters of what sources have here: those with the same remainder share one.
+const SHARES: usize = 256;
+/// The most fragments of one datagram: 65,535 octets over a link of 1,280 are 52.
+const MOST: usize = 64;
+
+/// The octets of a fragment: where they start and end in the datagram.
+#[derive(Clone, Copy, Debug, Default)]
+struct Range {
+    from: u16,
+    to: u16,
+}
+
+/// One place for a datagram.
+struct Place {
+    datagram: Option<Datagram>,
+    until: Nanos,
+    /// What came before, in the order of `ranges`.
+    chain: Chain,
+    ranges: [Range; MOST],
+    /// The first fragment, when it has come.
+    first: Option<Part>,
+    /// How long the datagram is, when the last fragment has come.
+    length: Option<u16>,
+    /// It is given up: what comes of it is dropped.
+    is_dead: bool,
+    /// Whose share it takes although nothing of it is held.
+    charged: Option<u16>,
+}
+
+impl Place {
+    const FREE: Self = Self {
+        datagram: None,
+        until: Nanos::ZERO,
+        chain: Chain::EMPTY,
+        ranges: [Range { from: 0, to: 0 }; MOST],
+        first: None,
+        length: None,
+        is_dead: false,
+        charged: None,
+    };
+
+    fn ranges(&self) -> &[Range] {
+        self.ranges
+            .get(..usize::from(self.chain.len()))
+            .unwrap_or_default()
+    }
+
+    /// What a fragment is among those that have come.
+    fn judge(&self, part: &Part) -> Verdict {
+        let (from, to) = (part.offset, part.end());
+        let ranges = self.ranges();
+        if ranges
+            .iter()
+            .any(|range| range.from == from && usize::from(range.to) == to)
+        {
+            return Verdict::Again;
+        }
+        let overlaps = |range: &Range| from < range.to && to > usize::from(range.from);
+        let end = self.length.map_or(usize::from(u16::MAX), usize::from);
+        let ends_before = |range: &Range| to < usize::from(range.to);
+        let contradicts = if part.more {
+            to > end
+        } else {
+            self.length.is_some() || ranges.iter().any(ends_before)
+        };
+        if self.is_dead || contradicts || ranges.iter().any(overlaps) {
+            Verdict::Contradiction
+        } else if ranges.len() >= MOST {
+            Verdict::OneTooMany
+        } else {
+            Verdict::New
+        }
+    }
+
+    /// Whether all of it has come. Nothing overlaps, so it is enough to count.
+    fn is_whole(&self) -> bool {
+        let octets = |range: &Range| usize::from(range.to) - usize::from(range.from);
+        let there: usize = self.ranges().iter().map(octets).sum();
+        self.first.is_some() && self.length.is_some_and(|length| there == usize::from(length))
+    }
+}
+
+/// What a fragment is among those that have come.
+enum Verdict {
+    New,
+    Again,
+    Contradiction,
+    OneTooMany,
+}
+
+/// All that a worker knows of fragments of GTP-U packets.
+pub(crate) struct Reassembly<B> {
+    limits: ReassemblyLimits,
+    places: Box<[[Place; WAYS]]>,
+    hasher: foldhash::quality::FixedState,
+    held: Held<B, u16>,
+    shares: [u16; SHARES],
+    /// Datagrams that are together.
+    ready: Batch<B>,
+    /// Fragments of datagrams that were given up.
+    dead: Chain,
+    /// Those of the datagram that is put together now, in the order in which they came.
+    parts: Vec<Option<B>>,
+    hand: usize,
+    /// Places that have a datagram.
+    in_use: usize,
+    /// Datagrams put together so far, and fragments that have become part of others.
+    pub made: u64,
+    pub merged: u64,
+}
+
+impl<B: PacketBuf> Reassembly<B> {
+    /// The same `seed` at all workers: they have to agree which of them has a datagram.
+    pub fn new(limits: ReassemblyLimits, seed: Seed) -> Self {
+        let sets = limits.datagrams.div_ceil(WAYS);
+        let held = if sets == 0 { 0 } else { limits.held };
+        let hidden = seed.0[0].rotate_left(32) ^ seed.0[1];
+        Self {
+            limits,
+            places: (0..sets).map(|_| [Place::FREE; WAYS]).collect(),
+            hasher: foldhash::quality::FixedState::with_seed(hidden),
+            held: Held::new(held),
+            shares: [0; SHARES],
+            ready: Batch::new(),
+            dead: Chain::EMPTY,
+            parts: Vec::with_capacity(MOST),
+            hand: 0,
+            in_use: 0,
+            made: 0,
+            merged: 0,
+        }
+    }
+
+    /// Whether fragments are put together at all.
+    pub fn is_on(&self) -> bool {
+        !self.places.is_empty()
+    }
+
+    /// Which of so many workers has the datagram of a fragment. `None` for what is no fragment that waits.
+    #[cold]
+    pub fn owner(&self, packet: &B, workers: u16) -> Option<WorkerId> {
+        let part = Part::read(packet.data()).ok()?;
+        let hash = self.hasher.hash_one((part.of, "owner"));
+        Some(WorkerId((hash % u64::from(workers.max(1))) as u16))
+    }
+
+    /// How many fragments wait.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether datagrams are together that go on.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Puts the datagrams that go on into `burst`, which is empty.
+    pub fn take_ready(&mut self, burst: &mut Batch<B>) {
+        std::mem::swap(&mut self.ready, burst);
+    }
+
+    /// A fragment of a datagram that was given up.
+    pub fn pop_dead(&mut self) -> Option<B> {
+        let (packet, share) = self.held.pop(&mut self.dead)?;
+        self.shares[usize::from(share) % SHARES] -= 1;
+        Some(packet)
+    }
+
+    /// Takes a fragment. It waits, or makes its datagram whole, which is [ready](Self::take_ready) then.
+    ///
+    /// # Errors
+    /// The fragment, and why it is dropped. What [is dead](Self::pop_dead) then is dropped as
+    /// [`DropReason::BadFragment`].
+    pub fn add(&mut self, mut packet: B, now: Nanos) -> Result<(), (B, DropReason)> {
+        if !self.is_on() {
+            return Err((packet, DropReason::Fragment));
+        }
+        let part = match Part::read(packet.data()) {
+            Ok(part) => part,
+            Err(reason) => return Err((packet, reason)),
+        };
+        let Some((set, way)) = self.place(&part.of) else {
+            return Err((packet, DropReason::FragmentsFull));
+        };
+        let share = self.share(part.of.addrs);
+        let free = self.held.free(self.limits.held, self.limits.held_octets);
+        let has_room = free > 0
+            && self.held.octets() + packet.len() <= self.limits.held_octets
+            && usize::from(self.shares[share]) * 4 <= free;
+        let place = &mut self.places[set][way];
+        let is_new = place.datagram.is_none();
+        if is_new && !has_room {
+            return Err((packet, DropReason::FragmentsFull));
+        }
+        if is_new {
+            self.in_use += 1;
+            *place = Place {
+                datagram: Some(part.of),
+                until: now + self.limits.timeout,
+                ..Place::FREE
+            };
+        }
+        match place.judge(&part) {
+            Verdict::New => {}
+            Verdict::Again => return Err((packet, DropReason::BadFragment)),
+            Verdict::OneTooMany => return Err((packet, DropReason::FragmentsFull)),
+            Verdict::Contradiction => {
+                place.is_dead = true;
+                if place.charged.is_none() {
+                    // Whoever contradicts himself pays for the place until its time is over.
+                    place.charged = Some(share as u16);
+                    self.shares[share] += 1;
+                }
+                let chain = std::mem::replace(&mut place.chain, Chain::EMPTY);
+                self.held.join(&mut self.dead, chain);
+                return Err((packet, DropReason::BadFragment));
+            }
+        }
+        if !has_room {
+            return Err((packet, DropReason::FragmentsFull));
+        }
+        if let Err(reason) = part.begin(&mut packet) {
+            return Err((packet, reason));
+        }
+        let number = usize::from(place.chain.len());
+        if let Err(packet) = self.held.push(&mut place.chain, packet, share as u16) {
+            return Err((packet, DropReason::FragmentsFull));
+        }
+        self.shares[share] += 1;
+        if let Some(range) = place.ranges.get_mut(number) {
+            (range.from, range.to) = (part.offset, part.end() as u16);
+        }
+        if part.offset == 0 {
+            place.first = Some(part);
+        }
+        if !part.more {
+            place.length = Some(part.end() as u16);
+        }
+        match place.is_whole() {
+            true => self.put_together((set, way)),
+            false => Ok(()),
+        }
+    }
+
+    /// All fragments of a datagram have come.
+    fn put_together(&mut self, (set, way): (usize, usize)) -> Result<(), (B, DropReason)> {
+        let mut place = std::mem::replace(&mut self.places[set][way], Place::FREE);
+        self.in_use -= 1;
+        let count = usize::from(place.chain.len());
+        self.parts.clear();
+        while let Some((packet, share)) = self.held.pop(&mut place.chain) {
+            self.shares[usize::from(share) % SHARES] -= 1;
+            self.parts.push(Some(packet));
+        }
+        let mut order: [u8; MOST] = std::array::from_fn(|number| number as u8);
+        let order = &mut order[..count.min(MOST)];
+        order.sort_unstable_by_key(|number| place.ranges[usize::from(*number) % MOST].from);
+        let mut in_order = order
+            .iter()
+            .filter_map(|number| self.parts.get_mut(usize::from(*number))?.take());
+        let (Some(mut whole), Some(first), Some(length)) = (in_order.next(), place.first, place.length)
+        else {
+            return Ok(());
+        };
+        self.merged += count as u64 - 1;
+        let joined = in_order.try_for_each(|part| join(&mut whole, part));
+        let done = joined.and_then(|()| {
+            // In one piece where it fits: not every port sends chains.
+            if !whole.gather(whole.len()) {
+                whole.gather(HEADERS.min(whole.len()));
+            }
+            first.finish(&mut whole, length.into())
+        });
+        match done {
+            Ok(()) => {
+                let pushed = self.ready.push(whole);
+                pushed.map_err(|whole| (whole, DropReason::FragmentsFull))?;
+                self.made += 1;
+                Ok(())
+            }
+            Err(reason) => Err((whole, reason)),
+        }
+    }
+
+    /// The place of a datagram, or one that is free.
+    fn place(&self, datagram: &Datagram) -> Option<(usize, usize)> {
+        let number = self.hasher.hash_one(datagram) as usize % self.places.len().max(1);
+        let set = self.places.get(number)?;
+        let find = |wanted: Option<&Datagram>| set.iter().position(|place| place.datagram.as_ref() == wanted);
+        let way = find(Some(datagram)).or_else(|| find(None))?;
+        Some((number, way))
+    }
+
+    /// Sources are numbered by a keyed hash, by prefixes of 64 bits in IPv6.
+    fn share(&self, addrs: Addrs) -> usize {
+        let source = match addrs {
+            Addrs::V4 { src, .. } => u64::from(u32::from_be_bytes(src)),
+            Addrs::V6 { src, .. } => (u128::from_be_bytes(src) >> 64) as u64,
+        };
+        self.hasher.hash_one((addrs.is_v4(), source)) as usize % SHARES
+    }
+
+    /// Looks at a few datagrams. The fragments of those that waited too long, as many as `out` has room for.
+    pub fn sweep(&mut self, out: &mut Batch<B>, now: Nanos) {
+        for _ in 0..SWEPT.min(self.places.len() * WAYS) {
+            let (set, way) = (self.hand / WAYS, self.hand % WAYS);
+            let place = &mut self.places[set][way];
+            if place.datagram.is_some() && place.until <= now {
+                while !out.is_full() {
+                    let Some((packet, share)) = self.held.pop(&mut place.chain) else {
+                        break;
+                    };
+                    self.shares[usize::from(share) % SHARES] -= 1;
+                    let _ = out.push(packet);
+                }
+                if !place.chain.is_empty() {
+                    return;
+                }
+                if let Some(share) = place.charged {
+                    self.shares[usize::from(share) % SHARES] -= 1;
+                }
+                *place = Place::FREE;
+                self.in_use -= 1;
+            }
+            self.hand = (self.hand + 1) % (self.places.len() * WAYS);
+        }
+    }
+
+    /// Whether any datagram is known, waiting or given up.
+    pub fn has_any(&self) -> bool {
+        self.in_use > 0
+    }
+}
+
+/// Puts the octets of `part` behind those of `whole`.
+fn join<B: PacketBuf>(whole: &mut B, part: B) -> Result<(), DropReason> {
+    let is_short = !part.is_chained() && part.len() <= whole.tailroom();
+    match is_short {
+        true => {
+            let room = whole.append(part.len()).ok_or(DropReason::BadIpLength)?;
+            room.copy_from_slice(part.data());
+            Ok(())
+        }
+        false => whole.link(part).map_err(|_| DropReason::BadIpLength),
+    }
+}

@@ -1,0 +1,151 @@
+//! User packets that leave in fragments: noted in `act`, cut up in `tx`.
+//!
+//! A packet is metered, counted and given its headers as a whole; only then is it cut up ([`packet::split`]), so that it
+//! counts once, as it came. If one of its fragments finds no room or no buffer, it has not left, and counts not at all.
+//!
+//! Duplicates (DUPL) that are too long leave in fragments of the tunnel's packet, unless the instance allows none: their
+//! receiver gets the user packet whole, as it was, and no user is told of them.
+
+use packet::eth::L2;
+use packet::split::{MOST, Split, split};
+use packet::{DropReason, PacketBuf};
+use rules::network::Fragmentation;
+
+use crate::burst::batch::BURST;
+use crate::burst::descriptor::{Descriptor, Fate};
+
+/// In the seventh octet of an IPv4 header: the packet may not be fragmented.
+pub(crate) const DONT_FRAGMENT: u8 = 0x40;
+
+/// How one packet is cut up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// Octets of the tunnel's headers; 0 without one.
+    pub outer: u16,
+    /// The longest IP packet on its way.
+    pub mtu: u16,
+    pub how: Fragmentation,
+}
+
+/// Packets of a burst that are to leave in fragments, and what it takes.
+pub(crate) struct Splits<B> {
+    orders: [Split; BURST],
+    /// Bit n is place n.
+    wanted: u64,
+    /// Identifications of outer packets: workers take turns, so that no two give the same at once.
+    next_id: u32,
+    step: u32,
+    /// The fragments of one packet behind the first.
+    rest: Vec<B>,
+}
+
+impl<B: PacketBuf> Splits<B> {
+    /// For worker `me` of `workers`.
+    pub fn new((me, workers): (u16, u16)) -> Self {
+        let order = Split {
+            l3: 0,
+            outer: 0,
+            mtu: 0,
+            id: None,
+        };
+        Self {
+            orders: [order; BURST],
+            wanted: 0,
+            next_id: me.into(),
+            step: workers.max(1).into(),
+            rest: Vec::with_capacity(MOST),
+        }
+    }
+
+    /// The packet at `place`, whose octets are `packet`, is longer than its way out allows. Whether it goes in fragments.
+    #[cold]
+    pub fn may(&mut self, place: usize, packet: &[u8], wish: Wish) -> bool {
+        let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
+        let may = packet.get(6).is_some_and(|flags| flags & DONT_FRAGMENT == 0);
+        let wanted = is_v4 && may && wish.how != Fragmentation::Never;
+        if wanted {
+            self.orders[place % BURST] = self.order(wish);
+            self.wanted |= 1 << (place % BURST);
+        }
+        wanted
+    }
+
+    /// How a duplicate is cut up that is too long for its way, whatever the user packet in it says: it has left its sender
+    /// behind. `None` where nothing is to leave in fragments.
+    #[cold]
+    pub fn of_duplicate(&mut self, wish: Wish) -> Option<Split> {
+        (wish.how != Fragmentation::Never).then(|| {
+            self.order(Wish {
+                how: Fragmentation::Outer,
+                ..wish
+            })
+        })
+    }
+
+    /// What is to be done to a packet, but for where its headers begin.
+    fn order(&mut self, wish: Wish) -> Split {
+        let inner = wish.how != Fragmentation::Outer;
+        let is_outer = wish.outer > 0 && !inner;
+        let id = is_outer.then_some(self.next_id);
+        self.next_id = self.next_id.wrapping_add(if is_outer { self.step } else { 0 });
+        Split {
+            l3: 0,
+            outer: if inner { wish.outer.into() } else { 0 },
+            mtu: wish.mtu.into(),
+            id,
+        }
+    }
+
+    /// The packet at `place` takes another way than was thought.
+    #[cold]
+    pub fn forget(&mut self, place: usize) {
+        self.wanted &= !(1 << (place % BURST));
+    }
+
+    /// Whether the packet at `place` goes in fragments, if it goes at all.
+    #[cold]
+    pub fn has(&self, place: usize) -> bool {
+        self.wanted >> place & 1 == 1
+    }
+
+    /// Whether any packet of the burst goes in fragments.
+    #[inline(always)]
+    pub fn any(&self) -> bool {
+        self.wanted != 0
+    }
+
+    /// Gives the packets that go in fragments their fate, if they go at all.
+    #[cold]
+    pub fn settle(&mut self, descriptors: &mut [Descriptor]) {
+        for (place, descriptor) in descriptors.iter_mut().enumerate() {
+            match descriptor.fate {
+                Fate::Send(port) if self.wanted >> place & 1 == 1 && port.lap() == 0 => {
+                    descriptor.fate = Fate::Split(port);
+                }
+                _ => {}
+            }
+        }
+        self.wanted = 0;
+    }
+
+    /// How the packet at `place` is cut up, which [goes in fragments](Self::has).
+    #[cold]
+    pub fn at(&self, place: usize) -> Split {
+        self.orders[place % BURST]
+    }
+
+    /// Cuts up a packet that has its headers: it becomes the first fragment, and the others are given.
+    ///
+    /// # Errors
+    /// As [`split`].
+    pub fn cut(
+        &mut self,
+        order: Split,
+        whole: &mut B,
+        alloc: impl FnMut() -> Option<B>,
+    ) -> Result<std::vec::Drain<'_, B>, DropReason> {
+        let l3 = L2::parse(whole.data())?.len.into();
+        split(whole, Split { l3, ..order }, &mut self.rest, alloc)?;
+        Ok(self.rest.drain(..))
+    }
+}

@@ -1,0 +1,167 @@
+//! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
+//!
+//! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
+//! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. A packet
+//! that leaves in fragments is copied whole, and the copy cut up as it is, so that the mirror gets the same fragments. The
+//! duplicates of FARs (DUPL) are made elsewhere (`worker/copies`) and sent with them.
+
+use flow::PortId;
+use packet::PacketBuf;
+use packet::buf::{copy_behind, copy_of};
+use packet::split::Split;
+
+use crate::burst::batch::Batch;
+use crate::egress::fragmentation::Splits;
+use crate::egress::lags::Lags;
+use crate::egress::linearize::together;
+use crate::egress::tx_queues::Outgoing;
+use crate::io::{Ingress, Io};
+use crate::stats::Stats;
+
+/// A packet of our own, made of another.
+pub(crate) struct Made<B> {
+    pub packet: B,
+    /// The port that it leaves by.
+    pub port: PortId,
+    /// How it is cut up, if it leaves in fragments.
+    pub order: Option<Split>,
+}
+
+/// The copies of one burst.
+pub(crate) struct Mirrors<B> {
+    /// Places in the burst, and the ports that are to get copies.
+    pub wanted: Batch<(u8, PortId)>,
+    copies: Batch<Made<B>>,
+    /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
+    duplicates: Batch<Made<B>>,
+}
+
+impl<B: PacketBuf + Ingress> Mirrors<B> {
+    /// None yet.
+    pub fn new() -> Self {
+        Self {
+            wanted: Batch::new(),
+            copies: Batch::new(),
+            duplicates: Batch::new(),
+        }
+    }
+
+    /// Copies a packet that is ready to be sent, in fragments if there is an `order` for it.
+    #[cold]
+    pub fn copy<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        (packet, order): (&B, Option<Split>),
+        port: PortId,
+    ) {
+        let copy = match order {
+            None => copy_of(packet, &mut || io.alloc()),
+            Some(_) => copy_with_headroom(packet, &mut || io.alloc()),
+        };
+        let made = |packet| Made { packet, port, order };
+        if copy.is_some_and(|copy| self.copies.push(made(copy)).is_ok()) {
+            stats.mirrored += 1;
+            stats.originated += 1;
+        } else {
+            stats.mirrors_lost += 1;
+        }
+    }
+
+    /// Takes a duplicate, or notes that there was none to be had.
+    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<Made<B>>) {
+        if duplicate.is_some_and(|duplicate| self.duplicates.push(duplicate).is_ok()) {
+            stats.duplicated += 1;
+            stats.originated += 1;
+        } else {
+            stats.duplicates_lost += 1;
+        }
+    }
+
+    /// Takes what the sender of a packet is told, which has that packet's ingress.
+    pub fn tell(&mut self, stats: &mut Stats, (port, packet): (PortId, B)) {
+        let order = None;
+        if self.duplicates.push(Made { packet, port, order }).is_ok() {
+            stats.icmp_errors += 1;
+            stats.originated += 1;
+        }
+    }
+
+    /// Whether there are copies to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.copies.is_empty() && self.duplicates.is_empty()
+    }
+
+    /// Sends the copies. What finds no room is dropped and counted like any packet.
+    #[cold]
+    pub fn send<I: Io<Buf = B>>(
+        &mut self,
+        io: &mut I,
+        stats: &mut Stats,
+        outgoing: &mut Outgoing<B>,
+        (lags, splits): (&Lags, &mut Splits<B>),
+    ) {
+        for Made {
+            mut packet,
+            port,
+            order,
+        } in self.copies.drain()
+        {
+            let port = lags.way(port, &packet);
+            if let Some(order) = order {
+                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                continue;
+            }
+            match together(io, port, &mut packet) {
+                Ok(()) => drop(outgoing.send(io, stats, port, packet)),
+                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
+            }
+        }
+        for Made {
+            mut packet,
+            port,
+            order,
+        } in self.duplicates.drain()
+        {
+            let port = lags.way(port, &packet);
+            // To ourselves there is no link, and so nothing too long.
+            if let Some(order) = order.filter(|_| port.lap() == 0) {
+                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                continue;
+            }
+            match together(io, port, &mut packet) {
+                Ok(()) => outgoing.send_on(io, stats, port, packet),
+                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
+            }
+        }
+        outgoing.flush(io, stats);
+    }
+}
+
+/// A copy with room before it, where fragments over IPv6 get a header.
+fn copy_with_headroom<B: PacketBuf>(packet: &B, alloc: &mut dyn FnMut() -> Option<B>) -> Option<B> {
+    let mut copy = alloc()?;
+    copy_behind(&mut copy, packet, (0, packet.len()), alloc)?;
+    Some(copy)
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::VecBuf;
+
+    use super::*;
+
+    #[test]
+    fn a_copy_fills_the_headroom_first() {
+        for len in [0, 1, 127, 128, 129, 2000] {
+            let octets: Vec<u8> = (0..len).map(|octet| octet as u8).collect();
+            let packet = VecBuf::with_headroom(&octets, 0);
+            let copy = copy_of(&packet, &mut || Some(VecBuf::new(&[]))).expect("there is room");
+            assert_eq!(copy.data(), octets);
+            assert_eq!(copy.headroom(), 128 - octets.len().min(128));
+        }
+        let too_long = VecBuf::with_headroom(&[1; 70_000], 0);
+        assert_eq!(copy_of(&too_long, &mut || Some(VecBuf::new(&[]))), None);
+        assert_eq!(copy_of(&VecBuf::new(&[1]), &mut || None), None);
+    }
+}

@@ -1,0 +1,254 @@
+//! Where a frame can come in: the network instance of each port and VLAN, and which addresses are ours there.
+//!
+//! Made once from the [`Network`]; small tables that are searched in order.
+
+use std::net::IpAddr;
+
+use flow::{InstanceId, LocalId, PortId, VrfId};
+use packet::eth::Vlan;
+use packet::{Addrs, MacAddr, VlanTags};
+use rules::network::{DscpTable, Instance, Mss, Network, Roles};
+use transport::Interface;
+
+use crate::LagPorts;
+use crate::local::host::HostRates;
+
+/// One of our addresses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Local {
+    pub id: LocalId,
+    /// GTP-U tunnels end here.
+    pub gtpu: bool,
+}
+
+/// A port and VLAN as its frames see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub interface: Interface,
+    /// Which frames are its own ([`Vlan::key`]).
+    vlan_key: u32,
+    pub vrf: VrfId,
+    /// Plain packets to UEs come in here, and those of UEs leave.
+    pub plain: bool,
+    /// GTP-U peers are here.
+    pub tunnels: bool,
+    /// The host's own network stack gets what is for it.
+    pub host: bool,
+    /// DSCPs of packets that may not wait behind others: bit n is DSCP n.
+    pub urgent_dscps: u64,
+    /// How what rules send here is marked, where they do not say it.
+    pub dscp: Option<Box<DscpTable>>,
+    /// What TCP connections may agree on whose packets pass here.
+    pub mss: Mss,
+    /// Our addresses that packets may be addressed to: those of the whole VRF.
+    locals_v4: Vec<([u8; 4], Local)>,
+    locals_v6: Vec<([u8; 16], Local)>,
+}
+
+#[inline(always)]
+fn find<A: PartialEq>(locals: &[(A, Local)], address: &A) -> Option<Local> {
+    locals
+        .iter()
+        .find(|(own, _)| own == address)
+        .map(|&(_, local)| local)
+}
+
+impl Place {
+    /// Which of our addresses a packet is sent to.
+    #[inline(always)]
+    pub fn local(&self, addrs: &Addrs) -> Option<Local> {
+        match addrs {
+            Addrs::V4 { dst, .. } => self.local_v4(*dst),
+            Addrs::V6 { dst, .. } => self.local_v6(*dst),
+        }
+    }
+
+    /// Whether another node can have sent from `address`, so that an answer there reaches one node and not ourselves.
+    pub fn may_answer(&self, address: IpAddr) -> bool {
+        self.interface.may_have_neighbour(address) && !self.owns(address)
+    }
+
+    /// Which of our addresses this is.
+    #[inline(always)]
+    pub fn local_v4(&self, address: [u8; 4]) -> Option<Local> {
+        find(&self.locals_v4, &address)
+    }
+
+    /// Which of our addresses this is.
+    #[inline(always)]
+    pub fn local_v6(&self, address: [u8; 16]) -> Option<Local> {
+        find(&self.locals_v6, &address)
+    }
+
+    /// Whether the address is one of ours.
+    fn owns(&self, address: IpAddr) -> bool {
+        match address {
+            IpAddr::V4(address) => self.local_v4(address.octets()).is_some(),
+            IpAddr::V6(address) => self.local_v6(address.octets()).is_some(),
+        }
+    }
+
+    pub fn instance(&self) -> InstanceId {
+        self.interface.instance
+    }
+}
+
+/// All places.
+pub(crate) struct Places {
+    /// By [`InstanceId`].
+    instances: Vec<Place>,
+    /// By [`PortId`]: the instances on it.
+    ports: Vec<Vec<InstanceId>>,
+    /// Members of LAGs, with their own addresses.
+    members: Vec<(PortId, MacAddr)>,
+    /// Whether any instance bounds what TCP connections agree on.
+    pub clamps: bool,
+}
+
+impl Places {
+    /// The places of `network` on ports with these addresses; an instance on a port beyond them is unreachable.
+    pub fn new(network: &Network, macs: &[MacAddr]) -> Self {
+        let place = |instance: &Instance| {
+            let mut place = Place {
+                interface: interface(instance, macs),
+                vlan_key: instance.vlan.map_or(0, VlanTags::key),
+                vrf: instance.vrf,
+                plain: instance.roles.intersects(Roles::N6),
+                tunnels: instance.roles.intersects(Roles::GTPU),
+                host: false,
+                urgent_dscps: 0,
+                dscp: instance.dscp.clone().map(Box::new),
+                mss: instance.mss,
+                locals_v4: Vec::new(),
+                locals_v6: Vec::new(),
+            };
+            for (address, local) in locals(network, instance) {
+                match address {
+                    IpAddr::V4(address) => place.locals_v4.push((address.octets(), local)),
+                    IpAddr::V6(address) => place.locals_v6.push((address.octets(), local)),
+                }
+            }
+            place
+        };
+        let instances: Vec<Place> = network.instances().iter().map(place).collect();
+        let on = |port: usize| {
+            let here = |place: &&Place| place.interface.port.index() == port;
+            instances.iter().filter(here).map(Place::instance).collect()
+        };
+        let ports = (0..macs.len()).map(on).collect();
+        Self {
+            instances,
+            ports,
+            members: Vec::new(),
+            clamps: network
+                .instances()
+                .iter()
+                .any(|instance| instance.mss != Mss::Off),
+        }
+    }
+
+    /// The same, where these ports make others.
+    pub fn with_lags(mut self, lags: &[LagPorts], macs: &[MacAddr]) -> Self {
+        let mac = |port: PortId| macs.get(port.index()).copied().unwrap_or(MacAddr::ZERO);
+        let members = lags.iter().flat_map(|lag| &lag.members);
+        self.members = members.map(|&port| (port, mac(port))).collect();
+        self
+    }
+
+    /// The address of a port that is a member of a LAG.
+    pub fn member(&self, port: PortId) -> Option<MacAddr> {
+        let found = self.members.iter().find(|(member, _)| *member == port);
+        found.map(|(_, mac)| *mac)
+    }
+
+    /// The same, of which these, by instance, have a host's network stack, and these DSCPs may not wait.
+    pub fn with_host(mut self, rates: &[Option<HostRates>], urgent_dscps: &[u64]) -> Self {
+        for (place, rates) in self.instances.iter_mut().zip(rates) {
+            place.host = rates.is_some();
+        }
+        for (place, dscps) in self.instances.iter_mut().zip(urgent_dscps) {
+            place.urgent_dscps = *dscps;
+        }
+        self
+    }
+
+    /// Where a frame with these tags came in.
+    #[inline]
+    pub fn find(&self, port: PortId, vlan: Option<Vlan>) -> Option<&Place> {
+        let key = vlan.map_or(0, Vlan::key);
+        let here = match self.ports.get(port.index()) {
+            Some(here) => here.iter(),
+            None => self.on_a_lap(port)?.iter(),
+        };
+        here.filter_map(|id| self.instances.get(id.index()))
+            .find(|place| place.vlan_key == key)
+    }
+
+    /// The instances of a port that packets come in by that we have sent to ourselves.
+    #[cold]
+    fn on_a_lap(&self, port: PortId) -> Option<&Vec<InstanceId>> {
+        self.ports.get(port.at_lap(0).index())
+    }
+
+    /// The place of an instance.
+    #[inline]
+    pub fn at(&self, instance: InstanceId) -> Option<&Place> {
+        self.instances.get(instance.index())
+    }
+}
+
+/// How `instance` looks like on its link; `macs` are those of the ports.
+pub fn interface(instance: &Instance, macs: &[MacAddr]) -> Interface {
+    Interface {
+        instance: instance.id,
+        port: instance.port,
+        vlan: instance.vlan,
+        mac: macs.get(instance.port.index()).copied().unwrap_or(MacAddr::ZERO),
+        ipv4: instance.ipv4.map(|(address, _)| address),
+        broadcast: instance.broadcast(),
+        ipv6: instance.ipv6.map(|(address, _)| address),
+        mtu: instance.mtu,
+        fragmentation: instance.fragmentation,
+        tunnels: instance.roles.intersects(Roles::GTPU),
+    }
+}
+
+/// Our addresses as seen from `here`. Tunnels end only at packets that come in where tunnels are: what a data network
+/// sends to an N3 address is no GTP-U.
+fn locals(network: &Network, here: &Instance) -> Vec<(IpAddr, Local)> {
+    let mut locals = Vec::new();
+    let tunnels = here.roles.intersects(Roles::GTPU);
+    for (place, &(owner, address)) in network.local_addresses().iter().enumerate() {
+        let Some(instance) = network
+            .instance(owner)
+            .filter(|instance| instance.vrf == here.vrf)
+        else {
+            continue;
+        };
+        let gtpu = tunnels && instance.roles.intersects(Roles::GTPU);
+        let id = LocalId(place as u16);
+        locals.push((address, Local { id, gtpu }));
+    }
+    locals
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An instance's look on a link, for tests.
+    pub(crate) fn interface() -> Interface {
+        Interface {
+            instance: InstanceId(0),
+            port: PortId(0),
+            vlan: None,
+            mac: MacAddr([2, 0, 0, 0, 0, 1]),
+            ipv4: None,
+            broadcast: None,
+            ipv6: None,
+            mtu: 1500,
+            fragmentation: rules::network::Fragmentation::Inner,
+            tunnels: false,
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Stage `parse`: what is this packet, and for whom?
+//!
+//! Reads headers and nothing else: no session, no flow. Malformed packets and those for nobody here end in this
+//! stage. The packet is not changed.
+
+use flow::{LocalId, prefetch};
+use packet::eth::{L2, ether_type};
+use packet::gtpu::{MessageType, Unknown};
+use packet::tuple::proto;
+use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, PacketBuf, frame, usual};
+use rules::classifier::Side;
+
+use crate::Ingress;
+use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Tunnel};
+use crate::ingress::l3_interfaces::{Local, Place, Places};
+
+/// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
+/// them has in its notes.
+#[inline(never)]
+pub(crate) fn parse<B: PacketBuf + Ingress>(
+    places: &Places,
+    burst: &[B],
+    descriptors: &mut [Descriptor],
+    keys: &mut Keys,
+) -> Notes {
+    let mut notes = Notes::NONE;
+    burst.iter().for_each(|buf| prefetch::read(buf.data()));
+    for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
+        let mut to = To {
+            descriptor,
+            keys,
+            place,
+            notes: &mut notes,
+        };
+        if let Err(reason) = read(places, buf, &mut to) {
+            descriptor.fate = Fate::Drop(reason);
+            descriptor.notes = descriptor.notes.and(scattered(buf));
+            notes = notes.and(descriptor.notes);
+        }
+    }
+    notes
+}
+
+/// Octets that are brought together in front of a packet whose headers lie in several parts of a chained buffer: more
+/// than any headers have.
+pub(crate) const HEADERS: usize = 1_280;
+
+#[cold]
+fn scattered<B: PacketBuf>(buf: &B) -> Notes {
+    match buf.is_chained() {
+        true => Notes::SCATTERED,
+        false => Notes::NONE,
+    }
+}
+
+/// Brings the headers of scattered packets together that were not understood, and reads them again. Gives what any of
+/// them has in its notes.
+#[cold]
+pub(crate) fn gather<B: PacketBuf + Ingress>(
+    places: &Places,
+    burst: &mut [B],
+    descriptors: &mut [Descriptor],
+    keys: &mut Keys,
+) -> Notes {
+    let mut notes = Notes::NONE;
+    for (place, (buf, descriptor)) in burst.iter_mut().zip(descriptors).enumerate() {
+        let is_scattered = descriptor.notes.any(Notes::SCATTERED) && buf.is_chained();
+        if !is_scattered || !buf.gather(HEADERS.min(buf.len())) {
+            continue;
+        }
+        descriptor.reset(descriptor.from_inbox);
+        let mut to = To {
+            descriptor,
+            keys,
+            place,
+            notes: &mut notes,
+        };
+        if let Err(reason) = read(places, buf, &mut to) {
+            descriptor.fate = Fate::Drop(reason);
+        }
+    }
+    notes
+}
+
+/// Where one packet's findings go.
+struct To<'a> {
+    descriptor: &'a mut Descriptor,
+    keys: &'a mut Keys,
+    place: usize,
+    /// Of the whole burst.
+    notes: &'a mut Notes,
+}
+
+impl To<'_> {
+    /// Notes what few packets have.
+    #[inline(always)]
+    fn note(&mut self, notes: Notes) {
+        if notes != Notes::NONE {
+            self.descriptor.notes = notes;
+            *self.notes = self.notes.and(notes);
+        }
+    }
+}
+
+#[inline(always)]
+fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut To<'_>) -> Result<(), DropReason> {
+    let bytes = buf.data();
+    let l2 = L2::parse(bytes)?;
+    let Some(place) = places.find(buf.ingress(), l2.vlan) else {
+        return stray(places, buf, &l2, to);
+    };
+    to.descriptor.instance = place.instance();
+    let ours = is_to(bytes, place.interface.mac);
+    match l2.ether_type {
+        ether_type::IPV4 if ours => {
+            if read_usual(place, buf, &l2, to) {
+                return Ok(());
+            }
+            let ip = IpFrame::parse_v4(bytes, buf.len(), &l2)?;
+            read_ip(place, bytes, &ip, to)
+        }
+        ether_type::IPV6 if ours => read_ipv6(place, buf, &l2, to),
+        ether_type::IPV6 if is_to_group(bytes) => {
+            keep(to, Kind::Group, &IpFrame::parse(bytes, buf.len(), &l2)?);
+            Ok(())
+        }
+        ether_type::ARP if ours || is_to_group(bytes) => {
+            (to.descriptor.kind, to.descriptor.offset) = (Kind::Arp, l2.len);
+            Ok(())
+        }
+        _ if place.host && (ours || is_to_group(bytes)) => read_for_host(buf, &l2, to),
+        ether_type::ARP | ether_type::IPV4 | ether_type::IPV6 => Err(DropReason::NotForUs),
+        _ => Err(DropReason::UnknownEtherType),
+    }
+}
+
+/// What only the host's own network stack may have a use for: IPv4 for a group on the link (routing protocols), and
+/// what is no IP. Broadcasts are not for it.
+#[cold]
+#[inline(never)]
+fn read_for_host<B: PacketBuf>(buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
+    if l2.ether_type == ether_type::IPV4 {
+        let ip = IpFrame::parse_v4(buf.data(), buf.len(), l2)?;
+        if !matches!(
+            ip.tuple.addrs,
+            Addrs::V4 {
+                dst: [224, 0, 0, _],
+                ..
+            }
+        ) {
+            return Err(DropReason::NotForUs);
+        }
+        keep(to, Kind::Group, &ip);
+    } else if is_broadcast(buf.data()) {
+        return Err(DropReason::UnknownEtherType);
+    } else {
+        (to.descriptor.kind, to.descriptor.offset) = (Kind::Foreign, l2.len);
+    }
+    Ok(())
+}
+
+fn is_broadcast(bytes: &[u8]) -> bool {
+    bytes.first_chunk() == Some(&[0xff; 6])
+}
+
+/// What came in where no instance is.
+#[cold]
+#[inline(never)]
+fn stray<B: PacketBuf + Ingress>(
+    places: &Places,
+    buf: &B,
+    l2: &L2,
+    to: &mut To<'_>,
+) -> Result<(), DropReason> {
+    if places.member(buf.ingress()).is_none() {
+        return Err(DropReason::VlanNotConfigured);
+    }
+    if l2.ether_type != ether_type::SLOW || l2.vlan.is_some() {
+        return Err(DropReason::MemberNotCollecting);
+    }
+    to.descriptor.kind = Kind::Slow;
+    Ok(())
+}
+
+fn is_to(bytes: &[u8], mac: MacAddr) -> bool {
+    bytes.first_chunk() == Some(&mac.0)
+}
+
+fn is_to_group(bytes: &[u8]) -> bool {
+    bytes.first().is_some_and(|octet| octet & 1 != 0)
+}
+
+/// Reads a G-PDU of the form that nearly all have; false, and nothing is written, for any other packet.
+#[inline(always)]
+fn read_usual<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
+    let l2_len = usize::from(l2.len);
+    let packet = buf.data().get(l2_len..).unwrap_or_default();
+    let Some(found) = usual::tunnelled(packet, buf.len().saturating_sub(l2_len)) else {
+        return false;
+    };
+    let local = place.local_v4(found.destination);
+    let Some(local) = local.filter(|local| local.gtpu) else {
+        return false;
+    };
+    let side = Side::Tunnel {
+        local: local.id,
+        teid: found.teid,
+        qfi: found.qfi,
+    };
+    let descriptor = &mut *to.descriptor;
+    (descriptor.kind, descriptor.side) = (Kind::Tunnelled, side);
+    (descriptor.local, descriptor.offset) = (Some(local.id), l2.len + found.offset);
+    descriptor.tunnel = Some(Tunnel {
+        message_type: MessageType::G_PDU,
+        unknown: Unknown::NONE,
+        has_psc: found.qfi.is_some(),
+        has_other_extensions: false,
+    });
+    keep_inner(to, side, &found.tuple, buf.data());
+    true
+}
+
+/// Notes a user packet that came in a tunnel.
+#[inline(always)]
+fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple, bytes: &[u8]) {
+    let descriptor = &mut *to.descriptor;
+    (descriptor.octets, descriptor.ttl) = (tuple.total_len, tuple.ttl);
+    if tuple.addrs.has_unforwardable_destination() {
+        // A tunnel's entry may not look at the destination, so these pass by all entries.
+        descriptor.defect = Some(DropReason::MartianDestination);
+    } else {
+        descriptor.family = to.keys.put(to.place, side, tuple);
+        let offset = descriptor.offset;
+        to.note(Notes::of(tuple, bytes, offset));
+    }
+}
+
+/// One way for each family and none for both, so that addresses stay in registers.
+#[inline(never)]
+fn read_ipv6<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
+    let ip = IpFrame::parse_v6(buf.data(), buf.len(), l2)?;
+    read_ip(place, buf.data(), &ip, to)
+}
+
+#[inline(always)]
+fn read_ip(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+    match place.local(&ip.tuple.addrs) {
+        Some(local) if ip.tuple.fragment != Fragment::None => read_fragment(local, ip, to),
+        Some(local) if local.gtpu && ip.may_be_gtpu() => {
+            to.descriptor.local = Some(local.id);
+            read_gtpu(bytes, local.id, &GtpuFrame::parse(bytes, ip)?, to);
+            Ok(())
+        }
+        Some(local) => {
+            to.descriptor.local = Some(local.id);
+            keep(to, Kind::Host, ip);
+            Ok(())
+        }
+        None if place.plain => read_plain(place, bytes, ip, to),
+        None => Err(DropReason::NotForUs),
+    }
+}
+
+/// A fragment for one of our addresses: put together where tunnels end.
+#[cold]
+fn read_fragment(local: Local, ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+    if !local.gtpu || ip.tuple.proto != proto::UDP {
+        return Err(DropReason::Fragment);
+    }
+    to.descriptor.fate = Fate::Reassemble;
+    to.note(Notes::OUTER_FRAGMENT);
+    Ok(())
+}
+
+#[inline(always)]
+fn keep(to: &mut To<'_>, kind: Kind, ip: &IpFrame) {
+    let descriptor = &mut *to.descriptor;
+    (descriptor.kind, descriptor.offset) = (kind, ip.l2_len);
+    (descriptor.octets, descriptor.ttl) = (ip.tuple.total_len, ip.tuple.ttl);
+}
+
+#[inline(never)]
+fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
+    let side = Side::Tunnel {
+        local,
+        teid: gtpu.teid,
+        qfi: gtpu.qfi,
+    };
+    let descriptor = &mut *to.descriptor;
+    descriptor.side = side;
+    (descriptor.offset, descriptor.octets) = (gtpu.payload_offset, gtpu.payload_len);
+    descriptor.tunnel = Some(Tunnel::from(gtpu));
+    descriptor.kind = match gtpu.message_type {
+        MessageType::G_PDU => Kind::Tunnelled,
+        MessageType::END_MARKER | MessageType::TUNNEL_STATUS => Kind::Relayed,
+        _ => Kind::Signalling,
+    };
+    let end = usize::from(gtpu.payload_offset) + usize::from(gtpu.payload_len);
+    let is_whole = end <= bytes.len();
+    if gtpu.message_type == MessageType::G_PDU {
+        match frame::parse_inner(bytes, gtpu) {
+            Ok(tuple) => keep_inner(to, side, &tuple, bytes),
+            // Whether the tunnel is there is the first question (TS 29.281 §7.3.1): `slow` asks it.
+            Err(defect) => {
+                descriptor.defect = Some(defect);
+                if !is_whole {
+                    to.note(Notes::SCATTERED);
+                }
+            }
+        }
+    } else if !is_whole {
+        to.note(Notes::SCATTERED);
+    }
+}
+
+#[inline(always)]
+fn read_plain(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+    if ip.tuple.addrs.has_unforwardable_source() {
+        return Err(DropReason::MartianSource);
+    }
+    keep(to, Kind::Plain, ip);
+    let side = Side::Plain { vrf: place.vrf };
+    to.descriptor.side = side;
+    to.descriptor.family = to.keys.put(to.place, side, &ip.tuple);
+    to.note(Notes::of(&ip.tuple, bytes, ip.l2_len));
+    Ok(())
+}
+
+/// The GTP-U message of a packet that is as it was received, for the rare packets that need all of it.
+///
+/// # Errors
+/// None for a packet that was read as GTP-U before.
+#[cold]
+pub(crate) fn read_again<B: PacketBuf>(buf: &B) -> Result<GtpuFrame, DropReason> {
+    let l2 = L2::parse(buf.data())?;
+    let ip = IpFrame::parse(buf.data(), buf.len(), &l2)?;
+    GtpuFrame::parse(buf.data(), &ip)
+}

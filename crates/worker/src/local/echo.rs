@@ -1,0 +1,169 @@
+//! How many Echo Requests of GTP-U, and pings of our addresses, are answered: each costs a packet, and anybody may send
+//! them, from any address.
+//!
+//! A peer that sessions send to has a rate of its own, which no other source can use up: paths in use stay supervised
+//! whatever comes beside. (It is told apart by its address alone, which who is on its network may forge.) All other
+//! sources have a rate each, and one together. Everything is made at the start; the worker owns the state.
+
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+
+use flow::Nanos;
+
+use crate::egress::path_mtus::{Ends, key};
+use crate::sessions::fixed_map::FixedMap;
+use crate::token_bucket::{Allowance, Pace, Paced};
+
+/// Paths in use that have a rate of their own; peers of more are as other sources.
+const PATHS: usize = 16_384;
+
+/// A rate for each source, and one for all of them together.
+pub(crate) struct PerSource {
+    all: Allowance,
+    each: Pace,
+    /// When sources have their next one. Sources whose hashes differ by a multiple of it share one.
+    notes: Box<[Paced]>,
+    hasher: foldhash::quality::RandomState,
+}
+
+impl PerSource {
+    const NOTES: usize = 4_096;
+
+    /// So many a second, at least 1, and so many of one source.
+    pub fn new((all, each): (u32, u32)) -> Self {
+        Self {
+            all: Allowance::new(all.max(1)),
+            each: Pace::new(each.max(1)),
+            notes: vec![Paced::default(); Self::NOTES].into(),
+            hasher: foldhash::quality::RandomState::default(),
+        }
+    }
+
+    /// Takes one for `source` at `now`, if there is one. All of an IPv6 /64 is one source.
+    pub fn take(&mut self, source: IpAddr, now: Nanos) -> bool {
+        let name: u128 = match source {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(v6) => v6.to_bits() >> 64,
+        };
+        let note = &mut self.notes[self.hasher.hash_one(name) as usize % Self::NOTES];
+        self.all.has_one(now) && self.each.take(note, now) && self.all.take(now)
+    }
+}
+
+/// The rates of GTP-U echo.
+pub(crate) struct Echoes {
+    each: Pace,
+    /// The place in `notes` of each path in use.
+    paths: FixedMap<8>,
+    notes: Box<[Paced]>,
+    /// Places of `notes` that are free.
+    free: Vec<u32>,
+    others: PerSource,
+}
+
+impl Echoes {
+    /// No path is in use yet. So many a second of sources that are at the end of none, and so many of one source.
+    pub fn new((others, each): (u32, u32)) -> Self {
+        Self {
+            each: Pace::new(each.max(1)),
+            paths: FixedMap::new(PATHS),
+            notes: vec![Paced::default(); PATHS].into(),
+            free: (0..PATHS as u32).rev().collect(),
+            others: PerSource::new((others, each)),
+        }
+    }
+
+    /// A path came into use, or went out of use.
+    pub fn set(&mut self, ends: Ends, is_used: bool) {
+        let key = key(ends);
+        match (self.paths.at(&key), is_used) {
+            (None, true) => {
+                let Some(place) = self.free.pop() else { return };
+                self.notes[place as usize] = Paced::default();
+                if self.paths.insert(key, place).is_err() {
+                    self.free.push(place);
+                }
+            }
+            (Some(place), false) => {
+                self.paths.remove(&key);
+                self.free.push(place);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes an answer to a peer at `now`, if there is one.
+    pub fn take(&mut self, ends: Ends, now: Nanos) -> bool {
+        match self.paths.at(&key(ends)) {
+            Some(place) => self.each.take(&mut self.notes[place as usize], now),
+            None => self.others.take(ends.1, now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn ends(peer: u32) -> Ends {
+        ([10, 0, 3, 1].into(), peer.to_be_bytes().into())
+    }
+
+    #[test]
+    fn a_source_has_its_rate_and_all_of_them_have_one() {
+        let mut echoes = Echoes::new((100, 10));
+        let now = Nanos::from_secs(1);
+        assert_eq!((0..1_000).filter(|_| echoes.take(ends(1), now)).count(), 10);
+        let others = (2..100_000).filter(|source| echoes.take(ends(*source), now));
+        assert_eq!(others.count(), 90);
+        let later = now + Duration::from_secs(1);
+        assert_eq!((0..1_000).filter(|_| echoes.take(ends(1), later)).count(), 10);
+    }
+
+    #[test]
+    fn no_flood_takes_the_turn_of_a_path_in_use() {
+        let mut echoes = Echoes::new((100, 10));
+        echoes.set(ends(1), true);
+        // Seven hours of 35,000 a second would do the same: each second begins with the flood.
+        for second in 1..=10 {
+            let now = Nanos::from_secs(second);
+            let flood = (2..35_000).filter(|source| echoes.take(ends(source * 16 + 3), now));
+            assert_eq!(flood.count(), 100);
+            assert!(echoes.take(ends(1), now));
+        }
+        echoes.set(ends(1), false);
+        let now = Nanos::from_secs(11);
+        (2..35_000).for_each(|source| _ = echoes.take(ends(source), now));
+        assert!(!echoes.take(ends(1), now), "no session sends there any more");
+    }
+
+    #[test]
+    fn paths_beyond_the_room_are_as_other_sources_and_places_come_back() {
+        let mut echoes = Echoes::new((1, 1));
+        let most = PATHS as u32;
+        (0..=most).for_each(|peer| echoes.set(ends(peer), true));
+        let now = Nanos::from_secs(1);
+        assert!((0..most).all(|peer| echoes.take(ends(peer), now)));
+        assert!(echoes.take(ends(most), now) && !echoes.take(ends(most + 1), now));
+        (0..=most).for_each(|peer| echoes.set(ends(peer), false));
+        echoes.set(ends(7), true);
+        echoes.set(ends(7), true);
+        assert_eq!((echoes.paths.len(), echoes.free.len()), (1, PATHS - 1));
+    }
+
+    #[test]
+    fn a_prefix_of_ipv6_is_one_source() {
+        let mut pings = PerSource::new((1_000, 5));
+        let source = |subnet: u128, host: u128| {
+            IpAddr::from((0x2001_0db8_u128 << 96 | subnet << 64 | host).to_be_bytes())
+        };
+        let now = Nanos::from_secs(1);
+        assert_eq!(
+            (0..500).filter(|host| pings.take(source(1, *host), now)).count(),
+            5
+        );
+        assert!(pings.take(source(2, 1), now));
+    }
+}

@@ -1,0 +1,342 @@
+//! Packets for ourselves: ARP, Neighbour Discovery, ICMP echo, GTP-U path management; and what the host's own network
+//! stack is to have.
+//!
+//! Answered in the packet's own buffer where that is possible; what they tell goes to Control as an event. Any
+//! worker answers for all of our addresses. Not fast, and not allowed to be slow: no allocation, no unbounded work.
+//!
+//! Where an instance has a host's network stack, it gets what nobody here has a use for, and the answers of neighbours,
+//! which it has asked as we have. It gets nothing of UEs: what comes in again, since a rule sent it to an address of
+//! our own, is not from the link.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use flow::{LocalId, Nanos};
+use packet::checksum::Sum;
+use packet::gtpu::{ErrorIndication, MessageType};
+use packet::icmp::{v4_type, v6_type};
+use packet::too_big::TooBig;
+use packet::tuple::proto;
+use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
+use transport::{lag, replies};
+
+use crate::burst::descriptor::{Descriptor, Fate, Kind};
+use crate::ingress::l3_interfaces::{Place, Places};
+use crate::ingress::parse::read_again;
+use crate::ingress::priority::is_urgent;
+use crate::link::event_queue::Notices;
+use crate::local::echo::{Echoes, PerSource};
+use crate::local::host::Hosts;
+use crate::local::reply::{Frame, Message};
+use crate::stats::Stats;
+use crate::token_bucket::Allowance;
+use crate::{Event, Ingress, Urgency};
+
+/// The first octet of ICMPv6 discovery messages lies here in the message.
+const TYPE: usize = 0;
+
+/// What the exception path works with.
+pub(crate) struct Exceptions<'a> {
+    pub places: &'a Places,
+    pub notices: &'a mut Notices,
+    pub stats: &'a mut Stats,
+    pub hosts: &'a mut Hosts,
+    /// Frames of slow protocols.
+    pub slow: &'a mut [Allowance],
+    /// Echo Requests of GTP-U.
+    pub echoes: &'a mut Echoes,
+    /// Pings.
+    pub pings: &'a mut PerSource,
+    pub now: Nanos,
+}
+
+/// What has become of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Done {
+    /// It is the answer to itself now.
+    Answered,
+    /// It has told what it had to tell.
+    Heard,
+}
+
+impl Exceptions<'_> {
+    /// Deals with every packet of a burst that is for ourselves.
+    pub fn handle<B: PacketBuf + Ingress>(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
+        for (buf, descriptor) in burst.iter_mut().zip(descriptors) {
+            if !descriptor.is_open() || descriptor.kind.is_user() {
+                continue;
+            }
+            if buf.is_chained() {
+                buf.gather(buf.len());
+            }
+            descriptor.fate = match self.one(buf, descriptor) {
+                Ok(Done::Answered) => {
+                    self.stats.answered += 1;
+                    Fate::Send(buf.ingress())
+                }
+                Ok(Done::Heard) if is_discovery(descriptor.kind) => {
+                    self.for_host(buf, descriptor).unwrap_or(Fate::Consumed)
+                }
+                Ok(Done::Heard) => Fate::Consumed,
+                Err(DropReason::NotForUs) => {
+                    let fate = self.for_host(buf, descriptor);
+                    fate.unwrap_or(Fate::Drop(DropReason::NotForUs))
+                }
+                Err(reason) => Fate::Drop(reason),
+            };
+        }
+    }
+
+    /// What becomes of a packet that nobody here has a use for any more, where the host's own network stack may have
+    /// one.
+    #[cold]
+    fn for_host<B: PacketBuf + Ingress>(&mut self, buf: &B, descriptor: &Descriptor) -> Option<Fate> {
+        let place = self.places.at(descriptor.instance).filter(|place| place.host)?;
+        if buf.ingress().lap() > 0 || descriptor.kind == Kind::Signalling {
+            return None;
+        }
+        if matches!(descriptor.kind, Kind::Host | Kind::Group) {
+            let source = descriptor.tuple(buf.data()).ok()?.addrs.src();
+            if !place.may_answer(source) {
+                return Some(Fate::Drop(DropReason::MartianSource));
+            }
+        }
+        let urgency = match is_urgent(self.places, buf) {
+            true => Urgency::Urgent,
+            false => Urgency::Usual,
+        };
+        let has_one = self.hosts.take(descriptor.instance, urgency, self.now);
+        Some(match has_one {
+            true => Fate::Host(urgency),
+            false => Fate::Drop(DropReason::HostRate),
+        })
+    }
+
+    /// What the packet is to ourselves.
+    fn one<B: PacketBuf + Ingress>(
+        &mut self,
+        buf: &mut B,
+        descriptor: &Descriptor,
+    ) -> Result<Done, DropReason> {
+        if descriptor.kind == Kind::Slow {
+            return self.slow_protocol(buf);
+        }
+        let places = self.places;
+        let place = places
+            .at(descriptor.instance)
+            .ok_or(DropReason::VlanNotConfigured)?;
+        match descriptor.kind {
+            Kind::Arp => {
+                let ours = place.interface.ipv4.ok_or(DropReason::NotForUs)?;
+                let l3 = descriptor.offset.into();
+                let outcome = replies::arp(buf.data_mut(), l3, ours, place.interface.mac)?;
+                Ok(self.sighted(place, outcome))
+            }
+            Kind::Host | Kind::Group => {
+                let tuple = descriptor.tuple(buf.data())?;
+                self.host(buf, place, descriptor.offset.into(), &tuple, descriptor.local)
+            }
+            Kind::Signalling => {
+                let local = descriptor.local.ok_or(DropReason::NotForUs)?;
+                self.signalling(buf, place, &read_again(buf)?, local)
+            }
+            Kind::None | Kind::Slow | Kind::Foreign | Kind::Tunnelled | Kind::Relayed | Kind::Plain => {
+                Err(DropReason::NotForUs)
+            }
+        }
+    }
+
+    /// An LACPDU, which Control hears of, or a marker, which is answered.
+    fn slow_protocol<B: PacketBuf + Ingress>(&mut self, buf: &mut B) -> Result<Done, DropReason> {
+        let member = buf.ingress();
+        let frame = lag::Slow::parse(buf.data()).ok_or(DropReason::BadSlowProtocol)?;
+        let slow = self.slow.get_mut(member.index());
+        if !slow.is_some_and(|slow| slow.take(self.now)) {
+            self.stats.events_lost += 1;
+            return Ok(Done::Heard);
+        }
+        match frame {
+            lag::Slow::Lacp(pdu) => {
+                self.notices.tell(self.stats, Event::Lacp { member, pdu });
+                Ok(Done::Heard)
+            }
+            lag::Slow::Marker => {
+                let mac = self
+                    .places
+                    .member(member)
+                    .ok_or(DropReason::MemberNotCollecting)?;
+                lag::answer_marker(buf.data_mut(), mac);
+                Ok(Done::Answered)
+            }
+            lag::Slow::MarkerResponse => Ok(Done::Heard),
+        }
+    }
+
+    fn sighted(&mut self, place: &Place, outcome: replies::Outcome) -> Done {
+        if let Some(seen) = outcome.sighting {
+            let (address, mac, how) = (seen.address, seen.mac, seen.how);
+            let event = Event::Neighbour {
+                instance: place.instance(),
+                address,
+                mac,
+                how,
+            };
+            self.notices.tell(self.stats, event);
+        }
+        match outcome.answer {
+            true => Done::Answered,
+            false => Done::Heard,
+        }
+    }
+
+    /// IP for one of our addresses, or for a group.
+    fn host<B: PacketBuf + Ingress>(
+        &mut self,
+        buf: &mut B,
+        place: &Place,
+        l3: usize,
+        tuple: &IpTuple,
+        local: Option<LocalId>,
+    ) -> Result<Done, DropReason> {
+        let l4 = l3 + usize::from(tuple.l4_offset);
+        if !is_icmp(tuple) {
+            return Err(DropReason::NotForUs);
+        }
+        let kind = *buf.data().get(l4 + TYPE).ok_or(DropReason::TruncatedIcmp)?;
+        match tuple.addrs.dst() {
+            IpAddr::V6(destination) if replies::is_discovery(kind) => {
+                let ours = place.interface.ipv6.ok_or(DropReason::NotForUs)?;
+                if !is_discovery_for(ours, destination) {
+                    return Err(DropReason::NotForUs);
+                }
+                let outcome = replies::discovery(buf, l3, l4, ours, place.interface.mac)?;
+                Ok(self.sighted(place, outcome))
+            }
+            _ if local.is_none() => Err(DropReason::NotForUs),
+            _ if !place.may_answer(tuple.addrs.src()) => Err(DropReason::MartianSource),
+            _ if is_too_big(tuple, kind) && place.tunnels => self.too_big(buf, l3, tuple),
+            _ if is_ping(tuple, kind) && !self.pings.take(tuple.addrs.src(), self.now) => {
+                Err(DropReason::RateLimited)
+            }
+            IpAddr::V4(_) => {
+                replies::echo_v4(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
+            }
+            IpAddr::V6(_) => {
+                replies::echo_v6(buf.data_mut(), l3, l4, place.interface.mac).map(|()| Done::Answered)
+            }
+        }
+    }
+
+    /// A router tells that a packet of ours was too long. What is about no tunnel may be of use to the host; what comes in
+    /// again was told by no router.
+    #[cold]
+    fn too_big<B: PacketBuf + Ingress>(
+        &mut self,
+        buf: &B,
+        l3: usize,
+        tuple: &IpTuple,
+    ) -> Result<Done, DropReason> {
+        let packet = buf.data().get(l3..).unwrap_or_default();
+        match TooBig::parse(packet, tuple)?.filter(|_| buf.ingress().lap() == 0) {
+            Some(told) => {
+                self.notices.tell_too_big(self.stats, told, self.now);
+                Ok(Done::Heard)
+            }
+            None => Err(DropReason::NotForUs),
+        }
+    }
+
+    /// A GTP-U message that belongs to no tunnel.
+    fn signalling<B: PacketBuf>(
+        &mut self,
+        buf: &mut B,
+        place: &Place,
+        gtpu: &GtpuFrame,
+        local: LocalId,
+    ) -> Result<Done, DropReason> {
+        let peer = gtpu.outer.addrs.src();
+        if !place.may_answer(peer) {
+            return Err(DropReason::MartianSource);
+        }
+        verify(buf, gtpu)?;
+        match gtpu.message_type {
+            MessageType::ECHO_REQUEST if gtpu.unknown.refused_by_endpoint() => {
+                Err(DropReason::UnknownGtpuExtension)
+            }
+            MessageType::ECHO_REQUEST if !self.echoes.take((gtpu.outer.addrs.dst(), peer), self.now) => {
+                Err(DropReason::RateLimited)
+            }
+            MessageType::ECHO_REQUEST => {
+                let mac = place.interface.mac;
+                let frame = Frame::back(buf.data(), gtpu, mac, Message::EchoResponse)?;
+                frame.put_into(buf).map(|()| Done::Answered)
+            }
+            MessageType::ECHO_RESPONSE => {
+                let sequence = gtpu.sequence.unwrap_or(0);
+                self.notices.mention(
+                    self.stats,
+                    Event::EchoResponse {
+                        peer,
+                        local,
+                        sequence,
+                    },
+                );
+                Ok(Done::Heard)
+            }
+            MessageType::ERROR_INDICATION => {
+                let message = ErrorIndication::read(&gtpu.message(buf.data())?)?;
+                // Who has no context is who we sent to, and says so from there.
+                if message.peer != peer {
+                    return Err(DropReason::ForeignErrorIndication);
+                }
+                let teid = message.teid;
+                self.notices.tell_error(self.stats, (peer, teid), self.now);
+                Ok(Done::Heard)
+            }
+            MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(Done::Heard),
+            _ => Err(DropReason::UnsupportedGtpuMessage),
+        }
+    }
+}
+
+/// Whether packets of this kind that have an effect tell of neighbours.
+fn is_discovery(kind: Kind) -> bool {
+    matches!(kind, Kind::Arp | Kind::Host | Kind::Group)
+}
+
+/// Whether an IP packet is an ICMP message of its family.
+fn is_icmp(tuple: &IpTuple) -> bool {
+    tuple.proto
+        == if tuple.addrs.is_v4() {
+            proto::ICMP
+        } else {
+            proto::ICMPV6
+        }
+}
+
+/// Whether an ICMP message of this type may tell that a packet was too long.
+fn is_too_big(tuple: &IpTuple, kind: u8) -> bool {
+    kind == match tuple.addrs.is_v4() {
+        true => v4_type::UNREACHABLE,
+        false => v6_type::PACKET_TOO_BIG,
+    }
+}
+
+/// Whether an ICMP message of this type is an Echo Request.
+fn is_ping(tuple: &IpTuple, kind: u8) -> bool {
+    kind == match tuple.addrs.is_v4() {
+        true => v4_type::ECHO_REQUEST,
+        false => v6_type::ECHO_REQUEST,
+    }
+}
+
+fn is_discovery_for(ours: Ipv6Addr, destination: Ipv6Addr) -> bool {
+    destination == ours || replies::listens_to(ours, destination)
+}
+
+/// The UDP checksum of a message that is believed: a user packet has one of its own, this has not.
+fn verify<B: PacketBuf>(buf: &B, gtpu: &GtpuFrame) -> Result<(), DropReason> {
+    if buf.data().len() < buf.len() {
+        return Err(DropReason::BadUdpLength);
+    }
+    gtpu.verify_udp_checksum(buf.data(), Sum::default(), true)
+}

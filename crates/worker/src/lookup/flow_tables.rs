@@ -1,0 +1,573 @@
+//! The flow tables of a worker, and which shapes of keys are in them.
+//!
+//! An entry's key holds the fields that decided it, so one table has keys of several *shapes*: per tunnel, per UE
+//! address, per 5-tuple, with or without QFI or TOS. A packet is looked up in each shape that is in use for its side;
+//! every hit is a right decision, so the widest shape comes first. Most workers have one shape for each side.
+//!
+//! An entry whose generation is no longer its block's is *dead*: it counts for no session, is removed by the packet
+//! that meets it, and else ages, or is reaped where the dead take much of the room. An entry of an older *snapshot* of
+//! the rules that all sessions share is softly stale: in use until the slow path has time for it.
+//!
+//! The few entries whose packets a NAT translates have a line of [`Extensions`] each, which goes with its entry.
+
+use flow::memory::OutOfMemory;
+use flow::{
+    BlockRef, Blocks, Extension, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit,
+    KeyFields, Nat, Prepared, Scope, Seed, SessionIndex, Shape, Tick,
+};
+use rules::classifier::Side;
+
+use crate::act::special::{Aside, Extended};
+use crate::burst::batch::BURST;
+use crate::burst::descriptor::{Descriptor, Family, Keys, Verdict};
+use crate::sessions::Sessions;
+use crate::slow_path::admission::Books;
+
+/// A key of one of the two families.
+trait FamilyKey: FlowKey {
+    /// Which family it is.
+    const FAMILY: Family;
+
+    /// Where packets of the key come in.
+    fn scope(&self) -> Scope;
+
+    /// The shape of the key.
+    fn fields(&self) -> KeyFields;
+}
+
+impl FamilyKey for FlowKey4 {
+    const FAMILY: Family = Family::V4;
+
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    fn fields(&self) -> KeyFields {
+        self.fields
+    }
+}
+
+impl FamilyKey for FlowKey6 {
+    const FAMILY: Family = Family::V6;
+
+    fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    fn fields(&self) -> KeyFields {
+        self.fields
+    }
+}
+
+/// Shapes of one side's keys.
+struct Shapes<K: FlowKey> {
+    is_tunnel: bool,
+    /// Entries of each shape, by its bits.
+    counts: [u32; 256],
+    /// The shapes in use, fewest fields first.
+    in_use: Vec<Shape<K>>,
+}
+
+/// How many entries ahead the room for one is made sure of.
+const AHEAD: usize = 4;
+
+/// An entry on its way into the table.
+#[derive(Clone, Copy)]
+struct Staged<K: FlowKey> {
+    entry: FlowEntry<K>,
+    prepared: Prepared,
+    session: SessionIndex,
+}
+
+impl<K: FlowKey> Shapes<K> {
+    fn new(is_tunnel: bool) -> Self {
+        Self {
+            is_tunnel,
+            counts: [0; 256],
+            in_use: Vec::with_capacity(256),
+        }
+    }
+
+    fn add(&mut self, shape: KeyFields) {
+        let count = &mut self.counts[usize::from(shape.bits())];
+        *count += 1;
+        if *count == 1 {
+            let narrower = |fields: KeyFields| (fields.bits().count_ones(), fields.bits());
+            let place = self
+                .in_use
+                .partition_point(|other| narrower(other.fields()) < narrower(shape));
+            self.in_use.insert(place, Shape::new(shape, self.is_tunnel));
+        }
+    }
+
+    fn remove(&mut self, shape: KeyFields) {
+        let count = &mut self.counts[usize::from(shape.bits())];
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            self.in_use.retain(|other| other.fields() != shape);
+        }
+    }
+}
+
+/// The flows of one IP version.
+struct FamilyFlows<K: FlowKey> {
+    table: FlowTable<K>,
+    /// Of plain packets, of tunnels.
+    shapes: [Shapes<K>; 2],
+    round: Round<K>,
+    staged: Vec<Staged<K>>,
+    /// The shapes of the keys cut last, of plain packets and of tunnels: the next is likely to have the same.
+    last: [Shape<K>; 2],
+}
+
+/// One round's keys, and whose they are.
+struct Round<K> {
+    keys: [K; BURST],
+    places: [u8; BURST],
+    hits: [Hit; BURST],
+}
+
+impl<K: FamilyKey> FamilyFlows<K> {
+    fn new(flows: usize, seed: Seed) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            table: FlowTable::new(flows, seed)?,
+            shapes: [Shapes::new(false), Shapes::new(true)],
+            round: Round {
+                keys: [K::default(); BURST],
+                places: [0; BURST],
+                hits: [Hit::MISS; BURST],
+            },
+            staged: Vec::with_capacity(BURST),
+            last: [false, true].map(|is_tunnel| Shape::new(KeyFields::NONE, is_tunnel)),
+        })
+    }
+
+    /// Finds the entries of a burst, one shape after the other. Gives the places of those that are of another snapshot.
+    fn lookup(
+        &mut self,
+        (descriptors, wholes): (&mut [Descriptor], &[K; BURST]),
+        blocks: &Blocks,
+        lines: &mut Lines,
+        (snapshot, now): (u16, Tick),
+    ) -> u64 {
+        let mut soft = 0;
+        let [plain, tunnels] = &self.shapes;
+        for round in 0..plain.in_use.len().max(tunnels.in_use.len()) {
+            let shapes = [plain.in_use.get(round), tunnels.in_use.get(round)];
+            let wanted = self.round.gather(descriptors, wholes, shapes);
+            if wanted == 0 {
+                break;
+            }
+            let Round { keys, places, hits } = &mut self.round;
+            let (keys, hits) = (&keys[..wanted], &mut hits[..wanted]);
+            self.table.visit_bulk(keys, hits, now, |place, entry| {
+                blocks.prefetch(entry);
+                let place = usize::from(places[place % BURST]);
+                soft |= u64::from(entry.snapshot != snapshot) << (place % BURST);
+                if let Some(descriptor) = descriptors.get_mut(place) {
+                    (descriptor.verdict, descriptor.shape) = (Verdict::of(entry), entry.key.fields());
+                    if entry.extension.is_some() {
+                        lines.put_aside(place, Aside::of(entry), &mut descriptor.verdict);
+                    }
+                }
+            });
+        }
+        soft
+    }
+
+    /// A packet's key in a shape that need not be in use.
+    fn key(&mut self, shape: KeyFields, whole: &K) -> K {
+        let is_tunnel = whole.scope().is_tunnel();
+        let last = &mut self.last[usize::from(is_tunnel)];
+        if last.fields() != shape {
+            *last = Shape::new(shape, is_tunnel);
+        }
+        last.cut(whole)
+    }
+
+    /// The first half of an insert: asks for the memory that it needs, and that the packet will need in `act`.
+    fn stage(&mut self, entry: FlowEntry<K>, session: SessionIndex, blocks: &Blocks) {
+        blocks.prefetch(&entry);
+        let prepared = self.table.prepare(&entry.key);
+        self.staged.push(Staged {
+            entry,
+            prepared,
+            session,
+        });
+    }
+
+    /// The second half, of all that were staged, in order. `dead` entries that are replaced are fewer then.
+    fn write(&mut self, books: &mut Books<'_>, (dead, lines): (&mut usize, &mut Extensions), now: Tick) {
+        for number in 0..self.staged.len() {
+            if let Some(next) = self.staged.get(number + AHEAD) {
+                self.table.foresee(next.prepared);
+            }
+            let Staged {
+                entry,
+                prepared,
+                session,
+            } = self.staged[number];
+            let spot = self.table.spot(&entry.key, prepared);
+            let old = self
+                .table
+                .entry(spot.hit())
+                .map(|old| (old.block, old.generation, old.extension));
+            match old {
+                // The packet before has made it, or it is decided anew: nobody has more entries now.
+                Some((_, generation, _)) if generation == entry.generation => {}
+                Some((block, generation, _)) => {
+                    *dead -= usize::from(!books.sessions.forget(block, generation)).min(*dead);
+                    books.added(session);
+                }
+                None if !books.may_add(session) => {
+                    lines.remove(entry.extension);
+                    continue;
+                }
+                None => {}
+            }
+            if let Some((.., extension)) = old {
+                lines.remove(extension);
+            }
+            match self.table.put(entry, spot, now) {
+                Ok(_) if old.is_none() => {
+                    self.shapes[usize::from(entry.key.scope().is_tunnel())].add(entry.key.fields());
+                    books.added(session);
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    lines.remove(entry.extension);
+                    books.stats.not_installed += 1;
+                }
+            }
+        }
+        self.staged.clear();
+    }
+
+    /// The block and the generation of what was removed.
+    fn remove(&mut self, key: &K, lines: &mut Extensions) -> Option<(BlockRef, u32)> {
+        let entry = self.table.remove(key)?;
+        lines.remove(entry.extension);
+        self.shapes[usize::from(key.scope().is_tunnel())].remove(key.fields());
+        Some((entry.block, entry.generation))
+    }
+
+    /// Removes what has idled for too long; how many it was, and how many of them were dead.
+    fn age(
+        &mut self,
+        sessions: &mut Sessions,
+        lines: &mut Extensions,
+        (now, buckets): (Tick, usize),
+    ) -> (usize, usize) {
+        let Self { table, shapes, .. } = self;
+        let mut dead = 0;
+        let aged = table.age(now, buckets, |entry| {
+            lines.remove(entry.extension);
+            shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
+            dead += usize::from(!sessions.forget(entry.block, entry.generation));
+        });
+        (aged, dead)
+    }
+
+    /// Removes what is dead; how many it was.
+    fn reap(&mut self, blocks: &Blocks, lines: &mut Extensions, buckets: usize) -> usize {
+        let Self { table, shapes, .. } = self;
+        table.reap(buckets, |entry| {
+            let is_dead = !blocks.is_live(entry.block, entry.generation, entry.direction());
+            if is_dead {
+                lines.remove(entry.extension);
+                shapes[usize::from(entry.key.scope().is_tunnel())].remove(entry.key.fields());
+            }
+            is_dead
+        })
+    }
+
+    /// Changes how long the flow with this key may idle. False when there is none.
+    fn set_idle(&mut self, key: &K, idle: u16, now: Tick) -> bool {
+        let hit = self.table.lookup(key);
+        let is_longer = self.table.entry(hit).is_some_and(|entry| entry.idle > idle);
+        if is_longer {
+            self.table.set_idle(hit, idle, now);
+        }
+        is_longer
+    }
+}
+
+impl<K: FlowKey> Round<K> {
+    /// Takes the keys of the packets that have no entry yet, in the shapes of this round (of plain packets and of
+    /// tunnels); how many there are.
+    #[inline(always)]
+    fn gather(
+        &mut self,
+        descriptors: &[Descriptor],
+        wholes: &[K; BURST],
+        shapes: [Option<&Shape<K>>; 2],
+    ) -> usize
+    where
+        K: FamilyKey,
+    {
+        let mut count = 0;
+        for (place, (descriptor, whole)) in descriptors.iter().zip(wholes).enumerate() {
+            if !descriptor.is_open() || descriptor.family != K::FAMILY || descriptor.verdict.is_some() {
+                continue;
+            }
+            let side = usize::from(matches!(descriptor.side, Side::Tunnel { .. }));
+            let Some(shape) = shapes[side] else { continue };
+            self.keys[count % BURST] = shape.cut(whole);
+            self.places[count % BURST] = place as u8;
+            count += 1;
+        }
+        count
+    }
+}
+
+/// The lines of the few entries that have one, and what was put aside of those whose packets are in the burst.
+struct Lines {
+    all: Extensions,
+    /// By the packet's place.
+    asides: [Aside; BURST],
+}
+
+impl Lines {
+    #[cold]
+    #[inline(never)]
+    fn put_aside(&mut self, place: usize, aside: Aside, verdict: &mut Verdict) {
+        self.all.prefetch(aside.extension);
+        self.asides[place % BURST] = aside;
+        verdict.forward = Aside::FORWARD;
+    }
+}
+
+/// All flows.
+pub(crate) struct Flows {
+    v4: FamilyFlows<FlowKey4>,
+    v6: FamilyFlows<FlowKey6>,
+    lines: Lines,
+    /// Entries that no packet can use any more.
+    dead: usize,
+    /// Of the rules that all sessions share; entries of another one are softly stale.
+    snapshot: u16,
+}
+
+impl Flows {
+    /// The dead are reaped when they are more than one in so many entries that there is room for.
+    const REAPED_FROM: usize = 16;
+
+    /// Room for so many flows of each IP version, and lines of their own for so many of them.
+    ///
+    /// # Errors
+    /// When the memory cannot be had.
+    pub fn new((v4, v6): (usize, usize), extensions: usize, seed: Seed) -> Result<Self, OutOfMemory> {
+        Ok(Self {
+            v4: FamilyFlows::new(v4, seed)?,
+            v6: FamilyFlows::new(v6, seed)?,
+            lines: Lines {
+                all: Extensions::new(extensions)?,
+                asides: [Aside::NONE; BURST],
+            },
+            dead: 0,
+            snapshot: 0,
+        })
+    }
+
+    /// How many flows there are.
+    pub fn len(&self) -> usize {
+        self.v4.table.len() + self.v6.table.len()
+    }
+
+    /// How many of them have lines of their own.
+    pub fn extensions(&self) -> usize {
+        self.lines.all.len()
+    }
+
+    /// What was put aside of the entries of the last burst, and their lines.
+    pub fn extended(&self) -> Extended<'_> {
+        Extended {
+            lines: &self.lines.all,
+            asides: &self.lines.asides,
+        }
+    }
+
+    /// How many of them no packet can use any more.
+    pub fn dead(&self) -> usize {
+        self.dead
+    }
+
+    /// So many entries are of no use any more.
+    pub fn bury(&mut self, entries: usize) {
+        self.dead += entries;
+    }
+
+    /// All decisions made so far are to be made anew, when there is time.
+    pub fn next_snapshot(&mut self) {
+        self.snapshot = self.snapshot.wrapping_add(1);
+    }
+
+    /// Gives each open user packet its entry, if there is one. Bit n of the answer: that of the packet at place n is
+    /// of an older snapshot.
+    pub fn lookup(&mut self, descriptors: &mut [Descriptor], keys: &Keys, blocks: &Blocks, now: Tick) -> u64 {
+        let of = (self.snapshot, now);
+        let Self { v4, v6, lines, .. } = self;
+        let soft = v4.lookup((descriptors, &keys.v4), blocks, lines, of);
+        soft | v6.lookup((descriptors, &keys.v6), blocks, lines, of)
+    }
+
+    /// Takes the decision about the packet at `place` for its flow's entry, which has the fields of its shape in the
+    /// key; it is in the table after [`write`](Self::write).
+    pub fn stage(
+        &mut self,
+        blocks: &Blocks,
+        keys: &Keys,
+        (place, descriptor): (usize, &Descriptor),
+        (idle, session): (u16, SessionIndex),
+    ) {
+        let (verdict, shape) = (&descriptor.verdict, descriptor.shape);
+        match descriptor.family {
+            Family::None => {}
+            Family::V4 => {
+                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                self.v4
+                    .stage(verdict.entry(key, idle, self.snapshot), session, blocks);
+            }
+            Family::V6 => {
+                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                self.v6
+                    .stage(verdict.entry(key, idle, self.snapshot), session, blocks);
+            }
+        }
+    }
+
+    /// Adds or replaces the entries that were staged, as far as `books` and the room allow.
+    pub fn write(&mut self, books: &mut Books<'_>, now: Tick) {
+        let Self {
+            v4, v6, lines, dead, ..
+        } = self;
+        v4.write(books, (dead, &mut lines.all), now);
+        v6.write(books, (dead, &mut lines.all), now);
+    }
+
+    /// Adds or replaces the entry of `key`, as far as `books` and the room allow: what the entry of `like` says, and
+    /// `nat`. Tells whether it is there now.
+    pub fn translate(
+        &mut self,
+        books: &mut Books<'_>,
+        (like, key): (&FlowKey4, FlowKey4),
+        nat: Nat,
+        now: Tick,
+    ) -> bool {
+        let table = &self.v4.table;
+        let Some(&like) = table.entry(table.lookup(like)) else {
+            return false;
+        };
+        let blocks = &books.sessions.blocks;
+        let is_live = blocks.is_live(like.block, like.generation, like.direction());
+        let Some(block) = blocks.get(like.block).filter(|_| is_live) else {
+            return false;
+        };
+        let Some(extension) = self.lines.all.insert(Extension { nat }) else {
+            return false;
+        };
+        let entry = FlowEntry {
+            key,
+            extension,
+            ..like
+        };
+        self.v4.stage(entry, block.session(), blocks);
+        self.write(books, now);
+        let table = &self.v4.table;
+        table
+            .entry(table.lookup(&key))
+            .is_some_and(|entry| entry.extension == extension)
+    }
+
+    /// Whether the table has the entry that the packet at `place` was found by, or that was made for it.
+    pub fn has(&self, keys: &Keys, (place, descriptor): (usize, &Descriptor)) -> bool {
+        let is_tunnel = matches!(descriptor.side, Side::Tunnel { .. });
+        let shape = descriptor.shape;
+        let is_of_it = |block, generation| (block, generation) == descriptor.verdict.of_whom();
+        match descriptor.family {
+            Family::None => false,
+            Family::V4 => {
+                let key = Shape::new(shape, is_tunnel).cut(&keys.v4[place % BURST]);
+                let entry = self.v4.table.entry(self.v4.table.lookup(&key));
+                entry.is_some_and(|entry| is_of_it(entry.block, entry.generation))
+            }
+            Family::V6 => {
+                let key = Shape::new(shape, is_tunnel).cut(&keys.v6[place % BURST]);
+                let entry = self.v6.table.entry(self.v6.table.lookup(&key));
+                entry.is_some_and(|entry| is_of_it(entry.block, entry.generation))
+            }
+        }
+    }
+
+    /// Removes the entry that the packet at `place` was found by, which is dead.
+    pub fn remove_dead(&mut self, keys: &Keys, packet: (usize, &Descriptor)) {
+        if self.remove(keys, packet).is_some() {
+            self.dead = self.dead.saturating_sub(1);
+        }
+    }
+
+    /// Removes the entry that the packet at `place` was found by: its block and generation.
+    pub fn remove(
+        &mut self,
+        keys: &Keys,
+        (place, descriptor): (usize, &Descriptor),
+    ) -> Option<(BlockRef, u32)> {
+        let shape = descriptor.shape;
+        match descriptor.family {
+            Family::None => None,
+            Family::V4 => {
+                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                self.v4.remove(&key, &mut self.lines.all)
+            }
+            Family::V6 => {
+                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                self.v6.remove(&key, &mut self.lines.all)
+            }
+        }
+    }
+
+    /// Cuts the time that the flow of the packet at `place` may idle down to `idle`. False when it is no longer.
+    #[cold]
+    pub fn shorten(
+        &mut self,
+        keys: &Keys,
+        (place, descriptor): (usize, &Descriptor),
+        (idle, now): (u16, Tick),
+    ) -> bool {
+        let shape = descriptor.shape;
+        match descriptor.family {
+            Family::None => false,
+            Family::V4 => {
+                let key = self.v4.key(shape, &keys.v4[place % BURST]);
+                self.v4.set_idle(&key, idle, now)
+            }
+            Family::V6 => {
+                let key = self.v6.key(shape, &keys.v6[place % BURST]);
+                self.v6.set_idle(&key, idle, now)
+            }
+        }
+    }
+
+    /// Looks at the next `buckets` buckets of each table and removes what has idled for too long; how many it was.
+    pub fn age(&mut self, sessions: &mut Sessions, now: Tick, buckets: usize) -> usize {
+        let lines = &mut self.lines.all;
+        let (v4, v6) = (
+            self.v4.age(sessions, lines, (now, buckets)),
+            self.v6.age(sessions, lines, (now, buckets)),
+        );
+        self.dead = self.dead.saturating_sub(v4.1 + v6.1);
+        v4.0 + v6.0
+    }
+
+    /// Looks at the next `buckets` buckets of each table for entries that are dead, if those are many; how many were
+    /// removed.
+    pub fn reap(&mut self, blocks: &Blocks, buckets: usize) -> usize {
+        if self.dead * Self::REAPED_FROM <= self.v4.table.capacity() + self.v6.table.capacity() {
+            return 0;
+        }
+        let lines = &mut self.lines.all;
+        let reaped = self.v4.reap(blocks, lines, buckets) + self.v6.reap(blocks, lines, buckets);
+        self.dead = self.dead.saturating_sub(reaped);
+        reaped
+    }
+}

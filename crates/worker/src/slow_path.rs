@@ -1,0 +1,543 @@
+//! Stage `slow`: the first packets of flows, packets of flows whose rules changed, and messages that never have a flow.
+//!
+//! What has no verdict is compacted into a list and taken through in passes, each of which asks for the memory of the
+//! next: find the sessions, deal the budgets out, match PDRs, write flow entries. Budgets are for each burst, of three
+//! classes of work and fair over sessions ([`deficit_round_robin`](crate::slow_path::deficit_round_robin)); over budget a packet is dropped and counted, never
+//! queued. Finding the session is not in the budget: it is one look into a map, and unknown ones end there. Only where
+//! the worker is busy, and the stage has no more than its [`budget`](crate::slow_path::budget) of the time, not even that is done
+//! for what has to wait.
+//!
+//! A flow whose entry is of an older *snapshot* keeps its verdict until the budget gets to it; one whose session
+//! changed has none any more, and is decided before its packet goes on. Which entries there may be is told by
+//! [`admission`](crate::slow_path::admission); a flow without one comes here with each of its packets.
+//!
+//! Decisions are `rules`'; nothing is cached that [`Classifier`](rules::classifier::Classifier) did not call correct
+//! for the key. The worker owns the state; nothing is allocated after the start.
+
+pub(crate) mod admission;
+pub(crate) mod budget;
+pub(crate) mod deficit_round_robin;
+pub(crate) mod idle_time;
+
+use flow::{
+    Blocks, ContentId, Direction, FlowFlags, FlowKey4, ForwardKind, KeyFields, Nanos, SessionIndex, Tick,
+};
+use packet::rewrite::Rewrite;
+use packet::{DropReason, IpTuple, PacketBuf};
+use rules::classifier::{PacketView, Side};
+use rules::image::Decision;
+
+use crate::WorkerConfig;
+use crate::act::special;
+use crate::burst::batch::BURST;
+use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Verdict};
+use crate::lookup::flow_tables::Flows;
+use crate::sessions::{Sessions, Slot};
+use crate::slow_path::admission::{Books, Limits};
+use crate::slow_path::budget::Share;
+use crate::slow_path::deficit_round_robin::{Class, Rounds, Sieve, Turn};
+use crate::slow_path::idle_time::Idle;
+use crate::stats::Stats;
+
+/// The slow path's state.
+pub(crate) struct SlowPath {
+    pub share: Share,
+    sieve: Sieve,
+    rounds: Rounds,
+    limits: Limits,
+    idle: Idle,
+    /// Every entry has the 5-tuple in its key, for measurements.
+    force_five_tuple: bool,
+    /// Fragments behind the first follow it; else they are packets with ports 0.
+    follows_fragments: bool,
+    wanted: [Wanted; BURST],
+    /// Packets of the last burst that went by a verdict of an older snapshot, for want of a place: bit n is place n.
+    put_off: u64,
+}
+
+/// A packet that wants a decision.
+#[derive(Clone, Copy)]
+struct Wanted {
+    place: u8,
+    turn: Turn,
+    session: SessionIndex,
+}
+
+/// What the stage works on, beside its own state.
+pub(crate) struct Tables<'a> {
+    pub sessions: &'a mut Sessions,
+    pub flows: &'a mut Flows,
+    pub stats: &'a mut Stats,
+}
+
+impl Tables<'_> {
+    /// Has packets with this verdict count as `content`: in a counter that is made if there is none yet, or with what
+    /// else of the session has none.
+    #[cold]
+    fn bill(&mut self, session: SessionIndex, content: ContentId, verdict: &mut Verdict) {
+        if let Some(number) = self.sessions.blocks.content(session, content) {
+            verdict.content = number;
+            return;
+        }
+        let rest = self.sessions.at(session).and_then(|slot| slot.image.content_rest);
+        verdict.urrs |= rest.map_or(0, |slot| 1 << slot);
+        self.stats.contents_together += 1;
+    }
+
+    /// A flow in use is decided anew: its entry goes, unless the new one will take its place.
+    #[cold]
+    fn revalidate(&mut self, keys: &Keys, packet: (usize, &Descriptor), shape: Option<KeyFields>) {
+        self.stats.revalidated += 1;
+        if shape != Some(packet.1.shape)
+            && let Some((block, generation)) = self.flows.remove(keys, packet)
+        {
+            self.sessions.forget(block, generation);
+        }
+    }
+}
+
+/// A burst as the slow path sees it: packets as they were received, what is known of them, their whole keys.
+pub(crate) struct Burst<'a, B> {
+    pub packets: &'a [B],
+    pub descriptors: &'a mut [Descriptor],
+    pub keys: &'a Keys,
+    /// Bit n: the verdict of the packet at place n was made under an older snapshot.
+    pub soft: u64,
+}
+
+impl SlowPath {
+    pub fn new(config: &WorkerConfig) -> Self {
+        Self {
+            share: Share::new(config.slow_share_percent),
+            sieve: Sieve::new(config.seed),
+            rounds: Rounds::new(config.budgets),
+            limits: Limits::new(config.flow_limits),
+            idle: Idle::new(config.idle),
+            force_five_tuple: config.force_five_tuple,
+            follows_fragments: config.fragments.datagrams > 0,
+            wanted: [Wanted {
+                place: 0,
+                turn: Turn::NONE,
+                session: SessionIndex(0),
+            }; BURST],
+            put_off: 0,
+        }
+    }
+
+    /// Whether the packet at `place` of the last burst went by a verdict of an older snapshot.
+    #[cold]
+    pub fn has_put_off(&self, place: usize) -> bool {
+        self.put_off >> (place % BURST) & 1 == 1
+    }
+
+    /// Decides about every open user packet that has no verdict or a soft one, within budget; how many it was. `hits`
+    /// packets of the burst have found their entry.
+    pub fn decide<B: PacketBuf>(
+        &mut self,
+        tables: &mut Tables<'_>,
+        burst: &mut Burst<'_, B>,
+        hits: u64,
+        now: Nanos,
+    ) -> usize {
+        let places = self.share.places(burst.descriptors.len(), hits, now);
+        let mut count = self.collect(burst);
+        self.put_off = 0;
+        if count > places {
+            count = self.sift(tables.stats, burst, count, places);
+        }
+        self.share.admit(count);
+        if count == 0 {
+            return 0;
+        }
+        let count = self.find(tables.sessions, burst, count);
+        let count = self.admit(tables, burst, count);
+        for place in 0..count {
+            self.judge(tables, burst, self.wanted[place]);
+        }
+        let mut books = Books {
+            limits: &mut self.limits,
+            sessions: tables.sessions,
+            stats: tables.stats,
+            now,
+        };
+        tables.flows.write(&mut books, Tick::of(now));
+        count
+    }
+
+    /// Adds or replaces the entry of `key`: what the entry of `like` says, and `rewrite`. Tells whether it is there
+    /// now.
+    pub fn translate(
+        &mut self,
+        tables: &mut Tables<'_>,
+        keys: (&FlowKey4, FlowKey4),
+        rewrite: &Rewrite,
+        now: Nanos,
+    ) -> bool {
+        let mut books = Books {
+            limits: &mut self.limits,
+            sessions: tables.sessions,
+            stats: tables.stats,
+            now,
+        };
+        let nat = special::nat_of(rewrite);
+        keys.1.fields.contains(KeyFields::TUPLE)
+            && tables.flows.translate(&mut books, keys, nat, Tick::of(now))
+    }
+
+    /// Cuts down the idle time of flows that a FIN or RST of this burst ends.
+    #[cold]
+    pub fn close(
+        &self,
+        flows: &mut Flows,
+        stats: &mut Stats,
+        descriptors: &[Descriptor],
+        keys: &Keys,
+        now: Tick,
+    ) {
+        for (place, descriptor) in descriptors.iter().enumerate() {
+            let ends = descriptor.notes.any(Notes::CLOSING)
+                && descriptor.is_open()
+                && descriptor.verdict.is_some()
+                && descriptor.shape.contains(KeyFields::TUPLE);
+            if ends && flows.shorten(keys, (place, descriptor), (self.idle.tcp_transitory, now)) {
+                stats.closed += 1;
+            }
+        }
+    }
+
+    /// Lists the packets that want a decision; how many they are.
+    fn collect<B>(&mut self, burst: &Burst<'_, B>) -> usize {
+        let mut count = 0;
+        for (place, descriptor) in burst.descriptors.iter().enumerate() {
+            let has_one = descriptor.verdict.is_some() && burst.soft >> (place % BURST) & 1 == 0;
+            if has_one || !descriptor.is_open_user() {
+                continue;
+            }
+            self.wanted[count % BURST].place = place as u8;
+            count += 1;
+        }
+        count
+    }
+
+    /// Keeps so many of them, before anything is looked for. What has a verdict is not dropped.
+    #[cold]
+    fn sift<B>(&mut self, stats: &mut Stats, burst: &mut Burst<'_, B>, count: usize, places: usize) -> usize {
+        let Self {
+            sieve,
+            wanted,
+            put_off,
+            ..
+        } = self;
+        let wanted = &mut wanted[..count.min(BURST)];
+        let mut turns = [(Turn::NONE, 0); BURST];
+        for (turn, wanted) in turns.iter_mut().zip(wanted.iter()) {
+            let place = usize::from(wanted.place);
+            let descriptor = &burst.descriptors[place];
+            let destination = burst.keys.destination(place, descriptor.family);
+            *turn = sieve.ask(class(descriptor), descriptor.side, destination);
+        }
+        sieve.close(places);
+        let mut kept = 0;
+        for number in 0..wanted.len() {
+            let place = wanted[number].place;
+            if sieve.admits(turns[number]) {
+                wanted[kept].place = place;
+                kept += 1;
+            } else {
+                let descriptor = &mut burst.descriptors[usize::from(place)];
+                *put_off |= refuse(stats, (place, descriptor), turns[number].0.class);
+            }
+        }
+        sieve.finish();
+        kept
+    }
+
+    /// Finds their sessions, and keeps the packets that have one.
+    fn find<B>(&mut self, sessions: &Sessions, burst: &mut Burst<'_, B>, count: usize) -> usize {
+        for wanted in &self.wanted[..count.min(BURST)] {
+            let place = usize::from(wanted.place);
+            let descriptor = &burst.descriptors[place];
+            sessions.prefetch_find(descriptor.side, burst.keys.destination(place, descriptor.family));
+        }
+        let mut kept = 0;
+        for number in 0..count.min(BURST) {
+            let place = usize::from(self.wanted[number].place);
+            let descriptor = &mut burst.descriptors[place];
+            match sessions.find(descriptor.side, burst.keys.destination(place, descriptor.family)) {
+                Ok(session) => {
+                    sessions.prefetch(session);
+                    (self.wanted[kept].place, self.wanted[kept].session) = (place as u8, session);
+                    kept += 1;
+                }
+                Err(reason) => descriptor.fate = Fate::Drop(reason),
+            }
+        }
+        kept
+    }
+
+    /// Deals the budgets out, and keeps the packets that got a place. What has a verdict is not dropped.
+    fn admit<B>(&mut self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, count: usize) -> usize {
+        let Self {
+            rounds,
+            wanted,
+            put_off,
+            ..
+        } = self;
+        for wanted in &mut wanted[..count] {
+            let descriptor = &burst.descriptors[usize::from(wanted.place)];
+            if let Some(account) = tables.sessions.account_mut(wanted.session) {
+                wanted.turn = rounds.ask(class(descriptor), &mut account.served);
+            }
+        }
+        rounds.close();
+        let mut kept = 0;
+        for number in 0..count {
+            let Wanted { place, turn, session } = wanted[number];
+            let Some(account) = tables.sessions.account_mut(session) else {
+                continue;
+            };
+            if rounds.admits(turn, &mut account.served) {
+                wanted[kept] = wanted[number];
+                kept += 1;
+                let descriptor = &burst.descriptors[usize::from(place)];
+                prefetch(tables.sessions, session, descriptor.side);
+                continue;
+            }
+            let descriptor = &mut burst.descriptors[usize::from(place)];
+            *put_off |= refuse(tables.stats, (place, descriptor), turn.class);
+        }
+        rounds.finish();
+        kept
+    }
+
+    /// Decides about one packet.
+    fn judge<B: PacketBuf>(&self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, wanted: Wanted) {
+        let place = usize::from(wanted.place);
+        let (descriptor, packet) = (&mut burst.descriptors[place], &burst.packets[place]);
+        let Some(slot) = tables.sessions.at(wanted.session) else {
+            return;
+        };
+        let lacks_ports = self.follows_fragments && descriptor.notes.lacks_ports();
+        let known = burst.keys.tuple(place, descriptor.family, lacks_ports);
+        let home = Home {
+            slot,
+            blocks: &tables.sessions.blocks,
+        };
+        let answer = decide(home, descriptor, known, packet.data());
+        let shape = match &answer {
+            Ok(answer) => answer.key.map(|(fields, _)| self.shape(fields)),
+            Err(_) => None,
+        };
+        if descriptor.verdict.is_some() {
+            tables.revalidate(burst.keys, (place, descriptor), shape);
+        }
+        match answer {
+            Ok(Answer {
+                key: Some((_, true)), ..
+            }) if lacks_ports => {
+                descriptor.fate = Fate::Hold(wanted.session);
+            }
+            Ok(Answer {
+                mut verdict,
+                protocol,
+                content,
+                ..
+            }) => {
+                if content.is_some() {
+                    tables.bill(wanted.session, content, &mut verdict);
+                }
+                descriptor.verdict = verdict;
+                let Some(shape) = shape else {
+                    tables.stats.bypassed += 1;
+                    return;
+                };
+                descriptor.shape = shape;
+                let is_short = descriptor.notes.any(Notes::TRANSITORY)
+                    || descriptor.verdict.direction() == Direction::Downlink;
+                let idle = self.idle.of(shape, protocol, is_short);
+                let Tables { sessions, flows, .. } = tables;
+                flows.stage(
+                    &sessions.blocks,
+                    burst.keys,
+                    (place, descriptor),
+                    (idle, wanted.session),
+                );
+            }
+            Err(reason) => descriptor.fate = Fate::Drop(reason),
+        }
+    }
+
+    fn shape(&self, fields: KeyFields) -> KeyFields {
+        if self.force_five_tuple {
+            KeyFields::from_bits(fields.bits() & !KeyFields::ADDRESS.bits()) | KeyFields::TUPLE
+        } else {
+            fields
+        }
+    }
+}
+
+/// Asks for what the decision about a packet of this side reads of its session.
+#[inline]
+fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
+    let Some(slot) = sessions.at(session) else { return };
+    slot.classifier.prefetch();
+    // Mostly right, and no harm done if not.
+    let likely = match side {
+        Side::Tunnel { .. } => Direction::Uplink,
+        Side::Plain { .. } => Direction::Downlink,
+    };
+    sessions.blocks.prefetch_face(slot.installed.block, likely);
+}
+
+/// By where it came in: what comes in tunnels is uplink, also between user planes.
+fn class(descriptor: &Descriptor) -> Class {
+    match descriptor.side {
+        _ if descriptor.verdict.is_some() || descriptor.notes.any(Notes::STALE) => Class::Stale,
+        Side::Tunnel { .. } => Class::NewUplink,
+        Side::Plain { .. } => Class::NewDownlink,
+    }
+}
+
+/// There is no place for a packet: it goes by the verdict that it has, which its bit tells, or no further.
+#[inline]
+fn refuse(stats: &mut Stats, (place, descriptor): (u8, &mut Descriptor), class: Class) -> u64 {
+    if descriptor.verdict.is_some() {
+        stats.revalidations_put_off += 1;
+        1 << (usize::from(place) % BURST)
+    } else {
+        descriptor.fate = Fate::Drop(over_budget(class));
+        0
+    }
+}
+
+fn over_budget(class: Class) -> DropReason {
+    match class {
+        Class::NewUplink | Class::NewDownlink => DropReason::SlowPathBudget,
+        Class::Stale => DropReason::StaleBudget,
+    }
+}
+
+/// What was decided about a packet.
+struct Answer {
+    verdict: Verdict,
+    /// The fields of the widest key that it is right for, and whether ports were read for it; `None` when it is right
+    /// for this packet alone.
+    key: Option<(KeyFields, bool)>,
+    protocol: u8,
+    /// What the packet is billed as.
+    content: ContentId,
+}
+
+/// A session, and the blocks that its own is among.
+#[derive(Clone, Copy)]
+struct Home<'a> {
+    slot: &'a Slot,
+    blocks: &'a Blocks,
+}
+
+/// The decision about one packet of the session in `home`. `known` is what its key says.
+#[inline]
+fn decide(
+    home: Home<'_>,
+    descriptor: &Descriptor,
+    known: Option<IpTuple>,
+    bytes: &[u8],
+) -> Result<Answer, DropReason> {
+    let slot = home.slot;
+    let is_unreadable = descriptor
+        .defect
+        .is_some_and(|defect| defect != DropReason::MartianDestination);
+    if descriptor.kind == Kind::Relayed || is_unreadable {
+        return decide_without_packet(home, descriptor);
+    }
+    let tuple = match known {
+        Some(tuple) => tuple,
+        None => descriptor.tuple(bytes)?,
+    };
+    let view = PacketView {
+        side: descriptor.side,
+        tuple: &tuple,
+    };
+    let found = slot.classifier.classify(&view).ok_or(DropReason::NoMatchingPdr)?;
+    let decision = &found.decision;
+    if !slot
+        .classifier
+        .allows_source(decision.source_check, tuple.addrs.src())
+    {
+        return Err(DropReason::SpoofedSource);
+    }
+    if tuple.addrs.has_unforwardable_destination() && is_routed(home, decision, descriptor.side) {
+        return Err(DropReason::MartianDestination);
+    }
+    let key = descriptor
+        .defect
+        .is_none()
+        .then_some((found.key, found.reads_ports));
+    Ok(Answer {
+        verdict: verdict(home, decision),
+        key,
+        protocol: tuple.proto,
+        content: decision.content,
+    })
+}
+
+/// Whether a data network is at either end, so that this node is a router to the packet.
+fn is_routed(home: Home<'_>, decision: &Decision, side: Side) -> bool {
+    let forward = || {
+        let block = home.blocks.get(home.slot.installed.block)?;
+        Some(block.forward(decision.forward))
+    };
+    let leads_out =
+        |forward: flow::Forward| matches!(forward.kind, ForwardKind::Plain | ForwardKind::Unchanged);
+    matches!(side, Side::Plain { .. }) || forward().is_some_and(leads_out)
+}
+
+/// For what has no user packet, or none that can be read.
+#[cold]
+fn decide_without_packet(home: Home<'_>, descriptor: &Descriptor) -> Result<Answer, DropReason> {
+    if let Some(defect) = descriptor.defect {
+        return Err(defect);
+    }
+    let decision = signalling_pdr(home.slot, descriptor.side).ok_or(DropReason::NoMatchingPdr)?;
+    let verdict = verdict(home, &decision);
+    let rules = &home.slot.image.rules;
+    let pdr = rules.pdrs().get(usize::from(decision.pdr));
+    let reports_end = pdr.is_some_and(|pdr| rules.reports_end_markers(pdr).next().is_some());
+    Ok(Answer {
+        verdict: Verdict {
+            flags: verdict.flags.with_if(FlowFlags::REPORTS_END, reports_end),
+            ..verdict
+        },
+        key: None,
+        protocol: 0,
+        content: ContentId::NONE,
+    })
+}
+
+fn signalling_pdr(slot: &Slot, side: Side) -> Option<Decision> {
+    match side {
+        Side::Tunnel { local, teid, qfi } => slot.classifier.classify_signalling(local, teid, qfi),
+        Side::Plain { .. } => None,
+    }
+}
+
+fn verdict(home: Home<'_>, decision: &Decision) -> Verdict {
+    let Home { slot, blocks } = home;
+    let downlink = decision.direction == Direction::Downlink;
+    let block = slot.installed.block;
+    Verdict {
+        qers: decision.qers,
+        urrs: decision.urrs,
+        block,
+        generation: slot.installed.generation,
+        flags: FlowFlags::NONE
+            .with_if(FlowFlags::DOWNLINK, downlink)
+            .with_if(FlowFlags::REMOVES_OUTER, decision.removes_outer)
+            .with_if(FlowFlags::DELETES_PSC, decision.deletes_psc),
+        pdr: decision.pdr,
+        forward: decision.forward,
+        marking: decision.marking,
+        meters: blocks.meters_hint(block, decision.qers, decision.direction),
+        content: 0,
+    }
+}

@@ -1,0 +1,76 @@
+//! Who may have another flow entry, and who has how many: asked and told while entries are written.
+
+use flow::{Nanos, SessionIndex};
+
+use crate::FlowLimits;
+use crate::sessions::Sessions;
+use crate::stats::Stats;
+use crate::token_bucket::{Pace, Paced};
+
+/// The limits of [`FlowLimits`], made ready.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Flow entries of one session, at most.
+    per_session: u32,
+    session_pace: Pace,
+    pace: Pace,
+    /// The worker's own rate.
+    paced: Paced,
+}
+
+impl Limits {
+    pub fn new(limits: FlowLimits) -> Self {
+        let FlowLimits {
+            per_session,
+            session_rate,
+            rate,
+        } = limits;
+        Self {
+            per_session: if per_session == 0 { u32::MAX } else { per_session },
+            session_pace: Pace::new(session_rate),
+            pace: Pace::new(rate),
+            paced: Paced::default(),
+        }
+    }
+}
+
+/// The limits and what they are about, while a burst's entries are written.
+pub(crate) struct Books<'a> {
+    pub limits: &'a mut Limits,
+    pub sessions: &'a mut Sessions,
+    pub stats: &'a mut Stats,
+    pub now: Nanos,
+}
+
+impl Books<'_> {
+    /// Whether the session may have another entry now; the rates have been charged then.
+    pub fn may_add(&mut self, session: SessionIndex) -> bool {
+        let Self {
+            limits,
+            sessions,
+            stats,
+            now,
+        } = self;
+        let Some(account) = sessions.account_mut(session) else {
+            return false;
+        };
+        if account.flows >= limits.per_session {
+            stats.over_session_flows += 1;
+        } else if !limits.session_pace.take(&mut account.pace, *now) {
+            stats.over_session_rate += 1;
+        } else if !limits.pace.take(&mut limits.paced, *now) {
+            stats.over_rate += 1;
+        } else {
+            return true;
+        }
+        false
+    }
+
+    /// The session has another entry.
+    pub fn added(&mut self, session: SessionIndex) {
+        self.stats.installed += 1;
+        if let Some(account) = self.sessions.account_mut(session) {
+            account.flows += 1;
+        }
+    }
+}
