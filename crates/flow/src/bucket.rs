@@ -5,6 +5,7 @@
 //! bits alone: [`adjust_teid`]. It is *not* for hash tables: whoever knows the key can aim at a bucket.
 
 use core::fmt;
+use std::net::IpAddr;
 
 /// How many buckets there are: the size of the redirection table of the NICs in use, and 9 bits.
 pub const BUCKETS: usize = 512;
@@ -73,6 +74,18 @@ pub const fn of_ipv6_prefix(prefix: [u8; 8]) -> Bucket {
     let low =
         BY_OCTET[4][e as usize] ^ BY_OCTET[5][f as usize] ^ BY_OCTET[6][g as usize] ^ BY_OCTET[7][h as usize];
     Bucket(high ^ low)
+}
+
+/// The bucket of a UE address.
+#[inline]
+pub const fn of_address(address: IpAddr) -> Bucket {
+    match address {
+        IpAddr::V4(address) => of_ipv4(address.octets()),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, e, f, g, h, ..] = address.octets();
+            of_ipv6_prefix([a, b, c, d, e, f, g, h])
+        }
+    }
 }
 
 /// The bucket of a TEID in the order of the wire.

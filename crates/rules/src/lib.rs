@@ -19,6 +19,7 @@ pub mod predefined;
 pub mod prefix;
 pub mod sdf;
 pub mod seldom;
+pub mod steering;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
@@ -33,3 +34,4 @@ pub use network::Network;
 pub use predefined::Predefined;
 pub use prefix::IpPrefix;
 pub use seldom::Seldom;
+pub use steering::{SteerChange, SteerKey};

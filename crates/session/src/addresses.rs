@@ -4,7 +4,7 @@
 //! Owned by control. A packet may only match PDRs of one session (TS 29.244 §5.2.1), so an address that lies in a
 //! prefix of another session, or a prefix that holds another's address, is as good as taken.
 
-use flow::{Bucket, SessionIndex, VrfId};
+use flow::{Bucket, SessionIndex, VrfId, bucket};
 use rules::network::Network;
 use rules::prefix::IpPrefix;
 use std::collections::BTreeMap;
@@ -12,7 +12,6 @@ use std::net::IpAddr;
 
 use crate::pools::{Pool, PoolId, PoolRange};
 use crate::random::Random;
-use crate::steering::prefix_bucket;
 
 /// A UE's address in its address space.
 pub type UeAddress = (VrfId, IpPrefix);
@@ -293,7 +292,7 @@ impl Addresses {
         if let Some(bucket) = bucket {
             for _ in 0..DRAWS_IN_BUCKET.min(range.count().saturating_mul(8)) {
                 let prefix = range.nth(self.random.next_u64());
-                if prefix_bucket(prefix) == bucket && is_free(self, prefix) {
+                if bucket::of_address(prefix.address()) == bucket && is_free(self, prefix) {
                     return Some((vrf, prefix));
                 }
             }
@@ -456,7 +455,7 @@ mod tests {
                 let len = if number % 2 == 0 { 64 } else { 56 };
                 let (vrf, drawn) = addresses.draw(&[POOL], Family::Ipv6(Some(len)), Some(bucket), A).unwrap();
                 prop_assert_eq!((vrf, drawn.len(), addresses.held()), (VrfId(3), len, number));
-                there += usize::from(prefix_bucket(drawn) == bucket);
+                there += usize::from(bucket::of_address(drawn.address()) == bucket);
             }
             prop_assert!(there >= 20, "{} of 24 in the bucket", there);
         }

@@ -5,7 +5,7 @@
 //! request names elsewhere, or the first that has pools. A later request gets another IPv6 prefix, beside what the PDR
 //! or Traffic Endpoint has; the one IPv4 address of a PDU session (TS 23.501 §5.8.2.2) is given once.
 
-use flow::{Bucket, InstanceId, SessionIndex};
+use flow::{Bucket, InstanceId, SessionIndex, bucket};
 use rules::model::{SessionRules, UeIpAddress, UeIpAddresses};
 use rules::prefix::IpPrefix;
 use std::net::IpAddr;
@@ -15,7 +15,6 @@ use crate::changes::{Assigned, Changes, ChooseUeIp, Recipient};
 use crate::pools::{Pool, PoolId};
 use crate::refusal::{Refusal, RuleFault};
 use crate::session::Live;
-use crate::steering::prefix_bucket;
 
 /// One request's allocations.
 pub(crate) struct Assignment<'a> {
@@ -112,7 +111,7 @@ impl Assignment<'_> {
             NoAddress::Exhausted => Refusal::NoAddress,
         })?;
         let (_, prefix) = drawn;
-        self.bucket.get_or_insert(prefix_bucket(prefix));
+        self.bucket.get_or_insert(bucket::of_address(prefix.address()));
         self.drawn.push(drawn);
         self.shared.push((pools, family, prefix));
         Ok(prefix)

@@ -10,7 +10,7 @@ use crate::changes::{Assigned, Recipient};
 use crate::packets::PacketRateStatus;
 use crate::record::SessionRecord;
 use crate::refusal::Refusal;
-use crate::steering::SteerChange;
+use rules::steering::SteerChange;
 use usage::UsageReport;
 
 /// One command for one worker. Commands for one worker must reach it in the order they were polled.

@@ -13,9 +13,10 @@ use crate::refusal::Refusal;
 use crate::session::{Change, Dying, Live, RollingBack, Session, State, Work};
 use crate::sessions::Sessions;
 use crate::shares::Holding;
-use crate::steering::{SteerChange, SteerKey, keys};
+use crate::steering::keys;
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
+use rules::steering::{SteerChange, SteerKey};
 use usage::UsageReport;
 
 impl Sessions {
@@ -252,9 +253,11 @@ impl Sessions {
         };
         let bucket = session.bucket;
         let astray =
-            keys(tunnels, addresses).filter(|key| self.config.workers > 1 && key.strays_from(bucket));
+            keys(tunnels, addresses).filter(|key| self.config.workers > 1 && key.needs_exception(bucket));
         let ours = astray.filter(|key| self.holder(*key) == Some(index));
-        let ends: Vec<SteerChange> = ours.map(|key| SteerChange::Remove { key }).collect();
+        let ends: Vec<SteerChange> = ours
+            .map(|key| SteerChange::Exception { key, bucket: None })
+            .collect();
         self.steer(&ends);
     }
 

@@ -59,10 +59,10 @@ pub use record::{
     Record, RecordError, SessionRecord, behind_record,
 };
 pub use refusal::{Refusal, RuleFault};
+pub use rules::steering::{SteerChange, SteerKey};
 pub use session::SessionView;
 pub use sessions::{Config, Count, Sessions};
 pub use sets::{Addresses, SetId, SetNode, Sets};
-pub use steering::{SteerChange, SteerKey};
 pub use transfer::{Export, ImportError};
 pub use tunnels::Tunnel;
 pub use usage::{

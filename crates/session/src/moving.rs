@@ -26,7 +26,7 @@ use crate::effect::{Effect, WorkerFault};
 use crate::progress::{Op, Role};
 use crate::session::{Phase, Session, State};
 use crate::sessions::Sessions;
-use crate::steering::SteerChange;
+use rules::steering::SteerChange;
 
 /// Sessions that are with a worker at the same time: what one poll has to do for a move is bounded by it.
 const WINDOW: u32 = 64;

@@ -1,6 +1,6 @@
 //! From a request to a compiled change: everything that can be refused is refused here, before a worker hears of it.
 
-use flow::{Bucket, SessionIndex};
+use flow::{Bucket, SessionIndex, bucket};
 use rules::compile::{Before, compile, compile_after};
 use rules::image::SessionImage;
 use rules::model::{
@@ -18,7 +18,6 @@ use crate::effect::{AssociationId, Seid};
 use crate::refusal::{Refusal, RuleFault};
 use crate::session::{Live, Prepared};
 use crate::sessions::Sessions;
-use crate::steering::prefix_bucket;
 use crate::tunnels::Tunnel;
 use usage::{UsageBook, UsageTriggers};
 
@@ -136,7 +135,7 @@ fn home(changes: &Changes) -> Option<Bucket> {
     prefixes_named(changes)
         .find(|prefix| prefix.is_ipv4())
         .or_else(|| prefixes_named(changes).next())
-        .map(prefix_bucket)
+        .map(|prefix| bucket::of_address(prefix.address()))
 }
 
 impl Sessions {
@@ -298,7 +297,7 @@ impl Sessions {
         image.seid = subject.seid.0;
         image.bucket = match (bucket, image.tunnels.first()) {
             (Some(bucket), _) => bucket,
-            (None, Some((_, teid))) => flow::bucket::of_teid(teid.0),
+            (None, Some((_, teid))) => bucket::of_teid(teid.0),
             (None, None) => Bucket::of_rss_hash(self.random.next_u32()),
         };
         let alike = image.is_classified_like(&live.rules, &live.classifier);

@@ -14,8 +14,9 @@ use crate::packets::{PacketRateStatus, statuses};
 use crate::refusal::Refusal;
 use crate::session::{Change, Prepared, Session, SessionView, State, Work};
 use crate::sessions::Sessions;
-use crate::steering::{SteerChange, keys};
+use crate::steering::keys;
 use crate::transfer::{Export, Left};
+use rules::steering::SteerChange;
 use usage::{Counted, UsageReport, UsageTriggers};
 
 /// What an operation does.
@@ -116,8 +117,13 @@ impl Sessions {
     fn exceptions_of(&self, session: &Session, prepared: &Prepared) -> Vec<SteerChange> {
         let bucket = session.bucket;
         let keys = keys(&prepared.claimed, &prepared.addresses);
-        let astray = keys.filter(|key| self.config.workers > 1 && key.strays_from(bucket));
-        astray.map(|key| SteerChange::Add { key, bucket }).collect()
+        let astray = keys.filter(|key| self.config.workers > 1 && key.needs_exception(bucket));
+        astray
+            .map(|key| SteerChange::Exception {
+                key,
+                bucket: Some(bucket),
+            })
+            .collect()
     }
 
     /// Tells all workers, with a fence behind. Answers the number of operations.

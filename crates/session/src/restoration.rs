@@ -12,14 +12,13 @@
 //! drawn ([`Allocation`](crate::choose)). A TEID of another origin lies there once in 512 times.
 
 use flow::bucket::of_teid;
-use flow::{Bucket, Nanos, SessionIndex};
+use flow::{Bucket, Nanos, SessionIndex, bucket};
 use rules::model::FTeid;
 use std::net::IpAddr;
 
 use crate::changes::Changes;
 use crate::prepare::{f_teids_named, prefixes_named};
 use crate::sessions::Sessions;
-use crate::steering::prefix_bucket;
 
 impl Sessions {
     /// Takes an establishment for a restoration if it is early enough and names F-TEIDs that we may have given. It may be
@@ -59,7 +58,9 @@ fn has_our_shape(named: &[FTeid], changes: &Changes) -> bool {
     };
     let bucket: Bucket = of_teid(first.teid.0);
     let is_alone = others.iter().all(|other| other.teid == first.teid);
-    let homes: Vec<Bucket> = prefixes_named(changes).map(prefix_bucket).collect();
+    let homes: Vec<Bucket> = prefixes_named(changes)
+        .map(|prefix| bucket::of_address(prefix.address()))
+        .collect();
     let is_home = homes.is_empty() || homes.contains(&bucket);
     others.iter().all(|other| of_teid(other.teid.0) == bucket) && (is_home || !is_alone)
 }

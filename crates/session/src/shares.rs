@@ -15,7 +15,7 @@ use crate::steering::keys;
 use crate::tunnels::Tunnel;
 
 /// What of a worker's tables something takes: tunnels, IPv4 addresses and IPv6 prefixes of UEs; and, of those that all
-/// workers have, which of them stray from the session's bucket ([`SteerKey::strays_from`](crate::SteerKey)).
+/// workers have, which of them stray from the session's bucket ([`SteerKey::needs_exception`](crate::SteerKey)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holding(pub(crate) [usize; 4]);
 
@@ -24,7 +24,7 @@ impl Holding {
     pub(crate) fn of(tunnels: &[Tunnel], addresses: &[UeAddress], bucket: Option<Bucket>) -> Holding {
         let ipv4 = addresses.iter().filter(|(_, prefix)| prefix.is_ipv4()).count();
         let strays = bucket.map_or(0, |bucket| {
-            let astray = keys(tunnels, addresses).filter(|key| key.strays_from(bucket));
+            let astray = keys(tunnels, addresses).filter(|key| key.needs_exception(bucket));
             astray.count()
         });
         Holding([tunnels.len(), ipv4, addresses.len() - ipv4, strays])

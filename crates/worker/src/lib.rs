@@ -40,8 +40,9 @@ pub use ingress::l3_interfaces::interface;
 #[cfg(feature = "dpdk")]
 pub use io::dpdk;
 pub use io::{Ingress, Io, Urgency, mem};
-pub use link::{ApplyError, Command, ControlLink, Event, Link, SessionStatus, SteerChange, link};
+pub use link::{ApplyError, Command, ControlLink, Event, Link, SessionStatus, link};
 pub use local::host::HostRates;
+pub use rules::steering::{SteerChange, SteerKey};
 pub use stats::{Count, DirectionStats, PortStats, Stage, StageStats, Stats};
 pub use trace::copying::{CopyTerms, CopyTo, MOST_COPIED};
 pub use trace::{

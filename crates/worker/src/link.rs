@@ -14,16 +14,16 @@ use std::net::IpAddr;
 
 use flow::meter::{Demand, Rate, SharedId};
 use flow::{
-    BlockImage, Bucket, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
-    SessionIndex, VrfId, WorkerId,
+    BlockImage, ContentUsage, Direction, InstanceId, LocalId, OpId, PacketTimes, PortId, Reached,
+    SessionIndex,
 };
 use packet::too_big::TooBig;
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
 use rules::model::{FarId, PdrId, UrrId};
-use rules::prefix::IpPrefix;
 use rules::seldom::Seldom;
+use rules::steering::SteerChange;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, Heard};
 
@@ -124,36 +124,6 @@ pub enum Command {
         question: u64,
         /// The session.
         session: SessionIndex,
-    },
-}
-
-/// A change of what belongs to which worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SteerChange {
-    /// A bucket moves.
-    Bucket {
-        /// The bucket.
-        bucket: Bucket,
-        /// Its worker from now on.
-        owner: WorkerId,
-    },
-    /// A tunnel that does not lie in its session's bucket. `None` takes the exception away.
-    Tunnel {
-        /// The local address.
-        local: LocalId,
-        /// The TEID.
-        teid: Teid,
-        /// The bucket of its session.
-        bucket: Option<Bucket>,
-    },
-    /// A UE address that does not lie in its session's bucket. `None` takes the exception away.
-    Address {
-        /// The address space.
-        vrf: VrfId,
-        /// The address or prefix.
-        prefix: IpPrefix,
-        /// The bucket of its session.
-        bucket: Option<Bucket>,
     },
 }
 

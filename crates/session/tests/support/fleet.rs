@@ -214,8 +214,10 @@ impl Worker {
             }
             Effect::Steer { change, .. } => {
                 match change {
-                    SteerChange::Add { key, bucket } => drop(self.steering.insert(key, bucket)),
-                    SteerChange::Remove { key } => drop(self.steering.remove(&key)),
+                    SteerChange::Exception { key, bucket } => match bucket {
+                        Some(bucket) => drop(self.steering.insert(key, bucket)),
+                        None => drop(self.steering.remove(&key)),
+                    },
                     SteerChange::Bucket { bucket, owner } => drop(self.owners.insert(bucket, owner)),
                 }
                 None

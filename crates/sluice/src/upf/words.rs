@@ -3,8 +3,8 @@
 //!
 //! Nothing is kept and nothing is decided here.
 
-use session::{Effect, SteerKey, WorkerFault};
-use worker::{ApplyError, Command, SteerChange};
+use session::{Effect, WorkerFault};
+use worker::{ApplyError, Command};
 
 /// The command that carries an effect out, for the worker that [`Effect::worker`] names.
 #[must_use]
@@ -14,20 +14,7 @@ pub fn command(effect: Effect) -> Command {
         Effect::Query { op, session, .. } => Command::Query { op, session },
         Effect::Fence { op, .. } => Command::Fence { op },
         Effect::Drain { op, .. } => Command::Drain { op },
-        Effect::Steer { change, .. } => Command::Steer(steering(change)),
-    }
-}
-
-/// A change of the steering as workers are told.
-fn steering(change: session::SteerChange) -> SteerChange {
-    let (key, bucket) = match change {
-        session::SteerChange::Add { key, bucket } => (key, Some(bucket)),
-        session::SteerChange::Remove { key } => (key, None),
-        session::SteerChange::Bucket { bucket, owner } => return SteerChange::Bucket { bucket, owner },
-    };
-    match key {
-        SteerKey::Tunnel(local, teid) => SteerChange::Tunnel { local, teid, bucket },
-        SteerKey::Address(vrf, prefix) => SteerChange::Address { vrf, prefix, bucket },
+        Effect::Steer { change, .. } => Command::Steer(change),
     }
 }
 

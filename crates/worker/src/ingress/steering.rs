@@ -9,8 +9,8 @@ use std::net::IpAddr;
 
 use flow::{BUCKETS, Bucket, LocalId, VrfId, WorkerId, bucket};
 use packet::Teid;
+use rules::steering::{SteerChange, SteerKey};
 
-use crate::SteerChange;
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::ue_map::UeMap;
 
@@ -41,35 +41,19 @@ impl Steering {
     pub fn apply(&mut self, change: SteerChange) -> bool {
         match change {
             SteerChange::Bucket { bucket, owner } => self.buckets[bucket.index()] = owner,
-            SteerChange::Tunnel {
-                local,
-                teid,
-                bucket: None,
-            } => {
-                self.tunnels.remove(&tunnel_key((local, teid)));
-            }
-            SteerChange::Tunnel {
-                local,
-                teid,
-                bucket: Some(bucket),
-            } => {
-                return self
-                    .tunnels
-                    .insert(tunnel_key((local, teid)), value(bucket))
-                    .is_ok();
-            }
-            SteerChange::Address {
-                vrf,
-                prefix,
-                bucket: None,
-            } => self.addresses.remove(vrf, prefix),
-            SteerChange::Address {
-                vrf,
-                prefix,
-                bucket: Some(bucket),
-            } => {
-                return self.addresses.insert(vrf, prefix, value(bucket)).is_ok();
-            }
+            SteerChange::Exception { key, bucket } => match (key, bucket) {
+                (SteerKey::Tunnel(local, teid), None) => {
+                    self.tunnels.remove(&tunnel_key((local, teid)));
+                }
+                (SteerKey::Tunnel(local, teid), Some(bucket)) => {
+                    let key = tunnel_key((local, teid));
+                    return self.tunnels.insert(key, value(bucket)).is_ok();
+                }
+                (SteerKey::Address(vrf, prefix), None) => self.addresses.remove(vrf, prefix),
+                (SteerKey::Address(vrf, prefix), Some(bucket)) => {
+                    return self.addresses.insert(vrf, prefix, value(bucket)).is_ok();
+                }
+            },
         }
         true
     }
@@ -93,7 +77,7 @@ impl Steering {
         {
             return self.of_bucket(Bucket::of_rss_hash(bucket));
         }
-        self.of_bucket(bucket_of(address))
+        self.of_bucket(bucket::of_address(address))
     }
 
     #[inline]
@@ -105,18 +89,6 @@ impl Steering {
 /// A bucket as the maps hold it: [`Bucket::of_rss_hash`] gives it back.
 fn value(bucket: Bucket) -> u32 {
     bucket.index() as u32
-}
-
-/// The bucket of a UE address.
-#[inline]
-fn bucket_of(address: IpAddr) -> Bucket {
-    match address {
-        IpAddr::V4(address) => bucket::of_ipv4(address.octets()),
-        IpAddr::V6(address) => {
-            let [a, b, c, d, e, f, g, h, ..] = address.octets();
-            bucket::of_ipv6_prefix([a, b, c, d, e, f, g, h])
-        }
-    }
 }
 
 #[cfg(test)]
@@ -144,19 +116,23 @@ mod tests {
         }
         let elsewhere = a_bucket_of(WorkerId(1));
         let (bucket, prefix) = (Some(elsewhere), IpPrefix::host(address));
-        assert!(steering.apply(SteerChange::Tunnel { local, teid, bucket }));
-        assert!(steering.apply(SteerChange::Address { vrf, prefix, bucket }));
+        assert!(steering.apply(SteerChange::Exception {
+            key: SteerKey::Tunnel(local, teid),
+            bucket
+        }));
+        assert!(steering.apply(SteerChange::Exception {
+            key: SteerKey::Address(vrf, prefix),
+            bucket
+        }));
         assert_eq!(steering.of_tunnel(local, teid), WorkerId(1));
         assert_eq!(steering.of_tunnel(LocalId(1), teid), WorkerId(0));
         assert_eq!(steering.of_address(vrf, address), WorkerId(1));
-        steering.apply(SteerChange::Tunnel {
-            local,
-            teid,
+        steering.apply(SteerChange::Exception {
+            key: SteerKey::Tunnel(local, teid),
             bucket: None,
         });
-        steering.apply(SteerChange::Address {
-            vrf,
-            prefix,
+        steering.apply(SteerChange::Exception {
+            key: SteerKey::Address(vrf, prefix),
             bucket: None,
         });
         assert_eq!(steering.of_tunnel(local, teid), WorkerId(0));
@@ -177,8 +153,14 @@ mod tests {
         let address = IpAddr::from([10, 45, 0, 1]);
         let elsewhere = a_bucket_of(WorkerId(1));
         let (bucket, prefix) = (Some(elsewhere), IpPrefix::host(address));
-        steering.apply(SteerChange::Tunnel { local, teid, bucket });
-        steering.apply(SteerChange::Address { vrf, prefix, bucket });
+        steering.apply(SteerChange::Exception {
+            key: SteerKey::Tunnel(local, teid),
+            bucket,
+        });
+        steering.apply(SteerChange::Exception {
+            key: SteerKey::Address(vrf, prefix),
+            bucket,
+        });
         for owner in [WorkerId(1), WorkerId(0), WorkerId(1)] {
             steering.apply(SteerChange::Bucket {
                 bucket: elsewhere,

@@ -15,7 +15,7 @@ use rules::model::{
 use rules::network::{Hairpin, LocalId, Network};
 use rules::prefix::IpPrefix;
 use rules::testing::{self, GNB, N3_ADDRESS, N6, N9, N9_ADDRESS, UserPacket, tunnelled};
-use worker::{Command, Event, SteerChange};
+use worker::{Command, Event, SteerChange, SteerKey};
 
 use common::{World, frame};
 
@@ -156,9 +156,17 @@ fn a_packet_from_ue_to_ue_goes_from_owner_to_owner() {
         let (vrf, prefix) = (flow::VrfId(0), IpPrefix::host(ue.into()));
         world.tell_all(|| {
             let (local, teid) = (LocalId(0), Teid(teid));
-            Command::Steer(SteerChange::Tunnel { local, teid, bucket })
+            Command::Steer(SteerChange::Exception {
+                key: SteerKey::Tunnel(local, teid),
+                bucket,
+            })
         });
-        world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, bucket }));
+        world.tell_all(|| {
+            Command::Steer(SteerChange::Exception {
+                key: SteerKey::Address(vrf, prefix),
+                bucket,
+            })
+        });
         let rules = pdu_session(ue, teid, 0xa1 + place as u32);
         let image = world
             .image(1 + place as u32, &rules.into(), None)

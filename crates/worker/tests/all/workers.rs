@@ -12,7 +12,7 @@ use rules::network::LocalId;
 use rules::prefix::IpPrefix;
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, pdu_session, tunnelled};
 use worker::mem::MemBuf;
-use worker::{Command, Event, SteerChange};
+use worker::{Command, Event, SteerChange, SteerKey};
 
 use common::{World, frame};
 
@@ -100,13 +100,17 @@ fn exceptions_come_before_buckets_and_nobody_hands_over_twice() {
         })
     });
     world.tell_all(|| {
-        Command::Steer(SteerChange::Tunnel {
-            local: LocalId(0),
-            teid: Teid(TEID),
+        Command::Steer(SteerChange::Exception {
+            key: SteerKey::Tunnel(LocalId(0), Teid(TEID)),
             bucket,
         })
     });
-    world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, bucket }));
+    world.tell_all(|| {
+        Command::Steer(SteerChange::Exception {
+            key: SteerKey::Address(vrf, prefix),
+            bucket,
+        })
+    });
     let before = world.drops();
     assert!(world.send_frame(1, 1, &downlink()).is_empty());
     assert_eq!(world.dropped_since(&before), Some(DropReason::UnknownUeAddress));
@@ -118,9 +122,8 @@ fn exceptions_come_before_buckets_and_nobody_hands_over_twice() {
         (1, 0)
     );
     world.tell_all(|| {
-        Command::Steer(SteerChange::Address {
-            vrf,
-            prefix,
+        Command::Steer(SteerChange::Exception {
+            key: SteerKey::Address(vrf, prefix),
             bucket: None,
         })
     });
@@ -177,7 +180,12 @@ fn an_exception_follows_its_bucket_from_worker_to_worker() {
     let (vrf, prefix) = (flow::VrfId(0), IpPrefix::host(UE.into()));
     let elsewhere = empty_bucket();
     let bucket = Some(elsewhere);
-    world.tell_all(|| Command::Steer(SteerChange::Address { vrf, prefix, bucket }));
+    world.tell_all(|| {
+        Command::Steer(SteerChange::Exception {
+            key: SteerKey::Address(vrf, prefix),
+            bucket,
+        })
+    });
     for owner in [WorkerId(0), WorkerId(1), WorkerId(0), WorkerId(1)] {
         world.tell_all(|| {
             Command::Steer(SteerChange::Bucket {
@@ -243,7 +251,10 @@ fn a_fence_says_whether_all_exceptions_before_it_have_found_room() {
         told += 1;
         assert!(told < 64, "the table is never full");
         let teid = Teid(told);
-        let steer = SteerChange::Tunnel { local, teid, bucket };
+        let steer = SteerChange::Exception {
+            key: SteerKey::Tunnel(local, teid),
+            bucket,
+        };
         world.tell_all(|| Command::Steer(steer));
     }
     assert_eq!(fence(&mut world), Ok(()), "nothing was lost since");

@@ -1,0 +1,60 @@
+//! Steering: which worker gets the packets of a tunnel or of a UE address.
+//!
+//! A packet belongs to the owner of the bucket of its TEID or UE address ([`flow::bucket`]), unless every worker has an
+//! exception for its key: TEIDs that a control plane chose, and the second address of a dual-stack UE, have another
+//! bucket than their session. An exception names the session's bucket and not its worker. Each worker finds the owner
+//! in its own bucket table, so that an exception stays right when the bucket moves.
+
+use flow::{Bucket, LocalId, VrfId, WorkerId, bucket};
+use packet::Teid;
+
+use crate::prefix::IpPrefix;
+
+/// What a packet is steered by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SteerKey {
+    /// A GTP-U packet: the local address and the TEID.
+    Tunnel(LocalId, Teid),
+    /// A plain packet: the address space and the UE's address.
+    Address(VrfId, IpPrefix),
+}
+
+impl SteerKey {
+    /// The bucket of the value itself.
+    pub fn bucket(self) -> Bucket {
+        match self {
+            SteerKey::Tunnel(_, teid) => bucket::of_teid(teid.0),
+            SteerKey::Address(_, prefix) => bucket::of_address(prefix.address()),
+        }
+    }
+
+    /// Whether packets with this key reach the owner of `bucket` by an exception only: because the bucket of the value
+    /// is another, or because the addresses of a prefix that is shorter than /32 (IPv6: /64) are in many buckets.
+    pub fn needs_exception(self, bucket: Bucket) -> bool {
+        let spans = match self {
+            SteerKey::Tunnel(..) => false,
+            SteerKey::Address(_, prefix) => prefix.len() < if prefix.is_ipv4() { 32 } else { 64 },
+        };
+        spans || self.bucket() != bucket
+    }
+}
+
+/// A change of one worker's steering.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SteerChange {
+    /// A bucket belongs to another worker from now on.
+    Bucket {
+        /// The bucket.
+        bucket: Bucket,
+        /// Its owner.
+        owner: WorkerId,
+    },
+    /// Packets with this key belong to the owner of `bucket`, which replaces an earlier exception of the same key;
+    /// `None` removes the exception.
+    Exception {
+        /// The key.
+        key: SteerKey,
+        /// The bucket of the session.
+        bucket: Option<Bucket>,
+    },
+}
