@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fails when a document, a comment or a configuration names a file of the repository that does not exist.
 
-In Markdown it checks relative links with their anchors, and every path that begins with a folder of the root; in sources,
-paths of documents.
+In Markdown it checks relative links with their anchors, tests that are linked by name ([`FILE::TEST`](path)), and every
+path that begins with a folder of the root; in sources, paths of documents.
 """
 import pathlib
 import re
@@ -11,6 +11,7 @@ import sys
 
 TOP = r"(?:crates|docs|examples|fuzz|tests|tools|\.ci)"
 LINK = re.compile(r"\[[^]\n]*\]\(([^)\s]+)\)")
+TEST = re.compile(r"\[`\w+::(\w+)`\]\(([^)\s#]+)\)")
 PATH = re.compile(rf"(?<![\w./-]){TOP}/[\w./-]*\w")
 DOCUMENT = re.compile(r"(?<![\w./-])docs/[\w/-]+(?:\.(?:md|json)\b)?")
 HEADING = re.compile(r"^#+ +(.*?)\s*$", re.M)
@@ -52,6 +53,10 @@ def dead(path, text):
                 yield target
             elif anchor and page.suffix == ".md" and anchor not in anchors(page.read_text()):
                 yield target
+        for test, target in TEST.findall(text):
+            page = path.parent / target
+            if not page.exists() or not re.search(rf"\b(?:fn|def) {test}\b", page.read_text()):
+                yield f"{target}: {test}"
     for target in (PATH if path.suffix == ".md" else DOCUMENT).findall(text):
         if not exists(pathlib.Path(target)):
             yield target
