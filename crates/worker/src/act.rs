@@ -6,13 +6,13 @@
 //! length. What is left counts: a packet that is dropped for any reason is not charged, and one that `tx` loses is
 //! credited back. Only URRs that measure before QoS enforcement count a packet before all of this.
 //!
-//! Most packets are planned here (`plan`). The others ([`full`]) pay for what they need beyond that; the way out is
+//! Most packets are planned here (`plan`). The others ([`full`]) pay for what they need beyond that; the encapsulation out is
 //! found for all alike ([`egress_context`]).
 
 mod egress_context;
 pub(crate) mod encap;
 mod full;
-pub(crate) mod special;
+pub(crate) mod marking;
 
 use flow::meter::{Colour, Offer, SharedMeters};
 use flow::{AdjacencyId, Blocks, ForwardFlags, ForwardKind, LiveBlock, Nanos, PackedForward, PortId};
@@ -21,27 +21,28 @@ use packet::{DropReason, PacketBuf};
 use rules::image::SessionImage;
 
 use self::egress_context::check_size;
-pub(crate) use self::egress_context::{NextHop, Undelivered, Ways, ends_of};
+pub(crate) use self::egress_context::{EgressContext, NextHop, Undelivered, ends_of};
 pub(crate) use self::full::addresses_v6;
 use crate::act::encap::{Chain, Cut, Hop, Optional};
-use crate::act::special::{EgressMark, Extended};
+use crate::act::marking::EgressMark;
 use crate::burst::batch::{BURST, Batch};
 use crate::burst::descriptor::{Descriptor, Family, Fate, Keys, Kind, Tunnel, Verdict};
-use crate::egress::checksum_offload::{Sums, UdpSum};
+use crate::egress::checksum_offload::{ChecksumOffload, UdpChecksum};
 use crate::egress::tx_queues::take_back;
 use crate::io::Ingress;
+use crate::lookup::extensions::ExtensionLines;
 use crate::sessions::Images;
-use crate::token_bucket::PerSession;
+use crate::token_bucket::SessionRateLimit;
 
 /// What the stage works with.
 pub(crate) struct Act<'a, B> {
-    pub ways: Ways<'a, B>,
+    pub egress: EgressContext<'a, B>,
     pub blocks: &'a mut Blocks,
     pub images: Images<'a>,
     pub chain: &'a mut Chain,
     pub plans: &'a mut [Plan; BURST],
     pub shared: &'a mut SharedMeters,
-    pub extended: Extended<'a>,
+    pub extended: ExtensionLines<'a>,
     /// Of the packet that was planned last, if its forward marks.
     pub mark: EgressMark,
     /// Packets that are mirrored, and to which port.
@@ -51,9 +52,9 @@ pub(crate) struct Act<'a, B> {
     /// Packets beyond their guaranteed rates: bit n is place n.
     pub yellow: u64,
     /// How many End Markers and Tunnel Status messages go on.
-    pub relays: &'a mut PerSession,
+    pub relays: &'a mut SessionRateLimit,
     /// Which ports compute checksums; `None` while somebody looks at packets as they leave.
-    pub sums: Option<&'a Sums>,
+    pub checksum_offload: Option<&'a ChecksumOffload>,
 }
 
 /// What is done to a packet's headers: decided for the whole burst before any is written, since two short loops keep
@@ -62,7 +63,7 @@ pub(crate) struct Act<'a, B> {
 pub(crate) struct Plan {
     forward: PackedForward,
     adjacency: AdjacencyId,
-    way: Way,
+    encapsulation: Encapsulation,
     /// The priority of its frame, if it has one.
     pcp: u8,
     /// With `Marked`: the optional part of the GTP-U header and a short PDU Session Container.
@@ -71,7 +72,7 @@ pub(crate) struct Plan {
 
 /// The ways that packets take.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Encapsulation {
     /// None from here.
     None,
     /// As plain IP.
@@ -87,7 +88,7 @@ impl Plan {
     pub const NONE: Self = Self {
         forward: PackedForward::NONE,
         adjacency: AdjacencyId(0),
-        way: Way::None,
+        encapsulation: Encapsulation::None,
         pcp: 0,
         container: [0; 8],
     };
@@ -101,7 +102,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
         let mut buffers = false;
         for (place, (buf, descriptor)) in burst.iter_mut().zip(&mut *descriptors).enumerate() {
             let plan = &mut self.plans[place % BURST];
-            plan.way = Way::None;
+            plan.encapsulation = Encapsulation::None;
             if !descriptor.is_open_user() {
                 continue;
             }
@@ -113,7 +114,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
                     .and_then(|port| match port {
                         Some(port) => Ok(Fate::Send(port)),
                         None => {
-                            let done = self.unusual(buf, descriptor, (place, keys));
+                            let done = self.act_with_marking(buf, descriptor, (place, keys));
                             buffers |= matches!(done, Ok(Fate::Buffer | Fate::Redirect));
                             done
                         }
@@ -122,35 +123,37 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             descriptor.fate = done.unwrap_or_else(Fate::Drop);
         }
         self.rewrite(burst, descriptors);
-        buffers || !self.ways.missing.is_empty() || !self.discarded.is_empty()
+        buffers || !self.egress.missing.is_empty() || !self.discarded.is_empty()
     }
 
     /// Puts into each packet's buffer what its plan says.
     #[inline(never)]
     fn rewrite(&mut self, burst: &mut [B], descriptors: &mut [Descriptor]) {
         for ((buf, descriptor), plan) in burst.iter_mut().zip(descriptors).zip(self.plans.iter()) {
-            if plan.way == Way::None {
+            if plan.encapsulation == Encapsulation::None {
                 continue;
             }
             let is_v4 = descriptor.family == Family::V4;
-            let routed = plan.way == Way::Plain || descriptor.tunnel.is_none();
+            let routed = plan.encapsulation == Encapsulation::Plain || descriptor.tunnel.is_none();
             let cut = Cut {
                 offset: descriptor.offset.into(),
                 octets: descriptor.octets.into(),
                 hop: Hop::of(routed, is_v4),
             };
-            let done = match self.ways.adjacencies.resolved(plan.adjacency) {
+            let done = match self.egress.adjacencies.resolved(plan.adjacency) {
                 None => Err(DropReason::NoNeighbour),
-                Some(adjacency) if plan.way == Way::Plain => encap::plain(buf, cut, is_v4, adjacency),
+                Some(adjacency) if plan.encapsulation == Encapsulation::Plain => {
+                    encap::plain(buf, cut, is_v4, adjacency)
+                }
                 Some(adjacency) => {
                     let message = encap::Message {
                         forward: &plan.forward,
                         adjacency,
                         message_type: MessageType::G_PDU,
                         cut,
-                        sum: UdpSum::Ours,
+                        sum: UdpChecksum::Software,
                     };
-                    let container = (plan.way == Way::Marked).then_some(&plan.container);
+                    let container = (plan.encapsulation == Encapsulation::Marked).then_some(&plan.container);
                     message.put_on_marked(buf, container)
                 }
             };
@@ -158,7 +161,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
                 take_back(self.blocks, descriptor);
                 descriptor.fate = Fate::Drop(reason);
             } else if plan.pcp != 0 {
-                special::prioritise(buf, plan.pcp);
+                marking::prioritise(buf, plan.pcp);
             }
         }
     }
@@ -166,7 +169,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
     /// A packet that `plan` does not take: it may only need a DSCP by its QoS flow, or to be counted before QoS.
     #[cold]
     #[inline(never)]
-    fn unusual(
+    fn act_with_marking(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
@@ -178,14 +181,14 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             false => self.plan::<true>(buf, descriptor, (place, keys))?,
         };
         let Some(port) = planned else {
-            return self.uncommon(buf, descriptor, (place, keys));
+            return self.act_fully(buf, descriptor, (place, keys));
         };
         let plan = &mut self.plans[place % BURST];
         plan.pcp = self.mark.pcp;
         if let Some(dscp) = self.mark.dscp {
-            let marked = special::mark(buf, descriptor, &mut plan.forward, dscp);
+            let marked = marking::mark(buf, descriptor, &mut plan.forward, dscp);
             if marked.is_err() {
-                plan.way = Way::None;
+                plan.encapsulation = Encapsulation::None;
                 take_back(self.blocks, descriptor);
             }
             marked?;
@@ -202,7 +205,7 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
             block.count_before_qos(
                 descriptor.verdict.urrs,
                 descriptor.octets.into(),
-                self.ways.millisecond,
+                self.egress.millisecond,
             );
         }
     }
@@ -227,10 +230,10 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
     }
 
     /// Checks a user packet and counts it; its plan says what is left to do. `None`, and nothing is counted, for one
-    /// that [`uncommon`](Self::uncommon) is for. With `UNUSUAL` also for forwards that mark, where `mark` is what they
+    /// that [`act_fully`](Self::act_fully) is for. With `MARKS` also for forwards that mark, where `mark` is what they
     /// mark with then, and for packets that were counted before QoS.
     #[inline(always)]
-    fn plan<const UNUSUAL: bool>(
+    fn plan<const MARKS: bool>(
         &mut self,
         buf: &B,
         descriptor: &Descriptor,
@@ -241,52 +244,54 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
         let direction = verdict.direction() as usize;
         let mut block = live(self.blocks, verdict)?;
         let forward = block.forward(verdict.forward);
-        let Some((way, container, outer)) = way_of::<UNUSUAL>(&block, verdict, &forward) else {
+        let Some((encapsulation, container, outer)) = encapsulation_of::<MARKS>(&block, verdict, &forward)
+        else {
             return Ok(None);
         };
-        let is_halted = match UNUSUAL {
+        let is_halted = match MARKS {
             false => block.is_halted(verdict.qers, verdict.urrs),
             true => block.is_closed(verdict.qers) || block.is_stopped(verdict.urrs),
         };
         if is_halted
             || descriptor
                 .tunnel
-                .is_some_and(|tunnel| is_uncommon(tunnel, way, container))
+                .is_some_and(|tunnel| needs_full_action(tunnel, encapsulation, container))
         {
             return Ok(None);
         }
-        self.ways.stats.directions[direction].matched.add(octets);
-        if descriptor.ttl <= 1 && (way == Way::Plain || descriptor.tunnel.is_none()) {
-            return Err(self.ways.expire(place));
+        self.egress.stats.directions[direction].matched.add(octets);
+        if descriptor.ttl <= 1 && (encapsulation == Encapsulation::Plain || descriptor.tunnel.is_none()) {
+            return Err(self.egress.expire(place));
         }
-        let colour = pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        let colour = pass_meters(&mut block, verdict, octets, self.egress.now, self.shared)?;
         if colour == Colour::Yellow {
             self.yellow |= 1 << (place % BURST);
         }
         let between = keys.between(place, descriptor.family);
-        let id = self.ways.next_hop(&block, &forward, between)?;
-        let adjacency = self.ways.adjacent(id)?;
+        let id = self.egress.next_hop(&block, &forward, between)?;
+        let adjacency = self.egress.adjacent(id)?;
         let at = (buf, descriptor.offset);
         let by = (&block, verdict.forward);
-        self.ways.check_size(place, (outer, octets), adjacency, at, by)?;
-        let is_counted = match UNUSUAL {
-            false => self.ways.count_unhalted(&mut block, verdict, octets),
-            true => self.ways.count(&mut block, verdict, octets),
+        self.egress
+            .check_size(place, (outer, octets), adjacency, at, by)?;
+        let is_counted = match MARKS {
+            false => self.egress.count_unhalted(&mut block, verdict, octets),
+            true => self.egress.count(&mut block, verdict, octets),
         };
         if !is_counted {
             self.come_again(place, verdict, octets);
             return Ok(None);
         }
-        if UNUSUAL {
+        if MARKS {
             let treatment = (block.mark(verdict.marking), colour);
-            self.mark = special::egress_mark(self.ways.places, &forward, descriptor, treatment);
+            self.mark = marking::egress_mark(self.egress.interfaces, &forward, descriptor, treatment);
         }
         self.count_content(verdict, octets);
-        self.ways.stats.directions[direction].forwarded.add(octets);
+        self.egress.stats.directions[direction].forwarded.add(octets);
         self.plans[place % BURST] = Plan {
             forward,
             adjacency: id,
-            way,
+            encapsulation,
             pcp: 0,
             container,
         };
@@ -298,9 +303,9 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
     #[cold]
     #[inline(never)]
     fn come_again(&mut self, place: usize, verdict: &Verdict, octets: usize) {
-        self.ways.splits.forget(place);
+        self.egress.fragmenter.forget(place);
         let direction = verdict.direction() as usize;
-        self.ways.stats.directions[direction]
+        self.egress.stats.directions[direction]
             .matched
             .take_back(octets as u64);
         if let Ok(mut block) = live(self.blocks, verdict)
@@ -314,32 +319,32 @@ impl<B: PacketBuf + Ingress> Act<'_, B> {
     #[inline(always)]
     fn count_content(&mut self, verdict: &Verdict, octets: usize) {
         if verdict.content != 0 {
-            let counted = (octets as u64, self.ways.now);
+            let counted = (octets as u64, self.egress.now);
             self.blocks
                 .count_content(verdict.block, verdict.content, verdict.direction(), counted);
         }
     }
 }
 
-/// The way of a packet by its forward, what of its headers is known at once, and how many octets they have; `None`
+/// The encapsulation of a packet by its forward, what of its headers is known at once, and how many octets they have; `None`
 /// where that is more than `plan` does.
 #[inline(always)]
-fn way_of<const UNUSUAL: bool>(
+fn encapsulation_of<const MARKS: bool>(
     block: &LiveBlock<'_>,
     verdict: &Verdict,
     forward: &PackedForward,
-) -> Option<(Way, [u8; 8], usize)> {
-    let kind = match UNUSUAL {
+) -> Option<(Encapsulation, [u8; 8], usize)> {
+    let kind = match MARKS {
         false => forward.usual_kind(),
         true if forward.flags().contains(ForwardFlags::MIRROR) => return None,
         true => forward.kind(),
     };
     match (kind, forward.version()) {
-        (ForwardKind::Plain, _) => Some((Way::Plain, [0; 8], 0)),
+        (ForwardKind::Plain, _) => Some((Encapsulation::Plain, [0; 8], 0)),
         (ForwardKind::Tunnel, 4) => {
             match encap::short_container(forward.flags(), block.mark(verdict.marking)) {
-                Optional::None => Some((Way::Tunnel, [0; 8], encap::OUTER_V4)),
-                Optional::Short(container) => Some((Way::Marked, container, encap::OUTER_V4 + 8)),
+                Optional::None => Some((Encapsulation::Tunnel, [0; 8], encap::OUTER_V4)),
+                Optional::Short(container) => Some((Encapsulation::Marked, container, encap::OUTER_V4 + 8)),
                 _ => None,
             }
         }
@@ -349,10 +354,11 @@ fn way_of<const UNUSUAL: bool>(
 
 /// Whether what a packet came in has extension headers that have to be looked at, or go on with it.
 #[inline(always)]
-fn is_uncommon(tunnel: Tunnel, way: Way, container: [u8; 8]) -> bool {
+fn needs_full_action(tunnel: Tunnel, encapsulation: Encapsulation, container: [u8; 8]) -> bool {
     // A container takes the place of the one that came; a service class does not.
     let relays_container = tunnel.has_psc && container[3] != ExtensionType::PDU_SESSION_CONTAINER.0;
-    let relays_more = way != Way::Plain && (tunnel.has_other_extensions || relays_container);
+    let relays_more =
+        encapsulation != Encapsulation::Plain && (tunnel.has_other_extensions || relays_container);
     tunnel.unknown.any() || relays_more
 }
 

@@ -4,11 +4,12 @@
 //! and prefetch the session block's lines; then each entry's generation is compared with its block's. Afterwards a
 //! packet has a verdict that is valid, or none.
 
+pub(crate) mod extensions;
 pub(crate) mod flow_tables;
 
 use flow::{Blocks, Tick};
 
-use crate::burst::descriptor::{Descriptor, Family, Keys, Notes};
+use crate::burst::descriptor::{Descriptor, Family, Keys, PacketFlags};
 use crate::lookup::flow_tables::Flows;
 use crate::stats::Stats;
 
@@ -35,7 +36,7 @@ pub(crate) fn lookup(
         } else {
             stats.stale += 1;
             verdict.generation = 0;
-            descriptor.notes = descriptor.notes.and(Notes::STALE);
+            descriptor.flags = descriptor.flags.and(PacketFlags::STALE);
             // It would hide the narrower entry that may take its place.
             flows.remove_dead(keys, (place, descriptor));
         }

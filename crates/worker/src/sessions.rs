@@ -26,9 +26,9 @@ use rules::seldom::Seldom;
 
 use crate::burst::descriptor::Verdict;
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
-use crate::sessions::inactivity::Watches;
+use crate::sessions::inactivity::InactivityTimers;
 use crate::sessions::ue_map::UeMap;
-use crate::slow_path::deficit_round_robin::Served;
+use crate::slow_path::deficit_round_robin::RoundRobinState;
 use crate::token_bucket::Paced;
 use crate::{ApplyError, WorkerConfig};
 
@@ -51,7 +51,7 @@ pub(crate) struct Account {
     /// Its flow entries of the block's generation: those that packets can use.
     pub flows: u32,
     /// Its rounds in the slow path's budgets.
-    pub served: Served,
+    pub rounds: RoundRobinState,
     /// Its rate of new flow entries.
     pub pace: Paced,
 }
@@ -88,7 +88,7 @@ pub(crate) struct Sessions {
     addresses: UeMap,
     pub(crate) blocks: Blocks,
     /// The sessions that have an inactivity timer.
-    pub(crate) watches: Watches,
+    pub(crate) inactivity_timers: InactivityTimers,
     count: usize,
     /// Flow entries that sessions lost to changes since it was last asked.
     revoked: usize,
@@ -153,7 +153,7 @@ impl Sessions {
             // One address of each family; a few have more.
             addresses: UeMap::new(WorkerConfig::addresses(own)),
             blocks: Blocks::new(own, Blocks::TYPICAL_LINES)?.with_contents(max_sessions, content_counters)?,
-            watches: Watches::new(max_sessions, own),
+            inactivity_timers: InactivityTimers::new(max_sessions, own),
             count: 0,
             revoked: 0,
         })
@@ -263,9 +263,9 @@ impl Sessions {
     /// Carries out a change at `now`, whole or not at all.
     pub fn apply(&mut self, change: SessionChange, now: Nanos) -> Applied {
         let session = change.session();
-        if !self.watches.is_empty() {
+        if !self.inactivity_timers.is_empty() {
             let counted = self.activity(session);
-            self.watches.note(session, counted, now);
+            self.inactivity_timers.note(session, counted, now);
         }
         let applied = self.carry_out(change, now);
         if applied.outcome.is_ok() {
@@ -284,7 +284,7 @@ impl Sessions {
         count().map_or(0, |count| count.ul_packets.wrapping_add(count.dl_packets))
     }
 
-    /// Watches a session as its image wants. One that two workers have is watched by neither: none knows of all of its
+    /// InactivityTimers a session as its image wants. One that two workers have is watched by neither: none knows of all of its
     /// packets.
     fn watch(&mut self, session: SessionIndex, now: Nanos) {
         let image = self.at(session).map(|slot| &slot.image);
@@ -293,7 +293,7 @@ impl Sessions {
             .and_then(|image| image.inactivity)
             .map(|wanted| wanted.timer);
         let counted = self.activity(session);
-        self.watches.set(session, timer, counted, now);
+        self.inactivity_timers.set(session, timer, counted, now);
     }
 
     fn carry_out(&mut self, change: SessionChange, now: Nanos) -> Applied {

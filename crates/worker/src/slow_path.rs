@@ -28,23 +28,23 @@ use rules::classifier::{PacketView, Side};
 use rules::image::Decision;
 
 use crate::WorkerConfig;
-use crate::act::special;
 use crate::burst::batch::BURST;
-use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Verdict};
+use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, PacketFlags, Verdict};
+use crate::lookup::extensions;
 use crate::lookup::flow_tables::Flows;
 use crate::sessions::{Sessions, Slot};
-use crate::slow_path::admission::{Books, Limits};
-use crate::slow_path::budget::Share;
-use crate::slow_path::deficit_round_robin::{Class, Rounds, Sieve, Turn};
+use crate::slow_path::admission::{AdmissionLimits, FlowAdmission};
+use crate::slow_path::budget::SlowPathBudget;
+use crate::slow_path::deficit_round_robin::{Class, DeficitRoundRobin, HashedRoundRobin, Turn};
 use crate::slow_path::idle_time::Idle;
 use crate::stats::Stats;
 
 /// The slow path's state.
 pub(crate) struct SlowPath {
-    pub share: Share,
-    sieve: Sieve,
-    rounds: Rounds,
-    limits: Limits,
+    pub budget: SlowPathBudget,
+    by_hash: HashedRoundRobin,
+    by_session: DeficitRoundRobin,
+    limits: AdmissionLimits,
     idle: Idle,
     /// Every entry has the 5-tuple in its key, for measurements.
     force_five_tuple: bool,
@@ -108,10 +108,10 @@ pub(crate) struct Burst<'a, B> {
 impl SlowPath {
     pub fn new(config: &WorkerConfig) -> Self {
         Self {
-            share: Share::new(config.slow_share_percent),
-            sieve: Sieve::new(config.seed),
-            rounds: Rounds::new(config.budgets),
-            limits: Limits::new(config.flow_limits),
+            budget: SlowPathBudget::new(config.slow_share_percent),
+            by_hash: HashedRoundRobin::new(config.seed),
+            by_session: DeficitRoundRobin::new(config.budgets),
+            limits: AdmissionLimits::new(config.flow_limits),
             idle: Idle::new(config.idle),
             force_five_tuple: config.force_five_tuple,
             follows_fragments: config.fragments.datagrams > 0,
@@ -139,13 +139,13 @@ impl SlowPath {
         hits: u64,
         now: Nanos,
     ) -> usize {
-        let places = self.share.places(burst.descriptors.len(), hits, now);
+        let places = self.budget.places(burst.descriptors.len(), hits, now);
         let mut count = self.collect(burst);
         self.put_off = 0;
         if count > places {
-            count = self.sift(tables.stats, burst, count, places);
+            count = self.admit_by_hash(tables.stats, burst, count, places);
         }
-        self.share.admit(count);
+        self.budget.admit(count);
         if count == 0 {
             return 0;
         }
@@ -154,13 +154,13 @@ impl SlowPath {
         for place in 0..count {
             self.judge(tables, burst, self.wanted[place]);
         }
-        let mut books = Books {
+        let mut admission = FlowAdmission {
             limits: &mut self.limits,
             sessions: tables.sessions,
             stats: tables.stats,
             now,
         };
-        tables.flows.write(&mut books, Tick::of(now));
+        tables.flows.write(&mut admission, Tick::of(now));
         count
     }
 
@@ -173,15 +173,15 @@ impl SlowPath {
         rewrite: &Rewrite,
         now: Nanos,
     ) -> bool {
-        let mut books = Books {
+        let mut admission = FlowAdmission {
             limits: &mut self.limits,
             sessions: tables.sessions,
             stats: tables.stats,
             now,
         };
-        let nat = special::nat_of(rewrite);
+        let nat = extensions::nat_of(rewrite);
         keys.1.fields.contains(KeyFields::TUPLE)
-            && tables.flows.translate(&mut books, keys, nat, Tick::of(now))
+            && tables.flows.translate(&mut admission, keys, nat, Tick::of(now))
     }
 
     /// Cuts down the idle time of flows that a FIN or RST of this burst ends.
@@ -195,7 +195,7 @@ impl SlowPath {
         now: Tick,
     ) {
         for (place, descriptor) in descriptors.iter().enumerate() {
-            let ends = descriptor.notes.any(Notes::CLOSING)
+            let ends = descriptor.flags.any(PacketFlags::CLOSING)
                 && descriptor.is_open()
                 && descriptor.verdict.is_some()
                 && descriptor.shape.contains(KeyFields::TUPLE);
@@ -221,9 +221,15 @@ impl SlowPath {
 
     /// Keeps so many of them, before anything is looked for. What has a verdict is not dropped.
     #[cold]
-    fn sift<B>(&mut self, stats: &mut Stats, burst: &mut Burst<'_, B>, count: usize, places: usize) -> usize {
+    fn admit_by_hash<B>(
+        &mut self,
+        stats: &mut Stats,
+        burst: &mut Burst<'_, B>,
+        count: usize,
+        places: usize,
+    ) -> usize {
         let Self {
-            sieve,
+            by_hash,
             wanted,
             put_off,
             ..
@@ -234,13 +240,13 @@ impl SlowPath {
             let place = usize::from(wanted.place);
             let descriptor = &burst.descriptors[place];
             let destination = burst.keys.destination(place, descriptor.family);
-            *turn = sieve.ask(class(descriptor), descriptor.side, destination);
+            *turn = by_hash.ask(class(descriptor), descriptor.side, destination);
         }
-        sieve.close(places);
+        by_hash.close(places);
         let mut kept = 0;
         for number in 0..wanted.len() {
             let place = wanted[number].place;
-            if sieve.admits(turns[number]) {
+            if by_hash.admits(turns[number]) {
                 wanted[kept].place = place;
                 kept += 1;
             } else {
@@ -248,7 +254,7 @@ impl SlowPath {
                 *put_off |= refuse(stats, (place, descriptor), turns[number].0.class);
             }
         }
-        sieve.finish();
+        by_hash.finish();
         kept
     }
 
@@ -278,7 +284,7 @@ impl SlowPath {
     /// Deals the budgets out, and keeps the packets that got a place. What has a verdict is not dropped.
     fn admit<B>(&mut self, tables: &mut Tables<'_>, burst: &mut Burst<'_, B>, count: usize) -> usize {
         let Self {
-            rounds,
+            by_session,
             wanted,
             put_off,
             ..
@@ -286,17 +292,17 @@ impl SlowPath {
         for wanted in &mut wanted[..count] {
             let descriptor = &burst.descriptors[usize::from(wanted.place)];
             if let Some(account) = tables.sessions.account_mut(wanted.session) {
-                wanted.turn = rounds.ask(class(descriptor), &mut account.served);
+                wanted.turn = by_session.ask(class(descriptor), &mut account.rounds);
             }
         }
-        rounds.close();
+        by_session.close();
         let mut kept = 0;
         for number in 0..count {
             let Wanted { place, turn, session } = wanted[number];
             let Some(account) = tables.sessions.account_mut(session) else {
                 continue;
             };
-            if rounds.admits(turn, &mut account.served) {
+            if by_session.admits(turn, &mut account.rounds) {
                 wanted[kept] = wanted[number];
                 kept += 1;
                 let descriptor = &burst.descriptors[usize::from(place)];
@@ -306,7 +312,7 @@ impl SlowPath {
             let descriptor = &mut burst.descriptors[usize::from(place)];
             *put_off |= refuse(tables.stats, (place, descriptor), turn.class);
         }
-        rounds.finish();
+        by_session.finish();
         kept
     }
 
@@ -317,7 +323,7 @@ impl SlowPath {
         let Some(slot) = tables.sessions.at(wanted.session) else {
             return;
         };
-        let lacks_ports = self.follows_fragments && descriptor.notes.lacks_ports();
+        let lacks_ports = self.follows_fragments && descriptor.flags.lacks_ports();
         let known = burst.keys.tuple(place, descriptor.family, lacks_ports);
         let home = Home {
             slot,
@@ -352,7 +358,7 @@ impl SlowPath {
                     return;
                 };
                 descriptor.shape = shape;
-                let is_short = descriptor.notes.any(Notes::TRANSITORY)
+                let is_short = descriptor.flags.any(PacketFlags::TRANSITORY)
                     || descriptor.verdict.direction() == Direction::Downlink;
                 let idle = self.idle.of(shape, protocol, is_short);
                 let Tables { sessions, flows, .. } = tables;
@@ -392,7 +398,7 @@ fn prefetch(sessions: &Sessions, session: SessionIndex, side: Side) {
 /// By where it came in: what comes in tunnels is uplink, also between user planes.
 fn class(descriptor: &Descriptor) -> Class {
     match descriptor.side {
-        _ if descriptor.verdict.is_some() || descriptor.notes.any(Notes::STALE) => Class::Stale,
+        _ if descriptor.verdict.is_some() || descriptor.flags.any(PacketFlags::STALE) => Class::Stale,
         Side::Tunnel { .. } => Class::NewUplink,
         Side::Plain { .. } => Class::NewDownlink,
     }

@@ -4,7 +4,7 @@ use flow::{Nanos, SessionIndex};
 
 /// So many per second, and a burst of at most one second's worth. Integer time, nothing lost by rounding.
 #[derive(Clone, Copy, Debug)]
-pub struct Allowance {
+pub struct TokenBucket {
     /// Per second.
     rate: u64,
     /// In units of 1/10^9 of a reply.
@@ -14,7 +14,7 @@ pub struct Allowance {
 
 const ONE: u64 = 1_000_000_000;
 
-impl Allowance {
+impl TokenBucket {
     /// `rate` replies per second, 0 for none; the bucket starts full.
     pub fn new(rate: u32) -> Self {
         let rate = u64::from(rate);
@@ -85,21 +85,21 @@ impl Pace {
 }
 
 /// What may be so often in all, and for one session: of what its peers can provoke, and which no rule of it bounds.
-pub(crate) struct PerSession {
-    all: Allowance,
+pub(crate) struct SessionRateLimit {
+    all: TokenBucket,
     each: Pace,
     notes: Box<[Paced]>,
     has_any: bool,
 }
 
-impl PerSession {
+impl SessionRateLimit {
     /// Notes of when sessions have their next one. Sessions whose numbers differ by a multiple of it share one.
     const NOTES: usize = 4096;
 
     /// So many a second, and so many to one session; 0 for none.
     pub fn new((all, each): (u32, u32)) -> Self {
         Self {
-            all: Allowance::new(all),
+            all: TokenBucket::new(all),
             each: Pace::new(each),
             notes: vec![Paced::default(); Self::NOTES].into(),
             has_any: all > 0 && each > 0,
@@ -125,13 +125,13 @@ mod tests {
 
     #[test]
     fn the_rate_holds_over_time_and_the_burst_is_a_second() {
-        let mut allowance = Allowance::new(10);
+        let mut bucket = TokenBucket::new(10);
         let at = |milliseconds: u64| Nanos(milliseconds * 1_000_000);
-        assert_eq!((0..100).filter(|_| allowance.take(at(0))).count(), 10);
-        assert!(!allowance.take(at(99)));
-        assert!(allowance.take(at(100)));
-        assert_eq!((0..100).filter(|_| allowance.take(at(60_000))).count(), 10);
-        assert_eq!((1..=1000).filter(|n| allowance.take(at(60_000 + n))).count(), 10);
+        assert_eq!((0..100).filter(|_| bucket.take(at(0))).count(), 10);
+        assert!(!bucket.take(at(99)));
+        assert!(bucket.take(at(100)));
+        assert_eq!((0..100).filter(|_| bucket.take(at(60_000))).count(), 10);
+        assert_eq!((1..=1000).filter(|n| bucket.take(at(60_000 + n))).count(), 10);
     }
 
     #[test]
@@ -150,11 +150,11 @@ mod tests {
 
     #[test]
     fn time_that_goes_back_gives_nothing() {
-        let mut allowance = Allowance::new(1);
-        assert!(allowance.take(Nanos(5 * ONE)));
-        assert!(!allowance.take(Nanos(0)));
-        assert!(!allowance.take(Nanos(5 * ONE)));
-        assert!(allowance.take(Nanos(6 * ONE)));
-        assert!(!Allowance::new(0).take(Nanos(9 * ONE)));
+        let mut bucket = TokenBucket::new(1);
+        assert!(bucket.take(Nanos(5 * ONE)));
+        assert!(!bucket.take(Nanos(0)));
+        assert!(!bucket.take(Nanos(5 * ONE)));
+        assert!(bucket.take(Nanos(6 * ONE)));
+        assert!(!TokenBucket::new(0).take(Nanos(9 * ONE)));
     }
 }

@@ -22,9 +22,9 @@ use rules::model::{PdrId, QerId, UrrId};
 use crate::Event;
 use crate::burst::batch::BURST;
 use crate::io::Ingress;
-use crate::link::event_queue::Notices;
+use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
-use crate::token_bucket::Allowance;
+use crate::token_bucket::TokenBucket;
 use crate::trace::copying::{CopyTerms, MOST_COPIED};
 
 /// Orders that a worker carries out at a time; one more is given up.
@@ -310,7 +310,7 @@ pub(crate) struct Running {
     pub copies: Option<CopyTerms>,
     until: Nanos,
     ring: Producer<TraceItem>,
-    allowance: Allowance,
+    bucket: TokenBucket,
     told: u64,
     /// Nobody holds the far end of the ring.
     is_given_up: bool,
@@ -329,7 +329,7 @@ impl Running {
             self.end.lost += 1;
             return None;
         }
-        if !self.allowance.take(now) {
+        if !self.bucket.take(now) {
             self.end.over_rate += 1;
             return None;
         }
@@ -391,7 +391,7 @@ impl Tracer {
                 copies,
                 until: now + terms.lasts,
                 ring,
-                allowance: Allowance::new(terms.rate),
+                bucket: TokenBucket::new(terms.rate),
                 told: 0,
                 is_given_up: false,
                 end: TraceEnd::default(),
@@ -400,19 +400,19 @@ impl Tracer {
     }
 
     /// Ends what is over, and leaves the rest to Control, once there is room. Whether any order is left.
-    pub fn tidy(&mut self, notices: &mut Notices, stats: &mut Stats, now: Nanos) -> bool {
+    pub fn tidy(&mut self, events: &mut EventQueue, stats: &mut Stats, now: Nanos) -> bool {
         let mut place = 0;
         while let Some(running) = self.running.get_mut(place) {
             running.is_given_up |= running.ring.is_abandoned();
             // Nothing lies in the ring of copies.
-            let has_room = running.copies.is_some() || notices.has_plenty();
+            let has_room = running.copies.is_some() || events.has_room();
             if !(has_room && running.finish(now)) {
                 place += 1;
                 continue;
             }
             let Running { copies, ring, .. } = self.running.remove(place);
             if copies.is_none() {
-                notices.tell(stats, Event::TraceOver { ring });
+                events.push(stats, Event::TraceOver { ring });
             }
         }
         !self.running.is_empty()

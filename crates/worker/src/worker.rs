@@ -20,37 +20,37 @@ use transport::{Adjacencies, Routes};
 
 use self::waits::LateMarkers;
 use crate::act::encap::Chain;
-use crate::act::{Act, NextHop, Plan, Undelivered, Ways};
+use crate::act::{Act, EgressContext, NextHop, Plan, Undelivered};
 use crate::burst::batch::{BURST, Batch};
-use crate::burst::descriptor::{Descriptor, Fate, Keys, Notes};
+use crate::burst::descriptor::{Descriptor, Fate, Keys, PacketFlags};
 use crate::deferred::buffers::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::reassembly::Reassembly;
-use crate::egress::checksum_offload::Sums;
-use crate::egress::fragmentation::Splits;
+use crate::egress::checksum_offload::ChecksumOffload;
+use crate::egress::fragmentation::Fragmenter;
 use crate::egress::lags::Lags;
-use crate::egress::linearize::join_chains;
-use crate::egress::mirror::Mirrors;
+use crate::egress::linearize::linearize_burst;
+use crate::egress::mirror::Copies;
 use crate::egress::path_mtus::PathMtus;
-use crate::egress::tx_queues::{Outgoing, Waiting};
-use crate::ingress::l3_interfaces::Places;
+use crate::egress::tx_queues::{TxQueues, Waiting};
+use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::parse::{gather, parse};
-use crate::ingress::rx_backlog::Sift;
+use crate::ingress::rx_backlog::RxBacklog;
 use crate::ingress::steer::steer;
 use crate::ingress::steering::Steering;
 use crate::io::{Ingress, Io};
 use crate::link::drain::Drains;
-use crate::link::event_queue::Notices;
-use crate::local::echo::{Echoes, PerSource};
+use crate::link::event_queue::EventQueue;
+use crate::local::echo::{EchoRateLimit, SourceRateLimit};
 use crate::local::exception::Exceptions;
-use crate::local::host::Hosts;
+use crate::local::host::HostRateLimits;
 use crate::lookup::flow_tables::Flows;
 use crate::lookup::lookup;
 use crate::sessions::Sessions;
 use crate::sessions::inactivity::Found;
 use crate::slow_path::{self, SlowPath};
 use crate::stats::{Stage, Stats};
-use crate::token_bucket::{Allowance, PerSession};
+use crate::token_bucket::{SessionRateLimit, TokenBucket};
 use crate::trace::Tracer;
 use crate::view::{Holdings, SessionView};
 use crate::{Command, Event, Link, WorkerConfig};
@@ -58,22 +58,22 @@ use crate::{Command, Event, Link, WorkerConfig};
 /// Bursts taken from the inbox in one poll.
 const INBOX_BURSTS: usize = 4;
 /// Sessions with inactivity timers that are looked at in one poll.
-const WATCHES_PER_POLL: usize = 16;
+const INACTIVITY_TIMERS_PER_POLL: usize = 16;
 
 /// One worker: everything that a packet's way needs, owned by one thread.
 pub struct Worker<I: Io> {
     config: WorkerConfig,
     io: I,
     commands: Consumer<Command>,
-    notices: Notices,
+    events: EventQueue,
     drains: Drains,
-    places: Places,
-    hosts: Hosts,
-    sift: Sift<I::Buf>,
+    interfaces: L3Interfaces,
+    hosts: HostRateLimits,
+    backlog: RxBacklog<I::Buf>,
     steering: Steering,
     lags: Lags,
     /// By port.
-    slow_protocols: Vec<Allowance>,
+    slow_protocols: Vec<TokenBucket>,
     /// An exception has found no room since the last fence.
     exceptions_lost: bool,
     adjacencies: Adjacencies,
@@ -84,34 +84,34 @@ pub struct Worker<I: Io> {
     fragments: Fragments<I::Buf>,
     reassembly: Reassembly<I::Buf>,
     buffers: Buffers<I::Buf>,
-    error_indications: Allowance,
+    error_indications: TokenBucket,
     error_indications_from: Nanos,
-    notifications: Allowance,
-    echoes: Echoes,
-    pings: PerSource,
-    redirects: PerSession,
-    icmp_errors: PerSession,
-    relays: PerSession,
+    notifications: TokenBucket,
+    echoes: EchoRateLimit,
+    pings: SourceRateLimit,
+    redirects: SessionRateLimit,
+    icmp_errors: SessionRateLimit,
+    relays: SessionRateLimit,
     stats: Stats,
     burst: Batch<I::Buf>,
     descriptors: Vec<Descriptor>,
     keys: Box<Keys>,
-    outgoing: Outgoing<I::Buf>,
+    tx: TxQueues<I::Buf>,
     chain: Chain,
     plans: Box<[Plan; BURST]>,
     shared: SharedMeters,
-    mirrors: Mirrors<I::Buf>,
+    copies: Copies<I::Buf>,
     /// What packets of this burst lack; empty between bursts.
     missing: Batch<NextHop>,
     undelivered: Batch<Undelivered>,
-    splits: Splits<I::Buf>,
+    fragmenter: Fragmenter<I::Buf>,
     path_mtus: PathMtus,
     /// Packets of this burst that FARs drop which may tell of it; empty between bursts.
     discarded: Batch<u8>,
     /// Packets of the burst that are beyond their guaranteed rates: bit n is place n.
     yellow: u64,
     late_markers: LateMarkers,
-    sums: Sums,
+    checksum_offload: ChecksumOffload,
     /// Orders to tell of packets, if there are any.
     tracer: Option<Box<Tracer>>,
     /// When content counters are looked at again.
@@ -180,15 +180,15 @@ impl<I: Io> Worker<I> {
         };
         Ok(Self {
             commands: link.commands,
-            notices: Notices::new(link.events, config.max_sessions),
+            events: EventQueue::new(link.events, config.max_sessions),
             drains: Drains::new(),
-            places: Places::new(&config.network, &config.macs)
+            interfaces: L3Interfaces::new(&config.network, &config.macs)
                 .with_lags(&config.lags, &config.macs)
                 .with_host(&config.host, &config.urgent_dscps),
-            hosts: Hosts::new(&config.host),
-            sift: Sift::new(io.ports(), config.backlog),
+            hosts: HostRateLimits::new(&config.host),
+            backlog: RxBacklog::new(io.ports(), config.backlog),
             lags: Lags::new(io.ports(), &config.lags),
-            slow_protocols: vec![Allowance::new(config.slow_protocols); io.ports()],
+            slow_protocols: vec![TokenBucket::new(config.slow_protocols); io.ports()],
             steering: Steering::new(config.workers, exceptions),
             exceptions_lost: false,
             adjacencies: Adjacencies::new(config.max_adjacencies, config.network.groups().len()),
@@ -204,31 +204,31 @@ impl<I: Io> Worker<I> {
             fragments: Fragments::new(config.fragments),
             reassembly: Reassembly::new(config.reassembly, config.seed),
             buffers: Buffers::new(config.buffers),
-            error_indications: Allowance::new(config.error_indications),
+            error_indications: TokenBucket::new(config.error_indications),
             error_indications_from: config.error_indications_from,
-            notifications: Allowance::new(config.notifications),
-            echoes: Echoes::new(config.echoes),
-            pings: PerSource::new(config.pings),
-            redirects: PerSession::new(config.redirects),
-            icmp_errors: PerSession::new(config.icmp_errors),
-            relays: PerSession::new(config.relays),
+            notifications: TokenBucket::new(config.notifications),
+            echoes: EchoRateLimit::new(config.echoes),
+            pings: SourceRateLimit::new(config.pings),
+            redirects: SessionRateLimit::new(config.redirects),
+            icmp_errors: SessionRateLimit::new(config.icmp_errors),
+            relays: SessionRateLimit::new(config.relays),
             stats: Stats::new(io.ports()),
             burst: Batch::new(),
             descriptors: vec![Descriptor::NEW; BURST],
             keys: Box::new(Keys::new()),
-            outgoing: Outgoing::new(io.ports(), config.workers.into()).with_lags(&config.lags),
+            tx: TxQueues::new(io.ports(), config.workers.into()).with_lags(&config.lags),
             chain: Chain::new(),
             plans: Box::new([Plan::NONE; BURST]),
             shared: shared_meters(&config),
-            mirrors: Mirrors::new(),
+            copies: Copies::new(),
             missing: Batch::new(),
             undelivered: Batch::new(),
-            splits: Splits::new((config.id.0, config.workers)),
+            fragmenter: Fragmenter::new((config.id.0, config.workers)),
             path_mtus: PathMtus::new(),
             discarded: Batch::new(),
             yellow: 0,
             late_markers: LateMarkers::new(),
-            sums: Sums::new(&io, &config.lags),
+            checksum_offload: ChecksumOffload::new(&io, &config.lags),
             tracer: None,
             io,
             config,
@@ -241,7 +241,7 @@ impl<I: Io> Worker<I> {
         let commands = self.apply_commands(now);
         self.release(now);
         self.empty_inbox(now);
-        self.drains.answer(&mut self.notices, &mut self.stats);
+        self.drains.answer(&mut self.events, &mut self.stats);
         if self.hosts.has_any() {
             self.send_for_host();
         }
@@ -257,7 +257,7 @@ impl<I: Io> Worker<I> {
         if self.tracer.is_some() {
             self.tidy_traces(now);
         }
-        self.outgoing.flush(&mut self.io, &mut self.stats);
+        self.tx.flush(&mut self.io, &mut self.stats);
         PollReport {
             rx: self.entered() - rx,
             tx: self.stats.tx() - tx,
@@ -277,7 +277,7 @@ impl<I: Io> Worker<I> {
 
     /// How many events it has told control.
     pub fn told(&self) -> u64 {
-        self.notices.told()
+        self.events.pushed()
     }
 
     /// Flow entries in its tables.
@@ -348,8 +348,8 @@ impl<I: Io> Worker<I> {
     /// first, and the rest in turn.
     #[inline]
     fn receive_from(&mut self, port: PortId, now: Nanos) {
-        let has_waiting = self.sift.has_waiting(port);
-        if has_waiting || (self.receive(Source::Port(port), now) == BURST && self.sift.is_on()) {
+        let has_waiting = self.backlog.has_waiting(port);
+        if has_waiting || (self.receive(Source::Port(port), now) == BURST && self.backlog.is_on()) {
             self.look_ahead(port, has_waiting, now);
         }
     }
@@ -358,11 +358,14 @@ impl<I: Io> Worker<I> {
     #[inline(never)]
     fn look_ahead(&mut self, port: PortId, has_waiting: bool, now: Nanos) {
         let mut clock = cycles::now();
-        let packets = self
-            .sift
-            .look_ahead(&mut self.io, &mut self.stats, (&self.places, &self.lags), port);
+        let packets = self.backlog.look_ahead(
+            &mut self.io,
+            &mut self.stats,
+            (&self.interfaces, &self.lags),
+            port,
+        );
         self.lap(Stage::Rx, packets, &mut clock);
-        if self.sift.has_urgent() {
+        if self.backlog.has_urgent() {
             self.release(now);
             self.receive(Source::Urgent, now);
         }
@@ -380,7 +383,7 @@ impl<I: Io> Worker<I> {
         for buf in self.burst.drain() {
             self.stats.from_host += 1;
             let port = self.lags.way(buf.ingress(), &buf);
-            self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+            self.tx.send(&mut self.io, &mut self.stats, port, buf);
         }
     }
 
@@ -389,13 +392,13 @@ impl<I: Io> Worker<I> {
         let mut clock = cycles::now();
         match source {
             Source::Port(port) => self.io.rx(port, &mut self.burst),
-            Source::Urgent => self.sift.take_urgent(&mut self.burst),
-            Source::Backlog(port) => self.sift.take_waiting(&mut self.stats, port, &mut self.burst),
+            Source::Urgent => self.backlog.take_urgent(&mut self.burst),
+            Source::Backlog(port) => self.backlog.take_waiting(&mut self.stats, port, &mut self.burst),
             Source::Inbox => self.io.inbox(&mut self.burst),
             Source::Reassembled => self.reassembly.take_ready(&mut self.burst),
             Source::Held => self.fragments.take_ready(&mut self.burst),
             Source::Flushed => self.buffers.take_flushed(&mut self.burst),
-            Source::Round => self.outgoing.take_round(&mut self.burst),
+            Source::Round => self.tx.take_recirculated(&mut self.burst),
         }
         let packets = self.burst.len();
         if packets == 0 {
@@ -418,17 +421,17 @@ impl<I: Io> Worker<I> {
         descriptors
             .iter_mut()
             .for_each(|descriptor| descriptor.reset(matches!(source, Source::Inbox | Source::Held)));
-        let mut notes = parse(&self.places, &self.burst, descriptors, &mut self.keys);
-        if notes.any(Notes::SCATTERED) {
-            let more = gather(&self.places, &mut self.burst, descriptors, &mut self.keys);
-            notes = notes.and(more);
+        let mut flags = parse(&self.interfaces, &self.burst, descriptors, &mut self.keys);
+        if flags.any(PacketFlags::SCATTERED) {
+            let more = gather(&self.interfaces, &mut self.burst, descriptors, &mut self.keys);
+            flags = flags.and(more);
         }
         self.lap(Stage::Parse, packets, &mut clock);
         self.steer(packets, now);
-        if notes.any(Notes::OUTER_FRAGMENT) && self.config.workers > 1 {
+        if flags.any(PacketFlags::OUTER_FRAGMENT) && self.config.workers > 1 {
             self.steer_fragments(packets);
         }
-        if notes.any(Notes::FRAGMENT) && self.fragments.is_on() {
+        if flags.any(PacketFlags::FRAGMENT) && self.fragments.is_on() {
             self.look_at_fragments(packets, now);
         }
         self.lap(Stage::Steer, packets, &mut clock);
@@ -445,21 +448,21 @@ impl<I: Io> Worker<I> {
         }
         self.lap(Stage::Lookup, packets, &mut clock);
         let (asked, hits) = (clock, self.stats.hits - hits);
-        let decided = self.decide((packets, hits), soft, notes, now);
+        let decided = self.decide((packets, hits), soft, flags, now);
         self.lap(Stage::Slow, decided, &mut clock);
-        self.slow.share.spend(clock.wrapping_sub(asked));
+        self.slow.budget.spend(clock.wrapping_sub(asked));
         if self.act(packets, now) {
             self.expect_buffered(packets, now);
             self.expect_neighbours(packets, now);
             self.tell_of_dropped(now);
             self.redirect_wanted(packets, now);
         }
-        if notes.any(Notes::OPENING) && self.places.clamps {
+        if flags.any(PacketFlags::OPENING) && self.interfaces.clamps {
             self.clamp_segments(packets);
         }
         self.lap(Stage::Act, packets, &mut clock);
         self.answer_strangers(packets, now);
-        if !self.mirrors.wanted.is_empty() {
+        if !self.copies.wanted.is_empty() {
             self.copy_wanted();
         }
         if !self.undelivered.is_empty() {
@@ -473,22 +476,22 @@ impl<I: Io> Worker<I> {
         if !self.lags.is_empty() {
             self.lags.distribute(&self.burst, descriptors, &self.keys);
         }
-        if self.splits.any() {
-            self.splits.settle(descriptors);
+        if self.fragmenter.any() {
+            self.fragmenter.settle(descriptors);
         }
         let blocks = &mut self.sessions.blocks;
         if self.io.bounds_chains() {
-            join_chains(&mut self.io, blocks, &mut self.burst, descriptors);
+            linearize_burst(&mut self.io, blocks, &mut self.burst, descriptors);
         }
         let descriptors = &*descriptors;
         let waiting = Waiting {
-            splits: &mut self.splits,
+            fragmenter: &mut self.fragmenter,
             fragments: &mut self.fragments,
             reassembly: &mut self.reassembly,
             buffers: &mut self.buffers,
             now,
         };
-        self.outgoing.settle(
+        self.tx.transmit(
             &mut self.io,
             &mut self.stats,
             blocks,
@@ -503,13 +506,13 @@ impl<I: Io> Worker<I> {
         if self.buffers.has_refused() {
             self.tell_of_refused(now);
         }
-        if !self.mirrors.is_empty() {
+        if !self.copies.is_empty() {
             let (io, stats) = (&mut self.io, &mut self.stats);
-            let ways = (&self.lags, &mut self.splits);
-            self.mirrors.send(io, stats, &mut self.outgoing, ways);
+            let ways = (&self.lags, &mut self.fragmenter);
+            self.copies.send(io, stats, &mut self.tx, ways);
         }
         self.lap(Stage::Tx, packets, &mut clock);
-        self.slow.share.earn(clock.wrapping_sub(begun));
+        self.slow.budget.earn(clock.wrapping_sub(begun));
         packets
     }
 
@@ -520,7 +523,7 @@ impl<I: Io> Worker<I> {
             .look(&self.burst, (descriptors, &mut self.keys), of, now);
     }
 
-    fn decide(&mut self, (packets, hits): (usize, u64), soft: u64, notes: Notes, now: Nanos) -> usize {
+    fn decide(&mut self, (packets, hits): (usize, u64), soft: u64, flags: PacketFlags, now: Nanos) -> usize {
         let mut tables = slow_path::Tables {
             sessions: &mut self.sessions,
             flows: &mut self.flows,
@@ -533,7 +536,7 @@ impl<I: Io> Worker<I> {
             soft,
         };
         let decided = self.slow.decide(&mut tables, &mut burst, hits, now);
-        if notes.any(Notes::CLOSING) {
+        if flags.any(PacketFlags::CLOSING) {
             let (flows, stats) = (&mut self.flows, &mut self.stats);
             self.slow.close(
                 flows,
@@ -547,11 +550,11 @@ impl<I: Io> Worker<I> {
     }
 
     /// Lets packets go on that have waited for long enough, and those that go round: these before the next burst, which
-    /// may fill their place. A lap has its end ([`MAX_LAPS`](crate::egress::tx_queues::MAX_LAPS)), and so has this.
+    /// may fill their place. A lap has its end ([`MAX_RECIRCULATIONS`](crate::egress::tx_queues::MAX_RECIRCULATIONS)), and so has this.
     #[inline]
     fn release(&mut self, now: Nanos) {
         loop {
-            if self.outgoing.goes_round() {
+            if self.tx.has_recirculated() {
                 self.receive(Source::Round, now);
             } else if self.fragments.has_ready() {
                 self.receive(Source::Held, now);
@@ -567,8 +570,8 @@ impl<I: Io> Worker<I> {
 
     /// Lets packets of our own to ourselves go round.
     #[inline]
-    fn go_round(&mut self, now: Nanos) {
-        while self.outgoing.goes_round() {
+    fn recirculate(&mut self, now: Nanos) {
+        while self.tx.has_recirculated() {
             self.receive(Source::Round, now);
         }
     }
@@ -584,7 +587,7 @@ impl<I: Io> Worker<I> {
         let buckets = self.config.aging_per_poll;
         self.stats.aged += self.flows.age(&mut self.sessions, Tick::of(now), buckets) as u64;
         self.stats.reaped += self.flows.reap(&self.sessions.blocks, buckets) as u64;
-        if !self.sessions.watches.is_empty() {
+        if !self.sessions.inactivity_timers.is_empty() {
             self.look_for_inactivity(now);
         }
         if self.fragments.len() > 0 {
@@ -608,7 +611,7 @@ impl<I: Io> Worker<I> {
     #[cold]
     fn give_up_fragments(&mut self) {
         let (io, stats) = (&mut self.io, &mut self.stats);
-        self.outgoing
+        self.tx
             .give_up(io, stats, &mut self.burst, DropReason::FragmentTimeout);
         self.count_waiting();
     }
@@ -616,15 +619,15 @@ impl<I: Io> Worker<I> {
     /// Looks at some of the sessions with inactivity timers whose turn it is.
     #[cold]
     fn look_for_inactivity(&mut self, now: Nanos) {
-        for _ in 0..WATCHES_PER_POLL {
-            let Some(session) = self.sessions.watches.next(now) else {
+        for _ in 0..INACTIVITY_TIMERS_PER_POLL {
+            let Some(session) = self.sessions.inactivity_timers.next(now) else {
                 return;
             };
             let counted = self.sessions.activity(session);
-            let found = self.sessions.watches.look(session, counted, now);
+            let found = self.sessions.inactivity_timers.look(session, counted, now);
             let event = Event::Inactive { session };
-            if found == Found::Inactive && !self.notices.tell(&mut self.stats, event) {
-                self.sessions.watches.untell(session);
+            if found == Found::Inactive && !self.events.push(&mut self.stats, event) {
+                self.sessions.inactivity_timers.unreport(session);
             }
         }
     }
@@ -679,8 +682,8 @@ impl<I: Io> Worker<I> {
             .any(|descriptor| descriptor.is_open() && !descriptor.kind.is_user())
         {
             let mut exceptions = Exceptions {
-                places: &self.places,
-                notices: &mut self.notices,
+                interfaces: &self.interfaces,
+                events: &mut self.events,
                 stats: &mut self.stats,
                 hosts: &mut self.hosts,
                 slow: &mut self.slow_protocols,
@@ -708,34 +711,34 @@ impl<I: Io> Worker<I> {
     }
 
     fn act(&mut self, packets: usize, now: Nanos) -> bool {
-        let ways = Ways {
-            places: &self.places,
+        let egress = EgressContext {
+            interfaces: &self.interfaces,
             adjacencies: &self.adjacencies,
             routes: &self.routes,
-            notices: &mut self.notices,
+            events: &mut self.events,
             stats: &mut self.stats,
             now,
             millisecond: Millisecond::of(now),
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
-            splits: &mut self.splits,
+            fragmenter: &mut self.fragmenter,
             path_mtus: &self.path_mtus,
         };
         let (blocks, images) = self.sessions.split();
         let mut act = Act {
-            ways,
+            egress,
             blocks,
             images,
             chain: &mut self.chain,
             plans: &mut self.plans,
             shared: &mut self.shared,
             extended: self.flows.extended(),
-            mark: crate::act::special::EgressMark::default(),
-            mirrored: &mut self.mirrors.wanted,
+            mark: crate::act::marking::EgressMark::default(),
+            mirrored: &mut self.copies.wanted,
             discarded: &mut self.discarded,
             yellow: 0,
             relays: &mut self.relays,
-            sums: self.tracer.is_none().then_some(&self.sums),
+            checksum_offload: self.tracer.is_none().then_some(&self.checksum_offload),
         };
         let told = act.act(&mut self.burst, &mut self.descriptors[..packets], &self.keys);
         self.yellow = act.yellow;

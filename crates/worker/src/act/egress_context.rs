@@ -12,18 +12,18 @@ use transport::{Adjacencies, Adjacency, Routes, Via};
 
 use crate::burst::batch::Batch;
 use crate::burst::descriptor::Verdict;
-use crate::egress::fragmentation::{Splits, Wish};
+use crate::egress::fragmentation::{FragmentationNeed, Fragmenter};
 use crate::egress::path_mtus::PathMtus;
-use crate::ingress::l3_interfaces::{Place, Places};
-use crate::link::event_queue::Notices;
+use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
+use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
 
 /// What it takes to find a packet's way out.
-pub(crate) struct Ways<'a, B> {
-    pub places: &'a Places,
+pub(crate) struct EgressContext<'a, B> {
+    pub interfaces: &'a L3Interfaces,
     pub adjacencies: &'a Adjacencies,
     pub routes: &'a Routes,
-    pub notices: &'a mut Notices,
+    pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
     pub now: Nanos,
     /// The millisecond that `now` is in.
@@ -33,7 +33,7 @@ pub(crate) struct Ways<'a, B> {
     /// Packets of this burst whose senders may be told why they go no further.
     pub undelivered: &'a mut Batch<Undelivered>,
     /// Packets of this burst that leave in fragments.
-    pub splits: &'a mut Splits<B>,
+    pub fragmenter: &'a mut Fragmenter<B>,
     /// Paths that take less than their links.
     pub path_mtus: &'a PathMtus,
 }
@@ -56,7 +56,7 @@ pub(crate) enum NextHop {
     Address(InstanceId, IpAddr),
 }
 
-impl<'a, B: PacketBuf> Ways<'a, B> {
+impl<'a, B: PacketBuf> EgressContext<'a, B> {
     #[inline(always)]
     pub(super) fn adjacent(&mut self, id: AdjacencyId) -> Result<&'a Adjacency, DropReason> {
         match self.adjacencies.resolved(id) {
@@ -115,12 +115,12 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
             return Ok(());
         }
         let packet = buf.data().get(usize::from(offset)..).unwrap_or_default();
-        let wish = Wish {
+        let wish = FragmentationNeed {
             outer: outer as u16,
             mtu,
             how: adjacency.fragmentation(),
         };
-        if whole <= usize::from(u16::MAX) && self.splits.may(place, packet, wish) {
+        if whole <= usize::from(u16::MAX) && self.fragmenter.may(place, packet, wish) {
             return Ok(());
         }
         let mtu = Some(mtu.saturating_sub(outer as u16));
@@ -202,7 +202,7 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
     #[inline(never)]
     pub(super) fn stopped(&mut self, block: &mut LiveBlock<'_>, urrs: u64) -> DropReason {
         if block.knock(urrs) {
-            self.notices.counters_reached(block.session());
+            self.events.mark_reached(block.session());
         }
         DropReason::QuotaExhausted
     }
@@ -243,11 +243,11 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
         block: &LiveBlock<'_>,
         egress: InstanceId,
         (source, destination): (IpAddr, IpAddr),
-        fit: impl Fn(&Place) -> bool,
+        fit: impl Fn(&L3Interface) -> bool,
     ) -> Result<AdjacencyId, DropReason> {
-        let vrf = self.places.at(egress).ok_or(DropReason::NoRoute)?.vrf;
+        let vrf = self.interfaces.at(egress).ok_or(DropReason::NoRoute)?.vrf;
         let hop = self.routes.lookup(vrf, destination).ok_or(DropReason::NoRoute)?;
-        if !self.places.at(hop.instance).is_some_and(fit) {
+        if !self.interfaces.at(hop.instance).is_some_and(fit) {
             return Err(DropReason::NoRoute);
         }
         match hop.via {
@@ -270,14 +270,14 @@ impl<'a, B: PacketBuf> Ways<'a, B> {
     /// Control is told that a packet's counters have reached something. Whether the packet was counted.
     #[cold]
     fn reached(&mut self, session: SessionIndex, counted: Counted) -> bool {
-        self.notices.counters_reached(session);
+        self.events.mark_reached(session);
         counted.action.is_none()
     }
 
     #[cold]
     fn ask(&mut self, session: SessionIndex, instance: InstanceId, next_hop: IpAddr) -> DropReason {
-        self.notices
-            .ask(self.stats, session, (instance, next_hop), self.now);
+        self.events
+            .request_resolution(self.stats, session, (instance, next_hop), self.now);
         self.lack(NextHop::Address(instance, next_hop))
     }
 }

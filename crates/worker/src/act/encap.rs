@@ -14,7 +14,7 @@ use transport::Adjacency;
 use zerocopy::{Immutable, IntoBytes};
 
 use crate::burst::descriptor::Tunnel;
-use crate::egress::checksum_offload::UdpSum;
+use crate::egress::checksum_offload::UdpChecksum;
 use crate::ingress::parse::read_again;
 
 /// Octets of IPv4, UDP and the mandatory part of GTP-U.
@@ -322,7 +322,7 @@ pub(crate) struct Message<'a> {
     /// What its payload is cut out of.
     pub cut: Cut,
     /// Who computes its checksum if it goes over IPv6; over IPv4 it has none.
-    pub sum: UdpSum,
+    pub sum: UdpChecksum,
 }
 
 impl Message<'_> {
@@ -446,7 +446,7 @@ impl Message<'_> {
         self.cut
             .hop
             .make(buf.reframe(self.cut.offset, self.cut.octets, 0)?)?;
-        let asks = self.sum == UdpSum::Port && buf.ask_udp_checksum(l2.len() + 2);
+        let asks = self.sum == UdpChecksum::Offloaded && buf.ask_udp_checksum(l2.len() + 2);
         let payload = (!asks).then(|| buf.sum_from(0));
         let room = buf
             .prepend(l2.len() + 2 + OUTER_V6 + optional.len())
@@ -573,7 +573,7 @@ mod tests {
                 adjacency: &Adjacency::resolved(&interface, packet::MacAddr([2; 6])),
                 message_type: MessageType::G_PDU,
                 cut: Cut { offset: 3, octets: len, hop: Hop::None },
-                sum: UdpSum::Ours,
+                sum: UdpChecksum::Software,
             };
             let mut buf = VecBuf::new(&vec![7; len + 9]);
             let optional = Optional::from(marking.map_or(Added::Nothing, Added::Container));

@@ -14,11 +14,11 @@ use transport::Adjacency;
 
 use crate::Event;
 use crate::act::encap::{self, Added, Chain, Cut, Hop, Optional};
-use crate::act::special::{self, EgressMark};
+use crate::act::marking::{self, EgressMark};
 use crate::act::{Act, check_size, live, pass_meters};
 use crate::burst::batch::{BURST, Batch};
-use crate::burst::descriptor::{Descriptor, Family, Fate, Keys, Notes, Verdict};
-use crate::egress::checksum_offload::UdpSum;
+use crate::burst::descriptor::{Descriptor, Family, Fate, Keys, PacketFlags, Verdict};
+use crate::egress::checksum_offload::UdpChecksum;
 use crate::egress::tx_queues::take_back;
 use crate::ingress::parse::HEADERS;
 use crate::io::Ingress;
@@ -38,24 +38,24 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
     /// A user packet in any of its forms: tunnels over IPv6, relayed extension headers, Paging Policy Indicators, NAT,
     /// mirrors, whatever is dropped for what its FAR says, and what quotas do not allow.
     #[cold]
-    pub(super) fn uncommon(
+    pub(super) fn act_fully(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
         at: (usize, &Keys),
     ) -> Result<Fate, DropReason> {
         let mut acting = None;
-        match self.go_on(buf, descriptor, at, &mut acting)? {
+        match self.try_full(buf, descriptor, at, &mut acting)? {
             Some(fate) => Ok(fate),
             None => self
-                .go_on(buf, descriptor, at, &mut acting)?
+                .try_full(buf, descriptor, at, &mut acting)?
                 .ok_or(DropReason::QuotaExhausted),
         }
     }
 
     /// `None`, and it has taken and counted nothing, for a packet that does not fit into a quota: that is used up now.
     /// `acting` is the slot of the URR whose FAR the packet goes by instead of its own, if there is one.
-    fn go_on(
+    fn try_full(
         &mut self,
         buf: &mut B,
         descriptor: &mut Descriptor,
@@ -67,7 +67,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         let octets = usize::from(descriptor.octets);
         let direction = verdict.direction() as usize;
         let block = live(self.blocks, &verdict)?;
-        self.ways.stats.directions[direction].matched.add(octets);
+        self.egress.stats.directions[direction].matched.add(octets);
         if block.is_closed(verdict.qers) {
             return Err(DropReason::GateClosed);
         }
@@ -85,14 +85,14 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             kind => kind == ForwardKind::Plain || descriptor.tunnel.is_none(),
         };
         if routed && descriptor.ttl <= 1 {
-            return Err(self.ways.expire(place));
+            return Err(self.egress.expire(place));
         }
-        let colour = pass_meters(&mut block, &verdict, octets, self.ways.now, self.shared)?;
+        let colour = pass_meters(&mut block, &verdict, octets, self.egress.now, self.shared)?;
         self.yellow |= u64::from(colour == Colour::Yellow) << (place % BURST);
         let found = self.find(buf, descriptor, at, (&verdict, extension), (routed, colour));
         if found.is_ok() {
             let mut block = live(self.blocks, &verdict)?;
-            if !self.ways.count_with_events(&mut block, &verdict, octets) {
+            if !self.egress.count_with_events(&mut block, &verdict, octets) {
                 self.come_again(place, &verdict, octets);
                 return Ok(None);
             }
@@ -106,7 +106,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             return Err(reason);
         }
         self.note_mirror(&verdict, place);
-        self.ways.stats.directions[direction].forwarded.add(octets);
+        self.egress.stats.directions[direction].forwarded.add(octets);
         Ok(Some(Fate::Send(port)))
     }
 
@@ -123,7 +123,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
     ) -> Result<(), DropReason> {
         let mut block = live(self.blocks, verdict)?;
         let stopped = block.stopped(verdict.urrs);
-        let dropped = self.ways.stopped(&mut block, stopped);
+        let dropped = self.egress.stopped(&mut block, stopped);
         let image = self.images.at(block.session());
         let image = image.filter(|image| !image.quota_actions.is_empty());
         let image = image.ok_or(dropped)?;
@@ -204,7 +204,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         match forward.kind() {
             ForwardKind::Buffer => {
                 // It counts as matched when it goes on.
-                let matched = &mut self.ways.stats.directions[verdict.direction() as usize].matched;
+                let matched = &mut self.egress.stats.directions[verdict.direction() as usize].matched;
                 matched.take_back(octets as u64);
                 note_copies(self.mirrored, &block, verdict, place);
                 return Ok(Some(Fate::Buffer));
@@ -223,7 +223,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         if forward.kind() != ForwardKind::Redirect {
             return Ok(None);
         }
-        pass_meters(&mut block, verdict, octets, self.ways.now, self.shared)?;
+        pass_meters(&mut block, verdict, octets, self.egress.now, self.shared)?;
         Ok(Some(Fate::Redirect))
     }
 
@@ -246,10 +246,10 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             _ => received,
         };
         let id = match forward.kind() {
-            ForwardKind::Unchanged => self.ways.towards_node(&block, &forward, between)?,
-            _ => self.ways.next_hop(&block, &forward, between)?,
+            ForwardKind::Unchanged => self.egress.towards_node(&block, &forward, between)?,
+            _ => self.egress.next_hop(&block, &forward, between)?,
         };
-        let adjacency = self.ways.adjacent(id)?;
+        let adjacency = self.egress.adjacent(id)?;
         let mark = block.mark(verdict.marking);
         let added = Added::of(forward.flags(), mark);
         let optional = optional(self.chain, buf, descriptor, &forward, added)?;
@@ -257,24 +257,27 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         let octets = usize::from(descriptor.octets);
         let at = (buf, descriptor.offset);
         let by = (&block, verdict.forward);
-        self.ways.check_size(place, (outer, octets), adjacency, at, by)?;
+        self.egress
+            .check_size(place, (outer, octets), adjacency, at, by)?;
         Ok(Found {
             adjacency,
             routed,
             rewrite,
             optional,
-            marks: special::egress_mark(self.ways.places, &forward, descriptor, (mark, colour)),
+            marks: marking::egress_mark(self.egress.interfaces, &forward, descriptor, (mark, colour)),
             forward,
         })
     }
 
     /// Who computes the checksum of the packet at `place`: the port, if that can, and if the packet leaves as it is and
     /// nobody gets a copy of it.
-    fn sum_of(&self, place: usize, found: &Found<'_>) -> UdpSum {
+    fn sum_of(&self, place: usize, found: &Found<'_>) -> UdpChecksum {
         let is_copied = found.forward.flags().contains(ForwardFlags::MIRROR);
-        match self.sums {
-            Some(sums) if !is_copied && !self.ways.splits.has(place) => sums.of(found.adjacency.port()),
-            _ => UdpSum::Ours,
+        match self.checksum_offload {
+            Some(offload) if !is_copied && !self.egress.fragmenter.has(place) => {
+                offload.of(found.adjacency.port())
+            }
+            _ => UdpChecksum::Software,
         }
     }
 
@@ -294,10 +297,10 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             ..
         } = found;
         if let Some(rewrite) = &found.rewrite {
-            special::translate(buf, descriptor, rewrite)?;
+            marking::translate(buf, descriptor, rewrite)?;
         }
         if let Some(dscp) = marks.dscp {
-            special::mark(buf, descriptor, &mut forward, dscp)?;
+            marking::mark(buf, descriptor, &mut forward, dscp)?;
         }
         let is_v4 = descriptor.family == Family::V4;
         let cut = Cut {
@@ -321,12 +324,12 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             })?;
         }
         if marks.pcp != 0 {
-            special::prioritise(buf, marks.pcp);
+            marking::prioritise(buf, marks.pcp);
         }
         Ok(())
     }
 
-    /// Notes the port that gets a copy of a packet as it leaves.
+    /// PacketFlags the port that gets a copy of a packet as it leaves.
     fn note_mirror(&mut self, verdict: &Verdict, place: usize) {
         if let Ok(block) = live(self.blocks, verdict)
             && block
@@ -352,7 +355,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
         check_elements(buf, descriptor)?;
         let is_end = tunnel.message_type == MessageType::END_MARKER;
         if is_end && verdict.flags.contains(FlowFlags::REPORTS_END) {
-            let may = self.relays.take(block.session(), self.ways.now);
+            let may = self.relays.take(block.session(), self.egress.now);
             return Err(if may {
                 DropReason::EndMarkerReported
             } else {
@@ -382,7 +385,7 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             return Err(DropReason::UnsupportedGtpuMessage);
         }
         check_extensions(&forward, descriptor)?;
-        let adjacency = self.ways.adjacent(forward.adjacency())?;
+        let adjacency = self.egress.adjacent(forward.adjacency())?;
         let optional = optional(self.chain, buf, descriptor, &forward, Added::Nothing)?;
         let octets = usize::from(descriptor.octets);
         let outer = encap::outer_len(&forward) + optional.len(self.chain);
@@ -397,15 +400,15 @@ impl<'a, B: PacketBuf + Ingress> Act<'a, B> {
             adjacency,
             message_type: tunnel.message_type,
             cut,
-            sum: UdpSum::Ours,
+            sum: UdpChecksum::Software,
         };
-        if !self.relays.take(session, self.ways.now) {
+        if !self.relays.take(session, self.egress.now) {
             return Err(DropReason::RelayLimit);
         }
         message.put_on(buf, optional, self.chain, || {
             addresses_v6(&block.whole_forward(verdict.forward))
         })?;
-        self.ways.stats.relayed += 1;
+        self.egress.stats.relayed += 1;
         Ok(adjacency.port())
     }
 }
@@ -437,12 +440,12 @@ impl<B: PacketBuf> Act<'_, B> {
     /// which that is meant; then Control is told, once, where they count.
     fn heed_pause(&mut self, session: SessionIndex) -> Result<bool, DropReason> {
         if self.images.begin_pause(session) {
-            if !self.relays.take(session, self.ways.now) {
+            if !self.relays.take(session, self.egress.now) {
                 self.images.forget_pause(session);
                 return Err(DropReason::RelayLimit);
             }
             let event = Event::PauseOfCharging { session };
-            if !self.ways.notices.tell(self.ways.stats, event) {
+            if !self.egress.events.push(self.egress.stats, event) {
                 self.images.forget_pause(session);
             }
         }
@@ -480,7 +483,7 @@ fn known_tuple<B: PacketBuf>(
     (place, keys): (usize, &Keys),
 ) -> Result<IpTuple, DropReason> {
     let mut tuple = descriptor.tuple(buf.data())?;
-    if descriptor.notes.any(Notes::RESOLVED)
+    if descriptor.flags.any(PacketFlags::RESOLVED)
         && let Some(known) = keys.tuple(place, descriptor.family, false)
     {
         (tuple.proto, tuple.src_port, tuple.dst_port) = (known.proto, known.src_port, known.dst_port);
@@ -494,7 +497,7 @@ fn check_elements<B: PacketBuf>(buf: &B, descriptor: &Descriptor) -> Result<(), 
     fit.then_some(()).ok_or(DropReason::BadGtpuIe)
 }
 
-/// Notes that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
+/// PacketFlags that a packet is copied as its session's image says: behind gates and meters, whatever becomes of it then.
 fn note_copies(wanted: &mut Batch<(u8, PortId)>, block: &LiveBlock<'_>, verdict: &Verdict, place: usize) {
     if block
         .forward(verdict.forward)

@@ -313,9 +313,9 @@ impl Keys {
 
 /// What few packets have and the fast path does not care for: bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Notes(u8);
+pub(crate) struct PacketFlags(u8);
 
-impl Notes {
+impl PacketFlags {
     /// Nothing of the kind.
     pub const NONE: Self = Self(0);
     /// The user packet is the first fragment of a datagram.
@@ -349,18 +349,18 @@ impl Notes {
         }
         let flags = bytes.get(usize::from(offset) + usize::from(tuple.l4_offset) + tcp::FLAGS_AT);
         let Some(flags) = flags else {
-            return Self::of_uncommon(tuple, 0).and(Self::SCATTERED);
+            return Self::of_rare(tuple, 0).and(Self::SCATTERED);
         };
         let flags = flags & (tcp::flags::FIN | tcp::flags::SYN | tcp::flags::RST);
         if flags == 0 && tuple.fragment == Fragment::None {
             Self::NONE
         } else {
-            Self::of_uncommon(tuple, flags)
+            Self::of_rare(tuple, flags)
         }
     }
 
     #[cold]
-    fn of_uncommon(tuple: &IpTuple, flags: u8) -> Self {
+    fn of_rare(tuple: &IpTuple, flags: u8) -> Self {
         let has_flags = tuple.proto == proto::TCP && tuple.fragment != Fragment::Later && flags != 0;
         let tcp = match flags & tcp::flags::SYN {
             _ if !has_flags => Self::NONE,
@@ -402,7 +402,7 @@ pub(crate) struct Descriptor {
     /// Another worker handed it over: it goes no further from here.
     pub from_inbox: bool,
     /// What few packets have.
-    pub notes: Notes,
+    pub flags: PacketFlags,
     /// Which key it has: that of its user packet.
     pub family: Family,
     /// TTL or hop limit of the user packet.
@@ -434,7 +434,7 @@ impl Descriptor {
         fate: Fate::Open,
         kind: Kind::None,
         from_inbox: false,
-        notes: Notes::NONE,
+        flags: PacketFlags::NONE,
         family: Family::None,
         ttl: 0,
         offset: 0,
@@ -452,7 +452,7 @@ impl Descriptor {
     #[inline(always)]
     pub fn reset(&mut self, from_inbox: bool) {
         (self.fate, self.kind, self.from_inbox) = (Fate::Open, Kind::None, from_inbox);
-        (self.notes, self.family) = (Notes::NONE, Family::None);
+        (self.flags, self.family) = (PacketFlags::NONE, Family::None);
         (self.defect, self.local, self.tunnel) = (None, None, None);
         self.verdict.generation = 0;
     }

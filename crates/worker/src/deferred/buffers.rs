@@ -25,7 +25,7 @@ use transport::AdjacencyChange;
 use crate::BufferLimits;
 use crate::act::NextHop;
 use crate::burst::batch::{BURST, Batch};
-use crate::deferred::buffer_chains::{Chain, Held};
+use crate::deferred::packet_store::{PacketList, PacketStore};
 use crate::sessions::fixed_map::FixedMap;
 
 /// Queues looked at in one poll for those whose time is up.
@@ -74,7 +74,7 @@ fn key((session, far): Owner) -> [u32; 2] {
 /// The packets of one FAR. A queue lasts until its FAR changes, also when its packets are gone.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    chain: Chain,
+    chain: PacketList,
     /// The octets of its packets, whole frames.
     octets: usize,
     session: SessionIndex,
@@ -192,16 +192,16 @@ impl Expected {
 /// What waits, and what has stopped waiting and is on its way.
 pub(crate) struct Buffers<B> {
     limits: BufferLimits,
-    held: Held<B, Flow>,
+    held: PacketStore<B, Flow>,
     queues: Box<[Option<Queue>]>,
     /// Places of `queues` that are free.
     free: Vec<u32>,
     /// The queue of each owner.
     places: FixedMap<2>,
     accounts: Accounts,
-    flushed: Chain,
-    discarded: Chain,
-    expired: Chain,
+    flushed: PacketList,
+    discarded: PacketList,
+    expired: PacketList,
     hand: usize,
     /// Whose queues are parked.
     parked: Vec<Owner>,
@@ -219,14 +219,14 @@ impl<B: PacketBuf> Buffers<B> {
         let packets = if limits.queues == 0 { 0 } else { limits.packets };
         Self {
             limits,
-            held: Held::new(packets),
+            held: PacketStore::new(packets),
             queues: vec![None; limits.queues].into_boxed_slice(),
             free: (0..limits.queues as u32).rev().collect(),
             places: FixedMap::new(limits.queues),
             accounts: Accounts::new(packets.min(limits.queues)),
-            flushed: Chain::EMPTY,
-            discarded: Chain::EMPTY,
-            expired: Chain::EMPTY,
+            flushed: PacketList::EMPTY,
+            discarded: PacketList::EMPTY,
+            expired: PacketList::EMPTY,
             hand: 0,
             parked: Vec::with_capacity(packets.min(limits.queues)),
             parked_hand: 0,
@@ -499,7 +499,7 @@ impl<B: PacketBuf> Buffers<B> {
         let until = now + self.limits.timeout;
         let queue = self.queues.get_mut(place as usize)?;
         *queue = Some(Queue {
-            chain: Chain::EMPTY,
+            chain: PacketList::EMPTY,
             octets: 0,
             session: owner.0,
             until,
@@ -510,13 +510,13 @@ impl<B: PacketBuf> Buffers<B> {
     }
 
     /// Takes a queue away; its packets.
-    fn close(&mut self, owner: Owner) -> Chain {
+    fn close(&mut self, owner: Owner) -> PacketList {
         let Some(place) = self.places.remove(&key(owner)) else {
-            return Chain::EMPTY;
+            return PacketList::EMPTY;
         };
         self.free.push(place);
         let Some(queue) = self.queues.get_mut(place as usize).and_then(Option::take) else {
-            return Chain::EMPTY;
+            return PacketList::EMPTY;
         };
         self.accounts.take(owner.0, &queue);
         if queue.parked.is_some() {
@@ -572,7 +572,7 @@ impl<B: PacketBuf> Buffers<B> {
                 && queue.parked.is_none()
             {
                 self.accounts.take(queue.session, queue);
-                let chain = std::mem::replace(&mut queue.chain, Chain::EMPTY);
+                let chain = std::mem::replace(&mut queue.chain, PacketList::EMPTY);
                 queue.octets = 0;
                 self.held.join(&mut self.expired, chain);
             }

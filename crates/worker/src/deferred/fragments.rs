@@ -26,8 +26,8 @@ use rules::classifier::Side;
 
 use crate::FragmentLimits;
 use crate::burst::batch::{BURST, Batch};
-use crate::burst::descriptor::{Descriptor, Keys, Notes};
-use crate::deferred::buffer_chains::{Chain, Held};
+use crate::burst::descriptor::{Descriptor, Keys, PacketFlags};
+use crate::deferred::packet_store::{PacketList, PacketStore};
 use crate::sessions::Sessions;
 use crate::stats::Stats;
 
@@ -83,7 +83,7 @@ enum State {
     /// Its first fragment has come: protocol and ports, as keys have them.
     Known(u8, [u16; 2]),
     /// Its other fragments wait.
-    Waiting(Chain),
+    Waiting(PacketList),
 }
 
 impl Place {
@@ -107,10 +107,10 @@ pub(crate) struct Fragments<B> {
     limits: FragmentLimits,
     places: Box<[[Place; WAYS]]>,
     hasher: foldhash::quality::RandomState,
-    held: Held<B, u16>,
+    held: PacketStore<B, u16>,
     shares: [u16; SHARES],
-    /// Held fragments that may go on.
-    ready: Chain,
+    /// PacketStore fragments that may go on.
+    ready: PacketList,
     /// Of the fragments of this burst that found no ports.
     burst: [Option<Datagram>; BURST],
     hand: usize,
@@ -124,9 +124,9 @@ impl<B: PacketBuf> Fragments<B> {
             limits,
             places: vec![[Place::FREE; WAYS]; sets].into_boxed_slice(),
             hasher: foldhash::quality::RandomState::default(),
-            held: Held::new(held),
+            held: PacketStore::new(held),
             shares: [0; SHARES],
-            ready: Chain::EMPTY,
+            ready: PacketList::EMPTY,
             burst: [None; BURST],
             hand: 0,
         }
@@ -137,7 +137,7 @@ impl<B: PacketBuf> Fragments<B> {
         !self.places.is_empty()
     }
 
-    /// Notes the first fragments of a burst, and gives the others their ports as far as they are known.
+    /// PacketFlags the first fragments of a burst, and gives the others their ports as far as they are known.
     #[cold]
     pub fn look(
         &mut self,
@@ -146,16 +146,16 @@ impl<B: PacketBuf> Fragments<B> {
         (sessions, stats): (&Sessions, &mut Stats),
         now: Nanos,
     ) {
-        for pass in [Notes::FIRST_FRAGMENT, Notes::LATER_FRAGMENT] {
+        for pass in [PacketFlags::FIRST_FRAGMENT, PacketFlags::LATER_FRAGMENT] {
             for (place, (packet, descriptor)) in packets.iter().zip(&mut *descriptors).enumerate() {
-                if !descriptor.is_open_user() || !descriptor.notes.any(pass) {
+                if !descriptor.is_open_user() || !descriptor.flags.any(pass) {
                     continue;
                 }
                 let Some(tuple) = keys.tuple(place, descriptor.family, false) else {
                     continue;
                 };
                 let datagram = Datagram::of(descriptor, &tuple, packet);
-                if pass == Notes::LATER_FRAGMENT {
+                if pass == PacketFlags::LATER_FRAGMENT {
                     self.borrow(datagram, (place, descriptor), keys, now);
                 } else if let Some(datagram) = datagram
                     && sessions.find(descriptor.side, Some(tuple.addrs.dst())).is_ok()
@@ -205,7 +205,7 @@ impl<B: PacketBuf> Fragments<B> {
         match known {
             Some(known) => {
                 (*protocol, *ports) = known;
-                descriptor.notes = descriptor.notes.and(Notes::RESOLVED);
+                descriptor.flags = descriptor.flags.and(PacketFlags::RESOLVED);
             }
             None => (*protocol, *ports) = (NO_PORTS, [(*protocol).into(), u16::MAX]),
         }
@@ -263,7 +263,7 @@ impl<B: PacketBuf> Fragments<B> {
         let place = &mut self.places[set][way];
         let (mut chain, until) = match place.state {
             State::Waiting(chain) => (chain, place.until),
-            _ => (Chain::EMPTY, now + limits.timeout),
+            _ => (PacketList::EMPTY, now + limits.timeout),
         };
         if chain.len() >= limits.held_per_datagram {
             return Err(packet);

@@ -18,7 +18,7 @@ use packet::{Addrs, DropReason, PacketBuf};
 
 use crate::ReassemblyLimits;
 use crate::burst::batch::Batch;
-use crate::deferred::buffer_chains::{Chain, Held};
+use crate::deferred::packet_store::{PacketList, PacketStore};
 use crate::ingress::parse::HEADERS;
 
 /// Places in a set.
@@ -42,7 +42,7 @@ struct Place {
     datagram: Option<Datagram>,
     until: Nanos,
     /// What came before, in the order of `ranges`.
-    chain: Chain,
+    chain: PacketList,
     ranges: [Range; MOST],
     /// The first fragment, when it has come.
     first: Option<Part>,
@@ -58,7 +58,7 @@ impl Place {
     const FREE: Self = Self {
         datagram: None,
         until: Nanos::ZERO,
-        chain: Chain::EMPTY,
+        chain: PacketList::EMPTY,
         ranges: [Range { from: 0, to: 0 }; MOST],
         first: None,
         length: None,
@@ -120,12 +120,12 @@ pub(crate) struct Reassembly<B> {
     limits: ReassemblyLimits,
     places: Box<[[Place; WAYS]]>,
     hasher: foldhash::quality::FixedState,
-    held: Held<B, u16>,
+    held: PacketStore<B, u16>,
     shares: [u16; SHARES],
     /// Datagrams that are together.
     ready: Batch<B>,
     /// Fragments of datagrams that were given up.
-    dead: Chain,
+    dead: PacketList,
     /// Those of the datagram that is put together now, in the order in which they came.
     parts: Vec<Option<B>>,
     hand: usize,
@@ -146,10 +146,10 @@ impl<B: PacketBuf> Reassembly<B> {
             limits,
             places: (0..sets).map(|_| [Place::FREE; WAYS]).collect(),
             hasher: foldhash::quality::FixedState::with_seed(hidden),
-            held: Held::new(held),
+            held: PacketStore::new(held),
             shares: [0; SHARES],
             ready: Batch::new(),
-            dead: Chain::EMPTY,
+            dead: PacketList::EMPTY,
             parts: Vec::with_capacity(MOST),
             hand: 0,
             in_use: 0,
@@ -238,7 +238,7 @@ impl<B: PacketBuf> Reassembly<B> {
                     place.charged = Some(share as u16);
                     self.shares[share] += 1;
                 }
-                let chain = std::mem::replace(&mut place.chain, Chain::EMPTY);
+                let chain = std::mem::replace(&mut place.chain, PacketList::EMPTY);
                 self.held.join(&mut self.dead, chain);
                 return Err((packet, DropReason::BadFragment));
             }

@@ -14,20 +14,20 @@ use crate::io::Io;
 
 /// Who computes the UDP checksum of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UdpSum {
+pub(crate) enum UdpChecksum {
     /// The worker.
-    Ours,
+    Software,
     /// The port that sends it.
-    Port,
+    Offloaded,
 }
 
 /// The ports that fill in UDP checksums.
-pub(crate) struct Sums {
+pub(crate) struct ChecksumOffload {
     /// By port.
     fill: Vec<bool>,
 }
 
-impl Sums {
+impl ChecksumOffload {
     /// As `io` says of its ports; a LAG fills in what all of its members do.
     pub fn new(io: &impl Io, lags: &[LagPorts]) -> Self {
         let fills = |port: &PortId| io.fills_udp_checksums(*port);
@@ -41,10 +41,10 @@ impl Sums {
     }
 
     /// Who computes that of a packet which leaves by `port` as it is.
-    pub fn of(&self, port: PortId) -> UdpSum {
+    pub fn of(&self, port: PortId) -> UdpChecksum {
         match self.fill.get(port.index()) {
-            Some(true) if port.lap() == 0 => UdpSum::Port,
-            _ => UdpSum::Ours,
+            Some(true) if port.lap() == 0 => UdpChecksum::Offloaded,
+            _ => UdpChecksum::Software,
         }
     }
 }

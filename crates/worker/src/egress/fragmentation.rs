@@ -19,7 +19,7 @@ pub(crate) const DONT_FRAGMENT: u8 = 0x40;
 
 /// How one packet is cut up.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wish {
+pub(crate) struct FragmentationNeed {
     /// Octets of the tunnel's headers; 0 without one.
     pub outer: u16,
     /// The longest IP packet on its way.
@@ -28,7 +28,7 @@ pub(crate) struct Wish {
 }
 
 /// Packets of a burst that are to leave in fragments, and what it takes.
-pub(crate) struct Splits<B> {
+pub(crate) struct Fragmenter<B> {
     orders: [Split; BURST],
     /// Bit n is place n.
     wanted: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Splits<B> {
     rest: Vec<B>,
 }
 
-impl<B: PacketBuf> Splits<B> {
+impl<B: PacketBuf> Fragmenter<B> {
     /// For worker `me` of `workers`.
     pub fn new((me, workers): (u16, u16)) -> Self {
         let order = Split {
@@ -59,7 +59,7 @@ impl<B: PacketBuf> Splits<B> {
 
     /// The packet at `place`, whose octets are `packet`, is longer than its way out allows. Whether it goes in fragments.
     #[cold]
-    pub fn may(&mut self, place: usize, packet: &[u8], wish: Wish) -> bool {
+    pub fn may(&mut self, place: usize, packet: &[u8], wish: FragmentationNeed) -> bool {
         let is_v4 = packet.first().is_some_and(|first| first >> 4 == 4);
         let may = packet.get(6).is_some_and(|flags| flags & DONT_FRAGMENT == 0);
         let wanted = is_v4 && may && wish.how != Fragmentation::Never;
@@ -73,9 +73,9 @@ impl<B: PacketBuf> Splits<B> {
     /// How a duplicate is cut up that is too long for its way, whatever the user packet in it says: it has left its sender
     /// behind. `None` where nothing is to leave in fragments.
     #[cold]
-    pub fn of_duplicate(&mut self, wish: Wish) -> Option<Split> {
+    pub fn of_duplicate(&mut self, wish: FragmentationNeed) -> Option<Split> {
         (wish.how != Fragmentation::Never).then(|| {
-            self.order(Wish {
+            self.order(FragmentationNeed {
                 how: Fragmentation::Outer,
                 ..wish
             })
@@ -83,7 +83,7 @@ impl<B: PacketBuf> Splits<B> {
     }
 
     /// What is to be done to a packet, but for where its headers begin.
-    fn order(&mut self, wish: Wish) -> Split {
+    fn order(&mut self, wish: FragmentationNeed) -> Split {
         let inner = wish.how != Fragmentation::Outer;
         let is_outer = wish.outer > 0 && !inner;
         let id = is_outer.then_some(self.next_id);

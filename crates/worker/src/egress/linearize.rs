@@ -14,7 +14,7 @@ use crate::io::{Ingress, Io};
 /// dropped and counts not at all.
 #[cold]
 #[inline(never)]
-pub(crate) fn join_chains<I: Io>(
+pub(crate) fn linearize_burst<I: Io>(
     io: &mut I,
     blocks: &mut Blocks,
     burst: &mut [I::Buf],
@@ -22,7 +22,7 @@ pub(crate) fn join_chains<I: Io>(
 ) {
     for (buf, descriptor) in burst.iter_mut().zip(descriptors) {
         if let Fate::Send(port) = descriptor.fate
-            && let Err(reason) = together(io, port, buf)
+            && let Err(reason) = linearize(io, port, buf)
         {
             take_back(blocks, descriptor);
             descriptor.fate = Fate::Drop(reason);
@@ -34,7 +34,7 @@ pub(crate) fn join_chains<I: Io>(
 ///
 /// # Errors
 /// As [`bring_together`].
-pub(crate) fn together<I: Io>(io: &mut I, port: PortId, buf: &mut I::Buf) -> Result<(), DropReason> {
+pub(crate) fn linearize<I: Io>(io: &mut I, port: PortId, buf: &mut I::Buf) -> Result<(), DropReason> {
     let most = io.most_parts(port);
     if most == usize::MAX || port.lap() > 0 || !buf.is_chained() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Mirrors: copies of user packets, as they are sent, for a port that a forward names.
+//! Copies: copies of user packets, as they are sent, for a port that a forward names.
 //!
 //! `act` notes which packets are wanted; the copies are made before the packets leave and sent after them, so that
 //! they take no place from the packets of their own burst. Without a buffer there is no copy, and that is counted. A packet
@@ -11,15 +11,15 @@ use packet::buf::{copy_behind, copy_of};
 use packet::split::Split;
 
 use crate::burst::batch::Batch;
-use crate::egress::fragmentation::Splits;
+use crate::egress::fragmentation::Fragmenter;
 use crate::egress::lags::Lags;
-use crate::egress::linearize::together;
-use crate::egress::tx_queues::Outgoing;
+use crate::egress::linearize::linearize;
+use crate::egress::tx_queues::TxQueues;
 use crate::io::{Ingress, Io};
 use crate::stats::Stats;
 
 /// A packet of our own, made of another.
-pub(crate) struct Made<B> {
+pub(crate) struct Originated<B> {
     pub packet: B,
     /// The port that it leaves by.
     pub port: PortId,
@@ -28,15 +28,15 @@ pub(crate) struct Made<B> {
 }
 
 /// The copies of one burst.
-pub(crate) struct Mirrors<B> {
+pub(crate) struct Copies<B> {
     /// Places in the burst, and the ports that are to get copies.
     pub wanted: Batch<(u8, PortId)>,
-    copies: Batch<Made<B>>,
+    copies: Batch<Originated<B>>,
     /// Packets of our own about packets, whose ingress they have: duplicates, and what senders are told.
-    duplicates: Batch<Made<B>>,
+    duplicates: Batch<Originated<B>>,
 }
 
-impl<B: PacketBuf + Ingress> Mirrors<B> {
+impl<B: PacketBuf + Ingress> Copies<B> {
     /// None yet.
     pub fn new() -> Self {
         Self {
@@ -59,7 +59,7 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
             None => copy_of(packet, &mut || io.alloc()),
             Some(_) => copy_with_headroom(packet, &mut || io.alloc()),
         };
-        let made = |packet| Made { packet, port, order };
+        let made = |packet| Originated { packet, port, order };
         if copy.is_some_and(|copy| self.copies.push(made(copy)).is_ok()) {
             stats.mirrored += 1;
             stats.originated += 1;
@@ -69,7 +69,7 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     }
 
     /// Takes a duplicate, or notes that there was none to be had.
-    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<Made<B>>) {
+    pub fn add(&mut self, stats: &mut Stats, duplicate: Option<Originated<B>>) {
         if duplicate.is_some_and(|duplicate| self.duplicates.push(duplicate).is_ok()) {
             stats.duplicated += 1;
             stats.originated += 1;
@@ -81,7 +81,7 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
     /// Takes what the sender of a packet is told, which has that packet's ingress.
     pub fn tell(&mut self, stats: &mut Stats, (port, packet): (PortId, B)) {
         let order = None;
-        if self.duplicates.push(Made { packet, port, order }).is_ok() {
+        if self.duplicates.push(Originated { packet, port, order }).is_ok() {
             stats.icmp_errors += 1;
             stats.originated += 1;
         }
@@ -98,10 +98,10 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        outgoing: &mut Outgoing<B>,
-        (lags, splits): (&Lags, &mut Splits<B>),
+        tx: &mut TxQueues<B>,
+        (lags, fragmenter): (&Lags, &mut Fragmenter<B>),
     ) {
-        for Made {
+        for Originated {
             mut packet,
             port,
             order,
@@ -109,15 +109,15 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
         {
             let port = lags.way(port, &packet);
             if let Some(order) = order {
-                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                tx.send_split(io, stats, (port, packet), (order, fragmenter));
                 continue;
             }
-            match together(io, port, &mut packet) {
-                Ok(()) => drop(outgoing.send(io, stats, port, packet)),
-                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
+            match linearize(io, port, &mut packet) {
+                Ok(()) => drop(tx.send(io, stats, port, packet)),
+                Err(reason) => tx.give_up_one(io, stats, packet, reason),
             }
         }
-        for Made {
+        for Originated {
             mut packet,
             port,
             order,
@@ -126,15 +126,15 @@ impl<B: PacketBuf + Ingress> Mirrors<B> {
             let port = lags.way(port, &packet);
             // To ourselves there is no link, and so nothing too long.
             if let Some(order) = order.filter(|_| port.lap() == 0) {
-                outgoing.send_split(io, stats, (port, packet), (order, splits));
+                tx.send_split(io, stats, (port, packet), (order, fragmenter));
                 continue;
             }
-            match together(io, port, &mut packet) {
-                Ok(()) => outgoing.send_on(io, stats, port, packet),
-                Err(reason) => outgoing.give_up_one(io, stats, packet, reason),
+            match linearize(io, port, &mut packet) {
+                Ok(()) => tx.send_on(io, stats, port, packet),
+                Err(reason) => tx.give_up_one(io, stats, packet, reason),
             }
         }
-        outgoing.flush(io, stats);
+        tx.flush(io, stats);
     }
 }
 

@@ -17,18 +17,18 @@ use crate::burst::descriptor::{Descriptor, Fate, Kind};
 use crate::deferred::buffers::Buffers;
 use crate::deferred::fragments::Fragments;
 use crate::deferred::reassembly::Reassembly;
-use crate::egress::fragmentation::Splits;
-use crate::egress::linearize::together;
+use crate::egress::fragmentation::Fragmenter;
+use crate::egress::linearize::linearize;
 use crate::io::{Ingress, Io, Urgency};
 use crate::stats::Stats;
 
 /// How often a packet may go round. UE to UE, each behind an I-UPF and a PSA that are all this node, takes three laps.
-pub(crate) const MAX_LAPS: u8 = 7;
+pub(crate) const MAX_RECIRCULATIONS: u8 = 7;
 
-const _: () = assert!(MAX_LAPS <= PortId::LAST_LAP);
+const _: () = assert!(MAX_RECIRCULATIONS <= PortId::LAST_LAP);
 
 /// Where packets wait for the end of their burst.
-pub(crate) struct Outgoing<B> {
+pub(crate) struct TxQueues<B> {
     /// By port.
     ports: Vec<Batch<B>>,
     /// By worker.
@@ -36,11 +36,11 @@ pub(crate) struct Outgoing<B> {
     /// By [`Urgency`].
     host: [Batch<B>; 2],
     /// What comes in again. A burst fits; it is taken before the next.
-    round: Batch<B>,
+    recirculated: Batch<B>,
     free: Batch<B>,
     /// By port, where its packets leave: by itself, or by a member if it is a LAG. Only packets of our own that belong to
     /// no flow are sent to a LAG itself.
-    ways: Vec<Option<PortId>>,
+    outputs: Vec<Option<PortId>>,
     /// Ports that did not take all of what they got last.
     full: Vec<bool>,
     /// Yellow packets of the burst that go behind the others.
@@ -53,11 +53,11 @@ pub(crate) struct Waiting<'a, B> {
     pub buffers: &'a mut Buffers<B>,
     pub reassembly: &'a mut Reassembly<B>,
     /// How packets leave in fragments.
-    pub splits: &'a mut Splits<B>,
+    pub fragmenter: &'a mut Fragmenter<B>,
     pub now: Nanos,
 }
 
-impl<B: PacketBuf + Ingress> Outgoing<B> {
+impl<B: PacketBuf + Ingress> TxQueues<B> {
     /// For so many ports and workers.
     pub fn new(ports: usize, workers: usize) -> Self {
         let batches = |count| (0..count).map(|_| Batch::new()).collect();
@@ -65,9 +65,9 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             ports: batches(ports),
             workers: batches(workers),
             host: [Batch::new(), Batch::new()],
-            round: Batch::new(),
+            recirculated: Batch::new(),
             free: Batch::new(),
-            ways: (0..ports).map(|port| Some(PortId(port as u16))).collect(),
+            outputs: (0..ports).map(|port| Some(PortId(port as u16))).collect(),
             full: vec![false; ports],
             late: Batch::new(),
         }
@@ -81,7 +81,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
 
     /// Packets to `port` leave by another from now on, or not at all.
     pub fn lead(&mut self, port: PortId, way: Option<PortId>) {
-        if let Some(place) = self.ways.get_mut(port.index()) {
+        if let Some(place) = self.outputs.get_mut(port.index()) {
             *place = way;
         }
     }
@@ -89,7 +89,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
     /// Sorts a burst by fate, empties it and sends everything. Bit n of `yellow`: the packet at place n is beyond its
     /// guaranteed rate.
     #[inline(never)]
-    pub fn settle<I: Io<Buf = B>>(
+    pub fn transmit<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
@@ -102,7 +102,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         for (place, (buf, descriptor)) in burst.drain().zip(descriptors).enumerate() {
             match descriptor.fate {
                 Fate::Send(port) if port.lap() > 0 => {
-                    if !self.go_round(io, stats, (port, buf)) {
+                    if !self.recirculate(io, stats, (port, buf)) {
                         take_back(blocks, descriptor);
                     }
                 }
@@ -117,7 +117,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
                 Fate::Split(port) => {
                     let lost = self.flush_port(io, stats, port);
                     Sent::before(place, descriptors, late).credit(blocks, port, lost);
-                    if !self.send_split_at(io, stats, (port, buf), (place, waiting.splits)) {
+                    if !self.send_split_at(io, stats, (port, buf), (place, waiting.fragmenter)) {
                         take_back(blocks, descriptor);
                     }
                 }
@@ -181,9 +181,9 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         io: &mut I,
         stats: &mut Stats,
         packet: (PortId, B),
-        (place, splits): (usize, &mut Splits<B>),
+        (place, fragmenter): (usize, &mut Fragmenter<B>),
     ) -> bool {
-        self.send_split(io, stats, packet, (splits.at(place), splits))
+        self.send_split(io, stats, packet, (fragmenter.at(place), fragmenter))
     }
 
     /// Sends a packet in fragments, in bursts of their own: for nothing waits for the port. Whether all of them went.
@@ -194,9 +194,9 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         io: &mut I,
         stats: &mut Stats,
         (port, mut whole): (PortId, B),
-        (order, splits): (Split, &mut Splits<B>),
+        (order, fragmenter): (Split, &mut Fragmenter<B>),
     ) -> bool {
-        let rest = match splits.cut(order, &mut whole, || io.alloc()) {
+        let rest = match fragmenter.cut(order, &mut whole, || io.alloc()) {
             Ok(rest) => rest,
             Err(reason) => {
                 self.give_up_one(io, stats, whole, reason);
@@ -221,7 +221,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
         port: PortId,
         mut fragment: B,
     ) -> usize {
-        match together(io, port, &mut fragment) {
+        match linearize(io, port, &mut fragment) {
             Ok(()) => self.send(io, stats, port, fragment),
             Err(reason) => {
                 self.give_up_one(io, stats, fragment, reason);
@@ -242,7 +242,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
             return 0;
         };
         let Err(buf) = batch.push(buf) else { return 0 };
-        let lost = transmit(io, stats, self.ways[port.index()], batch, &mut self.free);
+        let lost = transmit_batch(io, stats, self.outputs[port.index()], batch, &mut self.free);
         let _ = batch.push(buf);
         self.full[port.index()] = lost > 0;
         lost
@@ -252,7 +252,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
     /// lap.
     pub fn send_on<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, buf: B) {
         if port.lap() > 0 {
-            self.go_round(io, stats, (port, buf));
+            self.recirculate(io, stats, (port, buf));
         } else {
             self.send(io, stats, port, buf);
         }
@@ -263,7 +263,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
     fn send_nowhere<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId, mut buf: B) {
         if port.lap() > 0 {
             buf.set_ingress(port.at_lap(0));
-            self.go_round(io, stats, (port, buf));
+            self.recirculate(io, stats, (port, buf));
         } else {
             stats.drop(DropReason::PortDown);
             self.free(io, buf);
@@ -272,7 +272,7 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
 
     /// Lets a packet come in again by `port`, one lap further. False if it is dropped.
     #[cold]
-    fn go_round<I: Io<Buf = B>>(
+    fn recirculate<I: Io<Buf = B>>(
         &mut self,
         io: &mut I,
         stats: &mut Stats,
@@ -280,13 +280,13 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
     ) -> bool {
         let before = buf.ingress();
         let lap = before.lap() + 1;
-        if lap > MAX_LAPS {
+        if lap > MAX_RECIRCULATIONS {
             stats.drop(DropReason::RecirculationLimit);
             self.free(io, buf);
             return false;
         }
         buf.set_ingress(port.at_lap(lap).answering(before.is_answer()));
-        match self.round.push(buf) {
+        match self.recirculated.push(buf) {
             Ok(()) => {
                 stats.recirculated += 1;
                 true
@@ -301,20 +301,20 @@ impl<B: PacketBuf + Ingress> Outgoing<B> {
 
     /// Whether packets come in again.
     #[inline]
-    pub fn goes_round(&self) -> bool {
-        !self.round.is_empty()
+    pub fn has_recirculated(&self) -> bool {
+        !self.recirculated.is_empty()
     }
 
     /// Puts the packets that come in again into `burst`, which is empty.
-    pub fn take_round(&mut self, burst: &mut Batch<B>) {
-        std::mem::swap(&mut self.round, burst);
+    pub fn take_recirculated(&mut self, burst: &mut Batch<B>) {
+        std::mem::swap(&mut self.recirculated, burst);
     }
 
     /// Sends what waits for a port; how many packets were lost, the last ones.
     fn flush_port<I: Io<Buf = B>>(&mut self, io: &mut I, stats: &mut Stats, port: PortId) -> usize {
         match self.ports.get_mut(port.index()) {
             Some(batch) if !batch.is_empty() => {
-                let lost = transmit(io, stats, self.ways[port.index()], batch, &mut self.free);
+                let lost = transmit_batch(io, stats, self.outputs[port.index()], batch, &mut self.free);
                 self.full[port.index()] = lost > 0;
                 lost
             }
@@ -526,7 +526,7 @@ pub(crate) fn take_back(blocks: &mut Blocks, descriptor: &Descriptor) {
     }
 }
 
-fn transmit<I: Io>(
+fn transmit_batch<I: Io>(
     io: &mut I,
     stats: &mut Stats,
     way: Option<PortId>,

@@ -23,7 +23,7 @@ pub(crate) struct Local {
 
 /// A port and VLAN as its frames see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct L3Interface {
     pub interface: Interface,
     /// Which frames are its own ([`Vlan::key`]).
     vlan_key: u32,
@@ -53,7 +53,7 @@ fn find<A: PartialEq>(locals: &[(A, Local)], address: &A) -> Option<Local> {
         .map(|&(_, local)| local)
 }
 
-impl Place {
+impl L3Interface {
     /// Which of our addresses a packet is sent to.
     #[inline(always)]
     pub fn local(&self, addrs: &Addrs) -> Option<Local> {
@@ -94,9 +94,9 @@ impl Place {
 }
 
 /// All places.
-pub(crate) struct Places {
+pub(crate) struct L3Interfaces {
     /// By [`InstanceId`].
-    instances: Vec<Place>,
+    instances: Vec<L3Interface>,
     /// By [`PortId`]: the instances on it.
     ports: Vec<Vec<InstanceId>>,
     /// Members of LAGs, with their own addresses.
@@ -105,11 +105,11 @@ pub(crate) struct Places {
     pub clamps: bool,
 }
 
-impl Places {
+impl L3Interfaces {
     /// The places of `network` on ports with these addresses; an instance on a port beyond them is unreachable.
     pub fn new(network: &Network, macs: &[MacAddr]) -> Self {
         let place = |instance: &Instance| {
-            let mut place = Place {
+            let mut place = L3Interface {
                 interface: interface(instance, macs),
                 vlan_key: instance.vlan.map_or(0, VlanTags::key),
                 vrf: instance.vrf,
@@ -130,10 +130,10 @@ impl Places {
             }
             place
         };
-        let instances: Vec<Place> = network.instances().iter().map(place).collect();
+        let instances: Vec<L3Interface> = network.instances().iter().map(place).collect();
         let on = |port: usize| {
-            let here = |place: &&Place| place.interface.port.index() == port;
-            instances.iter().filter(here).map(Place::instance).collect()
+            let here = |place: &&L3Interface| place.interface.port.index() == port;
+            instances.iter().filter(here).map(L3Interface::instance).collect()
         };
         let ports = (0..macs.len()).map(on).collect();
         Self {
@@ -174,7 +174,7 @@ impl Places {
 
     /// Where a frame with these tags came in.
     #[inline]
-    pub fn find(&self, port: PortId, vlan: Option<Vlan>) -> Option<&Place> {
+    pub fn find(&self, port: PortId, vlan: Option<Vlan>) -> Option<&L3Interface> {
         let key = vlan.map_or(0, Vlan::key);
         let here = match self.ports.get(port.index()) {
             Some(here) => here.iter(),
@@ -192,7 +192,7 @@ impl Places {
 
     /// The place of an instance.
     #[inline]
-    pub fn at(&self, instance: InstanceId) -> Option<&Place> {
+    pub fn at(&self, instance: InstanceId) -> Option<&L3Interface> {
         self.instances.get(instance.index())
     }
 }

@@ -11,34 +11,34 @@ use packet::{Addrs, DropReason, Fragment, GtpuFrame, IpFrame, IpTuple, MacAddr, 
 use rules::classifier::Side;
 
 use crate::Ingress;
-use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, Notes, Tunnel};
-use crate::ingress::l3_interfaces::{Local, Place, Places};
+use crate::burst::descriptor::{Descriptor, Fate, Keys, Kind, PacketFlags, Tunnel};
+use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces, Local};
 
 /// Reads each packet of a burst into its descriptor, which is new, and the key of its user packet. Gives what any of
-/// them has in its notes.
+/// them has in its flags.
 #[inline(never)]
 pub(crate) fn parse<B: PacketBuf + Ingress>(
-    places: &Places,
+    places: &L3Interfaces,
     burst: &[B],
     descriptors: &mut [Descriptor],
     keys: &mut Keys,
-) -> Notes {
-    let mut notes = Notes::NONE;
+) -> PacketFlags {
+    let mut flags = PacketFlags::NONE;
     burst.iter().for_each(|buf| prefetch::read(buf.data()));
     for (place, (buf, descriptor)) in burst.iter().zip(descriptors).enumerate() {
         let mut to = To {
             descriptor,
             keys,
             place,
-            notes: &mut notes,
+            flags: &mut flags,
         };
         if let Err(reason) = read(places, buf, &mut to) {
             descriptor.fate = Fate::Drop(reason);
-            descriptor.notes = descriptor.notes.and(scattered(buf));
-            notes = notes.and(descriptor.notes);
+            descriptor.flags = descriptor.flags.and(scattered(buf));
+            flags = flags.and(descriptor.flags);
         }
     }
-    notes
+    flags
 }
 
 /// Octets that are brought together in front of a packet whose headers lie in several parts of a chained buffer: more
@@ -46,25 +46,25 @@ pub(crate) fn parse<B: PacketBuf + Ingress>(
 pub(crate) const HEADERS: usize = 1_280;
 
 #[cold]
-fn scattered<B: PacketBuf>(buf: &B) -> Notes {
+fn scattered<B: PacketBuf>(buf: &B) -> PacketFlags {
     match buf.is_chained() {
-        true => Notes::SCATTERED,
-        false => Notes::NONE,
+        true => PacketFlags::SCATTERED,
+        false => PacketFlags::NONE,
     }
 }
 
 /// Brings the headers of scattered packets together that were not understood, and reads them again. Gives what any of
-/// them has in its notes.
+/// them has in its flags.
 #[cold]
 pub(crate) fn gather<B: PacketBuf + Ingress>(
-    places: &Places,
+    places: &L3Interfaces,
     burst: &mut [B],
     descriptors: &mut [Descriptor],
     keys: &mut Keys,
-) -> Notes {
-    let mut notes = Notes::NONE;
+) -> PacketFlags {
+    let mut flags = PacketFlags::NONE;
     for (place, (buf, descriptor)) in burst.iter_mut().zip(descriptors).enumerate() {
-        let is_scattered = descriptor.notes.any(Notes::SCATTERED) && buf.is_chained();
+        let is_scattered = descriptor.flags.any(PacketFlags::SCATTERED) && buf.is_chained();
         if !is_scattered || !buf.gather(HEADERS.min(buf.len())) {
             continue;
         }
@@ -73,13 +73,13 @@ pub(crate) fn gather<B: PacketBuf + Ingress>(
             descriptor,
             keys,
             place,
-            notes: &mut notes,
+            flags: &mut flags,
         };
         if let Err(reason) = read(places, buf, &mut to) {
             descriptor.fate = Fate::Drop(reason);
         }
     }
-    notes
+    flags
 }
 
 /// Where one packet's findings go.
@@ -88,22 +88,22 @@ struct To<'a> {
     keys: &'a mut Keys,
     place: usize,
     /// Of the whole burst.
-    notes: &'a mut Notes,
+    flags: &'a mut PacketFlags,
 }
 
 impl To<'_> {
-    /// Notes what few packets have.
+    /// PacketFlags what few packets have.
     #[inline(always)]
-    fn note(&mut self, notes: Notes) {
-        if notes != Notes::NONE {
-            self.descriptor.notes = notes;
-            *self.notes = self.notes.and(notes);
+    fn note(&mut self, flags: PacketFlags) {
+        if flags != PacketFlags::NONE {
+            self.descriptor.flags = flags;
+            *self.flags = self.flags.and(flags);
         }
     }
 }
 
 #[inline(always)]
-fn read<B: PacketBuf + Ingress>(places: &Places, buf: &B, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read<B: PacketBuf + Ingress>(places: &L3Interfaces, buf: &B, to: &mut To<'_>) -> Result<(), DropReason> {
     let bytes = buf.data();
     let l2 = L2::parse(bytes)?;
     let Some(place) = places.find(buf.ingress(), l2.vlan) else {
@@ -167,7 +167,7 @@ fn is_broadcast(bytes: &[u8]) -> bool {
 #[cold]
 #[inline(never)]
 fn stray<B: PacketBuf + Ingress>(
-    places: &Places,
+    places: &L3Interfaces,
     buf: &B,
     l2: &L2,
     to: &mut To<'_>,
@@ -192,7 +192,7 @@ fn is_to_group(bytes: &[u8]) -> bool {
 
 /// Reads a G-PDU of the form that nearly all have; false, and nothing is written, for any other packet.
 #[inline(always)]
-fn read_usual<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
+fn read_usual<B: PacketBuf>(place: &L3Interface, buf: &B, l2: &L2, to: &mut To<'_>) -> bool {
     let l2_len = usize::from(l2.len);
     let packet = buf.data().get(l2_len..).unwrap_or_default();
     let Some(found) = usual::tunnelled(packet, buf.len().saturating_sub(l2_len)) else {
@@ -220,7 +220,7 @@ fn read_usual<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) ->
     true
 }
 
-/// Notes a user packet that came in a tunnel.
+/// PacketFlags a user packet that came in a tunnel.
 #[inline(always)]
 fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple, bytes: &[u8]) {
     let descriptor = &mut *to.descriptor;
@@ -231,19 +231,19 @@ fn keep_inner(to: &mut To<'_>, side: Side, tuple: &IpTuple, bytes: &[u8]) {
     } else {
         descriptor.family = to.keys.put(to.place, side, tuple);
         let offset = descriptor.offset;
-        to.note(Notes::of(tuple, bytes, offset));
+        to.note(PacketFlags::of(tuple, bytes, offset));
     }
 }
 
 /// One way for each family and none for both, so that addresses stay in registers.
 #[inline(never)]
-fn read_ipv6<B: PacketBuf>(place: &Place, buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read_ipv6<B: PacketBuf>(place: &L3Interface, buf: &B, l2: &L2, to: &mut To<'_>) -> Result<(), DropReason> {
     let ip = IpFrame::parse_v6(buf.data(), buf.len(), l2)?;
     read_ip(place, buf.data(), &ip, to)
 }
 
 #[inline(always)]
-fn read_ip(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read_ip(place: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
     match place.local(&ip.tuple.addrs) {
         Some(local) if ip.tuple.fragment != Fragment::None => read_fragment(local, ip, to),
         Some(local) if local.gtpu && ip.may_be_gtpu() => {
@@ -268,7 +268,7 @@ fn read_fragment(local: Local, ip: &IpFrame, to: &mut To<'_>) -> Result<(), Drop
         return Err(DropReason::Fragment);
     }
     to.descriptor.fate = Fate::Reassemble;
-    to.note(Notes::OUTER_FRAGMENT);
+    to.note(PacketFlags::OUTER_FRAGMENT);
     Ok(())
 }
 
@@ -304,17 +304,17 @@ fn read_gtpu(bytes: &[u8], local: LocalId, gtpu: &GtpuFrame, to: &mut To<'_>) {
             Err(defect) => {
                 descriptor.defect = Some(defect);
                 if !is_whole {
-                    to.note(Notes::SCATTERED);
+                    to.note(PacketFlags::SCATTERED);
                 }
             }
         }
     } else if !is_whole {
-        to.note(Notes::SCATTERED);
+        to.note(PacketFlags::SCATTERED);
     }
 }
 
 #[inline(always)]
-fn read_plain(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
+fn read_plain(place: &L3Interface, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Result<(), DropReason> {
     if ip.tuple.addrs.has_unforwardable_source() {
         return Err(DropReason::MartianSource);
     }
@@ -322,7 +322,7 @@ fn read_plain(place: &Place, bytes: &[u8], ip: &IpFrame, to: &mut To<'_>) -> Res
     let side = Side::Plain { vrf: place.vrf };
     to.descriptor.side = side;
     to.descriptor.family = to.keys.put(to.place, side, &ip.tuple);
-    to.note(Notes::of(&ip.tuple, bytes, ip.l2_len));
+    to.note(PacketFlags::of(&ip.tuple, bytes, ip.l2_len));
     Ok(())
 }
 

@@ -10,7 +10,7 @@ use packet::gtpu::MessageType;
 use packet::tuple::proto;
 
 use crate::Ingress;
-use crate::ingress::l3_interfaces::{Place, Places};
+use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 
 const GTPU_PORT: u16 = 2152;
 const BGP_PORT: u16 = 179;
@@ -23,7 +23,7 @@ const VRRP: u8 = 112;
 const CS6: u8 = 48;
 
 /// Whether a frame that has come in may not wait behind user packets.
-pub(crate) fn is_urgent<B: PacketBuf + Ingress>(places: &Places, buf: &B) -> bool {
+pub(crate) fn is_urgent<B: PacketBuf + Ingress>(places: &L3Interfaces, buf: &B) -> bool {
     let frame = buf.data();
     let Ok(l2) = L2::parse(frame) else { return false };
     if l2.ether_type == ether_type::SLOW {
@@ -41,7 +41,7 @@ pub(crate) fn is_urgent<B: PacketBuf + Ingress>(places: &Places, buf: &B) -> boo
     }
 }
 
-fn is_urgent_v4(place: &Place, packet: &[u8]) -> bool {
+fn is_urgent_v4(place: &L3Interface, packet: &[u8]) -> bool {
     let Some(header) = packet.first_chunk::<20>() else {
         return false;
     };
@@ -57,7 +57,7 @@ fn is_urgent_v4(place: &Place, packet: &[u8]) -> bool {
     }
 }
 
-fn is_urgent_v6(place: &Place, packet: &[u8]) -> bool {
+fn is_urgent_v6(place: &L3Interface, packet: &[u8]) -> bool {
     let Some((header, transport)) = packet.split_first_chunk::<40>() else {
         return false;
     };

@@ -12,7 +12,7 @@ use packet::{DropReason, PacketBuf};
 
 use crate::burst::batch::Batch;
 use crate::egress::lags::Lags;
-use crate::ingress::l3_interfaces::Places;
+use crate::ingress::l3_interfaces::L3Interfaces;
 use crate::ingress::priority::is_urgent;
 use crate::io::{Ingress, Io};
 use crate::stats::Stats;
@@ -21,7 +21,7 @@ use crate::stats::Stats;
 const AHEAD: usize = 4;
 
 /// Packets that wait for their turn.
-pub(crate) struct Sift<B> {
+pub(crate) struct RxBacklog<B> {
     /// By port.
     waiting: Vec<VecDeque<B>>,
     urgent: Batch<B>,
@@ -31,7 +31,7 @@ pub(crate) struct Sift<B> {
     most: usize,
 }
 
-impl<B: PacketBuf + Ingress> Sift<B> {
+impl<B: PacketBuf + Ingress> RxBacklog<B> {
     /// For so many ports, of each of which `most` packets may wait.
     pub fn new(ports: usize, most: usize) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl<B: PacketBuf + Ingress> Sift<B> {
         &mut self,
         io: &mut I,
         stats: &mut Stats,
-        (places, lags): (&Places, &Lags),
+        (places, lags): (&L3Interfaces, &Lags),
         port: PortId,
     ) -> usize {
         let mut packets = 0;
@@ -105,7 +105,7 @@ impl<B: PacketBuf + Ingress> Sift<B> {
         packets
     }
 
-    fn sort(&mut self, stats: &mut Stats, places: &Places, port: PortId) {
+    fn sort(&mut self, stats: &mut Stats, places: &L3Interfaces, port: PortId) {
         let Some(waiting) = self.waiting.get_mut(port.index()) else {
             return;
         };

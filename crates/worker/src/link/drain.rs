@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use flow::OpId;
 
 use crate::Event;
-use crate::link::event_queue::Notices;
+use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
 
 /// Drains that Control waits for; it has one or two at a time.
@@ -34,13 +34,13 @@ impl Drains {
     }
 
     /// Answers what is done, as far as there is room for answers.
-    pub fn answer(&mut self, notices: &mut Notices, stats: &mut Stats) {
+    pub fn answer(&mut self, events: &mut EventQueue, stats: &mut Stats) {
         while let Some(&(op, served)) = self.waiting.front()
             && served <= stats.inbox
-            && notices.has_room()
+            && events.has_room_for_response()
         {
             self.waiting.pop_front();
-            notices.answer(stats, Event::Fenced { op, outcome: Ok(()) });
+            events.push_response(stats, Event::Fenced { op, outcome: Ok(()) });
         }
     }
 }

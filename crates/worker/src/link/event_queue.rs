@@ -1,7 +1,7 @@
-//! The way of events to Control: answers always have room, everything else is told as long as there is plenty.
+//! The way of events to Control: answers always have room, everything else is pushed as long as there is plenty.
 //!
 //! What strangers can bring about without end (next hops that are lacked, Error Indications) has less room than what
-//! Control waits for (neighbours heard, echoes, paging). And of asking for next hops, every session has an allowance,
+//! Control waits for (neighbours heard, echoes, paging). And of asking for next hops, every session has an bucket,
 //! and the worker one: a UE that tries all addresses of a network keeps neither Control nor other UEs from theirs.
 
 use std::hash::BuildHasher;
@@ -16,41 +16,41 @@ use rtrb::Producer;
 use crate::Event;
 use crate::stats::Stats;
 
-/// Next hops that are remembered as asked for.
-const ASKED: usize = 64;
-/// How long a next hop is not asked for again, and the time that allowances are for.
-const AGAIN: Duration = Duration::from_millis(100);
+/// Next hops that are remembered as resolutions for.
+const RESOLUTIONS: usize = 64;
+/// How long a next hop is not resolutions for again, and the time that buckets are for.
+const INTERVAL: Duration = Duration::from_millis(100);
 /// Next hops that the sessions of one place may ask for in that time, and that all may.
-const ALLOWED: u8 = 8;
-const ALLOWED_IN_ALL: u16 = 128;
-/// Error Indications that are told in that time: peers send them for every packet that they cannot place, again and
-/// again, so that what is not told now is told a moment later.
+const RESOLUTIONS_PER_CLASS: u8 = 8;
+const RESOLUTIONS_IN_ALL: u16 = 128;
+/// Error Indications that are pushed in that time: peers send them for every packet that they cannot place, again and
+/// again, so that what is not pushed now is pushed a moment later.
 const ERRORS: u16 = 128;
-/// Messages of routers that packets were too long which are told in that time.
+/// Messages of routers that packets were too long which are pushed in that time.
 const TOO_BIG: u16 = 16;
-/// Places of sessions: those of one place share its allowance.
-const PLACES: usize = 256;
+/// Places of sessions: those of one place share its bucket.
+const RATE_CLASSES: usize = 256;
 
 /// Sends events; strangers cannot fill the queue that answers need.
-pub(crate) struct Notices {
+pub(crate) struct EventQueue {
     events: Producer<Event>,
     /// Events that were put in.
-    told: u64,
+    pushed: u64,
     /// Places that only answers to commands may use.
     reserve: usize,
     /// Places that what strangers bring may not use.
     high: usize,
-    asks: Asks,
-    asked: [Option<(InstanceId, IpAddr, Nanos)>; ASKED],
+    window: RateWindow,
+    resolutions: [Option<(InstanceId, IpAddr, Nanos)>; RESOLUTIONS],
     hasher: foldhash::quality::RandomState,
     reached: Marks,
 }
 
-/// How often next hops were asked for since `from`. In intervals, not by [`Allowance`](crate::token_bucket): a session
-/// that asks for a few at once gets all of them, and none of a second's worth.
-struct Asks {
+/// How often next hops were resolutions for since `from`. In intervals, not by [`TokenBucket`](crate::token_bucket): a session
+/// that window for a few at once gets all of them, and none of a second's worth.
+struct RateWindow {
     from: Nanos,
-    by_place: [u8; PLACES],
+    by_class: [u8; RATE_CLASSES],
     in_all: u16,
     /// Error Indications in the same time.
     errors: u16,
@@ -58,10 +58,10 @@ struct Asks {
     too_big: u16,
 }
 
-impl Asks {
+impl RateWindow {
     /// Begins anew when the time is over.
     fn renew(&mut self, now: Nanos) {
-        if now >= self.from + AGAIN {
+        if now >= self.from + INTERVAL {
             *self = Self::since(now);
         }
     }
@@ -69,14 +69,14 @@ impl Asks {
     fn since(from: Nanos) -> Self {
         Self {
             from,
-            by_place: [0; PLACES],
+            by_class: [0; RATE_CLASSES],
             in_all: 0,
             errors: 0,
             too_big: 0,
         }
     }
 
-    /// Whether one more Error Indication may be told.
+    /// Whether one more Error Indication may be pushed.
     fn take_error(&mut self, now: Nanos) -> bool {
         self.renew(now);
         let may = self.errors < ERRORS;
@@ -84,7 +84,7 @@ impl Asks {
         may
     }
 
-    /// Whether one more message of a router may be told.
+    /// Whether one more message of a router may be pushed.
     fn take_too_big(&mut self, now: Nanos) -> bool {
         self.renew(now);
         let may = self.too_big < TOO_BIG;
@@ -95,15 +95,15 @@ impl Asks {
     /// Whether a session may ask once more.
     fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
         self.renew(now);
-        let asked = &mut self.by_place[session.index() % PLACES];
-        let may = *asked < ALLOWED && self.in_all < ALLOWED_IN_ALL;
-        *asked += u8::from(may);
+        let resolutions = &mut self.by_class[session.index() % RATE_CLASSES];
+        let may = *resolutions < RESOLUTIONS_PER_CLASS && self.in_all < RESOLUTIONS_IN_ALL;
+        *resolutions += u8::from(may);
         self.in_all += u16::from(may);
         may
     }
 }
 
-/// Sessions whose counters have reached something that is not told yet: a bit each, so that none is ever forgotten.
+/// Sessions whose counters have reached something that is not pushed yet: a bit each, so that none is ever forgotten.
 struct Marks {
     words: Box<[u64]>,
     /// Bits that are set.
@@ -146,114 +146,114 @@ impl Marks {
     }
 }
 
-impl Notices {
+impl EventQueue {
     /// Over this queue, of which half is kept for answers; for sessions with an index below `max_sessions`.
     pub fn new(events: Producer<Event>, max_sessions: usize) -> Self {
         let capacity = events.buffer().capacity();
         Self {
             events,
-            told: 0,
+            pushed: 0,
             reserve: capacity / 2,
             high: capacity / 4 * 3,
-            asks: Asks::since(Nanos::ZERO),
-            asked: [None; ASKED],
+            window: RateWindow::since(Nanos::ZERO),
+            resolutions: [None; RESOLUTIONS],
             hasher: Default::default(),
             reached: Marks::new(max_sessions),
         }
     }
 
-    fn push(&mut self, event: Event) -> bool {
+    fn put(&mut self, event: Event) -> bool {
         let is_in = self.events.push(event).is_ok();
-        self.told += u64::from(is_in);
+        self.pushed += u64::from(is_in);
         is_in
     }
 
     /// How many events were put in.
-    pub fn told(&self) -> u64 {
-        self.told
+    pub fn pushed(&self) -> u64 {
+        self.pushed
     }
 
     /// Whether an answer has room.
-    pub fn has_room(&self) -> bool {
+    pub fn has_room_for_response(&self) -> bool {
         self.events.slots() > 0
     }
 
-    /// Answers a command; [`has_room`](Self::has_room) was asked before.
-    pub fn answer(&mut self, stats: &mut Stats, event: Event) {
-        if !self.push(event) {
+    /// Answers a command; [`has_room_for_response`](Self::has_room_for_response) was resolutions before.
+    pub fn push_response(&mut self, stats: &mut Stats, event: Event) {
+        if !self.put(event) {
             stats.events_lost += 1;
         }
     }
 
-    /// Counters of a session have reached something: it is told when there is room.
-    pub fn counters_reached(&mut self, session: SessionIndex) {
+    /// Counters of a session have reached something: it is pushed when there is room.
+    pub fn mark_reached(&mut self, session: SessionIndex) {
         self.reached.mark(session);
     }
 
-    /// A session whose counters are to be told of, if there is plenty of room.
+    /// A session whose counters are to be pushed of, if there is plenty of room.
     #[inline]
     pub fn next_reached(&mut self) -> Option<SessionIndex> {
-        if self.reached.count == 0 || !self.has_plenty() {
+        if self.reached.count == 0 || !self.has_room() {
             return None;
         }
         self.reached.take()
     }
 
     /// Whether there is room for what no answer is.
-    pub fn has_plenty(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.events.slots() > self.reserve
     }
 
     /// Tells what a packet brought, if there is plenty of room; whether there was.
-    pub fn tell(&mut self, stats: &mut Stats, event: Event) -> bool {
-        let is_told = self.events.slots() > self.reserve && self.push(event);
-        stats.events_lost += u64::from(!is_told);
-        is_told
+    pub fn push(&mut self, stats: &mut Stats, event: Event) -> bool {
+        let is_pushed = self.events.slots() > self.reserve && self.put(event);
+        stats.events_lost += u64::from(!is_pushed);
+        is_pushed
     }
 
     /// Tells what anybody can bring about as often as he likes, as long as the room for the rest is hardly used.
-    pub fn mention(&mut self, stats: &mut Stats, event: Event) -> bool {
-        let is_told = self.events.slots() > self.high && self.push(event);
-        stats.events_lost += u64::from(!is_told);
-        is_told
+    pub fn push_unsolicited(&mut self, stats: &mut Stats, event: Event) -> bool {
+        let is_pushed = self.events.slots() > self.high && self.put(event);
+        stats.events_lost += u64::from(!is_pushed);
+        is_pushed
     }
 
-    /// Tells of an Error Indication, of which so many are told in a time: they leave next hops their room.
-    pub fn tell_error(&mut self, stats: &mut Stats, (peer, teid): (IpAddr, Teid), now: Nanos) {
-        if self.asks.take_error(now) {
-            self.mention(stats, Event::ErrorIndication { peer, teid });
+    /// Tells of an Error Indication, of which so many are pushed in a time: they leave next hops their room.
+    pub fn push_error_indication(&mut self, stats: &mut Stats, (peer, teid): (IpAddr, Teid), now: Nanos) {
+        if self.window.take_error(now) {
+            self.push_unsolicited(stats, Event::ErrorIndication { peer, teid });
         } else {
             stats.events_lost += 1;
         }
     }
 
-    /// Tells what a router says of a packet of ours, of which so many are told in a time.
-    pub fn tell_too_big(&mut self, stats: &mut Stats, told: TooBig, now: Nanos) {
-        if self.asks.take_too_big(now) {
-            self.mention(stats, Event::TooBig(told));
+    /// Tells what a router says of a packet of ours, of which so many are pushed in a time.
+    pub fn push_too_big(&mut self, stats: &mut Stats, pushed: TooBig, now: Nanos) {
+        if self.window.take_too_big(now) {
+            self.push_unsolicited(stats, Event::TooBig(pushed));
         } else {
             stats.events_lost += 1;
         }
     }
 
-    /// Asks for a next hop that a packet of `session` lacks, unless that was done just now or the session's allowance,
+    /// RateWindow for a next hop that a packet of `session` lacks, unless that was done just now or the session's bucket,
     /// or that of all, is used up.
-    pub fn ask(
+    pub fn request_resolution(
         &mut self,
         stats: &mut Stats,
         session: SessionIndex,
         (instance, address): (InstanceId, IpAddr),
         now: Nanos,
     ) {
-        let place = self.hasher.hash_one((instance, address)) as usize % ASKED;
-        match self.asked[place] {
+        let place = self.hasher.hash_one((instance, address)) as usize % RESOLUTIONS;
+        match self.resolutions[place] {
             Some((i, a, until)) if (i, a) == (instance, address) && now < until => {}
-            // What could not be told was not asked, and costs the session nothing.
+            // What could not be pushed was not resolutions, and costs the session nothing.
             _ if self.events.slots() <= self.high => stats.events_lost += 1,
-            _ if !self.asks.take(session, now) => stats.events_lost += 1,
+            _ if !self.window.take(session, now) => stats.events_lost += 1,
             _ => {
-                self.asked[place] = Some((instance, address, now + AGAIN));
-                self.mention(stats, Event::Resolve { instance, address });
+                self.resolutions[place] = Some((instance, address, now + INTERVAL));
+                self.push_unsolicited(stats, Event::Resolve { instance, address });
             }
         }
     }
@@ -264,69 +264,69 @@ mod tests {
     use super::*;
     use std::net::Ipv4Addr;
 
-    /// A queue of 64, told of to the last.
-    fn queue() -> (Notices, rtrb::Consumer<Event>, Stats) {
-        let (events, told) = rtrb::RingBuffer::new(64);
-        (Notices::new(events, 8), told, Stats::new(1))
+    /// A queue of 64, pushed of to the last.
+    fn queue() -> (EventQueue, rtrb::Consumer<Event>, Stats) {
+        let (events, pushed) = rtrb::RingBuffer::new(64);
+        (EventQueue::new(events, 8), pushed, Stats::new(1))
     }
 
-    fn scan(notices: &mut Notices, stats: &mut Stats, session: u32, now: Nanos) {
+    fn scan(queue: &mut EventQueue, stats: &mut Stats, session: u32, now: Nanos) {
         for host in 0..1_000 {
             let address = Ipv4Addr::from_bits(0x0a00_0000 | session << 16 | host).into();
-            notices.ask(stats, SessionIndex(session), (InstanceId(1), address), now);
+            queue.request_resolution(stats, SessionIndex(session), (InstanceId(1), address), now);
         }
     }
 
     #[test]
     fn a_session_that_asks_for_all_addresses_leaves_others_their_turn() {
-        let (mut notices, mut told, mut stats) = queue();
-        scan(&mut notices, &mut stats, 1, Nanos::from_secs(1));
-        assert_eq!(told.slots(), usize::from(ALLOWED));
-        assert_eq!(stats.events_lost, 1_000 - u64::from(ALLOWED));
+        let (mut queue, mut pushed, mut stats) = queue();
+        scan(&mut queue, &mut stats, 1, Nanos::from_secs(1));
+        assert_eq!(pushed.slots(), usize::from(RESOLUTIONS_PER_CLASS));
+        assert_eq!(stats.events_lost, 1_000 - u64::from(RESOLUTIONS_PER_CLASS));
         let other = IpAddr::from([192, 0, 2, 1]);
         let hop = (InstanceId(1), other);
-        notices.ask(&mut stats, SessionIndex(2), hop, Nanos::from_secs(1));
-        assert_eq!(told.slots(), usize::from(ALLOWED) + 1);
-        while told.pop().is_ok() {}
-        scan(&mut notices, &mut stats, 1, Nanos::from_secs(2));
-        assert_eq!(told.slots(), usize::from(ALLOWED));
+        queue.request_resolution(&mut stats, SessionIndex(2), hop, Nanos::from_secs(1));
+        assert_eq!(pushed.slots(), usize::from(RESOLUTIONS_PER_CLASS) + 1);
+        while pushed.pop().is_ok() {}
+        scan(&mut queue, &mut stats, 1, Nanos::from_secs(2));
+        assert_eq!(pushed.slots(), usize::from(RESOLUTIONS_PER_CLASS));
     }
 
     #[test]
     fn next_hops_leave_room_for_what_control_waits_for() {
-        let (mut notices, told, mut stats) = queue();
+        let (mut queue, pushed, mut stats) = queue();
         for session in 0..64 {
-            scan(&mut notices, &mut stats, session, Nanos::from_secs(1));
+            scan(&mut queue, &mut stats, session, Nanos::from_secs(1));
         }
-        assert_eq!(told.slots(), 16, "a quarter");
+        assert_eq!(pushed.slots(), 16, "a quarter");
         let event = || Event::EchoResponse {
             peer: [192, 0, 2, 1].into(),
             local: flow::LocalId(0),
             sequence: 0,
         };
-        let room = (0..64).filter(|_| notices.tell(&mut stats, event())).count();
+        let room = (0..64).filter(|_| queue.push(&mut stats, event())).count();
         assert_eq!(room, 16, "another quarter");
-        assert!(notices.has_room());
+        assert!(queue.has_room_for_response());
     }
 
     #[test]
     fn error_indications_leave_room_for_next_hops() {
-        let (events, mut told) = rtrb::RingBuffer::new(4096);
-        let (mut notices, mut stats) = (Notices::new(events, 8), Stats::new(1));
-        let flood = |notices: &mut Notices, stats: &mut Stats, now| {
+        let (events, mut pushed) = rtrb::RingBuffer::new(4096);
+        let (mut queue, mut stats) = (EventQueue::new(events, 8), Stats::new(1));
+        let flood = |queue: &mut EventQueue, stats: &mut Stats, now| {
             let peer = IpAddr::from([192, 0, 2, 1]);
-            (0..10_000).for_each(|teid| notices.tell_error(stats, (peer, Teid(teid)), now));
+            (0..10_000).for_each(|teid| queue.push_error_indication(stats, (peer, Teid(teid)), now));
         };
         let now = Nanos::from_secs(1);
-        flood(&mut notices, &mut stats, now);
-        assert_eq!(told.slots(), usize::from(ERRORS));
+        flood(&mut queue, &mut stats, now);
+        assert_eq!(pushed.slots(), usize::from(ERRORS));
         assert_eq!(stats.events_lost, 10_000 - u64::from(ERRORS));
         let hop = (InstanceId(1), IpAddr::from([192, 0, 2, 9]));
-        notices.ask(&mut stats, SessionIndex(2), hop, now);
-        assert_eq!(told.slots(), usize::from(ERRORS) + 1);
-        while told.pop().is_ok() {}
-        flood(&mut notices, &mut stats, now + AGAIN);
-        assert_eq!(told.slots(), usize::from(ERRORS));
+        queue.request_resolution(&mut stats, SessionIndex(2), hop, now);
+        assert_eq!(pushed.slots(), usize::from(ERRORS) + 1);
+        while pushed.pop().is_ok() {}
+        flood(&mut queue, &mut stats, now + INTERVAL);
+        assert_eq!(pushed.slots(), usize::from(ERRORS));
     }
 
     #[test]

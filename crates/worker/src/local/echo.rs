@@ -12,27 +12,27 @@ use flow::Nanos;
 
 use crate::egress::path_mtus::{Ends, key};
 use crate::sessions::fixed_map::FixedMap;
-use crate::token_bucket::{Allowance, Pace, Paced};
+use crate::token_bucket::{Pace, Paced, TokenBucket};
 
 /// Paths in use that have a rate of their own; peers of more are as other sources.
 const PATHS: usize = 16_384;
 
 /// A rate for each source, and one for all of them together.
-pub(crate) struct PerSource {
-    all: Allowance,
+pub(crate) struct SourceRateLimit {
+    all: TokenBucket,
     each: Pace,
     /// When sources have their next one. Sources whose hashes differ by a multiple of it share one.
     notes: Box<[Paced]>,
     hasher: foldhash::quality::RandomState,
 }
 
-impl PerSource {
+impl SourceRateLimit {
     const NOTES: usize = 4_096;
 
     /// So many a second, at least 1, and so many of one source.
     pub fn new((all, each): (u32, u32)) -> Self {
         Self {
-            all: Allowance::new(all.max(1)),
+            all: TokenBucket::new(all.max(1)),
             each: Pace::new(each.max(1)),
             notes: vec![Paced::default(); Self::NOTES].into(),
             hasher: foldhash::quality::RandomState::default(),
@@ -51,17 +51,17 @@ impl PerSource {
 }
 
 /// The rates of GTP-U echo.
-pub(crate) struct Echoes {
+pub(crate) struct EchoRateLimit {
     each: Pace,
     /// The place in `notes` of each path in use.
     paths: FixedMap<8>,
     notes: Box<[Paced]>,
     /// Places of `notes` that are free.
     free: Vec<u32>,
-    others: PerSource,
+    others: SourceRateLimit,
 }
 
-impl Echoes {
+impl EchoRateLimit {
     /// No path is in use yet. So many a second of sources that are at the end of none, and so many of one source.
     pub fn new((others, each): (u32, u32)) -> Self {
         Self {
@@ -69,7 +69,7 @@ impl Echoes {
             paths: FixedMap::new(PATHS),
             notes: vec![Paced::default(); PATHS].into(),
             free: (0..PATHS as u32).rev().collect(),
-            others: PerSource::new((others, each)),
+            others: SourceRateLimit::new((others, each)),
         }
     }
 
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_source_has_its_rate_and_all_of_them_have_one() {
-        let mut echoes = Echoes::new((100, 10));
+        let mut echoes = EchoRateLimit::new((100, 10));
         let now = Nanos::from_secs(1);
         assert_eq!((0..1_000).filter(|_| echoes.take(ends(1), now)).count(), 10);
         let others = (2..100_000).filter(|source| echoes.take(ends(*source), now));
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn no_flood_takes_the_turn_of_a_path_in_use() {
-        let mut echoes = Echoes::new((100, 10));
+        let mut echoes = EchoRateLimit::new((100, 10));
         echoes.set(ends(1), true);
         // Seven hours of 35,000 a second would do the same: each second begins with the flood.
         for second in 1..=10 {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn paths_beyond_the_room_are_as_other_sources_and_places_come_back() {
-        let mut echoes = Echoes::new((1, 1));
+        let mut echoes = EchoRateLimit::new((1, 1));
         let most = PATHS as u32;
         (0..=most).for_each(|peer| echoes.set(ends(peer), true));
         let now = Nanos::from_secs(1);
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_prefix_of_ipv6_is_one_source() {
-        let mut pings = PerSource::new((1_000, 5));
+        let mut pings = SourceRateLimit::new((1_000, 5));
         let source = |subnet: u128, host: u128| {
             IpAddr::from((0x2001_0db8_u128 << 96 | subnet << 64 | host).to_be_bytes())
         };

@@ -20,15 +20,15 @@ use packet::{DropReason, GtpuFrame, IpTuple, PacketBuf};
 use transport::{lag, replies};
 
 use crate::burst::descriptor::{Descriptor, Fate, Kind};
-use crate::ingress::l3_interfaces::{Place, Places};
+use crate::ingress::l3_interfaces::{L3Interface, L3Interfaces};
 use crate::ingress::parse::read_again;
 use crate::ingress::priority::is_urgent;
-use crate::link::event_queue::Notices;
-use crate::local::echo::{Echoes, PerSource};
-use crate::local::host::Hosts;
+use crate::link::event_queue::EventQueue;
+use crate::local::echo::{EchoRateLimit, SourceRateLimit};
+use crate::local::host::HostRateLimits;
 use crate::local::reply::{Frame, Message};
 use crate::stats::Stats;
-use crate::token_bucket::Allowance;
+use crate::token_bucket::TokenBucket;
 use crate::{Event, Ingress, Urgency};
 
 /// The first octet of ICMPv6 discovery messages lies here in the message.
@@ -36,16 +36,16 @@ const TYPE: usize = 0;
 
 /// What the exception path works with.
 pub(crate) struct Exceptions<'a> {
-    pub places: &'a Places,
-    pub notices: &'a mut Notices,
+    pub interfaces: &'a L3Interfaces,
+    pub events: &'a mut EventQueue,
     pub stats: &'a mut Stats,
-    pub hosts: &'a mut Hosts,
+    pub hosts: &'a mut HostRateLimits,
     /// Frames of slow protocols.
-    pub slow: &'a mut [Allowance],
+    pub slow: &'a mut [TokenBucket],
     /// Echo Requests of GTP-U.
-    pub echoes: &'a mut Echoes,
+    pub echoes: &'a mut EchoRateLimit,
     /// Pings.
-    pub pings: &'a mut PerSource,
+    pub pings: &'a mut SourceRateLimit,
     pub now: Nanos,
 }
 
@@ -90,7 +90,10 @@ impl Exceptions<'_> {
     /// one.
     #[cold]
     fn for_host<B: PacketBuf + Ingress>(&mut self, buf: &B, descriptor: &Descriptor) -> Option<Fate> {
-        let place = self.places.at(descriptor.instance).filter(|place| place.host)?;
+        let place = self
+            .interfaces
+            .at(descriptor.instance)
+            .filter(|place| place.host)?;
         if buf.ingress().lap() > 0 || descriptor.kind == Kind::Signalling {
             return None;
         }
@@ -100,7 +103,7 @@ impl Exceptions<'_> {
                 return Some(Fate::Drop(DropReason::MartianSource));
             }
         }
-        let urgency = match is_urgent(self.places, buf) {
+        let urgency = match is_urgent(self.interfaces, buf) {
             true => Urgency::Urgent,
             false => Urgency::Usual,
         };
@@ -120,7 +123,7 @@ impl Exceptions<'_> {
         if descriptor.kind == Kind::Slow {
             return self.slow_protocol(buf);
         }
-        let places = self.places;
+        let places = self.interfaces;
         let place = places
             .at(descriptor.instance)
             .ok_or(DropReason::VlanNotConfigured)?;
@@ -156,12 +159,12 @@ impl Exceptions<'_> {
         }
         match frame {
             lag::Slow::Lacp(pdu) => {
-                self.notices.tell(self.stats, Event::Lacp { member, pdu });
+                self.events.push(self.stats, Event::Lacp { member, pdu });
                 Ok(Done::Heard)
             }
             lag::Slow::Marker => {
                 let mac = self
-                    .places
+                    .interfaces
                     .member(member)
                     .ok_or(DropReason::MemberNotCollecting)?;
                 lag::answer_marker(buf.data_mut(), mac);
@@ -171,7 +174,7 @@ impl Exceptions<'_> {
         }
     }
 
-    fn sighted(&mut self, place: &Place, outcome: replies::Outcome) -> Done {
+    fn sighted(&mut self, place: &L3Interface, outcome: replies::Outcome) -> Done {
         if let Some(seen) = outcome.sighting {
             let (address, mac, how) = (seen.address, seen.mac, seen.how);
             let event = Event::Neighbour {
@@ -180,7 +183,7 @@ impl Exceptions<'_> {
                 mac,
                 how,
             };
-            self.notices.tell(self.stats, event);
+            self.events.push(self.stats, event);
         }
         match outcome.answer {
             true => Done::Answered,
@@ -192,7 +195,7 @@ impl Exceptions<'_> {
     fn host<B: PacketBuf + Ingress>(
         &mut self,
         buf: &mut B,
-        place: &Place,
+        place: &L3Interface,
         l3: usize,
         tuple: &IpTuple,
         local: Option<LocalId>,
@@ -238,7 +241,7 @@ impl Exceptions<'_> {
         let packet = buf.data().get(l3..).unwrap_or_default();
         match TooBig::parse(packet, tuple)?.filter(|_| buf.ingress().lap() == 0) {
             Some(told) => {
-                self.notices.tell_too_big(self.stats, told, self.now);
+                self.events.push_too_big(self.stats, told, self.now);
                 Ok(Done::Heard)
             }
             None => Err(DropReason::NotForUs),
@@ -249,7 +252,7 @@ impl Exceptions<'_> {
     fn signalling<B: PacketBuf>(
         &mut self,
         buf: &mut B,
-        place: &Place,
+        place: &L3Interface,
         gtpu: &GtpuFrame,
         local: LocalId,
     ) -> Result<Done, DropReason> {
@@ -272,7 +275,7 @@ impl Exceptions<'_> {
             }
             MessageType::ECHO_RESPONSE => {
                 let sequence = gtpu.sequence.unwrap_or(0);
-                self.notices.mention(
+                self.events.push_unsolicited(
                     self.stats,
                     Event::EchoResponse {
                         peer,
@@ -289,7 +292,8 @@ impl Exceptions<'_> {
                     return Err(DropReason::ForeignErrorIndication);
                 }
                 let teid = message.teid;
-                self.notices.tell_error(self.stats, (peer, teid), self.now);
+                self.events
+                    .push_error_indication(self.stats, (peer, teid), self.now);
                 Ok(Done::Heard)
             }
             MessageType::SUPPORTED_EXTENSION_HEADERS_NOTIFICATION => Ok(Done::Heard),

@@ -4,7 +4,7 @@
 use flow::{InstanceId, Nanos};
 
 use crate::Urgency;
-use crate::token_bucket::Allowance;
+use crate::token_bucket::TokenBucket;
 
 /// How many packets of one network instance a worker gives to the host's own network stack, a second, and at once after
 /// a pause.
@@ -17,28 +17,28 @@ pub struct HostRates {
 }
 
 /// What each instance may still give.
-pub(crate) struct Hosts {
+pub(crate) struct HostRateLimits {
     /// By instance, then by [`Urgency`].
-    allowances: Vec<Option<[Allowance; 2]>>,
+    buckets: Vec<Option<[TokenBucket; 2]>>,
 }
 
-impl Hosts {
+impl HostRateLimits {
     /// For these instances, in their order.
     pub fn new(rates: &[Option<HostRates>]) -> Self {
-        let allowances = |rates: HostRates| [rates.usual, rates.urgent].map(Allowance::new);
+        let buckets = |rates: HostRates| [rates.usual, rates.urgent].map(TokenBucket::new);
         Self {
-            allowances: rates.iter().map(|rates| rates.map(allowances)).collect(),
+            buckets: rates.iter().map(|rates| rates.map(buckets)).collect(),
         }
     }
 
     /// Whether any instance has a host's network stack.
     pub fn has_any(&self) -> bool {
-        self.allowances.iter().any(Option::is_some)
+        self.buckets.iter().any(Option::is_some)
     }
 
     /// Takes one, if there is one.
     pub fn take(&mut self, instance: InstanceId, urgency: Urgency, now: Nanos) -> bool {
-        let allowances = self.allowances.get_mut(instance.index()).and_then(Option::as_mut);
-        allowances.is_some_and(|allowances| allowances[urgency as usize].take(now))
+        let buckets = self.buckets.get_mut(instance.index()).and_then(Option::as_mut);
+        buckets.is_some_and(|buckets| buckets[urgency as usize].take(now))
     }
 }

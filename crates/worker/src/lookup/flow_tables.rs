@@ -17,11 +17,11 @@ use flow::{
 };
 use rules::classifier::Side;
 
-use crate::act::special::{Aside, Extended};
 use crate::burst::batch::BURST;
 use crate::burst::descriptor::{Descriptor, Family, Keys, Verdict};
+use crate::lookup::extensions::{EntryExtension, ExtensionLines};
 use crate::sessions::Sessions;
-use crate::slow_path::admission::Books;
+use crate::slow_path::admission::FlowAdmission;
 
 /// A key of one of the two families.
 trait FamilyKey: FlowKey {
@@ -167,7 +167,7 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 if let Some(descriptor) = descriptors.get_mut(place) {
                     (descriptor.verdict, descriptor.shape) = (Verdict::of(entry), entry.key.fields());
                     if entry.extension.is_some() {
-                        lines.put_aside(place, Aside::of(entry), &mut descriptor.verdict);
+                        lines.set_extension(place, EntryExtension::of(entry), &mut descriptor.verdict);
                     }
                 }
             });
@@ -197,7 +197,12 @@ impl<K: FamilyKey> FamilyFlows<K> {
     }
 
     /// The second half, of all that were staged, in order. `dead` entries that are replaced are fewer then.
-    fn write(&mut self, books: &mut Books<'_>, (dead, lines): (&mut usize, &mut Extensions), now: Tick) {
+    fn write(
+        &mut self,
+        admission: &mut FlowAdmission<'_>,
+        (dead, lines): (&mut usize, &mut Extensions),
+        now: Tick,
+    ) {
         for number in 0..self.staged.len() {
             if let Some(next) = self.staged.get(number + AHEAD) {
                 self.table.foresee(next.prepared);
@@ -216,10 +221,10 @@ impl<K: FamilyKey> FamilyFlows<K> {
                 // The packet before has made it, or it is decided anew: nobody has more entries now.
                 Some((_, generation, _)) if generation == entry.generation => {}
                 Some((block, generation, _)) => {
-                    *dead -= usize::from(!books.sessions.forget(block, generation)).min(*dead);
-                    books.added(session);
+                    *dead -= usize::from(!admission.sessions.forget(block, generation)).min(*dead);
+                    admission.added(session);
                 }
-                None if !books.may_add(session) => {
+                None if !admission.may_add(session) => {
                     lines.remove(entry.extension);
                     continue;
                 }
@@ -231,12 +236,12 @@ impl<K: FamilyKey> FamilyFlows<K> {
             match self.table.put(entry, spot, now) {
                 Ok(_) if old.is_none() => {
                     self.shapes[usize::from(entry.key.scope().is_tunnel())].add(entry.key.fields());
-                    books.added(session);
+                    admission.added(session);
                 }
                 Ok(_) => {}
                 Err(_) => {
                     lines.remove(entry.extension);
-                    books.stats.not_installed += 1;
+                    admission.stats.not_installed += 1;
                 }
             }
         }
@@ -320,20 +325,20 @@ impl<K: FlowKey> Round<K> {
     }
 }
 
-/// The lines of the few entries that have one, and what was put aside of those whose packets are in the burst.
+/// The lines of the few entries that have one, and what was put extension of those whose packets are in the burst.
 struct Lines {
     all: Extensions,
     /// By the packet's place.
-    asides: [Aside; BURST],
+    of_burst: [EntryExtension; BURST],
 }
 
 impl Lines {
     #[cold]
     #[inline(never)]
-    fn put_aside(&mut self, place: usize, aside: Aside, verdict: &mut Verdict) {
-        self.all.prefetch(aside.extension);
-        self.asides[place % BURST] = aside;
-        verdict.forward = Aside::FORWARD;
+    fn set_extension(&mut self, place: usize, extension: EntryExtension, verdict: &mut Verdict) {
+        self.all.prefetch(extension.extension);
+        self.of_burst[place % BURST] = extension;
+        verdict.forward = EntryExtension::FORWARD;
     }
 }
 
@@ -362,7 +367,7 @@ impl Flows {
             v6: FamilyFlows::new(v6, seed)?,
             lines: Lines {
                 all: Extensions::new(extensions)?,
-                asides: [Aside::NONE; BURST],
+                of_burst: [EntryExtension::NONE; BURST],
             },
             dead: 0,
             snapshot: 0,
@@ -379,11 +384,11 @@ impl Flows {
         self.lines.all.len()
     }
 
-    /// What was put aside of the entries of the last burst, and their lines.
-    pub fn extended(&self) -> Extended<'_> {
-        Extended {
+    /// What was put extension of the entries of the last burst, and their lines.
+    pub fn extended(&self) -> ExtensionLines<'_> {
+        ExtensionLines {
             lines: &self.lines.all,
-            asides: &self.lines.asides,
+            of_burst: &self.lines.of_burst,
         }
     }
 
@@ -436,20 +441,20 @@ impl Flows {
         }
     }
 
-    /// Adds or replaces the entries that were staged, as far as `books` and the room allow.
-    pub fn write(&mut self, books: &mut Books<'_>, now: Tick) {
+    /// Adds or replaces the entries that were staged, as far as `admission` and the room allow.
+    pub fn write(&mut self, admission: &mut FlowAdmission<'_>, now: Tick) {
         let Self {
             v4, v6, lines, dead, ..
         } = self;
-        v4.write(books, (dead, &mut lines.all), now);
-        v6.write(books, (dead, &mut lines.all), now);
+        v4.write(admission, (dead, &mut lines.all), now);
+        v6.write(admission, (dead, &mut lines.all), now);
     }
 
-    /// Adds or replaces the entry of `key`, as far as `books` and the room allow: what the entry of `like` says, and
+    /// Adds or replaces the entry of `key`, as far as `admission` and the room allow: what the entry of `like` says, and
     /// `nat`. Tells whether it is there now.
     pub fn translate(
         &mut self,
-        books: &mut Books<'_>,
+        admission: &mut FlowAdmission<'_>,
         (like, key): (&FlowKey4, FlowKey4),
         nat: Nat,
         now: Tick,
@@ -458,7 +463,7 @@ impl Flows {
         let Some(&like) = table.entry(table.lookup(like)) else {
             return false;
         };
-        let blocks = &books.sessions.blocks;
+        let blocks = &admission.sessions.blocks;
         let is_live = blocks.is_live(like.block, like.generation, like.direction());
         let Some(block) = blocks.get(like.block).filter(|_| is_live) else {
             return false;
@@ -472,7 +477,7 @@ impl Flows {
             ..like
         };
         self.v4.stage(entry, block.session(), blocks);
-        self.write(books, now);
+        self.write(admission, now);
         let table = &self.v4.table;
         table
             .entry(table.lookup(&key))

@@ -4,7 +4,7 @@
 //! A packet of such a session costs no more than one counter; whether that has counted since is looked at now and then,
 //! in small steps between bursts. A packet is taken to have come when it is noticed, so that nothing is told early; a
 //! session is looked at so often that it is told late by a tenth of its timer at most, within [`LEAST`] and [`MOST`].
-//! Packets that are dropped or wait count too ([`Watches::used`]), except those that a full port loses.
+//! Packets that are dropped or wait count too ([`InactivityTimers::used`]), except those that a full port loses.
 //!
 //! Owned by the worker. A wheel of doubly linked lists: to add, to remove and to find the next is a step each, however
 //! many there are. Nothing is allocated after the start; memory is touched as sessions need it.
@@ -28,10 +28,10 @@ const SLACK: Duration = Duration::from_millis(150);
 const NONE: u32 = u32::MAX;
 
 /// All sessions that are watched.
-pub(crate) struct Watches {
-    /// By [`SessionIndex`]: 0, or one more than the place in `watches`.
+pub(crate) struct InactivityTimers {
+    /// By [`SessionIndex`]: 0, or one more than the place in `timers`.
     places: Box<[u32]>,
-    watches: Vec<Watch>,
+    timers: Vec<Watched>,
     /// The first free place; the others follow by `next`.
     free: u32,
     /// The first of each slot's list.
@@ -42,14 +42,14 @@ pub(crate) struct Watches {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Watch {
+struct Watched {
     session: SessionIndex,
     timer: InactivityTimer,
     /// What its counter had counted when it was looked at last.
     seen: u64,
     /// When it was used last, or a little later.
     used: Nanos,
-    is_told: bool,
+    is_reported: bool,
     slot: u16,
     next: u32,
     previous: u32,
@@ -64,12 +64,12 @@ pub(crate) enum Found {
     Inactive,
 }
 
-impl Watches {
+impl InactivityTimers {
     /// Room for `own` sessions with indexes below `max_sessions`.
     pub fn new(max_sessions: usize, own: usize) -> Self {
         Self {
             places: vec![0; max_sessions].into_boxed_slice(),
-            watches: Vec::with_capacity(own.min(max_sessions)),
+            timers: Vec::with_capacity(own.min(max_sessions)),
             free: NONE,
             heads: Box::new([NONE; SLOTS]),
             turn: 0,
@@ -83,15 +83,15 @@ impl Watches {
         self.count == 0
     }
 
-    /// Watches a session by this timer, or none; `counted` is where its counter stands. A timer that is known goes on.
+    /// InactivityTimers a session by this timer, or none; `counted` is where its counter stands. A timer that is known goes on.
     pub fn set(&mut self, session: SessionIndex, timer: Option<InactivityTimer>, counted: u64, now: Nanos) {
         let known = self.place(session);
         match (known, timer) {
             (None, None) => {}
             (Some(place), None) => self.remove(place),
-            (Some(place), Some(timer)) if self.at(place).is_some_and(|watch| watch.timer == timer) => {
-                if let Some(watch) = self.watches.get_mut(place as usize) {
-                    watch.seen = counted;
+            (Some(place), Some(timer)) if self.at(place).is_some_and(|watched| watched.timer == timer) => {
+                if let Some(watched) = self.timers.get_mut(place as usize) {
+                    watched.seen = counted;
                 }
             }
             (_, Some(timer)) => {
@@ -106,17 +106,17 @@ impl Watches {
     /// A packet of a session has come that its counter does not tell of.
     pub fn used(&mut self, session: SessionIndex, now: Nanos) {
         let place = self.place(session);
-        if let Some(watch) = place.and_then(|place| self.watches.get_mut(place as usize)) {
-            watch.used = now;
-            watch.is_told = false;
+        if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {
+            watched.used = now;
+            watched.is_reported = false;
         }
     }
 
     /// A session's counter has been looked at out of turn.
     pub fn note(&mut self, session: SessionIndex, counted: u64, now: Nanos) {
         let place = self.place(session);
-        if let Some(watch) = place.and_then(|place| self.watches.get_mut(place as usize)) {
-            watch.note(counted, now);
+        if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {
+            watched.note(counted, now);
         }
     }
 
@@ -131,8 +131,8 @@ impl Watches {
         self.turn = self.turn.max(last.saturating_sub(SLOTS as u64 - 1));
         loop {
             let head = self.heads[self.turn as usize % SLOTS];
-            if let Some(watch) = self.at(head) {
-                let session = watch.session;
+            if let Some(watched) = self.at(head) {
+                let session = watched.session;
                 self.unlink(head);
                 return Some(session);
             }
@@ -149,19 +149,19 @@ impl Watches {
         let Some(place) = self.place(session) else {
             return Found::Nothing;
         };
-        let Some(watch) = self.watches.get_mut(place as usize) else {
+        let Some(watched) = self.timers.get_mut(place as usize) else {
             return Found::Nothing;
         };
-        watch.note(counted, now);
-        let timer = watch.duration();
+        watched.note(counted, now);
+        let timer = watched.duration();
         let step = step(timer);
-        let is_inactive = !watch.is_told && now >= watch.used + timer;
-        let due = if watch.is_told || is_inactive {
+        let is_inactive = !watched.is_reported && now >= watched.used + timer;
+        let due = if watched.is_reported || is_inactive {
             now + step
         } else {
-            (now + step).min(watch.used + timer)
+            (now + step).min(watched.used + timer)
         };
-        watch.is_told |= is_inactive;
+        watched.is_reported |= is_inactive;
         self.link(place, due);
         if is_inactive {
             Found::Inactive
@@ -171,10 +171,10 @@ impl Watches {
     }
 
     /// There was no room to tell of a session: it is to be told next time.
-    pub fn untell(&mut self, session: SessionIndex) {
+    pub fn unreport(&mut self, session: SessionIndex) {
         let place = self.place(session);
-        if let Some(watch) = place.and_then(|place| self.watches.get_mut(place as usize)) {
-            watch.is_told = false;
+        if let Some(watched) = place.and_then(|place| self.timers.get_mut(place as usize)) {
+            watched.is_reported = false;
         }
     }
 
@@ -182,29 +182,29 @@ impl Watches {
         self.places.get(session.index())?.checked_sub(1)
     }
 
-    fn at(&self, place: u32) -> Option<&Watch> {
-        self.watches.get(place as usize)
+    fn at(&self, place: u32) -> Option<&Watched> {
+        self.timers.get(place as usize)
     }
 
     fn add(&mut self, session: SessionIndex, timer: InactivityTimer, seen: u64, now: Nanos) {
-        let watch = Watch {
+        let watched = Watched {
             session,
             timer,
             seen,
             used: now,
-            is_told: false,
+            is_reported: false,
             slot: 0,
             next: NONE,
             previous: NONE,
         };
         let place = self.free;
-        let place = if let Some(free) = self.watches.get_mut(place as usize) {
+        let place = if let Some(free) = self.timers.get_mut(place as usize) {
             self.free = free.next;
-            *free = watch;
+            *free = watched;
             place
-        } else if self.watches.len() < self.watches.capacity() {
-            self.watches.push(watch);
-            self.watches.len() as u32 - 1
+        } else if self.timers.len() < self.timers.capacity() {
+            self.timers.push(watched);
+            self.timers.len() as u32 - 1
         } else {
             // A worker has no more sessions than there is room for.
             return;
@@ -223,47 +223,47 @@ impl Watches {
     fn remove(&mut self, place: u32) {
         self.unlink(place);
         let free = self.free;
-        if let Some(watch) = self.watches.get_mut(place as usize) {
-            watch.next = free;
+        if let Some(watched) = self.timers.get_mut(place as usize) {
+            watched.next = free;
             self.free = place;
             self.count -= 1;
-            if let Some(number) = self.places.get_mut(watch.session.index()) {
+            if let Some(number) = self.places.get_mut(watched.session.index()) {
                 *number = 0;
             }
         }
     }
 
-    /// Puts a watch that is in no list into that of the slot after `due`.
+    /// Puts a watched that is in no list into that of the slot after `due`.
     fn link(&mut self, place: u32, due: Nanos) {
         let turn = ((due.0 >> SHIFT) + 1).clamp(self.turn, self.turn + SLOTS as u64 - 1);
         let slot = turn as usize % SLOTS;
         let head = std::mem::replace(&mut self.heads[slot], place);
-        if let Some(first) = self.watches.get_mut(head as usize) {
+        if let Some(first) = self.timers.get_mut(head as usize) {
             first.previous = place;
         }
-        if let Some(watch) = self.watches.get_mut(place as usize) {
-            (watch.slot, watch.next, watch.previous) = (slot as u16, head, NONE);
+        if let Some(watched) = self.timers.get_mut(place as usize) {
+            (watched.slot, watched.next, watched.previous) = (slot as u16, head, NONE);
         }
     }
 
-    /// Takes a watch out of its list, if it is in one.
+    /// Takes a watched out of its list, if it is in one.
     fn unlink(&mut self, place: u32) {
-        let Some(&Watch {
+        let Some(&Watched {
             slot, next, previous, ..
         }) = self.at(place)
         else {
             return;
         };
-        if let Some(watch) = self.watches.get_mut(previous as usize) {
-            watch.next = next;
+        if let Some(watched) = self.timers.get_mut(previous as usize) {
+            watched.next = next;
         } else if self.heads[usize::from(slot) % SLOTS] == place {
             self.heads[usize::from(slot) % SLOTS] = next;
         }
-        if let Some(watch) = self.watches.get_mut(next as usize) {
-            watch.previous = previous;
+        if let Some(watched) = self.timers.get_mut(next as usize) {
+            watched.previous = previous;
         }
-        if let Some(watch) = self.watches.get_mut(place as usize) {
-            (watch.next, watch.previous) = (NONE, NONE);
+        if let Some(watched) = self.timers.get_mut(place as usize) {
+            (watched.next, watched.previous) = (NONE, NONE);
         }
     }
 }
@@ -273,14 +273,14 @@ fn step(timer: Duration) -> Duration {
     (timer / 10).clamp(LEAST, MOST) - SLACK
 }
 
-impl Watch {
+impl Watched {
     fn duration(&self) -> Duration {
         Duration::from_secs(self.timer.seconds.get().into())
     }
 
     fn note(&mut self, counted: u64, now: Nanos) {
         if self.seen != counted {
-            (self.seen, self.used, self.is_told) = (counted, now, false);
+            (self.seen, self.used, self.is_reported) = (counted, now, false);
         }
     }
 }
@@ -304,11 +304,11 @@ mod tests {
     }
 
     /// Who is told of when `now` has come.
-    fn told(watches: &mut Watches, counted: &BTreeMap<u32, u64>, now: Nanos) -> Vec<u32> {
+    fn told(timers: &mut InactivityTimers, counted: &BTreeMap<u32, u64>, now: Nanos) -> Vec<u32> {
         let mut all = Vec::new();
-        while let Some(session) = watches.next(now) {
+        while let Some(session) = timers.next(now) {
             let counted = counted.get(&session.0).copied().unwrap_or_default();
-            if watches.look(session, counted, now) == Found::Inactive {
+            if timers.look(session, counted, now) == Found::Inactive {
                 all.push(session.0);
             }
         }
@@ -317,20 +317,20 @@ mod tests {
 
     #[test]
     fn what_could_not_be_told_is_told_the_next_time() {
-        let mut watches = Watches::new(4, 4);
-        watches.set(SessionIndex(1), Some(timer(5, 1)), 0, at(0));
+        let mut timers = InactivityTimers::new(4, 4);
+        timers.set(SessionIndex(1), Some(timer(5, 1)), 0, at(0));
         let mut now = 0;
         let first = loop {
             now += 100;
-            if !told(&mut watches, &BTreeMap::new(), at(now)).is_empty() {
+            if !told(&mut timers, &BTreeMap::new(), at(now)).is_empty() {
                 break now;
             }
         };
         assert!((5_000..=6_000).contains(&first), "{first}");
-        watches.untell(SessionIndex(1));
+        timers.unreport(SessionIndex(1));
         let again: Vec<u64> = (1..=100)
             .map(|step| first + step * 100)
-            .filter(|&now| !told(&mut watches, &BTreeMap::new(), at(now)).is_empty())
+            .filter(|&now| !told(&mut timers, &BTreeMap::new(), at(now)).is_empty())
             .collect();
         assert!(again.len() == 1 && again[0] <= first + 1_000, "{again:?}");
     }
@@ -359,7 +359,7 @@ mod tests {
     proptest! {
         #[test]
         fn inactivity_is_told_once_never_early_and_hardly_late(steps in prop::collection::vec(step(), 1..100)) {
-            let mut watches = Watches::new(6, 6);
+            let mut timers = InactivityTimers::new(6, 6);
             let (mut known, mut counted) = (Known::new(), BTreeMap::new());
             let mut now = 0;
             for step in steps {
@@ -368,8 +368,8 @@ mod tests {
                         let wanted = wanted.map(|(seconds, number)| timer(seconds, number));
                         let count = counted.get(&who).copied().unwrap_or_default();
                         // As a change of a session does.
-                        watches.note(SessionIndex(who), count, at(now));
-                        watches.set(SessionIndex(who), wanted, count, at(now));
+                        timers.note(SessionIndex(who), count, at(now));
+                        timers.set(SessionIndex(who), wanted, count, at(now));
                         match wanted {
                             None => drop(known.remove(&who)),
                             Some(timer) if known.get(&who).is_some_and(|(old, ..)| *old == timer) => {}
@@ -381,13 +381,13 @@ mod tests {
                         use_of(&mut known, who, now);
                     }
                     Step::Used(who) => {
-                        watches.used(SessionIndex(who), at(now));
+                        timers.used(SessionIndex(who), at(now));
                         use_of(&mut known, who, now);
                     }
                     Step::Pass(time) => {
                         for _ in 0..=time / 10 {
                             now += 10;
-                            pass(&mut watches, &mut known, &counted, now)?;
+                            pass(&mut timers, &mut known, &counted, now)?;
                         }
                     }
                 }
@@ -402,12 +402,12 @@ mod tests {
     }
 
     fn pass(
-        watches: &mut Watches,
+        timers: &mut InactivityTimers,
         known: &mut Known,
         counted: &BTreeMap<u32, u64>,
         now: u64,
     ) -> Result<(), TestCaseError> {
-        for who in told(watches, counted, at(now)) {
+        for who in told(timers, counted, at(now)) {
             let (timer, used, was_told) = known.get_mut(&who).expect("it is watched");
             prop_assert!(!*was_told, "{who} twice at {now}");
             let earliest = *used + u64::from(timer.seconds.get()) * 1_000;

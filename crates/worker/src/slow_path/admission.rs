@@ -9,7 +9,7 @@ use crate::token_bucket::{Pace, Paced};
 
 /// The limits of [`FlowLimits`], made ready.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct AdmissionLimits {
     /// Flow entries of one session, at most.
     per_session: u32,
     session_pace: Pace,
@@ -18,7 +18,7 @@ pub(crate) struct Limits {
     paced: Paced,
 }
 
-impl Limits {
+impl AdmissionLimits {
     pub fn new(limits: FlowLimits) -> Self {
         let FlowLimits {
             per_session,
@@ -35,14 +35,14 @@ impl Limits {
 }
 
 /// The limits and what they are about, while a burst's entries are written.
-pub(crate) struct Books<'a> {
-    pub limits: &'a mut Limits,
+pub(crate) struct FlowAdmission<'a> {
+    pub limits: &'a mut AdmissionLimits,
     pub sessions: &'a mut Sessions,
     pub stats: &'a mut Stats,
     pub now: Nanos,
 }
 
-impl Books<'_> {
+impl FlowAdmission<'_> {
     /// Whether the session may have another entry now; the rates have been charged then.
     pub fn may_add(&mut self, session: SessionIndex) -> bool {
         let Self {

@@ -1,12 +1,12 @@
 //! How much of its time a busy worker leaves to the slow path.
 //!
 //! A worker is busy when a burst is full, so that more packets wait behind it, and flows that are established have sent
-//! something within the last millisecond. Then the slow path has a share of the worker's time: every burst earns it
+//! something within the last millisecond. Then the slow path has a budget of the worker's time: every burst earns it
 //! some, by the ticks of all stages but `rx`; what it takes is charged. So many packets get in as it can pay for, at
 //! what one has cost of late. A worker that is not busy, or that has nothing but first packets, spares nobody by
 //! refusing them.
 //!
-//! Time is what the stages' clock tells. Where that stands still, or the share is 100%, nothing is bounded.
+//! Time is what the stages' clock tells. Where that stands still, or the budget is 100%, nothing is bounded.
 
 use flow::Nanos;
 
@@ -21,7 +21,7 @@ const FIRST_COST: i64 = 1_000;
 
 /// The slow path's account of time.
 #[derive(Clone, Debug)]
-pub(crate) struct Share {
+pub(crate) struct SlowPathBudget {
     percent: i64,
     /// In hundredths of a tick.
     credit: i64,
@@ -34,7 +34,7 @@ pub(crate) struct Share {
     admitted: usize,
 }
 
-impl Share {
+impl SlowPathBudget {
     /// `percent` of the worker's time, at most 100.
     pub fn new(percent: u8) -> Self {
         Self {
@@ -97,18 +97,18 @@ mod tests {
     /// Runs full bursts of a worker whose other stages take `others` ticks a burst, and whose slow path takes `each`
     /// for each of `wanted` packets that it lets in; its part of the time, and packets let in by a burst.
     fn run(
-        share: &mut Share,
+        budget: &mut SlowPathBudget,
         (packets, hits): (usize, u64),
         others: u64,
         (wanted, each): (usize, u64),
     ) -> (f64, f64) {
         let (mut all, mut slow, mut admitted) = (0, 0, 0);
         for burst in 0..10_000 {
-            let places = share.places(packets, hits, Nanos(burst * 10_000)).min(wanted);
-            share.admit(places);
+            let places = budget.places(packets, hits, Nanos(burst * 10_000)).min(wanted);
+            budget.admit(places);
             let ticks = places as u64 * each;
-            share.spend(ticks);
-            share.earn(ticks + others);
+            budget.spend(ticks);
+            budget.earn(ticks + others);
             // What was saved up is not part of the rate.
             if burst > 1_000 {
                 (all, slow, admitted) = (all + ticks + others, slow + ticks, admitted + places);
@@ -120,31 +120,34 @@ mod tests {
     #[test]
     fn a_busy_worker_leaves_it_its_share_and_no_more() {
         for (others, each) in [(15_000, 1_000), (15_000, 300), (60_000, 2_000), (3_000, 5_000)] {
-            let (part, _) = run(&mut Share::new(20), (BURST, 10), others, (50, each));
+            let (part, _) = run(&mut SlowPathBudget::new(20), (BURST, 10), others, (50, each));
             assert!((0.17..=0.201).contains(&part), "{others} {each}: {part}");
         }
-        let (_, admitted) = run(&mut Share::new(20), (BURST, 60), 30_000, (4, 1_000));
-        assert!(admitted > 3.99, "within its share nothing is refused: {admitted}");
+        let (_, admitted) = run(&mut SlowPathBudget::new(20), (BURST, 60), 30_000, (4, 1_000));
+        assert!(
+            admitted > 3.99,
+            "within its budget nothing is refused: {admitted}"
+        );
     }
 
     #[test]
     fn nothing_is_refused_without_a_queue_or_without_established_flows() {
-        for (share, burst) in [(20, (BURST - 1, 10)), (20, (BURST, 0)), (100, (BURST, 10))] {
-            let (_, admitted) = run(&mut Share::new(share), burst, 1_000, (50, 10_000));
-            assert!(admitted > 49.99, "{share} {burst:?}: {admitted}");
+        for (budget, burst) in [(20, (BURST - 1, 10)), (20, (BURST, 0)), (100, (BURST, 10))] {
+            let (_, admitted) = run(&mut SlowPathBudget::new(budget), burst, 1_000, (50, 10_000));
+            assert!(admitted > 49.99, "{budget} {burst:?}: {admitted}");
         }
-        let mut share = Share::new(20);
-        let (_, admitted) = run(&mut share, (BURST, 10), 0, (50, 0));
+        let mut budget = SlowPathBudget::new(20);
+        let (_, admitted) = run(&mut budget, (BURST, 10), 0, (50, 0));
         assert!(admitted > 49.99, "a clock that stands still: {admitted}");
     }
 
     #[test]
     fn an_absence_from_the_core_is_forgotten_soon() {
-        let mut share = Share::new(20);
-        run(&mut share, (BURST, 10), 15_000, (50, 1_000));
-        share.admit(5);
-        share.spend(100_000_000);
-        let (_, admitted) = run(&mut share, (BURST, 10), 15_000, (50, 1_000));
+        let mut budget = SlowPathBudget::new(20);
+        run(&mut budget, (BURST, 10), 15_000, (50, 1_000));
+        budget.admit(5);
+        budget.spend(100_000_000);
+        let (_, admitted) = run(&mut budget, (BURST, 10), 15_000, (50, 1_000));
         assert!(admitted > 3.0, "{admitted}");
     }
 }

@@ -1,16 +1,16 @@
 //! Who gets a place in the slow path's budgets: round robin over sessions, without queues.
 //!
-//! Each class of work has a *round*, and each session a note of the round that it is served in next. The packets of a
+//! Each class of work has a *round*, and each session a note of the round that it is state in next. The packets of a
 //! session that are in one burst ask for its next rounds, one each, none earlier than the worker's; the budget goes to
 //! the earliest rounds asked for, in order of arrival. A session that was refused has not moved on, one that was
-//! served has: so of one burst those get least who sent most, and from burst to burst those come first who had
-//! nothing yet. The worker's round goes on to the last one served, so that who was silent has saved nothing. That is
+//! state has: so of one burst those get least who sent most, and from burst to burst those come first who had
+//! nothing yet. The worker's round goes on to the last one state, so that who was silent has saved nothing. That is
 //! deficit round robin with a quantum of one decision, in which the queues are what the burst holds: over budget a
 //! packet is dropped, not queued. Constant work per packet; the notes lie in the sessions' slots, so nobody can aim at
 //! another's.
 //!
 //! A busy worker, whose slow path has no more than its [`budget`](crate::slow_path::budget) of the time, has none to find the
-//! session of a packet that it then refuses. There a [`Sieve`] comes first: the same rounds over what a packet says of
+//! session of a packet that it then refuses. There a [`HashedRoundRobin`] comes first: the same rounds over what a packet says of
 //! its UE (its tunnel, or where it goes) in place of sessions, and over the classes evenly. Two UEs may have the same
 //! place in it; which ones, nobody can tell from outside.
 
@@ -38,15 +38,15 @@ const CLASSES: usize = 3;
 /// The furthest round, from the worker's, that a burst can ask for: one session's packets alone.
 const AHEAD: usize = BURST;
 
-/// The round that a session is served in next, by class.
+/// The round that a session is state in next, by class.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Served([u32; CLASSES]);
+pub(crate) struct RoundRobinState([u32; CLASSES]);
 
 /// What one packet asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     pub class: Class,
-    /// Rounds from the worker's.
+    /// DeficitRoundRobin from the worker's.
     ahead: u8,
 }
 
@@ -65,18 +65,18 @@ struct Round {
     now: u32,
     asked: [u8; AHEAD + 1],
     total: u16,
-    /// Rounds before this one are served in full.
+    /// DeficitRoundRobin before this one are state in full.
     last: u8,
     /// Places left in that one.
     left: u16,
-    /// The furthest round served in this burst.
+    /// The furthest round state in this burst.
     reached: u8,
 }
 
 /// The rounds of all classes.
-pub(crate) struct Rounds([Round; CLASSES]);
+pub(crate) struct DeficitRoundRobin([Round; CLASSES]);
 
-impl Rounds {
+impl DeficitRoundRobin {
     pub fn new(budgets: Budgets) -> Self {
         let Budgets {
             new_uplink,
@@ -96,8 +96,8 @@ impl Rounds {
 
     /// A packet of the burst asks for its session's next round.
     #[inline]
-    pub fn ask(&mut self, class: Class, served: &mut Served) -> Turn {
-        let (round, next) = (&mut self.0[class as usize], &mut served.0[class as usize]);
+    pub fn ask(&mut self, class: Class, state: &mut RoundRobinState) -> Turn {
+        let (round, next) = (&mut self.0[class as usize], &mut state.0[class as usize]);
         let ahead = next.wrapping_sub(round.now);
         // Further ahead than a burst can get is long ago.
         let ahead = if ahead as usize > AHEAD { 0 } else { ahead };
@@ -118,14 +118,14 @@ impl Rounds {
     /// Whether a packet gets a place. Asked once for each turn, in order of arrival; one that gets none gives its
     /// session's round back.
     #[inline]
-    pub fn admits(&mut self, turn: Turn, served: &mut Served) -> bool {
+    pub fn admits(&mut self, turn: Turn, state: &mut RoundRobinState) -> bool {
         let round = &mut self.0[turn.class as usize];
         let admitted = turn.ahead < round.last || turn.ahead == round.last && round.left > 0;
         if admitted {
             round.left -= u16::from(turn.ahead == round.last);
             round.reached = round.reached.max(turn.ahead);
         } else {
-            let (next, refused) = (&mut served.0[turn.class as usize], turn.ahead.into());
+            let (next, refused) = (&mut state.0[turn.class as usize], turn.ahead.into());
             if next.wrapping_sub(round.now) > refused {
                 *next = round.now.wrapping_add(refused);
             }
@@ -158,22 +158,22 @@ impl Rounds {
 }
 
 /// Who of a burst gets as far as his session, when the worker is busy.
-pub(crate) struct Sieve {
-    rounds: Rounds,
-    served: Box<[Served; SIEVE]>,
+pub(crate) struct HashedRoundRobin {
+    rounds: DeficitRoundRobin,
+    state: Box<[RoundRobinState; PLACES]>,
     hasher: FixedState,
     /// Who has the odd place: 0 to 5, by turns.
     turn: u16,
 }
 
 /// Places for UEs: few enough to stay in the nearest cache.
-const SIEVE: usize = 1024;
+const PLACES: usize = 1024;
 
-impl Sieve {
+impl HashedRoundRobin {
     pub fn new(seed: Seed) -> Self {
         Self {
-            rounds: Rounds::new(Budgets::all(0)),
-            served: Box::new([Served::default(); SIEVE]),
+            rounds: DeficitRoundRobin::new(Budgets::all(0)),
+            state: Box::new([RoundRobinState::default(); PLACES]),
             hasher: FixedState::with_seed(seed.0[0] ^ seed.0[1].rotate_left(32)),
             turn: 0,
         }
@@ -186,8 +186,8 @@ impl Sieve {
             Side::Tunnel { local, teid, .. } => self.hasher.hash_one((local.0, teid.0)),
             Side::Plain { vrf } => self.hasher.hash_one((vrf.0, ue_bits(destination))),
         };
-        let place = hash as u16 % SIEVE as u16;
-        let turn = self.rounds.ask(class, &mut self.served[usize::from(place)]);
+        let place = hash as u16 % PLACES as u16;
+        let turn = self.rounds.ask(class, &mut self.state[usize::from(place)]);
         (turn, place)
     }
 
@@ -202,7 +202,7 @@ impl Sieve {
     #[inline]
     pub fn admits(&mut self, (turn, place): (Turn, u16)) -> bool {
         self.rounds
-            .admits(turn, &mut self.served[usize::from(place) % SIEVE])
+            .admits(turn, &mut self.state[usize::from(place) % PLACES])
     }
 
     /// The burst is through.
@@ -245,7 +245,11 @@ mod tests {
     use super::*;
 
     /// The sessions of the packets that get a place.
-    fn burst(rounds: &mut Rounds, sessions: &mut [Served], packets: &[usize]) -> Vec<usize> {
+    fn burst(
+        rounds: &mut DeficitRoundRobin,
+        sessions: &mut [RoundRobinState],
+        packets: &[usize],
+    ) -> Vec<usize> {
         let class = Class::NewUplink;
         let turns: Vec<_> = packets
             .iter()
@@ -253,23 +257,23 @@ mod tests {
             .collect();
         rounds.close();
         let both = packets.iter().zip(turns);
-        let served = both
+        let state = both
             .filter(|(who, turn)| rounds.admits(*turn, &mut sessions[**who]))
             .map(|(who, _)| *who)
             .collect();
         rounds.finish();
-        served
+        state
     }
 
     #[test]
     fn who_sends_most_gets_what_the_others_leave() {
-        let mut rounds = Rounds::new(Budgets::all(8));
-        let mut sessions = [Served::default(); 4];
+        let mut rounds = DeficitRoundRobin::new(Budgets::all(8));
+        let mut sessions = [RoundRobinState::default(); 4];
         for _ in 0..100 {
             let mut packets = vec![0; 59];
             packets.extend([1, 2, 2, 3, 3]);
-            let served = burst(&mut rounds, &mut sessions, &packets);
-            let of = |who: usize| served.iter().filter(|&&other| other == who).count();
+            let state = burst(&mut rounds, &mut sessions, &packets);
+            let of = |who: usize| state.iter().filter(|&&other| other == who).count();
             assert_eq!([of(0), of(1), of(2), of(3)], [3, 1, 2, 2]);
         }
         assert_eq!(burst(&mut rounds, &mut sessions, &[0; 64]).len(), 8);
@@ -277,8 +281,8 @@ mod tests {
 
     #[test]
     fn with_more_sessions_than_places_all_have_their_turn() {
-        let mut rounds = Rounds::new(Budgets::all(4));
-        let mut sessions = [Served::default(); 21];
+        let mut rounds = DeficitRoundRobin::new(Budgets::all(4));
+        let mut sessions = [RoundRobinState::default(); 21];
         let packets: Vec<usize> = (0..20).chain([20; 44]).collect();
         let mut counts = [0; 21];
         for _ in 0..21 * 10 {
@@ -290,7 +294,7 @@ mod tests {
     }
 
     /// The UEs of the packets that the sieve lets in.
-    fn sift(sieve: &mut Sieve, packets: &[(Class, u32)], places: usize) -> Vec<(Class, u32)> {
+    fn sift(sieve: &mut HashedRoundRobin, packets: &[(Class, u32)], places: usize) -> Vec<(Class, u32)> {
         let side = |who: u32| Side::Tunnel {
             local: flow::LocalId(1),
             teid: packet::Teid(who),
@@ -312,7 +316,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_one_ue_leaves_the_others_their_turns_in_the_sieve() {
-        let mut sieve = Sieve::new(Seed([7, 9]));
+        let mut sieve = HashedRoundRobin::new(Seed([7, 9]));
         let mut counts = [0; 21];
         for burst in 0..1000 {
             let mut packets = vec![(Class::NewUplink, 20); 60];
@@ -331,7 +335,7 @@ mod tests {
     #[test]
     fn no_class_starves_another_in_the_sieve() {
         for places in [1, 2, 3, 8] {
-            let mut sieve = Sieve::new(Seed([7, 9]));
+            let mut sieve = HashedRoundRobin::new(Seed([7, 9]));
             let mut counts = [0; CLASSES];
             for burst in 0..3000 {
                 let many = (0..40).map(|n| (Class::NewUplink, burst * 40 + n));
@@ -358,18 +362,18 @@ mod tests {
         fn shares_of_a_burst_are_fair(
             budget in 0u16..70, rounds_before in 0u32..3, packets in prop::collection::vec(0usize..9, 1..=BURST),
         ) {
-            let mut rounds = Rounds::new(Budgets::all(budget));
-            let mut sessions = [Served::default(); 9];
+            let mut rounds = DeficitRoundRobin::new(Budgets::all(budget));
+            let mut sessions = [RoundRobinState::default(); 9];
             for _ in 0..rounds_before {
                 burst(&mut rounds, &mut sessions, &packets);
             }
-            let served = burst(&mut rounds, &mut sessions, &packets);
-            prop_assert_eq!(served.len(), packets.len().min(budget.into()));
+            let state = burst(&mut rounds, &mut sessions, &packets);
+            prop_assert_eq!(state.len(), packets.len().min(budget.into()));
             let of = |all: &[usize], who| all.iter().filter(|&&other| other == who).count();
             for a in 0..9 {
                 for b in 0..9 {
-                    let wanted_more = of(&packets, a) > of(&served, a);
-                    prop_assert!(!wanted_more || of(&served, a) + 2 >= of(&served, b));
+                    let wanted_more = of(&packets, a) > of(&state, a);
+                    prop_assert!(!wanted_more || of(&state, a) + 2 >= of(&state, b));
                 }
             }
         }

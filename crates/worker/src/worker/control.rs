@@ -17,11 +17,11 @@ const CONTENT_SESSIONS: usize = 64;
 impl<I: Io> Worker<I> {
     pub(super) fn apply_commands(&mut self, now: Nanos) -> usize {
         let mut applied = 0;
-        while applied < self.config.commands_per_poll && self.notices.has_room() {
+        while applied < self.config.commands_per_poll && self.events.has_room_for_response() {
             let Ok(command) = self.commands.pop() else { break };
             self.apply(command, now);
             applied += 1;
-            self.go_round(now);
+            self.recirculate(now);
         }
         applied
     }
@@ -30,7 +30,7 @@ impl<I: Io> Worker<I> {
         match command {
             Command::Session { op, change } => {
                 let event = self.change(op, change, now);
-                self.notices.answer(&mut self.stats, event);
+                self.events.push_response(&mut self.stats, event);
             }
             Command::Drain { op } => {
                 self.drains
@@ -43,18 +43,18 @@ impl<I: Io> Worker<I> {
                 } else {
                     Ok(())
                 };
-                self.notices
-                    .answer(&mut self.stats, Event::Fenced { op, outcome });
+                self.events
+                    .push_response(&mut self.stats, Event::Fenced { op, outcome });
             }
             Command::Query { op, session } => {
                 let outcome = self.sessions.query(session);
-                self.notices
-                    .answer(&mut self.stats, Event::Queried { op, outcome });
+                self.events
+                    .push_response(&mut self.stats, Event::Queried { op, outcome });
             }
             Command::Inspect { question, session } => {
                 let status = self.inspect(session, now).map(Box::new);
-                self.notices
-                    .answer(&mut self.stats, Event::Inspected { question, status });
+                self.events
+                    .push_response(&mut self.stats, Event::Inspected { question, status });
             }
             Command::Trace(order) => self.take_trace(*order, now),
             Command::Revalidate => self.flows.next_snapshot(),
@@ -74,13 +74,13 @@ impl<I: Io> Worker<I> {
             }
             Command::SharedDemand { mut demand } => {
                 self.shared.take_demand(&mut demand);
-                self.notices
-                    .answer(&mut self.stats, Event::SharedDemand { demand });
+                self.events
+                    .push_response(&mut self.stats, Event::SharedDemand { demand });
             }
             Command::Adjacency(change) => self.apply_adjacency(&change, now),
             Command::Lag { port, share } => {
                 let way = self.lags.set(port, share);
-                self.outgoing.lead(port, way);
+                self.tx.lead(port, way);
             }
             Command::PathMtu { local, peer, mtu } => {
                 let least = self.path_mtus.set((local, peer), mtu);
@@ -94,11 +94,11 @@ impl<I: Io> Worker<I> {
     /// Tells what counters have reached in this poll, or in one before that had no room.
     #[inline]
     pub(super) fn tell_reached(&mut self) {
-        while let Some(session) = self.notices.next_reached() {
+        while let Some(session) = self.events.next_reached() {
             let mut next = 0;
             while let Some((place, (urr, count), reached)) = self.sessions.reached(session, next) {
-                if !self.notices.has_plenty() {
-                    return self.notices.counters_reached(session);
+                if !self.events.has_room() {
+                    return self.events.mark_reached(session);
                 }
                 let event = Event::CounterReached {
                     session,
@@ -107,7 +107,7 @@ impl<I: Io> Worker<I> {
                     times: self.sessions.take_times(session, place),
                     reached,
                 };
-                self.notices.tell(&mut self.stats, event);
+                self.events.push(&mut self.stats, event);
                 next = place + 1;
             }
         }
@@ -121,13 +121,13 @@ impl<I: Io> Worker<I> {
             true => Nanos::MAX,
             false => now + CONTENTS_EVERY,
         };
-        if interval.is_zero() || now < Nanos::ZERO + interval || !self.notices.has_plenty() {
+        if interval.is_zero() || now < Nanos::ZERO + interval || !self.events.has_room() {
             return;
         }
-        let (notices, stats) = (&mut self.notices, &mut self.stats);
+        let (events, stats) = (&mut self.events, &mut self.stats);
         let tell = |session, usage| {
-            notices.tell(stats, Event::Content { session, usage });
-            notices.has_plenty()
+            events.push(stats, Event::Content { session, usage });
+            events.has_room()
         };
         self.sessions
             .blocks
@@ -147,7 +147,7 @@ impl<I: Io> Worker<I> {
     /// Sends a packet of our own, which is of no flow.
     pub(super) fn send_own(&mut self, port: PortId, buf: I::Buf) {
         let port = self.lags.way(port, &buf);
-        self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+        self.tx.send(&mut self.io, &mut self.stats, port, buf);
     }
 
     fn transmit(&mut self, port: PortId, bytes: &[u8]) {

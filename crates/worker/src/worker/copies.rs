@@ -13,9 +13,9 @@ use rules::image::Copies;
 
 use crate::act::encap::{self, Cut, Hop, Message, Optional};
 use crate::burst::descriptor::Fate;
-use crate::egress::checksum_offload::UdpSum;
-use crate::egress::fragmentation::Wish;
-use crate::egress::mirror::Made;
+use crate::egress::checksum_offload::UdpChecksum;
+use crate::egress::fragmentation::FragmentationNeed;
+use crate::egress::mirror::Originated;
 use crate::io::{Ingress, Io};
 use crate::{Worker, act};
 
@@ -25,13 +25,13 @@ impl<I: Io> Worker<I> {
     #[cold]
     #[inline(never)]
     pub(super) fn copy_wanted(&mut self) {
-        for number in 0..self.mirrors.wanted.len() {
-            let (place, port) = self.mirrors.wanted[number];
+        for number in 0..self.copies.wanted.len() {
+            let (place, port) = self.copies.wanted[number];
             let place = usize::from(place);
             let order = self.order_of(place);
             let (io, stats) = (&mut self.io, &mut self.stats);
             if port != Forward::COPIES {
-                self.mirrors.copy(io, stats, (&self.burst[place], order), port);
+                self.copies.copy(io, stats, (&self.burst[place], order), port);
                 continue;
             }
             let Some(Copies { mirror, duplicate }) = self.copies_of(place) else {
@@ -40,20 +40,20 @@ impl<I: Io> Worker<I> {
             let is_sent = matches!(self.descriptors[place].fate, Fate::Send(_));
             if let Some(port) = mirror.filter(|_| is_sent) {
                 let (io, stats) = (&mut self.io, &mut self.stats);
-                self.mirrors.copy(io, stats, (&self.burst[place], order), port);
+                self.copies.copy(io, stats, (&self.burst[place], order), port);
             }
             if !self.burst[place].ingress().has_waited() {
                 let duplicate = self.duplicate(place, &duplicate);
-                self.mirrors.add(&mut self.stats, duplicate);
+                self.copies.add(&mut self.stats, duplicate);
             }
         }
-        self.mirrors.wanted.clear();
+        self.copies.wanted.clear();
     }
 
     /// How a packet is cut up that leaves in fragments: to ourselves none does.
     fn order_of(&self, place: usize) -> Option<Split> {
         let leaves = matches!(self.descriptors[place].fate, Fate::Send(port) if port.lap() == 0);
-        (leaves && self.splits.has(place)).then(|| self.splits.at(place))
+        (leaves && self.fragmenter.has(place)).then(|| self.fragmenter.at(place))
     }
 
     /// What the session of a packet says of its copies.
@@ -67,7 +67,7 @@ impl<I: Io> Worker<I> {
     }
 
     /// The duplicate of a packet.
-    fn duplicate(&mut self, place: usize, forward: &Forward) -> Option<Made<I::Buf>> {
+    fn duplicate(&mut self, place: usize, forward: &Forward) -> Option<Originated<I::Buf>> {
         let (descriptor, packet) = (&self.descriptors[place], &self.burst[place]);
         let octets = usize::from(descriptor.octets);
         let start = match descriptor.fate {
@@ -84,14 +84,14 @@ impl<I: Io> Worker<I> {
                 octets,
                 hop: Hop::None,
             },
-            sum: UdpSum::Ours,
+            sum: UdpChecksum::Software,
         };
         let ends = forward.template.as_ref().map(act::ends_of);
         let mtu = self.path_mtus.of(ends, adjacency.link_mtu());
         let outer = encap::outer_len(message.forward);
         let order = match outer + octets > usize::from(mtu) {
             false => None,
-            true => Some(self.splits.of_duplicate(Wish {
+            true => Some(self.fragmenter.of_duplicate(FragmentationNeed {
                 outer: outer as u16,
                 mtu,
                 how: adjacency.fragmentation(),
@@ -103,7 +103,7 @@ impl<I: Io> Worker<I> {
         copy_behind(&mut copy, packet, (start, octets), &mut || self.io.alloc())?;
         let addresses = || act::addresses_v6(forward);
         let done = message.put_on(&mut copy, Optional::None, &self.chain, addresses);
-        done.ok().map(|()| Made {
+        done.ok().map(|()| Originated {
             packet: copy,
             port: adjacency.port(),
             order,

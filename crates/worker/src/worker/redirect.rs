@@ -8,7 +8,7 @@ use flow::{Millisecond, Nanos, PortId};
 use packet::{DropReason, PacketBuf, redirect};
 
 use super::Worker;
-use crate::act::Ways;
+use crate::act::EgressContext;
 use crate::act::encap::{self, Cut, Hop};
 use crate::burst::descriptor::{Fate, Verdict};
 use crate::io::{Ingress, Io};
@@ -45,17 +45,17 @@ impl<I: Io> Worker<I> {
         }
         let descriptor = &self.descriptors[place];
         let direction = verdict.direction();
-        let mut ways = Ways {
-            places: &self.places,
+        let mut egress = EgressContext {
+            interfaces: &self.interfaces,
             adjacencies: &self.adjacencies,
             routes: &self.routes,
-            notices: &mut self.notices,
+            events: &mut self.events,
             stats: &mut self.stats,
             now,
             millisecond: Millisecond::of(now),
             missing: &mut self.missing,
             undelivered: &mut self.undelivered,
-            splits: &mut self.splits,
+            fragmenter: &mut self.fragmenter,
             path_mtus: &self.path_mtus,
         };
         let blocks = &mut self.sessions.blocks;
@@ -76,7 +76,7 @@ impl<I: Io> Worker<I> {
         let is_v4 = answer[0] >> 4 == 4;
         encap::plain(buf, cut, is_v4, adjacency)?;
         let octets = usize::from(descriptor.octets);
-        ways.count_or_drop(&mut block, &verdict, octets)?;
+        egress.count_or_drop(&mut block, &verdict, octets)?;
         if verdict.content != 0 {
             blocks.count_content(verdict.block, verdict.content, direction, (octets as u64, now));
         }
@@ -98,7 +98,7 @@ impl<I: Io> Worker<I> {
         let url = image
             .redirect(verdict.forward)
             .ok_or(DropReason::UnsupportedAction)?;
-        let home = self.places.at(block.forward(verdict.forward).egress);
+        let home = self.interfaces.at(block.forward(verdict.forward).egress);
         let home = home.ok_or(DropReason::NotRedirected)?;
         let source = client.addrs.src();
         let mut own = image.ue_addresses.iter();

@@ -10,8 +10,8 @@ use rules::network::{Leg, Mss};
 
 use super::Worker;
 use crate::act::ends_of;
-use crate::burst::descriptor::{Descriptor, Family, Fate, Notes};
-use crate::ingress::l3_interfaces::Place;
+use crate::burst::descriptor::{Descriptor, Family, Fate, PacketFlags};
+use crate::ingress::l3_interfaces::L3Interface;
 use crate::ingress::parse::HEADERS;
 use crate::io::Io;
 
@@ -23,7 +23,7 @@ impl<I: Io> Worker<I> {
         for place in 0..packets {
             let descriptor = &self.descriptors[place];
             let sends = matches!(descriptor.fate, Fate::Send(_));
-            if sends && descriptor.kind.is_user() && descriptor.notes.any(Notes::OPENING) {
+            if sends && descriptor.kind.is_user() && descriptor.flags.any(PacketFlags::OPENING) {
                 let clamped = self.clamp_segment(place);
                 self.stats.mss_clamped += u64::from(clamped == Some(true));
             }
@@ -38,8 +38,8 @@ impl<I: Io> Worker<I> {
         let Fate::Send(port) = descriptor.fate else {
             return None;
         };
-        let from = self.places.at(descriptor.instance)?;
-        let to = self.places.find(port.at_lap(0), l2.vlan)?;
+        let from = self.interfaces.at(descriptor.instance)?;
+        let to = self.interfaces.find(port.at_lap(0), l2.vlan)?;
         let start = buf.len().checked_sub(octets)?;
         let headers = start.checked_sub(l2.len.into())?;
         let mut legs = [leg(from, headers_of(descriptor, from)), leg(to, headers)];
@@ -83,7 +83,7 @@ impl<I: Io> Worker<I> {
 }
 
 /// One side, where users' packets have so many octets of headers before them.
-fn leg(place: &Place, headers: usize) -> Leg {
+fn leg(place: &L3Interface, headers: usize) -> Leg {
     Leg {
         mss: place.mss,
         room: place.interface.mtu.saturating_sub(headers as u16),
@@ -91,7 +91,7 @@ fn leg(place: &Place, headers: usize) -> Leg {
 }
 
 /// Octets of the tunnel's headers that a packet came in with: those that go the other way have as many.
-fn headers_of(descriptor: &Descriptor, from: &Place) -> usize {
+fn headers_of(descriptor: &Descriptor, from: &L3Interface) -> usize {
     let tags = from.interface.vlan.map_or(0, |vlan| vlan.octets().1);
     match descriptor.tunnel {
         Some(_) => usize::from(descriptor.offset).saturating_sub(eth::HEADER_LEN + tags),

@@ -12,7 +12,7 @@ use crate::io::{Ingress, Io};
 use crate::local::reply::{Frame, Message};
 
 impl<I: Io> Worker<I> {
-    /// Tells peers why their packets go no further, as far as the allowances reach.
+    /// Tells peers why their packets go no further, as far as the buckets reach.
     pub(super) fn answer_strangers(&mut self, packets: usize, now: Nanos) {
         for place in 0..packets {
             match self.descriptors[place].fate {
@@ -23,7 +23,7 @@ impl<I: Io> Worker<I> {
                     self.notify(place, now);
                 }
                 Fate::Drop(DropReason::EndMarkerReported) => self.tell_end_marker(place),
-                Fate::Drop(_) if !self.sessions.watches.is_empty() => self.note_dropped(place, now),
+                Fate::Drop(_) if !self.sessions.inactivity_timers.is_empty() => self.note_dropped(place, now),
                 _ => {}
             }
         }
@@ -41,7 +41,7 @@ impl<I: Io> Worker<I> {
         let pdr = slot.and_then(|slot| slot.image.rules.pdrs().get(usize::from(verdict.pdr)));
         if let Some(pdr) = pdr.map(|pdr| pdr.id) {
             let event = Event::EndMarker { session, pdr };
-            self.notices.tell(&mut self.stats, event);
+            self.events.push(&mut self.stats, event);
         }
     }
 
@@ -53,7 +53,7 @@ impl<I: Io> Worker<I> {
         let is_user = verdict.is_some() && descriptor.kind != Kind::Relayed;
         let block = self.sessions.blocks.get(verdict.block).filter(|_| is_user);
         if let Some(session) = block.map(|block| block.session()) {
-            self.sessions.watches.used(session, now);
+            self.sessions.inactivity_timers.used(session, now);
         }
     }
 
@@ -74,7 +74,8 @@ impl<I: Io> Worker<I> {
         // We have sent it ourselves: Control is told as if the Error Indication had come.
         if let Ok(gtpu) = read_again(&self.burst[place]) {
             let peer = gtpu.outer.addrs.dst();
-            self.notices.tell_error(&mut self.stats, (peer, teid), now);
+            self.events
+                .push_error_indication(&mut self.stats, (peer, teid), now);
         }
     }
 
@@ -90,7 +91,7 @@ impl<I: Io> Worker<I> {
     /// dropped for that reason instead.
     fn originate(&mut self, place: usize, message: Message) {
         let packet = &self.burst[place];
-        let Some(home) = self.places.at(self.descriptors[place].instance) else {
+        let Some(home) = self.interfaces.at(self.descriptors[place].instance) else {
             return;
         };
         let Ok(gtpu) = read_again(packet) else { return };
@@ -108,7 +109,7 @@ impl<I: Io> Worker<I> {
         match frame.put_into(&mut buf) {
             Ok(()) => {
                 let port = self.lags.way(port, &buf);
-                self.outgoing.send(&mut self.io, &mut self.stats, port, buf);
+                self.tx.send(&mut self.io, &mut self.stats, port, buf);
             }
             Err(reason) => self.stats.drop(reason),
         }

@@ -7,8 +7,8 @@ use packet::{DropReason, IpTuple, PacketBuf};
 use rules::classifier::Side;
 
 use super::{Source, Worker};
-use crate::burst::descriptor::{Family, Fate, Kind, Notes};
-use crate::egress::tx_queues::MAX_LAPS;
+use crate::burst::descriptor::{Family, Fate, Kind, PacketFlags};
+use crate::egress::tx_queues::MAX_RECIRCULATIONS;
 use crate::ingress::parse::read_again;
 use crate::io::{Ingress, Io};
 use crate::sessions::Slot;
@@ -36,9 +36,9 @@ impl<I: Io> Worker<I> {
     /// Ends the orders that are over.
     #[cold]
     pub(super) fn tidy_traces(&mut self, now: Nanos) {
-        let (notices, stats) = (&mut self.notices, &mut self.stats);
+        let (events, stats) = (&mut self.events, &mut self.stats);
         let tracer = self.tracer.as_mut();
-        if tracer.is_some_and(|tracer| !tracer.tidy(notices, stats, now)) {
+        if tracer.is_some_and(|tracer| !tracer.tidy(events, stats, now)) {
             self.tracer = None;
         }
     }
@@ -64,7 +64,7 @@ impl<I: Io> Worker<I> {
                 _ if descriptor.verdict.is_some() => TracedLookup::Hit {
                     outdated: soft >> place & 1 == 1,
                 },
-                _ if descriptor.notes.any(Notes::STALE) => TracedLookup::Stale,
+                _ if descriptor.flags.any(PacketFlags::STALE) => TracedLookup::Stale,
                 _ if descriptor.family == Family::None => TracedLookup::None,
                 _ => TracedLookup::Miss,
             };
@@ -119,7 +119,7 @@ impl<I: Io> Worker<I> {
             {
                 let members = self.lags.members(frame.port).iter();
                 let mut ports = members.chain([&frame.port]);
-                *port_was_full = lost > 0 && ports.any(|port| self.outgoing.is_full(*port));
+                *port_was_full = lost > 0 && ports.any(|port| self.tx.is_full(*port));
             }
             if let Some(running) = tracer.running.get_mut(which) {
                 running.tell(traced);
@@ -153,7 +153,7 @@ impl<I: Io> Worker<I> {
                 }
             }
         }
-        self.outgoing.flush(&mut self.io, &mut self.stats);
+        self.tx.flush(&mut self.io, &mut self.stats);
     }
 
     /// What is copied of a packet: as it came in, and as it leaves. A packet that waits, goes round or goes to another
@@ -298,8 +298,8 @@ impl<I: Io> Worker<I> {
             decision,
             is_yellow: self.yellow >> place & 1 == 1,
             is_answer: head.ingress.is_answer(),
-            borrowed_ports: descriptor.notes.any(Notes::RESOLVED),
-            heeds_paths: descriptor.notes.any(Notes::OPENING) && !self.path_mtus.is_empty(),
+            borrowed_ports: descriptor.flags.any(PacketFlags::RESOLVED),
+            heeds_paths: descriptor.flags.any(PacketFlags::OPENING) && !self.path_mtus.is_empty(),
             end: self.traced_end(place, snap),
         })
     }
@@ -365,7 +365,7 @@ impl<I: Io> Worker<I> {
 
     fn traced_end(&self, place: usize, snap: usize) -> TracedEnd {
         match self.descriptors[place].fate {
-            Fate::Send(port) if port.lap() > 0 && self.burst[place].ingress().lap() >= MAX_LAPS => {
+            Fate::Send(port) if port.lap() > 0 && self.burst[place].ingress().lap() >= MAX_RECIRCULATIONS => {
                 TracedEnd::Dropped(DropReason::RecirculationLimit)
             }
             Fate::Send(port) | Fate::Split(port) => {
@@ -378,7 +378,7 @@ impl<I: Io> Worker<I> {
                 TracedEnd::Sent {
                     frame,
                     goes_round: port.lap() > 0,
-                    in_fragments: self.splits.has(place),
+                    in_fragments: self.fragmenter.has(place),
                     port_was_full: false,
                 }
             }

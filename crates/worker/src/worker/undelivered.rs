@@ -29,7 +29,7 @@ impl<I: Io> Worker<I> {
     pub(super) fn tell_senders(&mut self, now: Nanos) {
         while let Some(undelivered) = self.undelivered.pop_first() {
             if let Some(told) = self.tell_sender(undelivered, now) {
-                self.mirrors.tell(&mut self.stats, told);
+                self.copies.tell(&mut self.stats, told);
             }
         }
     }
@@ -67,9 +67,9 @@ impl<I: Io> Worker<I> {
         let home = if descriptor.tunnel.is_some() {
             let (verdict, _) = self.flows.extended().whole(&descriptor.verdict, place);
             let block = self.sessions.blocks.get(verdict.block)?;
-            self.places.at(block.forward(verdict.forward).egress)
+            self.interfaces.at(block.forward(verdict.forward).egress)
         } else {
-            self.places.at(descriptor.instance)
+            self.interfaces.at(descriptor.instance)
         };
         home.filter(|home| home.plain).map(|home| home.interface.clone())
     }

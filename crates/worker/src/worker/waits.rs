@@ -19,7 +19,7 @@ use crate::act::NextHop;
 use crate::act::encap::{Cut, Hop, Message, Optional};
 use crate::burst::descriptor::{Fate, Kind, Verdict};
 use crate::deferred::buffers::Flow;
-use crate::egress::checksum_offload::UdpSum;
+use crate::egress::checksum_offload::UdpChecksum;
 use crate::io::Io;
 use crate::{Event, Worker, act};
 
@@ -88,7 +88,7 @@ impl<I: Io> Worker<I> {
         let block = self.sessions.blocks.get(verdict.block)?;
         let session = block.session();
         let qfi = block.mark(verdict.marking).qfi().and_then(Qfi::new);
-        self.sessions.watches.used(session, now);
+        self.sessions.inactivity_timers.used(session, now);
         let image = self.sessions.image_mut(session)?;
         let Buffering { far, notifies, most } = image.buffering(verdict.forward)?;
         let pdr = image.rules.pdrs().get(usize::from(verdict.pdr))?.id;
@@ -112,7 +112,7 @@ impl<I: Io> Worker<I> {
                 notifies,
                 status: is_news.then_some(DataStatus::Buffered),
             };
-            if !self.notices.tell(&mut self.stats, event) {
+            if !self.events.push(&mut self.stats, event) {
                 if notifies {
                     self.buffers.untell((session, far), flow);
                 }
@@ -208,7 +208,7 @@ impl<I: Io> Worker<I> {
                 session,
                 urr: one.urr,
             };
-            if !one.reports || self.notices.tell(&mut self.stats, event) {
+            if !one.reports || self.events.push(&mut self.stats, event) {
                 one.start_again();
                 sends_pause |= one.sends_pause;
             }
@@ -263,7 +263,7 @@ impl<I: Io> Worker<I> {
             notifies: false,
             status: Some(status),
         };
-        if !self.notices.tell(&mut self.stats, event) {
+        if !self.events.push(&mut self.stats, event) {
             self.forget_status((session, slot), status);
         }
     }
@@ -304,7 +304,7 @@ impl<I: Io> Worker<I> {
         }
         if let NextHop::Address(instance, address) = hop
             && !self
-                .places
+                .interfaces
                 .at(instance)
                 .is_some_and(|home| home.may_answer(address))
         {
@@ -394,7 +394,7 @@ impl<I: Io> Worker<I> {
         let applied = self.sessions.apply(change, now);
         self.flows.bury(self.sessions.take_revoked());
         if sets_bounds && self.sessions.reached(session, 0).is_some() {
-            self.notices.counters_reached(session);
+            self.events.mark_reached(session);
         }
         if applied.outcome.is_ok() {
             self.send_end_markers(markers);
@@ -490,8 +490,7 @@ impl<I: Io> Worker<I> {
     }
 
     fn give_up_packet(&mut self, packet: I::Buf, reason: DropReason) {
-        self.outgoing
-            .give_up_one(&mut self.io, &mut self.stats, packet, reason);
+        self.tx.give_up_one(&mut self.io, &mut self.stats, packet, reason);
     }
 
     /// An End Marker for each of the tunnels that these FARs send into now (TS 29.281 §7.3.2), made but not sent.
@@ -546,7 +545,7 @@ impl<I: Io> Worker<I> {
                         octets: elements.len(),
                         hop: Hop::None,
                     },
-                    sum: UdpSum::Ours,
+                    sum: UdpChecksum::Software,
                 };
                 let addresses = || act::addresses_v6(forward);
                 fill(&mut buf, elements)

@@ -7,13 +7,13 @@ const NONE: u32 = u32::MAX;
 
 /// Buffers in the order in which they came.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chain {
+pub(crate) struct PacketList {
     first: u32,
     last: u32,
     len: u16,
 }
 
-impl Chain {
+impl PacketList {
     pub const EMPTY: Self = Self {
         first: NONE,
         last: NONE,
@@ -37,14 +37,14 @@ struct Place<B, T> {
 }
 
 /// The places.
-pub(crate) struct Held<B, T> {
+pub(crate) struct PacketStore<B, T> {
     places: Box<[Place<B, T>]>,
     free: u32,
     len: usize,
     octets: usize,
 }
 
-impl<B: PacketBuf, T> Held<B, T> {
+impl<B: PacketBuf, T> PacketStore<B, T> {
     /// Room for so many buffers.
     pub fn new(count: usize) -> Self {
         let next = |place: usize| {
@@ -85,7 +85,7 @@ impl<B: PacketBuf, T> Held<B, T> {
     }
 
     /// Puts a buffer at the end of `chain`, or gives it back when there is no room.
-    pub fn push(&mut self, chain: &mut Chain, buf: B, owner: T) -> Result<(), B> {
+    pub fn push(&mut self, chain: &mut PacketList, buf: B, owner: T) -> Result<(), B> {
         let at = self.free;
         let Some(place) = self.places.get_mut(at as usize) else {
             return Err(buf);
@@ -96,7 +96,7 @@ impl<B: PacketBuf, T> Held<B, T> {
         (place.content, place.next) = (Some((buf, owner)), NONE);
         self.join(
             chain,
-            Chain {
+            PacketList {
                 first: at,
                 last: at,
                 len: 1,
@@ -106,7 +106,7 @@ impl<B: PacketBuf, T> Held<B, T> {
     }
 
     /// Puts `more` behind `chain`.
-    pub fn join(&mut self, chain: &mut Chain, more: Chain) {
+    pub fn join(&mut self, chain: &mut PacketList, more: PacketList) {
         match self.places.get_mut(chain.last as usize) {
             Some(last) if !more.is_empty() => {
                 last.next = more.first;
@@ -118,13 +118,13 @@ impl<B: PacketBuf, T> Held<B, T> {
     }
 
     /// Takes the first buffer of `chain`.
-    pub fn pop(&mut self, chain: &mut Chain) -> Option<(B, T)> {
+    pub fn pop(&mut self, chain: &mut PacketList) -> Option<(B, T)> {
         let at = chain.first;
         let place = self.places.get_mut(at as usize)?;
         let (buf, owner) = place.content.take()?;
         (chain.first, chain.len) = (place.next, chain.len.saturating_sub(1));
         if chain.is_empty() {
-            *chain = Chain::EMPTY;
+            *chain = PacketList::EMPTY;
         }
         place.next = self.free;
         self.free = at;
