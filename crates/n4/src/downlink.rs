@@ -14,7 +14,7 @@ use std::time::Duration;
 use flow::{Nanos, SessionIndex};
 use pfcp::ie::PfcpSrRspFlags;
 use pfcp::message::SessionReportResponse;
-use rules::image::Farewell;
+use rules::image::ImmediateActions;
 use rules::model::{BarId, BarUpdate, Edit, FarId, Verb};
 use session::{Changes, Keyed, Seid, SessionView, keyed};
 
@@ -182,12 +182,12 @@ impl Endpoint {
                 self.handle_session_event(now, index, SessionEvent::DownlinkData(data));
             }
             if is_over {
-                let farewell = Farewell {
+                let immediate = ImmediateActions {
                     discards_buffered: true,
                     tells_discarded: true,
-                    ..Farewell::default()
+                    ..ImmediateActions::default()
                 };
-                self.change_waiting(now, seid, farewell, bar.map(without_extension));
+                self.change_waiting(now, seid, immediate, bar.map(without_extension));
             }
         }
     }
@@ -219,21 +219,27 @@ impl Endpoint {
                 None => self.downlink.quieten(now, Nanos::MAX, seid),
             }
         }
-        let farewell = Farewell {
+        let immediate = ImmediateActions {
             discards_buffered: discards,
-            ..Farewell::default()
+            ..ImmediateActions::default()
         };
-        self.change_waiting(now, seid, farewell, bar);
+        self.change_waiting(now, seid, immediate, bar);
     }
 
     /// A change of our own: nobody waits for its outcome.
-    fn change_waiting(&mut self, now: Nanos, seid: Seid, farewell: Farewell, bar: Option<BarUpdate>) {
-        if !farewell.discards_buffered && bar.is_none() {
+    fn change_waiting(
+        &mut self,
+        now: Nanos,
+        seid: Seid,
+        immediate: ImmediateActions,
+        bar: Option<BarUpdate>,
+    ) {
+        if !immediate.discards_buffered && bar.is_none() {
             return;
         }
         let changes = Changes {
             update_bars: bar.into_iter().collect(),
-            farewell,
+            immediate,
             ..Changes::default()
         };
         let ticket = self.new_ticket();

@@ -7,7 +7,7 @@
 use flow::{Bucket, Nanos, OpId, WorkerId};
 use pfcp::message::{Body, Message};
 use pfcp::{Frame, Frames, Header, HeaderError, Interfaces, MessageType, SequenceNumber};
-use rules::compile::Adjacencies;
+use rules::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{

@@ -32,7 +32,7 @@ fn volume(usage: &UsageReport) -> Option<VolumeMeasurement> {
     let count = usage.count;
     let is_measured =
         usage.method.contains(MeasurementMethod::VOLUM) && !is_only(usage, UsageTriggers::MEASURE_NOTHING);
-    let packets = |packets| usage.tells_packets.then_some(packets);
+    let packets = |packets| usage.reports_packets.then_some(packets);
     is_measured.then(|| VolumeMeasurement {
         total: Some(count.ul_octets.wrapping_add(count.dl_octets)),
         uplink: Some(count.ul_octets),
@@ -277,7 +277,7 @@ mod tests {
                 events: 4,
             },
             before_qos: None,
-            tells_packets: false,
+            reports_packets: false,
             duration: Some(Seconds(9)),
             start: at(1),
             end: at(11),
@@ -302,7 +302,7 @@ mod tests {
         );
         assert_eq!(volume.total_packets, None);
         let counted = UsageReport {
-            tells_packets: true,
+            reports_packets: true,
             ..usage(2, triggers)
         };
         let counted = Dated::new(counted, &WALL);

@@ -18,10 +18,12 @@ use flow::{
     AdjacencyId, BlockImage, Bucket, ContentId, Direction, Forward, ForwardKind, Mark, SessionIndex, Weight,
 };
 
+use crate::adjacencies::{Adjacencies, AdjacencyRef};
+use crate::boxed_option::BoxedOption;
 use crate::classifier::{self, Classifier, Exemption};
 use crate::image::{
     CompileError, CompileFault, Copies, Decision, Dropped, EventCounters, Inactivity, MeterShare,
-    QuotaAction, SessionImage, Told,
+    QuotaAction, ReportedStatuses, SessionImage,
 };
 use crate::model::{
     ApplyAction, BitRates, BitsPerSecond, Far, Gate, Pdr, PdrId, PoolSlots, Qer, QerId, Redirect, RuleRef,
@@ -30,7 +32,6 @@ use crate::model::{
 use crate::network::multipath::{GroupId, NextHop, Spread};
 use crate::network::{InstanceId, LocalId, Network, VrfId};
 use crate::prefix::IpPrefix;
-use crate::seldom::Seldom;
 use crate::ue;
 
 /// PDRs of one session.
@@ -43,39 +44,10 @@ pub const MAX_EXEMPT_FLOWS: usize = 256;
 /// UE addresses and framed routes of one session.
 pub const MAX_UE_PREFIXES: usize = 256;
 
-/// Where control keeps the next hops that forwards name.
-pub trait Adjacencies {
-    /// The number of the next hop `next_hop` on the link of `instance`, new or known; its link layer address may
-    /// still be unknown. `None` when there is no room for another.
-    fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId>;
-
-    /// The number of a path of a group; it is the group's for good. `None` where there is no such group, which is the
-    /// default.
-    fn path(&self, _group: GroupId, _path: u8) -> Option<AdjacencyId> {
-        None
-    }
-
-    /// Keeps the number of a next hop that was just resolved. By default numbers are kept anyway.
-    fn hold(&self, _next_hop: AdjacencyId) -> Hold {
-        Hold::default()
-    }
-}
-
-/// Keeps the number of a next hop from being given to another, as long as this or a copy lives: a count of references.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Hold(Arc<()>);
-
-impl Hold {
-    /// Whether there is a copy.
-    pub fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
-    }
-}
-
 /// The next hops of one image.
 struct NextHops<'a> {
     adjacencies: &'a dyn Adjacencies,
-    held: SmallVec<[Hold; 2]>,
+    held: SmallVec<[AdjacencyRef; 2]>,
     /// Where packets to the last peer go: a session's tunnels lead to one peer as a rule.
     last: Option<((VrfId, IpAddr), Option<NextHop>)>,
 }
@@ -121,7 +93,7 @@ impl Adjacencies for Noted {
 
 /// The way out of a FAR that forwards, while all next hops answer: the instance that its packets leave by, whatever the
 /// FAR names, and the next hop if there is one for all of them. `None` for a FAR that forwards nothing.
-pub fn way_out(far: &Far, rules: &SessionRules, network: &Network) -> Option<(InstanceId, Option<IpAddr>)> {
+pub fn egress_of(far: &Far, rules: &SessionRules, network: &Network) -> Option<(InstanceId, Option<IpAddr>)> {
     let noted = Noted::default();
     let mut next_hops = NextHops {
         adjacencies: &noted,
@@ -226,7 +198,7 @@ pub fn compile_after(
         urr_ids: rules.urrs().iter().map(|urr| urr.id).collect(),
         events: events.into(),
         pools: pools.into(),
-        fresh_urrs: Seldom::NONE,
+        fresh_urrs: BoxedOption::NONE,
         inactivity: rules.inactivity_timer().map(|timer| Inactivity {
             timer,
             counter: rules.urr_counters() as u8,
@@ -240,11 +212,11 @@ pub fn compile_after(
         redirects: redirects(rules).into(),
         quota_actions: quota_actions.into(),
         next_hops: next_hops.held,
-        told: told(rules).into(),
+        reported_statuses: reported_statuses(rules).into(),
         dropped: dropped(rules).into(),
         awaits_pause: rules.is_charging(),
-        packets: Seldom::NONE,
-        tokens: Seldom::NONE,
+        packets: BoxedOption::NONE,
+        tokens: BoxedOption::NONE,
     })
 }
 
@@ -294,11 +266,11 @@ fn knows_ue(rules: &SessionRules) -> bool {
     rules.pdrs().iter().any(|pdr| pdr.pdi.ue_prefix_count() > 0)
 }
 
-/// Room for what is told of delivery statuses, if any FAR asks for it.
-fn told(rules: &SessionRules) -> Vec<Told> {
+/// No delivery status was notified yet: one entry for each PDR if any FAR requests notifications, else none.
+fn reported_statuses(rules: &SessionRules) -> Vec<ReportedStatuses> {
     let asks = |action: ApplyAction| action.contains(ApplyAction::BDPN) || action.contains(ApplyAction::DDPN);
     match rules.fars().iter().any(|far| asks(far.action)) {
-        true => vec![Told::default(); rules.pdrs().len()],
+        true => vec![ReportedStatuses::default(); rules.pdrs().len()],
         false => Vec::new(),
     }
 }

@@ -13,15 +13,15 @@ pub use flow::{ContentId, Direction, PacketTimes, SessionIndex, UrrCount};
 use packet::Teid;
 use smallvec::SmallVec;
 
+use crate::AdjacencyRef;
+use crate::boxed_option::{Absent, BoxedOption};
 use crate::classifier::{Classifier, Exemption};
-use crate::compile::Hold;
 use crate::model::{
     ApplyAction, CorrelationId, DroppedDlThreshold, FarId, InactivityTimer, PdrId, PoolFault, PoolSlots,
     QerId, Redirect, RuleRef, SdfFilterId, SessionRules, Urr, UrrId, UrrIds, Verb,
 };
 use crate::network::{EventLogic, InstanceId, LocalId, VrfId};
 use crate::prefix::IpPrefix;
-use crate::seldom::{Nothing, Seldom};
 
 /// What happens to packets that a PDR detects: slots of the session's block. The flow key that it may be kept under
 /// is told with each match: [`Match::key`](crate::Match::key).
@@ -81,7 +81,7 @@ pub enum MeterShare {
 
 /// A session as a worker runs it.
 ///
-/// There are very many: what few sessions have is behind a pointer each ([`Seldom`]), and so is the block, which the
+/// There are very many: what few sessions have is behind a pointer each ([`BoxedOption`]), and so is the block, which the
 /// worker gives back once it is in its slab.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SessionImage {
@@ -96,15 +96,15 @@ pub struct SessionImage {
     /// Finds the PDR of a packet, and what it leads to.
     pub classifier: Classifier,
     /// The block: forwards by FAR slot, marks and gates by QER slot.
-    pub block: Seldom<BlockImage>,
+    pub block: BoxedOption<BlockImage>,
     /// The URR of each counter slot; behind them are those of [`events`](Self::events).
     pub urr_ids: UrrIds,
     /// Where and what events are counted.
-    pub events: Seldom<EventCounters>,
+    pub events: BoxedOption<EventCounters>,
     /// The counters of credit pools.
-    pub pools: Seldom<Vec<PoolSlots>>,
+    pub pools: BoxedOption<Vec<PoolSlots>>,
     /// Of them, those that are not what had their number in the image before: it ends, and they count from 0.
-    pub fresh_urrs: Seldom<Vec<UrrId>>,
+    pub fresh_urrs: BoxedOption<Vec<UrrId>>,
     /// The session's inactivity timer, and the counter slot that it is told by.
     pub inactivity: Option<Inactivity>,
     /// The counter slot of packets whose content finds no room for a counter of its own; `None` where no rule is of
@@ -120,27 +120,27 @@ pub struct SessionImage {
     /// Which part of its rates the block's meters have.
     pub meter_share: MeterShare,
     /// Of the forwards whose mirror is [`Forward::COPIES`], by slot in rising order: what they stand for.
-    pub copies: Seldom<Vec<(u8, Copies)>>,
+    pub copies: BoxedOption<Vec<(u8, Copies)>>,
     /// Where the packets of forwards that redirect are redirected to, by slot in rising order.
-    pub redirects: Seldom<Vec<(u8, Redirect)>>,
+    pub redirects: BoxedOption<Vec<(u8, Redirect)>>,
     /// Keeps the next hops that forwards lead over.
-    pub next_hops: SmallVec<[Hold; 2]>,
+    pub next_hops: SmallVec<[AdjacencyRef; 2]>,
     /// What becomes of packets that a used-up quota does not allow, where they are not dropped: by the slot of the URR,
     /// in rising order.
-    pub quota_actions: Seldom<Vec<QuotaAction>>,
-    /// What Control was told of each PDR's delivery status, by PDR slot; empty where no FAR asks for it. The worker
-    /// that has the image writes it.
-    pub told: Seldom<Vec<Told>>,
+    pub quota_actions: BoxedOption<Vec<QuotaAction>>,
+    /// The delivery statuses that Control was notified of, by PDR slot; empty where no FAR requests any. Written by the
+    /// worker that has the image.
+    pub reported_statuses: BoxedOption<Vec<ReportedStatuses>>,
     /// What is dropped of each URR that is to tell of that. The worker that has the image writes it.
-    pub dropped: Seldom<Vec<Dropped>>,
+    pub dropped: BoxedOption<Vec<Dropped>>,
     /// Whether a URR counts which a Pause of Charging is for, and Control was not told of one (TS 29.244 §5.30). The
     /// worker that has the image writes it.
     pub awaits_pause: bool,
     /// What is left of packet rates, where that is not what the worker has: of a session that comes from elsewhere, and
     /// of QERs that begin with it (TS 29.244 §5.4.15.2). The worker takes it out.
-    pub packets: Seldom<Vec<PacketsLeft>>,
+    pub packets: BoxedOption<Vec<PacketsLeft>>,
     /// What the meters of bit rates held in the process that the session comes from. The worker takes it out.
-    pub tokens: Seldom<Vec<TokensLeft>>,
+    pub tokens: BoxedOption<Vec<TokensLeft>>,
 }
 
 const _: () = assert!(size_of::<SessionImage>() <= 256, "there are very many");
@@ -155,19 +155,19 @@ pub struct EventCounters {
     pub logic: Vec<(u16, EventLogic)>,
 }
 
-impl Nothing for EventCounters {
-    const NOTHING: &'static Self = &Self {
+impl Absent for EventCounters {
+    const ABSENT: &'static Self = &Self {
         urrs: Vec::new(),
         logic: Vec::new(),
     };
 }
 
-impl From<EventCounters> for Seldom<EventCounters> {
+impl From<EventCounters> for BoxedOption<EventCounters> {
     /// Those of nothing are not there.
     fn from(counters: EventCounters) -> Self {
         match counters.urrs.is_empty() && counters.logic.is_empty() {
             true => Self::NONE,
-            false => Self::of(counters),
+            false => Self::some(counters),
         }
     }
 }
@@ -197,20 +197,20 @@ pub enum DataStatus {
     Discarded,
 }
 
-/// Which statuses of a PDR Control was told of.
+/// The statuses of one PDR that Control was notified of: bit n is the [`DataStatus`] n.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Told(u8);
+pub struct ReportedStatuses(u8);
 
-impl Told {
-    /// Notes a status; whether it is news.
-    pub fn note(&mut self, status: DataStatus) -> bool {
+impl ReportedStatuses {
+    /// Adds a status; whether it was absent.
+    pub fn insert(&mut self, status: DataStatus) -> bool {
         let before = self.0;
         self.0 |= 1 << status as u8;
         self.0 != before
     }
 
-    /// Control could not be told after all.
-    pub fn forget(&mut self, status: DataStatus) {
+    /// Takes a status away: the notification could not be sent.
+    pub fn remove(&mut self, status: DataStatus) {
         self.0 &= !(1 << status as u8);
     }
 }
@@ -256,7 +256,7 @@ impl Dropped {
         }
     }
 
-    fn go_on(&mut self, count: DroppedCount) {
+    fn add_count(&mut self, count: DroppedCount) {
         self.packets = self.packets.saturating_add(count.packets);
         self.octets = self.octets.saturating_add(count.octets);
     }
@@ -274,7 +274,7 @@ impl Dropped {
     }
 
     /// It is told: the threshold starts again.
-    pub fn start_again(&mut self) {
+    pub fn reset(&mut self) {
         (self.packets, self.octets) = (0, 0);
     }
 }
@@ -342,9 +342,9 @@ impl SessionImage {
         })
     }
 
-    /// Notes that a packet of the PDR in this slot has this status. Whether its FAR asks for word of it (BDPN, DDPN; TS
-    /// 29.244 §5.28.1) and it is the first one.
-    pub fn is_news(&mut self, pdr: u16, status: DataStatus) -> bool {
+    /// Records that a packet of the PDR in this slot has this status. Returns whether its FAR requests a notification of
+    /// it (BDPN, DDPN; TS 29.244 §5.28.1) and the packet is the first one.
+    pub fn record_status(&mut self, pdr: u16, status: DataStatus) -> bool {
         let wanted = match status {
             DataStatus::Buffered => ApplyAction::BDPN,
             DataStatus::Discarded => ApplyAction::DDPN,
@@ -353,37 +353,38 @@ impl SessionImage {
         let far = far.and_then(|far| self.rules.far(far));
         far.is_some_and(|far| far.action.contains(wanted))
             && self
-                .told
-                .there()
-                .and_then(|told| told.get_mut(usize::from(pdr)))
-                .is_some_and(|told| told.note(status))
+                .reported_statuses
+                .as_mut()
+                .and_then(|reported| reported.get_mut(usize::from(pdr)))
+                .is_some_and(|reported| reported.insert(status))
     }
 
-    /// Knows what was told and counted under `older`: of PDRs whose FARs have not changed since, and of URRs that stay.
-    pub fn remember(&mut self, older: &Self) {
+    /// Takes over from the image before it what was notified and counted: of PDRs whose FARs have not changed, and of
+    /// URRs that stay.
+    pub fn inherit(&mut self, older: &Self) {
         // A session in the place of another counts from nothing.
         if self.seid == older.seid {
-            self.remember_dropped(older);
+            self.inherit_dropped(older);
         }
-        self.remember_told(older);
+        self.inherit_statuses(older);
     }
 
-    fn remember_dropped(&mut self, older: &Self) {
+    fn inherit_dropped(&mut self, older: &Self) {
         let fresh = &self.fresh_urrs;
-        let dropped = self.dropped.there().into_iter().flatten();
+        let dropped = self.dropped.as_mut().into_iter().flatten();
         for one in dropped.filter(|one| !fresh.contains(&one.urr)) {
             if let Some(old) = older.dropped.iter().find(|old| old.urr == one.urr) {
-                one.go_on(old.count());
+                one.add_count(old.count());
             }
         }
     }
 
-    /// Goes on with what another worker counted of dropped packets.
-    pub fn go_on_with(&mut self, counts: &[DroppedCount]) {
+    /// Adds the dropped packets that another worker counted.
+    pub fn add_dropped(&mut self, counts: &[DroppedCount]) {
         for count in counts {
-            let mut dropped = self.dropped.there().into_iter().flatten();
+            let mut dropped = self.dropped.as_mut().into_iter().flatten();
             if let Some(one) = dropped.find(|one| one.urr == count.urr) {
-                one.go_on(*count);
+                one.add_count(*count);
             }
         }
     }
@@ -394,12 +395,16 @@ impl SessionImage {
         counts.filter(|count| (count.packets, count.octets) != (0, 0))
     }
 
-    fn remember_told(&mut self, older: &Self) {
-        let Some(now_told) = self.told.there().filter(|_| !older.told.is_empty()) else {
+    fn inherit_statuses(&mut self, older: &Self) {
+        let Some(statuses) = self
+            .reported_statuses
+            .as_mut()
+            .filter(|_| !older.reported_statuses.is_empty())
+        else {
             return;
         };
         let (pdrs, old_pdrs) = (self.rules.pdrs(), older.rules.pdrs());
-        for (slot, (pdr, told)) in pdrs.iter().zip(now_told).enumerate() {
+        for (slot, (pdr, reported)) in pdrs.iter().zip(statuses).enumerate() {
             let same_slot = old_pdrs
                 .get(slot)
                 .is_some_and(|old| old.id == pdr.id)
@@ -409,7 +414,7 @@ impl SessionImage {
                 && pdr.far.and_then(|id| self.rules.far(id))
                     == old_pdrs[old].far.and_then(|id| older.rules.far(id))
             {
-                *told = older.told[old];
+                *reported = older.reported_statuses[old];
             }
         }
     }
@@ -501,7 +506,12 @@ impl SessionImage {
 
     /// Which shared meters its QERs have that are correlated with those of other sessions.
     pub fn share_rates(&mut self, meter_of: impl Fn(CorrelationId) -> SharedId) {
-        for (qer, meters) in self.rules.qers().iter().zip(&mut self.block.made().meters) {
+        for (qer, meters) in self
+            .rules
+            .qers()
+            .iter()
+            .zip(&mut self.block.get_or_insert_default().meters)
+        {
             if let Some(correlation) = self.rules.correlation(qer) {
                 *meters = [Some(MeterSpec::Shared(meter_of(correlation))); 2];
             }
@@ -513,7 +523,7 @@ impl SessionImage {
     pub fn with_share(mut self, share: MeterShare) -> Self {
         self.meter_share = share;
         if share != MeterShare::Whole {
-            for meter in self.block.made().meters.iter_mut().flatten() {
+            for meter in self.block.get_or_insert_default().meters.iter_mut().flatten() {
                 *meter = meter.map(|meter| meter.half(share == MeterShare::Arriving));
             }
         }
@@ -571,7 +581,7 @@ pub enum SessionChange {
     /// A session that the worker does not have.
     Install(Box<SessionImage>),
     /// A session that the worker has, by its index.
-    Replace(Box<SessionImage>, Farewell),
+    Replace(Box<SessionImage>, ImmediateActions),
     /// These counters of URRs get other watermarks and limits, compared with what they have counted in all; those
     /// that were stopped go on, unless they are beyond their limit. No flow is touched.
     Bound(SessionIndex, Vec<(Counter, Bounds)>),
@@ -581,7 +591,7 @@ pub enum SessionChange {
 
 /// What the worker does for the rules that a change replaces, at the moment of the change.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Farewell {
+pub struct ImmediateActions {
     /// The FARs into whose old tunnels an End Marker is sent, behind the last packet (SNDEM, TS 29.244 §5.3.2).
     pub end_markers: Vec<FarId>,
     /// Packets that wait are thrown away and not sent (DROBU, TS 29.244 §8.2.31).

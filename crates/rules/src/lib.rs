@@ -9,6 +9,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod adjacencies;
+pub mod boxed_option;
 pub mod classifier;
 pub mod compile;
 pub mod image;
@@ -18,13 +20,14 @@ pub mod network;
 pub mod predefined;
 pub mod prefix;
 pub mod sdf;
-pub mod seldom;
 pub mod steering;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
 mod ue;
 
+pub use adjacencies::{Adjacencies, AdjacencyRef};
+pub use boxed_option::BoxedOption;
 pub use classifier::{Classifier, Match, PacketView, Side};
 pub use image::{
     CompileError, CompileFault, Decision, SessionChange, SessionImage, SourceCheck, UsageSnapshot,
@@ -33,5 +36,4 @@ pub use model::SessionRules;
 pub use network::Network;
 pub use predefined::Predefined;
 pub use prefix::IpPrefix;
-pub use seldom::Seldom;
 pub use steering::{SteerChange, SteerKey};

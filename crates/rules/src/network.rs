@@ -26,7 +26,7 @@ pub use dscp::{DscpMark, DscpTable};
 pub use events::EventLogic;
 pub use hairpin::{Hairpin, PlainRoute, UeRoute};
 pub use mss::{Leg, Mss};
-pub use policer::{Policer, Policers, SNssai};
+pub use policer::{Policer, Policers};
 pub use policy::{ForwardingPolicy, PolicyId};
 
 /// The reference points that an instance serves (TS 23.501 §4.2.7), a set of flags.

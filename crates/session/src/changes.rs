@@ -2,7 +2,7 @@
 
 use flow::meter::SharedId;
 use rules::Predefined;
-use rules::image::{Farewell, PacketsLeft};
+use rules::image::{ImmediateActions, PacketsLeft};
 use rules::model::{
     Bar, BarId, BarUpdate, EditError, EditFault, Far, FarId, FarUpdate, Pdr, PdrId, PdrUpdate, Qer, QerId,
     QerUpdate, RuleRef, SessionRules, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate, UeIpAddress,
@@ -147,7 +147,7 @@ pub struct Changes {
     /// Whom a session is for, if the request says it.
     pub subscriber: Option<Arc<Subscriber>>,
     /// What becomes of old tunnels and of packets that wait (SNDEM, DROBU).
-    pub farewell: Farewell,
+    pub immediate: ImmediateActions,
     /// Reports wanted, computed before anything above changes.
     pub query: Query,
     /// QERs whose Packet Rate Status is wanted, as it is before anything above changes; each must exist.
@@ -186,7 +186,7 @@ impl Changes {
             inactivity_timer,
             restores,
             subscriber,
-            farewell,
+            immediate,
             query: _,
             query_packets: _,
             packets,
@@ -215,7 +215,7 @@ impl Changes {
             && inactivity_timer.is_none()
             && !restores
             && subscriber.is_none()
-            && *farewell == Farewell::default()
+            && *immediate == ImmediateActions::default()
             && packets.is_empty()
             && charging.is_none();
         removes_none && creates_none && updates_none && chooses_none && says_nothing

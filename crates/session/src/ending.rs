@@ -1,7 +1,7 @@
 //! How sessions end and how changes are given up: deletion, removal behind the peer's back, deadlines, rollback.
 
 use flow::{Nanos, SessionIndex, WorkerId};
-use rules::image::{Farewell, SessionChange};
+use rules::image::{ImmediateActions, SessionChange};
 
 use crate::addresses::UeAddress;
 use crate::effect::{AssociationId, CpFSeid, Deadline, Done, Remote, Ticket};
@@ -109,7 +109,7 @@ impl Sessions {
         let worker = session.bucket;
         match self.image_of(index) {
             Some(image) => {
-                let change = SessionChange::Replace(image, Farewell::default());
+                let change = SessionChange::Replace(image, ImmediateActions::default());
                 self.send(index, id, Role::Replace, self.config.owner(worker), change);
             }
             None => self.kill(index, EndCause::Fault),

@@ -7,9 +7,9 @@
 //! usage stands here alone.
 
 use flow::{ContentUsage, Nanos, PacketTimes, SessionIndex, UrrCount};
+use rules::boxed_option::{Absent, BoxedOption};
 use rules::image::UsageSnapshot;
 use rules::model::{SessionRules, UrrId};
-use rules::seldom::{Nothing, Seldom};
 use std::sync::Arc;
 
 use crate::addresses::UeAddress;
@@ -145,7 +145,7 @@ pub(crate) struct Account {
     pub(crate) subscriber: Option<Arc<Subscriber>>,
     /// Since when it has been live.
     pub(crate) since: Since,
-    pub(crate) entered: Seldom<Entered>,
+    pub(crate) entered: BoxedOption<Entered>,
 }
 
 /// Since when something has been, or that it never was, in the room of a moment.
@@ -186,8 +186,8 @@ pub(crate) struct Entered {
     pub(crate) count: UrrCount,
 }
 
-impl Nothing for Entered {
-    const NOTHING: &'static Self = &Entered {
+impl Absent for Entered {
+    const ABSENT: &'static Self = &Entered {
         reports: 0,
         count: UrrCount {
             ul_packets: 0,
@@ -199,13 +199,13 @@ impl Nothing for Entered {
     };
 }
 
-impl From<Entered> for Seldom<Entered> {
+impl From<Entered> for BoxedOption<Entered> {
     fn from(entered: Entered) -> Self {
-        let mut seldom = Self::NONE;
+        let mut boxed = Self::NONE;
         if entered != Entered::default() {
-            *seldom.made() = entered;
+            *boxed.get_or_insert_default() = entered;
         }
-        seldom
+        boxed
     }
 }
 
@@ -279,7 +279,7 @@ impl Sessions {
     ) {
         if let Some(session) = self.session_mut(index) {
             for (urr, times) in times {
-                session.usage.heard(urr, times);
+                session.usage.record_packet_times(urr, times);
             }
         }
     }
@@ -502,7 +502,7 @@ impl Sessions {
         };
         for event in events {
             if let LedgerEvent::Usage(report) = &event {
-                let entered = session.account.entered.made();
+                let entered = session.account.entered.get_or_insert_default();
                 entered.reports += 1;
                 entered.count = sum(entered.count, report.count);
             }

@@ -1,6 +1,6 @@
 //! What sessions' URRs do between requests: events of counters and timers in, reports out.
 //!
-//! Every session has its [`UsageBook`]. Here the book meets the workers: bounds of counters go out as
+//! Every session has its [`UsageAccounts`]. Here the accounts meet the workers: bounds of counters go out as
 //! changes of their own, which touch no flow; what counters reach comes back; and where time is what matters, the
 //! counts are asked for. Timers of all sessions stand in one ordered set, so that none is looked at before it is due.
 //!
@@ -8,11 +8,11 @@
 //! comes before the answer to that, and means nothing: under the new bounds it will be told again.
 
 use flow::{Nanos, PacketTimes, Reached, SessionIndex, UrrCount};
+use rules::boxed_option::{Absent, BoxedOption};
 use rules::image::{PacketsLeft, SessionChange, SessionImage, UsageSnapshot};
 use rules::model::{Edit, PdrId, Urr, UrrId, UrrTermsUpdate, UrrUpdate};
-use rules::seldom::{Nothing, Seldom};
 use std::sync::Arc;
-use usage::{Renewed, UsageBook, UsageReport, UsageTriggers};
+use usage::{Renewed, UsageAccounts, UsageReport, UsageTriggers};
 
 use crate::changes::{Changes, Charging};
 use crate::effect::{Effect, Seid, Ticket, WorkerFault};
@@ -23,7 +23,7 @@ use crate::sessions::Sessions;
 /// The time of no timer.
 const NEVER: Nanos = Nanos(u64::MAX);
 
-/// What is under way for a session's book.
+/// What is under way for a session's accounts.
 #[derive(Debug)]
 pub(crate) struct Metering {
     /// The session's place among the timers, or [`NEVER`].
@@ -34,7 +34,7 @@ pub(crate) struct Metering {
     bounding: u32,
     /// Something came that could not be made use of: the bounds are to be set again, which finds it again.
     missed: bool,
-    lists: Seldom<Lists>,
+    lists: BoxedOption<Lists>,
 }
 
 /// What is to be remembered for a while.
@@ -48,8 +48,8 @@ pub(crate) struct Lists {
     ended: Vec<UrrId>,
 }
 
-impl Nothing for Lists {
-    const NOTHING: &'static Self = &Lists {
+impl Absent for Lists {
+    const ABSENT: &'static Self = &Lists {
         lent: Vec::new(),
         told: Vec::new(),
         ended: Vec::new(),
@@ -64,7 +64,7 @@ impl Default for Metering {
             is_looking: false,
             bounding: 0,
             missed: false,
-            lists: Seldom::NONE,
+            lists: BoxedOption::NONE,
         }
     }
 }
@@ -74,7 +74,7 @@ impl Metering {
     pub(crate) fn lend(&mut self, left: &[PacketsLeft]) {
         self.take_lent();
         if !left.is_empty() {
-            self.lists.made().lent = left.to_vec();
+            self.lists.get_or_insert_default().lent = left.to_vec();
         }
     }
 
@@ -84,7 +84,7 @@ impl Metering {
 
     /// Takes one of the lists, and gives their room back when nothing is left.
     fn take<T>(&mut self, of: impl FnOnce(&mut Lists) -> &mut Vec<T>) -> Vec<T> {
-        let Some(lists) = self.lists.there() else {
+        let Some(lists) = self.lists.as_mut() else {
             return Vec::new();
         };
         let taken = std::mem::take(of(lists));
@@ -119,12 +119,17 @@ impl Sessions {
             return;
         }
         let urrs = session.live.rules.urrs();
-        if UsageBook::has_links(urrs) || urrs.iter().any(Urr::measures_before_qos) {
+        if UsageAccounts::has_links(urrs) || urrs.iter().any(Urr::measures_before_qos) {
             // Others may have to report with it, or of what came before QoS: of one moment.
-            session.metering.lists.made().told.push((urr, reached));
+            session
+                .metering
+                .lists
+                .get_or_insert_default()
+                .told
+                .push((urr, reached));
             return self.look(index);
         }
-        let is_known = session.usage.knows_stop(urr, reached);
+        let is_known = session.usage.is_stop_known(urr, reached);
         let reports = session.settle(now, &[(urr, count)], &[(urr, reached)]);
         // Packets that were taken back after they had been counted: not reached after all.
         let again = reports.is_empty() && !is_known;
@@ -157,7 +162,7 @@ impl Sessions {
         };
         for urr in rules.reports_end_markers(pdr) {
             if !session.metering.lists.ended.contains(&urr) {
-                session.metering.lists.made().ended.push(urr);
+                session.metering.lists.get_or_insert_default().ended.push(urr);
             }
         }
         self.tell_ended(index);
@@ -173,7 +178,10 @@ impl Sessions {
         let last = session.waiting.back().map(|waiting| &waiting.request);
         if !matches!(last, Some(WaitingRequest::Pause)) {
             let request = WaitingRequest::Pause;
-            session.waiting.made().push_back(Waiting { ticket, request });
+            session
+                .waiting
+                .get_or_insert_default()
+                .push_back(Waiting { ticket, request });
         }
         self.next_request(now, index);
     }
@@ -227,7 +235,7 @@ impl Sessions {
         }
         let again = again | std::mem::take(&mut session.metering.missed);
         let bounds = if session.usage.acts() {
-            session.usage.untold(session.live.rules.urrs(), again)
+            session.usage.unsent_bounds(session.live.rules.urrs(), again)
         } else {
             Vec::new()
         };
@@ -283,7 +291,7 @@ impl Sessions {
             return;
         }
         let ended = session.metering.take(|lists| &mut lists.ended);
-        let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.knows_stop(*urr, *reached);
+        let is_known = |(urr, reached): &(UrrId, Reached)| session.usage.is_stop_known(*urr, *reached);
         let mut again = !told.iter().all(is_known);
         if let Ok(Some(snapshot)) = result {
             let mut reports = session.settle(now, &snapshot.counters, &told);
@@ -294,7 +302,7 @@ impl Sessions {
         self.follow_usage(now, index, again);
     }
 
-    /// The moment has come that a session's book waited for.
+    /// The moment has come that a session's accounts waited for.
     pub(crate) fn expire_usage(&mut self, now: Nanos) {
         while let Some((at, index)) = self.timers.first().copied().filter(|(at, _)| *at <= now) {
             self.timers.remove(&(at, index));
@@ -350,15 +358,15 @@ impl Sessions {
             return;
         };
         let urrs = image.rules.urrs();
-        image.block.made().bounds = match work {
-            Work::Supersede(..) => UsageBook::new(setting).preview(now, urrs, &[]),
+        image.block.get_or_insert_default().bounds = match work {
+            Work::Supersede(..) => UsageAccounts::new(setting).preview_bounds(now, urrs, &[]),
             Work::Modify(prepared) if !prepared.fresh.is_empty() => {
-                let mut book = session.usage.clone();
-                book.close(&prepared.fresh);
-                book.preview(now, urrs, &prepared.renewed)
+                let mut accounts = session.usage.clone();
+                accounts.close(&prepared.fresh);
+                accounts.preview_bounds(now, urrs, &prepared.renewed)
             }
             Work::Establish(prepared) | Work::Modify(prepared) => {
-                session.usage.preview(now, urrs, &prepared.renewed)
+                session.usage.preview_bounds(now, urrs, &prepared.renewed)
             }
             Work::Delete | Work::Export(_) => Vec::new(),
         };
@@ -366,7 +374,7 @@ impl Sessions {
 }
 
 impl Session {
-    /// Whether what the worker counts cannot be taken for the book's: it has not got the rules that are live, is
+    /// Whether what the worker counts cannot be taken for the accounts': it has not got the rules that are live, is
     /// about to lose the session, or two workers have it.
     fn is_in_between(&self) -> bool {
         let sent = match &self.state {
@@ -384,7 +392,7 @@ impl Session {
         counted: &[(UrrId, UrrCount)],
         told: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
-        self.usage.settle(now, self.live.rules.urrs(), counted, told)
+        self.usage.evaluate(now, self.live.rules.urrs(), counted, told)
     }
 
     /// The reports of the URRs that have an End Marker to tell of.

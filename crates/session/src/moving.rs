@@ -16,7 +16,7 @@
 
 use flow::{Bucket, Nanos, SessionIndex, WorkerId};
 use rules::image::{
-    DroppedCount, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
+    DroppedCount, ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage, UsageSnapshot,
 };
 use std::collections::VecDeque;
 use std::fmt;
@@ -251,7 +251,7 @@ impl Sessions {
             index,
             role,
             worker,
-            SessionChange::Replace(image, Farewell::default()),
+            SessionChange::Replace(image, ImmediateActions::default()),
         );
     }
 
@@ -277,7 +277,7 @@ impl Sessions {
                 }
                 image.packets = packets.into();
                 let slots = image.counters();
-                usage::share_limits(&slots, &mut image.block.made().bounds, &counters);
+                usage::share_limits(&slots, &mut image.block.get_or_insert_default().bounds, &counters);
                 self.send_moved(index, Role::MoveIn, to, SessionChange::Install(image));
             }
             _ => self.fail_move(now, MoveFault::Failed),
@@ -295,7 +295,7 @@ impl Sessions {
                 .filter(|image| image.is_shared_knowingly() || !dropped.is_empty()),
         ) {
             image.packets = packets.into();
-            image.go_on_with(dropped);
+            image.add_dropped(dropped);
             self.share_meters(worker, Role::MoveWhole, image, MeterShare::Whole);
         }
     }
@@ -308,7 +308,7 @@ impl Sessions {
         image.seid = session.seid.0;
         image.bucket = session.bucket;
         image.classification_generation = session.live.generation;
-        image.block.made().bounds = session.usage.bounds(session.live.rules.urrs());
+        image.block.get_or_insert_default().bounds = session.usage.bounds(session.live.rules.urrs());
         image.share_rates(|correlation| self.correlations.meter(index, correlation));
         Some(Box::new(image))
     }

@@ -19,7 +19,7 @@ use crate::refusal::{Refusal, RuleFault};
 use crate::session::{Live, Prepared};
 use crate::sessions::Sessions;
 use crate::tunnels::Tunnel;
-use usage::{UsageBook, UsageTriggers};
+use usage::{UsageAccounts, UsageTriggers};
 
 /// The session that a request is about, as it is before.
 pub(crate) struct Subject<'a> {
@@ -124,7 +124,7 @@ fn associated(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<UrrId> {
 fn ended_with_links(live: &Live, next: &SessionRules, fresh: &[UrrId]) -> Vec<UrrId> {
     let gone = |urr: &UrrId| next.urr(*urr).is_none() || fresh.contains(urr);
     let ended: Vec<UrrId> = live.urrs().filter(gone).collect();
-    match UsageBook::has_links_to(live.rules.urrs(), &ended) {
+    match UsageAccounts::has_links_to(live.rules.urrs(), &ended) {
         true => ended,
         false => Vec::new(),
     }
@@ -167,12 +167,12 @@ impl Sessions {
         self.assign(subject, changes, prepared)?;
         let own = subject.live.leases.iter().chain(&prepared.addresses);
         let mut leases: Vec<UeAddress> = own.copied().collect();
-        prepared.farewell = std::mem::take(&mut changes.farewell);
+        prepared.immediate = std::mem::take(&mut changes.immediate);
         prepared.fresh = recreated(changes);
         let bucket = self.allocate(subject, changes, prepared)?;
         let mut image = self.build(subject, bucket, changes, &mut prepared.joined)?;
         let before = &subject.live.rules;
-        let end_markers = &mut prepared.farewell.end_markers;
+        let end_markers = &mut prepared.immediate.end_markers;
         end_markers.retain(|far| leaves_tunnel(before, &image.rules, *far));
         image.fresh_urrs = prepared.fresh.clone().into();
         self.claim(subject.index, &image, prepared)?;

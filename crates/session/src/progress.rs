@@ -29,7 +29,7 @@ pub(crate) enum Role {
     Fence,
     /// Bounds of counters.
     Bound,
-    /// Query of the counters for the book.
+    /// Query of the counters for the accounts.
     Look,
     /// Replace at the bucket's old owner: its meters and limits keep half.
     MoveHalve,
@@ -70,9 +70,9 @@ impl Sessions {
             .prepared()
             .map(|prepared| self.exceptions_of(session, prepared))
             .unwrap_or_default();
-        let farewell = work
+        let immediate = work
             .prepared()
-            .map(|prepared| prepared.farewell.clone())
+            .map(|prepared| prepared.immediate.clone())
             .unwrap_or_default();
         let mut pending = 0;
         if queries {
@@ -87,7 +87,7 @@ impl Sessions {
         let change = match role {
             Role::Remove => Some(SessionChange::Remove(index)),
             Role::Install => image.map(SessionChange::Install),
-            _ => image.map(|image| SessionChange::Replace(image, farewell)),
+            _ => image.map(|image| SessionChange::Replace(image, immediate)),
         };
         if let Some(change) = change {
             self.send(index, id, role, worker, change);
@@ -379,7 +379,9 @@ impl Sessions {
         session.shared = prepared.shared;
         let urrs = prepared.live.rules.urrs();
         session.usage.close(&prepared.fresh);
-        session.usage.follow_told(now, urrs, &prepared.renewed, &bounds);
+        session
+            .usage
+            .update_with_bounds(now, urrs, &prepared.renewed, &bounds);
         session.account.since.begin(now.into());
         if let Some(subscriber) = prepared.subscriber {
             session.account.subscriber = Some(subscriber);
@@ -453,14 +455,14 @@ impl Session {
         counted: &[(UrrId, UrrCount)],
         ended: &[(UrrId, UrrCount)],
     ) -> Vec<UsageReport> {
-        let (rules, book) = (&self.live.rules, &mut self.usage);
-        let mut reports = book.query(now, rules.urrs(), counted, &prepared.queried);
+        let (rules, accounts) = (&self.live.rules, &mut self.usage);
+        let mut reports = accounts.query(now, rules.urrs(), counted, &prepared.queried);
         let removed = ended.iter().filter_map(|(urr, count)| {
             let is_gone = prepared.live.rules.urr(*urr).is_none() || prepared.fresh.contains(urr);
             let urr = rules.urr(*urr).filter(|_| is_gone)?;
             Some(Counted { urr, count: *count })
         });
-        let last = removed.filter_map(|one| book.report_if_any(now, one, UsageTriggers::TERMR));
+        let last = removed.filter_map(|one| accounts.report_if_any(now, one, UsageTriggers::TERMR));
         let last: Vec<UsageReport> = last.collect();
         let causes: Vec<UrrId> = last.iter().map(|report| report.urr).collect();
         reports.extend(last);
@@ -468,18 +470,18 @@ impl Session {
             // Of those that end too the last is told already.
             let goes_on = |(urr, _): &&(UrrId, UrrCount)| !prepared.ended.contains(urr);
             let counted: Vec<_> = counted.iter().filter(goes_on).copied().collect();
-            reports.extend(book.linked_to(now, rules.urrs(), &counted, &causes));
+            reports.extend(accounts.report_linked(now, rules.urrs(), &counted, &causes));
         }
         reports
     }
 
     /// The reports of a session that is deleted: of all its URRs.
     fn final_reports(&mut self, now: Nanos, ended: &[(UrrId, UrrCount)]) -> Vec<UsageReport> {
-        let (rules, book) = (&self.live.rules, &mut self.usage);
+        let (rules, accounts) = (&self.live.rules, &mut self.usage);
         let all = rules.urrs().iter().map(|urr| {
             let found = ended.iter().find(|(id, _)| *id == urr.id);
             let count = found.map(|(_, count)| *count).unwrap_or_default();
-            book.report(now, Counted { urr, count }, UsageTriggers::TERMR)
+            accounts.report(now, Counted { urr, count }, UsageTriggers::TERMR)
         });
         all.collect()
     }
@@ -518,7 +520,7 @@ impl Session {
         }
     }
 
-    /// Keeps what URRs counted in another worker than the one whose count the book follows.
+    /// Keeps what URRs counted in another worker than the one whose count the accounts follows.
     pub(crate) fn add(&mut self, result: Result<Option<UsageSnapshot>, WorkerFault>) {
         let counters = result.ok().flatten().map(|usage| usage.counters);
         for (urr, count) in counters.into_iter().flatten() {

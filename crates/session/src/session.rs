@@ -3,9 +3,9 @@
 use flow::{Bounds, Bucket, SessionIndex, UrrCount};
 use packet::Teid;
 use rules::Classifier;
-use rules::image::{DroppedCount, Farewell, PacketsLeft, SessionImage, TokensLeft};
+use rules::boxed_option::BoxedOption;
+use rules::image::{DroppedCount, ImmediateActions, PacketsLeft, SessionImage, TokensLeft};
 use rules::model::{CorrelationId, FTeid, QerId, SessionRules, UrrId};
-use rules::seldom::Seldom;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -22,7 +22,7 @@ use crate::sets::Sets;
 use crate::shares::{Charge, Holding};
 use crate::transfer::Export;
 use crate::tunnels::Tunnel;
-use usage::{Renewed, UrrCheckpoint, UsageBook, UsageTriggers};
+use usage::{Renewed, UrrCheckpoint, UsageAccounts, UsageTriggers};
 
 /// What a worker runs, as far as control needs it again.
 #[derive(Clone, Debug)]
@@ -142,7 +142,7 @@ pub(crate) struct Prepared {
     /// Whom a successor is for, or a session from now on.
     pub(crate) subscriber: Option<Arc<Subscriber>>,
     /// What the worker does for what is replaced.
-    pub(crate) farewell: Farewell,
+    pub(crate) immediate: ImmediateActions,
 }
 
 impl Prepared {
@@ -304,7 +304,7 @@ pub(crate) struct Session {
     pub(crate) association: AssociationId,
     /// The association that set it up, whose share it is charged to.
     pub(crate) payer: AssociationId,
-    pub(crate) sets: Seldom<Sets>,
+    pub(crate) sets: BoxedOption<Sets>,
     pub(crate) cp: CpFSeid,
     pub(crate) bucket: Bucket,
     /// Its place among the bucket's sessions.
@@ -316,11 +316,11 @@ pub(crate) struct Session {
     pub(crate) charged: Charge,
     pub(crate) live: Live,
     pub(crate) shared: Shared,
-    pub(crate) usage: UsageBook,
+    pub(crate) usage: UsageAccounts,
     pub(crate) account: Account,
     pub(crate) metering: Metering,
     pub(crate) state: State,
-    pub(crate) waiting: Seldom<VecDeque<Waiting>>,
+    pub(crate) waiting: BoxedOption<VecDeque<Waiting>>,
 }
 
 const _: () = assert!(size_of::<Session>() <= 320, "there are very many");
@@ -337,7 +337,7 @@ impl Session {
 
     /// Takes the request that has waited longest.
     pub(crate) fn next_waiting(&mut self) -> Option<Waiting> {
-        let next = self.waiting.there()?.pop_front();
+        let next = self.waiting.as_mut()?.pop_front();
         if self.waiting.is_empty() {
             self.waiting.clear();
         }
@@ -347,7 +347,7 @@ impl Session {
     /// Takes a request back that still waits; whether it did.
     pub(crate) fn take_back(&mut self, ticket: Ticket) -> bool {
         let place = self.waiting.iter().position(|waiting| waiting.ticket == ticket);
-        if let (Some(place), Some(waiting)) = (place, self.waiting.there()) {
+        if let (Some(place), Some(waiting)) = (place, self.waiting.as_mut()) {
             waiting.remove(place);
         }
         if self.waiting.is_empty() {

@@ -5,17 +5,17 @@
 //! (and, where steering changed, every worker) has confirmed: "accepted" means live.
 
 use flow::{BUCKETS, Bucket, Nanos, OpId, SessionIndex, WorkerId};
+use rules::Adjacencies;
 use rules::Predefined;
-use rules::compile::Adjacencies;
+use rules::boxed_option::BoxedOption;
 use rules::network::Network;
-use rules::seldom::Seldom;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use packet::Teid;
-use usage::{Renewed, UsageBook, UsageReport, WallClock};
+use usage::{Renewed, UsageAccounts, UsageReport, WallClock};
 
 use crate::addresses::Addresses;
 use crate::changes::Changes;
@@ -182,7 +182,7 @@ pub struct Sessions {
     pub(crate) ledger: VecDeque<LedgerEntry>,
     /// Reports that sessions make by themselves.
     pub(crate) usage: VecDeque<(Seid, UsageReport)>,
-    /// When the book of which session is to be looked at.
+    /// When the accounts of which session is to be looked at.
     pub(crate) timers: BTreeSet<(Nanos, SessionIndex)>,
     pub(crate) wall: WallClock,
 }
@@ -310,10 +310,10 @@ impl Sessions {
             live: Live::default(),
             shared: Default::default(),
             account,
-            usage: UsageBook::new(self.usage_setting()),
+            usage: UsageAccounts::new(self.usage_setting()),
             metering: Default::default(),
             state: State::Settled,
-            waiting: Seldom::NONE,
+            waiting: BoxedOption::NONE,
         });
         self.put(session);
         self.start(now, index, ticket, Work::Establish(prepared), Some(image));
@@ -356,7 +356,7 @@ impl Sessions {
         let begins = if is_next {
             Some(waiting)
         } else {
-            session.waiting.made().push_back(waiting);
+            session.waiting.get_or_insert_default().push_back(waiting);
             None
         };
         self.deadlines.push_back(Deadline {

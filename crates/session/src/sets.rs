@@ -1,6 +1,6 @@
 //! Sets that a session belongs to, and changes of who controls it (TS 29.244 §5.22).
 
-use rules::seldom::{Nothing, Seldom};
+use rules::boxed_option::{Absent, BoxedOption};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::effect::{AssociationId, CpFSeid, Seid};
@@ -48,21 +48,21 @@ pub struct Sets {
     pub reports_to: Option<Addresses>,
 }
 
-impl Nothing for Sets {
-    const NOTHING: &'static Self = &Sets {
+impl Absent for Sets {
+    const ABSENT: &'static Self = &Sets {
         ids: Vec::new(),
         group: None,
         reports_to: None,
     };
 }
 
-impl From<Sets> for Seldom<Sets> {
+impl From<Sets> for BoxedOption<Sets> {
     fn from(sets: Sets) -> Self {
-        let mut seldom = Self::NONE;
+        let mut boxed = Self::NONE;
         if sets != Sets::default() {
-            *seldom.made() = sets;
+            *boxed.get_or_insert_default() = sets;
         }
-        seldom
+        boxed
     }
 }
 
@@ -70,7 +70,8 @@ impl Sessions {
     /// The sets of a session, to be changed.
     pub fn sets_mut(&mut self, seid: Seid) -> Option<&mut Sets> {
         let index = self.by_seid.get(seid)?;
-        self.session_mut(index).map(|session| session.sets.made())
+        self.session_mut(index)
+            .map(|session| session.sets.get_or_insert_default())
     }
 
     /// The control plane knows a session by another F-SEID from now on.

@@ -6,9 +6,9 @@
 //! undoes a modification undoes this too. Only at the commit does the SEID change.
 
 use flow::{Nanos, SessionIndex, UrrCount};
+use rules::boxed_option::BoxedOption;
 use rules::image::SessionImage;
 use rules::model::UrrId;
-use rules::seldom::Seldom;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::prepare::Subject;
 use crate::refusal::Refusal;
 use crate::session::{Live, Prepared, Session, Waiting, WaitingRequest, Work};
 use crate::sessions::Sessions;
-use usage::{UsageBook, UsageTriggers};
+use usage::{UsageAccounts, UsageTriggers};
 
 impl Sessions {
     /// Begins to put a session in the place of the settled one at `index`. If that one has got another name since the
@@ -79,7 +79,7 @@ impl Sessions {
         let both = prepared.live.urrs().filter(|urr| inherits(*urr));
         prepared.queried = both.map(|urr| (urr, UsageTriggers::TERMR)).collect();
         // Packets that wait are the old session's, as if it were deleted.
-        prepared.farewell.discards_buffered = true;
+        prepared.immediate.discards_buffered = true;
         Ok((image, prepared, seid))
     }
 
@@ -96,8 +96,8 @@ impl Sessions {
             return;
         };
         let old = std::mem::replace(&mut session.seid, seid);
-        session.usage = UsageBook::beginning_at(inherited, now, setting);
-        session.sets = Seldom::NONE;
+        session.usage = UsageAccounts::beginning_at(inherited, now, setting);
+        session.sets = BoxedOption::NONE;
         session.account = Account::of(subscriber);
         let meant_old = session.take_waiting(|request| !matches!(request, WaitingRequest::Supersede { .. }));
         self.by_seid.remove(old);
@@ -132,7 +132,7 @@ impl Session {
         let (taken, left): (VecDeque<Waiting>, VecDeque<Waiting>) =
             all.partition(|waiting| which(&waiting.request));
         if !left.is_empty() {
-            *self.waiting.made() = left;
+            *self.waiting.get_or_insert_default() = left;
         }
         taken
     }

@@ -7,11 +7,11 @@
 
 use flow::{Nanos, SessionIndex, UrrCount};
 use packet::Teid;
+use rules::boxed_option::BoxedOption;
 use rules::image::{DroppedCount, PacketsLeft, TokensLeft};
 use rules::model::UrrId;
 use rules::network::Network;
 use rules::prefix::IpPrefix;
-use rules::seldom::Seldom;
 use std::fmt;
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ use crate::sessions::Sessions;
 use crate::sets::Sets;
 use crate::shares::{Charge, Holding};
 use crate::tunnels::Tunnel;
-use usage::UsageBook;
+use usage::UsageAccounts;
 
 /// What becomes of a session that is exported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl Sessions {
         image.seid = record.seid.0;
         image.packets = record.packets.clone().into();
         image.tokens = record.tokens.clone().into();
-        image.go_on_with(&record.dropped);
+        image.add_dropped(&record.dropped);
         let live = Live::of(&image, record.leases.clone());
         self.check_free(&live.tunnels, &live.addresses)?;
         let worker = self.config.owner(record.bucket);
@@ -266,11 +266,11 @@ impl Session {
             charged: Charge::default(),
             live: Live::default(),
             shared: record.shared.clone(),
-            usage: UsageBook::resuming(&record.checkpoints, setting),
+            usage: UsageAccounts::resuming(&record.checkpoints, setting),
             metering: Default::default(),
             account: record.account.clone(),
             state: State::Settled,
-            waiting: Seldom::NONE,
+            waiting: BoxedOption::NONE,
         }
     }
 }

@@ -4,7 +4,7 @@
 use flow::{AdjacencyId, InstanceId, PortId, VrfId};
 use n4::{Endpoint, NodeName};
 use proptest::prelude::*;
-use rules::compile::Adjacencies;
+use rules::Adjacencies;
 use rules::image::{SessionChange, UsageSnapshot};
 use rules::network::{Instance, Network, Roles};
 use session::{Effect, KeepNothing, Random};

@@ -15,7 +15,7 @@
 //! the others of its group.
 //!
 //! Who wants an entry decides how long it stays ([`WantedBy`]): what the configuration names for ever; what a packet
-//! lacked as long as it answers; what rules name as long as an image [holds](Hold) it. Traffic gets at most half of the
+//! lacked as long as it answers; what rules name as long as an image [holds](AdjacencyRef) it. Traffic gets at most half of the
 //! table and rules three quarters, so that neither leaves the other without.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use flow::{AdjacencyId, InstanceId, Nanos, PortId};
 use packet::MacAddr;
-use rules::compile::Hold;
+use rules::AdjacencyRef;
 
 use self::groups::Groups;
 use crate::solicit::{self, Transmit};
@@ -160,7 +160,7 @@ struct Entry {
     /// When it answered last.
     answered: Option<Nanos>,
     /// Copies are in the images that refer to the slot: until they are gone, no other neighbour gets it.
-    hold: Hold,
+    hold: AdjacencyRef,
     state: State,
 }
 
@@ -287,7 +287,7 @@ impl Neighbours {
     }
 
     /// Keeps an entry in its slot as long as this or a copy lives.
-    pub fn hold(&self, id: AdjacencyId) -> Hold {
+    pub fn hold(&self, id: AdjacencyId) -> AdjacencyRef {
         self.entry(id).map(|entry| entry.hold.clone()).unwrap_or_default()
     }
 
@@ -625,7 +625,7 @@ impl Neighbours {
             wanted,
             due: None,
             answered: None,
-            hold: Hold::default(),
+            hold: AdjacencyRef::default(),
             state,
         };
         match self.entries.get_mut(slot as usize) {

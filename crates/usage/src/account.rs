@@ -27,15 +27,15 @@ pub(crate) struct Account {
     pub(crate) times: Option<(Moment, Moment)>,
     /// What came before QoS enforcement and is not reported; nothing of most URRs.
     pub(crate) before_qos: Option<UrrCount>,
-    pub(crate) acting: Option<Acting>,
+    pub(crate) acting: Option<ActiveRule>,
 }
 
-/// The machine of a URR, and what its worker's counter was last told.
+/// The state machine of a URR, and the bounds that its worker's counters were sent last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Acting {
+pub(crate) struct ActiveRule {
     pub(crate) machine: Machine,
     /// Of the counter of octets and of that of events.
-    pub(crate) told: Option<(Bounds, Bounds)>,
+    pub(crate) sent_bounds: Option<(Bounds, Bounds)>,
 }
 
 impl Account {
@@ -47,7 +47,7 @@ impl Account {
         }
     }
 
-    pub(crate) fn heard(&mut self, times: PacketTimes) {
+    pub(crate) fn record_packet_times(&mut self, times: PacketTimes) {
         let [first, last] = [times.first, times.last].map(Moment::from);
         let (earliest, latest) = self.times.unwrap_or((first, last));
         self.times = Some((earliest.min(first), latest.max(last)));
@@ -99,8 +99,8 @@ impl Account {
     }
 
     /// Where a counter of this unit stands.
-    pub(crate) fn standing(&self, unit: u64) -> Standing {
-        let mut standing = Standing {
+    pub(crate) fn base(&self, unit: u64) -> CounterBase {
+        let mut base = CounterBase {
             reported: self.reported,
             carried: self.carried,
             unit,
@@ -110,7 +110,7 @@ impl Account {
             // It begins anew, and what the one before has counted is taken off the bounds where that is known.
             let parts = |count: UrrCount| [count.ul_octets, count.dl_octets].map(i128::from);
             let [reported, carried] = [parts(self.reported), parts(self.carried)];
-            for (place, rest) in standing.rest.iter_mut().enumerate() {
+            for (place, rest) in base.rest.iter_mut().enumerate() {
                 let more = (carried[place] - reported[place]).saturating_mul(i128::from(self.unit()));
                 *rest = rest.saturating_add(more);
             }
@@ -119,13 +119,13 @@ impl Account {
                 dl_octets: 0,
                 ..count
             };
-            (standing.reported, standing.carried) = (without(self.reported), without(self.carried));
+            (base.reported, base.carried) = (without(self.reported), without(self.carried));
         }
-        standing
+        base
     }
 
     /// A report of no usage: of a moment.
-    pub(crate) fn tell(&mut self, urr: &Urr, triggers: UsageTriggers, now: Moment) -> UsageReport {
+    pub(crate) fn report_moment(&mut self, urr: &Urr, triggers: UsageTriggers, now: Moment) -> UsageReport {
         let sequence = self.next;
         self.next = sequence.wrapping_add(1);
         UsageReport {
@@ -134,7 +134,7 @@ impl Account {
             sequence,
             triggers,
             count: UrrCount::default(),
-            tells_packets: false,
+            reports_packets: false,
             before_qos: None,
             start: now,
             end: now,
@@ -147,7 +147,7 @@ impl Account {
 
     /// The counter of events may have begun anew where nobody told: it went and came again with a change that was
     /// taken back.
-    pub(crate) fn notice(&mut self, count: UrrCount) {
+    pub(crate) fn detect_restart(&mut self, count: UrrCount) {
         if count.events < self.reported.events {
             self.reported.events = 0;
         }
@@ -162,14 +162,14 @@ impl Account {
     pub(crate) fn bounds(&self, urr: &Urr) -> (Bounds, Bounds) {
         let acting = self.acting.as_ref();
         acting.map_or((Bounds::NONE, Bounds::NONE), |acting| {
-            bounds_of(&acting.machine, urr, &self.standing(urr.unit()))
+            bounds_of(&acting.machine, urr, &self.base(urr.unit()))
         })
     }
 
     /// Whether the worker was told of its bounds as they are.
-    pub(crate) fn is_told(&self, urr: &Urr) -> bool {
+    pub(crate) fn are_bounds_sent(&self, urr: &Urr) -> bool {
         let acting = self.acting.as_ref();
-        acting.is_none_or(|acting| acting.told == Some(self.bounds(urr)))
+        acting.is_none_or(|acting| acting.sent_bounds == Some(self.bounds(urr)))
     }
 
     pub(crate) fn machine_mut(&mut self) -> Option<&mut Machine> {
@@ -179,12 +179,12 @@ impl Account {
 
 /// What a machine wants of the counter of octets and of that of events, which stand so. Of a counter of events that
 /// there is not, nothing.
-pub(crate) fn bounds_of(machine: &Machine, urr: &Urr, standing: &Standing) -> (Bounds, Bounds) {
+pub(crate) fn bounds_of(machine: &Machine, urr: &Urr, base: &CounterBase) -> (Bounds, Bounds) {
     let events = match urr.counts_events() {
-        true => machine.event_bounds(urr, standing.reported, standing.carried),
+        true => machine.event_bounds(urr, base.reported, base.carried),
         false => Bounds::NONE,
     };
-    (machine.bounds(urr, standing), events)
+    (machine.bounds(urr, base), events)
 }
 
 /// What was used since the last report.
@@ -225,7 +225,7 @@ impl Used {
 
 /// What of a counter was reported, what others have counted, and what an octet in it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct CounterBase {
     pub(crate) reported: UrrCount,
     pub(crate) carried: UrrCount,
     pub(crate) unit: u64,
@@ -233,7 +233,7 @@ pub(crate) struct Standing {
     pub(crate) rest: [i128; 2],
 }
 
-impl Standing {
+impl CounterBase {
     /// Where the counter is when so many octets more are reached: of both directions, of uplink, of downlink.
     pub(crate) fn reach(&self, octets: u64, kind: usize) -> u64 {
         self.place(self.units(octets, kind, self.unit - 1), kind)

@@ -6,17 +6,17 @@
 #![forbid(unsafe_code)]
 
 mod account;
-mod book;
-mod by_urr;
+mod accounts;
 mod count;
 mod machine;
 mod moment;
 mod report;
+mod urr_map;
 mod wall;
 
-pub use book::{Counted, UrrCheckpoint, UsageBook, share_limits};
+pub use accounts::{Counted, UrrCheckpoint, UsageAccounts, share_limits};
 pub use count::sum;
-pub use machine::{Exhausted, Heard, Machine, Renewed, Traffic};
+pub use machine::{Activity, Exhausted, Machine, Renewed, TrafficDetection};
 pub use moment::{Moment, Setting};
 pub use report::{Seconds, UsageInformation, UsageReport, UsageTriggers};
 pub use wall::{SLEWED, WallChange, WallClock};

@@ -13,13 +13,13 @@ use rules::model::{
 };
 
 use self::parts::{packets, reached, subtract, there, volume, without_zero};
-pub use self::traffic::{Heard, Traffic};
-use crate::account::{Standing, Used};
+pub use self::traffic::{Activity, TrafficDetection};
+use crate::account::{CounterBase, Used};
 use crate::{Moment, Seconds, Setting, UsageTriggers};
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 /// Keeps the room for bounds in a session's block without being one that is ever reached.
-const FAR_AWAY: u64 = (1 << 60) - 2;
+const UNREACHABLE: u64 = (1 << 60) - 2;
 
 /// Due at once where a quota of nothing is given, if there is usage to tell.
 const ZERO_QUOTA: UsageTriggers =
@@ -171,16 +171,16 @@ pub struct Machine {
     /// When the quotas lose their validity.
     pub validity: Option<Moment>,
     /// For the Quota Holding Time.
-    pub heard: Option<Heard>,
+    pub holding: Option<Activity>,
     /// For the Inactivity Detection Time, while the time runs.
-    pub active: Option<Heard>,
+    pub active: Option<Activity>,
     /// The time stands still until the next packet: none came for the Inactivity Detection Time.
     pub is_idle: bool,
     /// The next monitoring time.
     pub monitoring: Option<Moment>,
     /// Whether traffic goes on, if that is to be told.
-    pub traffic: Traffic,
-    /// Packets and octets since the last report, when it was last looked.
+    pub traffic: TrafficDetection,
+    /// Packets and octets since the last report, when it was last checked.
     pub packets: u64,
     /// The octets.
     pub seen: u64,
@@ -193,7 +193,7 @@ impl Machine {
     pub(crate) fn is_needed(urr: &Urr) -> bool {
         let terms = urr.terms();
         urr.method.contains(MeasurementMethod::DURAT)
-            || tells_traffic(urr)
+            || reports_traffic(urr)
             || urr.volume_threshold.is_some()
             || urr.volume_quota.is_some()
             || urr.time_threshold.is_some()
@@ -219,7 +219,7 @@ impl Machine {
         let terms = urr.terms();
         if what.measurement {
             (self.measured, self.running, self.rate) = (0, None, 0);
-            (self.started, self.is_idle, self.traffic) = (false, false, Traffic::Unwatched);
+            (self.started, self.is_idle, self.traffic) = (false, false, TrafficDetection::Off);
         }
         if !urr.counts_events() {
             (self.event_threshold, self.event_again, self.event_quota) = (None, None, None);
@@ -256,16 +256,16 @@ impl Machine {
             self.validity = time(terms.quota_validity_time).map(|validity| now.after(validity));
         }
         if time(terms.quota_holding_time).is_none() {
-            self.heard = None;
+            self.holding = None;
         } else if what.holding || what.any_quota() {
-            self.heard = Some(Heard::from(now, self.packets));
+            self.holding = Some(Activity::from(now, self.packets));
         }
         if what.inactivity {
             (self.active, self.is_idle) = (None, false);
         }
-        self.traffic = match (tells_traffic(urr), self.traffic) {
-            (false, _) => Traffic::Unwatched,
-            (true, Traffic::Unwatched) => Traffic::Awaited,
+        self.traffic = match (reports_traffic(urr), self.traffic) {
+            (false, _) => TrafficDetection::Off,
+            (true, TrafficDetection::Off) => TrafficDetection::Awaited,
             (true, known) => known,
         };
         self.started |= what.immediate_start && urr.information.contains(MeasurementInformation::ISTM);
@@ -325,7 +325,7 @@ impl Machine {
             self.running = Some(now);
         }
         if runs && self.active.is_none() && inactivity(urr).is_some() {
-            self.active = Some(Heard::from(now, self.packets));
+            self.active = Some(Activity::from(now, self.packets));
         }
     }
 
@@ -421,23 +421,23 @@ impl Machine {
     }
 
     /// Nothing was measured since the last report: a quota of nothing calls for none then.
-    pub(crate) fn has_nothing_to_tell(&mut self) {
+    pub(crate) fn has_nothing_to_report(&mut self) {
         self.pending.0 &= !ZERO_QUOTA.0;
     }
 
     /// Draws the consequences of what was used since the last report, and of what the counter has `told`. Gives what
     /// calls for a report now.
-    pub(crate) fn settle(
+    pub(crate) fn evaluate(
         &mut self,
         urr: &Urr,
-        (spent, told): (Used, Reached),
+        (spent, news): (Used, Reached),
         (now, setting): (Moment, Setting),
     ) -> UsageTriggers {
         let used = spent.count;
         // While all stops, what a packet does not fit into says nothing of the other quotas.
         let limits = match self.exhausted.has(Exhausted::STOPS_ALL) {
             true => 0,
-            false => told.limits,
+            false => news.limits,
         };
         self.tick(urr, now);
         let octets = [spent.total, used.ul_octets, used.dl_octets];
@@ -460,9 +460,9 @@ impl Machine {
             due |= self.used_up(urr, ReportingTriggers::EVEQU);
         }
         let count = packets(used);
-        due |= self.listen(urr, count, now);
-        due |= self.watch(urr, (count, told), (now, setting));
-        self.rest(urr, count, now);
+        due |= self.detect_holding_timeout(urr, count, now);
+        due |= self.detect_traffic(urr, (count, news), (now, setting));
+        self.detect_inactivity(urr, count, now);
         self.started |= count > 0;
         (self.packets, self.seen) = (count, spent.raw);
         self.run(urr, now);
@@ -474,44 +474,47 @@ impl Machine {
 
     /// Whether traffic starts, or has stopped: no packet has come for as long as that takes. What quotas stop, or a
     /// pause, is no silence.
-    fn watch(
+    fn detect_traffic(
         &mut self,
         urr: &Urr,
-        (packets, told): (u64, Reached),
+        (packets, news): (u64, Reached),
         (now, setting): (Moment, Setting),
     ) -> UsageTriggers {
         let came = packets > self.packets;
-        let comes = came && !matches!(self.traffic, Traffic::Voided(_)) || told.knocked;
-        if let Traffic::Voided(heard) = self.traffic {
-            self.traffic = Traffic::Again(heard);
+        let comes = came && !matches!(self.traffic, TrafficDetection::Voided(_)) || news.knocked;
+        if let TrafficDetection::Voided(activity) = self.traffic {
+            self.traffic = TrafficDetection::Resumed(activity);
         }
         if self.traffic.is_awaited() && comes {
-            self.traffic = Traffic::On(Heard::from(now, packets));
+            self.traffic = TrafficDetection::Ongoing(Activity::from(now, packets));
             return asked(urr, ReportingTriggers::START, UsageTriggers::START);
         }
         let is_stopped = urr.is_paused() || self.exhausted.0 != 0;
         let tells_stop = urr.triggers.contains(ReportingTriggers::STOPT);
-        let Some(heard) = self.traffic.heard() else {
+        let Some(activity) = self.traffic.activity_mut() else {
             return UsageTriggers::default();
         };
         if is_stopped {
-            *heard = Heard::from(now, packets);
-        } else if !heard.hears(packets, now) && tells_stop && now >= heard.at.after(nanos(setting.silence)) {
-            self.traffic = Traffic::Awaited;
+            *activity = Activity::from(now, packets);
+        } else if !activity.update(packets, now)
+            && tells_stop
+            && now >= activity.at.after(nanos(setting.silence))
+        {
+            self.traffic = TrafficDetection::Awaited;
             return UsageTriggers::STOPT;
         }
         UsageTriggers::default()
     }
 
     /// The time stands still when no packet has come for the Inactivity Detection Time, and goes on with the next.
-    fn rest(&mut self, urr: &Urr, packets: u64, now: Moment) {
+    fn detect_inactivity(&mut self, urr: &Urr, packets: u64, now: Moment) {
         if self.is_idle && packets != self.packets {
             self.is_idle = false;
         }
         let (Some(active), Some(silence)) = (&mut self.active, inactivity(urr)) else {
             return;
         };
-        if active.hears(packets, now) {
+        if active.update(packets, now) {
             return;
         }
         let end = active.at.after(silence);
@@ -565,12 +568,12 @@ impl Machine {
     }
 
     /// Whether no packet has come for the Quota Holding Time.
-    fn listen(&mut self, urr: &Urr, packets: u64, now: Moment) -> UsageTriggers {
-        let (Some(heard), Some(seconds)) = (&mut self.heard, urr.terms().quota_holding_time) else {
+    fn detect_holding_timeout(&mut self, urr: &Urr, packets: u64, now: Moment) -> UsageTriggers {
+        let (Some(activity), Some(seconds)) = (&mut self.holding, urr.terms().quota_holding_time) else {
             return UsageTriggers::default();
         };
-        if !heard.hears(packets, now) && now >= heard.at.after(nanos(seconds)) {
-            self.heard = None;
+        if !activity.update(packets, now) && now >= activity.at.after(nanos(seconds)) {
+            self.holding = None;
             self.exhausted.0 |= Exhausted::VOID;
             self.traffic.void();
             return asked(urr, ReportingTriggers::QUHTI, UsageTriggers::QUHTI);
@@ -584,7 +587,7 @@ impl Machine {
     }
 
     /// A report that measures nothing is made for these reasons.
-    pub(crate) fn told(&mut self, triggers: UsageTriggers) {
+    pub(crate) fn reported_moment(&mut self, triggers: UsageTriggers) {
         self.pending = UsageTriggers(self.pending.0 & !triggers.0);
     }
 
@@ -596,7 +599,7 @@ impl Machine {
 
     /// The events among `used` that a report for these reasons tells of: it says that as many came as its threshold is,
     /// where nothing but thresholds and periods calls for it; the others are those of the next.
-    pub(crate) fn told_events(&self, used: UrrCount, triggers: UsageTriggers) -> u64 {
+    pub(crate) fn events_to_report(&self, used: UrrCount, triggers: UsageTriggers) -> u64 {
         let by_threshold = triggers.contains(UsageTriggers::EVETH) && triggers.0 & !COUNTS_ON.0 == 0;
         let left = self.event_threshold.filter(|_| by_threshold);
         left.map_or(used.events, |left| left.min(used.events))
@@ -629,16 +632,16 @@ impl Machine {
         self.event_quota = fewer(self.event_quota);
         self.time_quota = less(self.time_quota);
         (self.packets, self.seen) = (0, 0);
-        let silences = [&mut self.heard, &mut self.active].into_iter().flatten();
-        for heard in silences.chain(self.traffic.heard()) {
-            heard.packets = 0;
+        let silences = [&mut self.holding, &mut self.active].into_iter().flatten();
+        for activity in silences.chain(self.traffic.activity_mut()) {
+            activity.packets = 0;
         }
     }
 
     /// Where the worker's counter is to tell and to stop, which stands so.
-    pub(crate) fn bounds(&self, urr: &Urr, standing: &Standing) -> Bounds {
-        let at = |volume: Volume, place: fn(&Standing, u64, usize) -> u64| {
-            let place = |left: Option<u64>, kind| left.map(|left| place(standing, left, kind));
+    pub(crate) fn bounds(&self, urr: &Urr, base: &CounterBase) -> Bounds {
+        let at = |volume: Volume, place: fn(&CounterBase, u64, usize) -> u64| {
+            let place = |left: Option<u64>, kind| left.map(|left| place(base, left, kind));
             Volumes {
                 total: place(volume.total, 0),
                 uplink: place(volume.uplink, 1),
@@ -647,16 +650,16 @@ impl Machine {
         };
         let mut watermarks = Volumes::NONE;
         if urr.triggers.contains(ReportingTriggers::VOLTH) {
-            watermarks = at(without_zero(self.volume_threshold), Standing::reach);
+            watermarks = at(without_zero(self.volume_threshold), CounterBase::reach);
         }
         let waits = (!self.started || self.is_idle)
             && urr.method.contains(MeasurementMethod::DURAT)
             && urr.pool().is_none();
         if (waits || self.traffic.is_awaited()) && !urr.is_paused() {
-            let first = standing.place(self.seen + 1, 0);
+            let first = base.place(self.seen + 1, 0);
             watermarks.total = Some(watermarks.total.map_or(first, |total| total.min(first)));
         }
-        let mut stop = at(self.volume_quota, Standing::fill);
+        let mut stop = at(self.volume_quota, CounterBase::fill);
         let gone = self.exhausted;
         if gone.has(Exhausted::TOTAL | Exhausted::STOPS_TIME) {
             stop.total = Some(0);
@@ -668,7 +671,7 @@ impl Machine {
             stop.downlink = Some(0);
         }
         if stop.is_none() && watermarks.is_none() {
-            watermarks.total = Some(FAR_AWAY);
+            watermarks.total = Some(UNREACHABLE);
         }
         Bounds {
             watermarks,
@@ -691,7 +694,7 @@ impl Machine {
             true => Some(0),
             false => self.event_quota.map(place),
         };
-        let far = stop.is_none().then_some(FAR_AWAY);
+        let far = stop.is_none().then_some(UNREACHABLE);
         Bounds {
             watermarks: Volumes {
                 total: watermark.or(far),
@@ -712,7 +715,7 @@ impl Machine {
         }
     }
 
-    /// When it is to be looked at again, if nothing happens before.
+    /// When it is to be checked at again, if nothing happens before.
     pub(crate) fn deadline(&self, urr: &Urr, setting: Setting) -> Option<Moment> {
         let left = [
             self.time_threshold
@@ -723,18 +726,22 @@ impl Machine {
         let time = self.running.zip(left);
         let time =
             time.map(|(since, left)| since.after(self.takes(left.saturating_sub(self.measured).max(0))));
-        let holding = self.heard.zip(urr.terms().quota_holding_time.map(nanos));
+        let holding = self.holding.zip(urr.terms().quota_holding_time.map(nanos));
         let activity = self.active.zip(inactivity(urr));
         let traffic = match self.traffic {
-            Traffic::On(heard) | Traffic::Voided(heard) | Traffic::Again(heard)
+            TrafficDetection::Ongoing(activity)
+            | TrafficDetection::Voided(activity)
+            | TrafficDetection::Resumed(activity)
                 if urr.triggers.contains(ReportingTriggers::STOPT) =>
             {
-                Some((heard, nanos(setting.silence)))
+                Some((activity, nanos(setting.silence)))
             }
             _ => None,
         };
         let silence = [holding, activity, traffic].into_iter().flatten();
-        let silence = silence.map(|(heard, silence)| heard.next_look(silence)).min();
+        let silence = silence
+            .map(|(activity, silence)| activity.next_look(silence))
+            .min();
         let pending = (!self.pending.is_empty()).then_some(Moment(i64::MIN));
         [
             time,
@@ -760,7 +767,7 @@ fn asked(urr: &Urr, wanted: ReportingTriggers, trigger: UsageTriggers) -> UsageT
 }
 
 /// Whether it is to tell when traffic starts or stops.
-fn tells_traffic(urr: &Urr) -> bool {
+fn reports_traffic(urr: &Urr) -> bool {
     urr.triggers.contains(ReportingTriggers::START) || urr.triggers.contains(ReportingTriggers::STOPT)
 }
 

@@ -19,9 +19,9 @@ impl UsageTriggers {
     pub const TIMTH: Self = Self(1 << 2);
     /// No packet came for longer than the Quota Holding Time.
     pub const QUHTI: Self = Self(1 << 3);
-    /// Traffic starts.
+    /// TrafficDetection starts.
     pub const START: Self = Self(1 << 4);
-    /// Traffic stops.
+    /// TrafficDetection stops.
     pub const STOPT: Self = Self(1 << 5);
     /// Dropped downlink traffic reaches a threshold.
     pub const DROTH: Self = Self(1 << 6);
@@ -166,7 +166,7 @@ pub struct UsageReport {
     /// number.
     pub before_qos: Option<UrrCount>,
     /// Whether the packets are to be told, too (MNOP).
-    pub tells_packets: bool,
+    pub reports_packets: bool,
     /// The time measured, where the URR measures time.
     pub duration: Option<Seconds>,
     /// When the measurement began.
@@ -220,7 +220,7 @@ impl UsageReport {
 
     /// Adds the report that follows on this one, if it is of the same URR, for the same reason, of all usage and the
     /// next in number. Answers whether it was; its number is then to be given again
-    /// ([`UsageBook::recall`](crate::UsageBook::recall)).
+    /// ([`UsageAccounts::recall`](crate::UsageAccounts::recall)).
     pub fn absorb(&mut self, next: &UsageReport) -> bool {
         let follows = next.urr == self.urr
             && next.triggers == self.triggers

@@ -2,7 +2,7 @@
 
 use flow::{Nanos, UrrCount};
 use rules::model::*;
-use usage::{Exhausted, Renewed, UsageBook, UsageReport, UsageTriggers};
+use usage::{Exhausted, Renewed, UsageAccounts, UsageReport, UsageTriggers};
 
 const ID: UrrId = UrrId(1);
 
@@ -96,8 +96,8 @@ impl Kind {
         }
     }
 
-    fn is_stopped(self, book: &UsageBook) -> bool {
-        let machine = book.checkpoints(&[])[0].machine.unwrap();
+    fn is_stopped(self, accounts: &UsageAccounts) -> bool {
+        let machine = accounts.checkpoints(&[])[0].machine.unwrap();
         let bit = match self {
             Kind::Total => Exhausted::TOTAL,
             Kind::Uplink => Exhausted::UPLINK,
@@ -113,18 +113,18 @@ impl Kind {
 type Told = (UsageTriggers, u64);
 
 /// Ten seconds of a URR.
-fn ten_seconds(kind: Kind, urr: &Urr) -> (Vec<Told>, UsageBook) {
+fn ten_seconds(kind: Kind, urr: &Urr) -> (Vec<Told>, UsageAccounts) {
     let urrs = std::slice::from_ref(urr);
-    let mut book = UsageBook::default();
-    book.follow(Nanos::ZERO, urrs, &[]);
+    let mut accounts = UsageAccounts::default();
+    accounts.update(Nanos::ZERO, urrs, &[]);
     let mut reports = Vec::new();
     for second in 1..=10 {
         let (now, counted) = (Nanos::from_secs(second), [(ID, Kind::count(second))]);
-        book.tick(now, urrs);
-        reports.extend(book.settle(now, urrs, &counted, &[]));
+        accounts.tick(now, urrs);
+        reports.extend(accounts.evaluate(now, urrs, &counted, &[]));
     }
     let told = |report: &UsageReport| (report.triggers, kind.used(report));
-    (reports.iter().map(told).collect(), book)
+    (reports.iter().map(told).collect(), accounts)
 }
 
 /// "To stop forwarding packets and, if no Volume Threshold is provisioned, to also generate a usage report"; beside a
@@ -147,12 +147,12 @@ fn a_used_up_quota_is_reported_where_no_threshold_of_its_kind_is_or_the_trigger_
         ];
         for (least, triggers, expected) in cases {
             let urr = kind.urr(least, Some(8), triggers);
-            let (mut told, book) = ten_seconds(kind, &urr);
+            let (mut told, accounts) = ten_seconds(kind, &urr);
             // What comes after the quota is not stopped here, and may reach the threshold once more.
             told.truncate(expected.len().max(1));
             told.retain(|(_, used)| expected.iter().any(|(_, wanted)| wanted == used));
             assert_eq!(told, expected, "{kind:?}, threshold {least:?}, {triggers:?}");
-            assert!(kind.is_stopped(&book), "{kind:?}");
+            assert!(kind.is_stopped(&accounts), "{kind:?}");
         }
     }
 }
@@ -187,25 +187,25 @@ fn a_quota_of_0_stops_at_once_and_what_was_measured_until_then_is_reported() {
         let (_, [_, at_quota]) = kind.triggers();
         for (threshold, before) in [(None, None), (Some(1_000), Some(2_000)), (None, Some(2_000))] {
             let mut urrs = [kind.urr(threshold, before, ReportingTriggers(0))];
-            let mut book = UsageBook::default();
-            book.follow(Nanos::ZERO, &urrs, &[]);
+            let mut accounts = UsageAccounts::default();
+            accounts.update(Nanos::ZERO, &urrs, &[]);
             let now = Nanos::from_secs(5);
             let counted = [(ID, Kind::count(5))];
-            assert_eq!(book.settle(now, &urrs, &counted, &[]), []);
+            assert_eq!(accounts.evaluate(now, &urrs, &counted, &[]), []);
 
             urrs = [kind.urr(threshold, Some(0), ReportingTriggers(0))];
-            book.follow(now, &urrs, &[(ID, renewed(kind))]);
-            assert!(kind.is_stopped(&book), "{kind:?}");
-            assert!(book.deadline(&urrs).is_some_and(|at| at <= now), "{kind:?}");
-            let reports = book.settle(now, &urrs, &counted, &[]);
+            accounts.update(now, &urrs, &[(ID, renewed(kind))]);
+            assert!(kind.is_stopped(&accounts), "{kind:?}");
+            assert!(accounts.deadline(&urrs).is_some_and(|at| at <= now), "{kind:?}");
+            let reports = accounts.evaluate(now, &urrs, &counted, &[]);
             let told: Vec<_> = reports.iter().map(|one| (one.triggers, kind.used(one))).collect();
             let used = if kind == Kind::Total { 10 } else { 5 };
             assert_eq!(told, [(at_quota, used)], "{kind:?}");
 
             // Nothing was measured since: another one has nothing to tell.
-            book.follow(now, &urrs, &[(ID, renewed(kind))]);
-            assert_eq!(book.settle(now, &urrs, &counted, &[]), [], "{kind:?}");
-            assert!(book.deadline(&urrs).is_none_or(|at| at > now), "{kind:?}");
+            accounts.update(now, &urrs, &[(ID, renewed(kind))]);
+            assert_eq!(accounts.evaluate(now, &urrs, &counted, &[]), [], "{kind:?}");
+            assert!(accounts.deadline(&urrs).is_none_or(|at| at > now), "{kind:?}");
         }
     }
 }
@@ -215,13 +215,13 @@ fn a_urr_that_is_created_with_a_quota_of_0_stops_and_has_nothing_to_tell() {
     for kind in KINDS {
         let (_, [_, at_quota]) = kind.triggers();
         let urrs = [kind.urr(None, Some(0), kind.triggers().0[1])];
-        let mut book = UsageBook::default();
-        book.follow(Nanos::ZERO, &urrs, &[]);
-        assert!(kind.is_stopped(&book), "{kind:?}");
-        assert!(book.deadline(&urrs).is_none(), "{kind:?}");
+        let mut accounts = UsageAccounts::default();
+        accounts.update(Nanos::ZERO, &urrs, &[]);
+        assert!(kind.is_stopped(&accounts), "{kind:?}");
+        assert!(accounts.deadline(&urrs).is_none(), "{kind:?}");
         // The other direction goes on.
         let counted = [(ID, Kind::count(3))];
-        let reports = book.settle(Nanos::from_secs(3), &urrs, &counted, &[]);
+        let reports = accounts.evaluate(Nanos::from_secs(3), &urrs, &counted, &[]);
         assert_eq!(reports, [], "{kind:?} {at_quota:?}");
     }
 }
@@ -232,8 +232,8 @@ fn a_threshold_that_holds_from_a_monitoring_time_on_is_one() {
     let mut urr = Kind::Time.urr(None, Some(8), ReportingTriggers(0));
     urr.terms.as_mut().unwrap().monitoring_time = Some(UnixSeconds(2));
     urr.terms.as_mut().unwrap().subsequent.time_threshold = Some(1_000);
-    let (told, book) = ten_seconds(Kind::Time, &urr);
+    let (told, accounts) = ten_seconds(Kind::Time, &urr);
     let triggers: Vec<_> = told.iter().map(|(triggers, _)| *triggers).collect();
     assert_eq!(triggers, [UsageTriggers::MONIT, UsageTriggers::MONIT]);
-    assert!(Kind::Time.is_stopped(&book));
+    assert!(Kind::Time.is_stopped(&accounts));
 }

@@ -3,7 +3,7 @@
 use flow::{Nanos, PacketTimes, UrrCount};
 use proptest::prelude::*;
 use rules::model::*;
-use usage::{Moment, Seconds, Setting, UsageBook, UsageInformation, UsageReport, UsageTriggers};
+use usage::{Moment, Seconds, Setting, UsageAccounts, UsageInformation, UsageReport, UsageTriggers};
 
 const ID: UrrId = UrrId(1);
 /// When the clock began.
@@ -28,7 +28,7 @@ fn total(octets: u64) -> Volume {
 
 struct World {
     urrs: [Urr; 1],
-    book: UsageBook,
+    accounts: UsageAccounts,
     now: Nanos,
     count: u64,
 }
@@ -37,30 +37,30 @@ impl World {
     fn new(urr: Urr) -> Self {
         let mut world = Self {
             urrs: [urr],
-            book: UsageBook::new(Setting {
+            accounts: UsageAccounts::new(Setting {
                 epoch_nanos: STARTED * 1_000_000_000,
                 silence: SILENCE,
             }),
             now: Nanos::ZERO,
             count: 0,
         };
-        world.book.follow(world.now, &world.urrs, &[]);
+        world.accounts.update(world.now, &world.urrs, &[]);
         world
     }
 
-    /// Time passes with so many octets a second in each of `traffic`, and with every look that the book wants.
+    /// Time passes with so many octets a second in each of `traffic`, and with every look that the accounts wants.
     fn pass(&mut self, traffic: &[u64]) -> Vec<UsageReport> {
         let mut reports = Vec::new();
         for octets in traffic {
             let end = self.now + std::time::Duration::from_secs(1);
-            while let Some(at) = self.book.deadline(&self.urrs).filter(|at| *at <= end) {
+            while let Some(at) = self.accounts.deadline(&self.urrs).filter(|at| *at <= end) {
                 self.now = self.now.max(at);
-                self.book.tick(self.now, &self.urrs);
+                self.accounts.tick(self.now, &self.urrs);
                 reports.extend(self.look());
             }
             self.now = end;
             self.count += octets;
-            let bounds = self.book.bounds(&self.urrs);
+            let bounds = self.accounts.bounds(&self.urrs);
             if bounds[0]
                 .watermarks
                 .total
@@ -74,7 +74,7 @@ impl World {
 
     fn look(&mut self) -> Vec<UsageReport> {
         let counted = [(ID, octets(self.count))];
-        self.book.settle(self.now, &self.urrs, &counted, &[])
+        self.accounts.evaluate(self.now, &self.urrs, &counted, &[])
     }
 }
 
@@ -144,29 +144,29 @@ fn monitoring_times_follow_the_date() {
     });
     let epoch = |seconds: i64| (STARTED * 1_000_000_000).wrapping_add_signed(seconds * 1_000_000_000);
     assert_eq!(world.pass(&[100; 5]), []);
-    assert!(world.book.redate(&world.urrs, epoch(3)));
-    assert_eq!(world.book.deadline(&world.urrs), Some(Nanos::from_secs(7)));
+    assert!(world.accounts.redate(&world.urrs, epoch(3)));
+    assert_eq!(world.accounts.deadline(&world.urrs), Some(Nanos::from_secs(7)));
     assert_eq!(world.pass(&[100; 3]).len(), 2);
-    assert_eq!(world.book.deadline(&world.urrs), Some(Nanos::from_secs(17)));
+    assert_eq!(world.accounts.deadline(&world.urrs), Some(Nanos::from_secs(17)));
     // Set back by ten: 10 is to come again by its date, and has been.
-    assert!(world.book.redate(&world.urrs, epoch(-7)));
-    assert_eq!(world.book.deadline(&world.urrs), Some(Nanos::from_secs(27)));
+    assert!(world.accounts.redate(&world.urrs, epoch(-7)));
+    assert_eq!(world.accounts.deadline(&world.urrs), Some(Nanos::from_secs(27)));
     // Forward beyond both: they are due at once, together.
-    assert!(world.book.redate(&world.urrs, epoch(100)));
+    assert!(world.accounts.redate(&world.urrs, epoch(100)));
     assert_eq!(world.pass(&[100; 2]).len(), 2);
-    assert!(!world.book.redate(&world.urrs, epoch(0)));
-    assert_eq!(world.book.deadline(&world.urrs), None);
+    assert!(!world.accounts.redate(&world.urrs, epoch(0)));
+    assert_eq!(world.accounts.deadline(&world.urrs), None);
 }
 
 /// Packets are counted in whole milliseconds, and a measurement begins between them.
 #[test]
 fn the_first_packet_is_not_before_its_measurement() {
     let urrs = [Urr::volume(ID)];
-    let mut book = UsageBook::new(Setting::default());
-    book.follow(Nanos(5_700_000), &urrs, &[]);
+    let mut accounts = UsageAccounts::new(Setting::default());
+    accounts.update(Nanos(5_700_000), &urrs, &[]);
     let [first, last] = [5, 8].map(Nanos::from_millis);
-    book.heard(ID, PacketTimes { first, last });
-    let reports = book.query(
+    accounts.record_packet_times(ID, PacketTimes { first, last });
+    let reports = accounts.query(
         Nanos(9_000_000),
         &urrs,
         &[(ID, octets(100))],
@@ -203,13 +203,13 @@ fn a_monitoring_time_brings_other_bounds_of_events() {
         terms: Some(Box::new(terms)),
         ..Urr::volume(ID)
     };
-    let mut book = UsageBook::new(Setting {
+    let mut accounts = UsageAccounts::new(Setting {
         epoch_nanos: STARTED * 1_000_000_000,
         silence: SILENCE,
     });
     let urrs = [urr];
-    book.follow(Nanos::ZERO, &urrs, &[]);
-    let mut settle = |seconds: u64, events: u64| {
+    accounts.update(Nanos::ZERO, &urrs, &[]);
+    let mut evaluate = |seconds: u64, events: u64| {
         let count = UrrCount {
             ul_packets: events,
             ul_octets: 60 * events,
@@ -217,26 +217,26 @@ fn a_monitoring_time_brings_other_bounds_of_events() {
             ..UrrCount::default()
         };
         let now = Nanos::from_secs(seconds);
-        book.tick(now, &urrs);
-        let reports = book.settle(now, &urrs, &[(ID, count)], &[]);
+        accounts.tick(now, &urrs);
+        let reports = accounts.evaluate(now, &urrs, &[(ID, count)], &[]);
         let told = reports.into_iter();
         told.map(|one| (one.triggers, one.count.events, one.information))
             .collect::<Vec<_>>()
     };
-    assert_eq!(settle(5, 9), []);
+    assert_eq!(evaluate(5, 9), []);
     let monitoring = UsageTriggers::MONIT;
     assert_eq!(
-        settle(10, 9),
+        evaluate(10, 9),
         [
             (monitoring, 9, Some(UsageInformation::BEF)),
             (monitoring, 0, Some(UsageInformation::AFT))
         ]
     );
-    assert_eq!(settle(11, 11), []);
+    assert_eq!(evaluate(11, 11), []);
     // The threshold is three from then on, the quota four.
-    assert_eq!(settle(12, 12), [(UsageTriggers::EVETH, 3, None)]);
-    assert_eq!(settle(13, 13), [(UsageTriggers::EVEQU, 1, None)]);
-    assert_eq!(settle(14, 13), []);
+    assert_eq!(evaluate(12, 12), [(UsageTriggers::EVETH, 3, None)]);
+    assert_eq!(evaluate(13, 13), [(UsageTriggers::EVEQU, 1, None)]);
+    assert_eq!(evaluate(14, 13), []);
 }
 
 /// Every subsequent threshold and quota, by the Monitoring Time and by an additional one (TS 29.244 §5.2.2.2.1).
@@ -302,7 +302,7 @@ fn what_is_subsequent_of_volumes_and_times_holds_from_the_monitoring_time_on() {
             let mut told = Vec::new();
             for second in 1..=15 {
                 let reports = world.pass(&[100]);
-                let limit = world.book.bounds(&world.urrs)[0].limit;
+                let limit = world.accounts.bounds(&world.urrs)[0].limit;
                 let is_full = limit.and_then(|limit| limit.octets.total) == Some(world.count);
                 let full = if is_full { world.look() } else { Vec::new() };
                 told.extend(reports.into_iter().chain(full).map(|one| (second, one.triggers)));
@@ -329,7 +329,7 @@ fn time_stands_still_while_nothing_comes() {
     assert_eq!(world.pass(&traffic), []);
     let counted = [(ID, octets(world.count))];
     let asked = [(ID, UsageTriggers::IMMER)];
-    let reports = world.book.query(world.now, &world.urrs, &counted, &asked);
+    let reports = world.accounts.query(world.now, &world.urrs, &counted, &asked);
     let Seconds(measured) = reports[0].duration.unwrap();
     // Each silence is found a second late at most.
     let exact = (9 + 4) + 4;
@@ -370,7 +370,7 @@ fn who_wants_to_hear_of_starts_alone_hears_of_the_first_and_is_not_looked_for_ag
     let traffic = [[100; 3].as_slice(), &[0; 100], &[100; 3]].concat();
     let reports = world.pass(&traffic);
     assert_eq!(starts_and_stops(&reports), [(1, true)]);
-    assert_eq!(world.book.deadline(&world.urrs), None);
+    assert_eq!(world.accounts.deadline(&world.urrs), None);
 }
 
 proptest! {
@@ -392,7 +392,7 @@ proptest! {
         let mut next = left.next();
         for second in 1..=traffic.len() as u64 {
             if let Some(last) = on {
-                // It is looked once in an eighth of the time, and then again.
+                // It is checked once in an eighth of the time, and then again.
                 let latest = last + u64::from(SILENCE) + u64::from(SILENCE / 8) + 2;
                 if next == Some((second, false)) {
                     prop_assert!(second >= last + u64::from(SILENCE), "{} after {}", second, last);
@@ -443,64 +443,64 @@ fn timed_pool(threshold: Option<u32>) -> [Urr; 3] {
 #[test]
 fn the_time_of_a_pool_is_the_weighted_sum_of_its_members_times() {
     let urrs = timed_pool(None);
-    let mut book = UsageBook::new(Setting::default());
-    book.follow(Nanos::ZERO, &urrs, &[]);
+    let mut accounts = UsageAccounts::new(Setting::default());
+    accounts.update(Nanos::ZERO, &urrs, &[]);
     let at = Nanos::from_secs;
     let counts = |first, second| {
         let pool = (UrrId(3), octets(first + second));
         [(UrrId(1), octets(first)), (UrrId(2), octets(second)), pool]
     };
-    let settle = |book: &mut UsageBook, now, first, second| {
-        let reports = book.settle(at(now), &urrs, &counts(first, second), &[]);
+    let evaluate = |accounts: &mut UsageAccounts, now, first, second| {
+        let reports = accounts.evaluate(at(now), &urrs, &counts(first, second), &[]);
         assert_eq!(reports, []);
     };
     // The first runs from second 1 on, the other from 4 on.
-    settle(&mut book, 1, 100, 0);
-    settle(&mut book, 4, 100, 100);
+    evaluate(&mut accounts, 1, 100, 0);
+    evaluate(&mut accounts, 4, 100, 100);
     // That the first stands still since second 6 is seen in second 8.
-    settle(&mut book, 8, 100, 100);
-    settle(&mut book, 10, 100, 100);
+    evaluate(&mut accounts, 8, 100, 100);
+    evaluate(&mut accounts, 10, 100, 100);
     let asked = [(UrrId(3), UsageTriggers::IMMER)];
-    let reports = book.query(at(10), &urrs, &counts(100, 100), &asked);
+    let reports = accounts.query(at(10), &urrs, &counts(100, 100), &asked);
     let seconds: Vec<_> = reports.iter().map(|report| report.duration).collect();
     // 5 seconds twice, and 6 seconds half.
     assert_eq!(seconds, [Some(Seconds(13))]);
     // It goes on from there, in another process, too.
-    let checkpoints = book.checkpoints(&counts(100, 100));
-    let mut book = UsageBook::resuming(&checkpoints, Setting::default());
-    book.follow(at(10), &urrs, &[]);
+    let checkpoints = accounts.checkpoints(&counts(100, 100));
+    let mut accounts = UsageAccounts::resuming(&checkpoints, Setting::default());
+    accounts.update(at(10), &urrs, &[]);
     let none = [1, 2, 3].map(|urr| (UrrId(urr), UrrCount::default()));
-    let reports = book.query(at(13), &urrs, &none, &asked);
+    let reports = accounts.query(at(13), &urrs, &none, &asked);
     assert_eq!(reports[0].duration, Some(Seconds(1)), "and a half is left");
-    let reports = book.query(at(14), &urrs, &none, &asked);
+    let reports = accounts.query(at(14), &urrs, &none, &asked);
     assert_eq!(reports[0].duration, Some(Seconds(1)));
 }
 
 #[test]
 fn the_time_threshold_of_a_pool_is_due_when_its_members_reach_it() {
     let urrs = timed_pool(Some(9));
-    let mut book = UsageBook::new(Setting::default());
-    book.follow(Nanos::ZERO, &urrs, &[]);
-    assert_eq!(book.deadline(&urrs), None);
+    let mut accounts = UsageAccounts::new(Setting::default());
+    accounts.update(Nanos::ZERO, &urrs, &[]);
+    assert_eq!(accounts.deadline(&urrs), None);
     let counts = [(UrrId(1), UrrCount::default()), (UrrId(2), octets(100))];
-    assert_eq!(book.settle(Nanos::ZERO, &urrs, &counts, &[]), []);
+    assert_eq!(accounts.evaluate(Nanos::ZERO, &urrs, &counts, &[]), []);
     assert_eq!(
-        book.deadline(&urrs),
+        accounts.deadline(&urrs),
         Some(Nanos::from_secs(18)),
         "at half the pace"
     );
     let counts = [(UrrId(1), octets(100)), (UrrId(2), octets(100))];
-    assert_eq!(book.settle(Nanos::from_secs(8), &urrs, &counts, &[]), []);
+    assert_eq!(accounts.evaluate(Nanos::from_secs(8), &urrs, &counts, &[]), []);
     // 4 are measured, and 5 are at two and a half times the pace.
     assert_eq!(
-        book.deadline(&urrs),
+        accounts.deadline(&urrs),
         Some(Nanos::from_secs(9)),
         "a look at the first"
     );
     let counts = [1, 2, 3].map(|urr| (UrrId(urr), octets(100)));
-    assert_eq!(book.settle(Nanos::from_secs(9), &urrs, &counts, &[]), []);
-    book.tick(Nanos::from_secs(10), &urrs);
-    let reports = book.settle(Nanos::from_secs(10), &urrs, &counts, &[]);
+    assert_eq!(accounts.evaluate(Nanos::from_secs(9), &urrs, &counts, &[]), []);
+    accounts.tick(Nanos::from_secs(10), &urrs);
+    let reports = accounts.evaluate(Nanos::from_secs(10), &urrs, &counts, &[]);
     let told: Vec<_> = reports
         .iter()
         .map(|report| (report.urr, report.triggers, report.duration))

@@ -20,9 +20,9 @@ use flow::{
 use packet::too_big::TooBig;
 use packet::{MacAddr, Qfi, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
+use rules::boxed_option::BoxedOption;
 use rules::image::{DataStatus, SessionChange, SessionImage, UrrCount, UsageSnapshot};
 use rules::model::{FarId, PdrId, UrrId};
-use rules::seldom::Seldom;
 use rules::steering::SteerChange;
 use transport::lag::{Lacpdu, LagShare};
 use transport::{AdjacencyChange, Heard};
@@ -187,7 +187,7 @@ pub enum Event {
         /// The image that is no longer in use (after a failure: the new one, whole), for Control to free.
         retired: Option<Box<SessionImage>>,
         /// What the block was made from, which nobody needs any more: for Control to free, too.
-        spent: Seldom<BlockImage>,
+        spent: BoxedOption<BlockImage>,
     },
     /// All commands before the fence have taken effect; or the inbox is drained.
     Fenced {

@@ -16,13 +16,13 @@ use flow::{
     ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
+use rules::boxed_option::BoxedOption;
 use rules::classifier::{Classifier, Side};
 use rules::image::{
     Counter, MeterShare, PacketsLeft, SessionChange, SessionImage, TokensLeft, UsageSnapshot,
 };
 use rules::model::{Urr, UrrId};
 use rules::prefix::IpPrefix;
-use rules::seldom::Seldom;
 
 use crate::burst::descriptor::Verdict;
 use crate::sessions::fixed_map::{FixedMap, tunnel_key};
@@ -123,7 +123,7 @@ impl Images<'_> {
 pub(crate) struct Applied {
     pub outcome: Result<Option<UsageSnapshot>, ApplyError>,
     pub retired: Option<Box<SessionImage>>,
-    pub spent: Seldom<BlockImage>,
+    pub spent: BoxedOption<BlockImage>,
 }
 
 impl Applied {
@@ -131,7 +131,7 @@ impl Applied {
         Self {
             outcome: Err(error),
             retired: image,
-            spent: Seldom::NONE,
+            spent: BoxedOption::NONE,
         }
     }
 }
@@ -310,7 +310,7 @@ impl Sessions {
                 Ok(()) => Applied {
                     outcome: Ok(None),
                     retired: None,
-                    spent: Seldom::NONE,
+                    spent: BoxedOption::NONE,
                 },
                 Err(error) => Applied::failed(error, None),
             },
@@ -318,7 +318,7 @@ impl Sessions {
                 Some((usage, image)) => Applied {
                     outcome: Ok(usage),
                     retired: Some(image),
-                    spent: Seldom::NONE,
+                    spent: BoxedOption::NONE,
                 },
                 None => Applied::failed(ApplyError::NotFound, None),
             },
@@ -396,7 +396,7 @@ impl Sessions {
             return Applied::failed(ApplyError::NotFound, Some(image));
         };
         let carry = carried(&slot.image, &image);
-        image.remember(&slot.image);
+        image.inherit(&slot.image);
         let same = slot.image.classification_generation == image.classification_generation;
         let flows = if same { Flows::Keep } else { Flows::Revoke };
         let leaves = image.meter_share == MeterShare::Leaving;
@@ -452,7 +452,7 @@ impl Sessions {
                 .and_then(|slot| block.urr(slot));
             let bounds = image
                 .block
-                .there()
+                .as_mut()
                 .and_then(|block| block.bounds.get_mut::<usize>(place));
             if let (Some(counted), Some(bounds)) = (counted, bounds) {
                 *bounds = bounds.lowered(counted, (before, urr.unit()));

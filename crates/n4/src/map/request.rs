@@ -5,9 +5,10 @@ use pfcp::group::{CreatePdr, CreateQer, CreateTrafficEndpoint};
 use pfcp::ie::{Cause, Ie, PdnType, PfcpSeReqFlags, PfcpSmReqFlags};
 use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{IeType, Repeated, Restrict};
-use rules::image::{Farewell, PacketsLeft};
+use rules::image::{ImmediateActions, PacketsLeft};
+use rules::model::SNssai;
 use rules::model::{BarId, FarId, FarUpdate, PdrId, Qer, QerId, TrafficEndpointId, UrrId};
-use rules::network::{InstanceId, Network, Roles, SNssai};
+use rules::network::{InstanceId, Network, Roles};
 use session::{Changes, Charging, Query, SessionView, Subscriber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -179,7 +180,7 @@ pub(crate) fn modification(
         context,
     )?;
     create_pdrs(&mut changes, &request.create_pdr, context)?;
-    (changes.update_fars, changes.farewell) = update_fars(request, context)?;
+    (changes.update_fars, changes.immediate) = update_fars(request, context)?;
     for updated in &request.update_pdr {
         let (update, wishes) = pdr::update(&context.peer.own(&updated), context)?;
         changes.update_pdrs.push(update);
@@ -297,7 +298,7 @@ fn create_qers<'a>(
 fn update_fars(
     request: &SessionModificationRequest<'_>,
     context: Context<'_>,
-) -> Result<(Vec<FarUpdate>, Farewell), Reject> {
+) -> Result<(Vec<FarUpdate>, ImmediateActions), Reject> {
     let asks = |flags: Option<PfcpSmReqFlags>, flag| flags.is_some_and(|flags| flags.contains(flag));
     let of_all = asks(request.pfcpsmreq_flags, PfcpSmReqFlags::SNDEM);
     let mut end_markers = Vec::new();
@@ -308,12 +309,12 @@ fn update_fars(
         }
         far::update(&context.peer.own(far), context)
     })?;
-    let farewell = Farewell {
+    let immediate = ImmediateActions {
         end_markers,
         discards_buffered: asks(request.pfcpsmreq_flags, PfcpSmReqFlags::DROBU),
         tells_discarded: false,
     };
-    Ok((updates, farewell))
+    Ok((updates, immediate))
 }
 
 fn query(request: &SessionModificationRequest<'_>) -> Query {

@@ -111,12 +111,12 @@ fn bar(world: &World) -> Bar {
 
 fn discards(world: &mut World) -> usize {
     let workers = world.fleet.workers.iter_mut();
-    let farewells: Vec<_> = workers
-        .flat_map(|worker| std::mem::take(&mut worker.farewells))
+    let immediate_actions: Vec<_> = workers
+        .flat_map(|worker| std::mem::take(&mut worker.immediate_actions))
         .collect();
-    farewells
+    immediate_actions
         .iter()
-        .filter(|farewell| farewell.discards_buffered)
+        .filter(|immediate| immediate.discards_buffered)
         .count()
 }
 

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use flow::meter::{Rate, SharedId};
-use rules::network::{Network, Policer, SNssai};
+use rules::model::SNssai;
+use rules::network::{Network, Policer};
 
 use support::fleet::network;
 use support::wire::*;

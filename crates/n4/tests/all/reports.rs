@@ -72,7 +72,7 @@ fn used(urr: u32, sequence: u32, octets: u64) -> SessionEvent {
         last: None,
         information: None,
         before_qos: None,
-        tells_packets: false,
+        reports_packets: false,
     })
 }
 

@@ -460,7 +460,7 @@ fn the_answer_to_a_report_leads_packets_for_the_control_plane_into_another_tunne
             .fleet
             .workers
             .iter()
-            .map(|worker| worker.farewells.len())
+            .map(|worker| worker.immediate_actions.len())
             .sum::<usize>(),
         1
     );

@@ -30,7 +30,7 @@ fn used(sequence: u32, octets: u64) -> SessionEvent {
         last: None,
         information: None,
         before_qos: None,
-        tells_packets: false,
+        reports_packets: false,
     })
 }
 

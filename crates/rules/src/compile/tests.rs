@@ -209,8 +209,9 @@ fn the_way_out_is_the_named_instance_if_it_fits() {
 
 #[test]
 fn the_way_out_is_told_as_it_is_and_not_as_it_is_named() {
-    let way =
-        |far: u32, rules: &SessionRules| way_out(rules.far(FarId(far)).unwrap(), rules, &testing::network());
+    let way = |far: u32, rules: &SessionRules| {
+        egress_of(rules.far(FarId(far)).unwrap(), rules, &testing::network())
+    };
     let to = |peer, instance| {
         let mut parameters = ForwardingParameters::new(DestinationInterface::Access);
         parameters.instance = instance;

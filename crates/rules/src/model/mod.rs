@@ -13,6 +13,7 @@ mod pdr;
 mod pool;
 mod qer;
 mod rest;
+mod s_nssai;
 mod session_rules;
 mod urr;
 
@@ -33,6 +34,7 @@ pub use pdr::{
 };
 pub use pool::{Aggregated, MAX_WEIGHT, Multiplier, PoolFault, PoolSlots};
 pub use qer::{BitRates, BitsPerSecond, Gate, PacketRates, Qer};
+pub use s_nssai::SNssai;
 pub use session_rules::{EditError, EditFault, InactivityTimer, SessionRules};
 pub use urr::{
     Bound, DroppedDlThreshold, MeasurementInformation, MeasurementMethod, MonitoringTime, ReportingTriggers,

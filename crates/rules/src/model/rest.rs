@@ -13,7 +13,7 @@ use super::ids::SdfFilterId;
 use super::pdr::{Pdr, SdfFilter};
 use super::qer::Qer;
 use super::urr::Urr;
-use crate::seldom::{Nothing, Seldom};
+use crate::boxed_option::{Absent, BoxedOption};
 
 /// What is not of FARs.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +24,7 @@ pub(super) struct Others {
     pub(super) pdrs: Vec<Pdr>,
     pub(super) qers: Vec<Qer>,
     pub(super) urrs: Vec<Urr>,
-    pub(super) rare: Seldom<Rare>,
+    pub(super) rare: BoxedOption<Rare>,
 }
 
 /// What few sessions have.
@@ -40,11 +40,11 @@ static NO_OTHERS: Others = Others {
     pdrs: Vec::new(),
     qers: Vec::new(),
     urrs: Vec::new(),
-    rare: Seldom::NONE,
+    rare: BoxedOption::NONE,
 };
 
-impl Nothing for Rare {
-    const NOTHING: &'static Self = &Self {
+impl Absent for Rare {
+    const ABSENT: &'static Self = &Self {
         bars: Vec::new(),
         endpoints: Vec::new(),
         shared_filters: BTreeMap::new(),
@@ -55,7 +55,10 @@ impl Others {
     /// Notes definitions of filters; the latest one of an id is everyone's.
     pub(super) fn share(&mut self, definitions: Vec<(SdfFilterId, SdfFilter)>) {
         if !definitions.is_empty() {
-            self.rare.made().shared_filters.extend(definitions);
+            self.rare
+                .get_or_insert_default()
+                .shared_filters
+                .extend(definitions);
         }
     }
 }

@@ -555,12 +555,12 @@ impl SessionRules {
 
     /// Adds a BAR (Create BAR).
     pub fn create_bar(&mut self, bar: Bar) -> Result<(), EditError> {
-        create(&mut self.rest.rare.made().bars, bar)
+        create(&mut self.rest.rare.get_or_insert_default().bars, bar)
     }
 
     /// Adds a Traffic Endpoint (Create Traffic Endpoint).
     pub fn create_endpoint(&mut self, endpoint: TrafficEndpoint) -> Result<(), EditError> {
-        create(&mut self.rest.rare.made().endpoints, endpoint)
+        create(&mut self.rest.rare.get_or_insert_default().endpoints, endpoint)
     }
 
     /// Changes a PDR (Update PDR).
@@ -619,9 +619,11 @@ impl SessionRules {
 
     /// Changes a BAR (Update BAR).
     pub fn update_bar(&mut self, change: BarUpdate) -> Result<(), EditError> {
-        update(&mut self.rest.rare.made().bars, change.id, |bar| {
-            change.apply(bar)
-        })
+        update(
+            &mut self.rest.rare.get_or_insert_default().bars,
+            change.id,
+            |bar| change.apply(bar),
+        )
     }
 
     /// Changes a Traffic Endpoint, and with it all PDRs that name it (Update Traffic Endpoint).
@@ -629,7 +631,7 @@ impl SessionRules {
         let id = change.id;
         let before = self.endpoint(id).cloned();
         let Others { pdrs, rare, .. } = &mut *self.rest;
-        let endpoints = &mut rare.made().endpoints;
+        let endpoints = &mut rare.get_or_insert_default().endpoints;
         update(endpoints, id, |endpoint| change.apply(endpoint))?;
         if let Some(endpoint) = find(endpoints, id) {
             let named = pdrs.iter_mut().filter(|pdr| pdr.pdi.endpoint == Some(id));
@@ -687,7 +689,7 @@ impl SessionRules {
 
     /// Takes a BAR out, and off the FARs that name it (Remove BAR).
     pub fn remove_bar(&mut self, id: BarId) -> Result<Bar, EditError> {
-        let removed = remove(&mut self.rest.rare.made().bars, id)?;
+        let removed = remove(&mut self.rest.rare.get_or_insert_default().bars, id)?;
         for far in &mut self.fars {
             far.bar = far.bar.filter(|&named| named != id);
         }
@@ -696,7 +698,7 @@ impl SessionRules {
 
     /// Takes a Traffic Endpoint out, and all PDRs that name it (Remove Traffic Endpoint, TS 29.244 §5.2.1A.2).
     pub fn remove_endpoint(&mut self, id: TrafficEndpointId) -> Result<TrafficEndpoint, EditError> {
-        let removed = remove(&mut self.rest.rare.made().endpoints, id)?;
+        let removed = remove(&mut self.rest.rare.get_or_insert_default().endpoints, id)?;
         self.rest.pdrs.retain(|pdr| pdr.pdi.endpoint != Some(id));
         Ok(removed)
     }
@@ -756,7 +758,7 @@ impl SessionRules {
             .filter_map(|filter| filter.filter_id)
             .collect();
         if !self.rest.rare.shared_filters.keys().all(|id| used.contains(id)) {
-            let filters = &mut self.rest.rare.made().shared_filters;
+            let filters = &mut self.rest.rare.get_or_insert_default().shared_filters;
             filters.retain(|id, _| used.contains(id));
         }
     }

@@ -11,7 +11,8 @@ use packet::{Qfi, Teid};
 use proptest::prelude::*;
 use rules::Predefined;
 use rules::image::{DataStatus, DroppedCount};
-use rules::network::{Network, Policer, SNssai};
+use rules::model::SNssai;
+use rules::network::{Network, Policer};
 use session::*;
 
 use rules::model::*;
@@ -451,7 +452,7 @@ fn any_pending() -> impl Strategy<Value = PendingReports> {
                     last: duration.map(|_| end),
                     information: duration.map(|_| UsageInformation::BEF),
                     before_qos: duration.map(|_| count),
-                    tells_packets: duration.is_some(),
+                    reports_packets: duration.is_some(),
                 }
             },
         );

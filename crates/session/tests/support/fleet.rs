@@ -7,10 +7,10 @@ use std::sync::Arc;
 use flow::{
     AdjacencyId, Bucket, ContentUsage, InstanceId, OpId, PortId, SessionIndex, UrrCount, VrfId, WorkerId,
 };
-use rules::compile::Adjacencies;
+use rules::Adjacencies;
 use rules::image::{
-    Counter, DroppedCount, Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage, TokensLeft,
-    UsageSnapshot,
+    Counter, DroppedCount, ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage,
+    TokensLeft, UsageSnapshot,
 };
 use rules::model::{SessionRules, Urr, UrrId};
 use rules::network::{Instance, Network, Roles, Route};
@@ -59,7 +59,7 @@ pub struct Worker {
     /// Every Fence fails from now on.
     pub refuses_fence: bool,
     /// What was asked for with each Replace.
-    pub farewells: Vec<Farewell>,
+    pub immediate_actions: Vec<ImmediateActions>,
     /// Generations seen: a Replace that touches no flow keeps the number.
     pub generations: Vec<u32>,
     /// Bounds of counters that were set on live sessions.
@@ -257,12 +257,12 @@ impl Worker {
                 );
                 Ok(None)
             }
-            SessionChange::Replace(image, farewell) => {
+            SessionChange::Replace(image, immediate) => {
                 let index = image.session;
                 if self.refuses_replace {
                     return Err(WorkerFault::NoSpace);
                 }
-                self.farewells.push(farewell);
+                self.immediate_actions.push(immediate);
                 self.generations.push(image.classification_generation);
                 let (urrs, fresh) = (image.urr_ids.clone(), image.fresh_urrs.to_vec());
                 let rules = Arc::clone(&image.rules);

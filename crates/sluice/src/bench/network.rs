@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flow::meter::{Rate, SharedId};
 use flow::{AdjacencyId, Direction, InstanceId, PortId, VrfId};
 use packet::{MacAddr, VlanId};
-use rules::compile::Adjacencies;
+use rules::Adjacencies;
 use rules::network::{Instance, Network, NetworkError, Roles, Route};
 use transport::lag::LagShare;
 use transport::{Adjacency, AdjacencyChange};

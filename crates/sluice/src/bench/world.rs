@@ -204,7 +204,7 @@ impl Bare {
             let rules = session_rules(&model, session, *identity).map_err(BenchError::of)?;
             let mut image = compile(&Arc::new(rules), &self.network, &Routers).map_err(BenchError::of)?;
             (image.session, image.seid) = (SessionIndex(session), u64::from(session) + 1);
-            image.block.made().shared = SharedId(model.policy.slice(session));
+            image.block.get_or_insert_default().shared = SharedId(model.policy.slice(session));
             let change = SessionChange::Install(Box::new(image));
             let op = OpId(session.into());
             tell(worker, control, Command::Session { op, change })?;

@@ -1,7 +1,8 @@
 //! Policers: rates that the sessions of a slice or a data network share.
 
 use flow::meter::Rate;
-use rules::network::{Policer, Policers, SNssai};
+use rules::model::SNssai;
+use rules::network::{Policer, Policers};
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 

@@ -12,7 +12,7 @@ use flow::{Bucket, InstanceId, Nanos, OpId, SessionIndex, WorkerId};
 use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, News, SessionEvent, Transmit};
 use packet::MacAddr;
 use rtrb::Consumer;
-use rules::compile::Hold;
+use rules::AdjacencyRef;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use session::{GtpuPath, KeepNothing, MoveFault, Moved, PathChange, Random, WallChange, WallClock};
@@ -290,7 +290,7 @@ impl Control {
         &mut self,
         terms: &TraceTerms,
         wanted: &MirrorWanted,
-    ) -> Result<(Vec<Consumer<TraceItem>>, Hold), NoWay> {
+    ) -> Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), NoWay> {
         let (copies, hold) = wanted.resolve(&self.network, &self.neighbours)?;
         Ok((self.order_traces(|| mirror(*terms, copies.clone())), hold))
     }

@@ -8,9 +8,9 @@ use flow::{AdjacencyId, InstanceId, PortId};
 use packet::Addrs;
 use packet::build::packet::addrs;
 use packet::overlay::Overlay;
-use rules::compile::{Adjacencies, Hold};
 use rules::network::multipath::{NextHop, Spread};
 use rules::network::{Instance, Network};
+use rules::{Adjacencies, AdjacencyRef};
 use worker::{CopyTerms, CopyTo};
 
 use super::neighbours::SharedNeighbours;
@@ -75,9 +75,9 @@ impl MirrorWanted {
         &self,
         network: &Network,
         neighbours: &SharedNeighbours,
-    ) -> Result<(CopyTerms, Hold), NoWay> {
+    ) -> Result<(CopyTerms, AdjacencyRef), NoWay> {
         let (to, hold) = match self.to {
-            MirrorTo::Port(port) => (CopyTo::Port(port), Hold::default()),
+            MirrorTo::Port(port) => (CopyTo::Port(port), AdjacencyRef::default()),
             MirrorTo::Host {
                 overlay,
                 address,
@@ -120,7 +120,7 @@ fn way(
     neighbours: &SharedNeighbours,
     instance: &Instance,
     addrs: &Addrs,
-) -> Result<(AdjacencyId, u16, Hold), NoWay> {
+) -> Result<(AdjacencyId, u16, AdjacencyRef), NoWay> {
     match network
         .next_hop(instance.vrf, addrs.dst())
         .ok_or(NoWay::NoRoute)?
@@ -133,7 +133,7 @@ fn way(
         NextHop::Group(group) => {
             let spread = Spread::between(addrs.src(), addrs.dst());
             let id = neighbours.path(group, spread.path()).ok_or(NoWay::NoRoom)?;
-            Ok((id, instance.mtu, Hold::default()))
+            Ok((id, instance.mtu, AdjacencyRef::default()))
         }
     }
 }

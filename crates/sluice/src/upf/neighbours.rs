@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flow::{AdjacencyId, InstanceId, Nanos};
-use rules::compile::{Adjacencies, Hold};
 use rules::network::multipath::GroupId;
+use rules::{Adjacencies, AdjacencyRef};
 use transport::Neighbours;
 
 /// A handle to the table. Both users are on Control's thread, so the lock never waits.
@@ -58,7 +58,7 @@ impl Adjacencies for SharedNeighbours {
     }
 
     /// The session's image has it until Control frees the image.
-    fn hold(&self, next_hop: AdjacencyId) -> Hold {
+    fn hold(&self, next_hop: AdjacencyId) -> AdjacencyRef {
         self.lock().neighbours.hold(next_hop)
     }
 }

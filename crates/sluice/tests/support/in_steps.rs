@@ -11,7 +11,7 @@ use std::time::Duration;
 use flow::{InstanceId, Nanos, OpId, PortId, Seed, UrrCount, WorkerId};
 use packet::frame::{self, Frame};
 use packet::{DropReason, IpTuple, MacAddr};
-use rules::compile::Adjacencies;
+use rules::Adjacencies;
 use rules::image::UsageSnapshot;
 use rules::network::Network;
 use rules::testing::{self, NumberedHops};

@@ -3,8 +3,8 @@
 use flow::{Bounds, CounterLimit, LimitAction, UrrCount, Volumes};
 use rules::model::Volume;
 
-use super::{Account, Acting};
-use crate::machine::{Exhausted, Heard, Machine, Traffic};
+use super::{Account, ActiveRule};
+use crate::machine::{Activity, Exhausted, Machine, TrafficDetection};
 use crate::{Moment, UsageTriggers};
 
 /// An account as it is kept: a word that says which of its words there are, and those. What is nothing takes no room:
@@ -35,8 +35,8 @@ mod place {
     pub(super) const EVENTS: u32 = QUOTA + 3;
     /// Threshold, again, quota; measured, running, period, validity, monitoring, rate.
     pub(super) const CLOCK: u32 = EVENTS + 3;
-    pub(super) const HEARD: u32 = CLOCK + 9;
-    pub(super) const ACTIVE: u32 = HEARD + 3;
+    pub(super) const HOLDING: u32 = CLOCK + 9;
+    pub(super) const ACTIVE: u32 = HOLDING + 3;
     pub(super) const TRAFFIC: u32 = ACTIVE + 3;
     /// Packets and octets.
     pub(super) const SEEN: u32 = TRAFFIC + 3;
@@ -173,20 +173,21 @@ impl Writer {
         }
     }
 
-    fn heard(&mut self, place: u32, heard: Option<Heard>) {
-        if let Some(Heard { at, packets, looked }) = heard {
-            self.three(place, [Some(at.0 as u64), Some(packets), Some(looked.0 as u64)]);
+    fn activity(&mut self, place: u32, activity: Option<Activity>) {
+        if let Some(Activity { at, packets, checked }) = activity {
+            self.three(place, [Some(at.0 as u64), Some(packets), Some(checked.0 as u64)]);
         }
     }
 
-    fn acting(&mut self, Acting { machine, told }: &Acting) {
-        let (limit, event_limit) = told.map_or((None, None), |(octets, events)| (octets.limit, events.limit));
+    fn acting(&mut self, ActiveRule { machine, sent_bounds }: &ActiveRule) {
+        let (limit, event_limit) =
+            sent_bounds.map_or((None, None), |(octets, events)| (octets.limit, events.limit));
         self.put(
             place::MACHINE,
-            small(machine, told.is_some(), (limit, event_limit)),
+            small(machine, sent_bounds.is_some(), (limit, event_limit)),
         );
         self.machine(machine);
-        if let Some((Bounds { watermarks, .. }, _)) = told {
+        if let Some((Bounds { watermarks, .. }, _)) = sent_bounds {
             self.three(place::WATERMARKS, of_volumes(*watermarks));
         }
         if let Some(limit) = limit {
@@ -194,7 +195,7 @@ impl Writer {
         }
         self.option(
             place::EVENTS_TOLD,
-            told.and_then(|(_, events)| events.watermarks.total),
+            sent_bounds.and_then(|(_, events)| events.watermarks.total),
         );
         self.option(
             place::EVENTS_TOLD + 1,
@@ -218,7 +219,7 @@ impl Writer {
             running,
             period,
             validity,
-            heard,
+            holding,
             active,
             monitoring,
             traffic,
@@ -249,9 +250,9 @@ impl Writer {
         for (place, word) in (place::CLOCK..).zip(clock) {
             self.option(place, word);
         }
-        self.heard(place::HEARD, *heard);
-        self.heard(place::ACTIVE, *active);
-        self.heard(place::TRAFFIC, split(*traffic).1);
+        self.activity(place::HOLDING, *holding);
+        self.activity(place::ACTIVE, *active);
+        self.activity(place::TRAFFIC, split(*traffic).1);
         self.number(place::SEEN, *packets);
         self.number(place::SEEN + 1, *seen);
     }
@@ -285,7 +286,7 @@ impl Reader<'_> {
             account.rest = [self.number(place::UNIT + 1), self.number(place::UNIT + 2)];
         }
         if let Some(small) = self.take(place::MACHINE) {
-            self.fill(account.acting.insert(Acting::default()), small);
+            self.fill(account.acting.insert(ActiveRule::default()), small);
         }
         account
     }
@@ -327,16 +328,16 @@ impl Reader<'_> {
         [self.take(place), self.take(place + 1), self.take(place + 2)]
     }
 
-    fn heard(&mut self, place: u32) -> Option<Heard> {
-        let [at, packets, looked] = self.three(place);
-        Some(Heard {
+    fn activity(&mut self, place: u32) -> Option<Activity> {
+        let [at, packets, checked] = self.three(place);
+        Some(Activity {
             at: Moment(at? as i64),
             packets: packets?,
-            looked: Moment(looked? as i64),
+            checked: Moment(checked? as i64),
         })
     }
 
-    fn fill(&mut self, Acting { machine, told }: &mut Acting, small: u64) {
+    fn fill(&mut self, ActiveRule { machine, sent_bounds }: &mut ActiveRule, small: u64) {
         machine.started = small & STARTED != 0;
         machine.is_idle = small & IDLE != 0;
         machine.exhausted = Exhausted((small >> EXHAUSTED) as u8);
@@ -348,7 +349,7 @@ impl Reader<'_> {
         if self.there & TIMES_OF_MACHINE != 0 {
             self.clock(machine);
         }
-        machine.traffic = joined((small >> TRAFFIC) as u8, self.heard(place::TRAFFIC));
+        machine.traffic = joined((small >> TRAFFIC) as u8, self.activity(place::TRAFFIC));
         (machine.packets, machine.seen) = (self.number(place::SEEN), self.number(place::SEEN + 1));
         if small & TOLD != 0 {
             let watermarks = to_volumes(self.three(place::WATERMARKS));
@@ -367,7 +368,7 @@ impl Reader<'_> {
                 watermarks: of_total(watermark),
                 limit: event_limit,
             };
-            *told = Some((Bounds { watermarks, limit }, events));
+            *sent_bounds = Some((Bounds { watermarks, limit }, events));
         }
     }
 
@@ -388,8 +389,8 @@ impl Reader<'_> {
         machine.validity = nanos(6).map(Moment);
         machine.monitoring = nanos(7).map(Moment);
         machine.rate = nanos(8).unwrap_or(0) as u64;
-        machine.heard = self.heard(place::HEARD);
-        machine.active = self.heard(place::ACTIVE);
+        machine.holding = self.activity(place::HOLDING);
+        machine.active = self.activity(place::ACTIVE);
     }
 }
 
@@ -409,7 +410,7 @@ const PENDING: u32 = 32;
 /// What of a machine, and of what its counter was told, takes a few bits.
 fn small(
     machine: &Machine,
-    is_told: bool,
+    are_bounds_sent: bool,
     (octets, events): (Option<CounterLimit>, Option<CounterLimit>),
 ) -> u64 {
     let [action, event_action] =
@@ -417,7 +418,7 @@ fn small(
     let flags = [
         (machine.started, STARTED),
         (machine.is_idle, IDLE),
-        (is_told, TOLD),
+        (are_bounds_sent, TOLD),
     ];
     let flags = flags.iter().filter(|(is_set, _)| *is_set);
     flags.fold(0, |all, (_, flag)| all | flag)
@@ -443,23 +444,23 @@ fn action(number: u8) -> Option<LimitAction> {
         .find(|action| number_of(*action) == number & 0xf)
 }
 
-fn split(traffic: Traffic) -> (u8, Option<Heard>) {
+fn split(traffic: TrafficDetection) -> (u8, Option<Activity>) {
     match traffic {
-        Traffic::Unwatched => (0, None),
-        Traffic::Awaited => (1, None),
-        Traffic::On(heard) => (2, Some(heard)),
-        Traffic::Voided(heard) => (3, Some(heard)),
-        Traffic::Again(heard) => (4, Some(heard)),
+        TrafficDetection::Off => (0, None),
+        TrafficDetection::Awaited => (1, None),
+        TrafficDetection::Ongoing(activity) => (2, Some(activity)),
+        TrafficDetection::Voided(activity) => (3, Some(activity)),
+        TrafficDetection::Resumed(activity) => (4, Some(activity)),
     }
 }
 
-fn joined(kind: u8, heard: Option<Heard>) -> Traffic {
-    match (kind, heard) {
-        (2, Some(heard)) => Traffic::On(heard),
-        (3, Some(heard)) => Traffic::Voided(heard),
-        (4, Some(heard)) => Traffic::Again(heard),
-        (1, _) => Traffic::Awaited,
-        _ => Traffic::Unwatched,
+fn joined(kind: u8, activity: Option<Activity>) -> TrafficDetection {
+    match (kind, activity) {
+        (2, Some(activity)) => TrafficDetection::Ongoing(activity),
+        (3, Some(activity)) => TrafficDetection::Voided(activity),
+        (4, Some(activity)) => TrafficDetection::Resumed(activity),
+        (1, _) => TrafficDetection::Awaited,
+        _ => TrafficDetection::Off,
     }
 }
 
@@ -553,17 +554,17 @@ mod tests {
             [self.option(), self.option(), self.option()]
         }
 
-        fn heard(&mut self) -> Heard {
-            Heard {
+        fn activity(&mut self) -> Activity {
+            Activity {
                 at: self.moment(),
                 packets: self.number(),
-                looked: self.moment(),
+                checked: self.moment(),
             }
         }
 
-        fn maybe_heard(&mut self) -> Option<Heard> {
-            let heard = self.heard();
-            self.is_there().then_some(heard)
+        fn optional_activity(&mut self) -> Option<Activity> {
+            let activity = self.activity();
+            self.is_there().then_some(activity)
         }
 
         fn bounds(&mut self) -> Bounds {
@@ -601,11 +602,11 @@ mod tests {
                 exhausted: Exhausted(self.number() as u8),
                 period: self.at(),
                 validity: self.at(),
-                heard: self.maybe_heard(),
-                active: self.maybe_heard(),
+                holding: self.optional_activity(),
+                active: self.optional_activity(),
                 is_idle: self.is_there(),
                 monitoring: self.at(),
-                traffic: joined((self.number() % 5) as u8, Some(self.heard())),
+                traffic: joined((self.number() % 5) as u8, Some(self.activity())),
                 packets: self.number(),
                 seen: self.number(),
                 pending: UsageTriggers(self.number() as u32),
@@ -622,9 +623,9 @@ mod tests {
                 since: self.moment(),
                 times: self.at().map(|first| (first, self.moment())),
                 before_qos: self.is_there().then(|| self.count()),
-                acting: self.is_there().then(|| Acting {
+                acting: self.is_there().then(|| ActiveRule {
                     machine: self.machine(),
-                    told: self.is_there().then(|| (self.bounds(), self.event_bounds())),
+                    sent_bounds: self.is_there().then(|| (self.bounds(), self.event_bounds())),
                 }),
             }
         }
@@ -666,7 +667,7 @@ mod tests {
             total: Some(1 << 40),
             ..Volume::default()
         };
-        let told = Bounds {
+        let bounds = Bounds {
             watermarks: to_volumes(of_volume(&threshold)),
             limit: None,
         };
@@ -677,9 +678,9 @@ mod tests {
         };
         let account = Account {
             since: Moment(1),
-            acting: Some(Acting {
+            acting: Some(ActiveRule {
                 machine,
-                told: Some((told, Bounds::NONE)),
+                sent_bounds: Some((bounds, Bounds::NONE)),
             }),
             ..Account::default()
         };

@@ -1,12 +1,12 @@
-//! What is tested: the book over a worker's real counters.
+//! What is tested: the accounts over a worker's real counters.
 
 use super::*;
 
-/// The book and a worker's block, together as control and worker are, but at once.
+/// The accounts and a worker's block, together as control and worker are, but at once.
 pub struct Engine {
     pub now: u64,
     pub urrs: Vec<Urr>,
-    pub book: UsageBook,
+    pub accounts: UsageAccounts,
     pub blocks: Blocks,
     pub block: BlockRef,
     pub generation: u32,
@@ -15,7 +15,7 @@ pub struct Engine {
 
 impl Engine {
     pub fn new(urrs: &[Urr]) -> Self {
-        let book = UsageBook::new(SETTING);
+        let accounts = UsageAccounts::new(SETTING);
         let mut engine = Self {
             now: 0,
             urrs: urrs.to_vec(),
@@ -23,12 +23,12 @@ impl Engine {
             block: BlockRef(0),
             generation: 0,
             reports: Vec::new(),
-            book,
+            accounts,
         };
-        let bounds = engine.book.preview(engine.now(), urrs, &[]);
+        let bounds = engine.accounts.preview_bounds(engine.now(), urrs, &[]);
         engine.install(bounds.clone());
-        engine.book.follow(engine.now(), urrs, &[]);
-        engine.book.told(urrs, &bounds);
+        engine.accounts.update(engine.now(), urrs, &[]);
+        engine.accounts.set_sent_bounds(urrs, &bounds);
         engine
     }
 
@@ -98,7 +98,7 @@ impl Engine {
     pub fn counts(&mut self) -> Vec<(UrrId, UrrCount)> {
         for (slot, urr) in (0..).zip(&self.urrs) {
             if let Some(times) = self.blocks.take_times(self.block, slot) {
-                self.book.heard(urr.id, times);
+                self.accounts.record_packet_times(urr.id, times);
             }
         }
         let block = self.blocks.get(self.block).unwrap();
@@ -154,14 +154,14 @@ impl Engine {
         let due = self.event_slots().into_iter().filter(|(slot, _)| is_due(slot));
         let events = due.map(|(slot, urr)| (self.urrs[urr].id, block.reached(slot).of_events()));
         let told: Vec<_> = octets.chain(events).collect();
-        let reports = self.book.settle(self.now(), &self.urrs, &counts, &told);
+        let reports = self.accounts.evaluate(self.now(), &self.urrs, &counts, &told);
         self.reports.extend(reports);
         self.tell(false);
     }
 
     /// Sets the bounds that are not as they were told, until nothing is reached by that.
     pub fn tell(&mut self, again: bool) {
-        let told = self.book.untold(&self.urrs, again);
+        let told = self.accounts.unsent_bounds(&self.urrs, again);
         let mut reached = 0_u64;
         for (counter, bounds) in told {
             let urr = self.urrs.iter().position(|urr| urr.id == counter.urr()).unwrap();
@@ -184,13 +184,17 @@ impl Engine {
         self.expire();
     }
 
-    /// Does what the book wants done by now.
+    /// Does what the accounts wants done by now.
     pub fn expire(&mut self) {
-        if self.book.deadline(&self.urrs).is_some_and(|at| at <= self.now()) {
-            self.book.tick(self.now(), &self.urrs);
+        if self
+            .accounts
+            .deadline(&self.urrs)
+            .is_some_and(|at| at <= self.now())
+        {
+            self.accounts.tick(self.now(), &self.urrs);
             self.tell(false);
             let counts = self.counts();
-            let reports = self.book.settle(self.now(), &self.urrs, &counts, &[]);
+            let reports = self.accounts.evaluate(self.now(), &self.urrs, &counts, &[]);
             self.reports.extend(reports);
             self.tell(false);
         }
@@ -203,7 +207,7 @@ impl Engine {
             .map(|urr| (urr.id, UsageTriggers::IMMER))
             .collect();
         let counts = self.counts();
-        let reports = self.book.query(self.now(), &self.urrs, &counts, &asked);
+        let reports = self.accounts.query(self.now(), &self.urrs, &counts, &asked);
         self.reports.extend(reports);
         self.tell(false);
     }
@@ -212,10 +216,10 @@ impl Engine {
         let id = new.id;
         self.urrs[at] = new;
         let (now, urrs) = (self.now(), self.urrs.clone());
-        let bounds = self.book.preview(now, &urrs, &[(id, renewed)]);
+        let bounds = self.accounts.preview_bounds(now, &urrs, &[(id, renewed)]);
         self.replace(bounds.clone());
-        self.book.follow(now, &urrs, &[(id, renewed)]);
-        self.book.told(&urrs, &bounds);
+        self.accounts.update(now, &urrs, &[(id, renewed)]);
+        self.accounts.set_sent_bounds(&urrs, &bounds);
         self.tell(true);
         self.expire();
     }
@@ -226,7 +230,7 @@ impl Engine {
         let last = self.counts()[POOL];
         self.urrs[POOL] = new;
         let (now, urrs) = (self.now(), self.urrs.clone());
-        let bounds = self.book.preview(now, &urrs, &[]);
+        let bounds = self.accounts.preview_bounds(now, &urrs, &[]);
         if units.0 == units.1 {
             self.replace(bounds.clone());
         } else {
@@ -235,10 +239,10 @@ impl Engine {
                 *bounds = bounds.lowered(last.1, units);
             }
             self.replace_with(lowered, &ReplaceMap::SAME.without_urr(POOL as u8));
-            self.book.carry(last.0, last.1);
+            self.accounts.carry(last.0, last.1);
         }
-        self.book.follow(now, &urrs, &[]);
-        self.book.told(&urrs, &bounds);
+        self.accounts.update(now, &urrs, &[]);
+        self.accounts.set_sent_bounds(&urrs, &bounds);
         self.tell(true);
         self.expire();
     }
@@ -258,20 +262,20 @@ impl Engine {
         let last = self.counts();
         self.blocks.remove(self.block);
         for (urr, count) in last {
-            self.book.carry(urr, count);
+            self.accounts.carry(urr, count);
         }
-        self.install(self.book.bounds(&self.urrs));
+        self.install(self.accounts.bounds(&self.urrs));
         self.tell(true);
     }
 
     pub fn transfer(&mut self) {
         let counts = self.counts();
-        let checkpoints = self.book.checkpoints(&counts);
+        let checkpoints = self.accounts.checkpoints(&counts);
         self.blocks.remove(self.block);
-        self.book = UsageBook::resuming(&checkpoints, SETTING);
+        self.accounts = UsageAccounts::resuming(&checkpoints, SETTING);
         let (now, urrs) = (self.now(), self.urrs.clone());
-        self.install(self.book.preview(now, &urrs, &[]));
-        self.book.follow(now, &urrs, &[]);
+        self.install(self.accounts.preview_bounds(now, &urrs, &[]));
+        self.accounts.update(now, &urrs, &[]);
         self.tell(true);
     }
 }

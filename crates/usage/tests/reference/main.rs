@@ -1,4 +1,4 @@
-//! The book against a model that looks at every packet, over the workers' real counters.
+//! The accounts against a model that looks at every packet, over the workers' real counters.
 //!
 //! Seconds pass, packets come in random sizes and directions, the control plane asks, and grants new thresholds and
 //! quotas. The model keeps every packet in a list and adds it up anew whenever it wants to know something.
@@ -13,7 +13,7 @@ use rules::model::{
     Aggregated, MeasurementInformation, MeasurementMethod, Multiplier, ReportingTriggers, Urr, UrrId,
     UrrTerms, Volume,
 };
-use usage::{Moment, Renewed, Setting, UsageBook, UsageReport, UsageTriggers};
+use usage::{Moment, Renewed, Setting, UsageAccounts, UsageReport, UsageTriggers};
 
 mod engine;
 mod model;
@@ -281,7 +281,7 @@ proptest! {
                     after_grant(&mut reference);
                 }
                 Step::Replace => {
-                    let bounds = engine.book.bounds(&engine.urrs);
+                    let bounds = engine.accounts.bounds(&engine.urrs);
                     engine.replace(bounds);
                 }
                 Step::Move => engine.move_away(),
@@ -292,7 +292,7 @@ proptest! {
         }
         // What is not reported is what the list says.
         let counts = engine.counts();
-        for (checkpoint, model) in engine.book.checkpoints(&counts).iter().zip(&reference.urrs) {
+        for (checkpoint, model) in engine.accounts.checkpoints(&counts).iter().zip(&reference.urrs) {
             let (octets, _) = model.unreported();
             let count = checkpoint.used();
             prop_assert_eq!([count.ul_octets + count.dl_octets, count.ul_octets, count.dl_octets], octets);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use flow::{AdjacencyId, InstanceId, Nanos, OpId, SessionIndex};
 use packet::{MacAddr, Teid};
+use rules::Adjacencies;
 use rules::SessionRules;
-use rules::compile::{Adjacencies, compile};
+use rules::compile::compile;
 use rules::image::SessionChange;
 use rules::model::{Edit, FTeid, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, SdfFilter, UeIpAddress};
 use rules::network::Network;

@@ -11,7 +11,7 @@ use flow::{
 use packet::gtpu::{Ies, MessageType};
 use packet::{DropReason, PacketBuf, Qfi};
 use rules::SessionRules;
-use rules::image::{Buffering, DataStatus, Farewell, SessionChange, SessionImage};
+use rules::image::{Buffering, DataStatus, ImmediateActions, SessionChange, SessionImage};
 use rules::model::{DestinationInterface, Far, FarId, Pdr, PdrId, SourceInterface, UrrId};
 use transport::AdjacencyChange;
 
@@ -99,7 +99,7 @@ impl<I: Io> Worker<I> {
             .buffers
             .expect(place, ((session, far), packet), most, flow, now);
         let may_store = self.buffers.may_store(place, self.burst[place].len());
-        let is_news = is_downlink && may_store && image.is_news(verdict.pdr, DataStatus::Buffered);
+        let is_news = is_downlink && may_store && image.record_status(verdict.pdr, DataStatus::Buffered);
         let notifies = is_first && notifies && is_downlink;
         if notifies || is_news {
             let bytes = self.burst[place].data();
@@ -188,7 +188,7 @@ impl<I: Io> Worker<I> {
             let slot = rules.urrs().iter().position(|one| one.id == urr);
             pdr.urrs.contains(&urr) || slot.is_some_and(|slot| counted >> slot & 1 == 1)
         };
-        let dropped = dropped.there().into_iter().flatten();
+        let dropped = dropped.as_mut().into_iter().flatten();
         for one in dropped.filter(|one| counts(one.urr)) {
             one.add(flow.octets);
         }
@@ -202,14 +202,14 @@ impl<I: Io> Worker<I> {
             return;
         };
         let mut sends_pause = false;
-        let dropped = image.dropped.there().into_iter().flatten();
+        let dropped = image.dropped.as_mut().into_iter().flatten();
         for one in dropped.filter(|one| one.is_reached()) {
             let event = Event::DroppedReached {
                 session,
                 urr: one.urr,
             };
             if !one.reports || self.events.push(&mut self.stats, event) {
-                one.start_again();
+                one.reset();
                 sends_pause |= one.sends_pause;
             }
         }
@@ -251,7 +251,7 @@ impl<I: Io> Worker<I> {
             return;
         };
         let (slot, far) = (slot as u16, pdrs[slot].far);
-        let Some(far) = far.filter(|_| image.is_news(slot, status)) else {
+        let Some(far) = far.filter(|_| image.record_status(slot, status)) else {
             return;
         };
         let event = Event::DownlinkData {
@@ -271,9 +271,9 @@ impl<I: Io> Worker<I> {
     /// Control could not be told: the next packet is as the first.
     fn forget_status(&mut self, (session, slot): (SessionIndex, u16), status: DataStatus) {
         let image = self.sessions.image_mut(session);
-        let told = image.and_then(|image| image.told.there()?.get_mut(usize::from(slot)));
-        if let Some(told) = told {
-            told.forget(status);
+        let reported = image.and_then(|image| image.reported_statuses.as_mut()?.get_mut(usize::from(slot)));
+        if let Some(reported) = reported {
+            reported.remove(status);
         }
     }
 
@@ -385,12 +385,12 @@ impl<I: Io> Worker<I> {
     /// Changes a session, sends the End Markers of the tunnels that it leaves, and settles what waits for its FARs.
     pub(super) fn change(&mut self, op: OpId, change: SessionChange, now: Nanos) -> Event {
         let session = change.session();
-        let farewell = match &change {
-            SessionChange::Replace(_, farewell) => farewell.clone(),
-            _ => Farewell::default(),
+        let immediate = match &change {
+            SessionChange::Replace(_, immediate) => immediate.clone(),
+            _ => ImmediateActions::default(),
         };
         let sets_bounds = matches!(change, SessionChange::Bound(..) | SessionChange::Replace(..));
-        let markers = self.end_markers(session, &farewell.end_markers, now);
+        let markers = self.end_markers(session, &immediate.end_markers, now);
         let applied = self.sessions.apply(change, now);
         self.flows.bury(self.sessions.take_revoked());
         if sets_bounds && self.sessions.reached(session, 0).is_some() {
@@ -399,7 +399,7 @@ impl<I: Io> Worker<I> {
         if applied.outcome.is_ok() {
             self.send_end_markers(markers);
             if let Some(old) = &applied.retired {
-                self.settle_buffered(old, &farewell, now);
+                self.settle_buffered(old, &immediate, now);
             }
             self.tell_dropped(session, now);
             if sets_bounds {
@@ -440,8 +440,8 @@ impl<I: Io> Worker<I> {
 
     /// What waits for a FAR that buffers no longer, or for a next hop, goes on, unless it is to be thrown away; what
     /// waits for one of a session that has moved goes to the worker that it has moved to.
-    fn settle_buffered(&mut self, old: &SessionImage, farewell: &Farewell, now: Nanos) {
-        let discards = farewell.discards_buffered;
+    fn settle_buffered(&mut self, old: &SessionImage, immediate: &ImmediateActions, now: Nanos) {
+        let discards = immediate.discards_buffered;
         let new = self.sessions.at(old.session).map(|slot| &slot.image);
         let has_moved = new.is_none() && self.steering.of_bucket(old.bucket) != self.config.id;
         for (slot, far) in (0..).zip(old.rules.fars()) {
@@ -469,7 +469,7 @@ impl<I: Io> Worker<I> {
                 None => self.buffers.discard(owner),
             }
         }
-        self.give_up_buffered(farewell.tells_discarded, now);
+        self.give_up_buffered(immediate.tells_discarded, now);
     }
 
     /// Drops and counts buffered packets that will never go on. Control is told of those that have waited for too long,

@@ -14,7 +14,7 @@ use packet::tuple::proto;
 use packet::{DropReason, Dscp, IpTuple, Ppi, Qfi, Teid, VlanId, VlanTags, checksum, icmp, tcp, udp};
 use rules::SessionRules;
 use rules::classifier::{Key, Side, whole_key};
-use rules::image::{Farewell, SessionChange};
+use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, QerId, QerUpdate, TosTrafficClass};
 use rules::network::{DscpMark, DscpTable, LocalId};
 use rules::testing::{self, N3_ADDRESS, UE, UserPacket, tunnelled};
@@ -162,9 +162,9 @@ fn packets_above_the_committed_rate_are_marked_yellow() {
         ebs: 10_000,
         aware: false,
     };
-    image.block.made().meters = vec![[None, Some(spec)]];
+    image.block.get_or_insert_default().meters = vec![[None, Some(spec)]];
     world
-        .apply(0, SessionChange::Replace(image, Farewell::default()))
+        .apply(0, SessionChange::Replace(image, ImmediateActions::default()))
         .expect("it is there");
     let tos = [(); 3].map(|()| only(&mut world, 1, &to_ue())[1]);
     assert_eq!(tos, [46 << 2, 40 << 2, 40 << 2]);
@@ -388,7 +388,7 @@ fn a_mirror_gets_what_the_peer_gets() {
 fn a_mirror_that_is_not_there_costs_the_copy_alone() {
     let mut world = World::new();
     let mut image = world.image(1, &Arc::new(session()), None).expect("it compiles");
-    for forward in &mut image.block.made().forwards {
+    for forward in &mut image.block.get_or_insert_default().forwards {
         forward.mirror = Some(PortId(99));
     }
     world

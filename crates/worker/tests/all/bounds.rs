@@ -4,7 +4,7 @@ use crate::common;
 
 use flow::{Bounds, CounterLimit, LimitAction, Reached, SessionIndex, UrrCount, Volumes};
 use packet::DropReason;
-use rules::image::{Farewell, MeterShare, SessionChange};
+use rules::image::{ImmediateActions, MeterShare, SessionChange};
 use rules::model::{PdrUpdate, SessionRules, Urr, UrrId};
 use rules::testing::{GNB, UserPacket, pdu_session};
 use worker::{ApplyError, Event};
@@ -36,7 +36,7 @@ fn bounded(bounds: Bounds) -> World {
     let mut image = world
         .image(1, &std::sync::Arc::new(rules()), None)
         .expect("it compiles");
-    image.block.made().bounds = vec![bounds];
+    image.block.get_or_insert_default().bounds = vec![bounds];
     world
         .apply(0, SessionChange::Install(image))
         .expect("there is room");
@@ -122,7 +122,7 @@ fn a_quota_of_0_stops_the_first_packet_and_nothing_is_told_of_other_quotas() {
     let mut image = world
         .image(1, &std::sync::Arc::new(rules), None)
         .expect("it compiles");
-    image.block.made().bounds = vec![bounds(10_000, 0), bounds(10_000, 50)];
+    image.block.get_or_insert_default().bounds = vec![bounds(10_000, 0), bounds(10_000, 50)];
     world
         .apply(0, SessionChange::Install(image))
         .expect("there is room");
@@ -170,8 +170,8 @@ fn other_rules_with_bounds_that_are_reached_already_tell_so_without_a_packet() {
     assert!(send(&mut world) && send(&mut world));
     let rules = std::sync::Arc::new(rules());
     let mut image = world.image(1, &rules, None).expect("it compiles");
-    image.block.made().bounds = vec![bounds(150, 200)];
-    let change = SessionChange::Replace(image, Farewell::default());
+    image.block.get_or_insert_default().bounds = vec![bounds(150, 200)];
+    let change = SessionChange::Replace(image, ImmediateActions::default());
     assert_eq!(world.apply(0, change), Ok(None));
     world.poll();
     let reached = Reached {
@@ -190,9 +190,9 @@ fn a_session_on_its_way_out_keeps_half_of_its_limits() {
     assert!(send(&mut world));
     let rules = std::sync::Arc::new(rules());
     let mut image = world.image(1, &rules, None).expect("it compiles");
-    image.block.made().bounds = vec![bounds(10_000, 1_001)];
+    image.block.get_or_insert_default().bounds = vec![bounds(10_000, 1_001)];
     image.meter_share = MeterShare::Leaving;
-    let change = SessionChange::Replace(image, Farewell::default());
+    let change = SessionChange::Replace(image, ImmediateActions::default());
     let counts = world.apply(0, change).expect("it is there").expect("counts");
     assert_eq!(counts.counters[0].1.dl_octets, 100);
     let passed = (0..10).filter(|_| send(&mut world)).count();

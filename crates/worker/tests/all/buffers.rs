@@ -8,7 +8,7 @@ use std::time::Duration;
 use flow::{Bucket, InstanceId, SessionIndex, WorkerId};
 use packet::{DropReason, Qfi, Teid};
 use proptest::prelude::*;
-use rules::image::{DataStatus, Farewell, SessionChange};
+use rules::image::{DataStatus, ImmediateActions, SessionChange};
 use rules::model::{
     ApplyAction, Bar, BarId, DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate,
     OuterHeaderCreation, PdrId,
@@ -114,7 +114,7 @@ fn uplink_packets_wait_too_and_nobody_hears_of_them() {
         ..FarUpdate::new(FarId(1))
     };
     let set = |case: &mut Case, action| {
-        case.change(Farewell::default(), |rules| {
+        case.change(ImmediateActions::default(), |rules| {
             rules.update_far(far(action)).expect("it is there");
         });
     };
@@ -132,7 +132,7 @@ fn all_fars_of_a_session_together_keep_no_more_than_it_may() {
         ..LIMITS
     };
     let mut case = Case::new(limits, BUFF);
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         let update = FarUpdate {
             action: Some(BUFF),
             ..FarUpdate::new(FarId(1))
@@ -153,7 +153,7 @@ fn all_fars_of_a_session_together_keep_no_more_than_it_may() {
 #[test]
 fn a_bar_bounds_its_queue() {
     let mut case = Case::new(LIMITS, ApplyAction::FORW);
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         let bar = Bar {
             id: BarId(1),
             notification_delay: None,
@@ -208,7 +208,10 @@ fn what_waits_follows_its_session_to_another_worker() {
     let mut image = case.image.clone();
     image.bucket = testing_bucket();
     case.world
-        .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
+        .apply(
+            0,
+            SessionChange::Replace(image.clone(), ImmediateActions::default()),
+        )
         .expect("it is there");
     case.world.send(1, &numbered(1));
     assert_eq!(case.world.workers[0].stats().buffered, 1);
@@ -239,7 +242,7 @@ fn what_waits_is_duplicated_once_though_its_session_moves() {
         outer_header_creation: Edit::Set(OuterHeaderCreation::gtpu_ipv4(Teid(7), [10, 209, 1, 1].into())),
         ..ForwardingParametersUpdate::default()
     };
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         let update = FarUpdate {
             action: Some(BUFF.with(ApplyAction::DUPL)),
             duplicating: Edit::Set(duplicating),
@@ -250,7 +253,10 @@ fn what_waits_is_duplicated_once_though_its_session_moves() {
     let mut image = case.image.clone();
     image.bucket = testing_bucket();
     case.world
-        .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
+        .apply(
+            0,
+            SessionChange::Replace(image.clone(), ImmediateActions::default()),
+        )
         .expect("it is there");
     assert_eq!(case.world.send(1, &numbered(1)).len(), 1, "the duplicate alone");
     for owner in [1, 0, 1] {
@@ -283,11 +289,11 @@ fn an_end_marker_goes_into_the_old_tunnel_before_the_first_packet_of_the_new_one
     let mut case = Case::new(LIMITS, ApplyAction::FORW);
     case.world.send(1, &to_ue());
     let target = OuterHeaderCreation::gtpu_ipv4(Teid(99), [10, 200, 1, 1].into());
-    let farewell = Farewell {
+    let immediate = ImmediateActions {
         end_markers: vec![FarId(2), FarId(1), FarId(7)],
-        ..Farewell::default()
+        ..ImmediateActions::default()
     };
-    case.change(farewell, |rules| {
+    case.change(immediate, |rules| {
         let forwarding = Edit::Set(ForwardingParametersUpdate {
             outer_header_creation: Edit::Set(target),
             ..ForwardingParametersUpdate::default()
@@ -358,7 +364,7 @@ fn the_first_buffered_and_the_first_discarded_packet_of_each_pdr_are_told() {
     case.world.send(1, &numbered(9));
     assert_eq!(statuses(&mut case.world), [(PDR, false, DataStatus::Discarded)]);
     // A change of other rules is none of this FAR.
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         let update = FarUpdate {
             action: Some(ApplyAction::DROP),
             ..FarUpdate::new(FarId(1))
@@ -407,12 +413,12 @@ fn what_control_throws_away_is_told_only_if_its_time_was_over() {
     let mut case = Case::new(LIMITS, BUFF.with(ApplyAction::DDPN));
     for (tells_discarded, told) in [(false, vec![]), (true, vec![(PDR, false, DataStatus::Discarded)])] {
         case.world.send(1, &numbered(0));
-        let farewell = Farewell {
+        let immediate = ImmediateActions {
             discards_buffered: true,
             tells_discarded,
-            ..Farewell::default()
+            ..ImmediateActions::default()
         };
-        case.replace(case.image.clone(), farewell);
+        case.replace(case.image.clone(), immediate);
         assert_eq!(statuses(&mut case.world), told);
     }
     assert_eq!(case.dropped(DropReason::BufferDiscarded), 2);
@@ -425,7 +431,7 @@ fn uplink_packets_have_no_delivery_status() {
         BUFF.with(ApplyAction::BDPN).with(ApplyAction::DDPN),
         ApplyAction::DROP.with(ApplyAction::DDPN),
     ] {
-        case.change(Farewell::default(), |rules| {
+        case.change(ImmediateActions::default(), |rules| {
             let update = FarUpdate {
                 action: Some(action),
                 ..FarUpdate::new(FarId(1))
@@ -489,11 +495,11 @@ fn what_waits_for_a_gnb_goes_where_its_session_says_then() {
         outer_header_creation: Edit::Set(target),
         ..ForwardingParametersUpdate::default()
     });
-    let farewell = Farewell {
+    let immediate = ImmediateActions {
         end_markers: vec![FarId(2)],
-        ..Farewell::default()
+        ..ImmediateActions::default()
     };
-    case.change(farewell, |rules| {
+    case.change(immediate, |rules| {
         let update = FarUpdate {
             forwarding,
             ..FarUpdate::new(FarId(2))
@@ -513,11 +519,11 @@ fn what_waits_for_a_gnb_goes_where_its_session_says_then() {
 fn an_end_marker_does_not_wait_for_ever() {
     let mut case = Case::new(LIMITS, ApplyAction::FORW);
     case.world.lose(N3, GNB.into());
-    let farewell = Farewell {
+    let immediate = ImmediateActions {
         end_markers: vec![FarId(2)],
-        ..Farewell::default()
+        ..ImmediateActions::default()
     };
-    case.change(farewell, |rules| *rules = with(rules, ApplyAction::DROP));
+    case.change(immediate, |rules| *rules = with(rules, ApplyAction::DROP));
     assert_eq!(case.dropped(DropReason::NoNeighbour), 0);
     case.world.now = case.world.now + Duration::from_secs(5);
     case.world.poll();

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 
 use flow::OpId;
 use packet::DropReason;
-use rules::image::{DroppedCount, Farewell, SessionChange, SessionImage};
+use rules::image::{DroppedCount, ImmediateActions, SessionChange, SessionImage};
 use rules::model::{
     ApplyAction, DroppedDlThreshold, PdrId, PdrUpdate, Precedence, ReportingTriggers, SdfFilter, Urr, UrrId,
     UrrTerms,
@@ -52,7 +52,7 @@ fn told_dropped(world: &mut World) -> usize {
 #[test]
 fn dropped_downlink_packets_are_told_at_their_thresholds() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(3), None)
     });
     let mut number = 0;
@@ -70,11 +70,11 @@ fn dropped_downlink_packets_are_told_at_their_thresholds() {
     // What waits is not dropped: until there is no room for more, or until it is thrown away.
     case.set(BUFF);
     assert_eq!([8, 2, 1].map(|count| send(&mut case, count)), [0, 0, 1]);
-    let farewell = Farewell {
+    let immediate = ImmediateActions {
         discards_buffered: true,
-        ..Farewell::default()
+        ..ImmediateActions::default()
     };
-    case.replace(case.image.clone(), farewell);
+    case.replace(case.image.clone(), immediate);
     assert_eq!(
         told_dropped(&mut case.world),
         2,
@@ -104,7 +104,7 @@ fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_g
     ];
     for (edit, goes_on) in cases {
         let mut case = Case::new(LIMITS, ApplyAction::DROP);
-        case.change(Farewell::default(), |rules| {
+        case.change(ImmediateActions::default(), |rules| {
             *rules = telling_of_dropped(rules, Some(3), None)
         });
         let send = |case: &mut Case| {
@@ -114,7 +114,7 @@ fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_g
         assert_eq!([send(&mut case), send(&mut case)], [0, 0]);
         let mut image = case.image.clone();
         edit(&mut image);
-        case.replace(image, Farewell::default());
+        case.replace(image, ImmediateActions::default());
         assert_eq!(told_dropped(&mut case.world), 0);
         let told = [1, 2, 3].map(|_| send(&mut case));
         assert_eq!(told, if goes_on { [1, 0, 0] } else { [0, 0, 1] });
@@ -124,14 +124,14 @@ fn what_takes_the_place_of_a_session_or_a_urr_counts_from_nothing_and_all_else_g
 #[test]
 fn a_threshold_below_what_is_counted_is_told_without_a_packet() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(3), None)
     });
     (0..2).for_each(|number| drop(case.world.send(1, &numbered(number))));
     assert_eq!(told_dropped(&mut case.world), 0);
     let mut image = case.image.clone();
-    image.dropped.made()[0].threshold.packets = Some(2);
-    case.replace(image, Farewell::default());
+    image.dropped.get_or_insert_default()[0].threshold.packets = Some(2);
+    case.replace(image, ImmediateActions::default());
     assert_eq!(told_dropped(&mut case.world), 1);
     case.world.send(1, &numbered(2));
     assert_eq!(told_dropped(&mut case.world), 0, "it starts again");
@@ -141,7 +141,7 @@ fn a_threshold_below_what_is_counted_is_told_without_a_packet() {
 fn octets_of_dropped_packets_are_those_of_inner_ip() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
     let octets = numbered(0).len() as u64;
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(100), Some(octets * 2))
     });
     let told = [0, 1, 2, 3].map(|number| {
@@ -206,7 +206,9 @@ fn told_predefined(world: &mut World) -> usize {
 fn dropped_packets_of_predefined_rules_count_in_their_urrs() {
     let other = || UserPacket::udp(Ipv4Addr::new(192, 0, 2, 99), UE, 53, 1000).bytes();
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
-    case.change(Farewell::default(), |rules| *rules = of_predefined_rule(rules, 2));
+    case.change(ImmediateActions::default(), |rules| {
+        *rules = of_predefined_rule(rules, 2)
+    });
     let told = |case: &mut Case, packet: &[u8]| {
         case.world.send(1, packet);
         told_predefined(&mut case.world)
@@ -233,7 +235,7 @@ fn dropped_packets_of_predefined_rules_count_in_their_urrs() {
 #[test]
 fn what_was_counted_of_dropped_packets_goes_along_to_another_worker() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(5), None)
     });
     let octets = numbered(0).len() as u64;
@@ -254,8 +256,8 @@ fn what_was_counted_of_dropped_packets_goes_along_to_another_worker() {
     let install = SessionChange::Install(case.image.clone());
     case.world.apply(0, install).expect("it is new there");
     let mut image = case.image.clone();
-    image.go_on_with(&[count]);
-    let change = SessionChange::Replace(image, Farewell::default());
+    image.add_dropped(&[count]);
+    let change = SessionChange::Replace(image, ImmediateActions::default());
     case.world.apply(0, change).expect("it is there");
     assert_eq!(removed(&mut case), [count]);
 }
@@ -264,20 +266,20 @@ fn what_was_counted_of_dropped_packets_goes_along_to_another_worker() {
 #[test]
 fn a_threshold_that_two_workers_reach_together_is_told() {
     let mut case = Case::new(LIMITS, ApplyAction::DROP);
-    case.change(Farewell::default(), |rules| {
+    case.change(ImmediateActions::default(), |rules| {
         *rules = telling_of_dropped(rules, Some(5), None)
     });
     (0..3).for_each(|number| drop(case.world.send(1, &numbered(number))));
     assert_eq!(told_dropped(&mut case.world), 0);
     let mut image = case.image.clone();
-    image.go_on_with(&[DroppedCount {
+    image.add_dropped(&[DroppedCount {
         urr: UrrId(9),
         packets: 2,
         octets: 100,
     }]);
     let command = Command::Session {
         op: OpId(901),
-        change: SessionChange::Replace(image, Farewell::default()),
+        change: SessionChange::Replace(image, ImmediateActions::default()),
     };
     case.world.controls[0]
         .commands

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flow::{Nanos, SessionIndex};
 use rules::SessionRules;
-use rules::image::{Farewell, MeterShare, SessionChange, SessionImage};
+use rules::image::{ImmediateActions, MeterShare, SessionChange, SessionImage};
 use rules::model::{ApplyAction, FarId, FarUpdate};
 use worker::Event;
 
@@ -38,7 +38,7 @@ impl Case {
         let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
         self.image = image.expect("it compiles");
         let image = Box::new((*self.image).clone().with_share(share));
-        let change = SessionChange::Replace(image, Farewell::default());
+        let change = SessionChange::Replace(image, ImmediateActions::default());
         self.world.apply(0, change).expect("it is there");
     }
 

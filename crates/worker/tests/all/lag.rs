@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use flow::PortId;
 use packet::{DropReason, MacAddr, Teid};
-use rules::image::Farewell;
+use rules::image::ImmediateActions;
 use rules::model::{Edit, FarId, FarUpdate, ForwardingParametersUpdate, OuterHeaderCreation};
 use rules::testing::{self, GNB, N3_ADDRESS, UE, UserPacket, tunnelled};
 use transport::lag::{End, Lacpdu, LagShare, SLOW_PROTOCOLS};
@@ -211,12 +211,12 @@ fn end_markers(share: u8, tunnels: std::ops::Range<u32>) -> BTreeMap<PortId, usi
     carry(&mut world, N3_LAG, share);
     let mut sent = BTreeMap::<PortId, usize>::new();
     for teid in tunnels {
-        let farewell = Farewell {
+        let immediate = ImmediateActions {
             end_markers: vec![FarId(2)],
-            ..Farewell::default()
+            ..ImmediateActions::default()
         };
         let next = OuterHeaderCreation::gtpu_ipv4(Teid(teid), GNB);
-        image = world.change(&image, farewell, |rules| {
+        image = world.change(&image, immediate, |rules| {
             let forwarding = Edit::Set(ForwardingParametersUpdate {
                 outer_header_creation: Edit::Set(next),
                 ..ForwardingParametersUpdate::default()

@@ -16,7 +16,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use rules::image::{Counter, Farewell, SessionChange, SessionImage, UsageSnapshot};
+use rules::image::{Counter, ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
 use rules::interpret::{
     Billed, Counted, Duplicate, Outcome, Policers, Quotas, Verdict, interpret, interpret_exhausted,
 };
@@ -352,7 +352,10 @@ impl Trial {
         let image = bounded(image, &self.exhausted);
         let last = self
             .world
-            .apply(0, SessionChange::Replace(image.clone(), Farewell::default()))
+            .apply(
+                0,
+                SessionChange::Replace(image.clone(), ImmediateActions::default()),
+            )
             .expect("there is room");
         // A credit pool whose multipliers are others counts in other units, from nothing.
         let unit = |rules: &SessionRules, id| rules.urr(id).map(rules::model::Urr::unit);
@@ -417,7 +420,7 @@ impl Trial {
 /// An image whose counters stop at nothing, but for those of URRs whose quotas are used up.
 fn bounded(mut image: Box<SessionImage>, exhausted: &[UrrId]) -> Box<SessionImage> {
     let counters = image.counters();
-    image.block.made().bounds = bounds_of(&counters, exhausted);
+    image.block.get_or_insert_default().bounds = bounds_of(&counters, exhausted);
     image
 }
 

@@ -10,7 +10,7 @@ use flow::meter::{PacketRate, PacketState, PacketsPer, TimeUnit, Window};
 use flow::{Nanos, PortId, SessionIndex, WorkerId};
 use packet::DropReason;
 use rules::SessionRules;
-use rules::image::{Farewell, MeterShare, PacketsLeft, SessionChange, SessionImage};
+use rules::image::{ImmediateActions, MeterShare, PacketsLeft, SessionChange, SessionImage};
 use rules::model::{BitRates, BitsPerSecond, PacketRates, PdrUpdate, Qer, QerId};
 use rules::testing::{UE, UserPacket};
 use worker::mem::MemBuf;
@@ -81,7 +81,7 @@ fn replace(
     left: Vec<PacketsLeft>,
 ) -> Vec<PacketsLeft> {
     let image = image(world, rules, share, left);
-    let change = SessionChange::Replace(image, Farewell::default());
+    let change = SessionChange::Replace(image, ImmediateActions::default());
     let told = world.apply(0, change).expect("it is there");
     told.map(|told| told.packets).unwrap_or_default()
 }

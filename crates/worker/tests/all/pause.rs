@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use packet::{DropReason, Teid};
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::image::{ImmediateActions, SessionChange, SessionImage};
 use rules::model::{
     ApplyAction, DestinationInterface, DroppedDlThreshold, Edit, Far, FarId, FarUpdate, ForwardingParameters,
     ForwardingParametersUpdate, MeasurementInformation, OuterHeaderCreation, PdrId, PdrUpdate,
@@ -77,7 +77,7 @@ impl Case {
         edit(&mut rules);
         let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
         self.image = image.expect("it compiles");
-        let change = SessionChange::Replace(self.image.clone(), Farewell::default());
+        let change = SessionChange::Replace(self.image.clone(), ImmediateActions::default());
         self.world.apply(0, change).expect("it is there");
     }
 

@@ -11,7 +11,7 @@ use packet::DropReason;
 use packet::build::packet as build;
 use packet::tcp::flags::{ACK, SYN};
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::image::{ImmediateActions, SessionChange, SessionImage};
 use rules::model::{
     Application, ApplyAction, DestinationInterface, Edit, Far, FarId, ForwardingParameters, Gate,
     MeasurementInformation, PdrUpdate, QerId, QerUpdate, Redirect, SdfFilter, Urr, UrrId, UrrTerms,
@@ -51,7 +51,7 @@ impl Case {
         let mut rules = session();
         edit(&mut rules);
         let mut image = world.image(1, &Arc::new(rules), None).expect("it compiles");
-        image.block.made().bounds = vec![quota(octets)];
+        image.block.get_or_insert_default().bounds = vec![quota(octets)];
         world
             .apply(0, SessionChange::Install(image.clone()))
             .expect("there is room");
@@ -71,8 +71,8 @@ impl Case {
         edit(&mut rules);
         let image = self.world.image(1, &Arc::new(rules), Some(&self.image));
         self.image = image.expect("it compiles");
-        self.image.block.made().bounds = vec![quota(octets)];
-        let change = SessionChange::Replace(self.image.clone(), Farewell::default());
+        self.image.block.get_or_insert_default().bounds = vec![quota(octets)];
+        let change = SessionChange::Replace(self.image.clone(), ImmediateActions::default());
         self.world.apply(0, change).expect("it is there");
     }
 

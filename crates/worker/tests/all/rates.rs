@@ -105,7 +105,7 @@ fn world(rules: SessionRules, slice_kbit: u64) -> World {
         });
     }
     let mut image = world.image(1, &Arc::new(rules), None).expect("it compiles");
-    image.block.made().shared = SLICE;
+    image.block.get_or_insert_default().shared = SLICE;
     world
         .apply(0, SessionChange::Install(image))
         .expect("it is installed");

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use flow::{Bucket, PortId, SessionIndex, WorkerId};
 use packet::{DropReason, Teid};
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange};
+use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{
     ApplyAction, DestinationInterface, Far, FarId, ForwardingParameters, OuterHeaderCreation, Pdi,
     SourceInterface, UeIpAddress, Urr, UrrId,
@@ -339,12 +339,12 @@ fn an_end_marker_of_ours_goes_round() {
     update.forwarding = rules::model::Edit::Set(forwarding);
     rules.update_far(update).expect("it is there");
     let image = world.image(2, &rules.into(), Some(&old)).expect("it compiles");
-    let farewell = Farewell {
+    let immediate = ImmediateActions {
         end_markers: vec![FarId(2)],
-        ..Farewell::default()
+        ..ImmediateActions::default()
     };
     world
-        .apply(0, SessionChange::Replace(image, farewell))
+        .apply(0, SessionChange::Replace(image, immediate))
         .expect("there is room");
     let out = world.take();
     let [(port, frame)] = &out[..] else {

@@ -9,7 +9,7 @@ use flow::UrrCount;
 use packet::build::packet as build;
 use packet::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 use packet::{DropReason, IpTuple, tcp};
-use rules::image::{Farewell, SessionImage};
+use rules::image::{ImmediateActions, SessionImage};
 use rules::model::{ApplyAction, Edit, FarId, FarUpdate, Redirect};
 use rules::testing::{self, N3_ADDRESS, tunnelled};
 use worker::WorkerConfig;
@@ -46,13 +46,15 @@ impl Case {
     }
 
     fn redirect(&mut self, redirect: Edit<Redirect>) {
-        self.image = self.world.change(&self.image, Farewell::default(), |rules| {
-            let update = FarUpdate {
-                redirect,
-                ..FarUpdate::new(FarId(1))
-            };
-            rules.update_far(update).expect("it is there");
-        });
+        self.image = self
+            .world
+            .change(&self.image, ImmediateActions::default(), |rules| {
+                let update = FarUpdate {
+                    redirect,
+                    ..FarUpdate::new(FarId(1))
+                };
+                rules.update_far(update).expect("it is there");
+            });
     }
 
     /// What leaves when the UE sends a packet.

@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use packet::{DropReason, Teid};
-use rules::image::{Farewell, SessionImage};
+use rules::image::{ImmediateActions, SessionImage};
 use rules::model::{
     DestinationInterface, Edit, FarId, FarUpdate, ForwardingParametersUpdate, Gate, OuterHeaderCreation,
     PdrId, QerId, QerUpdate, ReportingTriggers, UrrId, UrrUpdate,
@@ -105,7 +105,7 @@ fn what_other_messages_have_or_is_too_long_goes_no_further() {
 #[test]
 fn a_closed_gate_closes_for_them_too() {
     let (mut world, image) = world(|_| {});
-    world.change(&image, Farewell::default(), |rules| {
+    world.change(&image, ImmediateActions::default(), |rules| {
         let update = QerUpdate {
             gates: Some((Gate::Closed, Gate::Open)),
             ..QerUpdate::new(QerId(1))
@@ -118,7 +118,7 @@ fn a_closed_gate_closes_for_them_too() {
 #[test]
 fn an_end_marker_that_is_to_be_told_of_ends_here_and_is_told_so_many_times_a_second() {
     let (mut world, image) = world(|config| config.relays = (100, 4));
-    world.change(&image, Farewell::default(), |rules| {
+    world.change(&image, ImmediateActions::default(), |rules| {
         let update = UrrUpdate {
             triggers: Some(ReportingTriggers::REEMR),
             ..UrrUpdate::new(UrrId(1))

@@ -11,7 +11,7 @@ use packet::tuple::proto;
 use packet::{DropReason, Teid, tcp};
 use proptest::prelude::*;
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::image::{ImmediateActions, SessionChange, SessionImage};
 use rules::model::{Edit, OuterHeaderCreation, PdiUpdate, PdrId, PdrUpdate, UeIpAddress, Urr, UrrId};
 use rules::testing::{self, GNB, N3_ADDRESS, UserPacket, f_teid, pdu_session, tunnelled};
 use worker::mem::MemBuf;
@@ -168,7 +168,7 @@ fn uplink_downlink_and_stale_flows_have_budgets_of_their_own() {
     rules.update_pdr(change).expect("it is there");
     let image = world.image(0, &Arc::new(rules), None).expect("it compiles");
     world
-        .apply(0, SessionChange::Replace(image, Farewell::default()))
+        .apply(0, SessionChange::Replace(image, ImmediateActions::default()))
         .expect("there is room");
     assert_eq!(
         (
@@ -275,7 +275,7 @@ fn softly_stale_flows_keep_their_decision_until_the_budget_gets_to_them() {
     assert_eq!(burst(&mut world, 0, &frames).len(), 10);
     let changed = softly_changed(&mut world, &image);
     world
-        .apply(0, SessionChange::Replace(changed, Farewell::default()))
+        .apply(0, SessionChange::Replace(changed, ImmediateActions::default()))
         .expect("there is room");
     assert_eq!(burst(&mut world, 0, &frames).len(), 10);
     assert_eq!(counts(&mut world), [20, 0], "nobody has asked for anything yet");
@@ -448,7 +448,7 @@ fn take(world: &mut World, step: &Step) {
             let image = world
                 .image(*session, &Arc::new(rules_of(*session)), None)
                 .expect("it compiles");
-            let _ = world.apply(0, SessionChange::Replace(image, Farewell::default()));
+            let _ = world.apply(0, SessionChange::Replace(image, ImmediateActions::default()));
         }
         Step::Revalidate => world.tell_all(|| Command::Revalidate),
         Step::Remove(session) => {

@@ -10,7 +10,7 @@ use packet::checksum::Sum;
 use packet::{IpTuple, Teid, VlanId, VlanTags};
 use proptest::prelude::*;
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange};
+use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{
     ApplyAction, DestinationInterface, Edit, FTeid, FarId, FarUpdate, ForwardingParameters,
     ForwardingParametersUpdate, OuterHeaderCreation, OuterHeaderKind, Pdi, SourceInterface,
@@ -220,15 +220,15 @@ fn what_waits_and_end_markers_leave_alike() {
         let image = world.install(1, with(&session(), BUFF));
         (0..5).for_each(|number| drop(world.send(N6_PORT, &numbered(number))));
         assert!(world.take().is_empty());
-        let image = world.change(&image, Farewell::default(), |rules| {
+        let image = world.change(&image, ImmediateActions::default(), |rules| {
             *rules = with(rules, ApplyAction::FORW)
         });
         let flushed = world.take();
-        let farewell = Farewell {
+        let immediate = ImmediateActions {
             end_markers: vec![FarId(2)],
-            ..Farewell::default()
+            ..ImmediateActions::default()
         };
-        world.change(&image, farewell, |rules| {
+        world.change(&image, immediate, |rules| {
             move_to(rules, to(99, "2001:db8:200::2"))
         });
         (flushed, world.take(), world.send(N6_PORT, &to_ue()))

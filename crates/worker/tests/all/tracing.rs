@@ -10,7 +10,7 @@ use packet::overlay::Overlay;
 use packet::{DropReason, Teid};
 use proptest::prelude::*;
 use rtrb::Consumer;
-use rules::image::Farewell;
+use rules::image::ImmediateActions;
 use rules::model::{ApplyAction, FarId, FarUpdate, PdrId, PdrUpdate, Precedence};
 use rules::network::Fragmentation;
 use rules::testing::{N3_ADDRESS, UE, UserPacket, tunnelled};
@@ -103,7 +103,7 @@ fn a_change_of_rules_shows_as_a_stale_entry() {
     let mut told = filtered(&mut world, TraceFilter::default());
     world.send(1, &to_ue());
     assert_eq!(one(&mut told).flow.lookup, TracedLookup::Miss);
-    let image = world.change(&image, Farewell::default(), |rules| {
+    let image = world.change(&image, ImmediateActions::default(), |rules| {
         let mut update = PdrUpdate::new(PdrId(2));
         update.precedence = Some(Precedence(7));
         rules.update_pdr(update).expect("it is there");
@@ -111,7 +111,7 @@ fn a_change_of_rules_shows_as_a_stale_entry() {
     world.send(1, &to_ue());
     assert_eq!(one(&mut told).flow.lookup, TracedLookup::Stale);
     // A FAR that drops changes no flow.
-    world.change(&image, Farewell::default(), |rules| {
+    world.change(&image, ImmediateActions::default(), |rules| {
         let mut update = FarUpdate::new(FarId(2));
         update.action = Some(ApplyAction::DROP);
         rules.update_far(update).expect("it is there");

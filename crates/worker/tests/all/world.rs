@@ -9,7 +9,7 @@ use std::time::Duration;
 use flow::{InstanceId, Nanos, PortId, SessionIndex};
 use packet::{DropReason, MacAddr, Teid, VlanId, checksum};
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange};
+use rules::image::{ImmediateActions, SessionChange};
 use rules::model::{
     Edit, FarId, FarUpdate, ForwardingParametersUpdate, Gate, OuterHeaderCreation, QerId, QerUpdate, UrrId,
 };
@@ -89,7 +89,10 @@ fn tags_are_those_of_the_instances() {
 fn change(world: &mut World, edit: impl FnOnce(&mut SessionRules)) -> bool {
     let before = world.image(1, &Arc::new(session()), None).expect("it compiles");
     world
-        .apply(0, SessionChange::Replace(before.clone(), Farewell::default()))
+        .apply(
+            0,
+            SessionChange::Replace(before.clone(), ImmediateActions::default()),
+        )
         .expect("it is there");
     world.send(0, &uplink());
     world.send(1, &to_ue());
@@ -100,7 +103,7 @@ fn change(world: &mut World, edit: impl FnOnce(&mut SessionRules)) -> bool {
         .expect("it compiles");
     let stale = world.workers[0].stats().stale;
     world
-        .apply(0, SessionChange::Replace(image, Farewell::default()))
+        .apply(0, SessionChange::Replace(image, ImmediateActions::default()))
         .expect("it is there");
     world.send(0, &uplink());
     world.send(1, &to_ue());
@@ -183,7 +186,10 @@ fn session_changes_that_contradict_the_worker_are_refused_whole() {
         Err(ApplyError::Taken)
     );
     assert_eq!(
-        world.apply(0, SessionChange::Replace(other.clone(), Farewell::default())),
+        world.apply(
+            0,
+            SessionChange::Replace(other.clone(), ImmediateActions::default())
+        ),
         Err(ApplyError::NotFound)
     );
     other.session = SessionIndex(1_000_000);

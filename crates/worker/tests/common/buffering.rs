@@ -5,7 +5,7 @@ use std::time::Duration;
 use flow::OpId;
 use packet::DropReason;
 use rules::SessionRules;
-use rules::image::{Farewell, SessionChange, SessionImage};
+use rules::image::{ImmediateActions, SessionChange, SessionImage};
 use rules::model::{ApplyAction, FarId, FarUpdate};
 use rules::testing::{self, UE, UserPacket};
 use worker::{BufferLimits, Command};
@@ -42,13 +42,13 @@ impl Case {
     }
 
     /// Replaces the rules by what `edit` makes of them.
-    pub fn change(&mut self, farewell: Farewell, edit: impl FnOnce(&mut SessionRules)) {
-        self.image = self.world.change(&self.image, farewell, edit);
+    pub fn change(&mut self, immediate: ImmediateActions, edit: impl FnOnce(&mut SessionRules)) {
+        self.image = self.world.change(&self.image, immediate, edit);
     }
 
     /// The worker gets an image, in one poll; what it tells then is left to be heard.
-    pub fn replace(&mut self, image: Box<SessionImage>, farewell: Farewell) {
-        let change = SessionChange::Replace(image, farewell);
+    pub fn replace(&mut self, image: Box<SessionImage>, immediate: ImmediateActions) {
+        let change = SessionChange::Replace(image, immediate);
         let op = OpId(900);
         let commands = &mut self.world.controls[0].commands;
         commands
@@ -58,15 +58,15 @@ impl Case {
     }
 
     pub fn set(&mut self, action: ApplyAction) {
-        self.change(Farewell::default(), |rules| *rules = with(rules, action));
+        self.change(ImmediateActions::default(), |rules| *rules = with(rules, action));
     }
 
     pub fn discard(&mut self) {
-        let farewell = Farewell {
+        let immediate = ImmediateActions {
             discards_buffered: true,
-            ..Farewell::default()
+            ..ImmediateActions::default()
         };
-        self.change(farewell, |_| {});
+        self.change(immediate, |_| {});
     }
 
     /// The numbers of the downlink packets that have come out since.

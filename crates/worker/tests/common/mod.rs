@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use flow::{AdjacencyId, ContentUsage, InstanceId, Nanos, OpId, PortId, Seed, SessionIndex, WorkerId};
 use packet::MacAddr;
-use rules::compile::{Adjacencies, compile};
-use rules::image::{Farewell, SessionChange, SessionImage, UsageSnapshot};
+use rules::Adjacencies;
+use rules::compile::compile;
+use rules::image::{ImmediateActions, SessionChange, SessionImage, UsageSnapshot};
 use rules::network::multipath::{GroupId, PATHS};
 use rules::network::{Instance, Network};
 use rules::testing::{self, NumberedHops};
@@ -314,14 +315,14 @@ impl World {
     pub fn change(
         &mut self,
         before: &SessionImage,
-        farewell: Farewell,
+        immediate: ImmediateActions,
         edit: impl FnOnce(&mut SessionRules),
     ) -> Box<SessionImage> {
         let mut rules = (*before.rules).clone();
         edit(&mut rules);
         let image = self.image(1, &Arc::new(rules), Some(before));
         let image = image.expect("it compiles");
-        let change = SessionChange::Replace(image.clone(), farewell);
+        let change = SessionChange::Replace(image.clone(), immediate);
         self.apply(0, change).expect("it is there");
         image
     }

@@ -154,19 +154,27 @@ fn end_marker_flags_are_understood_in_both_places() {
         (vec![moved(0x302, &[flags(0)]), flags(0)], false),
     ] {
         world.ask(52, Some(seid), &ies).assert_accepted();
-        let farewells = world.fleet.workers.iter().flat_map(|worker| &worker.farewells);
+        let immediate_actions = world
+            .fleet
+            .workers
+            .iter()
+            .flat_map(|worker| &worker.immediate_actions);
         let expected = if sends { vec![FarId(2)] } else { Vec::new() };
-        assert_eq!(farewells.last().expect("a change").end_markers, expected);
+        assert_eq!(immediate_actions.last().expect("a change").end_markers, expected);
         world
             .fleet
             .workers
             .iter_mut()
-            .for_each(|worker| worker.farewells.clear());
+            .for_each(|worker| worker.immediate_actions.clear());
     }
     world.ask(52, Some(seid), &[flags(1)]).assert_accepted();
-    let mut farewells = world.fleet.workers.iter().flat_map(|worker| &worker.farewells);
+    let mut immediate_actions = world
+        .fleet
+        .workers
+        .iter()
+        .flat_map(|worker| &worker.immediate_actions);
     assert!(
-        farewells.next().expect("a change").discards_buffered,
+        immediate_actions.next().expect("a change").discards_buffered,
         "DROBU alone is a change"
     );
 }
@@ -219,9 +227,9 @@ fn end_markers_go_only_into_tunnels_that_are_left() {
         let ies = [&updates[..], &[ie(49, [2])]].concat();
         world.ask(52, Some(seid), &ies).assert_accepted();
         let mut workers = world.fleet.workers.iter_mut();
-        let farewell = workers
-            .find_map(|worker| worker.farewells.pop())
+        let immediate = workers
+            .find_map(|worker| worker.immediate_actions.pop())
             .expect("a change");
-        assert_eq!(farewell.end_markers, expected);
+        assert_eq!(immediate.end_markers, expected);
     }
 }

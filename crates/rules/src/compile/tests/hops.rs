@@ -15,16 +15,16 @@ fn a_tunnel_of_our_own_is_its_own_next_hop() {
 
 #[test]
 fn next_hops_are_held_by_their_image() {
-    struct Counted(Hold);
+    struct Counted(AdjacencyRef);
     impl Adjacencies for Counted {
         fn resolve(&self, instance: InstanceId, next_hop: IpAddr) -> Option<AdjacencyId> {
             NumberedHops.resolve(instance, next_hop)
         }
-        fn hold(&self, _: AdjacencyId) -> Hold {
+        fn hold(&self, _: AdjacencyId) -> AdjacencyRef {
             self.0.clone()
         }
     }
-    let hops = Counted(Hold::default());
+    let hops = Counted(AdjacencyRef::default());
     let image = compile(&Arc::new(session()), &testing::network(), &hops).unwrap();
     assert!(hops.0.is_shared());
     let copy = image.clone();

@@ -3,13 +3,13 @@
 use flow::meter::{PacketState, TimeUnit, Window};
 use flow::{Bucket, InstanceId, Nanos};
 use packet::{Ppi, Qfi, Teid};
+use rules::boxed_option::BoxedOption;
 use rules::compile::MAX_PDRS;
 use rules::image::{DataStatus, DroppedCount};
 use rules::model::{self, SessionRules};
 use rules::network::{Network, PolicyId};
 use rules::predefined::Rulebase;
 use rules::prefix::IpPrefix;
-use rules::seldom::Seldom;
 use std::sync::Arc;
 
 use super::super::{DownlinkMark, Frame, PendingReports, RecordError, SessionRecord, count};
@@ -258,7 +258,7 @@ impl<'a> Reader<'a> {
         Account {
             subscriber: account.subscriber.map(subscriber).map(Arc::new),
             since: account.since.map(|since| self.moment(since)).into(),
-            entered: Seldom::from(Entered {
+            entered: BoxedOption::from(Entered {
                 reports: account.reports,
                 count: count(account.count),
             }),

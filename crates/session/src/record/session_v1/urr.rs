@@ -3,8 +3,8 @@
 use rules::model;
 use serde::{Deserialize, Serialize};
 use usage::{
-    Exhausted, Heard, Machine, Moment, Seconds, Traffic, UrrCheckpoint, UsageInformation, UsageReport,
-    UsageTriggers,
+    Activity, Exhausted, Machine, Moment, Seconds, TrafficDetection, UrrCheckpoint, UsageInformation,
+    UsageReport, UsageTriggers,
 };
 
 use super::super::{Octets, count, octets};
@@ -103,7 +103,7 @@ pub(super) struct MachineState {
     exhausted: u8,
     period: Option<u64>,
     validity: Option<u64>,
-    /// When packets were last known to come, how many had come, and when it was last looked.
+    /// When packets were last known to come, how many had come, and when it was last checked.
     heard: Option<(u64, u64, u64)>,
     active: Option<(u64, u64, u64)>,
     is_idle: bool,
@@ -133,7 +133,7 @@ pub(super) struct Usage {
     count: Octets,
     /// What came before QoS enforcement.
     before_qos: Option<Octets>,
-    tells_packets: bool,
+    reports_packets: bool,
     /// Seconds.
     duration: Option<u32>,
     start: u64,
@@ -187,7 +187,7 @@ impl Writer<'_> {
             exhausted,
             period,
             validity,
-            heard,
+            holding,
             active,
             is_idle,
             monitoring,
@@ -197,9 +197,9 @@ impl Writer<'_> {
             pending,
         } = machine;
         let date = |moment: &Option<Moment>| moment.map(|moment| self.date(moment));
-        let silence = |heard: Heard| {
-            let Heard { at, packets, looked } = heard;
-            (self.date(at), packets, self.date(looked))
+        let silence = |heard: Activity| {
+            let Activity { at, packets, checked } = heard;
+            (self.date(at), packets, self.date(checked))
         };
         MachineState {
             volume_threshold: write_volume(volume_threshold),
@@ -218,16 +218,16 @@ impl Writer<'_> {
             exhausted: exhausted.0,
             period: date(period),
             validity: date(validity),
-            heard: heard.map(silence),
+            heard: holding.map(silence),
             active: active.map(silence),
             is_idle: *is_idle,
             monitoring: date(monitoring),
             traffic: match *traffic {
-                Traffic::Unwatched => TrafficState::Unwatched,
-                Traffic::Awaited => TrafficState::Awaited,
-                Traffic::On(heard) => TrafficState::On(silence(heard)),
-                Traffic::Voided(heard) => TrafficState::Voided(silence(heard)),
-                Traffic::Again(heard) => TrafficState::Again(silence(heard)),
+                TrafficDetection::Off => TrafficState::Unwatched,
+                TrafficDetection::Awaited => TrafficState::Awaited,
+                TrafficDetection::Ongoing(heard) => TrafficState::On(silence(heard)),
+                TrafficDetection::Voided(heard) => TrafficState::Voided(silence(heard)),
+                TrafficDetection::Resumed(heard) => TrafficState::Again(silence(heard)),
             },
             packets: *packets,
             seen: *seen,
@@ -243,7 +243,7 @@ impl Writer<'_> {
             triggers,
             count,
             before_qos,
-            tells_packets,
+            reports_packets,
             duration,
             start,
             end,
@@ -258,7 +258,7 @@ impl Writer<'_> {
             triggers: triggers.0,
             count: octets(count),
             before_qos: before_qos.map(octets),
-            tells_packets,
+            reports_packets,
             duration: duration.map(|seconds| seconds.0),
             start: self.date(start),
             end: self.date(end),
@@ -288,10 +288,10 @@ impl Reader<'_> {
 
     fn machine(&self, machine: &MachineState) -> Machine {
         let moment = |date: Option<u64>| date.map(|date| self.moment(date));
-        let silence = |(at, packets, looked)| Heard {
+        let silence = |(at, packets, checked)| Activity {
             at: self.moment(at),
             packets,
-            looked: self.moment(looked),
+            checked: self.moment(checked),
         };
         Machine {
             volume_threshold: read_volume(&machine.volume_threshold),
@@ -310,16 +310,16 @@ impl Reader<'_> {
             exhausted: Exhausted(machine.exhausted),
             period: moment(machine.period),
             validity: moment(machine.validity),
-            heard: machine.heard.map(silence),
+            holding: machine.heard.map(silence),
             active: machine.active.map(silence),
             is_idle: machine.is_idle,
             monitoring: moment(machine.monitoring),
             traffic: match machine.traffic {
-                TrafficState::Unwatched => Traffic::Unwatched,
-                TrafficState::Awaited => Traffic::Awaited,
-                TrafficState::On(heard) => Traffic::On(silence(heard)),
-                TrafficState::Voided(heard) => Traffic::Voided(silence(heard)),
-                TrafficState::Again(heard) => Traffic::Again(silence(heard)),
+                TrafficState::Unwatched => TrafficDetection::Off,
+                TrafficState::Awaited => TrafficDetection::Awaited,
+                TrafficState::On(heard) => TrafficDetection::Ongoing(silence(heard)),
+                TrafficState::Voided(heard) => TrafficDetection::Voided(silence(heard)),
+                TrafficState::Again(heard) => TrafficDetection::Resumed(silence(heard)),
             },
             packets: machine.packets,
             seen: machine.seen,
@@ -335,7 +335,7 @@ impl Reader<'_> {
             triggers: UsageTriggers(report.triggers),
             count: count(report.count),
             before_qos: report.before_qos.map(count),
-            tells_packets: report.tells_packets,
+            reports_packets: report.reports_packets,
             duration: report.duration.map(Seconds),
             start: self.moment(report.start),
             end: self.moment(report.end),

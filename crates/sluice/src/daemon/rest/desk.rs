@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flow::Nanos;
 use rtrb::Consumer;
-use rules::compile::Hold;
+use rules::AdjacencyRef;
 use session::{Export, Seid};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -87,7 +87,7 @@ enum Question {
 }
 
 /// The rings of the workers that mirror, and what keeps the next hop; or why there is no way.
-pub(super) type Mirroring = Result<(Vec<Consumer<TraceItem>>, Hold), NoWay>;
+pub(super) type Mirroring = Result<(Vec<Consumer<TraceItem>>, AdjacencyRef), NoWay>;
 
 /// Control's thread does not answer: it is busy, or gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use rules::compile::way_out;
+use rules::compile::egress_of;
 use rules::model::{
     ApplyAction, DestinationInterface, Far, ForwardingParameters, MeasurementMethod, OuterHeader,
     OuterHeaderCreation, OuterHeaderKind, OuterHeaderRemoval, Pdi, SdfFilter, SessionRules, SourceInterface,
@@ -163,7 +163,7 @@ pub(crate) fn action(network: &Network, rules: &SessionRules, far: &Far) -> Stri
         Some(Verb::MulticastAccept) => "accept multicast requests".into(),
         Some(Verb::MulticastDeny) => "deny multicast requests".into(),
         Some(Verb::Forward) => match &far.forwarding {
-            Some(to) => forward(network, to, way_out(far, rules, network)),
+            Some(to) => forward(network, to, egress_of(far, rules, network)),
             None => "forward".into(),
         },
         None => "nothing that can be done".into(),

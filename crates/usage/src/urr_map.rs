@@ -5,15 +5,15 @@ use rules::model::UrrId;
 /// A value for each of some URRs, in the order of their numbers: in one piece, and no larger than it must be. A session
 /// has few URRs, and there are very many sessions.
 #[derive(Clone, Debug)]
-pub(crate) struct ByUrr<T>(Vec<(UrrId, T)>);
+pub(crate) struct UrrMap<T>(Vec<(UrrId, T)>);
 
-impl<T> Default for ByUrr<T> {
+impl<T> Default for UrrMap<T> {
     fn default() -> Self {
         Self(Vec::new())
     }
 }
 
-impl<T> ByUrr<T> {
+impl<T> UrrMap<T> {
     fn place(&self, urr: UrrId) -> Result<usize, usize> {
         self.0.binary_search_by_key(&urr, |(known, _)| *known)
     }
@@ -54,7 +54,7 @@ impl<T> ByUrr<T> {
     }
 }
 
-impl<T> FromIterator<(UrrId, T)> for ByUrr<T> {
+impl<T> FromIterator<(UrrId, T)> for UrrMap<T> {
     /// Of several values for one URR the last.
     fn from_iter<I: IntoIterator<Item = (UrrId, T)>>(values: I) -> Self {
         let mut all = Self::default();
@@ -76,10 +76,10 @@ mod tests {
         #[test]
         fn it_is_a_map_in_order(values in proptest::collection::vec((0u32..8, any::<u8>()), 0..24), cut in 0u32..8) {
             let values: Vec<_> = values.into_iter().map(|(urr, value)| (UrrId(urr), value)).collect();
-            let collected: ByUrr<u8> = values.iter().copied().collect();
+            let collected: UrrMap<u8> = values.iter().copied().collect();
             let model: BTreeMap<UrrId, u8> = values.iter().copied().collect();
             prop_assert!(collected.iter().eq(model.iter()));
-            let mut one_by_one = ByUrr::default();
+            let mut one_by_one = UrrMap::default();
             let mut model = BTreeMap::new();
             for (urr, value) in values {
                 one_by_one.insert(urr, value);

@@ -4,9 +4,9 @@ use flow::{Bounds, Nanos, Reached};
 use rules::image::Counter;
 use rules::model::{Urr, UrrId};
 
-use super::UsageBook;
+use super::UsageAccounts;
 use crate::Moment;
-use crate::account::{Account, Acting, bounds_of};
+use crate::account::{Account, ActiveRule, bounds_of};
 use crate::machine::{Machine, Renewed};
 
 /// The bounds of counters by their slots: of each URR that of octets, then of each that has one that of events.
@@ -35,7 +35,7 @@ pub(super) fn by_urr<'a>(
     })
 }
 
-impl UsageBook {
+impl UsageAccounts {
     /// The bounds of the counters of `urrs`, by slot; none at all where no URR does anything by itself.
     pub fn bounds(&self, urrs: &[Urr]) -> Vec<Bounds> {
         if !self.acts() {
@@ -46,26 +46,28 @@ impl UsageBook {
         by_slot(urrs, all.collect())
     }
 
-    /// The bounds that [`follow`](Self::follow) would lead to.
-    pub fn preview(&self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) -> Vec<Bounds> {
+    /// The bounds that [`update`](Self::update) would lead to.
+    pub fn preview_bounds(&self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) -> Vec<Bounds> {
         if !urrs.iter().any(Machine::is_needed) {
             return Vec::new();
         }
-        let bounds = urrs.iter().map(|urr| self.preview_one(now.into(), urr, renewed));
+        let bounds = urrs
+            .iter()
+            .map(|urr| self.preview_account(now.into(), urr, renewed));
         by_slot(urrs, bounds.collect())
     }
 
     /// The same of one URR, without an account that is thrown away.
-    fn preview_one(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> (Bounds, Bounds) {
+    fn preview_account(&self, now: Moment, urr: &Urr, renewed: &[(UrrId, Renewed)]) -> (Bounds, Bounds) {
         if !Machine::is_needed(urr) {
             return (Bounds::NONE, Bounds::NONE);
         }
         let account = self.account(urr.id);
-        let known = account.as_ref().map(|account| account.standing(urr.unit()));
-        let mut standing = known.unwrap_or_else(|| Account::default().standing(urr.unit()));
+        let known = account.as_ref().map(|account| account.base(urr.unit()));
+        let mut base = known.unwrap_or_else(|| Account::default().base(urr.unit()));
         let machine = match account.and_then(|account| account.acting) {
             None => Machine::begin(urr, now, self.setting()),
-            Some(Acting { mut machine, .. }) => {
+            Some(ActiveRule { mut machine, .. }) => {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
                 let what = new.map_or(Renewed::default(), |(_, what)| *what);
                 machine.renew(urr, what, now, self.setting());
@@ -73,38 +75,41 @@ impl UsageBook {
             }
         };
         if !urr.counts_events() {
-            (standing.reported.events, standing.carried.events) = (0, 0);
+            (base.reported.events, base.carried.events) = (0, 0);
         }
-        bounds_of(&machine, urr, &standing)
+        bounds_of(&machine, urr, &base)
     }
 
     /// The worker was told these bounds of `urrs`, by slot.
-    pub fn told(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
+    pub fn set_sent_bounds(&mut self, urrs: &[Urr], bounds: &[Bounds]) {
         for (urr, bounds) in by_urr(urrs, bounds) {
             if let Some(bounds) = bounds {
-                self.tell(urr.id, bounds);
+                self.set_sent(urr.id, bounds);
             }
         }
     }
 
-    fn tell(&mut self, urr: UrrId, bounds: (Bounds, Bounds)) {
+    fn set_sent(&mut self, urr: UrrId, bounds: (Bounds, Bounds)) {
         self.change(urr, |account| {
             if let Some(acting) = &mut account.acting {
-                acting.told = Some(bounds);
+                acting.sent_bounds = Some(bounds);
             }
         });
     }
 
     /// What the worker is to be told: the bounds of all counters that have any, if one of them is not as it was told
     /// last, or if all are to be set again. They count as told then. `urrs` are those that were followed last.
-    pub fn untold(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
-        let is_told = |urr: &Urr| self.account(urr.id).is_none_or(|account| account.is_told(urr));
-        if self.is_told && !again {
-            debug_assert!(urrs.iter().all(is_told), "an account has changed since");
+    pub fn unsent_bounds(&mut self, urrs: &[Urr], again: bool) -> Vec<(Counter, Bounds)> {
+        let are_bounds_sent = |urr: &Urr| {
+            self.account(urr.id)
+                .is_none_or(|account| account.are_bounds_sent(urr))
+        };
+        if self.are_bounds_sent && !again {
+            debug_assert!(urrs.iter().all(are_bounds_sent), "an account has changed since");
             return Vec::new();
         }
-        if !again && urrs.iter().all(is_told) {
-            self.is_told = true;
+        if !again && urrs.iter().all(are_bounds_sent) {
+            self.are_bounds_sent = true;
             return Vec::new();
         }
         let wanted = |urr: &Urr| {
@@ -113,7 +118,7 @@ impl UsageBook {
         };
         let wanted: Vec<_> = urrs.iter().filter_map(wanted).collect();
         for (urr, _, bounds) in &wanted {
-            self.tell(*urr, *bounds);
+            self.set_sent(*urr, *bounds);
         }
         let counters = |(urr, counts_events, (octets, events)): (UrrId, bool, (Bounds, Bounds))| {
             let events = counts_events.then_some((Counter::Events(urr), events));
@@ -124,7 +129,7 @@ impl UsageBook {
 
     /// Whether what a URR's counter tells is that its volume limits are reached, and that is known; or nothing stops
     /// for it.
-    pub fn knows_stop(&self, urr: UrrId, reached: Reached) -> bool {
+    pub fn is_stop_known(&self, urr: UrrId, reached: Reached) -> bool {
         let acting = self.account(urr).and_then(|account| account.acting);
         let Reached { limits, knocked, .. } = reached;
         acting.is_none_or(|acting| !knocked && limits != 0 && acting.machine.exhausted.0 != 0)

@@ -19,17 +19,17 @@ fn count(packets: u64) -> UrrCount {
     }
 }
 
-fn book(now: u64) -> UsageBook {
-    let mut book = UsageBook::default();
-    book.follow(Nanos::from_secs(now), &[Urr::volume(URR)], &[]);
-    book
+fn accounts(now: u64) -> UsageAccounts {
+    let mut accounts = UsageAccounts::default();
+    accounts.update(Nanos::from_secs(now), &[Urr::volume(URR)], &[]);
+    accounts
 }
 
 #[test]
 fn each_packet_is_reported_once_and_reports_are_numbered() {
-    let mut book = book(1);
-    let first = book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
-    let last = book.report(Nanos::from_secs(3), counted(7), UsageTriggers::TERMR);
+    let mut accounts = accounts(1);
+    let first = accounts.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
+    let last = accounts.report(Nanos::from_secs(3), counted(7), UsageTriggers::TERMR);
     assert_eq!(
         (first.sequence, first.count, first.start),
         (0, count(5), Nanos::from_secs(1).into())
@@ -42,20 +42,20 @@ fn each_packet_is_reported_once_and_reports_are_numbered() {
 
 #[test]
 fn what_a_lost_slot_counted_is_carried_into_the_next_report() {
-    let mut book = book(0);
-    book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
-    book.carry(URR, count(9));
-    let report = book.report(Nanos::ZERO, counted(1), UsageTriggers::TERMR);
+    let mut accounts = accounts(0);
+    accounts.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
+    accounts.carry(URR, count(9));
+    let report = accounts.report(Nanos::ZERO, counted(1), UsageTriggers::TERMR);
     assert_eq!(report.count, count(4 + 1));
 }
 
 #[test]
 fn an_account_goes_on_where_its_checkpoint_stands() {
-    let mut book = book(1);
-    book.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
-    let checkpoints = book.checkpoints(&[(URR, count(9))]);
-    let mut second = UsageBook::resuming(&checkpoints, Setting::default());
-    second.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
+    let mut accounts = accounts(1);
+    accounts.report(Nanos::from_secs(2), counted(5), UsageTriggers::IMMER);
+    let checkpoints = accounts.checkpoints(&[(URR, count(9))]);
+    let mut second = UsageAccounts::resuming(&checkpoints, Setting::default());
+    second.update(Nanos::ZERO, &[Urr::volume(URR)], &[]);
     let report = second.report(Nanos::ZERO, counted(3), UsageTriggers::TERMR);
     assert_eq!((report.sequence, report.count), (1, count(4 + 3)));
     assert_eq!(report.start, Nanos::from_secs(2).into());
@@ -63,11 +63,11 @@ fn an_account_goes_on_where_its_checkpoint_stands() {
 
 #[test]
 fn a_urr_that_is_created_anew_starts_anew() {
-    let mut book = book(0);
-    book.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
-    book.follow(Nanos::ZERO, &[], &[]);
-    book.follow(Nanos::from_secs(9), &[Urr::volume(URR)], &[]);
-    let report = book.report(Nanos::from_secs(9), counted(1), UsageTriggers::TERMR);
+    let mut accounts = accounts(0);
+    accounts.report(Nanos::ZERO, counted(5), UsageTriggers::IMMER);
+    accounts.update(Nanos::ZERO, &[], &[]);
+    accounts.update(Nanos::from_secs(9), &[Urr::volume(URR)], &[]);
+    let report = accounts.report(Nanos::from_secs(9), counted(1), UsageTriggers::TERMR);
     assert_eq!(
         (report.sequence, report.count, report.start),
         (0, count(1), Nanos::from_secs(9).into())
@@ -83,12 +83,12 @@ fn usage_before_qos_has_a_report_and_a_number_of_its_own() {
         urr: &urr,
         count: count(packets),
     };
-    let mut book = UsageBook::default();
-    book.follow(Nanos::ZERO, std::slice::from_ref(&urr), &[]);
-    book.add_before_qos(&[(URR, count(2)), (UrrId(9), count(1))]);
-    book.add_before_qos(&[(URR, count(1))]);
-    assert_eq!(book.checkpoints(&[])[0].before_qos, Some(count(3)));
-    let mut first = book.report(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
+    let mut accounts = UsageAccounts::default();
+    accounts.update(Nanos::ZERO, std::slice::from_ref(&urr), &[]);
+    accounts.add_before_qos(&[(URR, count(2)), (UrrId(9), count(1))]);
+    accounts.add_before_qos(&[(URR, count(1))]);
+    assert_eq!(accounts.checkpoints(&[])[0].before_qos, Some(count(3)));
+    let mut first = accounts.report(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
     let parts: Vec<_> = first
         .parts()
         .map(|part| (part.sequence, part.count, part.information))
@@ -100,28 +100,29 @@ fn usage_before_qos_has_a_report_and_a_number_of_its_own() {
             (1, count(3), Some(UsageInformation::UBE))
         ]
     );
-    book.add_before_qos(&[(URR, count(4))]);
-    let next = book.report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
+    accounts.add_before_qos(&[(URR, count(4))]);
+    let next = accounts.report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO);
     let next = next.expect("something came");
     assert_eq!((next.sequence, next.next_sequence()), (2, 4));
     // Two that follow each other are one, and the numbers of the second are given again.
     assert!(first.absorb(&next));
-    book.recall(&next);
+    accounts.recall(&next);
     assert_eq!((first.count, first.before_qos), (count(2), Some(count(7))));
     assert!(
-        book.report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO)
+        accounts
+            .report_if_any(Nanos::ZERO, counted(2), UsageTriggers::PERIO)
             .is_none()
     );
-    let last = book.report(Nanos::ZERO, counted(2), UsageTriggers::TERMR);
+    let last = accounts.report(Nanos::ZERO, counted(2), UsageTriggers::TERMR);
     assert_eq!((last.sequence, last.before_qos), (2, Some(UrrCount::default())));
     // Who asks no more is told no more.
-    book.add_before_qos(&[(URR, count(1))]);
-    book.follow(Nanos::ZERO, &[Urr::volume(URR)], &[]);
+    accounts.add_before_qos(&[(URR, count(1))]);
+    accounts.update(Nanos::ZERO, &[Urr::volume(URR)], &[]);
     let plain = Counted {
         urr: &VOLUME,
         count: count(2),
     };
-    let plain = book.report(Nanos::ZERO, plain, UsageTriggers::TERMR);
+    let plain = accounts.report(Nanos::ZERO, plain, UsageTriggers::TERMR);
     assert_eq!(
         (plain.before_qos, plain.sequence, plain.next_sequence()),
         (None, 4, 5)
@@ -141,8 +142,8 @@ fn events_that_are_counted_anew_do_not_run_under() {
         terms: Some(Box::new(terms)),
         ..Urr::volume(URR)
     };
-    let mut book = UsageBook::default();
-    book.follow(Nanos::ZERO, std::slice::from_ref(&urr), &[]);
+    let mut accounts = UsageAccounts::default();
+    accounts.update(Nanos::ZERO, std::slice::from_ref(&urr), &[]);
     let counted = |packets: u64, events: u64| {
         let count = UrrCount {
             events,
@@ -151,7 +152,7 @@ fn events_that_are_counted_anew_do_not_run_under() {
         [(URR, count)]
     };
     let urrs = std::slice::from_ref(&urr);
-    let reports = book.settle(Nanos::ZERO, urrs, &counted(20, 10), &[]);
+    let reports = accounts.evaluate(Nanos::ZERO, urrs, &counted(20, 10), &[]);
     assert_eq!(
         reports
             .iter()
@@ -160,9 +161,9 @@ fn events_that_are_counted_anew_do_not_run_under() {
         [10]
     );
     // A change took the counter of events away and was taken back: it is there again, and nothing in it.
-    assert_eq!(book.settle(Nanos::ZERO, urrs, &counted(21, 0), &[]), []);
-    assert_eq!(book.settle(Nanos::ZERO, urrs, &counted(22, 9), &[]), []);
-    let reports = book.settle(Nanos::ZERO, urrs, &counted(23, 10), &[]);
+    assert_eq!(accounts.evaluate(Nanos::ZERO, urrs, &counted(21, 0), &[]), []);
+    assert_eq!(accounts.evaluate(Nanos::ZERO, urrs, &counted(22, 9), &[]), []);
+    let reports = accounts.evaluate(Nanos::ZERO, urrs, &counted(23, 10), &[]);
     assert_eq!(
         reports
             .iter()

@@ -1,10 +1,10 @@
 //! The accounts of one session's URRs, between the workers' counters and the reports.
 //!
-//! Workers count; the book keeps, per URR, how much of the count has been reported, the number of the next report,
+//! Workers count; the accounts keep, per URR, how much of the count has been reported, the number of the next report,
 //! since when the current measurement runs, and the [`Machine`] of a URR that does something by itself. Each packet is
 //! reported exactly once, whatever it is reported for.
 //!
-//! Accounts lie packed in the book ([`Packed`]): what is done with one is done with it taken out, and put back.
+//! Accounts lie packed in the accounts ([`Packed`]): what is done with one is done with it taken out, and put back.
 
 mod bounds;
 
@@ -13,10 +13,10 @@ use rules::image::Counter;
 use rules::model::{MeasurementInformation, MeasurementMethod, Multiplier, ReportingTriggers, Urr, UrrId};
 
 use self::bounds::by_urr;
-use crate::account::{Account, Acting, Packed};
-use crate::by_urr::ByUrr;
+use crate::account::{Account, ActiveRule, Packed};
 use crate::count::{combine, is_null, sum};
 use crate::machine::{Machine, Renewed};
+use crate::urr_map::UrrMap;
 use crate::{Moment, Seconds, Setting, UsageInformation, UsageReport, UsageTriggers};
 
 /// Where the account of one URR stands: what a session record has of it.
@@ -69,31 +69,31 @@ const MOST_AT_ONCE: usize = 16;
 
 /// The accounts of one session.
 #[derive(Clone, Debug)]
-pub struct UsageBook {
-    accounts: ByUrr<Packed>,
+pub struct UsageAccounts {
+    accounts: UrrMap<Packed>,
     /// As in [`Setting`], side by side with what follows: there are very many books.
     epoch_nanos: u64,
     silence: u32,
-    /// Whether every bound is as it was told, of the URRs that were followed last and accounts that have not changed
+    /// Whether every bound is as it was reached, of the URRs that were followed last and accounts that have not changed
     /// since: known without a look at them.
-    is_told: bool,
+    are_bounds_sent: bool,
 }
 
-impl Default for UsageBook {
+impl Default for UsageAccounts {
     /// No accounts, and the usual setting.
-    fn default() -> UsageBook {
-        UsageBook::new(Setting::default())
+    fn default() -> UsageAccounts {
+        UsageAccounts::new(Setting::default())
     }
 }
 
-impl UsageBook {
+impl UsageAccounts {
     /// No accounts.
-    pub fn new(setting: Setting) -> UsageBook {
-        UsageBook::of(ByUrr::default(), setting)
+    pub fn new(setting: Setting) -> UsageAccounts {
+        UsageAccounts::of(UrrMap::default(), setting)
     }
 
     /// Accounts of URRs whose slots had counted so much before: that is not theirs.
-    pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos, setting: Setting) -> UsageBook {
+    pub fn beginning_at(inherited: &[(UrrId, UrrCount)], now: Nanos, setting: Setting) -> UsageAccounts {
         let account = |(urr, count): &(UrrId, UrrCount)| {
             let account = Account {
                 reported: *count,
@@ -101,16 +101,16 @@ impl UsageBook {
             };
             (*urr, Packed::new(&account))
         };
-        UsageBook::of(inherited.iter().map(account).collect(), setting)
+        UsageAccounts::of(inherited.iter().map(account).collect(), setting)
     }
 
-    fn of(accounts: ByUrr<Packed>, setting: Setting) -> UsageBook {
+    fn of(accounts: UrrMap<Packed>, setting: Setting) -> UsageAccounts {
         let Setting { epoch_nanos, silence } = setting;
-        UsageBook {
+        UsageAccounts {
             accounts,
             epoch_nanos,
             silence,
-            is_told: false,
+            are_bounds_sent: false,
         }
     }
 
@@ -128,7 +128,7 @@ impl UsageBook {
     /// Does something with the account of `urr`, if it has one.
     fn change<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Account) -> R) -> Option<R> {
         let packed = self.accounts.get_mut(&urr)?;
-        self.is_told = false;
+        self.are_bounds_sent = false;
         let mut account = packed.account();
         let result = change(&mut account);
         packed.set(&account);
@@ -138,7 +138,7 @@ impl UsageBook {
     /// The same with its machine, if it has one.
     fn change_machine<R>(&mut self, urr: UrrId, change: impl FnOnce(&mut Machine) -> R) -> Option<R> {
         let packed = self.accounts.get_mut(&urr).filter(|packed| packed.acts())?;
-        self.is_told = false;
+        self.are_bounds_sent = false;
         let mut account = packed.account();
         let result = account.machine_mut().map(change);
         packed.set(&account);
@@ -147,30 +147,36 @@ impl UsageBook {
 
     /// Opens an account for each of `urrs` that has none, closes those of URRs that are gone, and lets the others go on
     /// with what a request has `renewed`.
-    pub fn follow(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) {
-        self.follow_told(now, urrs, renewed, &[]);
+    pub fn update(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)]) {
+        self.update_with_bounds(now, urrs, renewed, &[]);
     }
 
-    /// The same, and [`told`](Self::told) with it.
-    pub fn follow_told(&mut self, now: Nanos, urrs: &[Urr], renewed: &[(UrrId, Renewed)], bounds: &[Bounds]) {
+    /// The same, and [`reached`](Self::reached) with it.
+    pub fn update_with_bounds(
+        &mut self,
+        now: Nanos,
+        urrs: &[Urr],
+        renewed: &[(UrrId, Renewed)],
+        bounds: &[Bounds],
+    ) {
         let (now, setting) = (Moment::from(now), self.setting());
         self.accounts.reserve(urrs.len());
-        let mut is_told = true;
+        let mut are_bounds_sent = true;
         for (urr, bounds) in by_urr(urrs, bounds) {
-            let mut follow = |account: &mut Account| {
+            let mut update = |account: &mut Account| {
                 let new = renewed.iter().find(|(id, _)| *id == urr.id);
-                follow_one(account, urr, new.map(|(_, what)| *what), now, setting);
+                update_account(account, urr, new.map(|(_, what)| *what), now, setting);
                 if let (Some(acting), Some(bounds)) = (&mut account.acting, bounds) {
-                    acting.told = Some(bounds);
+                    acting.sent_bounds = Some(bounds);
                 }
-                is_told &= account.is_told(urr);
+                are_bounds_sent &= account.are_bounds_sent(urr);
             };
             let mut begin = || {
                 let mut account = Account::beginning(now);
-                follow(&mut account);
+                update(&mut account);
                 // Nothing was measured before there was the URR.
                 if let Some(machine) = account.machine_mut() {
-                    machine.has_nothing_to_tell();
+                    machine.has_nothing_to_report();
                 }
                 account
             };
@@ -178,14 +184,14 @@ impl UsageBook {
                 None => self.accounts.insert(urr.id, Packed::new(&begin())),
                 Some(packed) => {
                     let mut account = packed.account();
-                    follow(&mut account);
+                    update(&mut account);
                     packed.set(&account);
                 }
             }
         }
         self.accounts
             .retain(|known| urrs.iter().any(|urr| urr.id == known));
-        self.is_told = is_told;
+        self.are_bounds_sent = are_bounds_sent;
         self.pace_pools(now, urrs);
     }
 
@@ -195,8 +201,8 @@ impl UsageBook {
     }
 
     /// Packets of a URR came then, which are counted and yet to be reported.
-    pub fn heard(&mut self, urr: UrrId, times: PacketTimes) {
-        self.change(urr, |account| account.heard(times));
+    pub fn record_packet_times(&mut self, urr: UrrId, times: PacketTimes) {
+        self.change(urr, |account| account.record_packet_times(times));
     }
 
     /// Reports what was counted since the last report, and starts the next measurement; unless the reasons call for no
@@ -207,7 +213,7 @@ impl UsageBook {
             let mut account = Account::default();
             let first = report(&mut account);
             self.accounts.insert(counted.urr.id, Packed::new(&account));
-            self.is_told = false;
+            self.are_bounds_sent = false;
             first
         })
     }
@@ -240,7 +246,7 @@ impl UsageBook {
         let mut due = Vec::new();
         for (id, why) in asked {
             if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.settle_one(now, urrs, counted, Reached::NOTHING);
+                let triggers = self.evaluate_urr(now, urrs, counted, Reached::NOTHING);
                 due.push((*id, triggers | *why));
             }
         }
@@ -251,7 +257,7 @@ impl UsageBook {
 
     /// The reports of URRs that are linked to `ended`, whose last reports are made (TS 29.244 §5.2.2.4), of all that have
     /// anything to report.
-    pub fn linked_to(
+    pub fn report_linked(
         &mut self,
         now: Nanos,
         urrs: &[Urr],
@@ -283,21 +289,21 @@ impl UsageBook {
         });
     }
 
-    /// Draws the consequences of these counts, and of what counters have `told` beside. Gives the reports that are due:
+    /// Draws the consequences of these counts, and of what counters have `reached` beside. Gives the reports that are due:
     /// of events, of which a report has as many as the threshold is, perhaps several.
-    pub fn settle(
+    pub fn evaluate(
         &mut self,
         now: Nanos,
         urrs: &[Urr],
         counted: &[(UrrId, UrrCount)],
-        told: &[(UrrId, Reached)],
+        reached: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
-        let mut reports = self.settle_once(now, urrs, counted, told);
+        let mut reports = self.evaluate_once(now, urrs, counted, reached);
         for _ in 0..MOST_AT_ONCE {
             if !self.has_events_due(urrs, counted) {
                 break;
             }
-            reports.extend(self.settle_once(now, urrs, counted, &[]));
+            reports.extend(self.evaluate_once(now, urrs, counted, &[]));
         }
         reports
     }
@@ -314,19 +320,19 @@ impl UsageBook {
         })
     }
 
-    fn settle_once(
+    fn evaluate_once(
         &mut self,
         now: Nanos,
         urrs: &[Urr],
         counted: &[(UrrId, UrrCount)],
-        told: &[(UrrId, Reached)],
+        reached: &[(UrrId, Reached)],
     ) -> Vec<UsageReport> {
         let mut due = Vec::new();
         for (id, _) in counted {
-            let told = told.iter().filter(|(urr, _)| urr == id);
-            let told = told.fold(Reached::NOTHING, |all, (_, one)| all.with(*one));
+            let reached = reached.iter().filter(|(urr, _)| urr == id);
+            let reached = reached.fold(Reached::NOTHING, |all, (_, one)| all.with(*one));
             if let Some(counted) = of(urrs, counted, *id) {
-                let triggers = self.settle_one(now, urrs, counted, told);
+                let triggers = self.evaluate_urr(now, urrs, counted, reached);
                 if !triggers.is_empty() {
                     due.push((*id, triggers));
                 }
@@ -336,27 +342,27 @@ impl UsageBook {
         self.report_all(now, urrs, counted, &due)
     }
 
-    fn settle_one(
+    fn evaluate_urr(
         &mut self,
         now: Nanos,
         urrs: &[Urr],
         Counted { urr, count }: Counted<'_>,
-        told: Reached,
+        reached: Reached,
     ) -> UsageTriggers {
         let (now, setting) = (Moment::from(now), self.setting());
-        let settle = |account: &mut Account| {
-            account.notice(count);
+        let evaluate = |account: &mut Account| {
+            account.detect_restart(count);
             let used = account.used(count);
             let is_null = has_measured_nothing(account, now, count);
             let machine = account.machine_mut()?;
             if is_null {
-                machine.has_nothing_to_tell();
+                machine.has_nothing_to_report();
             }
             let measured = machine.measured_at(now);
-            let triggers = machine.settle(urr, (used, told), (now, setting));
+            let triggers = machine.evaluate(urr, (used, reached), (now, setting));
             Some((triggers, machine.measured_at(now).saturating_sub(measured)))
         };
-        let Some((triggers, more)) = self.change(urr.id, settle).flatten() else {
+        let Some((triggers, more)) = self.change(urr.id, evaluate).flatten() else {
             return UsageTriggers::default();
         };
         self.correct_pools(urrs, urr.id, more);
@@ -410,7 +416,7 @@ impl UsageBook {
                 if let Some((_, triggers)) = due.iter_mut().find(|(id, _)| *id == urr.id) {
                     *triggers |= UsageTriggers::LIUSA;
                 } else if let Some(counted) = of(urrs, counted, urr.id) {
-                    let triggers = self.settle_one(now, urrs, counted, Reached::NOTHING);
+                    let triggers = self.evaluate_urr(now, urrs, counted, Reached::NOTHING);
                     due.push((urr.id, triggers | UsageTriggers::LIUSA));
                 }
             }
@@ -471,7 +477,7 @@ impl UsageBook {
         is_other
     }
 
-    /// What the time makes due: quotas of time end at once, reports wait for the counts ([`settle`](Self::settle)).
+    /// What the time makes due: quotas of time end at once, reports wait for the counts ([`evaluate`](Self::evaluate)).
     pub fn tick(&mut self, now: Nanos, urrs: &[Urr]) {
         for urr in urrs {
             self.change_machine(urr.id, |machine| machine.tick(urr, now.into()));
@@ -485,7 +491,7 @@ impl UsageBook {
         self.change_machine(urr, Machine::dropped).is_some()
     }
 
-    /// When the book is to be looked at again, if nothing happens before.
+    /// When the accounts is to be checked at again, if nothing happens before.
     pub fn deadline(&self, urrs: &[Urr]) -> Option<Nanos> {
         let deadline = |urr: &Urr| {
             let packed = self.accounts.get(&urr.id).filter(|packed| packed.has_times())?;
@@ -569,7 +575,7 @@ impl UsageBook {
     }
 
     /// Accounts that go on from `checkpoints` with slots that count from 0.
-    pub fn resuming(checkpoints: &[UrrCheckpoint], setting: Setting) -> UsageBook {
+    pub fn resuming(checkpoints: &[UrrCheckpoint], setting: Setting) -> UsageAccounts {
         let account = |one: &UrrCheckpoint| Account {
             unit: if one.unit == Multiplier::ONE { 0 } else { one.unit },
             rest: one.rest,
@@ -579,17 +585,20 @@ impl UsageBook {
             since: one.since,
             times: one.times,
             before_qos: one.before_qos,
-            acting: one.machine.map(|machine| Acting { machine, told: None }),
+            acting: one.machine.map(|machine| ActiveRule {
+                machine,
+                sent_bounds: None,
+            }),
         };
         let packed = |one| Packed::new(&account(one));
         let accounts = checkpoints.iter().map(|one| (one.urr, packed(one)));
-        UsageBook::of(accounts.collect(), setting)
+        UsageAccounts::of(accounts.collect(), setting)
     }
 
     /// A worker's slot of `urr` ended with `counted` although the URR lives on: the rest is reported later.
     pub fn carry(&mut self, urr: UrrId, counted: UrrCount) {
         self.change(urr, |account| {
-            account.notice(counted);
+            account.detect_restart(counted);
             account.carried = account.raw(counted);
             account.reported = UrrCount::default();
         });
@@ -616,13 +625,13 @@ impl UsageBook {
 
 /// Whether nothing was measured since the last report.
 fn has_measured_nothing(account: &Account, now: Moment, count: UrrCount) -> bool {
-    let seconds = |acting: &Acting| acting.machine.seconds(now);
+    let seconds = |acting: &ActiveRule| acting.machine.seconds(now);
     let measured = account.acting.as_ref().map_or(Seconds(0), seconds);
     is_null(account.raw(count)) && account.before_qos.is_none() && measured == Seconds(0)
 }
 
 /// What a request means for one account: the terms of its URR that it gives anew, if it names it.
-fn follow_one(account: &mut Account, urr: &Urr, renewed: Option<Renewed>, now: Moment, setting: Setting) {
+fn update_account(account: &mut Account, urr: &Urr, renewed: Option<Renewed>, now: Moment, setting: Setting) {
     if !urr.measures_before_qos() {
         account.before_qos = None;
     }
@@ -646,12 +655,15 @@ fn follow_one(account: &mut Account, urr: &Urr, renewed: Option<Renewed>, now: M
             .renew(urr, renewed.unwrap_or_default(), now, setting),
         None => {
             let machine = Machine::begin(urr, now, setting);
-            account.acting = Some(Acting { machine, told: None });
+            account.acting = Some(ActiveRule {
+                machine,
+                sent_bounds: None,
+            });
         }
     }
 }
 
-/// A report of one account ([`UsageBook::report`]).
+/// A report of one account ([`UsageAccounts::report`]).
 fn report(
     account: &mut Account,
     now: Moment,
@@ -660,16 +672,16 @@ fn report(
 ) -> UsageReport {
     if UsageTriggers::MEASURE_NOTHING.contains(triggers) && !triggers.is_empty() {
         if let Some(machine) = account.machine_mut() {
-            machine.told(triggers);
+            machine.reported_moment(triggers);
         }
-        return account.tell(urr, triggers, now);
+        return account.report_moment(urr, triggers, now);
     }
-    account.notice(count);
+    account.detect_restart(count);
     let all = account.used(count);
     let mut used = all.count;
     let all_events = used.events;
     if let Some(machine) = account.machine_mut() {
-        used.events = machine.told_events(used, triggers);
+        used.events = machine.events_to_report(used, triggers);
     }
     let machine = account.machine_mut();
     let duration = machine
@@ -687,7 +699,7 @@ fn report(
         triggers,
         count: used,
         before_qos: urr.measures_before_qos().then(|| before_qos.unwrap_or_default()),
-        tells_packets: urr.information.contains(MeasurementInformation::MNOP),
+        reports_packets: urr.information.contains(MeasurementInformation::MNOP),
         start: account.since,
         end: now,
         duration,
