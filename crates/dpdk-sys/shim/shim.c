@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -89,14 +90,19 @@ int shim_log_to(shim_log_sink sink)
 
 #define LARGE_PAGE ((size_t)2 << 20)
 
-/* Zeroed memory, aligned to a large page. NULL when there is none. */
+/*
+ * Zeroed memory, aligned to a large page, between inaccessible addresses: what the kernel reports of this mapping is of
+ * this memory alone. NULL when there is none.
+ */
 static void *large_map(size_t len)
 {
-	uint8_t *start = mmap(NULL, len + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *start = mmap(NULL, len + 2 * LARGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (start == MAP_FAILED)
 		return NULL;
-	start = RTE_PTR_ALIGN_CEIL(start, LARGE_PAGE);
+	start = RTE_PTR_ALIGN_CEIL(start + 1, LARGE_PAGE);
+	if (mprotect(start, len, PROT_READ | PROT_WRITE) != 0)
+		return NULL;
 	/* Without large pages it is only slower. */
 	(void)madvise(start, len, MADV_HUGEPAGE);
 	return start;
@@ -143,6 +149,19 @@ struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cach
 	return NULL;
 }
 
+uint32_t shim_pool_memory(struct rte_mempool *pool, struct shim_area *areas, uint32_t cap)
+{
+	struct rte_mempool_memhdr *memory;
+	uint32_t count = 0;
+
+	STAILQ_FOREACH(memory, &pool->mem_list, next) {
+		if (count < cap)
+			areas[count] = (struct shim_area){.start = (size_t)memory->addr, .octets = memory->len};
+		count++;
+	}
+	return count;
+}
+
 struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool)
 {
 	return rte_pktmbuf_alloc(pool);
@@ -166,6 +185,15 @@ uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, u
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
 {
 	return rte_eth_tx_burst(port, queue, mbufs, n);
+}
+
+struct rte_ring *shim_ring_create(const char *name, uint32_t count, int socket, uint32_t flags)
+{
+	struct rte_ring *ring = rte_ring_create(name, count, socket, flags);
+
+	if (ring != NULL)
+		memset(&ring[1], 0, ring->size * sizeof(void *));
+	return ring;
 }
 
 uint32_t shim_ring_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *mbufs, uint32_t n)

@@ -30,10 +30,17 @@ int shim_log_to(shim_log_sink sink);
 
 /*
  * A pool of packet buffers as rte_pktmbuf_pool_create makes it, but in ordinary memory of this process, one buffer
- * right after the other, in large pages where the kernel has some. Only the processor can reach it. NULL with
- * rte_errno set.
+ * right after the other, in large pages where the kernel has some, on the NUMA node that the calling thread runs on.
+ * Only the processor can reach it. NULL with rte_errno set.
  */
 struct rte_mempool *shim_pool_create(const char *name, uint32_t n, uint32_t cache, uint16_t room, int socket);
+
+struct shim_area {
+	size_t start;
+	size_t octets;
+};
+/* The memory of a pool's buffers: fills at most `cap` areas, returns how many there are. */
+uint32_t shim_pool_memory(struct rte_mempool *pool, struct shim_area *areas, uint32_t cap);
 
 struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool);
 /* All `n` or none: 0 or -ENOENT. */
@@ -43,6 +50,8 @@ void shim_mbuf_free(struct rte_mbuf *mbuf);
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 
+/* As rte_ring_create, and touches every slot: the kernel gives memory on the NUMA node of the calling thread. */
+struct rte_ring *shim_ring_create(const char *name, uint32_t count, int socket, uint32_t flags);
 uint32_t shim_ring_enqueue_burst(struct rte_ring *ring, struct rte_mbuf *const *mbufs, uint32_t n);
 uint32_t shim_ring_dequeue_burst(struct rte_ring *ring, struct rte_mbuf **mbufs, uint32_t n);
 uint32_t shim_ring_count(const struct rte_ring *ring);

@@ -107,6 +107,35 @@ pub fn pin_current_thread(cpu: u32) -> Result<(), Error> {
     }
 }
 
+/// Runs `work` on a thread of its own that is bound to a CPU, and waits for it: the kernel takes the memory that it
+/// touches first from the CPU's NUMA node, as long as there is any. Without a CPU it runs on the calling thread.
+///
+/// # Errors
+///
+/// [`Error::Config`] when the machine or the process has no such CPU; [`Error::Resource`] without a thread.
+///
+/// # Panics
+///
+/// When `work` panics.
+pub fn on_cpu<T: Send>(cpu: Option<u32>, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    let Some(cpu) = cpu else {
+        return Ok(work());
+    };
+    std::thread::scope(|scope| {
+        let bound = || pin_current_thread(cpu).map(|()| work());
+        let thread = std::thread::Builder::new().spawn_scoped(scope, bound);
+        let thread = thread.map_err(|error| Error::Resource {
+            what: format!("thread on CPU {cpu}: {error}"),
+            errno: Errno::last(),
+            log: String::new(),
+        })?;
+        match thread.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Barrier};
@@ -123,6 +152,16 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn work_on_a_cpu_runs_there_and_leaves_the_calling_thread_alone() {
+        let before = thread_cpus().unwrap();
+        let last = *before.last().unwrap();
+        assert_eq!(on_cpu(Some(last), || thread_cpus().unwrap()).unwrap(), [last]);
+        assert_eq!(on_cpu(None, || thread_cpus().unwrap()).unwrap(), before);
+        assert_eq!(thread_cpus().unwrap(), before);
+        assert!(on_cpu(Some(5000), || ()).is_err());
     }
 
     #[test]

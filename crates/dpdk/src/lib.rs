@@ -36,7 +36,7 @@ pub use allocator::Allocator;
 pub use burst::{BURST_MAX, Burst, Drain};
 pub use eal::{Eal, EalBuilder, PciAddress, tsc};
 pub use error::{Errno, Error};
-pub use lcore::{Registration, pin_current_thread, thread_cpus};
+pub use lcore::{Registration, on_cpu, pin_current_thread, thread_cpus};
 pub use log::{LogLevel, LogSink};
 pub use mbuf::{Coalesced, HEADROOM, Mbuf, Segments, flags};
 pub use mempool::{Mempool, PoolConfig};
@@ -44,5 +44,5 @@ pub use port::{
     Capabilities, FlowRule, Link, MemoryPeer, MemorySpec, Packets, Port, PortConfig, PortSpec, PortStats,
     Queues, RssConfig, RssFields, RssStatus, RxQueue, SpreadRule, TxQueue,
 };
-pub use ring::{Consumer, MultiProducer, Producer, mpsc, spsc};
+pub use ring::{Consumer, MultiProducer, Producer, mpsc, mpsc_on, spsc};
 pub use sockets::xdp_sockets;

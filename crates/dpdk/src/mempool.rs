@@ -2,13 +2,15 @@
 //!
 //! With hugepages or PCI the buffers are in EAL's memory, where devices can reach them. Otherwise they are in ordinary
 //! memory, in large pages as far as the kernel gives them: EAL's own would be in small pages with one buffer each,
-//! all at the same offset, where they push each other out of the first-level cache.
+//! all at the same offset, where they push each other out of the first-level cache. The thread that makes the pool
+//! touches them first, so they are on the NUMA node that this thread runs on ([`on_cpu`](crate::on_cpu)).
 //!
 //! DPDK cannot tell when the last buffer has come home for good, so a pool's memory is never given back to the
 //! system: a dropped pool waits, and is used again for the next one of the same shape once all its buffers are
 //! back. Buffers may therefore outlive every handle of their pool.
 
 use std::ffi::CString;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +31,7 @@ pub struct PoolConfig {
     pub cache: u32,
     /// Octets of packet that one buffer holds, besides [`HEADROOM`]; at most 65407.
     pub data_room: u16,
-    /// The NUMA node of the memory; None: any.
+    /// The NUMA node of what is in EAL's memory; None: any. There must be huge pages on it, if there are any at all.
     pub socket: Option<u16>,
 }
 
@@ -162,6 +164,23 @@ impl Mempool {
     /// Buffers that packets, queues and rings hold now: a snapshot, slow, not for the packet path.
     pub fn in_use(&self) -> u32 {
         self.0.config.buffers.saturating_sub(self.available())
+    }
+
+    /// The addresses of the buffers.
+    pub fn areas(&self) -> Vec<Range<usize>> {
+        let mut areas = Vec::new();
+        loop {
+            let room = areas.len() as u32;
+            // SAFETY: the pool is alive, its list of areas is final since its creation; `areas` has room for `room`.
+            let count = unsafe { sys::shim_pool_memory(self.raw(), areas.as_mut_ptr(), room) };
+            if count <= room {
+                return areas
+                    .iter()
+                    .map(|area| area.start..area.start + area.octets)
+                    .collect();
+            }
+            areas.resize(count as usize, sys::shim_area { start: 0, octets: 0 });
+        }
     }
 
     /// The shape it was made with.

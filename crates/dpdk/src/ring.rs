@@ -28,8 +28,13 @@ unsafe impl Send for RawRing {}
 unsafe impl Sync for RawRing {}
 
 impl RawRing {
-    /// Makes a ring for exactly `capacity` packets, with one consumer.
-    pub(crate) fn new(_eal: &Eal, capacity: u32, many_producers: bool) -> Result<RawRing, Error> {
+    /// Makes a ring for exactly `capacity` packets, with one consumer, on a NUMA node (None: any).
+    pub(crate) fn new(
+        _eal: &Eal,
+        capacity: u32,
+        many_producers: bool,
+        node: Option<u16>,
+    ) -> Result<RawRing, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         if !(1..=CAPACITY_MAX).contains(&capacity) {
             return Err(Error::config(
@@ -46,9 +51,10 @@ impl RawRing {
             sys::SHIM_RING_F_SP_ENQ
         };
         let flags = sys::SHIM_RING_F_SC_DEQ | sys::SHIM_RING_F_EXACT_SZ | producers;
+        let socket = node.map_or(-1, i32::from);
         // SAFETY: EAL runs; the name is NUL-terminated and copied. Socket -1 is "any".
         let (ring, log) =
-            crate::log::captured(|| unsafe { sys::rte_ring_create(name.as_ptr(), capacity, -1, flags) });
+            crate::log::captured(|| unsafe { sys::shim_ring_create(name.as_ptr(), capacity, socket, flags) });
         let what = || format!("ring for {capacity} packets");
         let ring = NonNull::new(ring).ok_or_else(|| Error::Resource {
             what: what(),
@@ -116,7 +122,7 @@ impl Drop for RawRing {
 ///
 /// [`Error::Config`] for a capacity out of bounds, [`Error::Resource`] when EAL's memory does not hold it.
 pub fn spsc(eal: &Eal, capacity: u32) -> Result<(Producer, Consumer), Error> {
-    let ring = Arc::new(RawRing::new(eal, capacity, false)?);
+    let ring = Arc::new(RawRing::new(eal, capacity, false, None)?);
     // SAFETY: the ring is new: these are its only ends.
     Ok(unsafe { (Producer::new(ring.clone()), Consumer::new(ring)) })
 }
@@ -127,7 +133,17 @@ pub fn spsc(eal: &Eal, capacity: u32) -> Result<(Producer, Consumer), Error> {
 ///
 /// As for [`spsc`].
 pub fn mpsc(eal: &Eal, capacity: u32) -> Result<(MultiProducer, Consumer), Error> {
-    let ring = Arc::new(RawRing::new(eal, capacity, true)?);
+    mpsc_on(eal, capacity, None)
+}
+
+/// As [`mpsc`], in memory of this NUMA node where EAL has huge pages of it; otherwise of the node that the calling
+/// thread runs on.
+///
+/// # Errors
+///
+/// As for [`spsc`].
+pub fn mpsc_on(eal: &Eal, capacity: u32, node: Option<u16>) -> Result<(MultiProducer, Consumer), Error> {
+    let ring = Arc::new(RawRing::new(eal, capacity, true, node)?);
     // SAFETY: the ring is new: this is its only consumer.
     Ok((MultiProducer { ring: ring.clone() }, unsafe {
         Consumer::new(ring)

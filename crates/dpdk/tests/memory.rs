@@ -418,3 +418,17 @@ fn a_packet_crosses_threads() {
     assert_eq!(thread.join().unwrap(), (0..64).collect::<Vec<u8>>());
     assert_eq!(pool.in_use(), 0);
 }
+
+#[test]
+fn the_memory_of_a_pool_has_its_buffers_and_is_resident() {
+    let pool = pool(511);
+    let areas = pool.areas();
+    let held: Vec<Mbuf> = std::iter::from_fn(|| pool.alloc_with(b"x")).collect();
+    assert_eq!(held.len(), 511);
+    for mbuf in &held {
+        let address = mbuf.data().as_ptr().addr();
+        assert!(areas.iter().any(|area| area.contains(&address)), "{areas:x?}");
+    }
+    let octets: usize = areas.iter().map(ExactSizeIterator::len).sum();
+    assert!(octets >= 511 * 2048, "{octets}");
+}

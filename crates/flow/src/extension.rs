@@ -5,6 +5,8 @@
 //! is allocated after start; both ways take constant time. Checksums are not known here: who makes a [`Nat`] has
 //! worked out what it adds to them.
 
+use core::ops::Range;
+
 use zerocopy::FromZeros;
 
 use crate::flags::flags;
@@ -116,6 +118,11 @@ impl Extensions {
             free: ExtensionId::NONE,
             len: 0,
         })
+    }
+
+    /// The addresses of the lines.
+    pub fn area(&self) -> Range<usize> {
+        self.lines.area()
     }
 
     /// How many are in use.

@@ -17,6 +17,7 @@ pub mod local;
 pub mod memory;
 pub mod meter;
 pub mod prefetch;
+pub mod residency;
 
 mod block;
 mod entry;

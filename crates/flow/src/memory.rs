@@ -1,8 +1,9 @@
 //! `Slab`: the large arrays of a worker, in memory that the kernel is asked to back with huge pages.
 //!
-//! A slab is zeroed, faulted in and of fixed length from its making on; whoever made it owns it. Where the system
-//! has no huge pages to give, or the array is small, it is ordinary memory: [`Slab::report`] tells which. Pages
-//! reserved in hugetlbfs are left to the packet buffers.
+//! A slab is zeroed, of fixed length, and faulted in by the thread that makes it: the kernel takes pages of the NUMA
+//! node that this thread runs on, as long as there are any. Where the system has no huge pages to give, or the array is
+//! small, it is ordinary memory ([`residency`](crate::residency) reports which). Pages reserved in hugetlbfs are left to
+//! the packet buffers.
 //!
 //! The unsafe code of this module: a mapping, and a slice over it.
 
@@ -10,13 +11,12 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ops::{Deref, DerefMut};
+use core::ops::{Deref, DerefMut, Range};
 use core::ptr::NonNull;
 
 use zerocopy::FromZeros;
 
-/// Octets of one huge page on the machines in use.
-const HUGE_PAGE: usize = 2 << 20;
+use crate::residency::HUGE_PAGE;
 
 /// The memory for a table cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,40 +32,6 @@ impl fmt::Display for OutOfMemory {
 }
 
 impl core::error::Error for OutOfMemory {}
-
-/// What memory a slab, or several, got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryReport {
-    /// Octets in use by the arrays.
-    pub octets: usize,
-    /// Octets of them in mappings for which huge pages were asked.
-    pub advised: usize,
-    /// Octets of them that are in huge pages now, as the kernel tells.
-    pub huge: usize,
-}
-
-impl MemoryReport {
-    /// Both together.
-    #[must_use]
-    pub const fn plus(self, other: Self) -> Self {
-        Self {
-            octets: self.octets + other.octets,
-            advised: self.advised + other.advised,
-            huge: self.huge + other.huge,
-        }
-    }
-}
-
-impl fmt::Display for MemoryReport {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let percent = (self.huge * 100).checked_div(self.octets).unwrap_or(0);
-        write!(
-            f,
-            "{:.1} MiB, {percent}% in huge pages",
-            self.octets as f64 / f64::from(1 << 20)
-        )
-    }
-}
 
 /// An array of fixed length whose items started as zeros.
 pub struct Slab<T> {
@@ -115,20 +81,10 @@ impl<T: FromZeros + Copy> Slab<T> {
 }
 
 impl<T> Slab<T> {
-    /// What memory this is. Asks the kernel: not for the packet path.
-    pub fn report(&self) -> MemoryReport {
-        let octets = self.len * size_of::<T>();
-        let Some(mapping) = &self.mapping else {
-            return MemoryReport {
-                octets,
-                ..MemoryReport::default()
-            };
-        };
-        MemoryReport {
-            octets,
-            advised: octets,
-            huge: mapping.huge_octets().min(octets),
-        }
+    /// The addresses of the items, for [`Mappings::residency`](crate::residency::Mappings::residency).
+    pub fn area(&self) -> Range<usize> {
+        let start = self.items.as_ptr().addr();
+        start..start + self.len * size_of::<T>()
     }
 }
 
@@ -215,13 +171,6 @@ impl Mapping {
         }
         opened
     }
-
-    /// How much of it is in huge pages, by `/proc/self/smaps`; 0 when that cannot be read.
-    fn huge_octets(&self) -> usize {
-        let first = self.start.as_ptr().addr();
-        let within = first..first + self.usable;
-        std::fs::read_to_string("/proc/self/smaps").map_or(0, |smaps| smaps_huge(&smaps, &within))
-    }
 }
 
 /// Address space of `len` octets that cannot be accessed yet.
@@ -237,29 +186,6 @@ fn reserve(len: usize) -> Option<NonNull<u8>> {
     }
 }
 
-/// The octets in huge pages of the areas of `smaps` that start in `within`.
-#[cfg(all(target_os = "linux", not(miri)))]
-fn smaps_huge(smaps: &str, within: &core::ops::Range<usize>) -> usize {
-    let mut inside = false;
-    let mut octets = 0;
-    for line in smaps.lines() {
-        if let Some(kib) = line.strip_prefix("AnonHugePages:") {
-            let kib: usize = kib.trim().trim_end_matches(" kB").parse().unwrap_or(0);
-            octets += if inside { kib * 1024 } else { 0 };
-        } else if let Some(area) = area_start(line) {
-            inside = within.contains(&area);
-        }
-    }
-    octets
-}
-
-/// The first address of the area that `line` heads; `None` for the lines of its figures.
-#[cfg(all(target_os = "linux", not(miri)))]
-fn area_start(line: &str) -> Option<usize> {
-    let (start, _) = line.split_once('-')?;
-    usize::from_str_radix(start, 16).ok()
-}
-
 #[cfg(all(target_os = "linux", not(miri)))]
 impl Drop for Mapping {
     fn drop(&mut self) {
@@ -273,15 +199,13 @@ impl Mapping {
     fn new(_octets: usize) -> Option<Self> {
         None
     }
-
-    fn huge_octets(&self) -> usize {
-        0
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(all(target_os = "linux", not(miri)))]
+    use crate::residency::Mappings;
 
     #[test]
     fn a_slab_starts_as_zeros_and_keeps_what_is_written() {
@@ -296,38 +220,23 @@ mod tests {
         }
     }
 
+    #[cfg(all(target_os = "linux", not(miri)))]
     #[test]
-    fn a_report_never_claims_more_than_there_is() {
+    fn a_slab_is_resident_from_its_making_on() {
         let slab = Slab::<u64>::new(HUGE_PAGE).unwrap();
-        let report = slab.report();
-        assert_eq!(report.octets, 8 * HUGE_PAGE);
+        let found = Mappings::read().residency(&[slab.area()]);
+        assert_eq!(found.octets, 8 * HUGE_PAGE);
+        assert_eq!(found.pages.values().sum::<usize>(), 8 * HUGE_PAGE, "{found}");
         assert!(
-            report.huge <= report.advised && report.advised <= report.octets,
-            "{report}"
+            found.nodes.is_empty() || found.nodes.values().sum::<usize>() == 8 * HUGE_PAGE,
+            "{found}"
         );
-        assert_eq!(
-            Slab::<u64>::new(3).unwrap().report(),
-            MemoryReport {
-                octets: 24,
-                advised: 0,
-                huge: 0
-            }
-        );
+        assert_eq!(Slab::<u64>::new(3).unwrap().area().len(), 24);
     }
 
     #[test]
     fn what_cannot_be_had_is_an_error() {
         assert!(Slab::<u64>::new(usize::MAX / 4).is_err());
         assert!(Slab::<u64>::new(1 << 58).is_err());
-    }
-
-    #[cfg(all(target_os = "linux", not(miri)))]
-    #[test]
-    fn smaps_is_read_for_the_areas_inside_only() {
-        let smaps = "7f00-8f00 rw-p 00000000 00:00 0 \nSize: 4 kB\nAnonHugePages:      2048 kB\nVmFlags: rd wr\n\
-                     9f00-af00 rw-p 00000000 00:00 0 \nAnonHugePages:      4096 kB\n";
-        assert_eq!(smaps_huge(smaps, &(0x7f00..0x8f00)), 2 << 20);
-        assert_eq!(smaps_huge(smaps, &(0x7000..0xa000)), 6 << 20);
-        assert_eq!(smaps_huge(smaps, &(0..1)), 0);
     }
 }

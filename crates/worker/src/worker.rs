@@ -10,6 +10,8 @@ mod tracing;
 mod undelivered;
 mod waits;
 
+use core::ops::Range;
+
 use flow::memory::OutOfMemory;
 use flow::meter::SharedMeters;
 use flow::{FlowKey4, Millisecond, Nanos, PortId, SessionIndex, Tick, cycles};
@@ -168,7 +170,8 @@ fn shared_meters(config: &WorkerConfig) -> SharedMeters {
 }
 
 impl<I: Io> Worker<I> {
-    /// A worker with no sessions. All of its memory is allocated here.
+    /// A worker with no sessions. All of its memory is allocated and touched here: a thread that runs on the worker's
+    /// core gets it on the NUMA node of that core.
     ///
     /// # Errors
     /// When the memory of the tables cannot be had.
@@ -233,6 +236,13 @@ impl<I: Io> Worker<I> {
             io,
             config,
         })
+    }
+
+    /// The addresses of the flow tables and of the session blocks.
+    pub fn table_areas(&self) -> Vec<Range<usize>> {
+        let mut areas = self.flows.areas();
+        areas.extend(self.sessions.blocks.areas());
+        areas
     }
 
     /// Applies waiting commands, then takes what waits in the inbox, bounded, and one burst from each port all the way.

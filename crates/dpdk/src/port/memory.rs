@@ -47,7 +47,7 @@ pub(super) fn open(eal: &Eal, spec: &MemorySpec) -> Result<(Device, MemoryPeer),
     if !(1..=QUEUES_MAX).contains(&spec.queues) {
         return Err(Error::config("queues", spec.queues, format!("1 to {QUEUES_MAX}")));
     }
-    let ring = |_| RawRing::new(eal, spec.depth, false).map(Arc::new);
+    let ring = |_| RawRing::new(eal, spec.depth, false, None).map(Arc::new);
     let inward = (0..spec.queues).map(ring).collect::<Result<Vec<_>, Error>>()?;
     let outward = (0..spec.queues).map(ring).collect::<Result<Vec<_>, Error>>()?;
     let label = format!("memory{}", NEXT.fetch_add(1, Ordering::Relaxed));

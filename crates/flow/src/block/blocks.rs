@@ -1,6 +1,7 @@
 //! `Blocks`: a worker's slab of session blocks.
 
 use core::fmt;
+use core::ops::Range;
 
 use super::allocator::LineAllocator;
 use super::carry::Carried;
@@ -10,7 +11,7 @@ use super::lines::{
 };
 use super::tally::{RARE_PER_LINE, Rare};
 use super::{BlockImage, BlockRef, Bounds, LiveBlock, ReplaceMap, SessionBlock, Weight, bounds, meter_lines};
-use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::memory::{OutOfMemory, Slab};
 use crate::meter::SharedId;
 use crate::{Direction, FlowEntry, Forward, Mark, SessionIndex, UrrCount, prefetch};
 
@@ -127,9 +128,9 @@ impl Blocks {
         self.allocator.in_use()
     }
 
-    /// What memory the slab got.
-    pub fn memory(&self) -> MemoryReport {
-        self.lines.report()
+    /// The addresses of the blocks and of the content counters.
+    pub fn areas(&self) -> [Range<usize>; 2] {
+        [self.lines.area(), self.contents.area()]
     }
 
     /// Adds the block of a session, with all counts zero and all meters full.
@@ -409,11 +410,7 @@ impl Blocks {
     }
 
     /// Some of the lines of a block that exists.
-    pub(super) fn lines_mut(
-        &mut self,
-        block: BlockRef,
-        range: core::ops::Range<usize>,
-    ) -> Option<&mut [Line]> {
+    pub(super) fn lines_mut(&mut self, block: BlockRef, range: Range<usize>) -> Option<&mut [Line]> {
         self.lines.get_mut(block.0 as usize..)?.get_mut(range)
     }
 

@@ -8,12 +8,14 @@
 //! Control gets what was counted since it got it last: counts are *taken*, and start again from zero. So whatever
 //! becomes of a session, the sum of all that was taken is what was counted.
 
+use core::ops::Range;
+
 use zerocopy::FromZeros;
 
 use super::Blocks;
 use super::allocator::LineAllocator;
 use super::lines::Line;
-use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::memory::{OutOfMemory, Slab};
 use crate::{BlockRef, ContentId, Direction, Nanos, SessionIndex, UrrCount};
 
 /// What a session counted of one content, since that was last taken.
@@ -146,6 +148,11 @@ impl Contents {
         })
     }
 
+    /// The addresses of the counters.
+    pub(super) fn area(&self) -> Range<usize> {
+        self.lines.area()
+    }
+
     fn of(&self, session: SessionIndex) -> &[Counter] {
         let run = self.runs.get(session.index()).copied().unwrap_or_default();
         let first = run.first as usize;
@@ -250,11 +257,6 @@ impl Blocks {
     /// Content counters that sessions have.
     pub const fn contents_in_use(&self) -> usize {
         self.contents.in_use
-    }
-
-    /// What memory the content counters got.
-    pub fn contents_memory(&self) -> MemoryReport {
-        self.contents.lines.report()
     }
 
     /// The number of a session's counter of `content`, which is made if there is none yet; `None` when there is no room

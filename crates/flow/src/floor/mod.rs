@@ -15,7 +15,8 @@ mod world;
 
 use core::time::Duration;
 
-use crate::memory::{MemoryReport, OutOfMemory};
+use crate::memory::OutOfMemory;
+use crate::residency::Residency;
 
 pub use sketch::{Pool, Sketch};
 pub use world::World;
@@ -76,14 +77,14 @@ impl Floor {
 }
 
 /// What making the world took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Built {
     /// Nanoseconds in the insertion of all flows, one after the other.
     pub insert_nanos: u64,
     /// Slots that were moved for it.
     pub moves: u64,
-    /// Memory of table and blocks.
-    pub memory: MemoryReport,
+    /// Where table and blocks are.
+    pub memory: Residency,
 }
 
 /// Makes a world and measures one kind of work in it for `duration`.

@@ -20,7 +20,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::layout::{BUCKET, BlockLines, ENTRY, LINE, SLOTS, buckets};
 use super::{Floor, Size, World};
-use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::memory::{OutOfMemory, Slab};
 use crate::{cycles, prefetch};
 
 /// Packets of a burst.
@@ -142,15 +142,6 @@ impl Sketch {
         sketch.make_blocks();
         (0..size.flows).for_each(|number| sketch.insert(number));
         Ok(sketch)
-    }
-
-    /// What memory the table and the blocks got.
-    #[must_use]
-    pub fn memory(&self) -> MemoryReport {
-        self.buckets
-            .report()
-            .plus(self.entries.report())
-            .plus(self.lines.report())
     }
 
     /// Measures for `duration`, in whole rounds of [`World::ROUND`] packets and at least one.

@@ -7,6 +7,7 @@ use super::frames::{self, Frame};
 use super::{Built, Floor, Size, Work};
 use crate::memory::{OutOfMemory, Slab};
 use crate::meter::{MeterSpec, Offer, Rate, SharedId, SharedMeters};
+use crate::residency::Mappings;
 use crate::{
     AdjacencyId, BlockImage, Blocks, Direction, FlowEntry, FlowFlags, FlowKey4, FlowTable, Forward,
     ForwardFlags, ForwardKind, Hit, InstanceId, Mark, Millisecond, Nanos, Seed, SessionIndex, Template, Tick,
@@ -61,8 +62,8 @@ impl World {
     }
 
     /// What making it took.
-    pub const fn built(&self) -> Built {
-        self.built
+    pub const fn built(&self) -> &Built {
+        &self.built
     }
 
     /// Measures for `duration`, in whole rounds and at least one.
@@ -107,7 +108,8 @@ impl World {
             self.table.insert(entry, Tick::default()).map_err(out_of_memory)?;
         }
         let insert_nanos = start.elapsed().as_nanos() as u64;
-        let memory = self.table.memory().plus(self.blocks.memory());
+        let areas = [self.table.areas(), self.blocks.areas()].concat();
+        let memory = Mappings::read().residency(&areas);
         self.built = Built {
             insert_nanos,
             moves: self.table.moves(),

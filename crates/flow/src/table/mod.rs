@@ -19,13 +19,14 @@ mod tick;
 pub use tick::Tick;
 
 use core::fmt;
+use core::ops::Range;
 
 pub(crate) use self::bucket_line::SLOTS;
 use self::bucket_line::{BucketLine, Slot};
 use self::place::{Home, Placement};
 use self::search::Search;
 use crate::hash::Hasher;
-use crate::memory::{MemoryReport, OutOfMemory, Slab};
+use crate::memory::{OutOfMemory, Slab};
 use crate::{BlockRef, FlowEntry, FlowKey, Seed, prefetch};
 
 /// Octets of a bucket.
@@ -206,9 +207,9 @@ impl<K: FlowKey> FlowTable<K> {
         self.moves
     }
 
-    /// What memory the table got.
-    pub fn memory(&self) -> MemoryReport {
-        self.buckets.report().plus(self.entries.report())
+    /// The addresses of the buckets and of the entries.
+    pub fn areas(&self) -> [Range<usize>; 2] {
+        [self.buckets.area(), self.entries.area()]
     }
 
     /// Finds one flow; bursts of them are found faster by [`visit_bulk`](Self::visit_bulk).

@@ -65,7 +65,7 @@ impl Floors {
             floor(|| sketch.measure(Duration::ZERO), seconds)
         };
         let mut world = World::new(size).map_err(BenchError::of)?;
-        let memory = world.built().memory;
+        let memory = world.built().memory.clone();
         Ok(Self {
             flows,
             sessions,
@@ -73,7 +73,7 @@ impl Floors {
             lookup: floor(|| world.measure(Work::Lookup, Duration::ZERO), seconds),
             line_budget: floor(|| world.measure(Work::LineBudget, Duration::ZERO), seconds),
             memory_octets: memory.octets,
-            huge_octets: memory.huge,
+            huge_octets: memory.huge(),
         })
     }
 }

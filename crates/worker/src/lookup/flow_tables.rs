@@ -10,6 +10,8 @@
 //!
 //! The few entries whose packets a NAT translates have a line of [`Extensions`] each, which goes with its entry.
 
+use core::ops::Range;
+
 use flow::memory::OutOfMemory;
 use flow::{
     BlockRef, Blocks, Extension, Extensions, FlowEntry, FlowKey, FlowKey4, FlowKey6, FlowTable, Hit,
@@ -372,6 +374,13 @@ impl Flows {
             dead: 0,
             snapshot: 0,
         })
+    }
+
+    /// The addresses of the flow tables and of the lines of their entries.
+    pub fn areas(&self) -> Vec<Range<usize>> {
+        let mut areas = [self.v4.table.areas(), self.v6.table.areas()].concat();
+        areas.push(self.lines.all.area());
+        areas
     }
 
     /// How many flows there are.

@@ -26,6 +26,7 @@ mod reassembly;
 mod recirculation;
 mod redirect;
 mod relays;
+mod residency;
 mod robust;
 mod segments;
 mod slow;
