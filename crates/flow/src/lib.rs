@@ -18,6 +18,7 @@ pub mod memory;
 pub mod meter;
 pub mod prefetch;
 pub mod residency;
+mod token_bucket;
 
 mod block;
 mod entry;
@@ -45,6 +46,7 @@ pub use ids::{
 };
 pub use key::{FlowKey, FlowKey4, FlowKey6, KeyFields, Scope, Shape};
 pub use table::{FlowTable, Full, Hit, Prepared, Spot, Tick};
+pub use token_bucket::{KeyedTokenBuckets, TokenBucket, TokenLevel, TokenRate};
 
 /// A worker's tables move to its thread, once.
 const _: () = {

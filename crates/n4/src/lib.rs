@@ -57,7 +57,7 @@ pub use news::{Lost, News, NewsKind, NotTaken, PeerName};
 pub use node::NodeName;
 pub use paths::{Echo, PathSupervision};
 pub use pfcp::Interfaces;
-pub use reports::{DownlinkData, Pace, ReportLimits, SessionEvent};
+pub use reports::{DownlinkData, ReportLimits, SessionEvent};
 pub use traffic::{MessageCount, Traffic};
 pub use transfer::{ExportError, Exported, ImportError, Imported};
 pub use transmit::Transmit;

@@ -3,7 +3,7 @@
 //! Belongs to the endpoint. Peers decide how much there is to tell, so that each kind of news has an allowance: what is
 //! beyond it is counted, and the number told with the next of its kind, or by itself when the allowance has room again.
 
-use flow::Nanos;
+use flow::{Nanos, TokenBucket, TokenRate};
 use pfcp::ie::{Cause, FailedRuleId};
 use pfcp::{IeType, MessageType};
 use std::collections::VecDeque;
@@ -160,37 +160,20 @@ impl News {
     }
 }
 
-/// So many at once, and one for each pause from then on.
+/// The rate of one kind.
 #[derive(Debug)]
-struct Allowance {
+struct Limit {
     kind: NewsKind,
-    most: u32,
-    left: u32,
-    pause: Duration,
-    /// When one is added next.
-    next: Nanos,
+    bucket: TokenBucket,
     suppressed: u64,
 }
 
-impl Allowance {
-    const fn new(kind: NewsKind, most: u32, pause: Duration) -> Allowance {
-        Allowance {
+impl Limit {
+    fn new(kind: NewsKind, burst: u32, every: Duration) -> Limit {
+        Limit {
             kind,
-            most,
-            left: most,
-            pause,
-            next: Nanos::ZERO,
+            bucket: TokenBucket::with_rate(TokenRate::new(every, burst)),
             suppressed: 0,
-        }
-    }
-
-    fn refill(&mut self, now: Nanos) {
-        if self.left == self.most {
-            self.next = now + self.pause;
-        }
-        while self.left < self.most && self.next <= now {
-            self.left += 1;
-            self.next = self.next + self.pause;
         }
     }
 }
@@ -199,7 +182,7 @@ impl Allowance {
 #[derive(Debug)]
 pub(crate) struct NewsDesk {
     news: VecDeque<(News, u64)>,
-    allowances: [Allowance; 3],
+    limits: [Limit; 3],
 }
 
 impl Default for NewsDesk {
@@ -207,10 +190,10 @@ impl Default for NewsDesk {
         let second = Duration::from_secs(1);
         NewsDesk {
             news: VecDeque::new(),
-            allowances: [
-                Allowance::new(NewsKind::Associations, 64, Duration::from_millis(500)),
-                Allowance::new(NewsKind::Refusals, 16, second),
-                Allowance::new(NewsKind::NotTaken, 8, second * 5),
+            limits: [
+                Limit::new(NewsKind::Associations, 64, Duration::from_millis(500)),
+                Limit::new(NewsKind::Refusals, 16, second),
+                Limit::new(NewsKind::NotTaken, 8, second * 5),
             ],
         }
     }
@@ -219,16 +202,14 @@ impl Default for NewsDesk {
 impl NewsDesk {
     pub(crate) fn tell(&mut self, now: Nanos, news: News) {
         let kind = news.kind();
-        let Some(allowance) = self.allowances.iter_mut().find(|one| one.kind == kind) else {
+        let Some(limit) = self.limits.iter_mut().find(|one| one.kind == kind) else {
             return;
         };
-        allowance.refill(now);
-        if allowance.left == 0 || self.news.len() >= MOST_KEPT {
-            allowance.suppressed += 1;
+        if self.news.len() >= MOST_KEPT || !limit.bucket.take(now) {
+            limit.suppressed += 1;
             return;
         }
-        allowance.left -= 1;
-        let suppressed = std::mem::take(&mut allowance.suppressed);
+        let suppressed = std::mem::take(&mut limit.suppressed);
         self.news.push_back((news, suppressed));
     }
 
@@ -237,14 +218,10 @@ impl NewsDesk {
         if let Some(told) = self.news.pop_front() {
             return Some(told);
         }
-        let waits = |one: &&mut Allowance| one.suppressed > 0;
-        let allowance = self.allowances.iter_mut().filter(waits).find_map(|one| {
-            one.refill(now);
-            (one.left > 0).then_some(one)
-        })?;
-        allowance.left -= 1;
-        let suppressed = std::mem::take(&mut allowance.suppressed);
-        Some((News::Suppressed(allowance.kind), suppressed))
+        let mut limits = self.limits.iter_mut();
+        let limit = limits.find_map(|one| (one.suppressed > 0 && one.bucket.take(now)).then_some(one))?;
+        let suppressed = std::mem::take(&mut limit.suppressed);
+        Some((News::Suppressed(limit.kind), suppressed))
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Owned by the endpoint. This module knows neither messages nor addresses: `serve_report` does.
 
-use flow::{ContentUsage, Nanos, PacketTimes, Reached, SessionIndex, UrrCount};
+use flow::{ContentUsage, Nanos, PacketTimes, Reached, SessionIndex, TokenLevel, TokenRate, UrrCount};
 use packet::Teid;
 use pfcp::ie::QueryUrrReference;
 use rules::image::DataStatus;
@@ -53,22 +53,13 @@ pub struct DownlinkData {
     pub status: Option<DataStatus>,
 }
 
-/// How often something may happen: `burst` times at once, then once in `every`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// The time between two in the long run.
-    pub every: Duration,
-    /// How many at once after a rest; 0 is as 1.
-    pub burst: u32,
-}
-
 /// Limits of reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportLimits {
     /// Session Report Requests of one session. Default 4, then one in 250 ms.
-    pub session: Pace,
+    pub session: TokenRate,
     /// Session Report Requests to one association. Default 1,000, then one in 500 µs.
-    pub association: Pace,
+    pub association: TokenRate,
     /// Session Report Requests on their way to one association. Default 256.
     pub window: usize,
     /// After how long a report is tried again that was not answered. Default 10 s.
@@ -78,31 +69,11 @@ pub struct ReportLimits {
 impl Default for ReportLimits {
     fn default() -> ReportLimits {
         ReportLimits {
-            session: Pace {
-                every: Duration::from_millis(250),
-                burst: 4,
-            },
-            association: Pace {
-                every: Duration::from_micros(500),
-                burst: 1_000,
-            },
+            session: TokenRate::new(Duration::from_millis(250), 4),
+            association: TokenRate::new(Duration::from_micros(500), 1_000),
             window: 256,
             retry: Duration::from_secs(10),
         }
-    }
-}
-
-/// How far a [`Pace`] is used up: the moment from which on all of its burst is there again.
-#[derive(Clone, Copy, Debug, Default)]
-struct Meter(Nanos);
-
-impl Meter {
-    fn ready_at(self, pace: Pace) -> Nanos {
-        self.0 - pace.every * pace.burst.saturating_sub(1)
-    }
-
-    fn take(&mut self, now: Nanos, pace: Pace) {
-        self.0 = self.0.max(now) + pace.every;
     }
 }
 
@@ -276,7 +247,7 @@ enum Stage {
 struct Pending {
     association: AssociationId,
     events: Events,
-    meter: Meter,
+    rate: TokenLevel,
     stage: Stage,
     attempt: Attempt,
 }
@@ -302,7 +273,7 @@ struct Line {
     ready: VecDeque<(Seid, u64)>,
     /// How many of them are void.
     void: usize,
-    meter: Meter,
+    rate: TokenLevel,
     /// Requests on their way.
     sent: usize,
     /// Whether it is among `turns` or `paused`.
@@ -381,7 +352,7 @@ impl Reports {
         self.sessions.entry(seid).or_insert_with(|| Pending {
             association,
             events: Events::default(),
-            meter: Meter::default(),
+            rate: TokenLevel::default(),
             stage: Stage::Waits(Nanos::MAX),
             attempt: Attempt::default(),
         })
@@ -458,7 +429,7 @@ impl Reports {
             if line.ready.is_empty() || line.sent >= limits.window {
                 continue;
             }
-            let ready_at = line.meter.ready_at(limits.association);
+            let ready_at = line.rate.ready_at(limits.association);
             if ready_at > now {
                 line.is_up = true;
                 self.paused.insert((ready_at, association));
@@ -482,10 +453,10 @@ impl Reports {
     pub(crate) fn take(&mut self, now: Nanos, seid: Seid) -> Option<Events> {
         let pending = self.sessions.get_mut(&seid)?;
         let events = pending.events.take();
-        pending.meter.take(now, self.limits.session);
+        pending.rate.spend(self.limits.session, now);
         pending.stage = Stage::Sent(events.clone());
         if let Some(line) = self.lines.get_mut(&pending.association) {
-            line.meter.take(now, self.limits.association);
+            line.rate.spend(self.limits.association, now);
             line.sent += 1;
         }
         Some(events)
@@ -664,9 +635,9 @@ impl Reports {
             self.waiting.remove(&(at, seid));
         }
         let wanted = if pending.events.is_empty() {
-            pending.meter.0
+            pending.rate.full_at()
         } else {
-            pending.meter.ready_at(self.limits.session)
+            pending.rate.ready_at(self.limits.session)
         };
         if wanted > now {
             pending.stage = Stage::Waits(wanted);

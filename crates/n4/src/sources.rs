@@ -13,7 +13,7 @@
 //! A source without an association is asked by a Heartbeat Request whose sequence number is a keyed hash of its address
 //! and of the time, so that asking leaves nothing to be kept.
 
-use flow::Nanos;
+use flow::{Nanos, TokenLevel, TokenRate};
 use pfcp::message::HeartbeatRequest;
 use pfcp::{Frames, Header, SequenceNumber};
 use session::AssociationId;
@@ -26,8 +26,8 @@ use crate::bundle::FOLLOW_ON;
 use crate::endpoint::{Endpoint, Path};
 use crate::news::{News, NotTaken};
 
-/// Allowances that sources share by a hash of their address.
-const ALLOWANCES: usize = 256;
+/// Token buckets that sources share by a hash of their address.
+const BUCKETS: usize = 256;
 /// Addresses that are remembered to have answered.
 const MOST_VERIFIED: usize = 1_024;
 /// For how long they are.
@@ -49,18 +49,11 @@ fn half_share_of(most: usize, percent: u8) -> usize {
     if share < most { share / 2 } else { most }
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    /// Nanoseconds' worth of datagrams.
-    left: u64,
-    at: Nanos,
-}
-
 /// What is known of sources.
 #[derive(Debug)]
 pub(crate) struct Sources {
     hasher: foldhash::quality::SeedableRandomState,
-    allowances: Box<[Allowance]>,
+    levels: Box<[TokenLevel]>,
     /// Addresses without an association that answered a heartbeat, and until when that counts.
     verified: BTreeMap<IpAddr, Nanos>,
     /// The addresses that associations were set up from or have named.
@@ -71,16 +64,12 @@ pub(crate) struct Sources {
 
 impl Sources {
     pub(crate) fn new(seed: u64) -> Sources {
-        let full = Allowance {
-            left: u64::MAX,
-            at: Nanos::ZERO,
-        };
         Sources {
             hasher: foldhash::quality::SeedableRandomState::with_seed(
                 seed,
                 foldhash::SharedSeed::global_fixed(),
             ),
-            allowances: vec![full; ALLOWANCES].into(),
+            levels: vec![TokenLevel::default(); BUCKETS].into(),
             verified: BTreeMap::new(),
             known: BTreeSet::new(),
             numbers: 0,
@@ -99,17 +88,9 @@ impl Sources {
             IpAddr::V4(address) => self.hasher.hash_one(address),
             IpAddr::V6(address) => self.hasher.hash_one(address.to_bits() >> 64),
         };
-        let cost = 1_000_000_000 / u64::from(rate.max(1));
-        let most = cost * 2 * u64::from(rate);
-        let Some(allowance) = self.allowances.get_mut(place as usize % ALLOWANCES) else {
-            return true;
-        };
-        let gained = now.0.saturating_sub(allowance.at.0);
-        allowance.left = allowance.left.saturating_add(gained).min(most);
-        allowance.at = now;
-        let left = allowance.left.checked_sub(cost.saturating_mul(messages as u64));
-        allowance.left = left.unwrap_or(allowance.left);
-        left.is_some()
+        let rate = TokenRate::per_second_with_burst(rate.max(1), rate.saturating_mul(2));
+        let level = self.levels.get_mut(place as usize % BUCKETS);
+        level.is_none_or(|level| level.take_many(rate, now, messages))
     }
 
     /// The number of a Heartbeat Request that asks `address` in this period of time.

@@ -31,8 +31,8 @@ use crate::egress::checksum_offload::{ChecksumOffload, UdpChecksum};
 use crate::egress::tx_queues::take_back;
 use crate::io::Ingress;
 use crate::lookup::extensions::ExtensionLines;
+use crate::session_rate_limit::SessionRateLimit;
 use crate::sessions::Images;
-use crate::token_bucket::SessionRateLimit;
 
 /// What the stage works with.
 pub(crate) struct Act<'a, B> {

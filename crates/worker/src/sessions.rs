@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use flow::meter::PacketState;
 use flow::{
     BlockError, BlockImage, BlockRef, Blocks, Bounds, Direction, Flows, Nanos, PacketTimes, Reached,
-    ReplaceMap, SessionBlock, SessionIndex, UrrCount, VrfId, prefetch,
+    ReplaceMap, SessionBlock, SessionIndex, TokenLevel, UrrCount, VrfId, prefetch,
 };
 use packet::DropReason;
 use rules::boxed_option::BoxedOption;
@@ -29,7 +29,6 @@ use crate::sessions::fixed_map::{FixedMap, tunnel_key};
 use crate::sessions::inactivity::InactivityTimers;
 use crate::sessions::ue_map::UeMap;
 use crate::slow_path::deficit_round_robin::RoundRobinState;
-use crate::token_bucket::Paced;
 use crate::{ApplyError, WorkerConfig};
 
 /// A session in its place: a cache line.
@@ -53,7 +52,7 @@ pub(crate) struct Account {
     /// Its rounds in the slow path's budgets.
     pub rounds: RoundRobinState,
     /// Its rate of new flow entries.
-    pub pace: Paced,
+    pub rate: TokenLevel,
 }
 
 const _: () = assert!(size_of::<Option<Slot>>() == 64);

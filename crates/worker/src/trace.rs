@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, UrrCount, WorkerId};
+use flow::{Direction, InstanceId, KeyFields, Nanos, PortId, SessionIndex, TokenBucket, UrrCount, WorkerId};
 use packet::{DropReason, PacketBuf, Teid};
 use rtrb::{Consumer, Producer, RingBuffer};
 use rules::SessionRules;
@@ -24,7 +24,6 @@ use crate::burst::batch::BURST;
 use crate::io::Ingress;
 use crate::link::event_queue::EventQueue;
 use crate::stats::Stats;
-use crate::token_bucket::TokenBucket;
 use crate::trace::copying::{CopyTerms, MOST_COPIED};
 
 /// Orders that a worker carries out at a time; one more is given up.

@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use flow::TokenRate;
 use flow::{Nanos, SessionIndex, UrrCount};
-use n4::{Config, DownlinkData, Pace, ReportLimits, SessionEvent};
+use n4::{Config, DownlinkData, ReportLimits, SessionEvent};
 use packet::{Qfi, Teid};
 use pfcp::ie::{self, Cause, PfcpSdRspFlags, ReportType};
 use pfcp::message::{Message, SessionReportRequest};
@@ -21,7 +22,7 @@ use support::*;
 const SECOND: Duration = Duration::from_secs(1);
 const GATEWAY: IpAddr = IpAddr::V4(GNB);
 
-fn paced(session: Pace, association: Pace, window: usize) -> Config {
+fn paced(session: TokenRate, association: TokenRate, window: usize) -> Config {
     Config {
         reports: ReportLimits {
             session,
@@ -33,9 +34,9 @@ fn paced(session: Pace, association: Pace, window: usize) -> Config {
     }
 }
 
-fn pace(millis: u64, burst: u32) -> Pace {
+fn pace(millis: u64, burst: u32) -> TokenRate {
     let every = Duration::from_millis(millis);
-    Pace { every, burst }
+    TokenRate::new(every, burst)
 }
 
 fn gone(teid: u32) -> SessionEvent {

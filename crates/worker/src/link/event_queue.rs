@@ -8,7 +8,7 @@ use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use flow::{InstanceId, Nanos, SessionIndex};
+use flow::{InstanceId, KeyedTokenBuckets, Nanos, SessionIndex, TokenBucket, TokenRate};
 use packet::Teid;
 use packet::too_big::TooBig;
 use rtrb::Producer;
@@ -16,20 +16,20 @@ use rtrb::Producer;
 use crate::Event;
 use crate::stats::Stats;
 
-/// Next hops that are remembered as resolutions for.
+/// Next hops whose resolution is remembered as requested.
 const RESOLUTIONS: usize = 64;
-/// How long a next hop is not resolutions for again, and the time that buckets are for.
+/// How long the resolution of a next hop is not requested again, and the time in which an empty bucket fills.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Next hops that the sessions of one place may ask for in that time, and that all may.
-const RESOLUTIONS_PER_CLASS: u8 = 8;
-const RESOLUTIONS_IN_ALL: u16 = 128;
+/// Resolutions in that time: of the sessions of one bucket, and of all.
+const RESOLUTIONS_PER_CLASS: u32 = 8;
+const RESOLUTIONS_IN_ALL: u32 = 128;
 /// Error Indications that are pushed in that time: peers send them for every packet that they cannot place, again and
 /// again, so that what is not pushed now is pushed a moment later.
-const ERRORS: u16 = 128;
+const ERRORS: u32 = 128;
 /// Messages of routers that packets were too long which are pushed in that time.
-const TOO_BIG: u16 = 16;
-/// Places of sessions: those of one place share its bucket.
-const RATE_CLASSES: usize = 256;
+const TOO_BIG: u32 = 16;
+/// Buckets of sessions: those whose index differs by a multiple of it share one.
+const BUCKETS: usize = 256;
 
 /// Sends events; strangers cannot fill the queue that answers need.
 pub(crate) struct EventQueue {
@@ -40,66 +40,29 @@ pub(crate) struct EventQueue {
     reserve: usize,
     /// Places that what strangers bring may not use.
     high: usize,
-    window: RateWindow,
+    rates: EventRates,
     resolutions: [Option<(InstanceId, IpAddr, Nanos)>; RESOLUTIONS],
     hasher: foldhash::quality::RandomState,
     reached: Marks,
 }
 
-/// How often next hops were resolutions for since `from`. In intervals, not by [`TokenBucket`](crate::token_bucket): a session
-/// that window for a few at once gets all of them, and none of a second's worth.
-struct RateWindow {
-    from: Nanos,
-    by_class: [u8; RATE_CLASSES],
-    in_all: u16,
-    /// Error Indications in the same time.
-    errors: u16,
-    /// Messages of routers in the same time.
-    too_big: u16,
+/// The rates of events that user packets and GTP-U peers cause without bound.
+struct EventRates {
+    /// By session index.
+    resolutions: KeyedTokenBuckets,
+    error_indications: TokenBucket,
+    too_big: TokenBucket,
 }
 
-impl RateWindow {
-    /// Begins anew when the time is over.
-    fn renew(&mut self, now: Nanos) {
-        if now >= self.from + INTERVAL {
-            *self = Self::since(now);
-        }
-    }
-
-    fn since(from: Nanos) -> Self {
+impl EventRates {
+    fn new() -> Self {
+        let rate = |count| TokenRate::new(INTERVAL / count, count);
+        let (all, each) = (rate(RESOLUTIONS_IN_ALL), rate(RESOLUTIONS_PER_CLASS));
         Self {
-            from,
-            by_class: [0; RATE_CLASSES],
-            in_all: 0,
-            errors: 0,
-            too_big: 0,
+            resolutions: KeyedTokenBuckets::new(all, each, BUCKETS),
+            error_indications: TokenBucket::with_rate(rate(ERRORS)),
+            too_big: TokenBucket::with_rate(rate(TOO_BIG)),
         }
-    }
-
-    /// Whether one more Error Indication may be pushed.
-    fn take_error(&mut self, now: Nanos) -> bool {
-        self.renew(now);
-        let may = self.errors < ERRORS;
-        self.errors += u16::from(may);
-        may
-    }
-
-    /// Whether one more message of a router may be pushed.
-    fn take_too_big(&mut self, now: Nanos) -> bool {
-        self.renew(now);
-        let may = self.too_big < TOO_BIG;
-        self.too_big += u16::from(may);
-        may
-    }
-
-    /// Whether a session may ask once more.
-    fn take(&mut self, session: SessionIndex, now: Nanos) -> bool {
-        self.renew(now);
-        let resolutions = &mut self.by_class[session.index() % RATE_CLASSES];
-        let may = *resolutions < RESOLUTIONS_PER_CLASS && self.in_all < RESOLUTIONS_IN_ALL;
-        *resolutions += u8::from(may);
-        self.in_all += u16::from(may);
-        may
     }
 }
 
@@ -155,7 +118,7 @@ impl EventQueue {
             pushed: 0,
             reserve: capacity / 2,
             high: capacity / 4 * 3,
-            window: RateWindow::since(Nanos::ZERO),
+            rates: EventRates::new(),
             resolutions: [None; RESOLUTIONS],
             hasher: Default::default(),
             reached: Marks::new(max_sessions),
@@ -178,7 +141,7 @@ impl EventQueue {
         self.events.slots() > 0
     }
 
-    /// Answers a command; [`has_room_for_response`](Self::has_room_for_response) was resolutions before.
+    /// Answers a command; [`has_room_for_response`](Self::has_room_for_response) was checked before.
     pub fn push_response(&mut self, stats: &mut Stats, event: Event) {
         if !self.put(event) {
             stats.events_lost += 1;
@@ -220,7 +183,7 @@ impl EventQueue {
 
     /// Tells of an Error Indication, of which so many are pushed in a time: they leave next hops their room.
     pub fn push_error_indication(&mut self, stats: &mut Stats, (peer, teid): (IpAddr, Teid), now: Nanos) {
-        if self.window.take_error(now) {
+        if self.rates.error_indications.take(now) {
             self.push_unsolicited(stats, Event::ErrorIndication { peer, teid });
         } else {
             stats.events_lost += 1;
@@ -229,7 +192,7 @@ impl EventQueue {
 
     /// Tells what a router says of a packet of ours, of which so many are pushed in a time.
     pub fn push_too_big(&mut self, stats: &mut Stats, pushed: TooBig, now: Nanos) {
-        if self.window.take_too_big(now) {
+        if self.rates.too_big.take(now) {
             self.push_unsolicited(stats, Event::TooBig(pushed));
         } else {
             stats.events_lost += 1;
@@ -248,9 +211,9 @@ impl EventQueue {
         let place = self.hasher.hash_one((instance, address)) as usize % RESOLUTIONS;
         match self.resolutions[place] {
             Some((i, a, until)) if (i, a) == (instance, address) && now < until => {}
-            // What could not be pushed was not resolutions, and costs the session nothing.
+            // What could not be pushed was not requested, and costs the session nothing.
             _ if self.events.slots() <= self.high => stats.events_lost += 1,
-            _ if !self.window.take(session, now) => stats.events_lost += 1,
+            _ if !self.rates.resolutions.take(session.index(), now) => stats.events_lost += 1,
             _ => {
                 self.resolutions[place] = Some((instance, address, now + INTERVAL));
                 self.push_unsolicited(stats, Event::Resolve { instance, address });
@@ -281,15 +244,15 @@ mod tests {
     fn a_session_that_asks_for_all_addresses_leaves_others_their_turn() {
         let (mut queue, mut pushed, mut stats) = queue();
         scan(&mut queue, &mut stats, 1, Nanos::from_secs(1));
-        assert_eq!(pushed.slots(), usize::from(RESOLUTIONS_PER_CLASS));
+        assert_eq!(pushed.slots(), RESOLUTIONS_PER_CLASS as usize);
         assert_eq!(stats.events_lost, 1_000 - u64::from(RESOLUTIONS_PER_CLASS));
         let other = IpAddr::from([192, 0, 2, 1]);
         let hop = (InstanceId(1), other);
         queue.request_resolution(&mut stats, SessionIndex(2), hop, Nanos::from_secs(1));
-        assert_eq!(pushed.slots(), usize::from(RESOLUTIONS_PER_CLASS) + 1);
+        assert_eq!(pushed.slots(), RESOLUTIONS_PER_CLASS as usize + 1);
         while pushed.pop().is_ok() {}
         scan(&mut queue, &mut stats, 1, Nanos::from_secs(2));
-        assert_eq!(pushed.slots(), usize::from(RESOLUTIONS_PER_CLASS));
+        assert_eq!(pushed.slots(), RESOLUTIONS_PER_CLASS as usize);
     }
 
     #[test]
@@ -319,14 +282,14 @@ mod tests {
         };
         let now = Nanos::from_secs(1);
         flood(&mut queue, &mut stats, now);
-        assert_eq!(pushed.slots(), usize::from(ERRORS));
+        assert_eq!(pushed.slots(), ERRORS as usize);
         assert_eq!(stats.events_lost, 10_000 - u64::from(ERRORS));
         let hop = (InstanceId(1), IpAddr::from([192, 0, 2, 9]));
         queue.request_resolution(&mut stats, SessionIndex(2), hop, now);
-        assert_eq!(pushed.slots(), usize::from(ERRORS) + 1);
+        assert_eq!(pushed.slots(), ERRORS as usize + 1);
         while pushed.pop().is_ok() {}
         flood(&mut queue, &mut stats, now + INTERVAL);
-        assert_eq!(pushed.slots(), usize::from(ERRORS));
+        assert_eq!(pushed.slots(), ERRORS as usize);
     }
 
     #[test]

@@ -8,33 +8,28 @@
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 
-use flow::Nanos;
+use flow::{KeyedTokenBuckets, Nanos, TokenLevel, TokenRate};
 
 use crate::egress::path_mtus::{Ends, key};
 use crate::sessions::fixed_map::FixedMap;
-use crate::token_bucket::{Pace, Paced, TokenBucket};
 
 /// Paths in use that have a rate of their own; peers of more are as other sources.
 const PATHS: usize = 16_384;
 
 /// A rate for each source, and one for all of them together.
 pub(crate) struct SourceRateLimit {
-    all: TokenBucket,
-    each: Pace,
-    /// When sources have their next one. Sources whose hashes differ by a multiple of it share one.
-    notes: Box<[Paced]>,
+    buckets: KeyedTokenBuckets,
     hasher: foldhash::quality::RandomState,
 }
 
 impl SourceRateLimit {
-    const NOTES: usize = 4_096;
+    /// Sources whose hashes differ by a multiple of it share a bucket.
+    const BUCKETS: usize = 4_096;
 
     /// So many a second, at least 1, and so many of one source.
     pub fn new((all, each): (u32, u32)) -> Self {
         Self {
-            all: TokenBucket::new(all.max(1)),
-            each: Pace::new(each.max(1)),
-            notes: vec![Paced::default(); Self::NOTES].into(),
+            buckets: KeyedTokenBuckets::new(rate(all), rate(each), Self::BUCKETS),
             hasher: foldhash::quality::RandomState::default(),
         }
     }
@@ -45,18 +40,22 @@ impl SourceRateLimit {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
             IpAddr::V6(v6) => v6.to_bits() >> 64,
         };
-        let note = &mut self.notes[self.hasher.hash_one(name) as usize % Self::NOTES];
-        self.all.has_one(now) && self.each.take(note, now) && self.all.take(now)
+        self.buckets.take(self.hasher.hash_one(name) as usize, now)
     }
+}
+
+/// `rate` a second, 1 at least.
+fn rate(rate: u32) -> TokenRate {
+    TokenRate::per_second(rate.max(1))
 }
 
 /// The rates of GTP-U echo.
 pub(crate) struct EchoRateLimit {
-    each: Pace,
-    /// The place in `notes` of each path in use.
+    each: TokenRate,
+    /// The place in `levels` of each path in use.
     paths: FixedMap<8>,
-    notes: Box<[Paced]>,
-    /// Places of `notes` that are free.
+    levels: Box<[TokenLevel]>,
+    /// Places of `levels` that are free.
     free: Vec<u32>,
     others: SourceRateLimit,
 }
@@ -65,9 +64,9 @@ impl EchoRateLimit {
     /// No path is in use yet. So many a second of sources that are at the end of none, and so many of one source.
     pub fn new((others, each): (u32, u32)) -> Self {
         Self {
-            each: Pace::new(each.max(1)),
+            each: rate(each),
             paths: FixedMap::new(PATHS),
-            notes: vec![Paced::default(); PATHS].into(),
+            levels: vec![TokenLevel::default(); PATHS].into(),
             free: (0..PATHS as u32).rev().collect(),
             others: SourceRateLimit::new((others, each)),
         }
@@ -79,7 +78,7 @@ impl EchoRateLimit {
         match (self.paths.at(&key), is_used) {
             (None, true) => {
                 let Some(place) = self.free.pop() else { return };
-                self.notes[place as usize] = Paced::default();
+                self.levels[place as usize] = TokenLevel::default();
                 if self.paths.insert(key, place).is_err() {
                     self.free.push(place);
                 }
@@ -95,7 +94,7 @@ impl EchoRateLimit {
     /// Takes an answer to a peer at `now`, if there is one.
     pub fn take(&mut self, ends: Ends, now: Nanos) -> bool {
         match self.paths.at(&key(ends)) {
-            Some(place) => self.each.take(&mut self.notes[place as usize], now),
+            Some(place) => self.levels[place as usize].take(self.each, now),
             None => self.others.take(ends.1, now),
         }
     }

@@ -10,7 +10,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use flow::{LocalId, Nanos};
+use flow::{LocalId, Nanos, TokenBucket};
 use packet::checksum::Sum;
 use packet::gtpu::{ErrorIndication, MessageType};
 use packet::icmp::{v4_type, v6_type};
@@ -28,7 +28,6 @@ use crate::local::echo::{EchoRateLimit, SourceRateLimit};
 use crate::local::host::HostRateLimits;
 use crate::local::reply::{Frame, Message};
 use crate::stats::Stats;
-use crate::token_bucket::TokenBucket;
 use crate::{Event, Ingress, Urgency};
 
 /// The first octet of ICMPv6 discovery messages lies here in the message.

@@ -1,10 +1,9 @@
 //! What of the packets for our own addresses is for the host's own network stack (BGP, BFD, SSH and the like), and how
 //! many of them there may be.
 
-use flow::{InstanceId, Nanos};
+use flow::{InstanceId, Nanos, TokenBucket};
 
 use crate::Urgency;
-use crate::token_bucket::TokenBucket;
 
 /// How many packets of one network instance a worker gives to the host's own network stack, a second, and at once after
 /// a pause.

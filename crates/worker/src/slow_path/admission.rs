@@ -1,21 +1,20 @@
 //! Who may have another flow entry, and who has how many: asked and told while entries are written.
 
-use flow::{Nanos, SessionIndex};
+use flow::{Nanos, SessionIndex, TokenLevel, TokenRate};
 
 use crate::FlowLimits;
 use crate::sessions::Sessions;
 use crate::stats::Stats;
-use crate::token_bucket::{Pace, Paced};
 
 /// The limits of [`FlowLimits`], made ready.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdmissionLimits {
     /// Flow entries of one session, at most.
     per_session: u32,
-    session_pace: Pace,
-    pace: Pace,
+    session_rate: TokenRate,
+    rate: TokenRate,
     /// The worker's own rate.
-    paced: Paced,
+    level: TokenLevel,
 }
 
 impl AdmissionLimits {
@@ -27,9 +26,9 @@ impl AdmissionLimits {
         } = limits;
         Self {
             per_session: if per_session == 0 { u32::MAX } else { per_session },
-            session_pace: Pace::new(session_rate),
-            pace: Pace::new(rate),
-            paced: Paced::default(),
+            session_rate: TokenRate::per_second_or_unlimited(session_rate),
+            rate: TokenRate::per_second_or_unlimited(rate),
+            level: TokenLevel::default(),
         }
     }
 }
@@ -56,9 +55,9 @@ impl FlowAdmission<'_> {
         };
         if account.flows >= limits.per_session {
             stats.over_session_flows += 1;
-        } else if !limits.session_pace.take(&mut account.pace, *now) {
+        } else if !account.rate.take(limits.session_rate, *now) {
             stats.over_session_rate += 1;
-        } else if !limits.pace.take(&mut limits.paced, *now) {
+        } else if !limits.level.take(limits.rate, *now) {
             stats.over_rate += 1;
         } else {
             return true;
