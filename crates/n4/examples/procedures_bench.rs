@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use flow::{Nanos, UrrCount};
 use libmimalloc_sys::{mi_free, mi_malloc, mi_malloc_aligned};
-use n4::{Endpoint, Intake, IntakeLimits};
+use n4::{AdmissionLimits, AdmissionQueue, Endpoint};
 use rules::image::{SessionChange, SessionImage, UsageSnapshot};
 use session::{Effect, KeepNothing, Random};
 
@@ -150,7 +150,7 @@ impl Template {
 struct Bench {
     now: Nanos,
     n4: Endpoint,
-    intake: Intake,
+    intake: AdmissionQueue,
     images: Vec<Option<Box<SessionImage>>>,
     effects: VecDeque<Effect>,
     /// The SEIDs of the user plane.
@@ -174,7 +174,7 @@ impl Bench {
         Bench {
             now,
             n4,
-            intake: Intake::new(IntakeLimits::default()),
+            intake: AdmissionQueue::new(AdmissionLimits::default()),
             images: Vec::new(),
             effects: VecDeque::new(),
             seids: Vec::new(),

@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::node::NodeName;
-use crate::paths::PathSupervision;
-use crate::reports::ReportLimits;
+use crate::path_supervision::PathSupervision;
+use crate::report_outbox::ReportLimits;
 
 /// What a rule gets whose Network Instance names none that is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,9 +66,9 @@ pub struct Config {
     /// N1: how often it is sent again. Default 3.
     pub n1: u32,
     /// How long an answer is kept for retransmissions of the request: at least the peers' N1 times T1. Default 40 s.
-    pub answer_age: Duration,
+    pub response_cache_age: Duration,
     /// Octets that kept answers may take. Default 64 MiB.
-    pub answer_octets: usize,
+    pub response_cache_octets: usize,
     /// Requests about sessions that may be in work at a time; more are answered with cause 74. Default 20,000.
     pub max_in_work: usize,
     /// Associations at most; more are refused with cause 75, but for those that take the place of one that is silent
@@ -102,7 +102,7 @@ pub struct Config {
     /// its SMFs may be of one set, and one may set up the association of another anew. What has no place on the
     /// reference points of the longest prefix that an association was set up from is discarded, and what is mandatory
     /// there is asked for; that prefix says, too, whether Usage Information is sent there. Datagrams from elsewhere are
-    /// not read ([`Intake`](crate::Intake)). Default: none, and anybody may speak.
+    /// not read ([`AdmissionQueue`](crate::AdmissionQueue)). Default: none, and anybody may speak.
     pub peers: Vec<Peers>,
     /// Network instances that are not configured.
     pub unknown_instance: UnknownInstance,
@@ -149,8 +149,8 @@ impl Config {
             clock_unix: 0,
             t1: Duration::from_secs(1),
             n1: 3,
-            answer_age: Duration::from_secs(40),
-            answer_octets: 64 << 20,
+            response_cache_age: Duration::from_secs(40),
+            response_cache_octets: 64 << 20,
             max_in_work: 20_000,
             max_associations: 1_000,
             max_associations_per_address: 32,

@@ -63,7 +63,7 @@ pub struct Counters {
     /// Recovery Time Stamps older than what the peer had said before, or too far ahead of our clock, and not believed.
     pub doubted_recoveries: u64,
     /// Requests in the name of a peer, or about its sessions, from an address that is not known to be the peer's.
-    pub impostors: u64,
+    pub unauthorised: u64,
     /// Datagrams from outside the prefixes that peers are configured to speak from, not read.
     pub outside_peers: u64,
     /// Datagrams of sources without an association, over what such may send, not read.

@@ -19,7 +19,7 @@ use rules::model::{BarId, BarUpdate, Edit, FarId, Verb};
 use session::{Changes, Keyed, Seid, SessionView, keyed};
 
 use crate::endpoint::Endpoint;
-use crate::reports::{DownlinkData, SessionEvent};
+use crate::report_outbox::{DownlinkData, SessionEvent};
 
 /// The unit of a Downlink Data Notification Delay (TS 29.244 §8.2.28).
 const DELAY_UNIT: Duration = Duration::from_millis(50);

@@ -19,31 +19,31 @@ use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::answers::{Answers, Known, RequestKey};
 use crate::association::{Association, Associations};
+use crate::association_setup::AssociationSetups;
 use crate::cause::Reject;
 use crate::config::Config;
 use crate::counters::Counters;
-use crate::descriptions::Descriptions;
 use crate::downlink::Downlink;
+use crate::event_log::{EventLog, LogEvent};
 use crate::features::up_function_features;
-use crate::ledger::Ledger;
+use crate::flow_descriptions::Descriptions;
 use crate::load::Load;
-use crate::news::{News, NewsDesk};
-use crate::node_report::NodeReports;
-use crate::paths::Paths;
+use crate::message_counters::MessageCounters;
+use crate::node_reports::NodeReports;
+use crate::own_requests::{Purpose, Requests};
+use crate::path_supervision::Paths;
 use crate::pfds::Pfds;
 use crate::release::{Released, Releases};
-use crate::reports::Reports;
-use crate::requests::{Purpose, Requests};
+use crate::report_outbox::Reports;
+use crate::response_cache::{Known, RequestKey, ResponseCache};
 use crate::serve_pfds::Followers;
 use crate::serve_report::verdict;
-use crate::serve_session::InWork;
-use crate::setup::Setups;
-use crate::sources::Sources;
-use crate::traffic::Traffic;
+use crate::serve_session::PendingRequest;
+use crate::source_filter::Sources;
 use crate::transfer::Transfers;
 use crate::transmit::Transmit;
+use crate::usage_ledger::Ledger;
 
 /// Octets of the longest PFCP message, and then some.
 const SCRATCH: usize = 1 << 16;
@@ -54,9 +54,9 @@ pub struct Endpoint {
     pub(crate) network: Arc<Network>,
     pub(crate) sessions: Sessions,
     pub(crate) associations: Associations,
-    pub(crate) answers: Answers,
+    pub(crate) responses: ResponseCache,
     pub(crate) requests: Requests,
-    pub(crate) in_work: Keyed<Ticket, InWork>,
+    pub(crate) in_work: Keyed<Ticket, PendingRequest>,
     /// How many of `in_work` each association has; none is not entered.
     pub(crate) work_of: BTreeMap<AssociationId, usize>,
     pub(crate) load: Load,
@@ -69,7 +69,7 @@ pub struct Endpoint {
     pub(crate) downlink: Downlink,
     pub(crate) paths: Paths,
     pub(crate) node_reports: NodeReports,
-    pub(crate) setups: Setups,
+    pub(crate) setups: AssociationSetups,
     pub(crate) releases: Releases,
     /// Releases that are answered when the sessions have left the workers.
     pub(crate) released: VecDeque<Released>,
@@ -84,8 +84,8 @@ pub struct Endpoint {
     pub(crate) no_new_sessions: bool,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) counters: Counters,
-    pub(crate) traffic: Traffic,
-    pub(crate) news: NewsDesk,
+    pub(crate) messages: MessageCounters,
+    pub(crate) news: EventLog,
     pub(crate) sources: Sources,
     /// The request that is being served, until something keeps its answer.
     pub(crate) serving: Option<(RequestKey, u64)>,
@@ -135,7 +135,7 @@ impl Endpoint {
                 random.split(),
             ),
             associations: Associations::default(),
-            answers: Answers::new(a, config.answer_octets, config.answer_age),
+            responses: ResponseCache::new(a, config.response_cache_octets, config.response_cache_age),
             requests: Requests::new(b, config.t1, config.n1, start),
             in_work: keyed(c),
             work_of: BTreeMap::new(),
@@ -147,7 +147,7 @@ impl Endpoint {
             downlink: Downlink::new(f),
             paths: Paths::new(config.paths),
             node_reports: NodeReports::default(),
-            setups: Setups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
+            setups: AssociationSetups::new(&config.smfs, config.setup_retry, config.setup_retry_most),
             releases: Releases::default(),
             released: VecDeque::new(),
             pfds: Pfds::default(),
@@ -159,8 +159,8 @@ impl Endpoint {
             no_new_sessions: false,
             transmits: VecDeque::new(),
             counters: Counters::default(),
-            traffic: Traffic::default(),
-            news: NewsDesk::default(),
+            messages: MessageCounters::default(),
+            news: EventLog::default(),
             sources: Sources::new(e.rotate_left(32)),
             serving: None,
             scratch: vec![0; SCRATCH].into(),
@@ -197,7 +197,7 @@ impl Endpoint {
         }
         let (again, failed) = self.requests.handle_timeout(now);
         self.counters.retransmissions += again.len() as u64;
-        again.iter().for_each(|sent| self.traffic.resent(&sent.bytes));
+        again.iter().for_each(|sent| self.messages.resent(&sent.bytes));
         self.transmits.extend(again);
         failed
             .iter()
@@ -325,13 +325,13 @@ impl Endpoint {
     }
 
     /// What was counted of messages, by type and by cause.
-    pub fn traffic(&self) -> &Traffic {
-        &self.traffic
+    pub fn message_counters(&self) -> &MessageCounters {
+        &self.messages
     }
 
     /// Octets that kept answers take, about; and how many answers went early for want of room.
-    pub fn answer_cache(&self) -> (usize, u64) {
-        (self.answers.octets(), self.answers.evicted())
+    pub fn response_cache(&self) -> (usize, u64) {
+        (self.responses.octets(), self.responses.evicted())
     }
 
     /// Requests that peers wait for, and requests of ours that peers have yet to answer.
@@ -375,7 +375,7 @@ impl Endpoint {
     }
 
     fn handle_message(&mut self, now: Nanos, path: Path, frame: &Frame<'_>) {
-        self.traffic.received(frame.header.message_type);
+        self.messages.received(frame.header.message_type);
         match frame.header.message_type {
             MessageType::HEARTBEAT_REQUEST => self.serve_heartbeat(now, path, frame),
             response @ (MessageType::HEARTBEAT_RESPONSE
@@ -399,20 +399,20 @@ impl Endpoint {
         let digest = self
             .digests
             .hash_one((frame.header.seid.map(|seid| seid.0), frame.body));
-        match self.answers.look_up(now, &key, digest) {
+        match self.responses.look_up(now, &key, digest) {
             Known::Answered(bytes) => {
                 self.counters.replayed += 1;
-                self.traffic.duplicate(frame.header.message_type);
-                self.traffic.resent(&bytes);
+                self.messages.duplicate(frame.header.message_type);
+                self.messages.resent(&bytes);
                 self.transmits.push_back(Transmit {
                     from: path.to,
                     to: path.from,
                     bytes,
                 });
             }
-            Known::InWork => {
+            Known::Pending => {
                 self.counters.in_work += 1;
-                self.traffic.duplicate(frame.header.message_type);
+                self.messages.duplicate(frame.header.message_type);
             }
             Known::New => {
                 let request = Request {
@@ -468,11 +468,11 @@ impl Endpoint {
         let cause = tlvs.find(|tlv| tlv.ie_type == pfcp::IeType::CAUSE);
         let cause = cause.and_then(|tlv| Cause::decode(tlv.value).ok());
         if let Some(cause) = cause.filter(|cause| !cause.is_accepted()) {
-            self.traffic.refused_by_peer(cause);
+            self.messages.refused_by_peer(cause);
             let (peer, response) = (path.from, frame.header.message_type);
             self.news.tell(
                 now,
-                News::RefusedByPeer {
+                LogEvent::RejectedByPeer {
                     peer,
                     response,
                     cause,
@@ -522,7 +522,7 @@ impl Endpoint {
             .map(Arc::from);
         self.counters.unencodable += u64::from(bytes.is_none());
         if bytes.is_some() {
-            self.traffic.sent(header.message_type);
+            self.messages.sent(header.message_type);
         }
         bytes
     }

@@ -15,8 +15,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::association::Association;
 use crate::endpoint::{Endpoint, Path};
-use crate::news::{News, PeerName};
-use crate::requests::Purpose;
+use crate::event_log::{LogEvent, PeerName};
+use crate::own_requests::Purpose;
 
 /// Seconds that a peer's clock may be ahead of ours: a day.
 const MOST_AHEAD: u32 = 86_400;
@@ -84,7 +84,7 @@ impl Endpoint {
         let Some(association) = self.associations.get(id) else {
             return;
         };
-        self.answers.forget_life_of(association.peer);
+        self.responses.forget_life_of(association.peer);
         let peer = PeerName::from(association);
         let sessions = if association.is_of_set() {
             0
@@ -92,7 +92,7 @@ impl Endpoint {
             self.sessions
                 .remove_association(id, EndCause::CpRestarted, |_| true)
         };
-        self.news.tell(now, News::Restarted { peer, sessions });
+        self.news.tell(now, LogEvent::PeerRestarted { peer, sessions });
     }
 
     fn judge(&mut self, now: Nanos, id: AssociationId, recovery: RecoveryTimeStamp) -> Told {
@@ -158,7 +158,7 @@ impl Endpoint {
             let peer = PeerName::from(&*association);
             if was_silent {
                 let sessions = self.sessions.sessions_of(id);
-                self.news.tell(now, News::Answers { peer, sessions });
+                self.news.tell(now, LogEvent::PeerReachable { peer, sessions });
                 self.share_out();
             }
         }
@@ -183,7 +183,7 @@ impl Endpoint {
                     let peer = PeerName::from(&*association);
                     if was_reachable {
                         let sessions = self.sessions.sessions_of(id);
-                        self.news.tell(now, News::Silent { peer, sessions });
+                        self.news.tell(now, LogEvent::PeerUnreachable { peer, sessions });
                     }
                     self.setups.silent(now, id);
                     self.share_out();

@@ -1,6 +1,6 @@
 //! Load and overload: what peers are told of it (TS 29.244 §6.2.3, §6.2.4), and whom we turn away.
 //!
-//! Load is the largest of: the figure that the caller gives ([`Intake`](crate::Intake) has it), requests in work over
+//! Load is the largest of: the figure that the caller gives ([`AdmissionQueue`](crate::AdmissionQueue) has it), requests in work over
 //! the most there may be, and (for what peers are told) sessions over the most there may be. Under overload new
 //! sessions are refused with cause 74, those of low message priority first; modifications only when nothing more can be
 //! taken up; deletions and heartbeats never. While there are several peers, each may have its share of the work and no

@@ -8,7 +8,7 @@ use session::{AssociationId, Seid, Ticket};
 use std::collections::BTreeMap;
 
 use crate::endpoint::Request;
-use crate::sets::Route;
+use crate::smf_sets::Route;
 
 /// How far the end of an association is.
 #[derive(Debug)]

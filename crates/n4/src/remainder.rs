@@ -9,9 +9,9 @@ use pfcp::message::SessionReportRequest;
 use session::{AssociationId, CpFSeid, Seid, Unreported, UsageReport};
 
 use crate::endpoint::Endpoint;
-use crate::reports::MOST_USAGE_SENT;
-use crate::requests::Purpose;
-use crate::usage::{dated, parts, session_report};
+use crate::own_requests::Purpose;
+use crate::report_outbox::MOST_USAGE_SENT;
+use crate::usage_reports::{dated, parts, session_report};
 
 /// What goes into a response, and what follows on it.
 pub(crate) fn split(usage: &[UsageReport]) -> (&[UsageReport], &[UsageReport]) {

@@ -52,7 +52,7 @@ impl Endpoint {
         if self.config.any_source || association.is_at(path.from.ip()) {
             return Ok(association.id);
         }
-        self.counters.impostors += 1;
+        self.counters.unauthorised += 1;
         Err(stranger)
     }
 
@@ -72,7 +72,7 @@ impl Endpoint {
     /// Answers a request that changed something: the answer is kept for retransmissions.
     pub(crate) fn answer<'m, B: Body<'m>>(&mut self, now: Nanos, request: Request, body: &B) {
         let ticket = self.new_ticket();
-        self.answers.begin(request.key, request.digest, ticket);
+        self.responses.begin(request.key, request.digest, ticket);
         self.conclude(now, (request, ticket), body);
     }
 
@@ -90,8 +90,8 @@ impl Endpoint {
             ..request.header
         };
         match self.send(request.path, &header, body) {
-            Some(bytes) => self.answers.finish(now, request.key, ticket, bytes),
-            None => self.answers.abandon(&request.key, ticket),
+            Some(bytes) => self.responses.finish(now, request.key, ticket, bytes),
+            None => self.responses.abandon(&request.key, ticket),
         }
         self.counters.answered += 1;
     }
@@ -145,7 +145,7 @@ impl Endpoint {
         ];
         let is_kept = depends_on_the_moment.contains(&cause) && self.associations.knows(path.from.ip());
         if let (true, Some((key, digest)), Some(bytes)) = (is_kept, self.serving.take(), sent) {
-            self.answers.refuse(now, key, digest, bytes);
+            self.responses.refuse(now, key, digest, bytes);
         }
     }
 

@@ -14,10 +14,10 @@ use std::net::IpAddr;
 use crate::association::{Association, other_addresses};
 use crate::cause::Reject;
 use crate::endpoint::{Endpoint, Path, Request};
-use crate::news::{Lost, News, PeerName};
+use crate::event_log::{AssociationEnd, LogEvent, PeerName};
 use crate::node::NodeName;
 use crate::release::Released;
-use crate::sets::set_name;
+use crate::smf_sets::set_name;
 
 /// What a peer says of itself when an association is set up, whichever side begins.
 pub(crate) struct Introduction {
@@ -53,7 +53,7 @@ impl Endpoint {
         let id = self.associations.id_for(&node);
         let before = self.associations.get(id).map(|known| known.recovery);
         if before != Some(setup.recovery_time_stamp) {
-            self.answers.forget_life_of(request.path.from);
+            self.responses.forget_life_of(request.path.from);
         }
         let retained = self.retain_sessions(now, id, setup);
         let introduction = Introduction {
@@ -85,7 +85,7 @@ impl Endpoint {
             return Ok(());
         }
         let id = known.id;
-        self.counters.impostors += 1;
+        self.counters.unauthorised += 1;
         self.send_heartbeat(now, id);
         Err(Reject::of(Cause::REQUEST_REJECTED))
     }
@@ -111,7 +111,7 @@ impl Endpoint {
             knows: Default::default(),
         };
         let (peer, is_again) = (PeerName::from(&association), !is_new);
-        self.news.tell(now, News::Up { peer, is_again });
+        self.news.tell(now, LogEvent::AssociationUp { peer, is_again });
         self.setups.associated(&association);
         self.releases.end(id);
         self.associations.put(association);
@@ -146,7 +146,7 @@ impl Endpoint {
         let has_restarted = known.recovery != setup.recovery_time_stamp;
         let sessions = self.remove_unretained(id, setup);
         if has_restarted || sessions > 0 {
-            self.news.tell(now, News::Restarted { peer, sessions });
+            self.news.tell(now, LogEvent::PeerRestarted { peer, sessions });
         }
         retention.is_some()
     }
@@ -208,9 +208,9 @@ impl Endpoint {
         let gone = self
             .sessions
             .remove_association(id, EndCause::AssociationEnded, |_| true);
-        self.drop_association(now, id, (Lost::Released, gone));
+        self.drop_association(now, id, (AssociationEnd::Released, gone));
         let ticket = self.new_ticket();
-        self.answers.begin(request.key, request.digest, ticket);
+        self.responses.begin(request.key, request.digest, ticket);
         self.released.push_back(Released {
             id,
             request,
@@ -260,18 +260,24 @@ impl Endpoint {
         let id = oldest
             .map(|one| one.id)
             .ok_or(Reject::of(Cause::NO_RESOURCES_AVAILABLE))?;
-        self.drop_association(now, id, (Lost::Evicted, 0));
+        self.drop_association(now, id, (AssociationEnd::Evicted, 0));
         self.counters.evicted_associations += 1;
         Ok(())
     }
 
     /// Ends an association, of which so many sessions have been removed.
-    pub(crate) fn drop_association(&mut self, now: Nanos, id: AssociationId, (why, sessions): (Lost, usize)) {
+    pub(crate) fn drop_association(
+        &mut self,
+        now: Nanos,
+        id: AssociationId,
+        (why, sessions): (AssociationEnd, usize),
+    ) {
         self.releases.end(id);
         self.setups.ended(now, id);
         if let Some(gone) = self.associations.remove(id) {
             let peer = PeerName::from(&gone);
-            self.news.tell(now, News::Down { peer, why, sessions });
+            self.news
+                .tell(now, LogEvent::AssociationDown { peer, why, sessions });
             self.ledger.remember(id, gone.node);
         }
         self.node_reports.end(id);

@@ -19,14 +19,14 @@ use session::{
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
-use crate::news::Lost;
+use crate::event_log::AssociationEnd;
+use crate::own_requests::Purpose;
 use crate::release::{Leaver, Release, ReleaseId, Stage};
-use crate::reports::MOST_USAGE_SENT;
-use crate::requests::Purpose;
+use crate::report_outbox::MOST_USAGE_SENT;
 use crate::serve_report::verdict;
 use crate::serve_session::last_status;
-use crate::sets::Route;
-use crate::usage::{dated, final_report};
+use crate::smf_sets::Route;
+use crate::usage_reports::{dated, final_report};
 
 /// What an Association Update Request of ours says.
 #[derive(Clone, Copy, Debug)]
@@ -326,6 +326,6 @@ impl Endpoint {
         let gone = self
             .sessions
             .remove_association(id, EndCause::AssociationEnded, |_| true);
-        self.drop_association(now, id, (Lost::Ended, gone));
+        self.drop_association(now, id, (AssociationEnd::Ended, gone));
     }
 }

@@ -1,4 +1,4 @@
-//! Session reports on the wire (TS 29.244 §6.3.5, §7.5.8, §7.5.9): what [`reports`](crate::reports) has gathered
+//! Session reports on the wire (TS 29.244 §6.3.5, §7.5.8, §7.5.9): what [`reports`](crate::report_outbox) has gathered
 //! becomes a request to the session's control plane, and the answer is given back to it.
 
 use flow::Nanos;
@@ -11,11 +11,11 @@ use session::{Seid, Unreported};
 use std::net::IpAddr;
 
 use crate::endpoint::{Endpoint, Path};
-use crate::reports::Events;
-use crate::requests::Purpose;
+use crate::own_requests::Purpose;
+use crate::report_outbox::Events;
 use crate::serve_session::{address_of, v4, v6};
-use crate::sets::Route;
-use crate::usage::{Dated, application, dated, detected, parts, session_report};
+use crate::smf_sets::Route;
+use crate::usage_reports::{Dated, application, dated, detected, parts, session_report};
 
 impl Endpoint {
     /// Sends the reports whose turn has come.
@@ -196,7 +196,7 @@ pub(crate) fn verdict(frame: &Frame<'_>) -> Option<Unreported> {
 }
 
 /// One for each PDR (TS 29.244 §7.5.8.2), empty where nothing is known of the packet.
-fn service(data: &crate::reports::DownlinkData) -> DownlinkDataServiceInformation {
+fn service(data: &crate::report_outbox::DownlinkData) -> DownlinkDataServiceInformation {
     DownlinkDataServiceInformation {
         paging_policy_indication: data.ppi,
         qfi: data.qfi.map(|qfi| qfi.get()),

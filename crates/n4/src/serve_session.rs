@@ -22,13 +22,13 @@ use crate::load::LoadInformation;
 use crate::map::{self, Allocations, Context, Peer};
 use crate::remainder::{announced, split};
 use crate::serve::Rejection;
-use crate::sets::{NamedSets, named_sets};
-use crate::sources::Proof;
-use crate::usage::{deletion_report, modification_report, parts};
+use crate::smf_sets::{NamedSets, named_sets};
+use crate::source_filter::Verification;
+use crate::usage_reports::{deletion_report, modification_report, parts};
 
 /// A request that sessions are at work on.
 #[derive(Debug)]
-pub(crate) struct InWork {
+pub(crate) struct PendingRequest {
     request: Request,
     /// Whose request it counts as.
     association: Option<AssociationId>,
@@ -91,7 +91,7 @@ impl Endpoint {
                 self.counters.unreachable_rates += unreachable_rates(&changes);
                 let flags = sent.pfcpsereq_flags;
                 let restores = flags.is_some_and(|flags| flags.contains(PfcpSeReqFlags::RESTI));
-                let ticket = self.begin(InWork {
+                let ticket = self.begin(PendingRequest {
                     request,
                     association: Some(association),
                     cp_seid: cp.seid,
@@ -115,11 +115,11 @@ impl Endpoint {
         association: AssociationId,
     ) -> bool {
         let proof = self.proof_of(now, association, request.path.from);
-        if proof == Proof::Lacking {
+        if proof == Verification::Missing {
             let reject = Reject::of(Cause::NO_RESOURCES_AVAILABLE);
             self.reject(now, request.path, &request.header, cp_seid, reject);
         }
-        proof == Proof::Given
+        proof == Verification::Done
     }
 
     fn establishing(
@@ -180,7 +180,7 @@ impl Endpoint {
                 }
                 self.counters.unreachable_rates += unreachable_rates(&changes);
                 let reference = sent.query_urr_reference;
-                let ticket = self.begin(InWork {
+                let ticket = self.begin(PendingRequest {
                     request,
                     association: self.sessions.session(seid).map(|session| session.association()),
                     cp_seid: cp.seid,
@@ -201,7 +201,7 @@ impl Endpoint {
         match self.addressed(request) {
             Err(reject) => self.reject(now, request.path, &request.header, None, reject),
             Ok((seid, cp)) => {
-                let ticket = self.begin(InWork {
+                let ticket = self.begin(PendingRequest {
                     request,
                     association: self.sessions.session(seid).map(|session| session.association()),
                     cp_seid: cp.seid,
@@ -228,7 +228,7 @@ impl Endpoint {
             if may || self.is_member(session.association(), from) {
                 return Ok((seid, session.cp()));
             }
-            self.counters.impostors += 1;
+            self.counters.unauthorised += 1;
         }
         if self.associations.knows(from) {
             Err(Reject::of(Cause::SESSION_CONTEXT_NOT_FOUND))
@@ -265,9 +265,9 @@ impl Endpoint {
         }
     }
 
-    fn begin(&mut self, in_work: InWork) -> session::Ticket {
+    fn begin(&mut self, in_work: PendingRequest) -> session::Ticket {
         let ticket = self.new_ticket();
-        self.answers
+        self.responses
             .begin(in_work.request.key, in_work.request.digest, ticket);
         self.count_work(in_work.association, true);
         self.in_work.insert(ticket, in_work);
@@ -315,8 +315,8 @@ impl Endpoint {
         self.counters.answered += 1;
         let key = in_work.request.key;
         match bytes {
-            Some(bytes) => self.answers.finish(now, key, outcome.ticket, bytes),
-            None => self.answers.abandon(&key, outcome.ticket),
+            Some(bytes) => self.responses.finish(now, key, outcome.ticket, bytes),
+            None => self.responses.abandon(&key, outcome.ticket),
         }
         if let Some(seid) = done {
             if self.pfds.version() > 0 {
@@ -327,7 +327,7 @@ impl Endpoint {
     }
 
     /// What a request that was done says of who controls the session.
-    fn move_between_sets(&mut self, seid: Seid, in_work: &mut InWork) {
+    fn move_between_sets(&mut self, seid: Seid, in_work: &mut PendingRequest) {
         if let Some(taker) = in_work.taker {
             self.sessions.hand_over(seid, taker);
             self.reports.hand_over(seid, taker);
@@ -343,7 +343,7 @@ impl Endpoint {
         &mut self,
         now: Nanos,
         header: &Header,
-        (in_work, done): (&InWork, &Done),
+        (in_work, done): (&PendingRequest, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         if header.message_type != MessageType::SESSION_DELETION_RESPONSE {
@@ -356,7 +356,7 @@ impl Endpoint {
         &mut self,
         now: Nanos,
         header: &Header,
-        (in_work, refusal): (&InWork, Refusal),
+        (in_work, refusal): (&PendingRequest, Refusal),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         let request = in_work.request;
@@ -429,7 +429,7 @@ impl Endpoint {
         &mut self,
         now: Nanos,
         header: &Header,
-        (in_work, done): (&InWork, &Done),
+        (in_work, done): (&PendingRequest, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         match header.message_type {
@@ -446,7 +446,7 @@ impl Endpoint {
     fn send_established(
         &mut self,
         header: &Header,
-        (in_work, done): (&InWork, &Done),
+        (in_work, done): (&PendingRequest, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         let path = in_work.request.path;
@@ -468,7 +468,7 @@ impl Endpoint {
         &mut self,
         now: Nanos,
         header: &Header,
-        (in_work, done): (&InWork, &Done),
+        (in_work, done): (&PendingRequest, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         let (clock, reference) = (self.sessions.wall(), in_work.reference);
@@ -507,7 +507,7 @@ impl Endpoint {
         &mut self,
         now: Nanos,
         header: &Header,
-        (in_work, done): (&InWork, &Done),
+        (in_work, done): (&PendingRequest, &Done),
         load: LoadInformation,
     ) -> Option<std::sync::Arc<[u8]>> {
         let clock = self.sessions.wall();

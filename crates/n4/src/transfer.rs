@@ -20,10 +20,10 @@ use std::fmt;
 use crate::association::Association;
 use crate::config::Config;
 use crate::endpoint::Endpoint;
-use crate::news::Lost;
+use crate::event_log::AssociationEnd;
 use crate::node::NodeName;
 use crate::pfds::MOST_FLOWS;
-use crate::reports::{DownlinkData, Events};
+use crate::report_outbox::{DownlinkData, Events};
 
 /// Sessions on their way out at the same time: what one turn has to do is bounded by it.
 const WINDOW: usize = 64;
@@ -148,7 +148,7 @@ impl Endpoint {
         let all: Vec<_> = self.associations.iter().map(|one| one.id).collect();
         for id in all {
             let sessions = self.sessions.sessions_of(id);
-            self.drop_association(now, id, (Lost::HandedOver, sessions));
+            self.drop_association(now, id, (AssociationEnd::HandedOver, sessions));
         }
         self.forget_last_usage(now);
         self.transmits.clear();

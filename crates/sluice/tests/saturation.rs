@@ -136,7 +136,7 @@ impl World {
     }
 
     fn waiting(&mut self) -> usize {
-        self.turns.control().intake().waiting()
+        self.turns.control().admission().waiting()
     }
 
     fn answered(&self, number: u32) -> bool {

@@ -9,7 +9,7 @@ use rules::model::{
     OuterHeaderKind, Qer, QerId, QerUpdate, Redirect, TosTrafficClass,
 };
 
-use super::{Context, edit, packets, refuse_if, unsupported};
+use super::{Context, edit, packet_rates, refuse_if, unsupported};
 use crate::cause::Reject;
 use rules::network::PolicyId;
 
@@ -318,8 +318,8 @@ pub(super) fn create_qer(qer: &CreateQer<'_>) -> Result<Qer, Reject> {
         mbr: qer.mbr.map(|mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: qer.gbr.map(|gbr| rates(gbr.uplink, gbr.downlink)),
         averaging_window: qer.averaging_window.map(|window| window.0),
-        packet_rates: qer.packet_rate.map(packets::rates),
-        reports_rate: qer.qer_control_indications.is_some_and(packets::reports),
+        packet_rates: qer.packet_rate.map(packet_rates::rates),
+        reports_rate: qer.qer_control_indications.is_some_and(packet_rates::reports),
     })
 }
 
@@ -349,10 +349,10 @@ pub(super) fn update_qer(qer: &UpdateQer<'_>) -> Result<QerUpdate, Reject> {
         mbr: edit(qer.mbr, |mbr| rates(mbr.uplink, mbr.downlink)),
         gbr: edit(qer.gbr, |gbr| rates(gbr.uplink, gbr.downlink)),
         averaging_window: edit(qer.averaging_window, |window| window.0),
-        packet_rates: edit(qer.packet_rate, packets::rates),
+        packet_rates: edit(qer.packet_rate, packet_rates::rates),
         reports_rate: qer
             .qer_control_indications
-            .map(|sent| sent.value().is_some_and(packets::reports)),
+            .map(|sent| sent.value().is_some_and(packet_rates::reports)),
     })
 }
 

@@ -5,23 +5,23 @@
 //! not acted upon yet, is listed in docs/compliance/ts29244-ies.md.
 
 mod allocated;
-mod endpoint;
 mod far;
-mod packets;
+mod packet_rates;
 mod pdr;
 mod request;
 mod subscriber;
+mod traffic_endpoint;
 mod ue_ip;
 mod unsupported;
-mod usage;
+mod urr;
 
 pub(crate) use allocated::Allocations;
-pub(crate) use packets::status_ie;
+pub(crate) use packet_rates::status_ie;
 pub(crate) use request::{change_slice, establishment, modification};
 
 use flow::Nanos;
 use pfcp::ie::{ApplicationId, Cause, NetworkInstance};
-use pfcp::{Interfaces, Restrict};
+use pfcp::{IeType, Interfaces, Repeated, Restrict};
 use rules::model::{Application, UnixSeconds};
 use rules::network::{InstanceId, Network};
 use rules::predefined::{Predefined, Rulebase};
@@ -32,7 +32,7 @@ use std::sync::Arc;
 
 use crate::cause::Reject;
 use crate::config::UnknownInstance;
-use crate::descriptions::Descriptions;
+use crate::flow_descriptions::Descriptions;
 use crate::pfds::Pfds;
 
 /// What mapping needs to know of the node.
@@ -98,7 +98,7 @@ impl Context<'_> {
         match (self.network.instance_by_name(name), self.unknown_instance) {
             (Some(instance), _) => Ok(Some(instance.id)),
             (None, UnknownInstance::Default) => Ok(None),
-            (None, UnknownInstance::Refuse) => Err(rejected.offends(pfcp::IeType::NETWORK_INSTANCE)),
+            (None, UnknownInstance::Refuse) => Err(rejected.offends(IeType::NETWORK_INSTANCE)),
         }
     }
 
@@ -109,7 +109,7 @@ impl Context<'_> {
         rejected: Reject,
     ) -> Result<Option<Application>, Reject> {
         let named = id.map(|id| self.pfds.application(id.0));
-        let unknown = rejected.offends(pfcp::IeType::APPLICATION_ID);
+        let unknown = rejected.offends(IeType::APPLICATION_ID);
         named.map(|known| known.ok_or(unknown)).transpose()
     }
 
@@ -140,6 +140,24 @@ fn refuse_if(unsupported: &[bool], reject: Reject) -> Result<(), Reject> {
     } else {
         Ok(())
     }
+}
+
+/// Refuses a request with cause 76 (Service not supported) and the first of the IEs that is present.
+fn refuse(unsupported: &[(bool, IeType)]) -> Result<(), Reject> {
+    match unsupported.iter().find(|(is_present, _)| *is_present) {
+        Some((_, ie_type)) => Err(Reject::ie(Cause::SERVICE_NOT_SUPPORTED, *ie_type)),
+        None => Ok(()),
+    }
+}
+
+/// A list in an update: its members; none if it has a null length; `None` if it is absent.
+fn list<T, U>(sent: &Repeated<'_, T>, members: impl Iterator<Item = U>) -> Option<Vec<U>> {
+    is_present(sent).then(|| members.collect())
+}
+
+/// Whether a list is present, if only with a null length.
+const fn is_present<T>(sent: &Repeated<'_, T>) -> bool {
+    !sent.is_empty() || sent.removes_all()
 }
 
 /// The parameter of an Update as the rules take it: absent keeps, null length clears, a value sets.

@@ -11,7 +11,7 @@ use rules::model::{FarId, QerId, UrrId};
 use session::{Choose, ChooseUeIp, Recipient};
 
 use super::ue_ip::{self, UeIps};
-use super::{Context, edit, refuse_if};
+use super::{Context, edit, list, refuse_if};
 use crate::cause::Reject;
 
 /// What the user plane is to choose for one rule.
@@ -129,16 +129,6 @@ pub(super) fn update(pdr: &UpdatePdr<'_>, context: Context<'_>) -> Result<(PdrUp
         ..PdrUpdate::new(id)
     };
     Ok((update, wishes))
-}
-
-/// A list in an update: all its members, none if it came with a null length, `None` if it did not come.
-pub(super) fn list<T, U>(sent: &Repeated<'_, T>, members: impl Iterator<Item = U>) -> Option<Vec<U>> {
-    came(sent).then(|| members.collect())
-}
-
-/// Whether a list came, if only with a null length.
-pub(super) const fn came<T>(sent: &Repeated<'_, T>) -> bool {
-    !sent.is_empty() || sent.removes_all()
 }
 
 fn pdi_update(detected: Pdi, framed_routes: FramedRoutesUpdate, sent: &group::Pdi<'_>) -> PdiUpdate {

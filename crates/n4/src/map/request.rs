@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::pdr::Wishes;
-use super::{Context, endpoint, far, packets, pdr, subscriber, ue_ip, unsupported, usage};
+use super::{Context, far, packet_rates, pdr, refuse, subscriber, traffic_endpoint, ue_ip, unsupported, urr};
 use crate::cause::Reject;
 
 /// The rules of a new session.
@@ -48,7 +48,7 @@ pub(crate) fn establishment(
     refuse(&unsupported)?;
     unsupported::establishment(request)?;
     let asks = |flag| request.pfcpsereq_flags.is_some_and(|flags| flags.contains(flag));
-    let create_urrs = collect(&request.create_urr, context, |urr| usage::create(urr, context))?;
+    let create_urrs = collect(&request.create_urr, context, |urr| urr::create(urr, context))?;
     let (create_qers, packets) = create_qers(&request.create_qer, context)?;
     let mut changes = Changes {
         create_urrs,
@@ -187,7 +187,7 @@ pub(crate) fn modification(
         add_wishes(&mut changes, wishes);
     }
     for updated in &request.update_traffic_endpoint {
-        let (update, wishes) = endpoint::update(&context.peer.own(&updated), context)?;
+        let (update, wishes) = traffic_endpoint::update(&context.peer.own(&updated), context)?;
         changes.update_endpoints.push(update);
         add_wishes(&mut changes, wishes);
     }
@@ -236,9 +236,9 @@ fn create_and_update(
     request: &SessionModificationRequest<'_>,
     context: Context<'_>,
 ) -> Result<(), Reject> {
-    changes.create_urrs = collect(&request.create_urr, context, |urr| usage::create(urr, context))?;
+    changes.create_urrs = collect(&request.create_urr, context, |urr| urr::create(urr, context))?;
     (changes.create_qers, changes.packets) = create_qers(&request.create_qer, context)?;
-    changes.update_urrs = collect(&request.update_urr, context, |urr| usage::update(urr, context))?;
+    changes.update_urrs = collect(&request.update_urr, context, |urr| urr::update(urr, context))?;
     changes.update_qers = collect(&request.update_qer, context, far::update_qer)?;
     let created = request.create_bar.iter().map(far::create_bar);
     changes.create_bars = created.collect::<Result<_, _>>()?;
@@ -286,7 +286,7 @@ fn create_qers<'a>(
         far::create_qer(&context.peer.own(one))
     })?;
     let left = if has_status {
-        packets::left(sent, context)?
+        packet_rates::left(sent, context)?
     } else {
         Vec::new()
     };
@@ -357,7 +357,7 @@ fn create_endpoints(
             Some((pdr, pools)) => ue_ip::pools(pools, Reject::rule(PdrId(pdr.0)), context)?,
             None => Vec::new(),
         };
-        let (endpoint, wishes) = endpoint::create(&context.peer.own(&created), &pools, context)?;
+        let (endpoint, wishes) = traffic_endpoint::create(&context.peer.own(&created), &pools, context)?;
         changes.create_endpoints.push(endpoint);
         add_wishes(changes, wishes);
     }
@@ -405,12 +405,4 @@ fn check_pdn_type(sent: Option<PdnType>) -> Result<(), Reject> {
 
 fn is_not_ip(pdn_type: PdnType) -> bool {
     matches!(pdn_type, PdnType::NON_IP | PdnType::ETHERNET)
-}
-
-/// Refuses a request for what this node does not do at all (cause 76).
-pub(super) fn refuse(unsupported: &[(bool, IeType)]) -> Result<(), Reject> {
-    match unsupported.iter().find(|(there, _)| *there) {
-        Some((_, ie_type)) => Err(Reject::ie(Cause::SERVICE_NOT_SUPPORTED, *ie_type)),
-        None => Ok(()),
-    }
 }

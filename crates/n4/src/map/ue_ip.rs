@@ -8,8 +8,7 @@ use rules::prefix::IpPrefix;
 use session::{ChooseUeIp, PoolId, Recipient};
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::Context;
-use super::pdr::came;
+use super::{Context, is_present, list};
 use crate::cause::Reject;
 
 /// Addresses that were given, and what the user plane is to choose.
@@ -124,7 +123,7 @@ pub(super) fn framed_routes(
     ipv6: &Repeated<'_, ie::FramedIpv6Route<'_>>,
     reject: Reject,
 ) -> Result<FramedRoutesUpdate, Reject> {
-    if !came(ipv4) && !came(ipv6) {
+    if !is_present(ipv4) && !is_present(ipv6) {
         return Ok(FramedRoutesUpdate::default());
     }
     let v4 = ipv4
@@ -138,8 +137,8 @@ pub(super) fn framed_routes(
         v6.collect::<Result<Vec<_>, _>>()?,
     );
     Ok(FramedRoutesUpdate {
-        ipv4: super::pdr::list(ipv4, v4.into_iter()),
-        ipv6: super::pdr::list(ipv6, v6.into_iter()),
+        ipv4: list(ipv4, v4.into_iter()),
+        ipv6: list(ipv6, v6.into_iter()),
     })
 }
 

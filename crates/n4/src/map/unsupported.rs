@@ -9,7 +9,7 @@ use pfcp::message::{SessionEstablishmentRequest, SessionModificationRequest};
 use pfcp::{Edit, IeType};
 use rules::model::{BarId, QerId, UrrId};
 
-use super::request::refuse;
+use super::refuse;
 use crate::cause::Reject;
 
 /// Reports that are not made: of ended envelopes, MAC addresses, multicast groups, and inactivity.

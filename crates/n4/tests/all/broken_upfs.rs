@@ -522,10 +522,10 @@ fn free5gc_136_nothing_is_left_after_many_cycles_of_a_buffering_session() {
         world.ask(54, Some(seid), &[]).assert_accepted();
     }
     world.assert_clean();
-    assert!(world.n4.answer_cache().0 < 1 << 20);
+    assert!(world.n4.response_cache().0 < 1 << 20);
     world.pass(Duration::from_secs(60));
     world.ask(54, Some(1), &[]);
-    assert!(world.n4.answer_cache().0 < 1 << 10, "answers are forgotten");
+    assert!(world.n4.response_cache().0 < 1 << 10, "answers are forgotten");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use flow::InstanceId;
-use n4::{Config, Counters, Intake, IntakeLimits, News, NotTaken, Peers};
+use n4::{AdmissionLimits, AdmissionQueue, Config, Counters, DiscardReason, LogEvent, Peers};
 use pfcp::ie::Cause;
 use pfcp::message::Message;
 use session::{Pool, PoolRange};
@@ -125,7 +125,7 @@ impl Peer {
 
 struct Siege {
     world: World,
-    intake: Intake,
+    intake: AdmissionQueue,
 }
 
 impl Siege {
@@ -144,7 +144,7 @@ impl Siege {
         change(&mut config);
         Siege {
             world: World::with(config),
-            intake: Intake::new(IntakeLimits::default()),
+            intake: AdmissionQueue::new(AdmissionLimits::default()),
         }
     }
 
@@ -275,17 +275,17 @@ fn datagrams_from_outside_the_prefixes_of_peers_are_counted_and_told_and_not_rea
     assert_eq!(siege.counters().outside_peers, 1);
     assert_eq!(siege.counters().datagrams, 1);
     let now = siege.world.now;
-    let news: Vec<_> = std::iter::from_fn(|| siege.world.n4.poll_news(now)).collect();
+    let news: Vec<_> = std::iter::from_fn(|| siege.world.n4.poll_log(now)).collect();
     let [
-        (News::Up { peer, is_again }, 0),
-        (News::NotTaken { source, why }, 0),
+        (LogEvent::AssociationUp { peer, is_again }, 0),
+        (LogEvent::Discarded { source, why }, 0),
     ] = &news[..]
     else {
         panic!("{news:?}");
     };
     assert_eq!(
         (source.ip(), *why),
-        (peers[1].address.ip(), NotTaken::OutsidePeers)
+        (peers[1].address.ip(), DiscardReason::OutsidePeers)
     );
     assert_eq!((peer.peer, *is_again), (peers[0].address, false));
     // Peers of a prefix are believed to be there.

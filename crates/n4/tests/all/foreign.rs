@@ -192,7 +192,7 @@ fn a_flood_of_strangers_leaves_no_memory() {
         world.send(from, &message(50, Some(0), 1, &plain_session(1, UE)));
         world.send(from, &message(54, Some(1), 2, &[]));
     }
-    assert_eq!(world.n4.answer_cache(), (0, 0));
+    assert_eq!(world.n4.response_cache(), (0, 0));
     assert_eq!(world.n4.outstanding(), (0, 0));
     world.assert_clean();
 }

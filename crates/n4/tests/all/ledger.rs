@@ -156,13 +156,13 @@ fn a_usage_report_that_is_refused_is_entered_with_the_cause_and_not_sent_again()
     let (mut world, seid, sent) = reporting();
     assert_eq!(untaken(&mut world), [], "it may be taken yet");
     answer(&mut world, &sent, &[ie(19, [69])]);
-    let alarm = world.n4.take_untaken().expect("an alarm");
+    let alarm = world.n4.take_unaccepted_usage().expect("an alarm");
     assert_eq!(
         (alarm.reports, alarm.seid, alarm.why),
         (1, seid, Unreported::Refused(69))
     );
     assert_eq!(alarm.smf, Some(NodeName::Ipv4(SMF_ADDRESS)));
-    assert_eq!(world.n4.take_untaken(), None);
+    assert_eq!(world.n4.take_unaccepted_usage(), None);
     let entries = entries(&mut world);
     let [one] = &entries[..] else {
         panic!("{entries:?}")
@@ -208,7 +208,7 @@ fn a_usage_report_that_is_accepted_or_asked_for_again_leaves_no_entry() {
     let again = world.pass(Duration::from_secs(10));
     answer(&mut world, &again[0], &[ie(19, [1])]);
     assert_eq!(untaken(&mut world), []);
-    assert_eq!(world.n4.take_untaken(), None);
+    assert_eq!(world.n4.take_unaccepted_usage(), None);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! The tests of the endpoint in one program: it is compiled and linked once. `allocations` is another, as it counts
 //! what the allocator does.
 
+mod admission_queue;
+mod association_setup;
 mod associations;
 mod broken_upfs;
 mod captures;
@@ -8,14 +10,13 @@ mod compliance;
 mod correlations;
 mod downlink;
 mod epc;
+mod event_log;
 mod floods;
 mod foreign;
-mod intake;
 mod interfaces;
 mod ledger;
 mod load;
 mod lossy;
-mod news;
 mod node_reports;
 mod peers;
 mod pfds;
@@ -27,7 +28,6 @@ mod releases;
 mod reports;
 mod restoration;
 mod sets;
-mod setups;
 mod smfs;
 #[path = "../support/mod.rs"]
 mod support;

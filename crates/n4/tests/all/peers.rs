@@ -188,7 +188,7 @@ fn a_stranger_who_names_another_is_a_stranger() {
         let cause = world.cause_from(at(1), message_type, seid, &ies);
         assert_eq!(cause, STRANGER, "message type {message_type}");
     }
-    assert_eq!(world.n4.counters().impostors, 6);
+    assert_eq!(world.n4.counters().unauthorised, 6);
     assert_eq!(world.sessions(), 1);
     assert_eq!(world.n4.associations().next().unwrap().features.bits(), 0);
 
@@ -419,7 +419,7 @@ fn a_peer_that_lives_is_not_put_in_the_place_of_by_a_stranger() {
     assert_eq!(refused.cause(), Some(Cause::REQUEST_REJECTED));
     let asked = sent.iter().filter(|sent| sent.0.to == smf()).count();
     assert_eq!((asked, world.sessions()), (1, 1), "it is asked whether it lives");
-    assert_eq!(world.n4.counters().impostors, 1);
+    assert_eq!(world.n4.counters().unauthorised, 1);
     // The peer itself may.
     world.associate();
     world.establish(1, Ipv4Addr::new(10, 45, 0, 1));

@@ -222,13 +222,13 @@ fn redirection_is_to_urls_alone() {
 #[test]
 fn a_kept_answer_to_an_establishment_of_four_pdrs_takes_no_more_than_512_octets() {
     let mut world = World::associated();
-    let (before, _) = world.n4.answer_cache();
+    let (before, _) = world.n4.response_cache();
     let mut session = plain_session(1, UE);
     for id in 3..=5 {
         session.push(uplink_pdr(id, UE, choose(V4 | V6, None)));
     }
     world.ask(50, Some(0), &session).assert_accepted();
-    let kept = world.n4.answer_cache().0 - before;
+    let kept = world.n4.response_cache().0 - before;
     assert!((200..=512).contains(&kept), "{kept} octets");
 }
 

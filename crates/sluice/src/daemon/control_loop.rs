@@ -1,7 +1,7 @@
 //! The control thread's loop: datagrams and the workers' events in, datagrams and commands out.
 //!
 //! Everything that has come is taken from the sockets before new sessions are served, a few in each turn, so that a
-//! heartbeat or a deletion waits for those few and no more, and control knows what waits for it ([`n4::Intake`]).
+//! heartbeat or a deletion waits for those few and no more, and control knows what waits for it ([`n4::AdmissionQueue`]).
 
 use std::io;
 use std::time::Duration;

@@ -1,29 +1,29 @@
 //! What is logged of N4: associations, refusals, what is not taken. The endpoint says how much of it is told
-//! ([`n4::News`]).
+//! ([`n4::LogEvent`]).
 
 use std::fmt;
 
-use n4::{Lost, News, NewsKind, NotTaken, PeerName};
+use n4::{AssociationEnd, DiscardReason, LogEvent, LogKind, PeerName};
 use tracing::{info, warn};
 
 /// Logs one of the endpoint's news. `suppressed`: how many of its kind were left out before it.
-pub fn tell(news: &News, suppressed: u64) {
+pub fn tell(news: &LogEvent, suppressed: u64) {
     let suppressed = (suppressed > 0).then_some(suppressed);
     match news {
-        News::Up { peer, is_again } => {
+        LogEvent::AssociationUp { peer, is_again } => {
             let (node, peer) = names(peer);
             let again = is_again.then_some(true);
             info!(node, peer, again, suppressed, "N4 association up");
         }
-        News::Answers { peer, sessions } => {
+        LogEvent::PeerReachable { peer, sessions } => {
             let (node, peer) = names(peer);
             info!(node, peer, sessions, suppressed, "N4 peer answers again");
         }
-        News::Silent { peer, sessions } => {
+        LogEvent::PeerUnreachable { peer, sessions } => {
             let (node, peer) = names(peer);
             warn!(node, peer, sessions, suppressed, "N4 peer silent");
         }
-        News::Restarted { peer, sessions } => {
+        LogEvent::PeerRestarted { peer, sessions } => {
             let (node, peer) = names(peer);
             warn!(
                 node,
@@ -33,7 +33,7 @@ pub fn tell(news: &News, suppressed: u64) {
                 "N4 peer restarted"
             );
         }
-        News::Down { peer, why, sessions } => {
+        LogEvent::AssociationDown { peer, why, sessions } => {
             let (node, peer) = names(peer);
             let why = reason(*why);
             info!(
@@ -45,7 +45,7 @@ pub fn tell(news: &News, suppressed: u64) {
                 "N4 association down"
             );
         }
-        News::Refused {
+        LogEvent::RequestRejected {
             peer,
             request,
             cause,
@@ -65,7 +65,7 @@ pub fn tell(news: &News, suppressed: u64) {
                 "N4 request refused"
             );
         }
-        News::RefusedByPeer {
+        LogEvent::RejectedByPeer {
             peer,
             response,
             cause,
@@ -77,14 +77,14 @@ pub fn tell(news: &News, suppressed: u64) {
             suppressed,
             "N4 request of ours refused"
         ),
-        News::NotTaken { source, why } => {
+        LogEvent::Discarded { source, why } => {
             warn!(%source, why = reason_not_taken(*why), suppressed, "N4 datagram not served");
         }
-        News::Suppressed(kind) => {
+        LogEvent::Suppressed(kind) => {
             let kind = match kind {
-                NewsKind::Associations => "associations",
-                NewsKind::Refusals => "refusals",
-                NewsKind::NotTaken => "datagrams not served",
+                LogKind::Associations => "associations",
+                LogKind::Rejections => "refusals",
+                LogKind::Discards => "datagrams not served",
             };
             warn!(of = kind, suppressed, "N4 lines suppressed");
         }
@@ -95,20 +95,22 @@ fn names(peer: &PeerName) -> (String, String) {
     (peer.node.to_string(), peer.peer.to_string())
 }
 
-fn reason(why: Lost) -> &'static str {
+fn reason(why: AssociationEnd) -> &'static str {
     match why {
-        Lost::Released => "released by the peer",
-        Lost::Ended => "ended here",
-        Lost::HandedOver => "handed over to another process",
-        Lost::Evicted => "silent and without sessions, and in another's place",
+        AssociationEnd::Released => "released by the peer",
+        AssociationEnd::Ended => "ended here",
+        AssociationEnd::HandedOver => "handed over to another process",
+        AssociationEnd::Evicted => "silent and without sessions, and in another's place",
     }
 }
 
-fn reason_not_taken(why: NotTaken) -> &'static str {
+fn reason_not_taken(why: DiscardReason) -> &'static str {
     match why {
-        NotTaken::OutsidePeers => "outside n4.peers",
-        NotTaken::UnknownSource => "over n4.unknown_source_s",
-        NotTaken::Unverified => "wants more than n4.unverified_percent, and has answered no heartbeat yet",
+        DiscardReason::OutsidePeers => "outside n4.peers",
+        DiscardReason::UnknownSource => "over n4.unknown_source_s",
+        DiscardReason::Unverified => {
+            "wants more than n4.unverified_percent, and has answered no heartbeat yet"
+        }
     }
 }
 

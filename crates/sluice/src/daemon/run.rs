@@ -511,7 +511,7 @@ impl Served<'_> {
         if now < self.untaken_due {
             return;
         }
-        let Some(untaken) = self.turns.control().take_untaken() else {
+        let Some(untaken) = self.turns.control().take_unaccepted_usage() else {
             return;
         };
         self.untaken_due = now + UNTAKEN_EVERY;
@@ -549,7 +549,7 @@ impl Served<'_> {
 
     fn tell_of_n4(&mut self) {
         let now = self.turns.now();
-        while let Some((news, suppressed)) = self.turns.control().poll_n4_news(now) {
+        while let Some((news, suppressed)) = self.turns.control().poll_n4_log(now) {
             n4_log::tell(&news, suppressed);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flow::{Bucket, InstanceId, Nanos, OpId, SessionIndex, WorkerId};
-use n4::{DownlinkData, Endpoint, Intake, IntakeLimits, News, SessionEvent, Transmit};
+use n4::{AdmissionLimits, AdmissionQueue, DownlinkData, Endpoint, LogEvent, SessionEvent, Transmit};
 use packet::MacAddr;
 use rtrb::Consumer;
 use rules::AdjacencyRef;
@@ -102,7 +102,7 @@ pub struct Control {
     pub(super) neighbours: SharedNeighbours,
     pub(super) links: Links,
     pub(super) path_mtus: PathMtus,
-    intake: Intake,
+    admission: AdmissionQueue,
     peers: Vec<Peer>,
     balancer: Option<Balancer>,
     leases: Leases,
@@ -140,7 +140,7 @@ impl Control {
             leases,
             endpoint,
             addresses: config.addresses,
-            intake: Intake::new(IntakeLimits::default()),
+            admission: AdmissionQueue::new(AdmissionLimits::default()),
             network: config.network,
             links: Links::new(config.ports, config.lags),
             path_mtus: PathMtus::new(config.path_mtu_age, config.path_mtu_least),
@@ -179,24 +179,25 @@ impl Control {
     /// [`serve_waiting`](Self::serve_waiting) comes to it.
     pub fn receive(&mut self, now: Nanos, from: SocketAddr, to: SocketAddr, datagram: &[u8]) {
         self.neighbours.set_time(now);
-        self.intake.offer(now, &mut self.endpoint, (from, to), datagram);
+        self.admission
+            .offer(now, &mut self.endpoint, (from, to), datagram);
     }
 
     /// Serves the request for a new session that has waited longest; false when none waits.
     pub fn serve_waiting(&mut self, now: Nanos) -> bool {
         self.neighbours.set_time(now);
-        self.intake.serve(now, &mut self.endpoint)
+        self.admission.serve(now, &mut self.endpoint)
     }
 
-    /// Tells how a turn of the thread went, from which its load is known; see [`Intake::note_turn`].
+    /// Tells how a turn of the thread went, from which its load is known; see [`AdmissionQueue::note_turn`].
     pub fn note_turn(&mut self, begin: Nanos, end: Nanos, worked: bool, served: usize) {
-        self.intake.note_turn(begin, end, worked, served);
+        self.admission.note_turn(begin, end, worked, served);
     }
 
     /// What waits, for views.
     #[must_use]
-    pub fn intake(&self) -> &Intake {
-        &self.intake
+    pub fn admission(&self) -> &AdmissionQueue {
+        &self.admission
     }
 
     /// A datagram that reached our address `to`, served now whatever waits.
@@ -269,9 +270,9 @@ impl Control {
         self.endpoint.poll_transmit()
     }
 
-    /// What has happened on N4; see [`Endpoint::poll_news`].
-    pub fn poll_n4_news(&mut self, now: Nanos) -> Option<(News, u64)> {
-        self.endpoint.poll_news(now)
+    /// What has happened on N4; see [`Endpoint::poll_log`].
+    pub fn poll_n4_log(&mut self, now: Nanos) -> Option<(LogEvent, u64)> {
+        self.endpoint.poll_log(now)
     }
 
     /// Has every worker tell of packets, each through a ring of its own with so much room; whoever drops the far end

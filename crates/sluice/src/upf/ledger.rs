@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use flow::{ContentUsage, Nanos};
-use n4::{Untaken, UsageEntry};
+use n4::{UnacceptedUsage, UsageEntry};
 use records::{
     Content, EndCause, Entry, Outcome, SNssai, Seid, SessionEnd, SessionLeft, SessionStart, Subject,
     Unreported, Usage, Volumes,
@@ -53,9 +53,9 @@ impl Control {
         });
     }
 
-    /// See [`n4::Endpoint::take_untaken`].
-    pub fn take_untaken(&mut self) -> Option<Untaken> {
-        self.endpoint.take_untaken()
+    /// See [`n4::Endpoint::take_unaccepted_usage`].
+    pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
+        self.endpoint.take_unaccepted_usage()
     }
 
     /// Makes records of what has happened. Tells whether there was anything.

@@ -15,7 +15,7 @@ impl Control {
     pub fn view_n4(&self) -> N4Status {
         let endpoint = &self.endpoint;
         let (in_work, unanswered) = endpoint.outstanding();
-        let (answers_bytes, answers_evicted) = endpoint.answer_cache();
+        let (answers_bytes, answers_evicted) = endpoint.response_cache();
         let config = endpoint.config();
         let associations = || endpoint.associations();
         let (not_served, counts) = named(endpoint.counters());
@@ -37,15 +37,15 @@ impl Control {
             answers_bytes,
             answers_evicted,
             messages: self.messages(),
-            refused: causes(endpoint.traffic().refused()),
-            refused_by_peers: causes(endpoint.traffic().refused_by_peers()),
+            refused: causes(endpoint.message_counters().refused()),
+            refused_by_peers: causes(endpoint.message_counters().refused_by_peers()),
             not_served,
             counts,
         }
     }
 
     fn messages(&self) -> Vec<N4Message> {
-        let messages = self.endpoint.traffic().messages();
+        let messages = self.endpoint.message_counters().messages();
         let row = |(message_type, count): (pfcp::MessageType, n4::MessageCount)| N4Message {
             number: message_type.0,
             message: message_type.name().to_owned(),
@@ -100,7 +100,7 @@ fn named(counters: &Counters) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) 
         setups_refused,
         stale_applications,
         doubted_recoveries,
-        impostors,
+        unauthorised,
         outside_peers,
         unknown_over_rate,
         unverified,
@@ -114,7 +114,7 @@ fn named(counters: &Counters) -> (BTreeMap<String, u64>, BTreeMap<String, u64>) 
         ("other_version", other_version),
         ("unexpected", unexpected),
         ("unmatched_responses", unmatched_responses),
-        ("unauthorised", impostors),
+        ("unauthorised", unauthorised),
         ("outside_peers", outside_peers),
         ("unknown_source_over_rate", unknown_over_rate),
         ("unverified", unverified),

@@ -15,7 +15,7 @@ use crate::cause::Reject;
 use crate::endpoint::Endpoint;
 use crate::node::NodeName;
 
-/// News that are kept if nobody asks.
+/// LogEvent that are kept if nobody asks.
 const MOST_KEPT: usize = 256;
 
 /// A peer that has, or had, an association.
@@ -38,7 +38,7 @@ impl From<&Association> for PeerName {
 
 /// Why an association is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum AssociationEnd {
     /// Its peer released it.
     Released,
     /// It ended at our side.
@@ -51,7 +51,7 @@ pub enum Lost {
 
 /// Why a datagram is not taken, or a request not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotTaken {
+pub enum DiscardReason {
     /// It is of none of the prefixes that peers are configured to speak from.
     OutsidePeers,
     /// It is of a source without an association that sends more than such may.
@@ -62,46 +62,46 @@ pub enum NotTaken {
 
 /// What has happened on N4.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum LogEvent {
     /// An association was set up, for the first time or anew.
-    Up {
+    AssociationUp {
         /// Whose.
         peer: PeerName,
         /// Whether it had one already.
         is_again: bool,
     },
     /// A peer does not answer heartbeats. Its sessions stay.
-    Silent {
+    PeerUnreachable {
         /// Which.
         peer: PeerName,
         /// Its sessions.
         sessions: usize,
     },
     /// A peer that was silent answers again.
-    Answers {
+    PeerReachable {
         /// Which.
         peer: PeerName,
         /// Its sessions.
         sessions: usize,
     },
     /// A peer has started anew, or has set its association up anew.
-    Restarted {
+    PeerRestarted {
         /// Which.
         peer: PeerName,
         /// Its sessions, which it has lost, and which are removed.
         sessions: usize,
     },
     /// An association is gone.
-    Down {
+    AssociationDown {
         /// Whose.
         peer: PeerName,
         /// Why.
-        why: Lost,
+        why: AssociationEnd,
         /// Its sessions, which are removed.
         sessions: usize,
     },
     /// A request was refused.
-    Refused {
+    RequestRejected {
         /// Whose.
         peer: SocketAddr,
         /// Which.
@@ -114,7 +114,7 @@ pub enum News {
         rule: Option<FailedRuleId>,
     },
     /// A peer refused a request of ours.
-    RefusedByPeer {
+    RejectedByPeer {
         /// Which.
         peer: SocketAddr,
         /// Its answer.
@@ -123,39 +123,39 @@ pub enum News {
         cause: Cause,
     },
     /// A datagram was not taken, or a request not served.
-    NotTaken {
+    Discarded {
         /// Whose.
         source: SocketAddr,
         /// Why.
-        why: NotTaken,
+        why: DiscardReason,
     },
     /// More of a kind than is told.
-    Suppressed(NewsKind),
+    Suppressed(LogKind),
 }
 
 /// What shares an allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NewsKind {
+pub enum LogKind {
     /// Associations.
     Associations,
-    /// Refusals.
-    Refusals,
-    /// What is not taken.
-    NotTaken,
+    /// Rejected requests.
+    Rejections,
+    /// Discarded datagrams and requests.
+    Discards,
 }
 
-impl News {
+impl LogEvent {
     /// What it counts as.
-    pub fn kind(&self) -> NewsKind {
+    pub fn kind(&self) -> LogKind {
         match self {
-            News::Up { .. }
-            | News::Silent { .. }
-            | News::Answers { .. }
-            | News::Restarted { .. }
-            | News::Down { .. } => NewsKind::Associations,
-            News::Refused { .. } | News::RefusedByPeer { .. } => NewsKind::Refusals,
-            News::NotTaken { .. } => NewsKind::NotTaken,
-            News::Suppressed(kind) => *kind,
+            LogEvent::AssociationUp { .. }
+            | LogEvent::PeerUnreachable { .. }
+            | LogEvent::PeerReachable { .. }
+            | LogEvent::PeerRestarted { .. }
+            | LogEvent::AssociationDown { .. } => LogKind::Associations,
+            LogEvent::RequestRejected { .. } | LogEvent::RejectedByPeer { .. } => LogKind::Rejections,
+            LogEvent::Discarded { .. } => LogKind::Discards,
+            LogEvent::Suppressed(kind) => *kind,
         }
     }
 }
@@ -163,13 +163,13 @@ impl News {
 /// The rate of one kind.
 #[derive(Debug)]
 struct Limit {
-    kind: NewsKind,
+    kind: LogKind,
     bucket: TokenBucket,
     suppressed: u64,
 }
 
 impl Limit {
-    fn new(kind: NewsKind, burst: u32, every: Duration) -> Limit {
+    fn new(kind: LogKind, burst: u32, every: Duration) -> Limit {
         Limit {
             kind,
             bucket: TokenBucket::with_rate(TokenRate::new(every, burst)),
@@ -180,27 +180,27 @@ impl Limit {
 
 /// What is to be told.
 #[derive(Debug)]
-pub(crate) struct NewsDesk {
-    news: VecDeque<(News, u64)>,
+pub(crate) struct EventLog {
+    news: VecDeque<(LogEvent, u64)>,
     limits: [Limit; 3],
 }
 
-impl Default for NewsDesk {
-    fn default() -> NewsDesk {
+impl Default for EventLog {
+    fn default() -> EventLog {
         let second = Duration::from_secs(1);
-        NewsDesk {
+        EventLog {
             news: VecDeque::new(),
             limits: [
-                Limit::new(NewsKind::Associations, 64, Duration::from_millis(500)),
-                Limit::new(NewsKind::Refusals, 16, second),
-                Limit::new(NewsKind::NotTaken, 8, second * 5),
+                Limit::new(LogKind::Associations, 64, Duration::from_millis(500)),
+                Limit::new(LogKind::Rejections, 16, second),
+                Limit::new(LogKind::Discards, 8, second * 5),
             ],
         }
     }
 }
 
-impl NewsDesk {
-    pub(crate) fn tell(&mut self, now: Nanos, news: News) {
+impl EventLog {
+    pub(crate) fn tell(&mut self, now: Nanos, news: LogEvent) {
         let kind = news.kind();
         let Some(limit) = self.limits.iter_mut().find(|one| one.kind == kind) else {
             return;
@@ -214,20 +214,20 @@ impl NewsDesk {
     }
 
     /// The next news, and how many of its kind were left out before it.
-    pub(crate) fn poll(&mut self, now: Nanos) -> Option<(News, u64)> {
+    pub(crate) fn poll(&mut self, now: Nanos) -> Option<(LogEvent, u64)> {
         if let Some(told) = self.news.pop_front() {
             return Some(told);
         }
         let mut limits = self.limits.iter_mut();
         let limit = limits.find_map(|one| (one.suppressed > 0 && one.bucket.take(now)).then_some(one))?;
         let suppressed = std::mem::take(&mut limit.suppressed);
-        Some((News::Suppressed(limit.kind), suppressed))
+        Some((LogEvent::Suppressed(limit.kind), suppressed))
     }
 }
 
 impl Endpoint {
     /// What has happened, for a log, and how many of its kind were left out since the last of them.
-    pub fn poll_news(&mut self, now: Nanos) -> Option<(News, u64)> {
+    pub fn poll_log(&mut self, now: Nanos) -> Option<(LogEvent, u64)> {
         self.news.poll(now)
     }
 
@@ -239,8 +239,8 @@ impl Endpoint {
         reject: &Reject,
     ) {
         self.counters.rejected += 1;
-        self.traffic.refuse(request, reject.cause);
-        let news = News::Refused {
+        self.messages.refuse(request, reject.cause);
+        let news = LogEvent::RequestRejected {
             peer,
             request,
             cause: reject.cause,
@@ -255,8 +255,8 @@ impl Endpoint {
 mod tests {
     use super::*;
 
-    fn refusal() -> News {
-        News::Refused {
+    fn refusal() -> LogEvent {
+        LogEvent::RequestRejected {
             peer: "192.0.2.1:8805".parse().unwrap(),
             request: MessageType::SESSION_ESTABLISHMENT_REQUEST,
             cause: Cause::NO_RESOURCES_AVAILABLE,
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_news_is_told_in_few_lines_that_say_how_many_there_were() {
-        let mut desk = NewsDesk::default();
+        let mut desk = EventLog::default();
         let mut told = 0;
         let mut suppressed = 0;
         for millisecond in 0..20_000 {
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(told, 16 + 19);
         // The rest is told when nothing more comes.
         let (news, left_out) = desk.poll(Nanos::from_secs(60)).unwrap();
-        assert_eq!(news, News::Suppressed(NewsKind::Refusals));
+        assert_eq!(news, LogEvent::Suppressed(LogKind::Rejections));
         let lines_of_refusals = 16 + 19;
         assert_eq!(suppressed + left_out + lines_of_refusals, 60_000);
         assert_eq!(desk.poll(Nanos::from_secs(60)), None);
@@ -289,13 +289,13 @@ mod tests {
 
     #[test]
     fn one_kind_does_not_keep_another_from_being_told() {
-        let mut desk = NewsDesk::default();
+        let mut desk = EventLog::default();
         (0..1_000).for_each(|_| desk.tell(Nanos::ZERO, refusal()));
         let source = "192.0.2.1:8805".parse().unwrap();
-        let why = NotTaken::OutsidePeers;
-        desk.tell(Nanos::ZERO, News::NotTaken { source, why });
+        let why = DiscardReason::OutsidePeers;
+        desk.tell(Nanos::ZERO, LogEvent::Discarded { source, why });
         let all: Vec<_> = std::iter::from_fn(|| desk.poll(Nanos::ZERO)).collect();
         assert_eq!(all.len(), 17);
-        assert_eq!(all[16], (News::NotTaken { source, why }, 0));
+        assert_eq!(all[16], (LogEvent::Discarded { source, why }, 0));
     }
 }

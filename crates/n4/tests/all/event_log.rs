@@ -4,7 +4,7 @@ use crate::support;
 
 use std::time::Duration;
 
-use n4::{Config, Lost, News};
+use n4::{AssociationEnd, Config, LogEvent};
 use pfcp::ie::{Cause, FailedRuleId, PdrId};
 use pfcp::{IeType, MessageType};
 
@@ -14,9 +14,9 @@ use support::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 impl World {
-    fn news(&mut self) -> Vec<News> {
+    fn news(&mut self) -> Vec<LogEvent> {
         let now = self.now;
-        std::iter::from_fn(|| self.n4.poll_news(now))
+        std::iter::from_fn(|| self.n4.poll_log(now))
             .map(|(news, suppressed)| {
                 assert_eq!(suppressed, 0);
                 news
@@ -45,7 +45,7 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
     world.associate();
     let news = world.news();
     let [
-        News::Up {
+        LogEvent::AssociationUp {
             peer,
             is_again: false,
         },
@@ -63,7 +63,7 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
     let (sessions, silent) = (1, world.news());
     assert_eq!(
         silent,
-        [News::Silent {
+        [LogEvent::PeerUnreachable {
             peer: peer(),
             sessions
         }]
@@ -71,7 +71,7 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
     world.next_beat(Some(100));
     assert_eq!(
         world.news(),
-        [News::Answers {
+        [LogEvent::PeerReachable {
             peer: peer(),
             sessions
         }]
@@ -81,14 +81,14 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
     world.next_beat(Some(200));
     assert_eq!(
         world.news(),
-        [News::Restarted {
+        [LogEvent::PeerRestarted {
             peer: peer(),
             sessions
         }]
     );
     // It sets up anew what it knows of; and once more, with a session that it has lost.
     world.ask(5, None, &[node_v4(SMF_ADDRESS), recovery(200)]);
-    let up = || News::Up {
+    let up = || LogEvent::AssociationUp {
         peer: peer(),
         is_again: true,
     };
@@ -98,7 +98,7 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
     assert_eq!(
         world.news(),
         [
-            News::Restarted {
+            LogEvent::PeerRestarted {
                 peer: peer(),
                 sessions
             },
@@ -107,9 +107,9 @@ fn what_becomes_of_an_association_is_told_with_the_number_of_its_sessions() {
     );
     world.establish(1, UE);
     world.ask(9, None, &[node_v4(SMF_ADDRESS)]);
-    let down = News::Down {
+    let down = LogEvent::AssociationDown {
         peer: peer(),
-        why: Lost::Released,
+        why: AssociationEnd::Released,
         sessions,
     };
     assert_eq!(world.news(), [down]);
@@ -132,7 +132,7 @@ fn a_refusal_is_told_with_its_cause_the_ie_and_the_rule_and_counted() {
     let refusal = world.datagram(&request);
     // The same again is answered the same, and is no other refusal.
     assert_eq!(world.datagram(&request), refusal);
-    let refused = News::Refused {
+    let refused = LogEvent::RequestRejected {
         peer: smf(),
         request: MessageType::SESSION_ESTABLISHMENT_REQUEST,
         cause: Cause::INVALID_F_TEID_ALLOCATION_OPTION,
@@ -140,11 +140,17 @@ fn a_refusal_is_told_with_its_cause_the_ie_and_the_rule_and_counted() {
         rule: Some(FailedRuleId::Pdr(PdrId(7))),
     };
     assert_eq!(world.news(), [refused]);
-    let counts = world.n4.traffic().of(MessageType::SESSION_ESTABLISHMENT_REQUEST);
+    let counts = world
+        .n4
+        .message_counters()
+        .of(MessageType::SESSION_ESTABLISHMENT_REQUEST);
     assert_eq!((counts.received, counts.duplicates, counts.refused), (2, 1, 1));
-    let answers = world.n4.traffic().of(MessageType::SESSION_ESTABLISHMENT_RESPONSE);
+    let answers = world
+        .n4
+        .message_counters()
+        .of(MessageType::SESSION_ESTABLISHMENT_RESPONSE);
     assert_eq!((answers.sent, answers.resent), (1, 1));
-    let causes: Vec<_> = world.n4.traffic().refused().collect();
+    let causes: Vec<_> = world.n4.message_counters().refused().collect();
     assert_eq!(causes, [(Cause::INVALID_F_TEID_ALLOCATION_OPTION, 1)]);
 }
 
@@ -160,12 +166,12 @@ fn what_a_peer_refuses_is_told_and_counted() {
     assert_eq!(sent[0].header().message_type, MessageType::SESSION_REPORT_REQUEST);
     let sequence = sent[0].header().sequence.get();
     world.send(smf(), &message(57, Some(seid), sequence, &[ie(19, [65])]));
-    let refused = News::RefusedByPeer {
+    let refused = LogEvent::RejectedByPeer {
         peer: smf(),
         response: MessageType::SESSION_REPORT_RESPONSE,
         cause: Cause::SESSION_CONTEXT_NOT_FOUND,
     };
     assert_eq!(world.news(), [refused]);
-    let causes: Vec<_> = world.n4.traffic().refused_by_peers().collect();
+    let causes: Vec<_> = world.n4.message_counters().refused_by_peers().collect();
     assert_eq!(causes, [(Cause::SESSION_CONTEXT_NOT_FOUND, 1)]);
 }

@@ -25,7 +25,7 @@ pub struct UsageEntry {
 
 /// Usage reports that control planes have not taken since that was asked last.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Untaken {
+pub struct UnacceptedUsage {
     /// How many reports.
     pub reports: u64,
     /// The last one's session,
@@ -52,7 +52,7 @@ pub(crate) struct Ledger {
     /// By number; as many as there are requests without an answer.
     last: BTreeMap<u64, LastUsage>,
     last_number: u64,
-    untaken: Option<Untaken>,
+    untaken: Option<UnacceptedUsage>,
 }
 
 impl Ledger {
@@ -100,7 +100,7 @@ impl Endpoint {
     }
 
     /// Usage reports that control planes have not taken since this was asked last, whether or not there is a ledger.
-    pub fn take_untaken(&mut self) -> Option<Untaken> {
+    pub fn take_unaccepted_usage(&mut self) -> Option<UnacceptedUsage> {
         self.ledger.untaken.take()
     }
 
@@ -124,7 +124,7 @@ impl Endpoint {
         let smf = self.associations.get(association).map(|one| &one.node);
         let smf = smf.or_else(|| self.ledger.gone.get(&association)).cloned();
         let before = self.ledger.untaken.as_ref().map_or(0, |one| one.reports);
-        self.ledger.untaken = Some(Untaken {
+        self.ledger.untaken = Some(UnacceptedUsage {
             reports: before + count,
             seid,
             smf,

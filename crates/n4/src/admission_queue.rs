@@ -9,7 +9,7 @@
 //!
 //! From the backlog comes the load that [`Endpoint::set_load`] is told. A thread that always has something to do and
 //! nobody waiting has a load of 80; what is above is the backlog, as a share of the longest that a request may wait
-//! ([`IntakeLimits::patience`]). Each request is judged by the load that it comes upon. One that is turned away is so
+//! ([`AdmissionLimits::patience`]). Each request is judged by the load that it comes upon. One that is turned away is so
 //! at once (cause 74), long before its sender would repeat it; one that is let in is not judged again. While there are
 //! several peers, what one of them has waiting counts against it as if it had no more than its share of the patience.
 
@@ -26,7 +26,7 @@ use crate::load::{OVERLOAD, is_turned_away};
 
 /// How much may wait.
 #[derive(Clone, Copy, Debug)]
-pub struct IntakeLimits {
+pub struct AdmissionLimits {
     /// How long a request for a new session may wait; well below the T1 of peers. Default 100 ms.
     pub patience: Duration,
     /// Datagrams that may wait. Default 16,384.
@@ -35,9 +35,9 @@ pub struct IntakeLimits {
     pub max_octets: usize,
 }
 
-impl Default for IntakeLimits {
-    fn default() -> IntakeLimits {
-        IntakeLimits {
+impl Default for AdmissionLimits {
+    fn default() -> AdmissionLimits {
+        AdmissionLimits {
             patience: Duration::from_millis(100),
             max_waiting: 16_384,
             max_octets: 32 << 20,
@@ -67,8 +67,8 @@ struct Waiting {
 
 /// The datagrams before the endpoint.
 #[derive(Debug)]
-pub struct Intake {
-    limits: IntakeLimits,
+pub struct AdmissionQueue {
+    limits: AdmissionLimits,
     waiting: VecDeque<Waiting>,
     octets: usize,
     /// How many of `waiting` each address has; none is not entered.
@@ -80,10 +80,10 @@ pub struct Intake {
     busy: Busy,
 }
 
-impl Intake {
+impl AdmissionQueue {
     /// Nothing waits.
-    pub fn new(limits: IntakeLimits) -> Intake {
-        Intake {
+    pub fn new(limits: AdmissionLimits) -> AdmissionQueue {
+        AdmissionQueue {
             limits,
             waiting: VecDeque::new(),
             octets: 0,
@@ -285,8 +285,8 @@ mod tests {
 
     const MICROSECOND: u64 = 1_000;
 
-    fn waiting(count: usize) -> Intake {
-        let mut intake = Intake::new(IntakeLimits::default());
+    fn waiting(count: usize) -> AdmissionQueue {
+        let mut intake = AdmissionQueue::new(AdmissionLimits::default());
         let address = "192.0.2.1:8805".parse().unwrap();
         intake.waiting = (0..count)
             .map(|_| Waiting {
@@ -345,7 +345,7 @@ mod tests {
     fn an_absence_in_a_turn_is_no_cost_and_a_slower_core_is() {
         let mut intake = waiting(500);
         let mut now = Nanos::ZERO;
-        let mut turn = |intake: &mut Intake, took, served| {
+        let mut turn = |intake: &mut AdmissionQueue, took, served| {
             let end = now + Duration::from_micros(took);
             intake.note_turn(now, end, true, served);
             now = end;

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use crate::bundle::FOLLOW_ON;
 use crate::endpoint::{Endpoint, Path};
-use crate::news::{News, NotTaken};
+use crate::event_log::{DiscardReason, LogEvent};
 
 /// Token buckets that sources share by a hash of their address.
 const BUCKETS: usize = 256;
@@ -143,13 +143,13 @@ fn period(now: Nanos) -> u64 {
 
 /// Whether a peer that wants more of what is scarce has shown that it is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum Verification {
     /// It has, or need not.
-    Given,
+    Done,
     /// It is being asked.
     Awaited,
     /// It does not answer.
-    Lacking,
+    Missing,
 }
 
 impl Endpoint {
@@ -163,7 +163,7 @@ impl Endpoint {
                 return true;
             }
             self.counters.outside_peers += 1;
-            NotTaken::OutsidePeers
+            DiscardReason::OutsidePeers
         } else {
             let rate = self.config.unknown_rate;
             let is_free = rate == 0 || self.config.any_source || self.is_known(now, address);
@@ -173,9 +173,9 @@ impl Endpoint {
                 return true;
             }
             self.counters.unknown_over_rate += 1;
-            NotTaken::UnknownSource
+            DiscardReason::UnknownSource
         };
-        self.news.tell(now, News::NotTaken { source: from, why });
+        self.news.tell(now, LogEvent::Discarded { source: from, why });
         false
     }
 
@@ -242,28 +242,32 @@ impl Endpoint {
 
     /// Whether an association may have more of what sessions take. One that must show first that its peer is there is
     /// asked.
-    pub(crate) fn proof_of(&mut self, now: Nanos, id: AssociationId, from: SocketAddr) -> Proof {
+    pub(crate) fn proof_of(&mut self, now: Nanos, id: AssociationId, from: SocketAddr) -> Verification {
         let Some(association) = self.associations.get(id).filter(|one| !one.verified) else {
-            return Proof::Given;
+            return Verification::Done;
         };
         let lives = association.reachable;
         let percent = self.config.unverified_percent;
         if !self.wants_proof() || !self.sessions.is_filled(|most| half_share_of(most, percent)) {
-            return Proof::Given;
+            return Verification::Done;
         }
         // Before it matters, so that a live peer's requests need not wait.
         self.send_heartbeat(now, id);
         if !self.sessions.is_filled(|most| share_of(most, percent)) {
-            return Proof::Given;
+            return Verification::Done;
         }
         self.note_unverified(now, from);
-        if lives { Proof::Awaited } else { Proof::Lacking }
+        if lives {
+            Verification::Awaited
+        } else {
+            Verification::Missing
+        }
     }
 
     fn note_unverified(&mut self, now: Nanos, source: SocketAddr) {
         self.counters.unverified += 1;
-        let why = NotTaken::Unverified;
-        self.news.tell(now, News::NotTaken { source, why });
+        let why = DiscardReason::Unverified;
+        self.news.tell(now, LogEvent::Discarded { source, why });
     }
 }
 

@@ -20,7 +20,7 @@ pub struct MessageCount {
 
 /// The messages of all types, and the causes of refusals.
 #[derive(Clone, Debug)]
-pub struct Traffic {
+pub struct MessageCounters {
     messages: Box<[MessageCount; 256]>,
     /// Requests that we refused.
     refused: Box<[u64; 256]>,
@@ -28,9 +28,9 @@ pub struct Traffic {
     refused_by_peers: Box<[u64; 256]>,
 }
 
-impl Default for Traffic {
-    fn default() -> Traffic {
-        Traffic {
+impl Default for MessageCounters {
+    fn default() -> MessageCounters {
+        MessageCounters {
             messages: Box::new([MessageCount::default(); 256]),
             refused: Box::new([0; 256]),
             refused_by_peers: Box::new([0; 256]),
@@ -43,7 +43,7 @@ fn counted(causes: &[u64; 256]) -> impl Iterator<Item = (Cause, u64)> + '_ {
     all.filter_map(|(value, count)| Some((Cause::new(value)?, *count)))
 }
 
-impl Traffic {
+impl MessageCounters {
     /// The types of which there was anything, in the order of their numbers.
     pub fn messages(&self) -> impl Iterator<Item = (MessageType, MessageCount)> + '_ {
         let all = (0..=u8::MAX).zip(self.messages.iter());

@@ -6,21 +6,13 @@ use pfcp::{Edit as WireEdit, IeType};
 use rules::model::{Edit, TrafficEndpoint, TrafficEndpointId, TrafficEndpointUpdate};
 use session::{PoolId, Recipient};
 
-use super::pdr::{Wishes, f_teid, list};
-use super::{Context, edit, ue_ip};
+use super::pdr::{Wishes, f_teid};
+use super::{Context, edit, list, refuse, ue_ip};
 use crate::cause::Reject;
 
 /// What a Traffic Endpoint that cannot be had is answered with. A Failed Rule ID does not know of such.
 fn reject() -> Reject {
     Reject::ie(Cause::MANDATORY_IE_INCORRECT, IeType::TRAFFIC_ENDPOINT_ID)
-}
-
-/// Refuses, naming the first IE that is there and asks for what this node does not do.
-fn refuse(unsupported: &[(bool, IeType)]) -> Result<(), Reject> {
-    let found = unsupported.iter().find(|(there, _)| *there);
-    found.map_or(Ok(()), |(_, offending)| {
-        Err(Reject::ie(Cause::SERVICE_NOT_SUPPORTED, *offending))
-    })
 }
 
 /// A Traffic Endpoint, and what is to be chosen for it, from `pools`.

@@ -31,7 +31,7 @@ pub(crate) enum Known {
     /// Never seen.
     New,
     /// In work: its answer will come.
-    InWork,
+    Pending,
     /// Answered so.
     Answered(Arc<[u8]>),
 }
@@ -61,7 +61,7 @@ impl Key {
 /// Which of its holder's lists an entry is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    InWork,
+    Pending,
     /// The first to go.
     Refusal,
     Answer,
@@ -74,7 +74,7 @@ impl Kind {
 
 #[derive(Debug)]
 enum State {
-    InWork(Ticket),
+    Pending(Ticket),
     /// Until when it is kept.
     Answered(Arc<[u8]>, Nanos),
 }
@@ -100,7 +100,7 @@ impl Entry {
 
     fn octets(&self) -> usize {
         match &self.state {
-            State::InWork(_) => 0,
+            State::Pending(_) => 0,
             State::Answered(bytes, _) => bytes.len() + OVERHEAD,
         }
     }
@@ -124,7 +124,7 @@ struct Holder {
 
 /// Requests by key.
 #[derive(Debug)]
-pub(crate) struct Answers {
+pub(crate) struct ResponseCache {
     by_key: Keyed<Key, Number>,
     entries: Numbered<Entry>,
     /// One of the entries of each holder and port, but for set-ups.
@@ -192,10 +192,10 @@ impl<T> Numbered<T> {
     }
 }
 
-impl Answers {
+impl ResponseCache {
     /// Keeps answers for `age`, and no more than `max_octets` of them.
-    pub(crate) fn new(seed: u64, max_octets: usize, age: Duration) -> Answers {
-        Answers {
+    pub(crate) fn new(seed: u64, max_octets: usize, age: Duration) -> ResponseCache {
+        ResponseCache {
             by_key: keyed(seed),
             entries: Numbered::new(),
             by_port: keyed(seed.rotate_left(16)),
@@ -217,7 +217,7 @@ impl Answers {
         };
         match self.entries.get(number) {
             Some(entry) if entry.digest == digest => match &entry.state {
-                State::InWork(_) => Known::InWork,
+                State::Pending(_) => Known::Pending,
                 State::Answered(bytes, until) if *until > now => Known::Answered(Arc::clone(bytes)),
                 State::Answered(..) => {
                     self.drop_entry(number);
@@ -230,7 +230,7 @@ impl Answers {
 
     /// Notes that a request is in work.
     pub(crate) fn begin(&mut self, key: RequestKey, digest: u64, ticket: Ticket) {
-        self.enter(&key, digest, State::InWork(ticket), Kind::InWork);
+        self.enter(&key, digest, State::Pending(ticket), Kind::Pending);
     }
 
     /// Notes the answer to the request that `ticket` began, unless another request has taken its number since.
@@ -307,7 +307,7 @@ impl Answers {
     fn in_work(&self, key: &RequestKey, ticket: Ticket) -> Option<Number> {
         let number = self.find(key)?;
         let state = &self.entries.get(number)?.state;
-        matches!(state, State::InWork(known) if *known == ticket).then_some(number)
+        matches!(state, State::Pending(known) if *known == ticket).then_some(number)
     }
 
     /// Enters a request in the place of any with its number.
@@ -516,7 +516,7 @@ mod tests {
     #[test]
     fn answers_of_as_many_requests_as_may_come_again_are_kept() {
         const IN_ALL: u32 = 75_000;
-        let mut answers = Answers::new(1, 38_400_000, Duration::from_secs(40));
+        let mut answers = ResponseCache::new(1, 38_400_000, Duration::from_secs(40));
         let bytes = answer(512 - OVERHEAD);
         for number in 0..IN_ALL {
             let now = Nanos(u64::from(number) * 40_000);
@@ -532,10 +532,10 @@ mod tests {
 
     #[test]
     fn a_request_is_new_then_in_work_then_answered_then_new_again() {
-        let mut answers = Answers::new(1, 10_000, AGE);
+        let mut answers = ResponseCache::new(1, 10_000, AGE);
         assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
         answers.begin(key(1), 5, Ticket(1));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::InWork);
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
         answers.finish(Nanos::from_secs(1), key(1), Ticket(1), answer(3));
         assert_eq!(
             answers.look_up(Nanos::from_secs(10), &key(1), 5),
@@ -547,14 +547,14 @@ mod tests {
 
     #[test]
     fn another_content_under_the_same_number_is_another_request() {
-        let mut answers = Answers::new(1, 10_000, AGE);
+        let mut answers = ResponseCache::new(1, 10_000, AGE);
         answers.begin(key(1), 5, Ticket(1));
         assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 6), Known::New);
         answers.begin(key(1), 6, Ticket(2));
         answers.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
         assert_eq!(
             answers.look_up(Nanos::ZERO, &key(1), 6),
-            Known::InWork,
+            Known::Pending,
             "the first one's answer is not the second's"
         );
         answers.finish(Nanos::ZERO, key(1), Ticket(2), answer(4));
@@ -567,7 +567,7 @@ mod tests {
 
     #[test]
     fn the_cache_is_bounded_in_octets() {
-        let mut answers = Answers::new(1, 1_200, AGE);
+        let mut answers = ResponseCache::new(1, 1_200, AGE);
         for sequence in 0..100 {
             answers.begin(key(sequence), 5, Ticket(u64::from(sequence)));
             answers.finish(
@@ -588,7 +588,7 @@ mod tests {
 
     #[test]
     fn an_answer_under_a_reused_number_lives_its_own_life() {
-        let mut answers = Answers::new(1, 10_000, AGE);
+        let mut answers = ResponseCache::new(1, 10_000, AGE);
         answers.begin(key(1), 5, Ticket(1));
         answers.finish(Nanos::ZERO, key(1), Ticket(1), answer(3));
         answers.begin(key(1), 6, Ticket(2));
@@ -601,7 +601,7 @@ mod tests {
     }
     #[test]
     fn a_number_that_is_used_over_and_over_takes_one_place() {
-        let mut answers = Answers::new(1, 10_000, AGE);
+        let mut answers = ResponseCache::new(1, 10_000, AGE);
         for digest in 0..1_000 {
             answers.begin(key(1), digest, Ticket(digest));
             answers.finish(Nanos::ZERO, key(1), Ticket(digest), answer(4));
@@ -615,7 +615,7 @@ mod tests {
 
     #[test]
     fn a_peer_that_starts_anew_is_answered_anew_but_for_its_set_ups() {
-        let mut answers = Answers::new(1, 10_000, AGE);
+        let mut answers = ResponseCache::new(1, 10_000, AGE);
         let setup = RequestKey {
             message_type: 5,
             ..key(1)
@@ -639,10 +639,10 @@ mod tests {
 
     #[test]
     fn a_request_without_answer_is_new_when_it_comes_again() {
-        let mut answers = Answers::new(1, 10_000, AGE);
+        let mut answers = ResponseCache::new(1, 10_000, AGE);
         answers.begin(key(1), 5, Ticket(1));
         answers.abandon(&key(1), Ticket(2));
-        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::InWork);
+        assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::Pending);
         answers.abandon(&key(1), Ticket(1));
         assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 5), Known::New);
         answers.begin(key(1), 5, Ticket(3));
@@ -662,20 +662,20 @@ mod tests {
         }
     }
 
-    fn answered(answers: &mut Answers, key: RequestKey) {
+    fn answered(answers: &mut ResponseCache, key: RequestKey) {
         let ticket = Ticket(u64::from(key.sequence));
         answers.begin(key, 5, ticket);
         answers.finish(Nanos::ZERO, key, ticket, answer(40));
     }
 
-    fn is_known(answers: &mut Answers, key: RequestKey) -> bool {
+    fn is_known(answers: &mut ResponseCache, key: RequestKey) -> bool {
         answers.look_up(Nanos::ZERO, &key, 5) != Known::New
     }
 
     #[test]
     fn a_busy_peer_takes_nothing_of_what_a_quiet_one_has() {
         // Six answers fit: three are a share.
-        let mut answers = Answers::new(1, 1_440, AGE);
+        let mut answers = ResponseCache::new(1, 1_440, AGE);
         let quiet = |sequence| of("192.0.2.1:8805", sequence, 50);
         answered(&mut answers, quiet(1));
         answered(&mut answers, quiet(2));
@@ -692,7 +692,7 @@ mod tests {
 
     #[test]
     fn answers_to_deletions_stay_longest_and_refusals_go_first() {
-        let mut answers = Answers::new(1, 1_200, AGE);
+        let mut answers = ResponseCache::new(1, 1_200, AGE);
         let deletion = of("192.0.2.1:8805", 1, 54);
         let refused = of("192.0.2.1:8805", 2, 50);
         answered(&mut answers, deletion);
@@ -715,7 +715,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_not_for_ever_and_takes_the_place_of_nothing_else() {
-        let mut answers = Answers::new(1, 10_000, AGE);
+        let mut answers = ResponseCache::new(1, 10_000, AGE);
         answers.refuse(Nanos::ZERO, key(1), 5, answer(3));
         assert_eq!(answers.look_up(Nanos::ZERO, &key(1), 6), Known::New);
         assert_eq!(answers.look_up(Nanos::from_secs(10), &key(1), 5), Known::New);
@@ -728,7 +728,7 @@ mod tests {
         fn it_knows_what_it_was_told(
             steps in proptest::collection::vec((0u8..5, 0u16..3, 0u32..6, 0u64..3), 0..200),
         ) {
-            let mut answers = Answers::new(7, 1 << 20, AGE);
+            let mut answers = ResponseCache::new(7, 1 << 20, AGE);
             let mut model: Vec<(RequestKey, u64, Option<Ticket>)> = Vec::new();
             for (step, (what, port, sequence, digest)) in (0..).zip(steps) {
                 let key = of(&format!("192.0.2.{}:{port}", port % 2), sequence, 50);
@@ -761,7 +761,7 @@ mod tests {
                 }
                 let expected = model.iter().find(|(own, of, _)| (*own, *of) == (key, digest));
                 let expected = expected.map_or(Known::New, |(.., ticket)| match ticket {
-                    Some(_) => Known::InWork,
+                    Some(_) => Known::Pending,
                     None => Known::Answered(answer(1)),
                 });
                 proptest::prop_assert_eq!(answers.look_up(Nanos::ZERO, &key, digest), expected);

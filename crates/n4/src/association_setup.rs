@@ -19,9 +19,9 @@ use crate::association::{Association, other_addresses};
 use crate::config::Smf;
 use crate::endpoint::{Endpoint, Path};
 use crate::node::NodeName;
-use crate::requests::Purpose;
+use crate::own_requests::Purpose;
 use crate::serve_association::Introduction;
-use crate::sets::set_name;
+use crate::smf_sets::set_name;
 
 /// The number that SD-Core's responses have, whatever that of the request.
 const FIXED_SEQUENCE: u32 = 1;
@@ -49,21 +49,21 @@ struct Target {
 
 /// The control plane functions that we set up associations with.
 #[derive(Debug)]
-pub(crate) struct Setups {
+pub(crate) struct AssociationSetups {
     targets: Vec<Target>,
     first: Duration,
     longest: Duration,
 }
 
-impl Setups {
-    pub(crate) fn new(smfs: &[Smf], first: Duration, longest: Duration) -> Setups {
+impl AssociationSetups {
+    pub(crate) fn new(smfs: &[Smf], first: Duration, longest: Duration) -> AssociationSetups {
         let target = |smf: &Smf| Target {
             smf: *smf,
             stage: Stage::Waits(Nanos::ZERO),
             association: None,
             pause: first,
         };
-        Setups {
+        AssociationSetups {
             targets: smfs.iter().map(target).collect(),
             first,
             longest: longest.max(first),
@@ -240,12 +240,12 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn setups() -> Setups {
+    fn setups() -> AssociationSetups {
         let smf = Smf {
             address: [192, 0, 2, 1].into(),
             local: "192.0.2.9:8805".parse().unwrap(),
         };
-        Setups::new(&[smf], SECOND * 2, SECOND * 9)
+        AssociationSetups::new(&[smf], SECOND * 2, SECOND * 9)
     }
 
     #[test]

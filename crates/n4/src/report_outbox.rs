@@ -19,7 +19,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::endpoint::Endpoint;
-use crate::usage::answers_query;
+use crate::usage_reports::answers_query;
 
 /// Something about a session that its control plane is to hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::endpoint::Endpoint;
-use crate::paths::Echo;
-use crate::requests::Purpose;
+use crate::own_requests::Purpose;
+use crate::path_supervision::Echo;
 use crate::serve_session::{v4, v6};
 
 /// Peers in one message.

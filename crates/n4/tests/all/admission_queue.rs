@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use flow::Nanos;
-use n4::{Intake, IntakeLimits};
+use n4::{AdmissionLimits, AdmissionQueue};
 use pfcp::ie::Cause;
 
 use support::wire::*;
@@ -43,7 +43,7 @@ type Answers = BTreeMap<(SocketAddr, u32), Answer>;
 /// One core: an endpoint, what waits before it, and time that passes with work.
 struct Core {
     world: World,
-    intake: Intake,
+    intake: AdmissionQueue,
     sent: BTreeMap<(SocketAddr, u32), Nanos>,
     answers: Answers,
     most_waiting: usize,
@@ -54,12 +54,12 @@ struct Core {
 }
 
 impl Core {
-    fn new(limits: IntakeLimits) -> Core {
+    fn new(limits: AdmissionLimits) -> Core {
         let mut world = World::with(World::config(1));
         world.associate();
         Core {
             world,
-            intake: Intake::new(limits),
+            intake: AdmissionQueue::new(limits),
             sent: BTreeMap::new(),
             answers: Answers::new(),
             most_waiting: 0,
@@ -185,7 +185,7 @@ fn slowest(answers: &[Answer]) -> Duration {
 
 /// Four times what the core can do, for two seconds, with everything else that a UPF is asked meanwhile.
 fn flooded() -> Core {
-    let mut core = Core::new(IntakeLimits::default());
+    let mut core = Core::new(AdmissionLimits::default());
     let seids: Vec<u64> = (0..100)
         .map(|cp| core.world.establish(900_000 + cp, ue(900_000 + cp as u32)))
         .collect();
@@ -279,7 +279,7 @@ fn when_the_flood_is_over_nobody_is_refused() {
 fn a_core_that_is_taken_away_for_a_while_turns_nobody_away_that_it_can_serve() {
     // Half of what the core can do, as long as it has it: 25,000 a second at 20 us each. Every 100 ms it is away for
     // 20 ms, in which 500 come.
-    let mut core = Core::new(IntakeLimits::default());
+    let mut core = Core::new(AdmissionLimits::default());
     core.session = Duration::from_micros(20);
     let second = Nanos::from_secs(1);
     core.absences = (1..4)
@@ -305,7 +305,7 @@ fn a_core_that_is_taken_away_for_a_while_turns_nobody_away_that_it_can_serve() {
 fn a_core_that_turns_slow_for_good_soon_takes_no_more_than_it_can_serve_in_time() {
     // From a tenth of what it can do to twice as much, in the middle.
     let every = Duration::from_micros(200);
-    let mut core = Core::new(IntakeLimits::default());
+    let mut core = Core::new(AdmissionLimits::default());
     core.session = Duration::from_micros(20);
     core.serve(stream(1_000, every, 0, establishment));
     core.session = Duration::from_micros(400);
@@ -333,7 +333,7 @@ fn a_core_that_turns_slow_for_good_soon_takes_no_more_than_it_can_serve_in_time(
 
 #[test]
 fn one_peers_flood_does_not_turn_another_away() {
-    let mut core = Core::new(IntakeLimits::default());
+    let mut core = Core::new(AdmissionLimits::default());
     let other: SocketAddr = "10.100.0.3:8805".parse().unwrap();
     let setup = message(5, None, 1, &[node_v4(Ipv4Addr::new(10, 100, 0, 3)), recovery(1)]);
     core.world.send(other, &setup);
@@ -356,7 +356,7 @@ fn one_peers_flood_does_not_turn_another_away() {
 
 #[test]
 fn the_highest_priority_gets_in_whatever_waits() {
-    let mut core = Core::new(IntakeLimits::default());
+    let mut core = Core::new(AdmissionLimits::default());
     let mut sent = stream(8_000, Duration::from_micros(250), FLOOD, |place, sequence| {
         establishment(place, sequence)
     });
@@ -372,9 +372,9 @@ fn the_highest_priority_gets_in_whatever_waits() {
 
 #[test]
 fn strangers_do_not_wait_and_room_is_bounded() {
-    let limits = IntakeLimits {
+    let limits = AdmissionLimits {
         max_waiting: 10,
-        ..IntakeLimits::default()
+        ..AdmissionLimits::default()
     };
     let mut core = Core::new(limits);
     let stranger: SocketAddr = "10.100.9.9:8805".parse().unwrap();
@@ -403,7 +403,7 @@ fn strangers_do_not_wait_and_room_is_bounded() {
 
 #[test]
 fn in_a_bundle_new_sessions_wait_each_and_the_rest_goes_on() {
-    let mut core = Core::new(IntakeLimits::default());
+    let mut core = Core::new(AdmissionLimits::default());
     let seid = core.world.establish(77, ue(77));
     let mut octets = message(54, Some(seid), 900, &[]);
     octets[0] |= 4;
